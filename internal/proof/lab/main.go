@@ -1,5 +1,5 @@
-// Command lab measures Tablesweep without a storage account, for those who work on it. It is no
-// part of what is shipped: what it needs, package testing among it, isn't linked into the handler.
+// Command lab measures Tablesweep without a storage account, for developers. It is not
+// shipped, so the packages that it needs, such as package testing, are not linked into the handler.
 package main
 
 import (

@@ -63,7 +63,7 @@ func runScale(c *cobra.Command, o scaleOptions) error {
 		_, err := io.WriteString(out, o.Facts())
 		return err
 	}
-	// Much garbage, and little that stays: a larger heap saves a fifth of the time.
+	// The run creates much garbage and keeps little, so a larger heap saves a fifth of the time.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	o.Progress = func(took time.Duration, rows int64) {
 		fmt.Fprintf(c.ErrOrStderr(), "after %v of virtual time: %d rows are read\n", took.Round(time.Second), rows)

@@ -96,7 +96,7 @@ func runSplit(c *cobra.Command, o splitOptions) error {
 	return err
 }
 
-// eachSet calls f with each set and its number of rows, one after the other.
+// eachSet calls f with one set after the other, and with the set's number of rows.
 func eachSet(c *cobra.Command, sets []keysets.Set, rows int, f func(s keysets.Set, rows int) error) error {
 	for _, s := range sets {
 		fmt.Fprintf(c.ErrOrStderr(), "%s: %s\n", s.Name, s.About)
@@ -127,7 +127,7 @@ func runProcess(c *cobra.Command, sets []keysets.Set, rows int) error {
 	return err
 }
 
-// chooseSets returns the key sets of --keys, or those that --sets names; all if there are none.
+// chooseSets returns the key sets of --keys or --sets, or all sets if neither is given.
 func chooseSets(c *cobra.Command, o splitOptions) ([]keysets.Set, error) {
 	if o.keys != "" {
 		sets, err := keysets.FromFiles(o.keys)

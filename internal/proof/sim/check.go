@@ -21,12 +21,12 @@ import (
 // maxListed is how many scans a run may have.
 const maxListed = 100
 
-// settling is how long messages may be left after the last scan's end: the messages of
-// a lost machine come back when their lease ends, five times at most.
+// settling is how long messages may be left after the last scan's end, because the messages of
+// a lost machine reappear when their lease ends, up to five times.
 const settling = (scans.MaxDeliveries + 1) * (host.MessageLease + time.Minute)
 
-// settle waits until nothing is left to do: no message in a queue, no scan listed as
-// open. It looks twice, since late requests may be under way.
+// settle waits until there is no message in a queue and no scan or request listed as
+// open. If requests may be late, it checks twice, because some may be under way.
 func (w *world) settle() {
 	quiet := false
 	for end := time.Now().Add(settling); ; time.Sleep(maxLate + 5*time.Second) {
@@ -82,16 +82,16 @@ func (w *world) clearQueues() {
 				break
 			}
 			for _, m := range messages {
-				_ = queue(w.account, name).Delete(ctx, m) // one left over does no harm
+				_ = queue(w.account, name).Delete(ctx, m) // a remaining message does no harm
 			}
 		}
 	}
 }
 
-// checker finds what is wrong once all is done.
+// checker checks the results after the end of the run.
 type checker struct{ *world }
 
-// checkQueue checks that there are messages of rows, and no others. A row may have several.
+// checkQueue checks that the queue has messages of all rows, and no others. A row may have several.
 func (c checker) checkQueue(rows []storage.Entity) {
 	got, want := map[string]bool{}, map[string]bool{}
 	for _, row := range rows {
@@ -117,7 +117,7 @@ func (c checker) check() {
 	if err := c.setFaults(""); err != nil {
 		c.violated("faults: %v", err)
 	}
-	unfinished := map[string]bool{} // scans that lost rows, by their targets
+	unfinished := map[string]bool{} // scans that lost rows of the state table, by their targets
 	for _, id := range c.listed() {
 		switch s, ok := c.planned(id); {
 		case !ok:
@@ -160,12 +160,12 @@ func (c checker) check() {
 	}
 }
 
-// lost reports whether a scan has not succeeded that may have lost rows.
+// lost reports whether a scan may have lost rows of the state table and has not succeeded.
 func (c checker) lost(id ledger.ScanID, s PlannedScan) bool {
 	return s.Lose > 0 && c.witness.succeeded[id] == 0
 }
 
-// checkLedger checks that the ledger has only hints, and rows of scans that the witness saw begin.
+// checkLedger checks that the ledger's rows are those of scans that the witness saw begin, or rows that belong to no scan, such as hints.
 func (c checker) checkLedger() {
 	scans := c.listed()
 	for _, row := range c.table(c.account, stateTable) {
@@ -195,7 +195,7 @@ func (c checker) checkLedger() {
 	}
 }
 
-// checkScan checks the figures of a scan: one that the plan has, or one of its group, or one that verifies it.
+// checkScan checks the figures of a scan. The scan may be the plan's, or a member of the plan's group, or the verification of either.
 func (c checker) checkScan(id ledger.ScanID, p PlannedScan) {
 	ctx := context.Background()
 	_, verifies, number := whose(id)
@@ -229,7 +229,7 @@ func (c checker) checkScan(id ledger.ScanID, p PlannedScan) {
 	if i := slices.IndexFunc(list, func(l status.Status) bool { return l.ID == id }); i < 0 || list[i].Rows != s.Rows || list[i].Steps != s.Steps || list[i].State != s.State {
 		c.violated("scan %s is not listed as its status has it: %v, %+v", id, err, list)
 	}
-	var totals ledger.Totals // of the rows that stand in the table
+	var totals ledger.Totals // of the done rows in the state table
 	for _, row := range c.table(c.account, stateTable) {
 		of := ledger.ScanID(row.Key.Partition)
 		if group, _, _ := of.InGroup(); (of == id || group == id) && strings.HasPrefix(row.Key.Row, "d|") {
@@ -289,7 +289,7 @@ func (w *world) table(a *storage.Account, name string) []storage.Entity {
 	return rows
 }
 
-// checkSummary checks that an export of many tables was summed up behind the last of its scans, and before the group had succeeded.
+// checkSummary checks that the summary of an export of many tables was written after the last member had succeeded, and before the group had.
 func (c checker) checkSummary(s PlannedScan) {
 	objects, err := place.InContainer(c.account, exports, s.Request.Action.Destination.Prefix)
 	if err != nil {
@@ -310,7 +310,7 @@ func (c checker) checkSummary(s PlannedScan) {
 	}
 }
 
-// checkExport checks that an export has the source's rows, and its manifest was put last, before its scan had succeeded.
+// checkExport checks that an export has the source's rows, and that its manifest was written last, before its scan had succeeded.
 func (c checker) checkExport(s PlannedScan) {
 	prefix, want := s.Request.Action.Destination.Prefix, s.rows(c.plan.Source)
 	ctx := context.Background()

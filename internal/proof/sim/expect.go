@@ -10,7 +10,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// maxProperties is the most that a row can have, beside its keys and its time.
+// maxProperties is the greatest number of properties of a row, without its keys and its Timestamp.
 const maxProperties = 252
 
 // expected is the result that a scan must have.
@@ -18,13 +18,13 @@ type expected struct {
 	rows                     []storage.Entity // at the destination
 	scanned, written, failed int64
 	bad                      []key.Key // rows that fail
-	mended                   []key.Key // rows that were in the way, in the order in which the operator removes them
+	mended                   []key.Key // the destination's rows that prevent writes, in the order in which the operator removes them
 	missing, extra, changed  int64     // rows, in a comparison
 }
 
 func (x expected) differences() int64 { return x.missing + x.extra + x.changed }
 
-// state is how a scan ends for good.
+// state is a scan's state after its last retry.
 func (x expected) state() ledger.State {
 	if x.failed+x.differences() > 0 {
 		return ledger.Failed
@@ -32,7 +32,7 @@ func (x expected) state() ledger.State {
 	return ledger.Succeeded
 }
 
-// compared is what a comparison of a scan's source and destination finds.
+// compared returns the expected result of a comparison of a scan's source and destination.
 func compared(source, destination []storage.Entity) expected {
 	x := expected{scanned: int64(len(source)), extra: int64(len(destination))}
 	for _, row := range source {
@@ -49,7 +49,7 @@ func compared(source, destination []storage.Entity) expected {
 	return x
 }
 
-// expect works out a scan's result in the simplest way: row by row.
+// expect computes a scan's result in the simplest way, row by row.
 func expect(p PlannedScan, source []storage.Entity) expected {
 	if p.group() {
 		var all expected

@@ -10,7 +10,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// pick returns a machine that stands, or nil.
+// pick returns one of the running machines, or nil.
 func (w *world) pick(what ...string) *machine {
 	var standing []*machine
 	for _, p := range w.slots {
@@ -24,8 +24,8 @@ func (w *world) pick(what ...string) *machine {
 	return standing[draw(w.plan.Seed, append(what, time.Since(w.start).String())...)%uint64(len(standing))]
 }
 
-// timerLease is how long a timer's lease outlives its host. Until it ends,
-// nobody fires the timer. (azure-webjobs-sdk, SingletonManager)
+// timerLease is how long a timer's lease outlives its host. Until the lease ends,
+// the timer does not fire. (azure-webjobs-sdk, SingletonManager)
 const timerLease = time.Minute
 
 // keepTime fires the timer of Maintain every minute, on the machine that holds the timer's
@@ -59,7 +59,7 @@ func (w *world) keepTime() {
 	}
 }
 
-// first returns the machine that holds the timer's lease at first. It takes the lease as soon as it runs.
+// first returns the machine that is the first to hold the timer's lease, as soon as this machine runs.
 func (w *world) first() *machine {
 	for task.Sleep(w.over, time.Millisecond) {
 		if m := w.slots[w.plan.Holder].machine.Load(); m != nil {
@@ -70,7 +70,7 @@ func (w *world) first() *machine {
 	return nil
 }
 
-// blackout loses every machine at once. Later a single one starts.
+// blackout loses every machine at once. Later a single machine starts.
 func (w *world) blackout() {
 	if w.plan.Blackout == 0 || !task.Sleep(w.over, w.plan.Blackout) {
 		return
@@ -89,7 +89,7 @@ func (w *world) blackout() {
 	close(w.lights)
 }
 
-// wait waits for the end of the blackout. It reports whether the slot gets a machine again: only the first slot does.
+// wait waits for the end of the blackout, and reports whether the slot gets a machine again. Only the first slot does.
 func (p *slot) wait() bool {
 	if p.number > 0 {
 		return false
@@ -102,11 +102,11 @@ func (p *slot) wait() bool {
 	}
 }
 
-// outages adds each outage's rules to the faults while it lasts.
+// outages adds each outage's rules to the faults during the outage.
 func (w *world) outages() {
 	for i, o := range w.plan.Outages {
 		w.group.Go(func() {
-			<-w.started // a start needs the source, too
+			<-w.started // outages begin after the starts, because a start reads the source
 			if !task.Sleep(w.over, o.From) {
 				return
 			}
@@ -120,7 +120,7 @@ func (w *world) outages() {
 	}
 }
 
-// outage switches an outage's rules on or off. Rules come before the plan's own.
+// outage switches an outage's rules on or off. They come before the plan's own rules.
 func (w *world) outage(i int, on bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

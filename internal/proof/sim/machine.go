@@ -57,14 +57,14 @@ func (m *machine) end() {
 	m.lose()
 }
 
-// process is a handler process. It ends with its context gone.
+// process is a handler process. It ends when its context gone ends.
 type process struct {
 	gone    context.Context
 	end     context.CancelFunc
 	handler http.Handler
 }
 
-// take returns the next accident of one side, and removes it; nil if there is none.
+// take removes and returns the next accident of the host or of the handler, or returns nil.
 func (p *slot) take(host bool) *Accident {
 	i := slices.IndexFunc(p.left, func(a Accident) bool { return a.Host == host })
 	if i < 0 {
@@ -77,7 +77,7 @@ func (p *slot) take(host bool) *Accident {
 
 // keep keeps a machine in the slot until the run ends.
 func (p *slot) keep() {
-	// Machines don't start together: which of them got which random name would depend on the scheduler.
+	// Machines start at different times. Otherwise the scheduler would decide which of them gets which random name.
 	task.Sleep(p.over, time.Duration(draw(p.plan.Seed, "slot", strconv.Itoa(p.number))%uint64(time.Millisecond)))
 	for life := 1; p.over.Err() == nil; life++ {
 		m := &machine{slot: p, name: fmt.Sprintf("m%d.%d", p.number, life)}
@@ -116,7 +116,7 @@ func (m *machine) run() {
 	}
 }
 
-// hostQueues are host.json's, which a test compares. Plans differ in the longest pause between polls.
+// hostQueues are the queue settings of host.json. A test checks that they are equal. Plans change only the longest pause between polls.
 var hostQueues = hostjson.Queues{
 	BatchSize: 8, NewBatchThreshold: 4, Visibility: 10 * time.Second, MaxDequeue: scans.MaxDeliveries, Base64: true,
 }
@@ -134,7 +134,7 @@ func (m *machine) listen(f function.Function) {
 		})
 }
 
-// start starts a handler process as package main does: it takes calls at once, and prepares its storage meanwhile.
+// start starts a handler process in the same way as package main. The process takes calls at once, while it prepares its storage.
 func (m *machine) start() *process {
 	m.lives++
 	gone, end := context.WithCancel(m.gone)
@@ -167,7 +167,7 @@ func (m *machine) start() *process {
 	return &process{gone: gone, end: end, handler: function.Handler(function.Functions(app), function.Host{}, m.appLog)}
 }
 
-// ready returns the handler process, and waits for one if there is none. It returns nil when the machine is lost.
+// ready waits until there is a handler process, and returns it. It returns nil if the machine is lost.
 func (m *machine) ready() *process {
 	for {
 		p := m.process.Load()
@@ -178,7 +178,7 @@ func (m *machine) ready() *process {
 	}
 }
 
-// functionTimeout is host.json's. A handler that works longer is killed, with all its other invocations.
+// functionTimeout is the timeout in host.json. A handler with a longer invocation is killed, which ends all its other invocations.
 const functionTimeout = 10 * time.Minute
 
 // answer is a handler's answer to an HTTP request.
@@ -198,7 +198,7 @@ func (m *machine) call(method, path string, body []byte, caller string) <-chan a
 	answered := make(chan answer, 1)
 	m.group.Go(func() {
 		p := m.ready()
-		// Calls that waited for a handler don't reach it at once: the order of timers that end together is random.
+		// Calls that waited for a handler are made at different times, because the order of timers that end together is random.
 		task.Sleep(m.gone, time.Duration(draw(m.plan.Seed, m.name, path, caller)%uint64(time.Millisecond)))
 		if p == nil {
 			answered <- answer{err: errDead}
@@ -206,7 +206,7 @@ func (m *machine) call(method, path string, body []byte, caller string) <-chan a
 		}
 		req := httptest.NewRequest(method, path, bytes.NewReader(body)).WithContext(context.WithValue(p.gone, invocationKey{}, caller))
 		if len(body) > 0 && path[:5] != "/api/" {
-			req.ContentLength = -1 // the host writes its document as it goes
+			req.ContentLength = -1 // the host streams its document
 			req.Header.Set("Content-Type", envelope.ContentType)
 		}
 		req.Header.Set(envelope.HeaderInvocation, uuid.NewString())

@@ -21,21 +21,22 @@ import (
 )
 
 const (
-	// longest is how long a scan may take in all. With all waits for leases, outages
-	// and retries a run takes at most a few hours, unless it hangs.
+	// longest is how long a scan may take in all. Including all waits for leases, outages
+	// and retries, a run takes at most a few hours unless it hangs.
 	longest = 12 * time.Hour
 	// maxRetries is how often the operator retries a scan.
 	maxRetries = 30
-	// callLimit is the cloud's limit for an HTTP call. The caller gets no answer after it, but the function continues.
+	// callLimit is the cloud's limit for an HTTP call. After that the caller gets no answer, but the function continues.
 	callLimit = 230 * time.Second
 )
 
-// operator is who starts scans in a world, cancels them, mends their rows, retries them, and loses rows of theirs.
+// operator starts, cancels and retries scans in a world. It also removes rows that prevent a scan's writes, and deletes rows of scans from the
+// state table.
 type operator struct{ *world }
 
-// operate starts the plan's scans, and follows each to its end. It retries one that failed for a passing reason.
+// operate starts the plan's scans and follows each until its end. It retries scans that failed for a temporary reason.
 func (o operator) operate() {
-	time.Sleep(time.Second) // all machines stand then
+	time.Sleep(time.Second) // until all machines run
 	var scans sync.WaitGroup
 	for _, s := range o.plan.Scans {
 		if s.Follows {
@@ -47,7 +48,7 @@ func (o operator) operate() {
 	}
 	close(o.started)
 	scans.Wait()
-	// If an answer was lost, there may be a scan that the operator does not know.
+	// If the answer to a start was lost, there may be a scan that the operator does not know.
 	for _, id := range o.listed() {
 		if s, ok := o.planned(id); ok && isRoot(id) {
 			s.Cancel, s.Meddle, s.Twice = 0, 0, false
@@ -73,7 +74,8 @@ func (o operator) request(method, path string, body []byte) answer {
 	}
 }
 
-// startScan returns the id of a scan. Without an answer, it waits until that would be listed, and may start another.
+// startScan starts a scan and returns its id. If it gets no answer, it waits until the scan would be listed. If the scan is not listed then, it
+// starts another.
 func (o operator) startScan(s PlannedScan) ledger.ScanID {
 	body, err := json.Marshal(s.Request)
 	if err != nil {
@@ -88,7 +90,7 @@ func (o operator) startScan(s PlannedScan) ledger.ScanID {
 				o.violated("answer %s: %v", a.body, err)
 			}
 			return started.ID
-		case a.status == http.StatusConflict && s.Request.Action.Destination != nil && s.Request.Action.Destination.Container == exports: // a start without an answer has the place
+		case a.status == http.StatusConflict && s.Request.Action.Destination != nil && s.Request.Action.Destination.Container == exports: // an earlier start without an answer has claimed the place
 		case a.status >= 400 && a.status < 500:
 			o.violated("POST /api/scans %s: %d %s", body, a.status, a.body)
 			return ""
@@ -124,7 +126,8 @@ func (w *world) listed() []ledger.ScanID {
 	return slices.Sorted(maps.Keys(w.witness.scans))
 }
 
-// whose takes the id of a scan apart: the one that the operator has started, whether it verifies that, and its number in its group.
+// whose splits the id of a scan into the id of the scan that the operator has started, whether this scan verifies it, and this scan's number in
+// the group.
 func whose(id ledger.ScanID) (root ledger.ScanID, verifies bool, number int) {
 	if group, n, ok := id.InGroup(); ok {
 		id, number = group, n
@@ -137,7 +140,7 @@ func whose(id ledger.ScanID) (root ledger.ScanID, verifies bool, number int) {
 
 func isRoot(id ledger.ScanID) bool { root, _, _ := whose(id); return root == id }
 
-// planned returns the plan's scan for an existing one, or for the one that it verifies, or of whose group it is.
+// planned returns the plan's scan for the id of that scan, of a member of its group, or of a scan that verifies it.
 func (w *world) planned(id ledger.ScanID) (PlannedScan, bool) {
 	root, _, _ := whose(id)
 	w.mu.Lock()
@@ -156,7 +159,7 @@ func (w *world) planned(id ledger.ScanID) (PlannedScan, bool) {
 	return PlannedScan{}, false
 }
 
-// follow cancels a scan if the plan says so, retries it if that helps, and returns when it has ended for good.
+// follow cancels a scan if the plan requires it, retries it while that helps, and returns after its last end.
 func (o operator) follow(id ledger.ScanID, s PlannedScan) {
 	if s.Lose > 0 {
 		o.group.Go(func() { o.lose(id, s.Lose) })
@@ -218,7 +221,7 @@ func (o operator) follow(id ledger.ScanID, s PlannedScan) {
 	}
 }
 
-// cancel notes that a scan is canceled, or will be retried.
+// cancel records that a scan is canceled, or that it will be retried.
 func (o operator) cancel(s PlannedScan, canceled bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -228,8 +231,8 @@ func (o operator) cancel(s PlannedScan, canceled bool) {
 	}
 }
 
-// lose deletes one of a scan's pending steps or files from the state table after a time, if it has one then, and perhaps a pending or done step
-// besides. A fault may keep it from that.
+// lose waits, and then deletes from the state table one of the scan's pending steps or files, if there is one. It may also delete a pending or done
+// step. A fault may prevent a deletion.
 func (o operator) lose(id ledger.ScanID, after time.Duration) {
 	if !task.Sleep(o.over, after) {
 		return
@@ -238,7 +241,7 @@ func (o operator) lose(id ledger.ScanID, after time.Duration) {
 	if slices.ContainsFunc(rows, func(row storage.Entity) bool {
 		return row.Key == key.Key{Partition: string(id), Row: "s"} && row.Get("State") == string(ledger.Succeeded)
 	}) {
-		return // nobody looks at its steps again
+		return // its steps are never read again
 	}
 	lose := func(what, kinds string) {
 		some := slices.DeleteFunc(slices.Clone(rows), func(row storage.Entity) bool {
@@ -260,8 +263,8 @@ func (o operator) lose(id ledger.ScanID, after time.Duration) {
 	}
 }
 
-// failure checks that a failed scan gives a reason, and that the plan allows that reason. One is that rows of the scan are lost. It reports whether
-// failed rows are the only reason.
+// failure checks that a failed scan has a reason that the plan allows, such as lost rows of the state table. It reports whether the reason is failed
+// rows.
 func (o operator) failure(id ledger.ScanID, row scanRow, s PlannedScan) (onlyRows bool) {
 	if s.group() {
 		return o.groupFailure(id, row, s)
@@ -279,12 +282,13 @@ func (o operator) failure(id ledger.ScanID, row scanRow, s PlannedScan) (onlyRow
 	return failedRows
 }
 
-// groupFailure is failure for a group, whose scans give the reasons.
+// groupFailure is like failure, for a group. It checks the reasons of the members. It reports whether members have failed and failed rows are the
+// reason in each of them.
 func (o operator) groupFailure(id ledger.ScanID, row scanRow, s PlannedScan) (onlyRows bool) {
 	if !strings.Contains(row.Error, fmt.Sprintf(" of %d tables failed: ", s.Tables)) || strings.Contains(row.Error, ": running") {
 		o.violated("a group failed with %q", row.Error)
 	}
-	failed := false // else one that was canceled has succeeded since, by a retry of its own
+	failed := false // if it stays false, a canceled member has succeeded since, after its own retry
 	onlyRows = true
 	for i, m := range s.members() {
 		o.mu.Lock()
@@ -309,7 +313,7 @@ func (o operator) waitForEnd(id ledger.ScanID) (scanRow, bool) {
 		o.mu.Lock()
 		row := o.witness.scans[id]
 		o.mu.Unlock()
-		open := row.State == ledger.Running || row.State == "" // a verification is yet to start
+		open := row.State == ledger.Running || row.State == "" // a verification may not have started yet
 		if !open || time.Since(o.start) > longest {
 			return row, !open
 		}
@@ -317,7 +321,7 @@ func (o operator) waitForEnd(id ledger.ScanID) (scanRow, bool) {
 	}
 }
 
-// mend removes a third of the rows that are in the way of the scan. It reports false after the plan's rounds.
+// mend removes a third of the destination's rows that prevent the scan's writes. It returns false if the plan's rounds are over.
 func (o operator) mend(s PlannedScan) bool {
 	o.mu.Lock()
 	round := o.rounds[target(s.Request)]
@@ -341,7 +345,7 @@ func (o operator) mend(s PlannedScan) bool {
 	return true
 }
 
-// retryRows has the scan's failed rows done again.
+// retryRows retries the scan's failed rows.
 func (o operator) retryRows(id ledger.ScanID, s PlannedScan) {
 	var calls sync.WaitGroup
 	if s.Twice && !s.ByStorage {
@@ -352,7 +356,7 @@ func (o operator) retryRows(id ledger.ScanID, s PlannedScan) {
 	o.count(&o.stats.Redone)
 }
 
-// retry retries a scan, with its failed rows or without.
+// retry retries a scan, and if rows is set, also its failed rows.
 func (o operator) retry(id ledger.ScanID, s PlannedScan, rows bool) answer {
 	switch {
 	case s.ByStorage:
@@ -363,7 +367,8 @@ func (o operator) retry(id ledger.ScanID, s PlannedScan, rows bool) answer {
 	return o.change(http.MethodPost, "/api/scans/"+string(id)+"/retry", nil)
 }
 
-// requestRetry leaves the request for a retry in the ledger, as a command does, and waits until one instance has fulfilled it, once.
+// requestRetry writes a request for a retry into the ledger, like a command. It waits until an instance has fulfilled the request, and checks that
+// this happened once.
 func (o operator) requestRetry(id ledger.ScanID, rows bool) answer {
 	command, err := engine.New(scans.Options{Own: o.account, StateTable: stateTable})
 	if err != nil {
@@ -400,7 +405,7 @@ func (o operator) requestRetry(id ledger.ScanID, rows bool) answer {
 	}
 }
 
-// change repeats a request until the answer is success or conflict.
+// change repeats a request until the answer is a success or a conflict.
 func (o operator) change(method, path string, body []byte) answer {
 	for {
 		a := o.request(method, path, body)

@@ -15,28 +15,28 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Plan is everything that a run consists of.
+// Plan determines everything in a run.
 type Plan struct {
 	Seed   uint64
 	Source []storage.Entity
 	Scans  []PlannedScan
-	// Faults is the emulator's spec. No rule may apply to point reads: these are the witness's.
+	// Faults is the emulator's spec. No rule may apply to point reads, because only the witness uses them.
 	Faults string
 	// Late is the probability that a request of the app is carried out only after it was reported as failed.
 	Late float64
-	// In Calm plans nothing dies and nothing fails. Nothing may need repair then.
+	// In Calm plans nothing dies and nothing fails, so nothing may need repair.
 	Calm bool
 
 	Machines   []Machine
 	MaxPolling time.Duration // between two polls of an empty queue
-	Overlap    bool          // Maintain may run while it runs
-	Holder     int           // the machine that holds the timer's lease at first
+	Overlap    bool          // runs of Maintain may overlap
+	Holder     int           // the machine that is the first to hold the timer's lease
 	FoldEvery  int           // how many done steps are folded at once, on average; 0 means the app's own number
 
-	// Outages change the faults for a time.
+	// Outages change the faults for some time.
 	Outages []Outage
 	// Blackout, unless zero, is when every machine is lost. After Darkness a single
-	// one starts. With Cleared, all messages are lost with the machines.
+	// machine starts. If Cleared is set, all messages are lost with the machines.
 	Blackout time.Duration
 	Darkness time.Duration
 	Cleared  bool
@@ -45,30 +45,30 @@ type Plan struct {
 // PlannedScan is a scan that the operator starts.
 type PlannedScan struct {
 	Request     scans.Request
-	Destination []storage.Entity // the rows that are there before
-	// Follows is set if the scan starts when the one before has ended. It may take its hints.
+	Destination []storage.Entity // the destination's rows before the scan
+	// Follows is set if the scan starts after the scans before it have ended. It may use their hints.
 	Follows bool
 	// Cancel, unless zero, is when the operator cancels the scan. It retries the scan after Rest.
 	Cancel, Rest time.Duration
-	// Lose, unless zero, is when somebody deletes one of the scan's rows from the state table.
+	// Lose, unless zero, is when one of the scan's rows is deleted from the state table.
 	Lose time.Duration
-	// Rounds is how often the operator mends a third of the rows that the scan could not write, and has them done again. With
-	// Twice it requests that twice at once.
+	// Rounds is how often the operator removes the cause for a third of the failed rows, and retries them. If Twice is set,
+	// it sends two requests for each retry at once.
 	Rounds int
 	Twice  bool
-	// ByStorage is set if the operator has no more than the app's own storage for retries: a row requests each.
+	// ByStorage is set if the operator requests retries with a row in the app's own storage.
 	ByStorage bool
-	// Tables is how many tables a group has, among which the plan's rows are shared. Meddle, unless zero, is how long the
-	// scan of the first one runs until the operator cancels it. It retries that after Rest.
+	// Tables is the number of a group's tables, among which the plan's rows are divided. Meddle, unless zero, is how long the
+	// first table's scan runs before the operator cancels it. The operator retries that scan after Rest.
 	Tables int
 	Meddle time.Duration
 
-	number int // of a group's scan, from 1
+	number int // of a member, from 1; 0 for the plan's own scans
 }
 
 func (s PlannedScan) group() bool { return s.Tables > 0 && s.number == 0 }
 
-// members returns the scans of a group's tables, or the scan itself.
+// members returns the scans of a group's tables. For any other scan it returns the scan itself.
 func (s PlannedScan) members() []PlannedScan {
 	if !s.group() {
 		return []PlannedScan{s}
@@ -92,7 +92,7 @@ func (s PlannedScan) members() []PlannedScan {
 	return all
 }
 
-// rows returns those of the plan's rows that the scan reads.
+// rows returns the plan's rows that the scan reads.
 func (s PlannedScan) rows(source []storage.Entity) []storage.Entity {
 	if s.number == 0 {
 		return source
@@ -107,10 +107,10 @@ func (s PlannedScan) verification(source []storage.Entity) PlannedScan {
 	return v
 }
 
-// tableOf names a group's table. Groups take all tables with such names.
+// tableOf returns the name of a group's n-th table. Groups take all tables with such names.
 func tableOf(n int) string { return fmt.Sprintf("Grp%04d", n) }
 
-// share returns the rows that one of a group's tables has.
+// share returns the rows of a group's n-th table.
 func share(rows []storage.Entity, n, tables int) (of []storage.Entity) {
 	for _, row := range rows {
 		if draw(0, row.Key.Partition, row.Key.Row)%uint64(tables) == uint64(n) {
@@ -120,16 +120,16 @@ func share(rows []storage.Entity, n, tables int) (of []storage.Entity) {
 	return of
 }
 
-// Machine is an instance of the app: when it is lost, another replaces it.
+// Machine is an instance of the app. If it is lost, another replaces it.
 type Machine struct {
 	Skew      time.Duration // of its clock
 	Accidents []Accident    // of its processes and those of its successors, in order
-	Life      time.Duration // after which a handler crashes; 0 for none that does
+	Life      time.Duration // after which each handler crashes; 0 for never
 	Restart   time.Duration // until a crashed handler runs again
 	Replace   time.Duration // until a lost machine is replaced
 }
 
-// Outage adds rules to the faults for a time; with UntilFailed until a scan has failed, or has ended.
+// Outage adds rules to the faults for some time. If UntilFailed is set, it lasts at least until a scan has failed or the run has ended.
 type Outage struct {
 	Rules       string
 	From, For   time.Duration
@@ -158,10 +158,10 @@ func (d dice) between(low, high time.Duration) time.Duration {
 	return low + time.Duration(d.Int64N(int64(high-low)+1))
 }
 
-// number draws from low to high, both included.
+// number draws a number from low to high, both included.
 func (d dice) number(low, high int) int { return low + d.IntN(high-low+1) }
 
-// Draw makes the plan of a seed.
+// Draw returns the plan of a seed.
 func Draw(seed uint64) Plan {
 	p := drawTables(seed)
 	d, losses := dice{rand.New(rand.NewPCG(seed, 0xb10b))}, dice{rand.New(rand.NewPCG(seed, 0x1057))}
@@ -189,7 +189,7 @@ func Draw(seed uint64) Plan {
 		s.Request.Action, s.Destination = scans.Action{Type: scans.Copy, Destination: &place}, nil
 		s.Request.SegmentsPerInvocation = d.number(1, 4)
 		p.Scans[i] = s
-		if s.Lose == 0 { // else it may never be complete
+		if s.Lose == 0 { // otherwise the export may never be complete
 			p.Scans = append(p.Scans, back)
 		}
 	}
@@ -211,11 +211,11 @@ func Draw(seed uint64) Plan {
 	}
 	limits := dice{rand.New(rand.NewPCG(seed, 0x11a17))}
 	for i := range p.Scans {
-		if limits.chance(0.15) { // a scan takes minutes then, and most of its messages are hidden
+		if limits.chance(0.15) { // then a scan takes minutes, and most of its messages are hidden
 			p.Scans[i].Request.Limits = &scans.Limits{RowsPerSecond: limits.number(1, 20), RequestsPerSecond: limits.number(0, 20)}
 		}
 	}
-	// A verification that can't start for four hours is given up. That fails no scan, which such an outage waits for.
+	// The app stops trying to start a verification after four hours. No scan fails then, but such an outage lasts until a scan fails.
 	waits := slices.ContainsFunc(p.Outages, func(o Outage) bool { return o.UntilFailed })
 	for i, s := range p.Scans {
 		p.Scans[i].Request.Verify = s.Request.Action.Type == scans.Copy && s.Request.Action.Map == "" && s.Lose == 0 && proofs.chance(0.3) && !waits
@@ -232,7 +232,8 @@ func Draw(seed uint64) Plan {
 	return p
 }
 
-// groups draws a group that counts rows, copies tables into another account, or exports them, perhaps with one that brings them to the other account.
+// groups draws a group that counts rows, copies tables into another account, or exports them. A second group may copy the exports into the other
+// account.
 func (d dice) groups(i int, source []storage.Entity) []PlannedScan {
 	s := d.scan(i, source)
 	s.Request.Source, s.Tables, s.Rounds = scans.TableRef{Tables: "grp*"}, d.number(2, 9), d.number(0, 2)
@@ -245,7 +246,7 @@ func (d dice) groups(i int, source []storage.Entity) []PlannedScan {
 		return []PlannedScan{s}
 	}
 	s.Request.Action.Destination = &scans.TableRef{Connection: other}
-	s.Request.Action.Overwrite = s.Request.OverExisting() // rows of some tables are there before
+	s.Request.Action.Overwrite = s.Request.OverExisting() // some tables of the destination have rows before
 	if d.chance(0.3) {
 		return []PlannedScan{s}
 	}
@@ -259,7 +260,7 @@ func (d dice) groups(i int, source []storage.Entity) []PlannedScan {
 	return []PlannedScan{s, back}
 }
 
-// damaged returns rows that differ from others by some that are missing, extra or different.
+// damaged returns a copy of the rows in which some are missing, extra or different.
 func (d dice) damaged(rows []storage.Entity) (damaged []storage.Entity) {
 	for _, row := range rows {
 		if d.chance(0.1) {
@@ -276,13 +277,14 @@ func (d dice) damaged(rows []storage.Entity) (damaged []storage.Entity) {
 	return damaged
 }
 
-// repartition gives rows another PartitionKey, of two of their properties. uneven goes on: some rows fail, some become none, some two.
+// repartition makes each row's PartitionKey from two of its properties. uneven does this too, but fails for some rows, drops some, and makes two
+// rows of others.
 const (
 	repartition = `.RowKey = .PartitionKey | .PartitionKey = "\(.Name) \(.Number % 10)"`
 	uneven      = repartition + ` | (.Number % 10) as $n | ., if $n == 0 then error("no") elif $n == 2 then .RowKey += "+" else empty end | select($n != 1)`
 )
 
-// become returns what the action's map makes of a row.
+// become returns the rows that the action's map makes from a row, and whether the map fails.
 func become(a scans.Action, row storage.Entity) (rows []storage.Entity, fails bool) {
 	if a.Map == "" {
 		return []storage.Entity{row}, false
@@ -299,7 +301,7 @@ func become(a scans.Action, row storage.Entity) (rows []storage.Entity, fails bo
 	return rows, false
 }
 
-// moved returns rows of a destination where the map puts those of the source.
+// moved returns the destination's rows that have keys of the source, with the keys that the map gives to the source's rows.
 func moved(a scans.Action, source, destination []storage.Entity) (all []storage.Entity) {
 	for _, row := range source {
 		if i := slices.IndexFunc(destination, func(d storage.Entity) bool { return d.Key == row.Key }); i >= 0 {
@@ -316,7 +318,7 @@ const (
 	exports = "exports" // the container of all exports
 	other   = "OTHER"   // the connection of another account
 	sink    = "sink"    // a queue
-	doomed  = "Doomed"  // a table with the source's rows, of which they are deleted
+	doomed  = "Doomed"  // a table with the source's rows, which a scan deletes
 )
 
 func drawTables(seed uint64) Plan {
@@ -347,7 +349,7 @@ func drawTables(seed uint64) Plan {
 	if p.Calm {
 		p.Faults = d.faults(true)
 		for i := range p.Scans {
-			if again.chance(0.5) { // steps take so long that some have much left to do then
+			if again.chance(0.5) { // writes take so long that some steps have much left to do when the scan is canceled
 				p.Scans[i].Cancel, p.Scans[i].Rest = again.between(100*time.Millisecond, 20*time.Second), again.between(10*time.Second, time.Minute)
 				p.Faults = "latency=300ms..900ms on=batch,insert,update,merge,delete; " + p.Faults
 			}
@@ -421,7 +423,7 @@ func (d dice) scan(i int, source []storage.Entity) PlannedScan {
 	return s
 }
 
-// faults draws a spec. Requests always take time: so they come one after the other.
+// faults draws a spec. Requests always take time, so that they come one after the other.
 func (d dice) faults(calm bool) string {
 	kinds := slices.DeleteFunc(fault.Kinds(), func(k fault.Kind) bool { return k == fault.Point })
 	on := " on=" + fmt.Sprint(kinds[0])
@@ -450,7 +452,7 @@ func (d dice) faults(calm bool) string {
 	return strings.Join(rules, "; ")
 }
 
-// rows draws a table: nothing, few rows, one big partition, many small ones, or all sizes with much in common.
+// rows draws a table: no or few rows, one big partition, many small partitions, both, or partitions of various sizes.
 func (d dice) rows() []storage.Entity {
 	sizes := []int{}
 	switch d.IntN(8) {
@@ -482,14 +484,14 @@ func (d dice) rows() []storage.Entity {
 	return rows
 }
 
-// names draws how partitions are named. Names are distinct by their numbers.
+// names draws a function that names partitions. Their numbers make the names distinct.
 func (d dice) names() func(i int) string {
 	switch d.IntN(4) {
 	case 0: // close together
 		return func(i int) string { return fmt.Sprintf("customer-%05d", i) }
-	case 1: // far apart, with what needs escaping
+	case 1: // far apart, with characters that need escaping
 		return func(i int) string { return fmt.Sprintf("%c'%% +é%d", 'A'+d.IntN(26), i) }
-	case 2: // beyond the basic plane, where UTF-8 and UTF-16 differ in order
+	case 2: // beyond the basic plane, where the orders of UTF-8 and UTF-16 differ
 		return func(i int) string {
 			return fmt.Sprintf("%s%d", []string{"😀", "\ue000", "\uffee", "z"}[d.IntN(4)], i)
 		}
@@ -497,7 +499,7 @@ func (d dice) names() func(i int) string {
 	return func(i int) string { return fmt.Sprintf("%08x-%d", d.Uint32(), i) }
 }
 
-// taken draws rows of the destination with keys of the source, and the same, other, or too much content for a merge.
+// taken draws rows of the destination that have keys of the source. Their content is the same, different, or too large for a merge.
 func (d dice) taken(source []storage.Entity) []storage.Entity {
 	var rows []storage.Entity
 	for _, row := range source {

@@ -26,45 +26,45 @@ const stateTable = "tablesweep"
 
 // Stats count what happened in a run.
 type Stats struct {
-	Took       time.Duration // from the first scan's record to the last one's end
-	Requests   int           // of handlers and hosts
-	Polls      int           // of them, requests for messages
-	Watching   int           // of them, those that find lost steps
+	Took       time.Duration // from the first scan's creation until the last scan's end
+	Requests   int           // all requests of handlers and hosts
+	Polls      int           // requests for messages
+	Watching   int           // requests that find lost steps
 	Transcript uint64        // a hash of all requests, with their times and results
 	Rows       int
 	Accidents  int // accidents of the plan that happened
 	Orphaned   int // losses of the machine that held the timer's lease
-	Resent     int // messages that Maintain took for lost
+	Resent     int // messages that Maintain sent again because they seemed lost
 	Duplicates int // messages that were stored twice
-	Repeated   int // steps that were done in full although another delivery had committed them
-	Poisoned   int // messages that the host gave up
+	Repeated   int // steps that were carried out in full although another delivery had committed them
+	Poisoned   int // messages that the host moved to the poison queue
 	Exports    int // exports that were completed
 	Failures   int // scans that failed
-	Retries    int // by the operator
-	Redone     int // of them, those of failed rows
-	Lost       int // rows of scans that somebody deleted from the state table
+	Retries    int // retries by the operator
+	Redone     int // retries of failed rows
+	Lost       int // rows of scans that the operator deleted from the state table
 }
 
-// world is what surrounds the app in a run: storage, hosts, machines and the operator.
+// world is the app's environment in a run: storage, hosts, machines and the operator.
 type world struct {
 	plan     Plan
 	emulator *emulator.Transport
-	aside    *emulator.Transport // of second
+	aside    *emulator.Transport // the transport of second
 	storage  *emulator.Emulator
-	account  *storage.Account // of the test: past all machines, but not past the faults
+	account  *storage.Account // the test's own; machines do not affect it, but faults do
 	second   *emulator.Emulator
-	beside   *storage.Account // in second, into which groups copy
+	beside   *storage.Account // the account of second, into which groups copy
 	witness  *witness
 	log      zerolog.Logger // of the run
 	appLog   zerolog.Logger // of the handlers and hosts
 
 	start   time.Time
-	over    context.Context // ends with the run
+	over    context.Context // ends when the run ends
 	group   sync.WaitGroup  // everything that runs
 	slots   []*slot
 	started chan struct{}           // closed when the operator has started the scans
-	dark    atomic.Bool             // there was a blackout
-	lights  chan struct{}           // closed when it is over
+	dark    atomic.Bool             // a blackout has begun
+	lights  chan struct{}           // closed when the blackout is over
 	failed  atomic.Bool             // a scan has failed
 	holder  atomic.Pointer[machine] // of the timer's lease
 
@@ -73,12 +73,12 @@ type world struct {
 	stats      Stats
 	raging     []int                // outages
 	rounds     map[string]int       // of mended rows, by target
-	canceled   map[string]time.Time // when the operator was told so, by target, until a retry
-	reads      map[string]bool      // of Maintain at pending steps, by the timer's run and scan
+	canceled   map[string]time.Time // when the operator got the answer to a cancellation, by target; deleted before a retry
+	reads      map[string]bool      // reads of pending steps by Maintain, by the timer's run and the scan
 }
 
-// Run carries out the plan. It returns the violations that it finds, none if all is well. It must be
-// called in a bubble of testing/synctest, since it takes hours. log gets every event.
+// Run carries out the plan, and returns the violations that it finds. It must be
+// called in a bubble of testing/synctest, because it takes hours. log gets every event.
 func Run(p Plan, log zerolog.Logger) (Stats, []string) {
 	w := &world{plan: p, start: time.Now(), log: log, started: make(chan struct{}), lights: make(chan struct{}), rounds: map[string]int{}, canceled: map[string]time.Time{}, reads: map[string]bool{}}
 	w.stats.Rows = len(p.Source)
@@ -105,14 +105,14 @@ func Run(p Plan, log zerolog.Logger) (Stats, []string) {
 	w.settle()
 	stop()
 	w.group.Wait()
-	time.Sleep(time.Minute) // hearts of processes stop a while after their last step
+	time.Sleep(time.Minute) // heartbeats stop some time after a process's last step
 	checker{w}.check()
 	w.stats.Took = w.witness.last.Sub(w.witness.first)
 	return w.stats, w.violations
 }
 
-// hear counts log lines about messages: the app's about lost ones, and the host's about those that it
-// gives up. If the text of the former changes, TestBugsAreFound fails.
+// onLog counts the app's log lines about lost messages, and the host's log lines about poison
+// messages. A message that the host cannot decode is a violation. If the text of the app's lines changes, TestBugsAreFound fails.
 func (w *world) onLog(_ *zerolog.Event, _ zerolog.Level, message string) {
 	switch {
 	case message == "message lost; sent again":
@@ -124,7 +124,7 @@ func (w *world) onLog(_ *zerolog.Event, _ zerolog.Level, message string) {
 	}
 }
 
-// panics hears of panics from the lines of a log. An invocation that panics is tried again, so that nothing else tells.
+// panics finds panics in the lines of a log. They have no other effect, because an invocation that panics is retried.
 type panics struct{ *world }
 
 func (p panics) Write(line []byte) (int, error) {
@@ -146,7 +146,7 @@ func (w *world) violated(format string, args ...any) {
 	w.violations = append(w.violations, fmt.Sprintf(format, args...))
 }
 
-// note writes a request into the transcript.
+// note adds a request to the transcript.
 func (w *world) note(name string, req *http.Request, result string) {
 	now := time.Since(w.start)
 	w.mu.Lock()
@@ -160,8 +160,8 @@ func (w *world) note(name string, req *http.Request, result string) {
 	}
 }
 
-// notCanceled checks that a request to the data of a scan does not begin long after the scan was canceled. Where something fails, a state may
-// take longer to be read.
+// notCanceled checks that a write to a scan's destination does not begin more than a second after the scan was canceled. It checks only calm
+// plans, because after a failure it may take longer until the state is read.
 func (w *world) notCanceled(req *http.Request, body []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -196,7 +196,7 @@ func (w *world) tally(req *http.Request, body []byte) {
 	}
 }
 
-// prepare fills the tables while nothing goes wrong yet.
+// prepare fills the tables before faults begin.
 func (w *world) prepare() error {
 	var err error
 	if w.storage, err = emulator.New(emulator.Options{OnRequest: w.observe}); err != nil {
@@ -241,7 +241,7 @@ func (w *world) accountOf(s PlannedScan) *storage.Account {
 	return w.account
 }
 
-// accounts are what an app is configured with.
+// accounts returns the accounts in the app's configuration, by their connections.
 func (w *world) accounts(own, beside *storage.Account) map[string]*storage.Account {
 	return map[string]*storage.Account{storage.HostConnection: own, other: beside}
 }

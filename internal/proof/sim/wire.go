@@ -19,18 +19,18 @@ import (
 	"tablesweep/internal/task"
 )
 
-// Accident happens to a machine with one of its storage requests.
+// Accident happens to a machine during one of its storage requests.
 type Accident struct {
 	Kind Kind
-	// Host is set if Request counts the requests with which the host settles messages, not the handler's.
+	// Host is set if Request counts the host's requests that change something, such as the deletion of a message. Otherwise it counts the handler's requests.
 	Host bool
 	// Request is the number of the request, from 1, in the life of the process.
 	Request int
-	// Applied is set if the request is carried out and only its answer is lost.
+	// Applied is set if the request is carried out, so that only its answer is lost.
 	Applied bool
 }
 
-// Kind is what an accident ends.
+// Kind is the kind of an accident.
 type Kind string
 
 // The kinds of accidents.
@@ -46,21 +46,21 @@ func (a Accident) String() string {
 
 var errReset = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 
-// errDead is the error of requests of a dead process. It counts as cancellation: so the SDK does not try again.
+// errDead is the error of a dead process's requests. It wraps [context.Canceled] so that the SDK does not retry.
 var errDead = fmt.Errorf("the process is dead: %w", context.Canceled)
 
 // maxLate is the longest time until a late request is carried out. The service drops requests after 30 s.
 const maxLate = 30 * time.Second
 
-// wire carries the storage requests of one process. It gives each a moment of its own and is where the process dies.
+// wire carries the storage requests of one process. It delays each request by a different time, and ends the process during a request.
 type wire struct {
 	*world
 	name string
-	gone context.Context // ends with the process
+	gone context.Context // ends when the process ends
 	die  func(Kind)      // ends the process or the machine
-	host bool            // it is the host's: only what changes something is counted
+	host bool            // it is the host's wire, which counts only requests that change something
 
-	accident *Accident // to come; nil if there is none
+	accident *Accident // the next accident, or nil
 
 	mu       sync.Mutex // guards the fields below
 	seen     map[uint64]int
@@ -103,7 +103,7 @@ func (l *wire) Do(req *http.Request) (*http.Response, error) {
 	}
 	l.tally(req, body)
 	l.notCanceled(req, body)
-	// Requests under way when the process dies may still be carried out.
+	// Requests that are under way when the process dies may still be carried out.
 	ctx := req.Context()
 	if chance(0.5, draw(moment, "under way")) {
 		ctx = detached
@@ -121,7 +121,7 @@ func (l *wire) Do(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// next counts the request and returns the accident that comes with it, if any.
+// next counts the request, and returns the accident that happens during it, or nil.
 func (l *wire) next(req *http.Request) *Accident {
 	if l.host && req.Method == http.MethodGet {
 		return nil
@@ -149,7 +149,7 @@ func forget(resp *http.Response, err error) {
 	}
 }
 
-// moment returns a number that no other request of the run has, and this one has in every run of the seed.
+// moment returns a number that differs from that of all other requests of the run. The request has the same number in every run of the seed.
 func (l *wire) moment(req *http.Request, body []byte) uint64 {
 	caller, _ := req.Context().Value(invocationKey{}).(string)
 	identity := draw(l.plan.Seed, l.name, caller, req.Method, req.URL.Path, req.URL.RawQuery, string(stable(body)))
@@ -182,10 +182,10 @@ func readBody(req *http.Request) ([]byte, error) {
 	return b, errors.Join(err, req.Body.Close())
 }
 
-// draw is a random number that depends only on the seed and the request, however goroutines interleave.
+// draw returns a random number that depends only on its arguments. It does not depend on how goroutines interleave.
 func draw(seed uint64, what ...string) uint64 {
 	h := fnv.New64a()
-	_ = binary.Write(h, binary.LittleEndian, seed) // a hash takes everything
+	_ = binary.Write(h, binary.LittleEndian, seed) // a hash never fails
 	for _, s := range what {
 		h.Write([]byte(s))
 		h.Write([]byte{0})

@@ -16,17 +16,17 @@ import (
 	"tablesweep/internal/scans/ledger"
 )
 
-// witness watches the rows of the scans in the ledger. It reads them one by one. The app never does that, and no fault
-// applies to it: so the witness takes no time and changes nothing.
+// witness watches the rows of the scans in the ledger. It reads them with point reads. The app makes no point reads and no fault
+// applies to them, so the witness takes no time and changes nothing.
 type witness struct {
 	table *aztables.Client
-	scans map[ledger.ScanID]scanRow // by id, as they were seen last
+	scans map[ledger.ScanID]scanRow // as last read, by id
 	first time.Time                 // when the first scan was recorded
 	last  time.Time                 // when a scan's row was last written
 
 	events    int                   // puts of blobs, and ends of scans
-	puts      map[string]int        // when a blob was put first, by the request: the number of the event
-	succeeded map[ledger.ScanID]int // when a scan ended so
+	puts      map[string]int        // the number of the event that first put a blob, by the request
+	succeeded map[ledger.ScanID]int // the number of the event with which a scan succeeded
 }
 
 // blobPut identifies a request that puts an object of an export.
@@ -63,7 +63,7 @@ func (w *witness) read(id ledger.ScanID) (scanRow, error) {
 	return row, json.Unmarshal(resp.Value, &row)
 }
 
-// observe sees a scan's row after each request that the emulator has carried out. The row
+// observe is called after each request that the emulator has carried out. If the request wrote to a scan's partition, it reads the scan's row. The row
 // may only change from running to an end, and from there to the next attempt.
 func (w *world) observe(ev emulator.Event) {
 	if ev.Applied && ev.Kind == fault.PutBlob {

@@ -17,7 +17,7 @@ var (
 	destinationTable = scans.TableRef{Table: "destination", Connection: "DESTINATION"}
 )
 
-// cloud is the model around the app in a run: storage, instances and what starts them.
+// cloud is the model around the app in a run: storage, instances and the scale controller that starts them.
 type cloud struct {
 	options     Options
 	own         *account
@@ -31,14 +31,14 @@ type cloud struct {
 
 	start     time.Time
 	groups    []*group
-	listeners atomic.Uint64 // so many have started
+	listeners atomic.Uint64 // how many have started
 }
 
-// group is the instances that are started together, for the same functions.
+// group is the instances that the scale controller starts for the same functions.
 type group struct {
 	*cloud
-	queue string       // whose messages they take; "" for those that take calls alone
-	size  atomic.Int64 // the number of instances, of those that are starting, too
+	queue string       // the queue whose messages they take; "" if they only take calls
+	size  atomic.Int64 // the number of instances, including those that are starting
 }
 
 // add starts an instance.
@@ -61,7 +61,7 @@ func newCloud(o Options) *cloud {
 	return c
 }
 
-// must returns what can fail only by a mistake in the model.
+// must returns v. An error can only be a mistake in the model, so must panics.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic("scale: internal error: " + err.Error())
@@ -69,7 +69,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// scale is the scale controller: again and again it looks how long each queue is,
+// scale is the scale controller. At each decision, it reads the length of every queue
 // and starts instances.
 func (c *cloud) scale() {
 	a := must(storage.Open(c.own.connection, storage.Options{Transport: c.own.transport}))
@@ -80,7 +80,7 @@ func (c *cloud) scale() {
 			}
 			length, err := must(a.Queue(g.queue)).Length(c.over)
 			if err != nil {
-				continue // it isn't there yet, or the account refuses: the next look tells
+				continue // the queue does not exist yet, or the account refuses the request; the next decision tries again
 			}
 			for range g.more(length) {
 				c.work.Go(func() { g.add() })

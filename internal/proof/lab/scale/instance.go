@@ -27,12 +27,12 @@ type instance struct {
 	handler http.Handler
 
 	mu   sync.Mutex // guards free
-	free time.Time  // when the processor has done all that was asked of it
+	free time.Time  // when the processor will have finished all its work
 }
 
-// process waits until the processor has done so much work, after all that it was given before.
+// process waits until the processor has finished its earlier work and then this work.
 func (in *instance) process(work time.Duration) {
-	// Shorter waits add up until they reach the leeway. That saves most of the simulation's timers.
+	// Shorter waits add up until they exceed the leeway, which saves most of the simulation's timers.
 	const leeway = time.Millisecond
 	in.mu.Lock()
 	now := time.Now()
@@ -72,7 +72,7 @@ func (in *instance) open(a *account) *storage.Account {
 	return must(storage.Open(a.connection, storage.Options{Transport: wire{in, a}}))
 }
 
-// launch starts the instance, which takes messages of a queue unless it is "". It returns when the instance takes calls and messages.
+// launch starts the instance, and returns when it takes calls and the messages of the queue. With "", it takes no messages.
 func (in *instance) launch(queue string) {
 	time.Sleep(coldStart)
 	own := in.open(in.own)

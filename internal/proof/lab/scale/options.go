@@ -11,55 +11,55 @@ import (
 // Options describe the table, the scan and the cloud of a run.
 type Options struct {
 	Rows         int64  // of the table
-	PerPartition int64  // rows of each partition but the last
+	PerPartition int64  // rows of each partition except the last
 	Action       string // scans.Copy or scans.Count
 
 	Decide time.Duration // between two decisions of the scale controller
 	Step   int           // the most instances that one decision adds to a group that scales by itself
 
-	AccountLimit float64 // requests a second that an account takes
+	AccountLimit float64 // requests a second that an account allows
 
-	Progress func(took time.Duration, rows int64) // if not nil, called every ten seconds with the rows that are read
+	Progress func(took time.Duration, rows int64) // if not nil, called every ten seconds with the number of rows read so far
 }
 
 // A request takes its latency, times a random factor. [Options.Facts] has the sources of these numbers.
 const (
 	partitionLimit = 2_000 // entities a second of a partition, messages of a queue
 
-	queryLatency    = 20 * time.Millisecond  // of a range, and for each row of it queryRowLatency
+	queryLatency    = 20 * time.Millisecond  // of a range, plus queryRowLatency for each of its rows
 	queryRowLatency = 80 * time.Microsecond  //
 	pointLatency    = 8 * time.Millisecond   // one row, read
-	writeLatency    = 12 * time.Millisecond  // a row or a transaction, and for each further row of it writeRowLatency
+	writeLatency    = 12 * time.Millisecond  // a row or a transaction, plus writeRowLatency for each further row
 	writeRowLatency = 600 * time.Microsecond //
-	queueLatency    = 10 * time.Millisecond  // anything about messages
+	queueLatency    = 10 * time.Millisecond  // any request about messages
 	refusalLatency  = 2 * time.Millisecond   // 503
 )
 
-// The model's hosting plan is Flex Consumption with instances of the default size. Each queue's function, and
-// all others, have instances of their own there.
+// The model's hosting plan is Flex Consumption with instances of the default size. There, each queue's function has
+// instances of its own, and all other functions share instances.
 const (
 	mostInstances = 100
 	coldStart     = 5 * time.Second // until a new instance takes messages
 
-	requestCost   = 220 * time.Microsecond // of the processor, on each request to storage
-	sentCost      = 27 * time.Microsecond  // on each KiB of a request's body
-	receivedCost  = 11 * time.Microsecond  // on each KiB of an answer's
-	executionCost = 2 * time.Millisecond   // on each execution, the host's part included
+	requestCost   = 220 * time.Microsecond // processor time for each request to storage
+	sentCost      = 27 * time.Microsecond  // for each KiB of a request's body
+	receivedCost  = 11 * time.Microsecond  // for each KiB of an answer's body
+	executionCost = 2 * time.Millisecond   // for each execution, including the host's part
 )
 
-// hostQueues are host.json's, which a test compares.
+// hostQueues are the queue settings of host.json. A test checks that they are equal.
 var hostQueues = hostjson.Queues{
 	BatchSize: 8, NewBatchThreshold: 4, MaxPolling: 5 * time.Second, Visibility: 10 * time.Second, MaxDequeue: scans.MaxDeliveries, Base64: true,
 }
 
-const seed = 1 // of what varies from request to request
+const seed = 1 // of the random factors of latencies
 
-// DefaultOptions are a copy of the smallest table that was published.
+// DefaultOptions returns the options of a copy of the smallest table for which figures were published.
 func DefaultOptions() Options {
 	return Options{Rows: 3_560_000, PerPartition: 1, Action: scans.Copy, Decide: 10 * time.Second, Step: 4, AccountLimit: 20_000}
 }
 
-// Check returns what is wrong with an option.
+// Check returns an error about the first wrong option.
 func (o Options) Check() error {
 	switch {
 	case o.Rows < 1:
@@ -76,11 +76,11 @@ func (o Options) Check() error {
 	return nil
 }
 
-// copies reports whether the scan is a copy, and not a count.
+// copies reports whether the scan is a copy. Otherwise it is a count.
 func (o Options) copies() bool { return o.Action == scans.Copy }
 
-// limit returns the shortest time that an account's limit on requests allows, in seconds: the
-// destination's for a copy, in which each transaction takes rows of one partition, the source's for a count.
+// limit returns the shortest time in seconds that an account's limit on requests allows. A count is limited by the
+// source's account. A copy is limited by the destination's account, because each transaction has rows of only one partition.
 func (o Options) limit() float64 {
 	requests := (o.Rows + 999) / 1000
 	if o.copies() {

@@ -33,7 +33,7 @@ func (r Result) Markdown() string {
 	return t.String()
 }
 
-// Facts returns the numbers of the model, and where each comes from, as a Markdown table.
+// Facts returns the numbers of the model, each with its source, as a Markdown table.
 func (o Options) Facts() string {
 	const assumed = "**assumption**: " // no documentation has the number
 	perInstance := hostQueues.BatchSize + hostQueues.NewBatchThreshold

@@ -20,7 +20,7 @@ import (
 // Result is the result of a run, in virtual time.
 type Result struct {
 	Options Options
-	Took    time.Duration // from the request that starts the scan to its end
+	Took    time.Duration // from the request that starts the scan until its end
 
 	Instances int
 	Accounts  [3]Traffic // the app's own, the source and the destination
@@ -32,13 +32,13 @@ type Traffic struct {
 	Requests, RefusedByAccount, RefusedByPartition int64
 }
 
-// Run scans in virtual time. Its error is a mistake in the options, or
-// of the scan: it failed, or rows are missing.
+// Run scans in virtual time. It returns an error if an option is wrong, the scan fails, or
+// rows are missing.
 func Run(o Options) (r Result, err error) {
 	if err := o.Check(); err != nil {
 		return r, err
 	}
-	// Only package testing opens bubbles: this makes a test for it.
+	// Only package testing can open bubbles, so this creates a test.
 	synctest.Test(new(testing.T), func(*testing.T) { r, err = run(o) })
 	return r, err
 }
@@ -49,7 +49,7 @@ func run(o Options) (Result, error) {
 	status, err := c.scan()
 	c.stop()
 	c.work.Wait()
-	time.Sleep(time.Minute) // for which processes may continue work without storage, such as their heart
+	time.Sleep(time.Minute) // processes may still have work that needs no storage, such as the loop of heartbeats
 	if err != nil {
 		return Result{}, err
 	}
@@ -89,7 +89,7 @@ func (c *cloud) scan() (status.Status, error) {
 	}
 }
 
-// ask posts a body, or gets the path if there is none, and decodes the answer.
+// post posts a body, or gets the path if the body is nil, and decodes the answer.
 func (in *instance) post(path string, body []byte, answer any) error {
 	method := http.MethodGet
 	if body != nil {
@@ -103,14 +103,14 @@ func (in *instance) post(path string, body []byte, answer any) error {
 }
 
 // tick fires the timer of Maintain every minute. The next run waits for the end of the
-// last one. A failed run is repeated by the next.
+// last one. It also makes up for a failed run.
 func (c *cloud) tick(in *instance) {
 	for task.Sleep(c.over, time.Minute) {
 		_ = in.execute(c.over, "Maintain", envelope.Timer("Maintain", envelope.Status{}, false))
 	}
 }
 
-// check returns what is wrong with the scan's outcome.
+// check returns an error if the outcome of the scan is wrong.
 func (c *cloud) check(s status.Status) error {
 	written := c.sink.written.Load()
 	switch {

@@ -17,7 +17,7 @@ import (
 )
 
 // rows is a made-up table. Each row is computed from its number, and rows are numbered in
-// key order. It implements [table.Rows], and is only read.
+// key order. It implements [table.Rows], but can only be read.
 type rows struct {
 	count        int64
 	perPartition int64
@@ -33,7 +33,7 @@ func (r rows) key(n int64) key.Key {
 
 var filler = strings.Repeat("x", 40)
 
-// row returns a row as the Table service would keep it.
+// row returns a row as the Table service would store it.
 func (r rows) row(n int64) table.Row {
 	const firstTicks = 630_822_816_000_000_000 // the year 2000, in ticks of 100 ns
 	k := r.key(n)
@@ -46,7 +46,7 @@ func (r rows) from(k key.Key) int64 {
 	return int64(sort.Search(int(r.count), func(n int) bool { return r.key(int64(n)).Compare(k) >= 0 }))
 }
 
-// Get finds nothing: a scan asks for no single row.
+// Get finds nothing, because a scan reads no single row.
 func (rows) Get(key.Key) (table.Row, error) { return table.Row{}, table.NotFound() }
 
 // Query implements [table.Rows].
@@ -74,13 +74,13 @@ func (r rows) Apply(time.Time, []table.Operation) ([]table.Row, error) {
 	return nil, &table.OperationError{Err: refusal.New("InvalidInput", "the source is only read")}
 }
 
-// sink is the destination: it counts the rows that it gets, and keeps none, so that whoever reads it finds an empty table.
+// sink is the destination. It counts the rows that are written and stores none, so it reads as an empty table.
 type sink struct {
 	rows
 	written atomic.Int64
 }
 
-// Apply takes rows.
+// Apply counts the rows.
 func (s *sink) Apply(now time.Time, operations []table.Operation) ([]table.Row, error) {
 	results := make([]table.Row, len(operations))
 	for i, op := range operations {

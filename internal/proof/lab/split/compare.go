@@ -1,8 +1,8 @@
 // Package split compares how scan strategies split tables, by counting. It scans
-// key sets of many kinds, in memory, and plays the recorded queries through a
-// simulation of workers and message hops. Time is counted in queries: one takes
-// 1, whatever it reads. So the figures are the same on every machine; what they
-// leave out is that queries differ, and that a service throttles.
+// key sets of many kinds in memory, and plays the recorded queries through a
+// simulation of workers and message hops. The unit of time is a query, however
+// much the query reads. So the figures are the same on every machine, but they
+// ignore that queries differ and that a service throttles.
 package split
 
 import (
@@ -17,8 +17,8 @@ import (
 // Contender is a way to scan.
 type Contender string
 
-// The contenders, and the bounds that no scan can beat whose steps have so many children: those of scans
-// that know beforehand where all rows are.
+// The contenders, and the bounds. A bound is the cost of a scan that knows in advance where all rows are. No scan whose steps have at most
+// as many children can be better.
 const (
 	Serial Contender = "serial"
 	// Published reads a whole level of a prefix, or a whole partition, in one invocation.
@@ -36,7 +36,7 @@ const (
 // boundChildren is the number of children that a step of the bound has.
 const boundChildren = 4
 
-// Contenders returns all of them, in the order of the tables.
+// Contenders returns all contenders, in the order of the printed tables.
 func Contenders() []Contender {
 	return []Contender{Serial, Published, Prefix, Adaptive, Adaptive4, Hinted, Hinted80, Bound, Bound8, Bound4}
 }
@@ -47,31 +47,31 @@ type Result struct {
 	Real        bool // not made up
 	Rows        int
 	Contender   Contender
-	Optimum     int // queries that a serial scan takes
+	Optimum     int // queries that a serial scan needs
 	Queries     int
 	Empty       int // queries that yielded no row
 	Invocations int
 	Times       []Time
-	// Progress is only of scans with hints, with 64 workers and hop 3.
+	// Progress is set only for scans with hints, with 64 workers and hop 3.
 	Progress *Progress
 }
 
-// Progress is how good the progress is that a status tells in the second half of a scan's time.
+// Progress is how accurate the progress in a status is during the second half of a scan's time.
 type Progress struct {
-	Shown float64 // part of the time during which there is one
-	Mean  float64 // difference from the true one
+	Shown float64 // share of the time during which the status has a progress
+	Mean  float64 // difference from the true progress
 	Worst float64
 }
 
-// Time is a scan's makespan; without a number of workers the critical path.
+// Time is a scan's makespan. If the number of workers is 0, it is the critical path.
 type Time struct {
 	Workers int
-	Hop     int // what a message hop takes
+	Hop     int // time of a message hop
 	Time    int
 }
 
-// workerCounts and hops return what the times are measured for. 0 workers stand for as
-// many as there is work for.
+// workerCounts and hops return the numbers of workers and the times of a hop for which makespans are measured. 0 means as
+// many workers as there is work for.
 func workerCounts() []int { return []int{0, 8, 64, 512} }
 func hops() []int         { return []int{3, 10} }
 
@@ -139,7 +139,7 @@ func fourFifths(rows keysets.Table) keysets.Table {
 	return some
 }
 
-// recordStale scans the rows with the hints of a scan that met a random four
+// recordStale scans the rows with the hints of a scan that read only a random four
 // fifths of them.
 func recordStale(rows keysets.Table) (*recorded, error) {
 	_, ends, err := record(fourFifths(rows), adaptive.Strategy{})

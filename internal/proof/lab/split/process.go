@@ -21,17 +21,17 @@ const (
 type ProcessResult struct {
 	Set       string
 	Contender Contender
-	Optimum   int // queries that a serial scan takes
+	Optimum   int // queries that a serial scan needs
 	Queries   int
 	Time      int // makespan
-	Bound     int // that no scan can beat whose queries have at most four successors each
+	Bound     int // of any scan whose queries have at most four successors each
 }
 
 // ratio returns the makespan as a multiple of the bound.
 func (r ProcessResult) ratio() float64 { return float64(r.Time) / float64(r.Bound) }
 
-// CompareInProcess has both contenders of one process scan n rows of the set,
-// with so many workers.
+// CompareInProcess lets both contenders of one process scan n rows of the set
+// with the given number of workers.
 func CompareInProcess(set keysets.Set, n, workers int) ([]ProcessResult, error) {
 	rows, err := set.Table(n)
 	if err != nil {
@@ -56,8 +56,8 @@ func CompareInProcess(set keysets.Set, n, workers int) ([]ProcessResult, error) 
 	}, nil
 }
 
-// playStealing scans as the workers of one process do, of which there are most. All queries take the same time: those under
-// way end together, and the idle workers steal then.
+// playStealing scans like the workers of one process. most is the number of workers. All queries take the same time, so the queries under
+// way end together, and then the idle workers steal.
 func playStealing(t keysets.Table, most int) (time, queries int, err error) {
 	type query struct {
 		piece *adaptive.Piece
@@ -94,8 +94,8 @@ func playStealing(t keysets.Table, most int) (time, queries int, err error) {
 	return time, queries, nil
 }
 
-// ProcessTable returns a table of scans in one process, a line for each set: the
-// queries as a multiple of the optimum's and the makespan as one of the bound. The
+// ProcessTable returns a table of scans in one process, with a line for each set. It has the
+// queries as a multiple of the optimum's and the makespan as a multiple of the bound. The
 // last line has the means.
 func ProcessTable(sets [][]ProcessResult) string {
 	var b strings.Builder

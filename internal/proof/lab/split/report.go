@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Summary is what a contender's scans cost on the average of the key sets.
+// Summary is the average cost of a contender's scans over the key sets.
 type Summary struct {
 	Sets        int
 	Queries     float64 // per query of the optimum
-	WorstSet    float64 // the largest of those
+	WorstSet    float64 // the largest value of Queries in a set
 	Empty       float64 // share of the queries
 	Invocations float64 // per 1,000 rows
 	// Times are mean makespans, in the order of a result's times.
@@ -52,7 +52,7 @@ func (s Summary) Makespan(workers, hop int) float64 {
 	return s.Times[w*len(hops())+h]
 }
 
-// MeansTable returns the means of the results as a table, all scans being of
+// MeansTable returns the means of the results as a table. All scans must have
 // about the given number of rows.
 func MeansTable(results []Result, rows int) string {
 	var b strings.Builder
@@ -81,7 +81,7 @@ func MeansTable(results []Result, rows int) string {
 	return b.String()
 }
 
-// SetsTable returns a table of the key sets one by one: for each contender
+// SetsTable returns a table with a line for each key set. For each contender it has
 // queries ÷ optimum, and the makespan with 64 workers and hop 3 as a multiple
 // of the bound.
 func SetsTable(results []Result) string {
@@ -105,25 +105,25 @@ func SetsTable(results []Result) string {
 	return b.String()
 }
 
-// Figure is what the adaptive strategy cost on a real set: queries as a multiple of
-// the optimum's, and makespans of 64 workers as multiples of others', with hop 3 if nothing else is said.
+// Figure is the cost of the adaptive strategy on a real set: queries as a multiple of
+// the optimum's, and makespans of 64 workers as multiples of those of other contenders, with hop 3 unless a name says otherwise.
 type Figure struct {
 	Set            string
 	Pages          int
 	Queries, Empty float64
 	One, Four      Times // one and up to four queries an invocation
 	PerBound8      float64
-	// With hints of the same rows, and of 80 % of them: queries, and time with one query an invocation.
+	// Queries, and the time with one query an invocation, with hints of the same rows and with hints of 80 % of them.
 	Hinted, HintedTime         float64
 	Hinted80, Hinted80Time     float64
 	Progress, ProgressHinted80 *Progress
 }
 
-// Times are a makespan as multiples of those of the published scan, with hop 3 and 10, of the same with a query
-// an invocation, and of the bound of as many queries an invocation.
+// Times are a makespan as multiples of other makespans: of the published scan with hop 3 and 10, of the published scan with one
+// query an invocation, and of the bound with the same number of queries an invocation.
 type Times struct{ PerPublished, PerPublished10, PerPrefix, PerBound float64 }
 
-// Figures returns a figure for each set that the results are of, in their order.
+// Figures returns a figure for each set in the results, in the order of the results.
 func Figures(results []Result) []Figure {
 	var figures []Figure
 	each(results, func(of map[Contender]Result) {
@@ -144,7 +144,7 @@ func Figures(results []Result) []Figure {
 	return figures
 }
 
-// boundOf returns the bound of as many queries an invocation as the contender makes.
+// boundOf returns the bound that has the same number of queries an invocation as the contender.
 func boundOf(c Contender) Contender {
 	if c == Adaptive4 {
 		return Bound4
@@ -152,8 +152,8 @@ func boundOf(c Contender) Contender {
 	return Bound
 }
 
-// Mean returns the mean of a column of the figures, and the figure that is the
-// largest there.
+// Mean returns the mean of a column of the figures, and the figure with the
+// largest value in this column.
 func Mean(figures []Figure, column func(Figure) float64) (mean float64, worst Figure) {
 	for i, f := range figures {
 		mean += column(f) / float64(len(figures))
@@ -164,8 +164,8 @@ func Mean(figures []Figure, column func(Figure) float64) (mean float64, worst Fi
 	return mean, worst
 }
 
-// RealTable returns a table of the adaptive strategy's figures on real sets, and
-// below it the means and the worst sets.
+// RealTable returns a table of the adaptive strategy's figures on real sets. The
+// means and the worst sets follow it.
 func RealTable(figures []Figure) string {
 	var b strings.Builder
 	b.WriteString("| keys | pages | queries ÷ optimum | empty | time ÷ published | hop 10 | ÷ a query an invocation | ÷ bound (of eight children) | " +
@@ -217,7 +217,7 @@ func each(results []Result, f func(of map[Contender]Result)) {
 	}
 }
 
-// String returns for how much of the second half of a scan there is a progress, and by how many points that is off.
+// String returns during what share of the second half of a scan the status has a progress, and by how many percentage points it is wrong.
 func (p *Progress) String() string {
 	if p.Shown == 0 {
 		return "0 %"

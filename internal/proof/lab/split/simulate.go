@@ -13,16 +13,15 @@ import (
 // recorded is a step of a recorded scan.
 type recorded struct {
 	children []*recorded
-	// next is the child that the published scan's invocation goes on with: the one that reads on
-	// along its level.
+	// next is the child with which the published scan's invocation continues along its level.
 	next  *recorded
 	rows  int
-	ahead scan.Outlook // what the step was believed to stand for
+	ahead scan.Outlook // the work that the scan expected of the step
 }
 
-// record scans the whole table and returns its first step and where
-// its pages ended. What a strategy decides doesn't depend on when its steps run,
-// so that one record serves for every number of workers.
+// record scans the whole table and returns its first step and the ends of
+// its pages. A strategy's decisions do not depend on when its steps run,
+// so one record serves for any number of workers.
 func record(t keysets.Table, s scan.Strategy) (*recorded, []scan.PageEnd, error) {
 	type job struct {
 		step     scan.Step
@@ -58,25 +57,25 @@ func record(t keysets.Table, s scan.Strategy) (*recorded, []scan.PageEnd, error)
 	return root, ends, nil
 }
 
-// stepsOver reports whether the strategy is to find partitions, not rows.
+// stepsOver reports whether the strategy only has to find partitions, so that it may skip rows.
 func stepsOver(s scan.Strategy) bool {
 	prefix, _ := s.(scan.Prefix)
 	split, _ := s.(adaptive.Strategy)
 	return prefix.KeepPartitions || split.Partitions
 }
 
-// successor returns the child that the published scan's invocation goes on with, nil for other strategies.
+// successor returns the child with which the published scan's invocation continues. It returns nil for other strategies.
 func successor(s scan.Strategy, step scan.Step, children []*recorded) *recorded {
 	_, prefix := s.(scan.Prefix)
 	if !prefix || len(children) == 0 || len(children) > 1 && step.Range.Partition != nil {
 		return nil
 	}
-	// The last child of a prefix step is the rest of its level, save at the
-	// level's end; that exception only favours the published scan.
+	// The last child of a prefix step is the rest of its level, except at the
+	// level's end. That exception only favours the published scan.
 	return children[len(children)-1]
 }
 
-// count returns the number of queries, and of those that yielded nothing.
+// count returns the number of queries, and how many of them yielded nothing.
 func (n *recorded) count() (queries, empty int) {
 	queries = 1
 	if n.rows == 0 {
@@ -89,15 +88,15 @@ func (n *recorded) count() (queries, empty int) {
 	return queries, empty
 }
 
-// moment is what is known and what is true while a scan is under way.
+// moment is the expected and the true state of a scan at one time.
 type moment struct {
 	read  float64 // full pages
 	ahead scan.Outlook
 	done  float64 // share of the rows
 }
 
-// moments plays the scan with 64 workers, hop 3 and a query an invocation. It returns the moment at
-// the end of each unit of time, but for the last.
+// moments plays the scan with 64 workers, hop 3 and one query an invocation. It returns the moment at
+// the end of each unit of time except the last.
 func moments(root *recorded, t keysets.Table) []moment {
 	var moments []moment
 	now, done := moment{ahead: root.ahead}, 0
@@ -117,7 +116,7 @@ func moments(root *recorded, t keysets.Table) []moment {
 	return moments[:len(moments)-1]
 }
 
-// progressOf returns how good the progress is in the second half of a scan's moments.
+// progressOf returns how accurate the progress is in the second half of a scan's moments.
 func progressOf(all []moment) *Progress {
 	half, count := all[len(all)/2:], 0
 	var p Progress
@@ -147,19 +146,19 @@ func clairvoyant(queries, children int) *recorded {
 	return &steps[0]
 }
 
-// schedule says how a recorded scan is carried out.
+// schedule is how a recorded scan is carried out.
 type schedule struct {
 	workers  int
 	segments int // most queries of one invocation
 	hop      int // time from sending a message to its receipt; a query takes 1
-	// wide is set if an invocation makes as many of the queries that it finds at once as it may. Otherwise it
-	// makes one after the other, along a level.
+	// wide is set if an invocation makes all queries that it finds at once, up to its limit. Otherwise it
+	// makes one query after the other along a level.
 	wide bool
-	// each, if set, is called once a unit of time, with the steps that invocations begin with.
+	// each, if not nil, is called once a unit of time with the steps of the invocations that begin then.
 	each func(begun []*recorded)
 }
 
-// unlimited is more workers, or segments, than any scan can use.
+// unlimited is a number of workers or segments that no scan can use up.
 const unlimited = 1 << 40
 
 // play returns the time from the start of the first query to the end of the last
@@ -191,9 +190,9 @@ func (x schedule) play(root *recorded) (time, invocations int) {
 	return time, invocations
 }
 
-// invoke makes the step's query, and those that the same invocation goes on
-// with, from the given time on. It adds the messages they send to arriving and
-// returns when it ends.
+// invoke runs an invocation that begins at the time now with the step's query, and
+// continues along the level. It adds the messages that the invocation sends to
+// arriving, and returns the time at which the invocation ends.
 func (x schedule) invoke(n *recorded, now int, arriving map[int][]*recorded) int {
 	if x.wide {
 		return x.invokeWide(n, now, arriving)
@@ -216,8 +215,8 @@ func (x schedule) invoke(n *recorded, now int, arriving map[int][]*recorded) int
 	}
 }
 
-// invokeWide is invoke for one that makes queries at once. It sends its messages when it ends, as a
-// step does that commits what it has done.
+// invokeWide is like invoke, for an invocation that makes several queries at once. It sends its messages at its end, like a
+// step that commits its work.
 func (x schedule) invokeWide(n *recorded, now int, arriving map[int][]*recorded) int {
 	pending := []*recorded{n}
 	for used := 0; used < x.segments && len(pending) > 0; now++ {
