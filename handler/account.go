@@ -174,7 +174,7 @@ func (r *call) ambiguous(at *connection) error {
 	}
 	first, err := storage.SettingConnection(defaults[0], environment())
 	second, otherErr := storage.SettingConnection(defaults[1], environment())
-	if err != nil || otherErr != nil || first.Same(second) { // one is not set
+	if err != nil || otherErr != nil || first.Same(second) { // a default is not set, or both are the same account
 		return nil
 	}
 	return fmt.Errorf("the settings %s and %s lead to different accounts; give the name of the one to use", defaults[0], defaults[1])
@@ -234,7 +234,7 @@ func (f *tableFlags) options() []option {
 	return append(f.connectionFlags.options("the table's account"), option{"table", fixed, &f.table, nil, "the same as the argument; give only one of the two"})
 }
 
-// connectionSettings returns the names of settings that hold a connection, in any form.
+// connectionSettings returns the names of settings that contain a connection, in any form.
 func connectionSettings(environment []string) []string {
 	var names []string
 	for _, setting := range environment {

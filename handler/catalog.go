@@ -124,7 +124,7 @@ func (f *catalogFlags) with(r *call, all needs, fn func(ctx context.Context, cat
 	return fn(ctx, cat)
 }
 
-// catalogLog returns a logger that writes for people, on stderr.
+// catalogLog returns a logger that writes lines for people to out.
 func catalogLog(out io.Writer) zerolog.Logger {
 	return zerolog.New(zerolog.ConsoleWriter{
 		Out: out, NoColor: true, PartsOrder: []string{zerolog.MessageFieldName},
@@ -132,8 +132,8 @@ func catalogLog(out io.Writer) zerolog.Logger {
 	}).Level(zerolog.InfoLevel)
 }
 
-// exists returns an error unless the catalog's index table exists. It prevents a mistyped
-// name from creating a table.
+// exists returns an error unless the catalog's index table exists. Without this check, a mistyped
+// name would create a table.
 func exists(cat *catalog.Catalog, ctx context.Context) error {
 	_, err := cat.Index.Query(ctx, storage.Query{Top: 1, Select: []string{}})
 	return err

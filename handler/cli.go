@@ -254,7 +254,7 @@ func (o *once) Set(text string) error {
 	return o.Value.Set(text)
 }
 
-// onlyOnce makes the flags of a command and its subcommands refuse a second value. Flags that take a list are excepted.
+// onlyOnce makes all flags of a command and its subcommands refuse a second value, except flags that take a list.
 func onlyOnce(c *cobra.Command) {
 	for _, flags := range []*pflag.FlagSet{c.Flags(), c.PersistentFlags()} {
 		flags.VisitAll(func(f *pflag.Flag) {

@@ -61,7 +61,8 @@ func (f *yesFlag) options() []option {
 	return []option{{"yes", perRun, &f.yes, nil, "don't ask for confirmation"}}
 }
 
-// confirmDelete asks whether to delete what. The user must type the table's name.
+// confirmDelete asks whether to delete the rows or records that what describes. where is their table for the question. The user must type the
+// table's name.
 func (f *yesFlag) confirmDelete(r *call, what, where, table string) error {
 	return f.confirm(r, fmt.Sprintf("delete %s of %s", what, where), "This can't be undone. ", "--dry-run shows how many they are, --yes deletes them without asking", "the table's name", table)
 }
@@ -101,7 +102,7 @@ func readAnswer(ctx context.Context, in io.Reader) (string, error) {
 		err  error
 	}
 	answers := make(chan answer, 1)
-	go func() { // ends with the line, or the process
+	go func() { // ends when it has read a line, or with the process
 		text, err := bufio.NewReader(in).ReadString('\n')
 		answers <- answer{strings.TrimSpace(text), err}
 	}()

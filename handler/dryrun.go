@@ -122,7 +122,7 @@ func money(dollars float64) string {
 	return fmt.Sprintf("$%.2f", dollars)
 }
 
-// grouped returns n and a noun, with commas between thousands.
+// grouped returns a number and its noun, with commas between thousands, such as "12,345 rows".
 func grouped(n int64, noun string) string {
 	number, noun, _ := strings.Cut(progress.Plural(n, noun), " ")
 	for i := len(number) - 3; i > 0; i -= 3 {

@@ -75,7 +75,7 @@ type exportResult struct {
 	Rows     int64  `json:"rows"`
 	Files    int    `json:"files"`
 	Bytes    int64  `json:"bytes,omitempty"`    // of an export
-	To       string `json:"to"`                 // where they are
+	To       string `json:"to"`                 // the place of the rows
 	Unproven bool   `json:"unproven,omitempty"` // a file or a pipe, which does not show whether rows are missing
 	figures
 }

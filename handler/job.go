@@ -106,7 +106,7 @@ func figuresOf(r job.Result) figures {
 	return figures{r.Requests, r.Throttles, took, math.Round(float64(r.Now.Rows) / max(took, 0.001))}
 }
 
-// Verbs of the commands that cannot count again what an earlier run did last: the deleted rows are gone, and messages were sent.
+// Verbs of the commands whose lost counts a resume cannot restore, because deleted rows are gone, and sent messages are sent twice.
 const (
 	deleted  = "deleted"
 	enqueued = "enqueued"
@@ -124,7 +124,7 @@ type jobResult struct {
 	Failed  int64 `json:"failed"`
 	Queries int64 `json:"queries"`
 	figures
-	Doubts int64 `json:"possibleDuplicates,omitempty"` // of messages
+	Doubts int64 `json:"possibleDuplicates,omitempty"` // messages that may have been sent twice
 	More   bool  `json:"moreBefore,omitempty"`         // more rows may be deleted, or more messages sent twice, than were counted
 	job.Lines
 }
@@ -133,7 +133,7 @@ type jobResult struct {
 func (j *jobFlags) summary(r *call, t job.Result, verb string) error {
 	sum := jobResult{t.Rows, t.Written, t.Rows - t.Written - t.Failed, t.Failed, t.Queries, figuresOf(t), t.Doubts, false, t.Lines}
 	sum.Rows += t.Lines.Repeated
-	sum.More = r.uncounted() && (verb == deleted || verb == enqueued) // the other commands read their rows again
+	sum.More = r.uncounted() && (verb == deleted || verb == enqueued) // other commands count the rows correctly when they read them again
 	if sum.More && verb == deleted {
 		verb += " at least"
 	}

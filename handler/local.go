@@ -145,7 +145,7 @@ func consoleOf(ctx context.Context, url string) string {
 		return ""
 	}
 	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, resp.Body) // so that the connection becomes idle
+	_, _ = io.Copy(io.Discard, resp.Body) // so that the connection is free for other requests
 	if resp.StatusCode != http.StatusOK {
 		return ""
 	}

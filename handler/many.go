@@ -48,7 +48,7 @@ func (f *accountFlags) openHome(r *call, flag string, at location, in *connectio
 
 // manyPlaces opens the homes of the source's and the destination's tables, which must differ. fits returns an error if the options do not fit them.
 func (p *pairFlags) manyPlaces(r *call, t *job.Tables, fits func(r *call, from, to place.Kind) error) (err error) {
-	if r.point.File != nil && len(r.point.Record.Places) == 1 { // it lies in the directory of the export, which may have moved
+	if r.point.File != nil && len(r.point.Record.Places) == 1 { // the checkpoint lies in the directory of the export, which may have moved
 		p.to = location{path: strings.TrimRight(r.point.Resume, "/") + "/"}
 	}
 	if !t.Compares {
@@ -134,7 +134,7 @@ func (r *call) eachTable(t *job.Tables, do func(*call, job.Own) error) error {
 // nil.
 func (r *call) endTables(t *job.Tables, report reportFlags, began time.Time, err error) error {
 	if t.Journal != nil {
-		err = errors.Join(err, t.Journal.Close()) // before it is removed
+		err = errors.Join(err, t.Journal.Close()) // it must be closed before it is removed
 	}
 	err = cmp.Or(err, failedTables(t))
 	if err == nil {

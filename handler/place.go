@@ -202,7 +202,7 @@ func (p *pairFlags) openPair(r *call, reads bool) (from, to job.Place, err error
 	return from, to, nil
 }
 
-// mayTakeRows refuses a flag's table in which an app or a Functions host stores its state, in any account.
+// mayTakeRows refuses a table in which an app or a Functions host stores its state, in any account. flag is the flag that names the table.
 func mayTakeRows(r *call, flag string, to *storage.Table) error {
 	if storage.OfHost(to.Name()) {
 		return job.Hint(usagef("--%s: table %s has a name that a Functions host gives to its own tables", flag, to.Name()), "name another table")

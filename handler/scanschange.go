@@ -22,10 +22,10 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// keySetting is the environment variable with a function key of the app.
+// keySetting is the name of the environment variable that contains a function key of the app.
 const keySetting = "TABLESWEEP_KEY"
 
-// appTime is how long an app may take to answer. It may have to start first, and before a scan starts, it reads the source.
+// appTime is how long an app may take to answer. The app may first have to start itself, and it reads the source before it starts a scan.
 const appTime = 2 * time.Minute
 
 // appFlags choose how a command starts, cancels or retries a scan: with a call of the app's API, or with a row in the app's own storage.
@@ -61,7 +61,7 @@ func (f *appFlags) refused(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// send sends a request to the app, and returns the id in its answer. again is the error's hint if the app does not answer.
+// send sends a request to the app, and returns the id in its answer. again is the error's hint if there is no answer, or one of 500 or above.
 func (f *appFlags) send(r *call, method, path string, body []byte, again string) (string, error) {
 	if f.connection.given() || f.table != "" || f.patience != storage.DefaultPatience {
 		return "", usagef("--url replaces --connection, --state-table and --patience; leave them out")

@@ -99,7 +99,7 @@ func (o *verifyOptions) check(r *call, from, to place.Kind) error {
 	return o.conflicts(r, o.besideAccounts(from, to))
 }
 
-// difference is a row that differs, as it is printed.
+// difference is a row that differs, in its printed form.
 type difference struct {
 	Table        string     `json:"table,omitempty"` // only when verifying many tables
 	Kind         sweep.Kind `json:"difference"`

@@ -55,7 +55,7 @@ func (o *versionOptions) options() []option {
 
 func (o *versionOptions) run(r *call) error { return r.print(o.json, thisBuild(), "%s\n", thisBuild()) }
 
-// manCommand writes the man pages of a release.
+// manCommand returns the hidden command that writes the man pages of a release.
 func manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "man DIRECTORY",
