@@ -139,52 +139,68 @@ func TestCrashWhileRetryingByRequest(t *testing.T) {
 	})
 }
 
-// A command cancels a scan whose retry was requested: before the app retries it, or before any request of the instance that does. Then
-// the scan stays canceled.
-func TestCancelOfARequestedRetry(t *testing.T) {
+// A command cancels a scan whose start or retry was requested: before the app fulfils the request, or before any request of the instance that does.
+// Then the scan never starts, or stays canceled.
+func TestCancelOfARequest(t *testing.T) {
 	t.Parallel()
-	reached := true
-	for n := int64(0); reached; n++ {
-		reached = false
-		synctest.Test(t, func(t *testing.T) {
-			w := withSource(t, 5, 1)
-			id := w.start(copyRequest("Source", "Target"))
-			w.must(w.engine.Cancel(t.Context(), id))
-			w.drain()
-			command := w.command()
-			w.must(command.RequestRetry(t.Context(), id, false))
-			want := ledger.Succeeded
-			cancel := func() {
-				reached = true
-				if err := command.Cancel(t.Context(), id); problem.Of(err).Kind != problem.Conflict { // it has succeeded
-					w.must(err)
-					want = ledger.Canceled
-				}
+	for _, retry := range []bool{false, true} {
+		reached := true
+		for n := int64(0); reached; n++ {
+			synctest.Test(t, func(t *testing.T) { reached = cancelBefore(t, n, retry) })
+			if t.Failed() {
+				return
 			}
-			if n == 0 {
-				cancel()
-			}
-			var requests atomic.Int64
-			w.process.DieWhen(func(*http.Request) bool {
-				if requests.Add(1) == n {
-					cancel()
-				}
-				return false
-			})
-			for range 3 {
-				w.drain()
-				time.Sleep(time.Minute)
-				w.must(w.engine.Maintain(t.Context()))
-			}
-			if s := w.status(id); s.State != want || s.Note != "" || n < 2 && want != ledger.Canceled {
-				t.Errorf("canceled before request %d: %s, %q, want %s", n, s.State, s.Note, want)
-			}
-			if rows := w.ledgerRows("scans", "r|"); len(rows) > 0 {
-				t.Errorf("canceled before request %d: requests are left: %v", n, rows)
-			}
-			reached = reached && want == ledger.Canceled
-		})
+		}
 	}
+}
+
+// cancelBefore cancels a requested start or retry before the n-th request of the instance that fulfils it; 0 is before all. It reports false if
+// the scan had succeeded by then.
+func cancelBefore(t *testing.T, n int64, retry bool) (canceled bool) {
+	w := withSource(t, 5, 1)
+	command := w.command()
+	var id ledger.ScanID
+	if retry {
+		id = w.start(copyRequest("Source", "Target"))
+		w.must(w.engine.Cancel(t.Context(), id))
+		w.drain()
+		w.must(command.RequestRetry(t.Context(), id, false))
+	} else {
+		var err error
+		id, err = command.RequestCheckedStart(t.Context(), copyRequest("Source", "Target"))
+		w.must(err)
+	}
+	cancel := func() {
+		err := command.Cancel(t.Context(), id)
+		if canceled = problem.Of(err).Kind != problem.Conflict; canceled { // else the scan has succeeded
+			w.must(err, command.Cancel(t.Context(), id)) // a second time does no harm
+		}
+	}
+	if n == 0 {
+		cancel()
+	}
+	var requests atomic.Int64
+	w.process.DieWhen(func(*http.Request) bool {
+		if requests.Add(1) == n {
+			cancel()
+		}
+		return false
+	})
+	for range 3 {
+		w.drain()
+		time.Sleep(time.Minute)
+		w.must(w.engine.Maintain(t.Context()))
+	}
+	s, err := w.observer.Status(t.Context(), id)
+	switch {
+	case !canceled && n < 2, canceled && err == nil && s.State != ledger.Canceled, !canceled && s.State != ledger.Succeeded, s.Note != "":
+		t.Errorf("canceled before request %d, retry %v: %v, %s, %q, %v", n, retry, canceled, s.State, s.Note, err)
+	case err != nil && !strings.Contains(err.Error(), "was not started: canceled before it began"):
+		t.Error(err)
+	case err == nil && len(w.ledgerRows("scans", "r|")) > 0:
+		t.Errorf("canceled before request %d, retry %v: requests are left: %v", n, retry, w.ledgerRows("scans", "r|"))
+	}
+	return canceled
 }
 
 // A command's request is checked and refused as the API does it. The scan's status has the reason.

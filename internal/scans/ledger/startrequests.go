@@ -127,6 +127,21 @@ func (l Requests) DropStartRequest(ctx context.Context, a StartRequest) error {
 	}
 }
 
+// CanceledStart is the reason of a start request that was refused because its scan was canceled.
+const CanceledStart = "canceled before it began"
+
+// WithdrawStart refuses a command's request to start a scan, with the reason [CanceledStart]. It reports whether that is the request's reason now.
+// An instance that read the request before may still start the scan. Then it must cancel it.
+func (l Requests) WithdrawStart(ctx context.Context, id ScanID) (bool, error) {
+	a, found, err := l.StartRequest(ctx, id)
+	if err == nil && found && a.Kind == CheckedStart && a.Refused == "" {
+		if err = l.RefuseStart(ctx, a, CanceledStart); err == nil {
+			a, _, err = l.StartRequest(ctx, id)
+		}
+	}
+	return a.Refused == CanceledStart, err
+}
+
 // WithdrawRetry removes the request to retry a scan that has ended, unless it was refused. It reports whether there was one. It then changes the
 // scan's row, so that no instance that read the row before can begin the retry.
 func (l *Ledger) WithdrawRetry(ctx context.Context, id ScanID) (bool, error) {

@@ -2,6 +2,7 @@ package life
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -107,17 +108,23 @@ func (l *Life) saveHints(ctx context.Context, id ledger.ScanID) error {
 }
 
 // Cancel ends a running scan. Its pending steps are kept, and their messages are dropped. From [scans.ScanTime] after Cancel returns, no step and no
-// request of a step begins, except commits and the rest of an enqueue's page. Requests that were already sent may complete. A requested retry
-// that has not begun is withdrawn.
+// request of a step begins, except commits and the rest of an enqueue's page. Requests that were already sent may complete. A requested
+// start or retry that has not begun is withdrawn.
 func (l *Life) Cancel(ctx context.Context, id ledger.ScanID) error {
 	as := ledger.Ending{State: ledger.Canceled}
 	ended, err := l.end(ctx, id, as)
-	withdrawn := false
-	if err == nil && !ended {
+	absent, withdrawn := errors.Is(err, ledger.ErrNotFound), false
+	switch {
+	case absent:
+		withdrawn, err = l.ledger.WithdrawStart(ctx, id)
+	case err == nil && !ended:
 		withdrawn, err = l.ledger.WithdrawRetry(ctx, id)
 	}
-	if err == nil && withdrawn { // an instance may have begun it before
+	if err == nil && (absent || withdrawn) { // an instance may have begun it before
 		ended, err = l.end(ctx, id, as)
+	}
+	if withdrawn && errors.Is(err, ledger.ErrNotFound) {
+		return nil
 	}
 	l.scans.Loaded.Outdate(id, func(*scans.Loaded) bool { return true })
 	if ended {

@@ -22,6 +22,7 @@ const (
 	startsAtOnce = 8                  // how many scans start at once
 	// settingsTime is how long instances with older settings may run besides newer ones. They cannot open requests that need new settings.
 	settingsTime = 15 * time.Minute
+	lateStart    = time.Hour   // how long a scan may start late that was canceled before it began
 	startsTime   = time.Minute // the time limit for all starts; the next Maintain continues
 )
 
@@ -104,7 +105,10 @@ func (l *Life) StartRequested(ctx context.Context, id ledger.ScanID) error {
 // tryStart fulfils a start request, or records why it is refused.
 func (l *Life) tryStart(ctx context.Context, a ledger.StartRequest) error {
 	if a.Refused != "" {
-		if a.Age < refusedKept {
+		switch {
+		case a.Refused == ledger.CanceledStart && a.Age < lateStart:
+			return cancelStarted(ctx, l, a)
+		case a.Age < refusedKept:
 			return nil
 		}
 		return l.ledger.DropStartRequest(ctx, a)
@@ -119,6 +123,15 @@ func (l *Life) tryStart(ctx context.Context, a ledger.StartRequest) error {
 	case err == nil && turn == waits:
 		return nil
 	case err == nil:
+		if a.Kind == ledger.CheckedStart {
+			now, _, err := l.ledger.StartRequest(ctx, a.ID)
+			if err != nil {
+				return err
+			}
+			if now.Refused == ledger.CanceledStart {
+				return cancelStarted(ctx, l, now)
+			}
+		}
 		return l.ledger.DropStartRequest(ctx, a)
 	case problem.Of(err).Kind == problem.Stale: // an instance of a newer version starts it
 		return nil
@@ -127,6 +140,21 @@ func (l *Life) tryStart(ctx context.Context, a ledger.StartRequest) error {
 	}
 	zerolog.Ctx(ctx).Error().Err(err).Str("scan", string(a.ID)).Msg("start request refused")
 	return l.ledger.RefuseStart(ctx, a, scans.Shortened(err.Error()))
+}
+
+// cancelStarted cancels a scan that this or another instance started while its request was withdrawn, and removes the request.
+func cancelStarted(ctx context.Context, l *Life, a ledger.StartRequest) error {
+	_, err := l.ledger.Scan(ctx, a.ID)
+	if err == nil {
+		err = l.Cancel(ctx, a.ID)
+	}
+	switch {
+	case errors.Is(err, ledger.ErrNotFound): // it was not started
+		return nil
+	case err != nil && problem.Of(err).Kind != problem.Conflict: // else it has already ended
+		return err
+	}
+	return l.ledger.DropStartRequest(ctx, a)
 }
 
 // refused reports whether an error of a start refuses the request, so that no later try can succeed. age is the age of the request.
