@@ -118,7 +118,7 @@ var bugs = []bugtest.Bug{
 	),
 	inSeeds("a manifest is put before the other objects",
 		bugtest.In(sealFile, "	if err := place.PutSame(ctx, to, place.FilesName, index); err != nil {\n",
-			"	if WRONG {\n		if err := place.PutSame(ctx, to, place.ManifestName, all.Manifest(m).JSON(string(s.ID))); err != nil {\n			return err\n		}\n	}\n	if err := place.PutSame(ctx, to, place.FilesName, index); err != nil {\n"),
+			"	if WRONG {\n		if err := place.PutSame(ctx, to, place.ManifestName, all.Manifest(m).JSON(place.ExportID(s.ID))); err != nil {\n			return err\n		}\n	}\n	if err := place.PutSame(ctx, to, place.FilesName, index); err != nil {\n"),
 	),
 	inSeeds("an export is sealed when its scan has ended",
 		bugtest.In(stateFile, "	if as.Error == \"\" {\n",
