@@ -15,11 +15,19 @@
 //	g                a group's tables, and its progress (see group.go)
 //	y                what the steps of a scan with limits have used (see limits.go)
 //
-// STEP is the step's id, TICKS the 19 digits of [key.Inverted]. The partition "scans" has four lists: "a|ID" of all
-// scans, with the figures of those that have ended; "o|ID|ATTEMPT" of those that may be open; "t|ID" of ended ones that
-// are yet to be tidied up (see retire.go); and "r|ID" of those that are to be started or retried (see startrequests.go). It also has "s|NAME" of each schedule, and "b|NAME|ID" of each backup that one has made (see schedules.go). The partition "beats" names the steps that living processes have in hand,
-// the partition "maintain" when Maintain last ran, and what it saw (see heartbeat.go). An id starts with inverted ticks: lists are newest
-// first. Version in a scan's row is 1; a reader refuses any other.
+// STEP is the step's id, TICKS the 19 digits of [key.Inverted]. Other partitions have:
+//
+//	PartitionKey  RowKey        row
+//	scans         a|ID          each scan, with its figures once it has ended
+//	scans         o|ID|ATTEMPT  an attempt that may be open
+//	scans         t|ID          an ended scan that is yet to be tidied up (see retire.go)
+//	scans         r|ID          a start request (see startrequests.go)
+//	scans         s|NAME        a schedule (see schedules.go)
+//	scans         b|NAME|ID     a backup that a schedule has made (see schedules.go)
+//	beats         PROCESS       the steps that a living process holds (see heartbeat.go)
+//	maintain                    when Maintain last ran, and what it saw (see heartbeat.go)
+//
+// An id starts with inverted ticks, so lists are newest first. Version in a scan's row is 1; a reader refuses any other.
 //
 // A restarted scan begins a new attempt. Each attempt is listed as open under its own key, before the scan's row becomes
 // running. So a process that closes an earlier attempt late does not remove a running scan from the list.

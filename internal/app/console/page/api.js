@@ -106,7 +106,7 @@ export async function call(method, path, { query = [], body, parse = JSON.parse,
 }
 
 // Live repeats a task while its page is open: every interval, more rarely while the page is hidden, and with growing
-// pauses while the app is away. No clock that somebody may set has a say in that. It calls tell with its state; last is the time of the last answer,
+// pauses while the app is away. It depends on no clock that somebody may set. It calls tell with its state; last is the time of the last answer,
 // and asked is when the app was asked for the next one.
 export class Live {
   static hiddenInterval = 60_000;

@@ -84,7 +84,7 @@ const again = h('button', { class: 'link', onclick: () => Live.current?.now() },
 const enter = h('button', { class: 'link', onclick: () => askKey() }, 'Enter a key');
 banner.append(message, ' ', next, ' ', again, enter);
 
-// tell shows the state of the refreshes, at every change and each second: an answer that is late is told before it has failed. The time of the
+// tell shows the state of the refreshes, at every change and each second: it shows that an answer is late before the request has failed. The time of the
 // figures stays, and what may have changed since is grey.
 function tell() {
   const l = Live.current;

@@ -129,7 +129,7 @@ function again(s) {
   };
   const { source, action, range, filter, select, strategy, segmentSize, segmentsPerInvocation, segmentsPerFirstPrefix, segmentsPerSubsequentPrefix, limits, name } = s;
   put('', { source, action, range, filter, strategy, segmentSize, segmentsPerInvocation, segmentsPerFirstPrefix, segmentsPerSubsequentPrefix, limits, name });
-  for (const told of ['source.export', 'action.mapHash']) values.delete(told); // the start fills these in
+  for (const name of ['source.export', 'action.mapHash']) values.delete(name); // the start fills these in
   if (select) values.set('select', select.length ? select.join(', ') : '[]');
   return `#/scans/new?${values}`;
 }

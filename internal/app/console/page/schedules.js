@@ -31,7 +31,7 @@ function cronText(cron) {
   return `${cron} UTC`;
 }
 
-// facts tells of a schedule in rows of a name and what is known.
+// facts describes a schedule in rows, each with a name and a value.
 function facts(s) {
   const omitted = (o, why) => o.count > 0 && [plural(o.count, 'occurrence'), ` ${why}, the last `, moment(o.last)];
   return [
