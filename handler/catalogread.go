@@ -30,7 +30,7 @@ type page struct {
 
 func (p *page) options(what string) []option {
 	return []option{
-		{"top", perRun, &p.top, catalog.DefaultTop, fmt.Sprintf("most %s printed, 1 to %d", what, catalog.MaxTop)},
+		{"top", perRun, &p.top, catalog.DefaultTop, fmt.Sprintf("maximum number of %s to print, 1 to %d", what, catalog.MaxTop)},
 		{"cursor", perRun, &p.cursor, nil, "continue where the command that printed this cursor ended"},
 		{"json", perRun, &p.json, nil, "print one JSON object with all of them and the cursor"},
 	}

@@ -148,7 +148,7 @@ func rootCommand() *cobra.Command {
 		SilenceErrors: true,
 		Version:       thisBuild().String(),
 	}
-	licenses := root.Flags().Bool("licenses", false, "print the licences of the program and of all that is linked into it")
+	licenses := root.Flags().Bool("licenses", false, "print the licences of the program and of all linked libraries")
 	root.RunE = func(c *cobra.Command, _ []string) error {
 		if *licenses {
 			return printLicenses(c.OutOrStdout())
@@ -178,7 +178,7 @@ func rootCommand() *cobra.Command {
 		localCommand(),
 		command("doctor", "Check the setup and report problems", &doctorOptions{}),
 		command("emulator", "Serve Table, Queue and Blob storage from memory", &emulatorOptions{}),
-		command("demo", "Copy real rows through the function app, only on this machine", &demoOptions{}),
+		command("demo", "Copy real rows through the function app, on this machine alone", &demoOptions{}),
 		command("version", "Print the program's version", &versionOptions{}),
 		manCommand())
 	addHelp(root)

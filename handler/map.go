@@ -58,8 +58,8 @@ const previewed = 20
 func (f *mapFlags) options() []option {
 	return []option{
 		{"map", fixed, programValue{&f.program}, nil, "jq program, or @FILE, that makes rows of each row"},
-		{"rename", fixed, &f.rename, nil, "A=B,…: rename properties, ahead of --map"},
-		{"drop", fixed, &f.drop, nil, "leave out these properties, ahead of --map"},
+		{"rename", fixed, &f.rename, nil, "A=B,…: rename properties, before --map"},
+		{"drop", fixed, &f.drop, nil, "leave out these properties, before --map"},
 	}
 }
 

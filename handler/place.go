@@ -277,9 +277,9 @@ func (f *rowFlags) options() []option {
 		{"after", fixed, &f.Bounds.After, nil, "only partition keys greater than this"},
 		{"before", fixed, &f.Bounds.Before, nil, "only partition keys less than this"},
 		{"filter", fixed, &f.Filter, nil, "OData filter, such as \"Size gt 10 and Color eq 'red'\""},
-		{"workers", perRun, &f.Workers, sweep.DefaultWorkers, "most requests at once"},
-		{"max-rows-per-second", free, &f.MaxRows, nil, "most rows a second, read and written"},
-		{"max-requests-per-second", free, &f.MaxRequests, nil, "most requests a second, retries included"},
+		{"workers", perRun, &f.Workers, sweep.DefaultWorkers, "maximum number of requests at once"},
+		{"max-rows-per-second", free, &f.MaxRows, nil, "maximum number of rows a second, for reading and for writing"},
+		{"max-requests-per-second", free, &f.MaxRequests, nil, "maximum number of requests a second, retries included"},
 	}
 }
 
