@@ -72,7 +72,7 @@ func TestKeysChange(t *testing.T) {
 		}
 		return text
 	}
-	if text := start("ENDED", 400); !strings.Contains(text, "the SAS ended at 2026-01-01T00:00:00Z") || !strings.Contains(text, "ENDED") || strings.Contains(text, "c2VjcmV0") {
+	if text := start("ENDED", 400); !strings.Contains(text, "the SAS expired at 2026-01-01T00:00:00Z") || !strings.Contains(text, "ENDED") || strings.Contains(text, "c2VjcmV0") {
 		t.Errorf("an ended SAS: %s", text)
 	}
 

@@ -190,7 +190,7 @@ func (ct *committer) finishLater(ctx context.Context, e applied) {
 // later runs do in the background. If the process dies first, or has too much work under way, the work is left to recovery.
 func (ct *committer) later(ctx context.Context, do func(context.Context) error) {
 	left := func(err error) {
-		zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", ct.Name).Msg("entry left for recovery")
+		zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", ct.Name).Msg("log entry not completed yet; Maintain will complete it")
 	}
 	started := ct.background.TryGo(func() error {
 		ctx, cancel := context.WithTimeout(storage.WithPatience(context.WithoutCancel(ctx), 0), applyTime) // nobody waits for it

@@ -85,7 +85,7 @@ func (mt *Maintainer) recoverShard(ctx context.Context, shard store.Shard, all b
 			}
 			e, err := store.EntryOf(row)
 			if errors.Is(err, store.ErrNewer) {
-				zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", mt.Name).Msg("entry left alone")
+				zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", mt.Name).Msg("entry skipped, because a newer version of this program wrote it")
 				continue
 			}
 			bad := err != nil
@@ -109,7 +109,7 @@ func (mt *Maintainer) recoverShard(ctx context.Context, shard store.Shard, all b
 
 // park marks an entry with the reason why it cannot be applied.
 func (mt *Maintainer) park(ctx context.Context, row storage.Entity, reason error) error {
-	zerolog.Ctx(ctx).Error().Err(reason).Str("catalog", mt.Name).Str("entry", row.Key.Row).Msg("entry parked")
+	zerolog.Ctx(ctx).Error().Err(reason).Str("catalog", mt.Name).Str("entry", row.Key.Row).Msg("entry can't be applied; catalog check reports it")
 	err := mt.Log.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: row.ETag, Row: storage.Entity{
 		Key: row.Key, Properties: []storage.Property{storage.StringProperty(store.ParkedColumn, reason.Error())},
 	}.Row()})

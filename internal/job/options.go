@@ -68,8 +68,8 @@ func (r Rows) check() error {
 func (r Rows) String() string {
 	var limits []string
 	for _, l := range []struct{ is, value string }{
-		{"partition key starts with %q", r.Bounds.Prefix}, {"partition key is behind %q", r.Bounds.After},
-		{"partition key is ahead of %q", r.Bounds.Before}, {"properties match %q", r.Filter},
+		{"partition key starts with %q", r.Bounds.Prefix}, {"partition key is greater than %q", r.Bounds.After},
+		{"partition key is less than %q", r.Bounds.Before}, {"properties match %q", r.Filter},
 	} {
 		if l.value != "" {
 			limits = append(limits, fmt.Sprintf(l.is, l.value))

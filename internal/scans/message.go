@@ -205,7 +205,7 @@ type deletion struct {
 }
 
 func deletionID(step ledger.StepID) ledger.StepID {
-	return stepID([]byte("delete what was read by " + step))
+	return stepID([]byte("delete the rows read by " + step))
 }
 
 // DeletionOf returns the message for the deletion of the rows that m's step has read. It lacks the pages, which the ledger has.

@@ -144,7 +144,7 @@ func TestExpiredSAS(t *testing.T) {
 		proof.Must(t, err)
 		_, query := a.Table("orders").Query(t.Context(), storage.Query{})
 		for _, err := range []error{c.Create(t.Context()), query, a.Table("orders").Create(t.Context())} {
-			if says := strings.Contains(fmt.Sprint(err), "; the SAS ended at "+ended); storage.Expired(err) != (ended != "") || says != (ended != "") || !storage.Denied(err) {
+			if says := strings.Contains(fmt.Sprint(err), "; the SAS expired at "+ended); storage.Expired(err) != (ended != "") || says != (ended != "") || !storage.Denied(err) {
 				t.Errorf("se=%s: got %v", se, err)
 			}
 		}

@@ -38,7 +38,7 @@ func (e *Error) Error() string {
 	}
 	text := fmt.Sprintf("%s: %d %s: %s", e.Op, e.Status, code, e.Message)
 	if !e.expired.IsZero() {
-		text += "; the SAS ended at " + e.expired.Format(time.RFC3339)
+		text += "; the SAS expired at " + e.expired.Format(time.RFC3339)
 	}
 	return text
 }

@@ -81,7 +81,7 @@ func judgeHeartbeats(heartbeats []ledger.Heartbeat) Check {
 
 // judgeMemory reports the memory of the instance, and the part that the app's work uses.
 func judgeMemory(i memory.Instance, u memory.Usage) Check {
-	detail := fmt.Sprintf("the instance has %d MB (by %s); rows, bodies and answers may hold %d MB of it, hold %d MB now, and have held %d MB at most",
+	detail := fmt.Sprintf("the instance has %d MB (by %s); rows, bodies and answers may use %d MB of it, use %d MB now, and have used at most %d MB",
 		i.Bytes>>20, i.From, u.Bytes>>20, u.Used>>20, u.Most>>20)
 	if u.Waiting > 0 {
 		detail += fmt.Sprintf("; steps and calls waiting for memory: %d", u.Waiting)

@@ -30,7 +30,7 @@ func TestJudgeMemory(t *testing.T) {
 	const mib = 1 << 20
 	usage := memory.Usage{Bytes: 146 * mib, Used: 5 * mib, Most: 99 * mib, Waiting: 3}
 	got := judgeMemory(memory.Instance{Bytes: 512 * mib, From: memory.Setting}, usage)
-	want := "the instance has 512 MB (by TABLESWEEP_MEMORY_MB); rows, bodies and answers may hold 146 MB of it, hold 5 MB now, and have held 99 MB at most; steps and calls waiting for memory: 3"
+	want := "the instance has 512 MB (by TABLESWEEP_MEMORY_MB); rows, bodies and answers may use 146 MB of it, use 5 MB now, and have used at most 99 MB; steps and calls waiting for memory: 3"
 	if got.State != OK || got.Detail != want {
 		t.Errorf("%+v", got)
 	}

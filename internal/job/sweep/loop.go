@@ -196,7 +196,7 @@ func (r *run) ended() error {
 	if r.state.consumes {
 		do = "delete"
 	}
-	return fmt.Errorf("%w; requests without an answer: %d; they may yet %s rows", task.ErrInterrupted, r.broken, do)
+	return fmt.Errorf("%w; requests without an answer: %d; they may still %s rows", task.ErrInterrupted, r.broken, do)
 }
 
 func (r *run) watch() {

@@ -64,7 +64,7 @@ func (h *Host) keepTimer(ctx, work context.Context, f hosted) {
 	last, cancel := context.WithTimeout(context.WithoutCancel(work), settling)
 	defer cancel()
 	if err := t.lease.release(last, <-t.state); err != nil && !errors.Is(err, errHeld) {
-		log.Debug().Err(err).Msg("the timer's lease was not released, and lapses")
+		log.Debug().Err(err).Msg("the timer's lease was not released; it will expire")
 	}
 }
 

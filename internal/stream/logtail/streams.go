@@ -321,7 +321,7 @@ func ParseTime(text string, now time.Time) (time.Time, error) {
 func eventOf(row storage.Row) (Event, error) {
 	t, err := KeyTime(row.Key.Row)
 	if err != nil {
-		return Event{}, fmt.Errorf("partition %q has a row that is no event: %w", row.Key.Partition, err)
+		return Event{}, fmt.Errorf("partition %q has a row that is not an event: %w", row.Key.Partition, err)
 	}
 	return Event{ID: row.Key.Row, Time: t, Record: record.FromProperties(row.Entity().Properties)}, nil
 }
