@@ -160,6 +160,26 @@ func TestGroup(t *testing.T) {
 	})
 }
 
+// Two exports whose names differ only in case would become one table: no copy writes both there.
+func TestGroupOfOneTableTwice(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := withSource(t, 2, 1)
+		_, other := emulatortest.NewAccount(t, emulator.Options{})
+		w.engine = w.newEngine(w.account, func(o *options) { o.Accounts["OTHER"] = other })
+		for _, name := range []string{"Orders", "orders"} {
+			w.succeed(exportRequest("Source", "p/"+name))
+		}
+		_, err := w.engine.Start(t.Context(), scans.Request{
+			Source: scans.TableRef{Container: "exports", Prefix: "p", Tables: "o*"},
+			Action: scans.Action{Type: scans.Copy, Destination: &scans.TableRef{Connection: "OTHER"}},
+		})
+		if problem.Of(err).Kind != problem.Invalid || !strings.Contains(err.Error(), "source.tables: Orders and orders are the same table") {
+			t.Error(err)
+		}
+	})
+}
+
 // A copy of many tables that may write over rows is verified, although a verification itself writes over none.
 func TestGroupOverRowsIsVerified(t *testing.T) {
 	t.Parallel()

@@ -194,6 +194,14 @@ func (ck *Checker) tablesOf(ctx context.Context, id ledger.ScanID, r scans.Reque
 	case len(names) > maxMembers:
 		return nil, problem.Invalidf("source.tables", "%d tables match, but at most %d are allowed; use patterns that match fewer", len(names), maxMembers)
 	}
+	known := map[string]string{}
+	for _, name := range names {
+		low := strings.ToLower(name)
+		if other, alike := known[low]; alike && r.OverExisting() {
+			return nil, problem.Invalidf("source.tables", "%s and %s are the same table, because the service ignores case; copy one of them by itself, to another table", other, name)
+		}
+		known[low] = name
+	}
 	return names, nil
 }
 
