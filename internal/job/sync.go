@@ -167,7 +167,7 @@ func (o PairOptions) whole(m place.Manifest) error {
 	case m.Select != nil:
 		return Refuse("from", " %s has only the properties %s, so all others would be removed", from, strings.Join(m.Select, ","))
 	case m.Mapped:
-		return Hint(Refuse("from", " %s has rows that --map, --rename or --drop made of others, so it may lack rows and properties of %s", from, m.Table), "write its rows to a table with tablesweep import, and sync from that table")
+		return Hint(Refuse("from", " %s was made with --map, --rename or --drop, so it may lack rows and properties of %s", from, m.Table), "write its rows to a table with tablesweep import, and sync from that table")
 	case m.Filter != "" && m.Filter != o.Filter:
 		return Hint(Refuse("from", " %s has only the rows of a filter, so all others would be extra", from), fmt.Sprintf("sync only these rows: --filter %q", m.Filter))
 	case storage.RangeFilter(own) != storage.RangeFilter(within):

@@ -126,7 +126,7 @@ func (r *remover) tables(ctx context.Context, id ExportID) error {
 	}
 	for _, e := range t.Tables[min(r.Tables, len(t.Tables)):] {
 		if !plain.MatchString(e.Name) {
-			return fmt.Errorf("%s has a table %.100q", TablesName, e.Name)
+			return fmt.Errorf("%s has the invalid table name %.100q", TablesName, e.Name)
 		}
 		if err := remove(ctx, e.Name+"/", e.ID); err != nil {
 			return err

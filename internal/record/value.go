@@ -69,7 +69,7 @@ func normalizeString(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 			return nil, errors.New("must be a time such as 2026-02-03T04:05:06.1234567Z, in UTC not before the year 1601 nor after 9999")
 		}
 		if !odata.KeepsTime(string(text)) {
-			return nil, errors.New("has more than 7 digits of a second, which is all that a DateTime keeps; round it, or send it as a string")
+			return nil, errors.New("has more than 7 digits of a second, the most that a DateTime keeps; round it, or send it as a string")
 		}
 		text = odata.AppendDateTime(nil, at)
 	case storage.GUID:

@@ -92,7 +92,7 @@ func probe(ctx context.Context, o *scans.RunnableScan, now time.Time) error {
 		if _, _, alone := o.Source.Read(ctx, storage.RequestOptions{}, storage.Query{Filter: r.Filter, Top: 1}); storage.Permanent(alone) {
 			err = alone
 		}
-		return problem.Invalidf("filter", "the Table service refuses it").Because(err)
+		return problem.Invalidf("filter", "the Table service refuses it; check its syntax and the types of its values").Because(err)
 	}
 	return scans.Refusal("source", "the Table service refuses to read it; check the connection and its permissions", err)
 }

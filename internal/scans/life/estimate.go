@@ -29,7 +29,7 @@ func (ck *Checker) Estimate(ctx context.Context, r scans.Request) (estimate.Repo
 	ctx, cancel := context.WithTimeout(ctx, scans.StartTime)
 	defer cancel()
 	if r.IsGroup() {
-		return estimate.Report{}, problem.Invalidf("source.tables", "can't be estimated; name one table")
+		return estimate.Report{}, problem.Invalidf("source.tables", "many tables can't be estimated together; name one table")
 	}
 	o, err := ck.check(ctx, r)
 	if err != nil {
