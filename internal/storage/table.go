@@ -82,7 +82,7 @@ func ofCosmos(endpoint string) bool {
 
 // errNotWritten is the error of writing to Cosmos DB. Its answers to transactions have a different form, which does not show
 // what was written.
-var errNotWritten = errors.New("the account is in Azure Cosmos DB, which this program only reads; to write there, use Cosmos DB's own tools")
+var errNotWritten = errors.New("the account is in Azure Cosmos DB, which this program does not support; use Cosmos DB's own tools to write there")
 
 // Create creates the table unless it exists. It refuses Cosmos DB. Before it writes rows, a caller must use Create or [Table.MayWrite].
 func (t *Table) Create(ctx context.Context) error {
