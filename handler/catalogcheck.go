@@ -99,7 +99,7 @@ func (o *catalogMigrateOptions) confirmMigration(cat *catalog.Catalog, _ context
 		return nil
 	}
 	do := fmt.Sprintf("migrate %s to the schema %s", cat.Index, cat.Schema)
-	return o.confirm(o.call, do, "", "--dry-run shows what would be done, --yes does it without asking", "the table's name", cat.Index.Name())
+	return o.confirm(o.call, do, "", "--dry-run shows what would be done, and --yes does it without asking", "the table's name", cat.Index.Name())
 }
 
 // summary prints a migration's totals.

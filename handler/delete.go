@@ -64,7 +64,7 @@ func (f *yesFlag) options() []option {
 // confirmDelete asks whether to delete the rows or records that what describes. where is their table for the question. The user must type the
 // table's name.
 func (f *yesFlag) confirmDelete(r *call, what, where, table string) error {
-	return f.confirm(r, fmt.Sprintf("delete %s of %s", what, where), "This can't be undone. ", "--dry-run shows how many they are, --yes deletes them without asking", "the table's name", table)
+	return f.confirm(r, fmt.Sprintf("delete %s of %s", what, where), "This can't be undone. ", "--dry-run counts the rows, and --yes deletes them without asking", "the table's name", table)
 }
 
 // confirm asks whether to do something, unless --yes is given. To agree, the user must type answer, which typed describes in the question. hint

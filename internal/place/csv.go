@@ -347,7 +347,7 @@ func (r *csvReader) name(cells []string) error {
 			err := fmt.Errorf("it has no column %s; the first line must have the names of columns", name)
 			for _, d := range []string{",", ";", "\t", "|"} {
 				if len(names) == 1 && strings.Contains(names[0], d) {
-					err = fmt.Errorf("%w; the delimiter seems to be %q: give it as --delimiter", err, d)
+					err = fmt.Errorf("%w; the delimiter seems to be %q, so give it as --delimiter", err, d)
 				}
 			}
 			return err

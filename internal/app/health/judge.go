@@ -46,7 +46,7 @@ func judgeClock(ahead time.Duration) Check {
 	case ahead >= clockSlack:
 		return Check{"clock", Warning, detail + "; set this machine's clock"}
 	}
-	return Check{"clock", OK, "right to " + clockSlack.String()}
+	return Check{"clock", OK, "right to within " + clockSlack.String()}
 }
 
 // judgeOther judges the answer to a query of a table that does not exist. While an account is unavailable, scans wait for it, and
