@@ -5,6 +5,7 @@ import (
 	"path"
 	"strings"
 
+	"tablesweep/internal/action"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/storage"
@@ -60,6 +61,11 @@ func (r Request) checkGroup() error {
 // OverExisting reports whether the request copies many tables into tables, which may exist.
 func (r Request) OverExisting() bool {
 	return r.IsGroup() && r.Action.Type == Copy && r.Action.Destination != nil && r.Action.Destination.Container == ""
+}
+
+// NeedsOverwrite reports whether the request copies many tables, and does not say what is to become of rows in the destination.
+func (r Request) NeedsOverwrite() bool {
+	return r.OverExisting() && !r.Action.Overwrite && r.Action.Mode != action.Skip && r.Action.Mode != action.Fail
 }
 
 const overwriteMisplaced = "is only for a copy of many tables into tables; leave it out"

@@ -556,6 +556,7 @@ func TestKeepDryRun(t *testing.T) {
 func TestParseSchedules(t *testing.T) {
 	t.Parallel()
 	good := strings.Trim(keeping(`,"keep":{"daily":3}`), "[]")
+	const mirror = `[{"name":"a","cron":"0 0 3 * * *","request":{"source":{"tables":"*","connection":"A"},"action":{"type":"copy","destination":{"connection":"B"}}}}]`
 	for text, want := range map[string]string{
 		`{}`:                          "must be a JSON array",
 		`[{"Name":"x"}]`:              "0.Name: is not a field here",
@@ -577,13 +578,13 @@ func TestParseSchedules(t *testing.T) {
 		strings.Replace(`[`+good+`]`, `"daily":3`, `"daily":-1`, 1):                                                            "keep: its numbers must be",
 		`[{"name":"a","cron":"0 0 3 * * *","keepDryRun":true}]`:                                                                "request is missing",
 		`[{"name":"a","cron":"0 0 3 * * *","keep":{"last":1},"request":{"source":{"table":"Tab"},"action":{"type":"count"}}}]`: "keep: is only for exports",
+		mirror: "request: action.overwrite must be true",
+		strings.Replace(mirror, `"type"`, `"overwrite":true,"type"`, 1): "",
+		strings.Replace(mirror, `"type"`, `"mode":"skip","type"`, 1):    "",
 	} {
 		all, err := schedule.ParseSchedules(text)
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", text, err, want)
-		}
-		if want == "" && len(all) != 1 {
-			t.Errorf("%s: %v", text, all)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) || want == "" && len(all) != 1 {
+			t.Errorf("%s: %v, %v, want %s", text, all, err, want)
 		}
 	}
 	all, err := schedule.ParseSchedules(`[{"name":"bad"},` + good + `]`)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"tablesweep/internal/action"
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
 	"tablesweep/internal/problem/secret"
@@ -241,7 +240,7 @@ func exportsIn(ctx context.Context, from *place.Blobs, whole bool) (names []stri
 // checked, because it may have written the rows itself.
 func (ck *Checker) mayOverwrite(ctx context.Context, o *scans.RunnableScan) error {
 	r := o.Request
-	if !r.OverExisting() || r.Action.Overwrite || r.Action.Mode == action.Skip || r.Action.Mode == action.Fail {
+	if !r.NeedsOverwrite() {
 		return nil
 	}
 	to, err := ck.scans.Account("action.destination", r.Action.Destination.Connection)

@@ -110,6 +110,8 @@ func (s *Schedule) parse() (err error) {
 		errs = append(errs, errors.New("request: action.destination.prefix must have "+calendar.Date+", because each export needs its own place"))
 	} else if s.request.Exports() && s.request.IsGroup() && strings.Contains(strings.TrimSuffix(strings.Trim(d.Prefix, "/"), "/"+tableMark), tableMark) {
 		errs = append(errs, errors.New("request: action.destination.prefix may have "+tableMark+" only at its end, because the exports of many tables need one place"))
+	} else if s.request.NeedsOverwrite() {
+		errs = append(errs, errors.New("request: action.overwrite must be true, because each occurrence finds the rows of the last one; mode skip keeps them"))
 	}
 	if s.Keep != nil {
 		if err := s.Keep.Check(); err != nil {
