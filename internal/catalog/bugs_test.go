@@ -82,7 +82,7 @@ var planted = []struct{ name, test, file, old, wrong string }{
 	{"a lost answer of a group is proof for one write alone", "TestGroupAfterLostAnswers", "log.go",
 		"		if err = nil; !ours { // if it is ours, all are committed\n", "		if WRONG && ours {\n			for _, m := range all {\n				m.err = ErrRaced\n			}\n			all[at].err = nil\n			return\n		}\n		if err = nil; !ours { // if it is ours, all are committed\n"},
 	{"a group that is refused over one write is over", "TestGroupRefusedOverSome", "log.go",
-		"			_ = others(all, at, again)\n", "			if !WRONG {\n				_ = others(all, at, again)\n			}\n"},
+		"			_ = inHalves(all, at, again)\n", "			if !WRONG {\n				_ = inHalves(all, at, again)\n			}\n"},
 	{"a group that does not fit is refused", "TestGroupsFitTransactions", "log.go",
 		"errors.Is(err, errTooMany)):", "errors.Is(err, errTooMany) && !WRONG):"},
 	{"a group that storage refuses has no good writes", "TestGroupRefusedOverSome", "log.go",

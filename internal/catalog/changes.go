@@ -20,8 +20,8 @@ type Change struct {
 	ID   string    `json:"id"`   // its position among the changes; also a cursor
 	Time time.Time `json:"time"` // of the commit
 	Kind wal.Kind  `json:"kind"`
-	// RecordID and ETag are the record's, as in [Meta]. They show which changes belong to one record, and which of them is the
-	// latest: the one with the greatest number. A deletion also has an ETag, which no record has.
+	// RecordID and ETag are the record's, as in [Meta]. RecordID shows which changes belong to one record. ETag shows which of
+	// these is the latest: it is the greatest number. A deletion also has an ETag, which no record has.
 	RecordID string `json:"recordId"`
 	ETag     string `json:"etag"`
 	OldID    string `json:"oldId,omitzero"` // the record's ID until this change, if it was different
@@ -58,8 +58,8 @@ func changeLog(table *storage.Table, sizes *logtail.Sizes) logtail.Log {
 // cursor, if that is not "", and newer than since, if that is not zero. next is the cursor for the next page, or "" after the
 // last one. Changes are kept for [Options.KeepChanges]. A page costs one request for each of the 16 shards.
 //
-// A change is found here once its index rows are written, which may be later than for a newer change. [Reader.ChangesAfter]
-// misses none.
+// A change is listed only when its index rows are written. Therefore a newer change may be listed before an older one.
+// [Reader.ChangesAfter] misses none.
 func (rd *Reader) Changes(ctx context.Context, top int, cursor string, since time.Time, take func(Change) bool) (next string, err error) {
 	if err := input.Top(top, MaxTop); err != nil {
 		return "", err
@@ -95,8 +95,9 @@ func (rd *Reader) Changes(ctx context.Context, top int, cursor string, since tim
 //
 // Changes are listed in the order in which the service has written them. Two changes of one record may be listed in two answers
 // in the wrong order if both writes were under way at once; compare their ETags. A call makes one request for each of the 16
-// shards, and twice as many once in two minutes. While a write that is some minutes old is not yet a change, for example because
-// it is parked, each call makes twice as many, and the service searches all changes since then.
+// shards. Once in two minutes, a call makes twice as many requests. While a write that is some minutes old is not yet a change,
+// for example because it is parked, each call makes twice as many requests, and the service searches all changes since that
+// write.
 func (rd *Reader) ChangesAfter(ctx context.Context, after string, top int, take func(Change)) (logtail.Next, error) {
 	if _, err := rd.guard.Now(ctx); err != nil {
 		return logtail.Next{}, err

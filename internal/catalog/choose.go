@@ -26,9 +26,9 @@ type chooser struct {
 // choose returns the live head of the only record that a write's query finds, if it meets the condition. If the query finds
 // several, the error is a Conflict.
 //
-// The heads of one first index value show the committed records, all at the same moment. Therefore heads answer a query by the
-// first index key, and it finds a record even while others move it. Index rows answer only the queries that heads cannot: queries
-// by other keys, and for records of other programs.
+// The heads of one first index value show the committed records, all at the same moment. Therefore a query by the first index
+// key is answered from heads. It finds a record even while other writers move it. Index rows answer only the queries that heads
+// cannot answer: queries by other keys, and queries for records of other programs.
 func (ch *chooser) choose(ctx context.Context, q Lookup, on Condition) (*store.Head, error) {
 	h, firstHashes, err := ch.chosen(ctx, q)
 	if err != nil {
@@ -129,8 +129,8 @@ func (p plan) mayMatch(w wal.Write) bool {
 	return ok && rows.In("").Contains(key.Key{Row: w.Row})
 }
 
-// headsOf returns the live heads of a first index value that may match the query, all at one moment. One page shows one moment.
-// Several pages do if no head was written since the first.
+// headsOf returns the live heads of a first index value that may match the query, as they were at one moment. One page shows
+// one moment. Several pages show one moment only if no head was written after the first page was read.
 func (ch *chooser) headsOf(ctx context.Context, p plan, first index.FirstHash) ([]*store.Head, error) {
 	part := memory.PartIn(ctx)
 	held := part.Used()
@@ -163,8 +163,8 @@ func (ch *chooser) headsOf(ctx context.Context, p plan, first index.FirstHash) (
 	return nil, tooManyRaces()
 }
 
-// heads returns the live heads of a page that may match the query. It releases the page's memory, except for their share, which
-// is bytes.
+// heads returns the live heads of a page that may match the query. It releases the page's memory, except for the share of these
+// heads, which it returns as bytes.
 func (p plan) heads(part *memory.Part, page storage.Page) (heads []*store.Head, bytes int64, err error) {
 	for _, row := range page.Rows {
 		h, err := store.HeadOf(row.Entity())

@@ -52,7 +52,7 @@ func (cl *clearer) readTombstones(ctx context.Context, w wal.Write, known map[in
 	return l, err
 }
 
-// deleteRows deletes the rows that have not changed since they were read. all reports whether none had changed.
+// deleteRows deletes the rows that have not changed since they were read. The result all reports whether no row had changed.
 func (cl *clearer) deleteRows(ctx context.Context, rows []storage.Entity) (all bool, err error) {
 	all = true
 	for _, row := range rows {
@@ -121,8 +121,8 @@ func (cl *clearer) readNoted(ctx context.Context, notes []storage.Entity) ([][]t
 	return all, g.Wait()
 }
 
-// settle deletes the tombstones that are no longer needed. It returns the operations on the notes that nothing waits for: each
-// note is deleted, and if only a head remains to be deleted, the later note records that.
+// settle deletes the tombstones that are no longer needed. It returns operations for each note whose tombstones need not wait.
+// One operation deletes the note. If only the head remains to be deleted, another one records this in the note for that time.
 func (cl *clearer) settle(ctx context.Context, notes []storage.Entity, left [][]tombstones, pending func(identity index.IdentityHash) bool) (done [][]storage.Op, err error) {
 	settled := make([][]storage.Op, len(notes)) // also nil after an error
 	var g task.Group

@@ -41,8 +41,8 @@ type Condition struct {
 	// Once, unless "", is the caller's Idempotency-Key. For a day, the same write with this key is carried out once, and
 	// repetitions get the first answer.
 	Once string
-	// Invocation, unless "", is the host's id of the request, which the host may repeat. If Once is "", it has the same effect
-	// for a deletion, for an hour.
+	// Invocation, unless "", is the host's id of the request, which the host may repeat. If Once is "", Invocation has the same
+	// effect as Once, but only for a deletion, and only for an hour.
 	Invocation string
 }
 

@@ -21,15 +21,15 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// deleteTime is how long a deletion of many records starts new ones, because hosts limit a call to some minutes.
+// deleteTime is the time after which a deletion of many records starts no more deletions. Hosts limit a call to some minutes.
 const deleteTime = 100 * time.Second
 
 // Deleted is the result of a deletion.
 type Deleted struct {
 	Records int  `json:"deleted"`
 	More    bool `json:"more,omitzero"` // the time or the memory was not enough; the same call continues
-	// Repeated means that there was an earlier try of the request, which did not end, or ended before this one. Records does not
-	// count the records that it has deleted.
+	// Repeated means that there was an earlier try of the request, which did not end, or ended before this one. Records does
+	// not count the records that the earlier try has deleted.
 	Repeated bool `json:"repeated,omitzero"`
 
 	// After an error, the other found records:
@@ -59,12 +59,12 @@ func (d Deleted) Summary() string {
 // Delete deletes all records that the query finds. It also completes deletions and moves that a crash has left half done. After
 // deleteTime, or without memory for the next records, it returns More, with at least one record deleted. After an error,
 // [Deleted.Summary] describes what was done, and a retry continues. With a condition, the query must find only one record; with
-// an ID, that record must exist. The query's Top and Cursor must not be set. noted, unless nil, is called with the number of
-// deleted records whenever it has grown.
+// an ID, that record must exist. The query's Top and Cursor must not be set. The function noted, unless nil, is called with the
+// number of deleted records whenever that number has grown.
 //
-// With an id, see [Condition], a deletion is carried out once. The first try deletes all records that it finds, including newer
-// writes, but each record once. A repetition returns the first try's result. If the first try did not end, the repetition deletes
-// the rest, and counts only that. It keeps records that were written since the first try's claim.
+// With an id (see [Condition]), a deletion is carried out once. The first try deletes all records that it finds, including
+// newer writes, but each record once. A repetition returns the first try's result. If the first try did not end, the repetition
+// deletes the rest, and counts only that. It keeps records that were written since the first try's claim.
 func (wr *Writer) Delete(ctx context.Context, q Lookup, on Condition, noted func(records int)) (Deleted, error) {
 	if err := wr.guard.Writable(ctx); err != nil {
 		return Deleted{}, err
@@ -150,10 +150,10 @@ func (x *deleting) all(ctx context.Context, q Lookup) error {
 // errNotToDelete means that a record must not be deleted.
 var errNotToDelete = errors.New("the record was written since the deletion was claimed")
 
-// checkDeletable returns errNotToDelete for a live head whose record must not be deleted. Either this deletion has already deleted the identity,
-// or the head's write is newer than the claim, and the claim is not, or no longer, this try's own. The head is read before the
-// claim. Therefore a first try that was suspended deletes nothing that was written after a repetition has taken over. row is the
-// index row in which the record was found, or empty.
+// checkDeletable returns errNotToDelete for a live head whose record must not be deleted. Either this deletion has already
+// deleted the identity, or the head's write is newer than the claim, and the claim does not belong to this try, or no longer
+// does. The head is read before the claim. Therefore a first try that was suspended deletes nothing that was written after a
+// repetition has taken over. row is the index row in which the record was found, or empty.
 func (x *deleting) checkDeletable(ctx context.Context, h *store.Head, row storage.Entity, version int64) error {
 	x.mu.Lock()
 	again := x.removed[h.Identity]
@@ -174,8 +174,9 @@ func (x *deleting) checkDeletable(ctx context.Context, h *store.Head, row storag
 	return nil
 }
 
-// since reports whether a live head's write is newer than the claim. Its index rows are written after its commit, and a process
-// that completes the write touches the head. Therefore one of them that is older is proof.
+// since reports whether a live head's write counts as newer than the claim. The write's index rows are written after its
+// commit, and a process that completes the write touches the head. Therefore, if the head or such an index row is older than
+// the claim, so is the write.
 func (x *deleting) since(h *store.Head, row storage.Entity, version int64) bool {
 	older := func(written time.Time) bool { return !written.IsZero() && written.Before(x.claim.Made) }
 	return !x.claim.Made.IsZero() && !older(h.Written) && !(version == h.Version && older(row.Timestamp))
@@ -248,8 +249,8 @@ func (x *deleting) over() bool {
 	return x.err != nil || x.done.Records > 0 && x.Clock().Sub(x.start) >= deleteTime
 }
 
-// member returns the deletion of an identity with this first index value. It calls do, unless the deletion is over. do returns
-// the results of stages.removeAt.
+// member returns the deletion of an identity with this first index value. It calls the function do, unless the deletion is
+// over. The results of do are those of stages.removeAt.
 func (x *deleting) member(first index.FirstHash, identity index.IdentityHash, weight int64, do func(context.Context) (done bool, err error)) member {
 	return member{first, weight, func(ctx context.Context) error {
 		x.mu.Lock()

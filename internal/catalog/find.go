@@ -131,7 +131,7 @@ type search struct {
 }
 
 // take adds the matches of a merged page. If there are enough, full is true, and last is the RowKey of the last row taken, or
-// after if there is none. Of the rows with one RowKey, it takes all or none.
+// the argument after if none was taken. Of the rows with one RowKey, it takes all or none.
 func (x *search) take(ctx context.Context, s mergedPage, after string) (last string, full bool, err error) {
 	states := make([]wal.VersionClaim, len(s.rows))
 	for i, c := range s.rows {
@@ -284,7 +284,7 @@ func (rd *Reader) readRows(ctx context.Context, q storage.Query) (storage.Page, 
 	return page, nil
 }
 
-// candidate decodes a row that was read under the key read.
+// candidate decodes a row. The argument read is the index key under which the row was read.
 func (rd *Reader) candidate(p plan, read wanted, row storage.Row) candidate {
 	e := row.Entity()
 	found := candidate{match: match{row: row, version: e.Int(store.VersionColumn), state: versionClaimOf(e)}}

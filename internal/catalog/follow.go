@@ -48,10 +48,10 @@ func (t *trail) leadsOn(row storage.Entity, several bool) bool {
 	return t.pages > 1 && !t.older(row, 0)
 }
 
-// older reports whether a row was written more than by before the call began.
-func (t *trail) older(row storage.Entity, by time.Duration) bool {
+// older reports whether a row was written before the call began, and the time between the two exceeds the margin.
+func (t *trail) older(row storage.Entity, margin time.Duration) bool {
 	now, _ := t.Index.Now(t.Clock())
-	return row.Timestamp.Before(now.Add(-time.Since(t.start) - time.Second - by)) // the service dates its answers in whole seconds
+	return row.Timestamp.Before(now.Add(-time.Since(t.start) - time.Second - margin)) // the service dates its answers in whole seconds
 }
 
 // follow goes from the tombstone of a moved record to the record's current place. It makes one request for each move, and one for
@@ -97,7 +97,8 @@ func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) 
 var errLostTrail = errors.New("it is no longer known where a moved record is")
 
 // trace follows a line of writes from the first new place of a moved record to its current one. It returns the live head there,
-// or nil if the record was deleted. The error may be errLostTrail. It makes one request per move, and subtracts it from hops.
+// or nil if the record was deleted. The error may be errLostTrail. It makes one request per move, and subtracts these from
+// hops.
 func (rd *Reader) trace(ctx context.Context, first index.FirstHash, at, line wal.FormerIdentity, hops *int) (*store.Head, error) {
 	for *hops > 0 {
 		*hops--
@@ -190,8 +191,8 @@ func (rd *Reader) recorded(ctx context.Context, shard store.Shard, id wal.EntryI
 	return s.Recorded(ctx, shard, id)
 }
 
-// newestOnly drops outdated matches: those with a newer write of the same record among the rows or met. old reports which of the
-// rows are outdated.
+// newestOnly drops outdated matches. A match is outdated if the found matches, the rows or the argument met show a newer write
+// of the same record. The result old reports which of the rows are outdated.
 func newestOnly(found []match, rows, met []wal.VersionClaim) (kept []match, old []bool) {
 	all := make([]wal.VersionClaim, 0, len(found)+len(rows)+len(met))
 	for _, m := range found {

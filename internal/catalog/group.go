@@ -34,8 +34,8 @@ const (
 	maxBackground = 100
 )
 
-// member is one of several writes, of different identities. first is the hash of its first index value. It counts as weight
-// writes.
+// member is one of several writes, of different identities. first is the hash of its first index value. The weight is the
+// number of writes that the member counts as.
 type member struct {
 	first  index.FirstHash
 	weight int64
@@ -63,7 +63,8 @@ func chunks(all []member) iter.Seq2[[]member, int64] {
 }
 
 // inGroups carries out the writes, many concurrently. Writes to one shard wait for each other when they commit, and one
-// transaction commits all that are ready. Another transaction finishes their entries in the background. The error is a member's.
+// transaction commits all that are ready. Another transaction finishes their entries in the background. The error is that of a
+// member.
 func (ct *committer) inGroups(ctx context.Context, all []member) error {
 	shards := map[store.Shard][]member{}
 	for _, m := range all {
@@ -146,7 +147,7 @@ func (t *turn) leave(ctx context.Context) {
 func (t *turn) end(ctx context.Context) {
 	t.leave(ctx)
 	if t.staying.Add(-1) == 0 && len(t.carried) > 0 {
-		t.later(ctx, func(ctx context.Context) error { return t.toChanges(ctx, t.carried...) })
+		t.doLater(ctx, func(ctx context.Context) error { return t.toChanges(ctx, t.carried...) })
 	}
 }
 
@@ -175,11 +176,11 @@ func (ct *committer) commit(ctx context.Context, d decision, o claim.ID) (store.
 	return m.entry, ErrRaced
 }
 
-// finishLater finishes the entry in the background, together with those of its group in ctx, if there is one.
+// finishLater finishes the entry in the background. If ctx has a group, the entries of the group are finished together.
 func (ct *committer) finishLater(ctx context.Context, e applied) {
 	t := turnOf(ctx)
 	if t == nil {
-		ct.later(ctx, func(ctx context.Context) error { return ct.toChanges(ctx, e) })
+		ct.doLater(ctx, func(ctx context.Context) error { return ct.toChanges(ctx, e) })
 		return
 	}
 	t.mu.Lock()
@@ -187,8 +188,9 @@ func (ct *committer) finishLater(ctx context.Context, e applied) {
 	t.carried = append(t.carried, e)
 }
 
-// later runs do in the background. If the process dies first, or has too much work under way, the work is left to recovery.
-func (ct *committer) later(ctx context.Context, do func(context.Context) error) {
+// doLater calls the function do in the background. If the process dies first, or has too much work under way, the work is left
+// to recovery.
+func (ct *committer) doLater(ctx context.Context, do func(context.Context) error) {
 	left := func(err error) {
 		zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", ct.Name).Msg("log entry not completed yet; Maintain will complete it")
 	}

@@ -13,7 +13,7 @@ func TestLater(t *testing.T) {
 	var running atomic.Int64
 	hold := make(chan struct{})
 	for range 3 * maxBackground {
-		c.Writer.committer.later(t.Context(), func(context.Context) error {
+		c.Writer.committer.doLater(t.Context(), func(context.Context) error {
 			running.Add(1)
 			<-hold
 			panic("lost")

@@ -55,8 +55,9 @@ func (m *commitment) ops() []storage.Op {
 }
 
 // commitAll commits writes of different identities of one shard. It dates their entries by the service's clock, later than the
-// heads. Followers of the changes rely on every entry being committed within a minute of its time. The work before may have taken
-// minutes, so it checks the schema again. A migration is exempt, because it has not read its own schema yet.
+// heads. Followers of the changes rely on every entry being committed within a minute of its time. The work before the commit
+// may have taken minutes, so commitAll checks the schema again. A migration is exempt, because it has not read its own schema
+// yet.
 func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 	if ct.guard.lastRead() == schemaOurs {
 		if err := ct.guard.Writable(ctx); err != nil {
@@ -82,8 +83,9 @@ func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 }
 
 // commitIn commits writes of different identities of one shard in one transaction. If the transaction is refused because of one
-// write, the others are committed again. Each write gets its own error. committing limits all committing requests, because the
-// entries have their dates already. ctx lasts longer, so that the result of a request can still be determined.
+// write, the others are committed again. Each write gets its own error. The context committing limits all committing requests,
+// because the entries have their dates already. The context ctx lasts longer, so that the result of a request can still be
+// determined.
 func (ct *committer) commitIn(ctx, committing context.Context, all []*commitment) {
 	again := func(some []*commitment) error {
 		ct.commitIn(ctx, committing, some)
@@ -101,14 +103,14 @@ func (ct *committer) commitIn(ctx, committing context.Context, all []*commitment
 		_, ours, failed := ct.Recorded(ctx, all[at].entry.Shard, all[at].entry.ID)
 		if failed == nil && !ours {
 			all[at].err = ErrRaced
-			_ = others(all, at, again)
+			_ = inHalves(all, at, again)
 			return
 		}
 		if err = nil; !ours { // if it is ours, all are committed
 			err = &unanswered{failed}
 		}
 	case len(all) > 1 && (hopeless(err) || store.Overtaken(err) || errors.Is(err, errTooMany)):
-		_ = others(all, -1, again)
+		_ = inHalves(all, -1, again)
 		return
 	case hopeless(err):
 		err = unstorable(err)
@@ -129,8 +131,8 @@ var errLost = &unanswered{errors.New("the commit did not end")}
 // errTooMany means that operations do not fit into a transaction.
 var errTooMany = errors.New("too large for a transaction")
 
-// writeLog sends the operations of several writes as one transaction. at is the write because of which it was refused, or -1 if
-// unknown.
+// writeLog sends the operations of several writes as one transaction. If the transaction is refused, at is the index of the
+// write that caused the refusal, or -1 if that is unknown.
 func (ct *committer) writeLog(ctx context.Context, all [][]storage.Op) (at int, err error) {
 	b := ct.Log.Batch()
 	var of []int // the write of each operation
@@ -191,7 +193,7 @@ func (ct *committer) toChanges(ctx context.Context, all ...applied) error {
 	}
 	at, err := ct.writeLog(ctx, ops)
 	if len(all) > 1 && err != nil && !storage.Passing(err) {
-		err = others(all, at, func(some []applied) error { return ct.toChanges(ctx, some...) })
+		err = inHalves(all, at, func(some []applied) error { return ct.toChanges(ctx, some...) })
 		if at >= 0 {
 			err = errors.Join(err, ct.toChanges(ctx, all[at]))
 		}
@@ -214,8 +216,9 @@ func (ct *committer) toChanges(ctx context.Context, all ...applied) error {
 	return err
 }
 
-// others calls do with two halves of all, without the element at the given place, if that is not -1.
-func others[T any](all []T, at int, do func([]T) error) error {
+// inHalves calls the function do with each half of a list. It first leaves out the element with the index at, unless that is
+// -1.
+func inHalves[T any](all []T, at int, do func([]T) error) error {
 	if at >= 0 {
 		all = slices.Concat(all[:at], all[at+1:])
 	}
@@ -225,8 +228,8 @@ func others[T any](all []T, at int, do func([]T) error) error {
 	return g.Wait()
 }
 
-// onceOps returns the operations that store a write's id and its answer, whose record is in the entry. There are none without an
-// id.
+// onceOps returns the operations that store a write's id and its answer. The answer's record is in the entry. Without an id,
+// there are no operations.
 func onceOps(o claim.ID, shard store.Shard, entry wal.EntryID, w wal.Write, did Outcome) []storage.Op {
 	if o.None() {
 		return nil
@@ -243,7 +246,8 @@ func deletion(e store.Entry) storage.Op {
 	return storage.Op{Kind: storage.Delete, Row: storage.Row{Key: e.Shard.EntryKey(store.EntryPrefix, e.ID)}}
 }
 
-// clearLater returns the operation that notes a deletion for clearAfter from now. id distinguishes it from other notes.
+// clearLater returns the operation that writes a note of rows to delete once clearAfter has passed since now. The id
+// distinguishes the note from others.
 func clearLater(now time.Time, shard store.Shard, id wal.EntryID, what storage.Property) storage.Op {
 	return storage.Op{Kind: storage.Replace, Row: storage.Entity{
 		Key:        shard.Key(store.ClearPrefix + key.Inverted(now.Add(clearAfter)) + "|" + string(id)),

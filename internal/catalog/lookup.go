@@ -183,7 +183,7 @@ func (rd *Reader) list(ctx context.Context, q Lookup) (answer, error) {
 				if err != nil {
 					return answer{}, cmp.Or(checked(), err)
 				}
-				if m != nil { // even if it seems to follow later, because the token may be after it
+				if m != nil { // even if its row seems to be on a later page, because the token may lead past that row
 					err = x.add(ctx, *m)
 				}
 				if err != nil {

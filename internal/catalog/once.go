@@ -34,10 +34,10 @@ func onceOf(key string, parts ...any) claim.ID {
 	return claim.Sent{Key: key}.ID(store.Encode(parts))
 }
 
-// once carries out a request with the id, or returns the answer of an earlier try, which the commit of a write stores in one of
-// the shards. A request is claimed before anything is read. All claims are in one place, so the error is KeyReused if the
-// Idempotency-Key was used for any other write of the catalog. An invalid write releases its claim, so a corrected write can use
-// the same key.
+// once carries out a request with the id, or returns the answer of an earlier try. The commit of a write stores that answer in
+// one of the shards. A request is claimed before anything is read. All claims are in one place, so the error is KeyReused if
+// the Idempotency-Key was used for any other write of the catalog. An invalid write releases its claim, so a corrected write
+// can use the same key.
 func (wr *Writer) once(ctx context.Context, o claim.ID, shards []store.Shard, write func() (Written, error)) (Written, error) {
 	if err := wr.guard.Writable(ctx); err != nil {
 		return Written{}, err

@@ -41,7 +41,8 @@ func (mt *Maintainer) Move(ctx context.Context, h *store.Head, id index.Identity
 }
 
 // Adopt adds a record that only index rows contain to the log, and writes all its index rows. If the rows have versions, the
-// record of the newest replaces r. If that row is a tombstone, or several rows of its version differ, the error is a Conflict.
+// record of the newest row replaces r. If that row is a tombstone, or several rows of its version differ, the error is a
+// Conflict.
 func (mt *Maintainer) Adopt(ctx context.Context, id index.Identity, r record.Record) error {
 	w := store.WriteFor(id)
 	all, err := mt.Copies(ctx, w)

@@ -430,9 +430,9 @@ func (st *stages) complete(ctx context.Context, shard store.Shard, id wal.EntryI
 	return st.applyPending(ctx, e)
 }
 
-// applyFor applies the pending entries of records with these hashes of first index values. It makes one request for each of their
-// shards, which may contain large entries of other records. Therefore it reads no records, except those of entries that it
-// applies, one at a time. some reports whether there were entries that were not hopeless.
+// applyFor applies the pending entries of records with these hashes of first index values. It makes one request for each of
+// their shards, which may contain large entries of other records. Therefore it reads no records, except those of entries that
+// it applies, one at a time. The result some reports whether there were any entries that were not hopeless.
 func (st *stages) applyFor(ctx context.Context, firstHashes []index.FirstHash) (some bool, err error) {
 	var shards []store.Shard
 	for _, first := range firstHashes {
@@ -492,8 +492,8 @@ func (st *stages) applyPending(ctx context.Context, e store.Entry) error {
 	return st.committer.toChanges(ctx, done)
 }
 
-// current returns the writes of an entry that are the newest of their identities. It marks their heads as not sure, because this
-// process applies another's entry. newer are the entries that have overtaken the other writes.
+// current returns the writes of an entry that are the newest of their identities. It marks their heads as not sure, because
+// this process applies another's entry. The result newer lists the entries that have overtaken the entry's other writes.
 func (st *stages) current(ctx context.Context, e store.Entry) (writes []wal.Write, newer []wal.EntryID, err error) {
 	for _, w := range e.Writes {
 		h, err := st.headInDoubt(ctx, e, w)

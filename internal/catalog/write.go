@@ -143,8 +143,8 @@ func (wr *Writer) Patch(ctx context.Context, patch []byte, selector Lookup, on C
 	})
 }
 
-// changeOne replaces the only record that the selector finds by the result of change. It calls change with the record's head.
-// found is false if another write has overtaken the head.
+// changeOne replaces the only record that the selector finds with the result r of the function change. It calls change with the
+// record's head. The result found of change is false if another write has overtaken that head.
 func (wr *Writer) changeOne(ctx context.Context, selector Lookup, on Condition, o claim.ID, change func(*store.Head) (r record.Record, found bool, err error)) (Written, error) {
 	return wr.writeOne(ctx, selector, on, o, func(h *store.Head) (decision, error) {
 		r, found, err := change(h)
@@ -171,8 +171,9 @@ type Result struct {
 	Err error
 }
 
-// InsertAll inserts records as Insert does, many concurrently; see [Writer.WriteAll]. once returns the Idempotency-Key of the
-// record with the index; nil means none. The results do not contain the records.
+// InsertAll inserts records as Insert does, many concurrently; see [Writer.WriteAll]. The function once returns the
+// Idempotency-Key of the record with the given index. If once is nil, no record has a key. The results do not contain the
+// records.
 func (wr *Writer) InsertAll(ctx context.Context, records record.Some, once func(i int) string) []Result {
 	return wr.WriteAll(ctx, records, func(ctx context.Context, i int) (Written, error) {
 		key := ""
@@ -185,9 +186,9 @@ func (wr *Writer) InsertAll(ctx context.Context, records record.Some, once func(
 	})
 }
 
-// WriteAll writes records, many concurrently, but those with the same identity in their order. It calls write with each record's
-// index. It returns a result for each record. If the process dies, some records are written and some are not. After Maintain,
-// none is half written.
+// WriteAll writes records, many concurrently. Records with the same identity are written in their order. WriteAll calls the
+// function write with each record's index. It returns a result for each record. If the process dies, some records are written
+// and some are not. After Maintain, none is half written.
 func (wr *Writer) WriteAll(ctx context.Context, records record.Some, write func(ctx context.Context, i int) (Written, error)) []Result {
 	results := make([]Result, records.Len())
 	var rounds [][]member
@@ -211,7 +212,7 @@ func (wr *Writer) WriteAll(ctx context.Context, records record.Some, write func(
 			return nil
 		}})
 	}
-	_ = task.Do(func() error { return wr.guard.Writable(ctx) }) // checks once for all; after an error, each checks again
+	_ = task.Do(func() error { return wr.guard.Writable(ctx) }) // one check for all records; after an error, each write checks again
 	for _, round := range rounds {
 		_ = wr.committer.inGroups(ctx, round) // the results contain the errors
 	}

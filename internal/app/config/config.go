@@ -102,7 +102,7 @@ func Load(settings storage.Settings) (Config, error) {
 		}
 	}
 	var err error
-	read := map[string]storage.Connection{} // by setting, so that an invalid one is reported once
+	read := map[string]storage.Connection{} // by setting, so that an invalid connection is reported once
 	connect := func(name string) storage.Connection {
 		if _, ok := read[name]; !ok {
 			var err error

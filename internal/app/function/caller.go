@@ -25,8 +25,8 @@ type Host struct {
 	Development bool
 }
 
-// only admits requests that the host itself sends or passes on.
-func (h Host) only(next http.Handler) http.Handler {
+// onlyFromHost returns a handler that passes a request to next only if the host itself has sent it or passed it on.
+func (h Host) onlyFromHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, foreign := foreignName(r)
 		switch {
@@ -60,15 +60,15 @@ func foreignName(r *http.Request) (name string, foreign bool) {
 	return "", false
 }
 
-// pastHost reports whether a browser has sent the request directly to the handler's port. On a developer's machine, any web page
-// can send simple requests there. A host adds one of these headers, and a page cannot. (DefaultHttpProxyService of
-// azure-functions-host; YARP)
+// pastHost reports whether a browser has sent the request directly to the handler's port. On a developer's machine, any web
+// page can send simple requests there. A host adds an invocation id or X-Forwarded-Host, and a page cannot.
+// (DefaultHttpProxyService of azure-functions-host; YARP)
 func pastHost(r *http.Request) bool {
 	return has(r, "Origin", "Sec-Fetch-Site") && !has(r, envelope.HeaderInvocation, "X-Ms-Invocation-Id", "X-Forwarded-Host")
 }
 
-// withoutPreflight reports whether a browser sends such a request for any page without a preflight, because its Content-Type is
-// missing or a form's. (WHATWG Fetch, "CORS-safelisted request-header")
+// withoutPreflight reports whether the request's Content-Type is missing or is one that forms use. A browser sends such a
+// request for any page, without a preflight. (WHATWG Fetch, "CORS-safelisted request-header")
 func withoutPreflight(r *http.Request) bool {
 	return slices.Contains([]string{"", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain"}, mediaType(r))
 }

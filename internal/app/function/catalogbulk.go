@@ -24,9 +24,9 @@ type inserted struct {
 // error.
 const maxListedErrors = 1000
 
-// insertRecords inserts several records, and answers with a result for each. If once is not "", item n has the Idempotency-Key
-// "once n", because the records are in several shards and some may be refused. Each record is decoded for the check, and again
-// for its insertion.
+// insertRecords inserts several records, and answers with a result for each. If once, the request's Idempotency-Key, is not "",
+// item n gets a key of its own: once, a blank and n. One key for all would not do, because the records are in several shards
+// and some may be refused. Each record is decoded for the check, and again for its insertion.
 func insertRecords(c *catalog.Catalog, texts record.Texts, once string, w http.ResponseWriter, r *http.Request) error {
 	results := make([]inserted, len(texts))
 	var good record.Texts

@@ -11,8 +11,8 @@ import (
 	"tablesweep/internal/app/console"
 )
 
-// consoleRoute matches only plain file names, because anybody may call an anonymous function, and no host may mistake another
-// route for it.
+// consoleRoute matches only plain file names. Anybody may call an anonymous function, so a host must never take another route
+// for this one.
 const consoleRoute = "console/{file:regex(^[a-z]+[.](css|js|svg)$)?}"
 
 // consoleHeaders prevent the page from loading or sending anything elsewhere, and from running data as code.

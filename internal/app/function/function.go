@@ -177,7 +177,7 @@ func Handler(functions []Function, host Host, log zerolog.Logger) http.Handler {
 			all.add(c.method, "/api/"+c.path, limited(cmp.Or(f.maxBody, maxRequest), requestTime, f.ready(c)))
 		}
 	}
-	return private(withLogger(log, timed(recovered(host.only(toItsEnd(onlyProxied(all.handler())))))))
+	return private(withLogger(log, timed(recovered(host.onlyFromHost(toItsEnd(onlyProxied(all.handler())))))))
 }
 
 // ready returns a handler that waits until the function's gates are open, then for its part of the memory. While it serves the

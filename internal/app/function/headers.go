@@ -79,7 +79,7 @@ func prefersMinimal(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// linkNext adds a link to the next page to the answer, if there is a cursor: the same call with the cursor and without the
+// If there is a cursor, linkNext adds to the answer a link to the next page: the same call with the cursor and without the
 // caller's key. (RFC 8288)
 func linkNext(w http.ResponseWriter, r *http.Request, cursor string) {
 	if cursor == "" {

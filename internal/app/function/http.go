@@ -280,9 +280,9 @@ func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(r.Context().Err(), context.Canceled):
 		log.Debug().Err(err).Msg("the caller closed the connection")
-	case status < http.StatusInternalServerError || p.Kind == problem.Moving: // the host does not log these
+	case status < http.StatusInternalServerError || p.Kind == problem.Moving: // the host does not log such answers
 		log.Info().Str("method", r.Method).Str("route", r.Pattern).Int("status", status).Stringer("code", p.Kind).Msg("request refused")
-	case p.Kind != problem.NotReady: // which the log has once a minute
+	case p.Kind != problem.NotReady: // the log has this error once a minute
 		log.Error().Err(err).Str("path", r.URL.Path).Msg("request failed")
 	}
 	writeProblemJSON(w, r, status, problemBody(p, err))

@@ -16,20 +16,22 @@ import (
 type memoryNeed int
 
 const (
-	// needsLittle is at most [memory.Small], including a body of [maxRequest]. Such calls never wait for large ones.
+	// needsLittle means at most [memory.Small], including a body of [maxRequest]. Calls that need little never wait for large
+	// ones.
 	needsLittle memoryNeed = iota
-	// needsNothing is for answers from data that the app always holds.
+	// needsNothing is for calls that answer from data that the app always holds.
 	needsNothing
-	// needsForRecords is a body of records, and the data made from it. A call with a short body does not wait for large ones.
+	// needsForRecords is for calls with a body of records: the body, and the data made from it. A call with a short body does
+	// not wait for large ones.
 	needsForRecords
-	// needsForEvents is a body of events.
+	// needsForEvents is for calls with a body of events.
 	needsForEvents
-	// needsForRecord is a body that makes one record from another, and the data that this reads and writes. It is served like
-	// needsForRows, unless the body is too long to be kept for a repetition.
+	// needsForRecord is for calls whose body turns one record into another: the body, and the data that the call reads and
+	// writes. Such a call is served like one that needsForRows, unless the body is too long to be kept for a repetition.
 	needsForRecord
-	// needsForRows is the rows that a call reads, its answer, and its writes. A call that needs little does not wait for large
-	// ones. If its part is too small, the call is served again with a larger part, and then with smaller pages. Therefore it must
-	// change nothing before it has the memory that it needs.
+	// needsForRows is for the rows that a call reads, its answer, and its writes. Such a call does not wait for large ones if
+	// it needs little. If its part is too small, the call is served again with a larger part, and then with smaller pages.
+	// Therefore it must change nothing before it has the memory that it needs.
 	needsForRows
 )
 
@@ -38,7 +40,7 @@ const (
 	memoryTime = 10 * time.Second
 
 	rowsMemory  = 4 << 20  // part of a call that reads rows, if it is free at once: more than most need
-	againMemory = 16 << 20 // minimum of the next part, if that was too small
+	againMemory = 16 << 20 // minimum of the next part, if rowsMemory was too small
 	smallAnswer = 16 << 10 // minimum part of a call while it answers
 
 	// A body takes its own length, and twice that while it grows. Events also take memory in transactions. Records take more,
@@ -89,7 +91,7 @@ func (f Function) takeBody(h memoryNeed, take *taker, r *http.Request) (*memory.
 	case body.err == nil:
 		return take.part(r.Context(), take.guess(h.ofBody(f.maxBody)))
 	case h == needsForRecord:
-		return take.little(r.Context())
+		return take.forLittle(r.Context())
 	}
 	return take.part(r.Context(), h.ofBody(int64(len(body.text))))
 }
@@ -102,7 +104,7 @@ type replayableBody struct {
 	err  error // after text; nil if there may be more
 }
 
-// begin reads the beginning, at most the given number of bytes. It uses the part until it has read them.
+// begin reads the beginning of the body, at most the given number of bytes. It releases the part when it has read them.
 func (b *replayableBody) begin(part *memory.Part, most int64) error {
 	defer part.Release()
 	coming := &heldBody{ReadCloser: b.ReadCloser, part: part, weigh: func(bytes int64) int64 { return bytes }}
@@ -150,7 +152,7 @@ func (f Function) holding(c call, w http.ResponseWriter, r *http.Request) error 
 	case needsLittle, needsForRecords, needsForEvents, needsForRecord:
 		part, err = f.takeBody(c.needs, &take, r)
 	case needsForRows:
-		part, err = take.little(r.Context())
+		part, err = take.forLittle(r.Context())
 	}
 	for again := false; ; again = true {
 		if err != nil {
@@ -214,8 +216,8 @@ type taker struct {
 	left time.Duration
 }
 
-// little takes a part for little work, and a larger one if that is free at once.
-func (t *taker) little(ctx context.Context) (*memory.Part, error) {
+// forLittle takes a part for a call that needs little. If a larger part is free at once, it takes that instead.
+func (t *taker) forLittle(ctx context.Context) (*memory.Part, error) {
 	if part, ok := t.from.TryTake(rowsMemory); ok {
 		return part, nil
 	}

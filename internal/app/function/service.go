@@ -33,7 +33,8 @@ func getOpenAPI(w http.ResponseWriter, r *http.Request, _ url.Values) error {
 	return nil
 }
 
-// healthCache keeps the last report for [healthTime]. Receiving the report from last gives the right to make a new one.
+// healthCache keeps the last report for [healthTime]. A goroutine that has received the report from the channel last may make a
+// new one.
 type healthCache struct {
 	app  App
 	last chan health.Report // contains one report
@@ -68,7 +69,7 @@ func (a App) checks(ctx context.Context) []health.Check {
 	checks := []health.Check{settings, health.Of("storage", "prepared", a.Gates.Own.Err())}
 	for _, name := range slices.Sorted(maps.Keys(a.Gates.Catalogs)) {
 		c := health.Of("catalog "+a.Catalogs[name].Name, "prepared", a.Gates.Catalogs[name].Err())
-		if c.State == health.Failed { // scans work without it
+		if c.State == health.Failed { // scans work without a catalog
 			c.State = health.Warning
 		}
 		checks = append(checks, c)

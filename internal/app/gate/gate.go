@@ -77,7 +77,8 @@ func (g *Gate) Err() error {
 	return err
 }
 
-// state is Err with two more results: a channel that is closed when the current attempt has ended, and whether a person must act.
+// state returns the result of Err, and two more: a channel that is closed when the current attempt has ended, and whether a
+// person must act.
 func (g *Gate) state() (changed <-chan struct{}, act bool, err error) {
 	if g == nil {
 		return nil, false, nil

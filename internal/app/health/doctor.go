@@ -122,7 +122,8 @@ func (d Doctor) own(ctx context.Context, c config.Config) []Check {
 	return together(append(parts, func() []Check { return []Check{blobs(ctx, c.Own, a)} }))
 }
 
-// deployed reports whether an app has ever started in the account, as far as is known: it has a table or a queue of the app.
+// deployed reports whether an app seems to have started in the account before. That is so if the account has a table or a queue
+// of the app, or if this cannot be determined.
 func deployed(ctx context.Context, a *storage.Account, stateTable string) bool {
 	once := storage.RequestOptions{Once: true}
 	if _, err := a.Table(stateTable).With(once).Query(ctx, storage.Query{Top: 1}); !storage.NotFound(err) {

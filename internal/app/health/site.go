@@ -31,8 +31,8 @@ func (s Site) Host() (string, error) {
 	return u.Host, nil
 }
 
-// Send sends a request with the key, which goes nowhere else: redirects are not followed. body is JSON, and may be empty. It returns the
-// answer's status, and its body up to 1 MiB. No error has the key.
+// Send sends a request with the key. It follows no redirects, so the key goes nowhere else. The body is JSON, and may be empty.
+// It returns the answer's status, and its body up to 1 MiB. No error contains the key.
 func (s Site) Send(ctx context.Context, method, path string, body []byte) (status int, answer []byte, err error) {
 	if _, err := s.Host(); err != nil {
 		return 0, nil, err
@@ -52,13 +52,13 @@ func (s Site) Send(ctx context.Context, method, path string, body []byte) (statu
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	resp, err := client.Do(r)
 	if err != nil {
-		if text := s.Hide(err.Error()); text != err.Error() { // an answer that is no HTTP
+		if text := s.Hide(err.Error()); text != err.Error() { // an answer that is not HTTP
 			err = errors.New(text)
 		}
 		return 0, nil, err
 	}
 	defer resp.Body.Close()
-	answer, _ = io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // one that breaks off is not this app's
+	answer, _ = io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // an answer that breaks off does not come from this app
 	return resp.StatusCode, answer, nil
 }
 

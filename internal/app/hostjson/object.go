@@ -22,7 +22,7 @@ func (p *problems) addf(format string, args ...any) {
 type object struct {
 	place    string // for example host.json: extensions.queues
 	fields   map[string]json.RawMessage
-	names    map[string]string // by the lower-case name, as in the file
+	names    map[string]string // the names as in the file, by the lower-case name
 	problems *problems
 	// setting returns the setting that replaces a field, or "". It may be nil.
 	setting func(name string) string

@@ -23,9 +23,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Run compares. With repair, it also completes unfinished writes, and sets all rows of the log's records to their newest writes.
-// It trusts the log, so it reverts a row that was changed by hand. It keeps rows that the log does not know, because if the log
-// is lost, or older than the index, only people can judge them.
+// Run compares. With repair, it also completes unfinished writes, and sets all rows of the log's records to their newest
+// writes. It trusts the log, so it reverts a row that was changed by hand. It keeps rows that the log does not know. If the log
+// is lost, or older than the index, only people can judge such rows.
 //
 // Run calls found for each problem, never concurrently. For a catalog that another program wrote, or that has another schema, the
 // error is a Conflict; see package migrate. Run may be interrupted, and called again.
@@ -53,7 +53,7 @@ func Run(ctx context.Context, c *catalog.Catalog, repair bool, found func(catalo
 	return k.sum, k.rows(ctx, suspect)
 }
 
-// compare reads the index and the heads once. suspect reports which identities differ. It is nil if none does.
+// compare reads the index and the heads once. The function suspect reports which identities differ. It is nil if none differs.
 func (k *checker) compare(ctx context.Context) (suspect func(identity index.IdentityHash) bool, err error) {
 	t := newTally()
 	err = k.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
@@ -243,7 +243,7 @@ type checker struct {
 	claimed map[uint64]bool
 }
 
-// claim records that a head judges a row, or all rows of an identity.
+// claim notes that a head judges a row, or all rows of an identity.
 func (k *checker) claim(what ...string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

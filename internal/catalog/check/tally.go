@@ -79,7 +79,7 @@ func (t *tally) row(c *catalog.Catalog, row storage.Entity) {
 	t.sums[groupOf(w.Identity)] -= rowHash(w, index.PartitionKey(row.Key.Partition), store.HashOf(r))
 }
 
-// close ends the tally. The result reports which identities are suspect. It is nil if none is.
+// close ends the tally. The returned function reports which identities are suspect. It is nil if none is suspect.
 func (t *tally) close() func(identity index.IdentityHash) bool {
 	for identity := range t.gone {
 		t.suspect[groupOf(identity)] = true

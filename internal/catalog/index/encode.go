@@ -25,9 +25,8 @@ func legal(r rune) bool {
 
 func illegal(r rune) bool { return !legal(r) }
 
-// partitionKey returns the PartitionKey of a normalised value. If the value has illegal
-// characters, these and the tilde become a tilde and two hex digits, and the key starts
-// with a tilde where others start with a digit.
+// partitionKey returns the PartitionKey of a normalised value. If the value has illegal characters, each of these, and each
+// tilde, becomes a tilde and two hex digits. The key then starts with a tilde, where other keys start with a digit.
 func partitionKey(field, value string) (PartitionKey, error) {
 	field = strings.ToLower(field)
 	k := partitionStart(field) + value
@@ -56,8 +55,8 @@ func escapedKey(k string) string {
 	return b.String()
 }
 
-// FirstPrefixes returns prefixes in ascending order. The PartitionKeys of the first index key start with one of them, and those
-// of the other keys with none.
+// FirstPrefixes returns prefixes in ascending order. Every PartitionKey of the first index key starts with one of them. No
+// PartitionKey of another index key does.
 func (s Schema) FirstPrefixes() []string {
 	start := partitionStart(strings.ToLower(s.Keys[0].Field))
 	if strings.ContainsFunc(start, illegal) {

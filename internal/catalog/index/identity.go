@@ -30,10 +30,10 @@ type Identity struct {
 // field's name. ok is false if the field is absent or null. Empty text counts as absent. All index keys but the first may be
 // absent. An absent key has no row, and an empty value in the hash.
 //
-// The RowKey's hash is computed from the normalised values; for Lower, that is the published form. Therefore different spellings
-// of one identifier result in one RowKey. F314 and f314 are two identifiers with Exact, so they result in two, and do not collide
-// in the partition of a third key. Different identities may still have the same hash, because it has 32 bits and ignores that a
-// value may contain a "|". [Identity.Hash] distinguishes such records.
+// The RowKey's hash is computed from the normalised values; for Lower, that is the published form. Therefore different
+// spellings of one identifier result in one RowKey. With Exact, F314 and f314 are two identifiers. They result in two RowKeys,
+// so they do not collide in the partition of a third key. Different identities may still have the same hash, because it has 32
+// bits and ignores that a value may contain a "|". [Identity.Hash] distinguishes such records.
 //
 // Keys cannot contain '/', '\', '#', '?', U+0000–U+001F and U+007F–U+009F. If a value contains one of them, the PartitionKey
 // starts with "~" instead of a digit, and the RowKey has "!" instead of ":" before its hash. No two values have the same escaped

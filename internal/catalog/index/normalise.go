@@ -41,8 +41,8 @@ func recordTime(text string) (time.Time, error) {
 	return t, checkYear(t)
 }
 
-// ticksOf returns the first and the last tick of a text: the tick of an RFC 3339 time, or all times that start with a text such
-// as 2026-02 or 2026-02-15T10, in UTC.
+// ticksOf returns the first and the last tick of the times that a text means. An RFC 3339 time means one tick. A text such as
+// 2026-02 or 2026-02-15T10 means all times in UTC that start with it.
 func ticksOf(text string) (first, last time.Time, err error) {
 	text = strings.ToUpper(text)
 	if t, err := time.Parse(time.RFC3339, text); err == nil {

@@ -37,8 +37,9 @@ func Number(text string) (canonical string, ok bool) {
 	return mantissa + "e" + exponent[:1] + strings.TrimLeft(exponent[1:], "0"), true
 }
 
-// A number as a sort value has three parts: the sign, the position of its first digit relative to the point, and its digits. All
-// have fixed lengths, and sort as text in the order of the numbers. Negative numbers have the [complement].
+// A number as a sort value has three parts: the sign, the position of its first digit relative to the point, and its digits.
+// All have fixed lengths, and sort as text in the order of the numbers. For a negative number, the sort value is the
+// [complement] of these parts.
 const (
 	positive      = "6" // the sign; 3 for negative numbers
 	numberDigits  = 19  // an Int64 has no more

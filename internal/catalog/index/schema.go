@@ -27,7 +27,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxKeys is the maximum number of index keys, because a query by all of them is one filter, which may have 15 comparisons.
+// maxKeys is the maximum number of index keys. A query by all of them is one filter, and a filter may have 15 comparisons.
 const maxKeys = 15
 
 // maxField is the maximum number of characters of a field name: the service's limit for property names.
@@ -93,8 +93,8 @@ const (
 
 // Parse parses a schema from its two settings: index keys such as "eid,npi,ssn:digits", and a sort field such as "lastname" or
 // "timestamp:newest". The text after the last colon is always a normaliser (lower, digits, exact) or, for the sort field, an
-// [Order]. Therefore a misspelled one does not become a part of the name. A name that contains a colon needs its normaliser:
-// "a:b:lower". The error lists all mistakes.
+// [Order]. Therefore a misspelled normaliser does not become a part of the name. A name that contains a colon needs its
+// normaliser: "a:b:lower". The error lists all mistakes.
 func Parse(indexKeys, rowKey string) (Schema, error) {
 	var s Schema
 	var errs []error
@@ -165,8 +165,8 @@ func (s Schema) checkKeys() error {
 
 func (k Key) normaliser() Normaliser { return cmp.Or(k.Normaliser, Lower) }
 
-// cutEnd splits a setting's item into a field name and the text after the last colon, which must be one of ends. Without a colon,
-// it returns the first of ends. An end that contains a colon must precede the end that it ends with.
+// cutEnd splits a setting's item into a field name and the text after the last colon, which must be one of ends. Without a
+// colon, it returns the first of ends. If one of ends is itself the ending of another, the longer one must come first.
 func cutEnd(item string, ends ...string) (field, end string, err error) {
 	field, end = strings.TrimSpace(item), ends[0]
 	for _, e := range ends {

@@ -106,8 +106,8 @@ func (w Window) Contains(sort string) bool {
 // before reports whether sort value a sorts before b.
 func before(a, b string) bool { return key.Less(ordered(a), ordered(b)) }
 
-// Behind returns the smallest range that contains all the window's rows after the RowKey after, which is "" for the start. ok is
-// false if there cannot be any.
+// Behind returns the smallest range that contains all rows of the window whose RowKeys follow the argument after. "" means from
+// the start. ok is false if there cannot be any such row.
 func (w Window) Behind(after string) (rows RowRange, ok bool) {
 	var all interval
 	for _, iv := range w.intervals() {

@@ -140,7 +140,8 @@ func (im *importer) run(ctx context.Context, rows *rowReader) (err error) {
 	return nil
 }
 
-// note reports the progress after every shownRows rows and when all rows of insert are written. before is the progress before these rows.
+// note reports the progress after every shownRows rows and when all rows of insert are written. The argument before is the
+// progress before these rows.
 func (im *importer) note(before Note, written, all int) {
 	if im.Noted != nil && (written%shownRows == 0 || written == all) {
 		before.Rows += written

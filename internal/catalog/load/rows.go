@@ -188,10 +188,10 @@ func (e *rowError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.
 
 func (e *rowError) Unwrap() error { return e.Err }
 
-// Write writes many rows at once with the function write, such as the catalog's Insert. Rows of
-// the same record are written in their order. Write calls show with each row's result, in the order of the
-// rows. If a row was refused, the result's Err is the reason, and the other rows are still written. An error of
-// the storage is returned, as a [rowError], after the results of all other rows were shown.
+// Write writes many rows at once. It calls the function write, such as the catalog's Insert, for each. Rows of the same record
+// are written in their order. Write calls the function show with each row's result, in the order of the rows. If a row was
+// refused, the result's Err is the reason, and the other rows are still written. An error of the storage is returned, as a
+// [rowError], after the results of all other rows were shown.
 func Write(ctx context.Context, c *catalog.Catalog, rows []Row, write func(context.Context, record.Record) (catalog.Written, error), show func(Row, catalog.Result) error) error {
 	var records record.Decoded
 	for _, row := range rows {

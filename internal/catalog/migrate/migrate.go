@@ -4,8 +4,8 @@
 // again. Every record moves by a write of the log, like any other. Therefore a migration that dies leaves each record in its old
 // or its new place, and the next one continues.
 //
-// Writers notice within 85 s. The schema's row records since when they are stopped. Therefore an interrupted migration continues
-// at once, or goes back if it is run with the old settings.
+// Writers notice within 85 s. The schema's row records the time since which they have been stopped. Therefore an interrupted
+// migration continues at once, or goes back if it is run with the old settings.
 //
 // Index rows of the published program have version 0. Such a row is deleted only when its content is in all places of its record.
 // Rows of one identity with different contents are reported and left unchanged: the published program does not lower-case
@@ -218,8 +218,8 @@ type migrator struct {
 
 	mu  sync.Mutex // guards the fields below
 	sum Result
-	// contents has the content of each identity of another program's rows, by the identity's hash. After survey, only taken
-	// changes.
+	// contents has the content of each identity of another program's rows, by the identity's hash. After survey, only the field
+	// taken of these changes.
 	contents map[index.IdentityHash]content
 }
 
@@ -285,7 +285,7 @@ func (m *migrator) attempt(at key.Key, do func() error) (attempted, error) {
 	}
 }
 
-// survey records the content of all rows of another program, by identity.
+// survey collects the content of all rows of another program, by identity.
 func (m *migrator) survey(ctx context.Context) error {
 	return m.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
 		for _, row := range p.Entities() {

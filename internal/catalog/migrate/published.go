@@ -33,7 +33,7 @@ const (
 
 var takenMark = key.Key{Partition: leftPartition}
 
-// begin records where to start reading the log, before any row is taken over.
+// begin determines the place from which to read the log, and records it before any row is taken over.
 func (m *migrator) begin(ctx context.Context) error {
 	mark, found, err := m.Log.Get(ctx, takenMark)
 	if m.from = mark.Get(publishedDateTime); err != nil || found {
@@ -49,7 +49,7 @@ func (m *migrator) begin(ctx context.Context) error {
 	return m.mark(ctx, m.from)
 }
 
-// mark records that the entries up to this one are carried out or noted.
+// mark stores the fact that all entries up to this one are carried out or noted.
 func (m *migrator) mark(ctx context.Context, row string) error {
 	return m.change(ctx, storage.Op{Kind: storage.Replace, Row: storage.Entity{Key: takenMark, Properties: []storage.Property{storage.StringProperty(publishedDateTime, row)}}.Row()})
 }

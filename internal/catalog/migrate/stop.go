@@ -14,12 +14,13 @@ import (
 	"tablesweep/internal/task"
 )
 
-// stoppedColumn of the schema row records since when writers are stopped, if that is earlier than the row's Timestamp.
+// stoppedColumn of the schema row contains the time since which writers have been stopped, if that is earlier than the row's
+// Timestamp.
 const stoppedColumn = "Stopped"
 
 // stopWriters stores our schema. If there was another schema or none, it also stops all writers and waits until they have
-// noticed. In that case, stopped is the schema row, and resumeWriters ends the stop. The row records since when writers are
-// stopped. Therefore a migration that continues or reverts another one waits only for the rest of the time.
+// noticed. In that case, stopped is the schema row, and resumeWriters ends the stop. The row records the time since which
+// writers have been stopped. Therefore a migration that continues or reverts another one waits only for the rest of the time.
 func (m *migrator) stopWriters(ctx context.Context) (stopped *storage.Entity, err error) {
 	row, found, err := m.Log.Get(ctx, store.SchemaKey)
 	if err != nil || found && row.Get("Schema") == m.Schema.String() && row.Get("State") == store.Ready {

@@ -162,7 +162,7 @@ func goodLines(text []byte) (lines []line, offsets []int64, known int64, err err
 	return lines, offsets, known, nil
 }
 
-// sum returns the CRC of a line that follows the line with the CRC before.
+// sum returns the CRC of a line with the given body. The argument before is the CRC of the line before it.
 func sum(before, body []byte) []byte {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	return fmt.Appendf(nil, "%08x", crc32.Update(crc32.Checksum(before, table), table, body))

@@ -49,7 +49,8 @@ func Lock(path string) (*Guard, error) {
 	return nil, fmt.Errorf("%s: %w", path, ErrLocked)
 }
 
-// tries is how often a lock file may vanish before the path counts as locked, because that means many users.
+// tries is how often a lock file may vanish before the path counts as locked. If it vanishes that often, many processes use the
+// path.
 const tries = 100
 
 // Close releases the lock and removes its file.

@@ -219,7 +219,7 @@ func (d *demo) load(ctx context.Context) error {
 	return nil
 }
 
-// copy copies the table by the app and verifies the copy.
+// copy lets the app copy the table, and verifies the copy.
 func (d *demo) copy(ctx context.Context) error {
 	d.print("POST /api/scans: copy table %s to %s", sourceTable, destinationTable)
 	s, err := d.scan(ctx, scans.Request{
@@ -288,7 +288,7 @@ func (d *demo) scan(ctx context.Context, r scans.Request) (Figures, error) {
 	}
 }
 
-// call sends v as JSON unless it is nil, and decodes the answer into answer.
+// call sends a request, and decodes the JSON of the answer into answer. The request's body is v as JSON, or empty if v is nil.
 func (d *demo) call(ctx context.Context, method, path string, v any, want int, answer any) error {
 	var body []byte
 	if v != nil {

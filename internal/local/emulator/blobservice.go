@@ -277,7 +277,8 @@ type entry struct {
 	Metadata   *elements
 }
 
-// list answers with a page of the sorted names, as entries. A name that contains the delimiter after the prefix is cut after it.
+// list answers with a page of the sorted names, as entries. A name that contains the delimiter after the prefix is cut after
+// that delimiter.
 func (b *blobCall) list(element string, all []string, describe func(name string) (elements, resource)) (response, error) {
 	type entries struct {
 		XMLName xml.Name

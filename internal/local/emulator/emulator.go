@@ -160,7 +160,7 @@ func (e *Emulator) SetFaults(spec string) error {
 	return err
 }
 
-// deleting counts a deletion whose name stays blocked for a while.
+// deleting counts the fault of a deletion after which the name stays blocked for a while.
 func (e *Emulator) deleting(plan fault.Plan) {
 	if plan.Deletion > 0 {
 		e.injector.Load().Fired(fault.Deletion)

@@ -75,7 +75,7 @@ func parseColumns(query url.Values) columns {
 	return c
 }
 
-// wants reports whether the query selects a property.
+// includes reports whether the query selects a property.
 func (c *columns) includes(name string) bool { return c.names == nil || slices.Contains(c.names, name) }
 
 func (s tableService) renderer(c *call, name string, columns columns) *renderer {

@@ -28,8 +28,9 @@ func (in *instance) newInvocation(f hosted) invocation {
 	return invocation{in: in, function: f, id: uuid.NewString()}
 }
 
-// within calls do with the handler's process. The function's time starts here, and includes the wait for a process that is being
-// restarted. Soon after the time has passed, the instance's process is killed, and all its other invocations fail with it.
+// within calls the function do with the handler's process. The function's time starts here, and includes the wait for a process
+// that is being restarted. Soon after the time has passed, the instance's process is killed, and all its other invocations fail
+// with it.
 func (v invocation) within(ctx context.Context, do func(ctx context.Context, p *process) error) (err error) {
 	log := v.in.log.With().Str("function", v.function.Name).Str("invocation", v.id).Logger()
 	start := time.Now()

@@ -17,8 +17,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// MessageLease is the time for which the queue extension hides messages. It renews this at half time. (QueueListener of the queue
-// extension)
+// MessageLease is the time for which the queue extension hides messages. It renews the hiding after half of this time.
+// (QueueListener of the queue extension)
 const MessageLease = 10 * time.Minute
 
 // poisonLife is how long a message stays in the poison queue. The queue extension sets no time, so the service's default applies.
@@ -42,10 +42,10 @@ type listener struct {
 	log     zerolog.Logger
 }
 
-// Poll polls a queue for a function of an instance until ctx ends, as a [Host] does. It returns when all its messages are settled
-// or work has ended. random returns numbers in [0, 1), which determine the waits between polls of an empty queue. invoke runs the
-// function with a decoded message. If it fails, the message is delivered again. When work ends, invoke must end as well: the
-// instance is lost, and settles no more messages.
+// Poll polls a queue for a function of an instance until ctx ends, as a [Host] does. It returns when all its messages are
+// settled or work has ended. random returns numbers in [0, 1), which determine the waits between polls of an empty queue.
+// invoke runs the function with a decoded message. If invoke fails, the message is delivered again. When work ends, invoke must
+// end as well: the instance is lost, and settles no more messages.
 func Poll(ctx, work context.Context, messages, poison *storage.Queue, options hostjson.Queues, random func() float64, log zerolog.Logger,
 	invoke func(ctx context.Context, m envelope.Message) error) {
 	l := listener{queue: messages, poison: poison, options: options, random: random, invoke: invoke, log: log}

@@ -26,8 +26,8 @@ type timer struct {
 	function hosted
 	lease    *lease
 
-	// state contains the schedule's state unless it is being written to the lease. Of two concurrent writes, each would look like
-	// another host's.
+	// state contains the schedule's state unless it is being written to the lease. If two writes ran at once, each would take
+	// the other for a write of another host.
 	state chan envelope.Status
 }
 
@@ -82,7 +82,7 @@ func (t *timer) renew(ctx context.Context) {
 	}
 }
 
-// keep records the schedule's state for the next holder. Like the real host, the timer calls it at the start and after each run,
+// keep stores the schedule's state for the next holder. Like the real host, the timer calls it at the start and after each run,
 // and waits for it. (TimerListener and StorageScheduleMonitor of the WebJobs SDK)
 func (t *timer) keep(ctx context.Context, status envelope.Status) {
 	for t.record(ctx, &status) != nil && task.Sleep(ctx, t.host.options.Times.Pause) {

@@ -68,7 +68,8 @@ func (f forks) learn(keys []string) forks {
 	return f
 }
 
-// count counts the prefixes of sorted keys that share depth bytes, beyond these bytes. Prefixes of few keys are ignored.
+// count counts where sorted keys fork and where they do not. All keys share their first depth bytes, and only later bytes
+// count. Prefixes of few keys are ignored.
 func (f *forks) count(keys []string, depth int) {
 	const many = 16
 	if len(keys) < many {

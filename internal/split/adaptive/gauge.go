@@ -89,7 +89,7 @@ func (g *gauge) survey(t trail, f forks) {
 	}
 }
 
-// scale returns the scale of a position. Unknown characters matter only where here and the end differ.
+// scale returns the scale of a position. Unknown characters matter only where the last key read and the end differ.
 func (g *gauge) scale(depth int) scale {
 	if depth == g.top {
 		return g.ruler.open
@@ -97,8 +97,8 @@ func (g *gauge) scale(depth int) scale {
 	return g.ruler.inner
 }
 
-// interval returns a character's interval of its position. If path is set, the keys share here's characters up to this position.
-// Then here's separator takes nearly the whole interval, because separators seldom have siblings.
+// interval returns a character's interval of its position. If path is set, the keys share the characters of the last key read
+// up to this position. Then a separator in that key takes nearly the whole interval, because separators seldom have siblings.
 func (g *gauge) interval(depth int, char rune, path bool) (low, high float64) {
 	low, high = g.scale(depth).interval(char)
 	if !path || depth >= len(g.here) || !separator(g.here[depth]) {
@@ -128,7 +128,7 @@ func (g *gauge) char(depth int, u float64, path bool) rune {
 	return s.at(u)
 }
 
-// position maps the keys that share depth characters with here to [0, 1).
+// position maps a key that shares its first depth characters with the last key read to a number in [0, 1).
 func (g *gauge) position(k []rune, depth int) float64 {
 	sum, width, path := 0.0, 1.0, true
 	for i := depth; i < len(k) && width > tooSmall; i++ {
@@ -140,7 +140,7 @@ func (g *gauge) position(k []rune, depth int) float64 {
 	return sum
 }
 
-// cutBias moves cuts towards here, because the nearest keys are known best.
+// cutBias moves cuts towards the last key read, because the nearest keys are known best.
 const cutBias = 1.6
 
 // cuts returns up to pieces-1 keys, in order, that divide the keys ahead.
@@ -155,7 +155,8 @@ func (g *gauge) cuts(pieces int) []string {
 	return slices.Compact(cuts)
 }
 
-// at returns the key that lies the given number of pages after here. ok is false if no key between here and the end does.
+// at returns the key that lies the given number of pages after the last key read. ok is false if there is no such key before
+// the end.
 func (g *gauge) at(pages float64) (k string, ok bool) {
 	for _, s := range g.ahead {
 		if pages >= s.pages {

@@ -127,7 +127,7 @@ func (s *Piece) cut(cuts []key.Key) Theft {
 	return t
 }
 
-// add adds a thief that begins at a key. It inherits the victim's knowledge of the levels that they share.
+// add adds a thief that begins at a key. The thief inherits the victim's knowledge of the levels that they share.
 func (t *Theft) add(from key.Key) {
 	if n := len(t.Thieves); n > 0 {
 		t.Thieves[n-1].End = &from

@@ -47,8 +47,8 @@ type Sent struct {
 	Invocation string // the host's invocation id; ignored if there is a key
 }
 
-// ID returns the request's id. request describes the request. The same invocation with another request has another ID,
-// because no caller chooses invocation ids.
+// ID returns the request's id. The argument request describes the request. The same invocation with another request has another
+// ID, because no caller chooses invocation ids.
 func (s Sent) ID(request string) ID {
 	switch {
 	case s.Key != "":
@@ -97,7 +97,7 @@ type Claims struct {
 
 // Claim is a request's claim.
 type Claim struct {
-	// Known means that an earlier try of the request has made the claim, or this try, if its answer was lost.
+	// Known means that an earlier try of the request has made the claim, or that this try has made it but the answer was lost.
 	Known  bool
 	Made   time.Time // when it was made, by the service's clock
 	Answer string    // recorded by a try, or ""
@@ -259,8 +259,9 @@ func (t *Tidying) Due(now time.Time, tidy func() error) error {
 	return nil
 }
 
-// Tidy deletes the claims of a range that are no longer needed at now, a time of the service's clock, and all other rows there
-// older than a day. It takes a query. removed is the number of deleted rows, and is valid with an error, too.
+// Tidy deletes the claims of a range that are no longer needed, and all other rows of the range that are older than a day. The
+// argument now is the time of the service's clock. The search takes one query. The result removed is the number of deleted
+// rows, and is valid even after an error.
 func Tidy(ctx context.Context, table *storage.Table, in key.Range, now time.Time) (removed int64, err error) {
 	filter := fmt.Sprintf("(%s or (%s and RowKey ge '%s'))", lastChanged(now, keepKeys), lastChanged(now, keepInvocations), invocationPrefix)
 	if removed, err = action.DeleteFound(ctx, table, storage.Query{Range: in, Filter: filter}, nil); err != nil {

@@ -22,7 +22,7 @@ func (s *Streams) After(ctx context.Context, stream, after string, top int, take
 	return next, tooFar(err)
 }
 
-// after is After for any top. It stops if take fails, and also returns all rows that it has read.
+// after implements After, and allows any value of top. It stops if take fails, and also returns all rows that it has read.
 func (s *Streams) after(ctx context.Context, stream, after string, top int, take func(Event) error) (Next, []arrival, error) {
 	escaped, err := escapeName(stream)
 	if err == nil && after == Now {

@@ -21,11 +21,10 @@
 //
 // # Shards
 //
-// A stream that is too busy for one partition can have several. Writers spread its events
-// over them, and readers merge them. Shards is the largest number that any writer was ever
-// configured with. Every reader reads that many, whatever its own settings, and caches
-// the number for up to [knownTime]. A writer uses shards beyond the first only when the row
-// is older than that. So every reader knows the shard of every event.
+// A stream that is too busy for one partition can have several. Writers spread its events over them, and readers merge them.
+// Shards is the largest number that any writer was ever configured with. Every reader reads that many, whatever its own
+// settings, and caches the number for up to [knownTime]. A writer uses shards beyond the first only when the row is older than
+// [knownTime]. So every reader knows the shard of every event.
 //
 // # Appending is idempotent
 //

@@ -94,7 +94,7 @@ func tooFar(err error) error {
 	return err
 }
 
-// after is After for any top. It also returns all rows that it has read.
+// after implements After, and allows any value of top. It also returns all rows that it has read.
 func (f Feed) after(ctx context.Context, after string, top int) (Next, []arrival, error) {
 	if after == Now {
 		return f.start(ctx)
@@ -119,8 +119,8 @@ func (f Feed) after(ctx context.Context, after string, top int) (Next, []arrival
 	return Next{found, from.after(rows, known, oldest).String(), more}, rows, nil
 }
 
-// start returns the position after all rows that a log has now, and the rows that it has read. If these are more than a
-// position can record, it reads again a second later, when fewer of them are newer than known.
+// start returns the position after all rows that a log has now, and the rows that it has read. If there are more rows than a
+// position can record, it reads again a second later, when fewer of them are newer than the time known.
 func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
 	var newest ticks // of the first reading
 	for now := f.Now(); ; {
@@ -173,8 +173,8 @@ func (f Feed) oldest(ctx context.Context, p position) (bound string, err error) 
 	return Since(t.Add(-window)), err
 }
 
-// arrivals reads the rows that a position leaves open, newest first. Every row written until known
-// is among them, or was when the position was made. With contents, the next rows have their contents.
+// arrivals reads the rows that a position leaves open, newest first. Every row written until the time known is among them, or
+// was among the rows read when the position was made. If contents is true, the next rows have their contents.
 func (f Feed) arrivals(ctx context.Context, p position, contents bool) (rows []arrival, known ticks, err error) {
 	span := Span{Newer: p.newer}
 	if p.floor > 0 {

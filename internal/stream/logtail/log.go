@@ -73,8 +73,8 @@ func (m *merge) newest(ctx context.Context, n int, take func(storage.Row) (taken
 	return m.more(), nil
 }
 
-// Trim deletes the rows from before t, newest first. removed is the number of deleted
-// rows, and is valid with an error, too.
+// Trim deletes the rows from before t, newest first. The result removed is the number of deleted rows, and is valid even after
+// an error.
 func (l Log) Trim(ctx context.Context, t time.Time) (removed int64, err error) {
 	bound := key.Bound{Key: l.Prefix + key.Inverted(t.Add(-key.Tick))}
 	for _, shard := range l.Shards {

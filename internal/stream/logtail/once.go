@@ -22,7 +22,7 @@ const (
 	maxRaces = 20 // with other tries of the same append
 )
 
-// note records the use of an idempotency key: events with consecutive ids in one shard.
+// note describes the use of an idempotency key: events with consecutive ids in one shard.
 type note struct {
 	first   string // the oldest event's id
 	shard   Shard
@@ -62,8 +62,7 @@ func (s *Streams) AppendOnce(ctx context.Context, stream string, records record.
 	return keys, nil
 }
 
-// take records the use of a key, or returns its recorded use. known means that another try may
-// have written events.
+// take stores the use of a key, or returns the stored use. known means that another try may have written events.
 func (s *Streams) take(ctx context.Context, escaped, once string, n note) (used note, known bool, err error) {
 	sum := sha256.Sum256([]byte(once))
 	at := key.Key{Partition: oncePartition + escaped, Row: hex.EncodeToString(sum[:])}

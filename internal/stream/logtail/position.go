@@ -17,8 +17,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// The rows that a call reads again, so that it finds a row that becomes visible later than one with a later
-// Timestamp. They cost little at any rate of events.
+// The rows that a call reads again, so that it finds a row that becomes visible later than one with a later Timestamp. They
+// cost little, however many events arrive a second.
 const (
 	againRows = 200                    // the newest rows
 	againMost = 30 * time.Second       // but none written before this

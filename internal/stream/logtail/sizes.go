@@ -15,7 +15,8 @@ const largePage = MaxAnswer / 8
 // The zero value does not limit.
 type Sizes struct{ mean atomic.Int64 }
 
-// Rows returns how many rows to request, at most most, if the given bytes of rows are enough. See [Fewer].
+// Rows returns how many rows to request if the given number of bytes is enough. The argument most is the limit of the result.
+// See [Fewer].
 func (s *Sizes) Rows(ctx context.Context, most int, bytes int64) int {
 	if few, ok := ctx.Value(fewKey{}).(int); ok {
 		most = min(most, few)
@@ -39,8 +40,8 @@ func (s *Sizes) Query(ctx context.Context, t *storage.Table, q storage.Query) (s
 	return page, err
 }
 
-// learn updates the size of rows from a page for which asked rows were requested. A page with much text raises it. A page
-// that may have successors lowers it.
+// learn updates the size of rows from a page. The argument requested is the number of rows that were requested. A page with
+// much text raises the size. A page that may have successors lowers the size.
 func (s *Sizes) learn(requested int, p storage.Page) {
 	rows := len(p.Rows)
 	if rows == 0 {

@@ -189,8 +189,8 @@ func (s *Streams) forget(escaped string) {
 	delete(s.spread, escaped)
 }
 
-// write inserts events with the given keys. at returns an event's record. The ids are "" for events that may be missing. An error for
-// which passes returns true is ignored.
+// write inserts events with the given keys. The function at returns an event's record. The ids are "" for events that may be
+// missing. An error is ignored if the function passes returns true for it.
 func (s *Streams) write(ctx context.Context, shards []Shard, keys []string, at func(i int) record.Record, passes func(error) bool) ([]string, error) {
 	ids := make([]string, len(keys))
 	errs := make([]error, len(keys)) // stored at the first event of each transaction
@@ -261,8 +261,8 @@ func (s *Streams) Read(ctx context.Context, stream string, q EventQuery, take fu
 	return cursor, nil
 }
 
-// Newest calls show with the newest n events of a stream, or all if n is negative, newest first,
-// until show fails. since has the form of [EventQuery]'s.
+// Newest calls show with the newest n events of a stream, or all if n is negative, newest first, until show fails. The argument
+// since has the form of Since in [EventQuery].
 func (s *Streams) Newest(ctx context.Context, stream, since string, n int, show func(Event) error) error {
 	newer, err := bound("since", since, s.now())
 	if err == nil && n != 0 {

@@ -34,9 +34,9 @@ const (
 	maxKeyUnits = 512
 )
 
-// Properties are a row's custom properties, as JSON members without the braces: `"A":1,"B@odata.type":"Edm.Int64","B":"2"`. Only
-// a [Decoder] and Merge make them. Therefore readers rely on the form: no white space, names without escapes, and an annotation
-// directly before its property, only if the text does not show the type.
+// Properties are a row's custom properties, as JSON members without the braces: `"A":1,"B@odata.type":"Edm.Int64","B":"2"`.
+// Only a [Decoder] and Merge make them. Therefore readers rely on the form: there is no white space, names have no escapes, and
+// a property has an annotation only if its text does not show the type. The annotation comes directly before the property.
 type Properties string
 
 // Property is one member of Properties.

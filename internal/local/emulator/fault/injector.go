@@ -108,7 +108,7 @@ func (in *Injector) Plan(now time.Time, req Request) Plan {
 	return plan
 }
 
-// apply adds a rule that takes effect to the plan. If several rules make the request fail, the first one decides.
+// apply adds to the plan a rule that takes effect. If several rules make the request fail, the first one decides.
 func (in *Injector) apply(plan *Plan, r rule, draw uint64) {
 	switch r.name {
 	case Latency:

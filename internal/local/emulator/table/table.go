@@ -73,7 +73,7 @@ func less(a, b Row) bool {
 	return key.Less(a.RowKey, b.RowKey)
 }
 
-// Rows replaces the rows in memory of a table. It can compute rows when they are read, or inspect and drop them when they are
+// Rows replaces a table's rows in memory. It can compute rows when they are read, or inspect and drop them when they are
 // written. Its methods behave like those of [Table], and may be called concurrently.
 type Rows interface {
 	Get(k key.Key) (Row, error)
