@@ -287,7 +287,7 @@ func TestSinceTime(t *testing.T) {
 	if said := w.copies(6, "copy", "--from", "source", "--to", "year", "--since", "0001-01-01"); strings.Contains(said, "not there") {
 		t.Error(said)
 	}
-	w.refuses("but the service's clock says 2031-05-06T18:00:00Z", "copy", "--from", "source", "--to", "none", "--since", "2040-01-01")
+	w.refuses("which is in the future: the service's clock says 2031-05-06T18:00:00Z", "copy", "--from", "source", "--to", "none", "--since", "2040-01-01")
 	w.copies(0, "copy", "--from", "source", "--to", "none", "--since", "2031-05-06T18:04:00Z") // this machine's clock may be ahead
 	w.copies(3, "copy", "--from", "source", "--to", "either", "--since", "3h", "--filter", "V eq 0L or V eq 1L")
 	out, said, code := w.run(t.Context(), "copy", "--from", "source", "--to", "odd", "--since", "4h", "--filter", "V eq 1L", "--verify")

@@ -66,7 +66,7 @@ func (rd *Reader) Changes(ctx context.Context, top int, cursor string, since tim
 	}
 	if cursor != "" {
 		if _, err := logtail.KeyTime(cursor); err != nil {
-			return "", problem.Invalidf("cursor", "is not one that this list returned")
+			return "", problem.Invalidf("cursor", "is not one that this list returned; leave it out to start from the beginning")
 		}
 	}
 	span := logtail.Span{Older: cursor}

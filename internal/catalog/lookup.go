@@ -144,7 +144,7 @@ func (rd *Reader) list(ctx context.Context, q Lookup) (answer, error) {
 	p, err := planOf(rd.Schema, q, nil, nil)
 	var last key.Key // of the previous page, and then the last row taken
 	if err == nil && p.after != "" && store.Decode(p.after, &last) != nil {
-		err = problem.Invalidf("cursor", "is not one that this list returned")
+		err = problem.Invalidf("cursor", "is not one that this list returned; leave it out to start from the beginning")
 	}
 	if err != nil {
 		return answer{}, err

@@ -93,13 +93,13 @@ func (p *Place) Read(ctx context.Context, option string) error {
 	with := p.Path
 	switch _, notOurs := jobrecord.Parse(claim.Request, "copy"); {
 	case notOurs != nil:
-		return Hint(refusal, fmt.Sprintf("scan %s of the app began it; a retry of the scan finishes it: POST /api/scans/%s/retry", claim.ID, claim.ID))
+		return Hint(refusal, fmt.Sprintf("scan %s of the app began this export; to finish it, retry the scan: POST /api/scans/%s/retry", claim.ID, claim.ID))
 	case !p.Local():
 		with = "FILE, the file of its --checkpoint,"
 	case !IsThere(filepath.Join(with, place.JournalName)):
 		return refusal
 	}
-	return Hint(refusal, fmt.Sprintf("it was begun; tablesweep export --resume %s finishes it", with))
+	return Hint(refusal, fmt.Sprintf("this export is not complete; tablesweep export --resume %s finishes it", with))
 }
 
 // try reads one row of the source, so that a missing table or a bad filter is reported before anything is created. It returns the time of the

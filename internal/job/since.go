@@ -162,7 +162,7 @@ func (o CopyOptions) decide(w *changes) (window string, err error) {
 			bound = first
 		}
 		if bound.After(began) {
-			return "", Refuse("since", " %s means %s, but the service's clock says %s", o.Since.Text, bound.Format(time.RFC3339), began.Format(time.RFC3339))
+			return "", Refuse("since", " %s means %s, which is in the future: the service's clock says %s", o.Since.Text, bound.Format(time.RFC3339), began.Format(time.RFC3339))
 		}
 		text = bound.Format(time.RFC3339Nano)
 	}

@@ -157,11 +157,11 @@ func judgeHost(a hostjson.App) Check {
 	case !a.Handler.Proxy:
 		return Check{name, Failed, "enableProxyingHttpRequest must be true: the app answers requests as they were sent"}
 	case q.MaxDequeue != scans.MaxDeliveries:
-		return Check{name, Warning, fmt.Sprintf("maxDequeueCount is %d; the app counts on %d deliveries", q.MaxDequeue, scans.MaxDeliveries)}
+		return Check{name, Warning, fmt.Sprintf("maxDequeueCount is %d; set it to %d, because the app relies on that number of deliveries", q.MaxDequeue, scans.MaxDeliveries)}
 	case q.Visibility < shortestRetry:
 		return Check{name, Warning, fmt.Sprintf("visibilityTimeout is %v: during an outage, the host gives up on a message within seconds; set it to 00:00:10", q.Visibility)}
 	case a.FunctionTimeout > 0 && a.FunctionTimeout < shortestTimeout:
-		return Check{name, Warning, fmt.Sprintf("functionTimeout is %v: a step takes up to 9 minutes, and the host ends the process with all its steps; set it to 00:10:00", a.FunctionTimeout)}
+		return Check{name, Warning, fmt.Sprintf("functionTimeout is %v, but a step takes up to 9 minutes; after the timeout, the host ends the process with all its steps; set it to 00:10:00", a.FunctionTimeout)}
 	}
 	return Check{name, OK, fmt.Sprintf("batchSize %d and newBatchThreshold %d: up to %d steps at once of each function on an instance; visibilityTimeout %v", q.BatchSize, q.NewBatchThreshold, q.BatchSize+q.NewBatchThreshold, q.Visibility)}
 }

@@ -181,7 +181,7 @@ func (ex *exports) exportedFiles(ctx context.Context, id ledger.ScanID, rows int
 		return err
 	})
 	if err == nil && has != rows {
-		err = fmt.Errorf("%w: its files have %d rows, of %d", errFilesLost, has, rows)
+		err = fmt.Errorf("%w: its files have %d of %d rows", errFilesLost, has, rows)
 	}
 	slices.SortFunc(files, func(a, b scans.ExportFile) int { return a.File.First.Key().Compare(b.File.First.Key()) })
 	return files, err

@@ -96,7 +96,7 @@ func readListCursor(cursor string) (*key.Bound, error) {
 	text, err := base64.RawURLEncoding.DecodeString(cursor)
 	after, ours := strings.CutPrefix(string(text), listCursor)
 	if err != nil || !ours {
-		return nil, problem.Invalidf("cursor", "is not one that this list returned")
+		return nil, problem.Invalidf("cursor", "is not one that this list returned; leave it out to start from the beginning")
 	}
 	return &key.Bound{Key: after, Open: true}, nil
 }
