@@ -203,6 +203,31 @@ func cancelBefore(t *testing.T, n int64, retry bool) (canceled bool) {
 	return canceled
 }
 
+// A scan is retried before any request of its cancellation. Then the cancellation ends the scan again.
+func TestCancelOfARetry(t *testing.T) {
+	t.Parallel()
+	for n, reached := 1, true; reached && !t.Failed(); n++ {
+		reached = false
+		synctest.Test(t, func(t *testing.T) {
+			w := withSource(t, 5, 1)
+			id := w.start(copyRequest("Source", "Target"))
+			w.must(w.observer.Cancel(t.Context(), id))
+			requests := 0
+			w.process.DieWhen(func(*http.Request) bool {
+				if requests++; requests == n {
+					reached = true
+					w.must(w.observer.Retry(t.Context(), id))
+				}
+				return false
+			})
+			err := w.engine.Cancel(t.Context(), id)
+			if s := w.status(id); err != nil || reached && s.State != ledger.Canceled {
+				t.Errorf("retried before request %d: %v, the scan's state is %s", n, err, s.State)
+			}
+		})
+	}
+}
+
 // A command's request is checked and refused as the API does it. The scan's status has the reason.
 func TestRefusedRequestOfACommand(t *testing.T) {
 	t.Parallel()

@@ -133,8 +133,12 @@ func (l *Life) Cancel(ctx context.Context, id ledger.ScanID) error {
 	if err != nil || ended {
 		return l.status.ExplainAbsent(ctx, id, err)
 	}
-	if s, err := l.ledger.Scan(ctx, id); err != nil || s.State == ledger.Canceled || withdrawn && s.State == ledger.Failed {
+	s, err := l.ledger.Scan(ctx, id)
+	switch {
+	case err != nil || s.State == ledger.Canceled || withdrawn && s.State == ledger.Failed:
 		return err // canceled before, perhaps by this request, which a host may repeat
+	case s.State == ledger.Running: // retried meanwhile
+		return l.Cancel(ctx, id)
 	}
 	return problem.Conflictf("id", "the scan has already ended")
 }
