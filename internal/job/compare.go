@@ -10,7 +10,8 @@ import (
 	"tablesweep/internal/job/verify"
 )
 
-// exportWorkers is how many workers compare an export by default. Few are used, because each holds a page of it that others would read again.
+// exportWorkers is how many workers compare an export by default. Few are used, because each worker holds a page of the export,
+// and other workers would read that page again.
 const exportWorkers = 8
 
 // PairOptions are the options of jobs about two places.

@@ -205,7 +205,7 @@ func noLines(err error) error {
 	return err
 }
 
-// arriving returns a reader of in that ends with ctx, even while in blocks.
+// arriving returns a reader of the input in. It ends when ctx ends, even while in blocks.
 func arriving(ctx context.Context, in io.Reader) io.ReadCloser {
 	out, to := io.Pipe()
 	go func() { // ends with the input, or the process

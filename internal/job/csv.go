@@ -11,7 +11,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// writeCSV writes rows as CSV. It calls each twice, which calls a function with all rows: first to find the columns, and then to write the rows.
+// writeCSV writes rows as CSV. The argument each calls a function with all rows. writeCSV calls it twice: first to find the
+// columns, and then to write the rows.
 func (o Options) writeCSV(form place.CSV, c *place.Codec, out io.Writer, each func(last bool, fn func([]storage.Row) error) (sweep.Totals, error)) (t sweep.Totals, err error) {
 	columns := &place.Columns{CSV: form, Lossy: func(k key.Key, name string) {
 		o.Meter.Print("changed", fmt.Sprintf("PartitionKey %q RowKey %q: %s is not valid Unicode, which CSV can't hold; the file has U+FFFD in its place", k.Partition, k.Row, name))

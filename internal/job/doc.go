@@ -11,8 +11,8 @@
 // Preparing changes nothing in storage. The facts that a job decides itself are in its [Facts] before the journal begins: the addresses of its
 // places, a digest of its list of rows, and the window of changed rows. A [Checkpoint] stores them, and a resumed job gets them back.
 //
-// Between the two, a caller may ask for confirmation, or show with [Job.Estimate] what the job would do. After the run, it prints the
-// result, and removes the checkpoint.
+// Before the run, a caller may ask for confirmation, or show with [Job.Estimate] what the job would do. After the run, it prints
+// the result, and removes the checkpoint.
 //
 // [Copy] copies a table, an export, or rows in any order, to a table or to files. [Verify] compares places. [Sync] makes a table equal to another
 // place. [Enqueue] puts messages, and [Delete] deletes rows. [Tables] runs a job for each of many tables, several at once.

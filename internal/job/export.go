@@ -89,7 +89,8 @@ func taken(err error) error {
 	return Hint(Refuse("to", ": %w", err), "name a place that is empty or does not exist; --resume continues an export that is not complete")
 }
 
-// each calls add with the rows after behind, or with all rows if behind is nil. beside, if set, returns how many bytes add's file uses.
+// each calls add with the rows after the key behind, or with all rows if behind is nil. The function beside, if set, returns how
+// many bytes the file that add writes uses.
 func (x *exporter) each(ctx context.Context, behind *key.Key, beside func() int64, add func([]storage.Row) error) (sweep.Totals, error) {
 	s, o := x.spec, x.sweep(x.Rows)
 	s.From, o.Beside = behind, beside

@@ -87,8 +87,8 @@ type Estimate struct {
 	Sentence string // describes the destination
 }
 
-// Estimate counts the rows by their keys, until the time limit or to the end if limit is 0, and checks the job's permissions. It changes
-// nothing. price is the price of 10,000 requests in dollars.
+// Estimate counts the rows by their keys, and stops at the time limit. If limit is 0, it counts all rows. It also checks the
+// job's permissions. It changes nothing. price is the price of 10,000 requests in dollars.
 func (j *Job) Estimate(ctx context.Context, limit time.Duration, price float64) (e Estimate, err error) {
 	sentence, missing, err := j.intent.check(ctx)
 	if err != nil {
@@ -101,7 +101,7 @@ func (j *Job) Estimate(ctx context.Context, limit time.Duration, price float64) 
 	return Estimate{r, j.intent.verb, sentence}, err
 }
 
-// leadsTo returns a sentence about a destination, with whether it exists.
+// leadsTo returns a sentence about a destination, which also says whether it exists.
 func leadsTo(destination, takes string, missing bool) string {
 	if missing {
 		return fmt.Sprintf("the destination %s does not exist and would be created", destination)
@@ -109,7 +109,7 @@ func leadsTo(destination, takes string, missing bool) string {
 	return fmt.Sprintf("the destination %s exists and takes %s", destination, takes)
 }
 
-// each prepares a job that does work with each row of a sweep.
+// each prepares a job that does the work w with each row of a sweep.
 func each(ctx context.Context, o Options, s sweep.Spec, w work) (*Job, error) {
 	j := &Job{options: o, spec: s, intent: w.intent}
 	err := j.list(ctx)
@@ -192,7 +192,7 @@ func (j *Job) list(ctx context.Context) error {
 	return nil
 }
 
-// work calls do, which works with each row, and stores or prints the failed rows.
+// work calls the function do, which processes all rows, and stores or prints the failed rows.
 func (j *Job) work(ctx context.Context, record Record, began time.Time, prepare func(context.Context) error, do func(sweep.Options) (sweep.Totals, error)) (r Result, err error) {
 	o := j.options.sweep(j.options.Rows)
 	o.Watch = func(p sweep.Progress) {
@@ -265,7 +265,8 @@ func (j *Job) failed(ctx context.Context, durable bool) (list *rowlist.Writer, e
 // maxListed is how many failed rows the meter lists.
 const maxListed = 100
 
-// reporter returns a function that lists failed rows on the meter. After maxListed rows, it prints the warning more.
+// reporter returns a function that lists failed rows on the meter. After maxListed rows, it prints the argument more as a
+// warning.
 func reporter(m *progress.Meter, more string) func([]action.Failure) error {
 	listed := 0
 	return func(rows []action.Failure) error {

@@ -41,7 +41,7 @@ func (o Options) mappedSource(s storage.Source, pass bool) storage.Source {
 	return rowmap.Kept{Source: s, Map: o.Map, Pass: pass}
 }
 
-// moved refuses an option that needs unchanged keys, if the error is that the map has changed a key.
+// moved rewords the error that the map has changed a key: it refuses the given option, which needs unchanged keys.
 func moved(option string, err error) error {
 	if !errors.Is(err, rowmap.ErrMoved) {
 		return err

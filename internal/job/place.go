@@ -112,7 +112,7 @@ func try(ctx context.Context, s sweep.Spec) (time.Time, error) {
 	return p.Date, err
 }
 
-// first reads the source's first page, of at most so many rows.
+// first reads the source's first page, of at most the given number of rows.
 func first(ctx context.Context, s sweep.Spec, rows int) (storage.Page, error) {
 	p, _, err := s.Source.Read(ctx, storage.RequestOptions{}, storage.Query{Range: s.Bounds.Range(), Filter: s.Filter, Select: s.Select, Top: rows})
 	if err != nil {

@@ -14,7 +14,7 @@ type ScanOptions struct {
 	Options
 	Strategy string            // one of [strategy.Names]
 	PageRows int               // rows for each query
-	Limit    int               // only so many rows, the first in table order; 0 for all
+	Limit    int               // only this number of rows, the first in table order; 0 for all
 	Trace    func(sweep.Trace) // called with each query; may be nil
 	quiet    bool              // another scan reports the failed rows
 }

@@ -169,7 +169,7 @@ func (o CopyOptions) decide(w *changes) (window string, err error) {
 	return text + "/" + began.Format(time.RFC3339Nano), nil
 }
 
-// end ends a copy of so many rows. If err is nil, it records the success in the state.
+// end ends a copy of the given number of rows. If err is nil, it records the success in the state.
 func (w *changes) end(err error, rows int64) error {
 	if w == nil || w.state == nil || w.state.file == nil {
 		return err
@@ -181,7 +181,7 @@ func (w *changes) end(err error, rows int64) error {
 		}
 	}
 	if state.file.Close(); err != nil && state.made {
-		_ = state.file.Remove() // it has no success
+		_ = state.file.Remove() // the state has no success yet
 	}
 	return err
 }

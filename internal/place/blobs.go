@@ -21,8 +21,8 @@ type Blobs struct {
 // maxPrefix leaves space for an object's name, because a blob's name has at most 1,024 characters.
 const maxPrefix = 800
 
-// InContainer returns the objects below a prefix. It ignores slashes at the prefix's ends. The error refuses a
-// prefix that is not legal in names of blobs.
+// InContainer returns the objects below a prefix. It ignores slashes at both ends of the prefix. It returns an error if the
+// prefix is not legal in names of blobs.
 func InContainer(account *storage.Account, container, prefix string) (*Blobs, error) {
 	c, err := account.Container(container)
 	if err != nil {
@@ -34,7 +34,8 @@ func InContainer(account *storage.Account, container, prefix string) (*Blobs, er
 	return &Blobs{c, prefix, strings.TrimSuffix(c.Address()+"/"+prefix, "/")}, nil
 }
 
-// CleanPrefix returns a prefix in its form in names: with its slash, or empty. The error says why the prefix is not legal in names of blobs.
+// CleanPrefix returns a prefix in the form that it has in names of blobs: empty, or with a slash at its end. The error says why
+// the prefix is not legal in names of blobs.
 func CleanPrefix(prefix string) (string, error) {
 	if secret.In(prefix) {
 		return "", errors.New("the prefix has what looks like a key or a signature; remove it, because prefixes are stored and shown")

@@ -19,15 +19,16 @@ import (
 	"tablesweep/internal/task"
 )
 
-// CSV is Azure Storage Explorer's form of rows: PartitionKey, RowKey, Timestamp, and for each property a column and a column of its types, such
-// as Name and Name@type. If a row lacks a property, its value and type are empty; an empty text has a type. A text without a type gets
-// the type in [CSV.Types]. Without one there, it gets the only type in its column. If the column has several types, it gets the first row's.
-// If the first row or the whole column has no type, it is a String.
+// CSV is Azure Storage Explorer's form of rows: PartitionKey, RowKey, Timestamp, and for each property a column and a column of
+// its types, such as Name and Name@type. If a row lacks a property, both its cells are empty. If a property is an empty text, the
+// cell of its type is not empty. A text without a type gets the type in [CSV.Types]. If there is none, it gets the only type in
+// its column. If the column has several types, it gets the first row's type. If the first row or the whole column has no type, it
+// is a String.
 type CSV struct {
 	Delimiter byte                    // 0 for a comma; a first line sep= takes precedence
 	Types     map[string]storage.Type // types of texts without one, by column
 	Keyless   bool                    // rows without keys, such as a catalog's, with any names of columns
-	// Mixed, if set, is called for a column that has several types and texts without one.
+	// Mixed, if set, is called for a column that has several types and also has texts without a type.
 	Mixed func(text string)
 
 	learned map[string]*columnTypes // from a first reading
@@ -54,7 +55,7 @@ func (c *columnTypes) note(t storage.Type, firstRow bool) {
 	c.first = c.first || firstRow
 }
 
-// usual is the type of texts without one.
+// usual returns the type of the column's texts that have none of their own.
 func (c *columnTypes) usual() storage.Type {
 	if len(c.seen) == 1 || c.first {
 		return c.seen[0]
@@ -64,7 +65,7 @@ func (c *columnTypes) usual() storage.Type {
 
 func (c *columnTypes) mixed() bool { return len(c.seen) > 1 && c.untyped > 0 }
 
-// BadLine is a line that is not a row, in an input that continues.
+// BadLine is the error of a line that is not a row. The input continues after it.
 type BadLine struct {
 	Line int
 	Key  key.Key // as far as known
@@ -101,8 +102,9 @@ func (c CSV) reader(from io.Reader) *csvReader {
 	return &csvReader{CSV: c, in: bufio.NewReaderSize(from, 64<<10)}
 }
 
-// Learn reads a file to find the types of its columns, and returns a CSV for reading it again. An input that can be read only once, such as a pipe,
-// is read without Learn. It fails at a type that shows how earlier texts should have been read. If ctx ends, the error is [task.ErrInterrupted].
+// Learn reads a file to find the types of its columns, and returns a CSV for reading it again. An input that can be read only
+// once, such as a pipe, is read without Learn. Such a reading fails at a type that shows that earlier texts should have been read
+// otherwise. If ctx ends, the error is [task.ErrInterrupted].
 func (c CSV) Learn(ctx context.Context, from io.Reader) (CSV, error) {
 	r := c.reader(from)
 	if err := r.header(); err != nil {
@@ -141,8 +143,8 @@ func (c CSV) Learn(ctx context.Context, from io.Reader) (CSV, error) {
 	return c, nil
 }
 
-// Lines reads rows from CSV. A [BadLine] does not end the input. Unbalanced quotes across lines do, because the beginning of the next row is
-// unknown.
+// Lines reads rows from CSV. A [BadLine] does not end the input. Unbalanced quotes across lines end it, because the beginning of
+// the next row is unknown.
 func (c CSV) Lines(from io.Reader) Lines {
 	r := c.reader(from)
 	return func() (storage.Row, int, error) {
@@ -179,7 +181,7 @@ func (c CSV) Records(from io.Reader) (first []byte, next func() (Record, error),
 	}, nil
 }
 
-// next reads a row. The record says what is wrong with it.
+// next reads a row. If the row is wrong, the record has the reason.
 func (r *csvReader) next() (rec csvRecord, row storage.Entity, err error) {
 	for {
 		rec, err = r.record()
@@ -402,7 +404,7 @@ func (c CSV) columnName(text string) string {
 	return name + types
 }
 
-// row returns the row of a record. If only other cells are wrong, it has its key. err ends the input.
+// row returns the row of a record. If only cells outside the key are wrong, the row has its key. An err ends the input.
 func (r *csvReader) row(rec csvRecord) (e storage.Entity, wrong, err error) {
 	r.rows++
 	for i := range r.columns {

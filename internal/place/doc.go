@@ -7,8 +7,8 @@
 //	files.jsonl     one line for each file, in table order ([File])
 //	manifest.json   written last: the export is complete if it exists ([Manifest])
 //
-// The last member of the claim and of the manifest is the hash of everything before it. An export of many tables
-// has one export for each table, in a part with the table's name, and these objects:
+// The last member of the claim and of the manifest is the hash of everything before it. An export of many tables has these
+// objects, and one export for each table, in a part with the table's name:
 //
 //	tables-claim.json   the claim, written first
 //	tables.json         written last: the export is complete if it exists ([Tables])

@@ -170,7 +170,7 @@ func (p position) token() *key.Token {
 	return &key.Token{Partition: fmt.Sprintf("%d/%d/%d", p.file, p.page, p.row)}
 }
 
-// reading is the way to read an export's objects for a query, and the query's memory.
+// reading has the export's objects with the options of a query's requests, and the query's memory.
 type reading struct {
 	Objects
 	memory *memory.Part
@@ -255,7 +255,8 @@ func (e *Export) last(ctx context.Context, from reading, at position) (key.Key, 
 	return k, nil
 }
 
-// page reads a page and checks its hash. It returns the page's rows and the bytes of their JSON. It charges the memory by [storage.MemoryOf].
+// page reads a page and checks its hash. It returns the page's rows and the number of bytes of their JSON. It reserves as much
+// memory as [storage.MemoryOf] says.
 func (e *Export) page(ctx context.Context, from reading, at position) (rows []storage.Row, bytes int, err error) {
 	f := &e.files[at.file]
 	begin := int64(0)

@@ -226,8 +226,8 @@ var leftover = regexp.MustCompile(`^data/[0-9a-z]+-[0-9a-f]{16}\.jsonl(\.zst|\.g
 // Leftover reports whether an object that files.jsonl does not list may be deleted.
 func Leftover(name string) bool { return leftover.MatchString(name) }
 
-// Manifest is the content of manifest.json. An export is not a snapshot: rows that were written between both times may be missing
-// from it.
+// Manifest is the content of manifest.json. An export is not a snapshot: rows that were written between its start and its end may
+// be missing from it.
 type Manifest struct {
 	preamble
 	Table      string        `json:"table"`
@@ -373,7 +373,7 @@ func shared(a, b []storage.Column) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// tally counts the properties of the last rows.
+// tally adds the rows that are not counted yet to the counts of properties.
 func (p *page) tally() {
 	for _, one := range p.columns {
 		p.properties.count(one.Name, one.Type.String(), p.sameColumns)
@@ -398,11 +398,11 @@ func NewFile(c *Codec) *FileDraft {
 	return d
 }
 
-// Held returns the maximum bytes of the draft's memory, with space for the copy when the content grows.
+// Held returns how many bytes of memory the draft may take at most. This includes the copy that is made when the content grows.
 func (d *FileDraft) Held() int64 { return d.holds() + int64(2*cap(d.content)-len(d.content)) }
 
-// holds returns the bytes of the draft's memory: the JSON of the current page and of pages in encoding, and the
-// encoded pages.
+// holds returns how many bytes of memory the draft takes: for the JSON of the current page, for the pages that are being encoded,
+// and for the encoded pages.
 func (d *FileDraft) holds() int64 {
 	bytes := cap(d.page.text) + len(d.content)
 	for _, c := range d.coming {
@@ -411,7 +411,7 @@ func (d *FileDraft) holds() int64 {
 	return int64(bytes)
 }
 
-// Text returns the bytes of JSON in the draft.
+// Text returns the number of bytes of JSON in the draft.
 func (d *FileDraft) Text() int { return d.json + len(d.page.text) }
 
 // append appends an encoded page.

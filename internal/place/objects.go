@@ -32,8 +32,9 @@ type Objects interface {
 	Above() []Objects
 }
 
-// CheckObjects lists the objects whose names start with the prefix, and fails with [ErrDamaged] if one of lengths is missing or has another
-// length, because objects may be deleted or replaced by others. It calls other with the names of all other objects.
+// CheckObjects lists the objects whose names start with the prefix, and compares them with lengths, because objects may be
+// deleted or replaced by others. It fails with [ErrDamaged] if an object of lengths is missing or has another length. It calls
+// other with the names of all other objects.
 func CheckObjects(ctx context.Context, o Objects, prefix string, lengths map[string]int64, other func(name string)) error {
 	there := map[string]int64{}
 	err := o.List(ctx, prefix, func(name string, bytes int64) error {
@@ -91,9 +92,9 @@ func real(path string) string {
 	return path
 }
 
-// Put implements [Objects]. The file gets its name only when it is on the disk.
+// Put implements [Objects]. The file gets its name only after its content is on the disk.
 func (d Directory) Put(_ context.Context, name string, content []byte) (made bool, err error) {
-	if !strings.Contains(name, "/") { // data may have many files, and Leftover finds their remains
+	if !strings.Contains(name, "/") { // not in data: it may have many files, and Leftover finds their remains
 		_ = d.at(name).Clear() // the export is locked
 	}
 	err = d.at(name).Create(func(w io.Writer) error {

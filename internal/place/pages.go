@@ -21,7 +21,7 @@ type Pages struct {
 	page   page
 	last   *key.Key       // of the rows so far; may be nil
 	json   int            // bytes in the file before the page
-	coming []encodingPage // pages in encoding, in order
+	coming []encodingPage // pages that are being encoded, in order
 	err    error          // of a page that could not be passed on; no later page is passed on
 }
 
@@ -89,7 +89,7 @@ func (p *Pages) flush(last bool) error {
 	return p.writeEncoded(runtime.GOMAXPROCS(0))
 }
 
-// writeEncoded writes pages until at most most are in encoding.
+// writeEncoded writes pages until at most the given number is still being encoded.
 func (p *Pages) writeEncoded(most int) error {
 	for p.err == nil && len(p.coming) > most {
 		first := p.coming[0]
@@ -102,7 +102,7 @@ func (p *Pages) writeEncoded(most int) error {
 }
 
 // End encodes the remaining rows, and returns when all pages have been passed on. If err is not nil, it only passes on the pages
-// in encoding.
+// that are already being encoded.
 func (p *Pages) End(err error) error {
 	if err == nil {
 		err = p.flush(true)

@@ -95,7 +95,7 @@ func ext(name string) string {
 	return filepath.Ext(strings.TrimSuffix(strings.ToLower(name), exts[CompressOf(name)]))
 }
 
-// CompressOf returns the compression that a file's name shows.
+// CompressOf returns the compression that follows from the ending of a file's name.
 func CompressOf(name string) Compress {
 	name = strings.ToLower(name)
 	for _, c := range []Compress{Zstd, Gzip} {

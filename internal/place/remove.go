@@ -20,13 +20,14 @@ type Removal struct {
 	Done   bool `json:"-"`                // everything is deleted
 }
 
-// Remove deletes an export of one table or of many, or continues a deletion. left bounds the deletions approximately, and Remove lowers it. It
-// deletes only the objects that the export's lists name, and objects that late steps of its scan have put beside them. It deletes a manifest before
-// the data, and the claim last, so that readers are refused meanwhile and an interrupted call can be repeated. It deletes nothing if the place
-// belongs to another export, or if a list is lost or was changed.
+// Remove deletes an export of one table or of many, or continues a deletion. The argument left is the approximate number of
+// objects that this call may delete, and Remove lowers it by the number that it has deleted. It deletes only the objects that the
+// export's lists name, and objects that late steps of its scan have put beside them. It deletes a manifest before the data, so
+// that readers are refused meanwhile. It deletes the claim last, so that an interrupted call can be repeated. It deletes nothing
+// if the place belongs to another export, or if a list is lost or was changed.
 //
-// It deletes lists only if from says that the data is deleted. So the caller must store the result of each call before the next one. Then a
-// deleted list is never taken for a lost one.
+// It deletes lists only if the argument from says that the data is deleted. So the caller must store the result of each call
+// before the next one. Then a deleted list is never taken for a lost one.
 func Remove(ctx context.Context, o Objects, id ExportID, many bool, from Removal, left *int) (Removal, error) {
 	r := remover{o, from, left}
 	remove := r.one
@@ -64,7 +65,7 @@ func (r *remover) read(ctx context.Context, name string, most int64) ([]byte, er
 	return text, err
 }
 
-// owned reports whether an object with the export's id exists. It fails if the id is another export's.
+// owned reports whether an object with the export's id exists. It fails if the object has the id of another export.
 func owned(name string, text []byte, id ExportID, parse func() (ExportID, error)) (bool, error) {
 	if text == nil {
 		return false, nil
@@ -76,7 +77,7 @@ func owned(name string, text []byte, id ExportID, parse func() (ExportID, error)
 	return true, err
 }
 
-// claimed reports whether a claim exists. It fails if the claim is another export's.
+// claimed reports whether a claim exists. It fails if the claim belongs to another export.
 func (r *remover) claimed(ctx context.Context, name, format string, id ExportID) (bool, error) {
 	text, err := r.read(ctx, name, MaxManifest)
 	if err != nil {
@@ -168,7 +169,8 @@ func lostList(name, what string) error {
 // stepFile matches the names of data files that the app's steps write.
 var stepFile = regexp.MustCompile(`^data/[0-9a-v]{24}-[0-9a-f]{16}\.jsonl\.zst$`)
 
-// Withdraw deletes the claim of an export of one table that will not be completed. It is not an error if the claim is missing or another export's.
+// Withdraw deletes the claim of an export of one table that will not be completed. It is not an error if the claim is missing or
+// belongs to another export.
 func Withdraw(ctx context.Context, o Objects, id ExportID) error {
 	return withdraw(ctx, o, Claim{preamble: preamble{format, version, id}})
 }
@@ -206,8 +208,9 @@ func ClearLate(ctx context.Context, o Objects) error {
 	return each(late, func(i int) error { return o.Delete(ctx, late[i]) })
 }
 
-// late deletes objects that late steps have put into an export whose data is deleted. For an export of many tables, it also deletes the objects
-// and claims of tables that were left out. Objects beside another export's belong to that export.
+// late deletes objects that late steps have put into an export whose data is deleted. For an export of many tables, it also
+// deletes the objects and claims of tables that were left out. Where another export exists, the objects beside it belong to that
+// export.
 func (r *remover) late(ctx context.Context, id ExportID, many bool) error {
 	if *r.left <= 0 {
 		return errEnough
@@ -319,7 +322,7 @@ func (r *remover) data(ctx context.Context, prefix string, id ExportID) error {
 	return nil
 }
 
-// withoutFiles is data for an export without files.jsonl. That list, or the whole export, was deleted.
+// withoutFiles does the work of data for an export that has no files.jsonl, because that list or the whole export was deleted.
 func (r *remover) withoutFiles(ctx context.Context, prefix string, sealed bool) (err error) {
 	left := false
 	err = r.List(ctx, prefix+DataPrefix, func(name string, _ int64) error {

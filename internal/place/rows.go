@@ -101,9 +101,9 @@ func JSONLines(from io.Reader) Lines {
 	}
 }
 
-// Windows calls fn with sorted windows of at most 50,000 rows or about 16 MiB. Of several rows with one key, a window keeps the last.
-// With merge, it adds the properties that only the earlier ones have. repeated is the number of earlier ones. bad gets lines that are not
-// rows. A nil bad means that such a line ends the input.
+// Windows calls fn with sorted windows of at most 50,000 rows or about 16 MiB. If several rows of a window have one key, the
+// window keeps the last. If merge is true, that row also gets the properties that only earlier rows have. repeated is the number
+// of rows that were not kept. The function bad is called for lines that are not rows. If bad is nil, such a line ends the input.
 func Windows(next Lines, merge bool, bad func(*BadLine) error, fn func(rows Rows, repeated int) error) error {
 	var rows Rows
 	size := 0
@@ -151,7 +151,8 @@ func Windows(next Lines, merge bool, bad func(*BadLine) error, fn func(rows Rows
 	}
 }
 
-// OpenFile opens a file of JSON lines, and decompresses it according to its name. The file may be a pipe. Waiting for it ends with ctx.
+// OpenFile opens a file of JSON lines, and decompresses it according to its name. The file may be a pipe. If ctx ends, the
+// waiting for a pipe ends.
 func OpenFile(ctx context.Context, path string) (io.ReadCloser, error) {
 	f, err := file.OpenPipe(ctx, path, os.O_RDONLY, 0)
 	if err != nil {

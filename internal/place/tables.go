@@ -185,7 +185,8 @@ func OpenTables(ctx context.Context, from Objects) (t Tables, err error) {
 	return t, nil
 }
 
-// wrong describes what is wrong with a listed export, or returns "". there lists the exports that exist in the place, complete or not.
+// wrong describes the defect of a listed export, or returns "". The argument there lists the exports that exist in the place,
+// complete or not.
 func (e TableExport) wrong(ctx context.Context, from Objects, there []string) (string, error) {
 	if !slices.Contains(there, e.Name) {
 		return e.Name + " is missing", nil

@@ -14,13 +14,13 @@ import (
 	"tablesweep/internal/task"
 )
 
-// No export may begin within another one, or around one, because a reader of the outer export would find the inner one's objects. The exports of
-// an export of many tables are within that one, which has checked them all.
+// No export may begin within another one, or around one, because a reader of the outer export would find the inner one's objects.
+// An exception are the parts of an export of many tables: they are within it, and it has checked all of them.
 
 // markers are the names of the objects that mark a place as an export's.
 var markers = []string{TablesName, tablesClaimName, ManifestName, ClaimName}
 
-// formatPrefix is the start of their content. Others may have objects of the same names.
+// formatPrefix is the start of the content of these objects. Other programs may have objects of the same names.
 const formatPrefix = `{"format":"tablesweep-`
 
 // hasMarker reports whether an object exists that marks the place as an export's.
@@ -92,16 +92,16 @@ func checkApart(ctx context.Context, to Objects, patience time.Duration) error {
 	}
 }
 
-// patience is about how long an export waits for one within it to yield, which takes a few requests.
+// patience is about how long an export waits for an export within it to yield. Yielding takes a few requests.
 const patience = 4 * time.Second
 
-// Take puts a claim like [PutClaim], and then checks whether another export has begun at the same moment around the place or within it. Each
-// export checks after its own claim, so at least one of any two sees the other, and they never both continue. The inner one yields at once: it
-// withdraws its claim. The outer one waits for that, and yields if it takes too long. Then the error is [ErrTaken]. After any other error, Take
-// tries briefly to withdraw the claim.
+// Take puts a claim like [PutClaim], and then checks whether another export has begun at the same moment around the place or
+// within it. Each export checks after its own claim, so at least one of any two sees the other, and they never both continue. The
+// inner one yields at once: it withdraws its claim. The outer one waits until the inner claim is gone, and yields if that takes
+// too long. The error of the one that yields is [ErrTaken]. After any other error, Take tries briefly to withdraw the claim.
 //
-// begun, which may be nil, reports whether another process has begun the export meanwhile. The author of an existing claim has died or
-// is faster. Take gives it time to begin. If it does, the claim stays.
+// The function begun, which may be nil, reports whether another process has begun the export meanwhile. If a claim exists
+// already, its author has died or is faster. Take gives that author time to begin the export. If it begins, the claim stays.
 func Take(ctx context.Context, to Objects, c Claim, begun func() (bool, error)) error {
 	made, err := putClaim(ctx, to, c)
 	if err != nil {

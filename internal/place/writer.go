@@ -13,7 +13,7 @@ import (
 	"tablesweep/internal/file/journal"
 )
 
-// Errors of a place that cannot take an export, or not the rest of one.
+// Errors of a place that cannot take an export, or cannot take the rest of one.
 var (
 	ErrTaken    = errors.New("is taken")
 	ErrComplete = errors.New("is a complete export; nothing is left to do")
@@ -40,9 +40,8 @@ type Writer struct {
 	put    map[string]int64 // lengths of the data files
 	bytes  atomic.Int64     // of memory for the current file
 
-	// lines becomes files.jsonl. A journal keeps these lines until then, after the claim. The journal's lock excludes other
-	// processes.
-	// processes from the export, too.
+	// lines becomes files.jsonl. Until then, a journal keeps the claim and these lines. The journal's lock keeps other processes
+	// from the export.
 	lines   []byte
 	journal *journal.File // nil for an export that can't be resumed
 }
@@ -64,8 +63,8 @@ func Create(ctx context.Context, to Objects, c Claim, o Options) (w *Writer, err
 	})
 }
 
-// Resume continues an export after its last complete file, with the options of its beginning, including the journal. It removes
-// the remains of the next file.
+// Resume continues an export after its last complete file, with the options with which it began, including the journal. It
+// removes the remains of the next file.
 func Resume(ctx context.Context, to Objects, o Options) (w *Writer, err error) {
 	return begin(ctx, to, o, func(w *Writer) error { return w.restore(ctx) })
 }
@@ -116,7 +115,8 @@ func (w *Writer) claim(ctx context.Context) (err error) {
 	return err
 }
 
-// putClaim puts the claim. begun means that an earlier process has put it and begun the export. An export that yields loses its journal.
+// putClaim puts the claim. begun means that an earlier process has put it and begun the export. If the export yields, its journal
+// is removed.
 func (w *Writer) putClaim(ctx context.Context, begun bool) error {
 	if begun || w.member {
 		return PutClaim(ctx, w.to, w.Claim)
@@ -159,7 +159,7 @@ func PutClaim(ctx context.Context, to Objects, c Claim) error {
 	return err
 }
 
-// putClaim is [PutClaim]. made is whether the claim is new.
+// putClaim does the work of [PutClaim], and returns in made whether the claim is new.
 func putClaim(ctx context.Context, to Objects, c Claim) (made bool, err error) {
 	_, err = to.Get(ctx, c.name(), 0, 1)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -249,7 +249,7 @@ func (w *Writer) restore(ctx context.Context) error {
 	}
 	switch _, err := w.to.Get(ctx, FilesName, 0, 1); {
 	case err == nil:
-		w.Whole = true // without rows that were added to the table after the last one meanwhile
+		w.Whole = true // rows that were added to the table after the last row meanwhile are not exported
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}

@@ -21,11 +21,11 @@ type Options struct {
 	// accounts, which together stay below the 600 that a Functions instance may have open. (Microsoft
 	// Learn, "Manage connections in Azure Functions")
 	Connections int
-	// Name names the account in errors and outages. It is the setting that contains its connection.
+	// Name names the account in errors and outages. It is the name of the setting that contains the account's connection.
 	// Default: the host of each endpoint.
 	Name string
-	// Patience is how long a request waits for a host without a good answer. Default
-	// [DefaultPatience]. The request's own deadline may be earlier.
+	// Patience is how long a request waits for a host that gives no good answer. Default [DefaultPatience]. The request's own
+	// deadline may be earlier.
 	Patience time.Duration
 	// Unproven means that the connection may contain a typing error. While a host has never answered, a request fails at
 	// once if it cannot reach that host, and after 15 s without an answer.
@@ -128,8 +128,8 @@ func (a *Account) newRetries(endpoint string, o Options) *retries {
 	return r
 }
 
-// clientOptions returns new options for a client whose requests are signed by sign, if it is not nil. The SDK appends to
-// the policies of its options, so two clients must not share them.
+// clientOptions returns new options for a client. If sign is not nil, it signs the client's requests. The SDK appends to the
+// policies of its options, so two clients must not share them.
 func clientOptions(r *retries, o Options, sign policy.Policy) azcore.ClientOptions {
 	return azcore.ClientOptions{
 		Transport:        o.Transport,
@@ -140,7 +140,7 @@ func clientOptions(r *retries, o Options, sign policy.Policy) azcore.ClientOptio
 	}
 }
 
-// eachTry returns the policies of a try. sign signs the request, if it is not nil.
+// eachTry returns the policies of a try. If sign is not nil, it signs the request.
 func eachTry(sign policy.Policy) []policy.Policy {
 	if sign == nil {
 		return []policy.Policy{captureAnswer{}}

@@ -22,7 +22,8 @@ import (
 type operation struct {
 	service  string
 	statuses []int
-	// check, if set, returns what is wrong with the rest of an answer with these statuses.
+	// If an answer has one of these statuses, check, if set, examines its header and body, and returns an error if they are
+	// wrong.
 	check func(h http.Header, body []byte) error
 }
 
@@ -32,8 +33,8 @@ const (
 	blobService  = "Blob"
 )
 
-// The operations of this package, except for queries, transactions and reading blobs. The good answers
-// of these depend on the request.
+// The operations of this package, except for queries, transactions and reading blobs. Which answers are good for those three
+// depends on the request.
 var (
 	createTable = operation{tableService, []int{http.StatusCreated, http.StatusNoContent}, createdTable}
 	listTables  = operation{tableService, []int{http.StatusOK}, tableList}
@@ -87,9 +88,9 @@ func strangeRefusal(err error) bool {
 	return errors.As(err, &a) && a.status >= http.StatusMultipleChoices && a.status < http.StatusInternalServerError
 }
 
-// validateAnswer returns nil if an answer is the service's: a good one for the operation, or a refusal.
-// id is the request's. A good answer must have the headers that the endpoint's answers have, and a refusal
-// must have an error code. Only this method decides it.
+// validateAnswer returns nil if an answer is the service's: a good one for the operation, or a refusal. The argument id is the
+// request's id. A good answer must have the headers that the endpoint's answers have, and a refusal must have an error code. Only
+// this method decides whether an answer is the service's.
 func (o operation) validateAnswer(id string, good needs, status int, h http.Header, body []byte) error {
 	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	a := &strangeAnswer{service: o.service, status: status, contentType: kind}
@@ -135,7 +136,7 @@ type needs struct{ version, id bool }
 
 func (e *endpoint) needs(x *exchange) needs { return needs{!e.cosmos, e.echoes(x).Load()} }
 
-// echoes returns whether good answers to such requests have had the requests' ids.
+// echoes returns the flag of whether good answers to requests like this one have had the request's id.
 func (e *endpoint) echoes(x *exchange) *atomic.Bool {
 	if x.transaction {
 		return &e.transactions
@@ -219,7 +220,7 @@ func messageList[M any](complete func(M) bool) func(http.Header, []byte) error {
 	}
 }
 
-// transaction is the operation of an entity group transaction of these kinds. If an operation failed, its answer
+// transaction is the operation of an entity group transaction with operations of these kinds. If one of them failed, its answer
 // is stored in failed.
 func transaction(kinds []OpKind, failed **part) operation {
 	return operation{tableService, []int{http.StatusAccepted}, func(h http.Header, body []byte) (err error) {
@@ -236,8 +237,8 @@ type part struct {
 	body   []byte
 }
 
-// readChangeset reads the answer to a transaction of these operations. It is a changeset with a part
-// for each of them, or only the failed one's part, which readChangeset returns. The part of a written row must have an ETag.
+// readChangeset reads the answer to a transaction of these operations. It is a changeset. It has a part for each operation, or
+// only the failed operation's part, which readChangeset then returns. The part of a written row must have an ETag.
 func readChangeset(contentType string, body []byte, kinds []OpKind) (*part, error) {
 	outer, ok := partsOf(contentType, body)
 	if !ok || len(outer) != 1 {
@@ -327,7 +328,7 @@ func readPart(answer []byte) (*part, error) {
 		return nil, err
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body) // without a stated length, it ends where the part does
+	body, err := io.ReadAll(resp.Body) // if no length is stated, the body ends where the part ends
 	if err != nil {
 		return nil, err
 	}

@@ -40,16 +40,15 @@ type Op struct {
 	IfMatch string
 }
 
-// Batch builds an entity group transaction: operations on rows of one
-// partition, each row once, that succeed or fail together. It enforces the
-// service's limits. It can be sent once.
+// Batch builds an entity group transaction: operations on rows of one partition, which succeed or fail together. Each row may
+// occur once. It enforces the service's limits. It can be sent once.
 type Batch struct {
 	table    *Table
 	boundary string
 	body     *bytes.Buffer
 	kinds    []OpKind // of the operations
 	alone    bool     // the operation must be sent as a transaction of its own
-	first    request  // the first operation alone
+	first    request  // the first operation as a plain request
 	target   extent   // the position of first's URL in body
 	json     extent
 	etag     string // see ETag
@@ -78,10 +77,8 @@ func (b *Batch) ETag() string { return b.etag }
 // Rows returns the number of operations added so far.
 func (b *Batch) Rows() int { return len(b.kinds) }
 
-// Add appends an operation. If the transaction would exceed the service's limits, it
-// adds nothing and returns false. It always adds the first operation,
-// so that the service itself refuses a too large entity and gives the
-// reason.
+// Add appends an operation. If the transaction would exceed the service's limits, it adds nothing and returns false. The first
+// operation is always added: if its entity is too large, the service refuses it and gives the reason.
 func (b *Batch) Add(op Op) bool {
 	before := b.body.Len()
 	b.append(op)
@@ -183,14 +180,15 @@ const maxPlainURL = 2048
 // batchTarget is the path of transactions.
 const batchTarget = "/$batch"
 
-// plain reports whether to send a plain request, which costs a third of a transaction. The service
-// may refuse empty keys in URLs, so rows with such keys are sent in transactions.
-func (b *Batch) plain() bool {
+// sendsPlain reports whether to send a plain request, which costs a third of a transaction. The service may refuse empty keys in
+// URLs, so rows with such keys are sent in transactions.
+func (b *Batch) sendsPlain() bool {
 	n := b.target.to - b.target.from
 	return len(b.kinds) == 1 && n >= 0 && n+len(b.table.account.connection.tableURL) <= maxPlainURL
 }
 
-// request returns the request to send: the only operation if plain, otherwise the transaction.
+// request returns the request to send: if the argument plain is true, the only operation as a plain request, otherwise the
+// transaction.
 func (b *Batch) request(plain bool) request {
 	if !plain {
 		b.write("--changeset_", b.boundary, "--\r\n--batch_", b.boundary, "--\r\n")
@@ -232,11 +230,11 @@ func (b *Batch) Do(ctx context.Context) error {
 		}
 		return err
 	}
-	err := send(b.plain())
+	err := send(b.sendsPlain())
 	if x.plain && strangeRefusal(err) { // a proxy may refuse the key in the URL; a transaction has it in its body
 		err = send(false)
 	}
-	if err == nil && x.tries == 1 { // otherwise an abandoned try may still be reading it
+	if err == nil && x.tries == 1 { // after several tries, an abandoned one may still be reading the body
 		transactionBuffers.put(b.body)
 	}
 	b.body = nil

@@ -15,7 +15,7 @@ import (
 // errNoBlobs means that the connection names no blob endpoint.
 var errNoBlobs = errors.New("the connection has no blob endpoint: add BlobEndpoint to the connection string or set NAME__blobServiceUri")
 
-// CheckContainerName returns what is wrong with a container's name, or nil if it is legal. The rules are the same
+// CheckContainerName returns nil if a container's name is legal, and otherwise an error with the reason. The rules are the same
 // as for queues. (Microsoft Learn, "Naming and referencing containers, blobs, and metadata")
 func CheckContainerName(name string) error {
 	if CheckQueueName(name) != nil {
@@ -92,7 +92,7 @@ func (c *Container) Get(ctx context.Context, name string, offset, length int64) 
 	return content, err
 }
 
-// wholeRange returns what is wrong with the answer to a request for a part of a blob.
+// wholeRange checks the answer to a request for a part of a blob, and returns an error if the answer is not exactly that part.
 func wholeRange(h http.Header, body []byte, offset, length int64) error {
 	var first, last, size int64
 	if _, err := fmt.Sscanf(h.Get("Content-Range"), "bytes %d-%d/%d", &first, &last, &size); err != nil {
@@ -160,8 +160,8 @@ const (
 // blobURL returns a blob's URL relative to its container's.
 func blobURL(name string) string { return "/" + strings.ReplaceAll(escape(name), "%2F", "/") }
 
-// send makes a request whose URL is relative to the container's, and returns the body of a good answer. Errors name the
-// request by what and the container's name.
+// send makes a request whose URL is relative to the container's, and returns the body of a good answer. Errors name the request:
+// they contain the argument what and the container's name.
 func (c *Container) send(ctx context.Context, op operation, what string, r request) ([]byte, error) {
 	x := newExchange(c.options, op)
 	x.creates = r.url == aContainer

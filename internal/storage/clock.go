@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// steps is the greatest difference between this machine's wall clock and its monotonic clock. Beyond it the
-// service's time is unknown, because the clock was set or the machine slept.
+// steps is the greatest difference between this machine's wall clock and its monotonic clock that is tolerated. If they differ by
+// more, the clock was set or the machine slept, and the service's time is unknown.
 const steps = time.Second
 
 // clock derives the service's time from the Date of its answers, which has whole seconds.
 type clock struct {
 	mu        sync.Mutex // guards the fields below
-	at, wall  time.Time  // our time by the monotonic and the wall clock, when the service's time was between low and high
+	at, wall  time.Time  // this machine's time by the monotonic and the wall clock, at the moment when the service's time was between low and high
 	low, high time.Time
-	text      string // the last Date and its value, because thousands of answers have the same one
+	text      string // the last Date and its value; they are kept because thousands of answers have the same Date
 	date      time.Time
 }
 
@@ -48,9 +48,8 @@ func (c *clock) between(now time.Time) (low, high time.Time, ok bool) {
 	return c.low.Add(passed), c.high.Add(passed), true
 }
 
-// Now corrects own, the caller's time. It returns the possible service time nearest
-// to own. known is false, and the result is own, if the process has had no answer yet, or if its
-// clock was set since then.
+// Now corrects own, the caller's time. It returns the possible service time nearest to own. If the process has had no answer yet,
+// or if its clock was set since the last one, known is false and the result is own.
 func (t *Table) Now(own time.Time) (now time.Time, known bool) {
 	c := &t.account.clock
 	c.mu.Lock()

@@ -69,7 +69,7 @@ func (c Connection) SignsIn() string {
 	return "this environment's identity: the app's in Azure, the developer's elsewhere"
 }
 
-// Entra reports whether the connection signs in with Entra ID, so that the identity needs roles.
+// Entra reports whether the connection signs in with Entra ID. If it does, the identity needs roles.
 func (c Connection) Entra() bool { return c.identity != nil }
 
 // Managed reports whether only a managed identity is allowed, which can sign in only in Azure.
@@ -121,10 +121,9 @@ func hostOf(endpoint string) string {
 	return u.Host
 }
 
-// BlobURL reads the URL of a path in an account's blobs, CONTAINER/PREFIX:
-// https://ACCOUNT.blob.core.windows.net/PATH, or http://127.0.0.1:PORT/ACCOUNT/PATH of an emulator. The
-// connection signs in with the URL's SAS. Without one, it signs in like known if that is for the same account, and otherwise
-// with Entra ID. Errors never repeat the URL.
+// BlobURL reads the URL of a path in an account's blobs, CONTAINER/PREFIX: https://ACCOUNT.blob.core.windows.net/PATH, or
+// http://127.0.0.1:PORT/ACCOUNT/PATH of an emulator. The connection signs in with the URL's SAS. If the URL has no SAS, the
+// connection signs in like known if known is for the same account, and otherwise with Entra ID. Errors never repeat the URL.
 func BlobURL(s string, known Connection) (c Connection, path string, err error) {
 	const want = "a blob URL must be https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX, with or without ?SAS at its end; for an account with another host, give blob:CONTAINER/PREFIX and a connection with its BlobEndpoint"
 	u, err := url.Parse(s)
@@ -162,9 +161,8 @@ func BlobURL(s string, known Connection) (c Connection, path string, err error) 
 	return c, path, nil
 }
 
-// ParseConnection reads a connection string, UseDevelopmentStorage=true, or the
-// https URL of an account's table or queue endpoint, which means Entra ID. It ignores a pair of
-// quotes around the whole, because Docker keeps them from env files.
+// ParseConnection reads a connection string, UseDevelopmentStorage=true, or the https URL of an account's table or queue
+// endpoint, which means Entra ID. It ignores a pair of quotes around the whole text, because Docker keeps them from env files.
 // Errors never repeat the input, which may contain a secret.
 func ParseConnection(s string) (Connection, error) {
 	s = strings.TrimSpace(s)

@@ -280,7 +280,7 @@ func (e *Entity) set(name string, value jsontext.Value) error {
 	case "odata.etag":
 		e.ETag = text(value)
 	default:
-		// A selected property that the entity lacks comes as null.
+		// The service sends null for a selected property that the entity lacks.
 		if value.Kind() == 'n' || strings.HasPrefix(name, "odata.") {
 			return nil
 		}
@@ -292,8 +292,8 @@ func (e *Entity) set(name string, value jsontext.Value) error {
 // etagOf returns the ETag that the Table service makes from a Timestamp.
 func etagOf(timestamp string) string { return `W/"datetime'` + url.QueryEscape(timestamp) + `'"` }
 
-// ETagTime returns the Timestamp in an ETag of the Table service. ok is false for an ETag without one, as
-// from Cosmos DB.
+// ETagTime returns the Timestamp in an ETag of the Table service. ok is false for an ETag without a Timestamp, such as one from
+// Cosmos DB.
 func ETagTime(etag string) (t time.Time, ok bool) {
 	text, weak := strings.CutPrefix(etag, `W/"datetime'`)
 	text, whole := strings.CutSuffix(text, `'"`)

@@ -23,7 +23,7 @@ import (
 // Error is a refusal by the service.
 type Error struct {
 	Op      string // the request, with its table, queue or blob and the connection
-	Status  int    // HTTP status; of the failed operation, for a batch
+	Status  int    // HTTP status; for a batch, that of the failed operation
 	Code    string // the service's error code, such as EntityAlreadyExists
 	Message string // the first line of the service's message
 	Index   int    // the batch's failed operation, or -1 if the request as a whole failed
@@ -72,8 +72,8 @@ func brokenBy(status int, code string) bool {
 	return status == http.StatusInternalServerError && code != "OperationTimedOut"
 }
 
-// Permanent reports whether repeating the request is useless: the service refused it for good, or the
-// account is one of Cosmos DB and the request is not supported there.
+// Permanent reports whether repeating the request is useless: the service refused it for good, or the account is in Cosmos DB,
+// which does not support the request.
 func Permanent(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && !e.Temporary() || errors.Is(err, errUnsorted) || errors.Is(err, errNotWritten)
@@ -120,8 +120,8 @@ func Expired(err error) bool {
 	return errors.As(err, &e) && !e.expired.IsZero()
 }
 
-// expiry returns when the SAS of a refused request expired, from its parameter se. It is zero without a SAS, or if the SAS was still valid at the
-// answer's time. (Microsoft Learn, "Create an account SAS")
+// expiry returns when the SAS of a refused request expired, from its parameter se. The result is zero if the request had no SAS,
+// or if the SAS was still valid at the answer's time. (Microsoft Learn, "Create an account SAS")
 func expiry(refusal *http.Response) time.Time {
 	now, err := http.ParseTime(refusal.Header.Get("Date"))
 	if err != nil || refusal.Request == nil {
@@ -166,8 +166,8 @@ func wrap(op string, x *exchange, err error) error {
 	return e
 }
 
-// hide removes everything that looks like a secret, and the request's own signature, from a text of an answer or of the transport, so that it
-// may be stored and shown. Any server may repeat the request's URL or its headers in an answer.
+// hide makes a text from an answer or from the transport fit to be stored and shown: it removes everything that looks like a
+// secret, and the request's own signature. Any server may repeat the request's URL or its headers in an answer.
 func (x *exchange) hide(text string) string {
 	if x.sent == nil {
 		return secret.Hide(text)

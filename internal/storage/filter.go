@@ -72,11 +72,11 @@ func Compares(filter, property string) bool {
 	return compares(filter, func(name string) bool { return name == property })
 }
 
-// compares reports whether is returns true for any name or operator in the filter, outside of quotes.
-func compares(filter string, is func(word string) bool) bool {
+// compares reports whether match returns true for any name or operator in the filter, outside of quotes.
+func compares(filter string, match func(word string) bool) bool {
 	for i, piece := range strings.Split(filter, "'") {
 		for word := range strings.FieldsFuncSeq(piece, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
-			if i%2 == 0 && is(word) {
+			if i%2 == 0 && match(word) {
 				return true
 			}
 		}

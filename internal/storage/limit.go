@@ -27,8 +27,8 @@ func NewLimit(perSecond int) *Limit {
 	return &Limit{turn: make(chan struct{}, 1), pace: pace.NewLimit(float64(perSecond)), page: -1}
 }
 
-// use waits until n of the limit are available, and uses them. It returns false if stop is closed or ctx ends
-// first.
+// use waits until the limit allows n requests or rows, and then takes them from it. It returns false if stop is closed or ctx
+// ends first.
 func (l *Limit) use(ctx context.Context, n float64, stop <-chan struct{}) bool {
 	if l == nil {
 		return true
@@ -52,7 +52,8 @@ func (l *Limit) use(ctx context.Context, n float64, stop <-chan struct{}) bool {
 	}
 }
 
-// try uses n of the limit, or returns how long to wait first.
+// try takes n requests or rows from the limit and returns 0. If the limit does not allow them yet, try returns how long to wait
+// first.
 func (l *Limit) try(n float64) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

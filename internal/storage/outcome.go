@@ -40,7 +40,7 @@ const (
 // rules are the consequences of each outcome. While the patience lasts, a further try follows.
 var rules = [...]struct {
 	tries   int           // maximum of failed tries while the host answers other requests
-	lasts   time.Duration // maximum time of such outcomes alone; 0 for the whole patience
+	lasts   time.Duration // maximum time in which all tries have this outcome; 0 for the whole patience
 	woken   int           // number of pauses that end early when another request has a good answer
 	slows   bool          // OnBusy is called
 	failure bool          // it counts for [RequestOptions.MaxErrors]
@@ -53,7 +53,8 @@ var rules = [...]struct {
 	deleting:   {tries: maxBusyRetries},
 }
 
-// outcomeOf returns the outcome of a try from its answer, or its error if it had none. awaits is the account's: see [Options.AwaitDeletion].
+// outcomeOf returns the outcome of a try from its answer, or its error if it had none. The argument awaits is the account's
+// [Options.AwaitDeletion].
 func (x *exchange) outcomeOf(resp *http.Response, err error, awaits bool) outcome {
 	if err != nil {
 		var never interface{ NonRetriable() }

@@ -24,7 +24,7 @@ const (
 // metadata")
 var queueName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
-// CheckQueueName returns what is wrong with a queue's name, or nil if it is legal.
+// CheckQueueName returns nil if a queue's name is legal, and otherwise an error with the reason.
 func CheckQueueName(name string) error {
 	if len(name) < 3 || len(name) > 63 || !queueName.MatchString(name) {
 		return fmt.Errorf("queue name %s must be 3 to 63 lower-case letters, digits and single hyphens between them", secret.Name(name))
@@ -110,12 +110,13 @@ func (q *Queue) Create(ctx context.Context) error {
 // Put adds a message, visible at once, that never expires.
 func (q *Queue) Put(ctx context.Context, text string) error { return q.PutAfter(ctx, text, 0) }
 
-// PutAfter adds a message that becomes visible after hidden, rounded up to seconds and at most a week. It never expires.
+// PutAfter adds a message that never expires. It becomes visible after the time hidden, which is rounded up to seconds and is at
+// most a week.
 func (q *Queue) PutAfter(ctx context.Context, text string, hidden time.Duration) error {
 	return q.put(ctx, text, int32(math.Ceil(min(max(0, hidden), maxHidden).Seconds())), -1)
 }
 
-// PutFor adds a message, visible at once, that expires after life, which is cut to seconds.
+// PutFor adds a message that is visible at once. It expires after the time life, which is cut to seconds.
 func (q *Queue) PutFor(ctx context.Context, text string, life time.Duration) error {
 	return q.put(ctx, text, 0, int32(life/time.Second))
 }

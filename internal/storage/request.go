@@ -19,8 +19,8 @@ type RequestOptions struct {
 	// Once means that requests are not retried. It is for callers that retry
 	// themselves and must notice soon that the service is back.
 	Once bool
-	// MaxErrors, if set, ends a request after so many consecutive 500 answers that do not mean
-	// overload, because the request may be the cause. Such an [Error] is [Broken].
+	// MaxErrors, if set, ends a request after that number of consecutive 500 answers that do not mean overload, because the
+	// request may be the cause. Such an [Error] is [Broken].
 	MaxErrors int
 	// Stop, if set and closed, ends retries. Requests that have been sent continue.
 	Stop <-chan struct{}
@@ -43,8 +43,8 @@ type RequestOptions struct {
 
 // Counter counts requests, retries included, which the service bills as transactions.
 type Counter struct {
-	// OnThrottle, if set, is called for every throttled request, before its retry. waits is whether
-	// the answer has a Retry-After. It must not block, and may be called concurrently.
+	// OnThrottle, if set, is called for every throttled request, before its retry. The argument waits is true if the answer has a
+	// Retry-After. It must not block, and may be called concurrently.
 	OnThrottle func(waits bool)
 
 	n, doubts, throttles atomic.Int64
@@ -56,8 +56,8 @@ func (c *Counter) Requests() int64 { return c.n.Load() }
 // Throttled returns the number of requests that were throttled so far.
 func (c *Counter) Throttled() int64 { return c.throttles.Load() }
 
-// Doubts returns the number of requests with an unknown outcome: no answer came, or an answer
-// that does not exclude that the service carries the request out.
+// Doubts returns the number of requests with an unknown outcome: no answer came, or the answer leaves open whether the service
+// has carried the request out.
 func (c *Counter) Doubts() int64 { return c.doubts.Load() }
 
 // sent counts a request that is about to be sent.
@@ -92,8 +92,8 @@ func newExchange(o RequestOptions, op operation) *exchange {
 
 type exchangeKey struct{}
 
-// in returns a context with the exchange. In the SDK's pipeline, only a context connects
-// a request with the policies. This is its only value.
+// in returns a context with the exchange. In the SDK's pipeline, only a context connects a request with the policies. The
+// exchange is that context's only value.
 func (x *exchange) in(ctx context.Context) context.Context {
 	x.patience, _ = ctx.Value(patienceKey{}).(callerPatience)
 	return context.WithValue(ctx, exchangeKey{}, x)
@@ -104,15 +104,15 @@ func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{})
 
 type patienceKey struct{}
 
-// callerPatience is the patience of a caller, and its beginning. The zero callerPatience does not limit.
+// callerPatience is the patience of a caller, and the time when it began. The zero callerPatience does not limit.
 type callerPatience struct {
 	began    time.Time
 	patience time.Duration
 }
 
-// WithPatience returns a context whose requests end with [ErrAway] once an account has given them no good answer for
-// the given time, counted from now or from its last good answer, whichever is later. Unlike a deadline, it does not
-// end requests that are answered. The account's own patience may end earlier. With 0, only that one counts.
+// WithPatience returns a context whose requests end with [ErrAway] once an account has given them no good answer for the given
+// time, counted from now or from its last good answer, whichever is later. Unlike a deadline, it does not end requests that are
+// answered. The account's own patience may end earlier. With 0, only the account's patience counts.
 func WithPatience(ctx context.Context, patience time.Duration) context.Context {
 	return context.WithValue(ctx, patienceKey{}, callerPatience{time.Now(), patience})
 }

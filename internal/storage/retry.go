@@ -20,8 +20,8 @@ import (
 // operations")
 const (
 	retryDelay = 250 * time.Millisecond
-	// chanceDelay is the shortest first pause after a try that failed by chance. A longer one would cost more than
-	// the refusal: if one request of 20 ms in five is refused, it would wait longer than it works.
+	// chanceDelay is the shortest first pause after a try that failed by chance. A longer one would cost more than the refusal:
+	// if requests take 20 ms and one in five is refused, the caller would wait longer than it works.
 	chanceDelay = 10 * time.Millisecond
 	// maxRetryDelay is short, so that work resumes soon after an outage, and a single write does not
 	// hold its step back for long while the host is over its target. There are many such pauses.
@@ -29,8 +29,8 @@ const (
 	tryTimeout    = 40 * time.Second // plus sendTime for each byte of the body
 
 	firstPatience = 15 * time.Second // for a host that has never answered, on an unproven connection
-	noticed       = 2 * time.Second  // of failed tries count as an outage
-	silence       = 20 * time.Second // of a host count as an outage even if no try has failed; a large body may be on its way
+	noticed       = 2 * time.Second  // if all tries fail for this time, that is an outage
+	silence       = 20 * time.Second // if a host is silent for this time, that is an outage even if no try has failed; it is long because a large body may be on its way
 )
 
 // DefaultPatience is how long requests wait for an account that stops answering.
@@ -94,7 +94,7 @@ type retries struct {
 
 	mu      sync.Mutex
 	pending int           // requests without an answer, pauses included
-	paused  int           // number of these that pause
+	paused  int           // number of pending requests that pause
 	since   time.Time     // time of the last good answer, or of the beginning of the first request after it
 	cause   string        // of the last failure since then
 	failure time.Time     // when that was
@@ -216,7 +216,7 @@ func (r *retries) pausing(n int) {
 	r.paused += n
 }
 
-// wait returns early if again is closed. It returns false if no further try is wanted.
+// wait returns early if the channel again is closed. It returns false if no further try is wanted.
 func (o RequestOptions) wait(ctx context.Context, pause time.Duration, again <-chan struct{}) bool {
 	if o.Waiting != nil {
 		o.Waiting.Add(1)
@@ -286,8 +286,8 @@ func (r *retries) answered(err error) {
 	}
 }
 
-// failed records a failed try of a request. chance means that the host has answered most of the other requests since
-// the request's last try. The next good answer closes again.
+// failed records a failed try of a request. chance means that the host has answered most of the other requests since the
+// request's last try. The next good answer closes the channel again.
 func (r *retries) failed(c *course) (chance bool, again <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

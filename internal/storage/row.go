@@ -72,7 +72,7 @@ func (r Row) Clone() Row {
 	return r
 }
 
-// Entity decodes the row. Its properties keep the row's text, and so the page, in memory.
+// Entity decodes the row. The properties refer to the row's text, so they keep the whole page in memory.
 func (r Row) Entity() Entity {
 	e := Entity{Key: r.Key, ETag: r.ETag(), Timestamp: r.Timestamp()}
 	if r.json == nil {
@@ -90,7 +90,7 @@ func (r Row) Entity() Entity {
 	return e
 }
 
-// Over returns the result of merging the row into another: its own properties, and the other row's remaining ones.
+// Over returns the result of merging the row into another: the row's own properties, and those that only the other row has.
 func (r Row) Over(other Row) Row {
 	row := r.Entity()
 	for _, p := range other.Entity().Properties {
@@ -138,7 +138,7 @@ func parsePage(body []byte) ([]Row, error) {
 // returns false for any other form, which [decodePage] must read.
 func plainPage(body []byte) ([]Row, bool) {
 	r := rowReader{in: body, rows: make([]Row, 0, min(PageRows, len(body)/150+1)), names: map[string]string{}}
-	if len(body) > maxPooled { // the rows refer to the text itself, because a copy would double the memory
+	if len(body) > maxPooled { // then the rows refer to the text itself, because a copy would double the memory
 		if r.out = make([]byte, 0, len(body)); !r.page() {
 			return nil, false
 		}
@@ -155,7 +155,7 @@ func plainPage(body []byte) ([]Row, bool) {
 	return r.rows, true
 }
 
-// share lets the rows refer to text, which has the same content as out.
+// share makes the rows refer to the given text, which has the same content as out.
 func (r *rowReader) share(text []byte) {
 	begin := 0
 	for i := range r.rows {
@@ -171,7 +171,7 @@ func (r *rowReader) share(text []byte) {
 // rowReader reads a page in one pass. Its methods return false for forms that they do not support.
 type rowReader struct {
 	in   []byte
-	at   int // position in in, after the part that has been read
+	at   int // position in the field in, after the part that has been read
 	out  []byte
 	rows []Row
 
@@ -196,7 +196,7 @@ func (r *rowReader) page() bool {
 			if r.value().text == nil {
 				return false
 			}
-		case seen || !r.all():
+		case seen || !r.readAll():
 			return false
 		default:
 			seen = true
@@ -209,8 +209,8 @@ func (r *rowReader) page() bool {
 	}
 }
 
-// all reads the array of rows.
-func (r *rowReader) all() bool {
+// readAll reads the array of rows.
+func (r *rowReader) readAll() bool {
 	if !r.next('[') {
 		return false
 	}
@@ -365,8 +365,8 @@ func setPlainKey(to *string, v scalar, last string) bool {
 // annotatedTypes are the types that need an annotation.
 var annotatedTypes = map[string]Type{`"Edm.Int64"`: Int64, `"Edm.Double"`: Double, `"Edm.DateTime"`: DateTime, `"Edm.Guid"`: GUID, `"Edm.Binary"`: Binary}
 
-// annotated reads the property that must follow the annotation. It leaves nulls, and types
-// without a need for an annotation, to decodePage.
+// annotated reads the property that must follow the annotation. It leaves nulls, and types that need no annotation, to
+// decodePage.
 func (r *rowReader) annotated(annotation, text []byte) bool {
 	r.member(annotation, text)
 	kind, ok := annotatedTypes[string(text)]
@@ -403,7 +403,7 @@ func (r *rowReader) exact(v scalar) bool {
 	return true
 }
 
-// special reports whether a member of this name is not a property.
+// special reports whether a row's member with this name is something else than a property.
 func special(name []byte) bool {
 	return string(name) == partitionName || string(name) == rowName || string(name) == timestampName ||
 		bytes.HasPrefix(name, []byte(odataPrefix)) || bytes.HasPrefix(name, []byte(laterPrefix)) || bytes.HasSuffix(name, []byte(typeSuffix))

@@ -11,9 +11,9 @@ import (
 type Source interface {
 	// Address identifies the source, without secrets. It is empty for rows in memory.
 	Address() string
-	// Read returns one page of the query's rows, in table order. Its requests use the options. The page may be short or empty and still
-	// have a token. A token is valid only for the source that made it. queries is the number of queries that the page took,
-	// and is valid with an error, too.
+	// Read returns one page of the query's rows, in table order. Its requests use the options. The page may be short or empty and
+	// still have a token. A token is valid only for the source that made it. queries is the number of queries that the page took.
+	// It is valid even if there is an error.
 	Read(ctx context.Context, o RequestOptions, q Query) (p Page, queries int, err error)
 }
 

@@ -22,7 +22,7 @@ const PageRows = 1000
 
 var tableName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{2,62}$`)
 
-// CheckTableName returns what is wrong with a table name, or nil if it is legal.
+// CheckTableName returns nil if a table's name is legal, and otherwise an error with the reason.
 func CheckTableName(name string) error {
 	if !tableName.MatchString(name) || strings.EqualFold(name, "tables") {
 		return fmt.Errorf("table name %s must be 3 to 63 letters and digits, start with a letter, and not be \"tables\"", secret.Name(name))
@@ -80,8 +80,8 @@ func ofCosmos(endpoint string) bool {
 	return strings.Contains(strings.ToLower(hostOf(endpoint)), ".table.cosmos")
 }
 
-// errNotWritten is the error of writing to Cosmos DB. Its answers to transactions have a different form, which does not show
-// what was written.
+// errNotWritten is the error of writing to Cosmos DB. The answers of Cosmos DB to transactions have a different form, which does
+// not show what was written.
 var errNotWritten = errors.New("the account is in Azure Cosmos DB, which this program does not support; use Cosmos DB's own tools to write there")
 
 // Create creates the table unless it exists. It refuses Cosmos DB. Before it writes rows, a caller must use Create or [Table.MayWrite].
@@ -135,9 +135,9 @@ type Query struct {
 	Token  *key.Token
 }
 
-// A page's need of memory in bytes, from reading it until the transactions of all its rows are answered. Measured, in simultaneous
-// use: 2.1 to 2.7 bytes for a byte of large rows (30,000 characters a property, or 252 properties); 1,400 bytes for a row of 158 bytes,
-// 1,500 for one of 228 and 3,600 for one of 548.
+// The bytes of memory that a page needs, from the time when it is read until the transactions of all its rows are answered.
+// Measured, in simultaneous use: 2.1 to 2.7 bytes for a byte of large rows (30,000 characters a property, or 252 properties);
+// 1,400 bytes for a row of 158 bytes, 1,500 for one of 228 and 3,600 for one of 548.
 const (
 	pageWeight = 3      // for each byte of its answer
 	rowWeight  = 3 << 9 // for each row
@@ -160,9 +160,9 @@ func (t Top) Of(most int) int {
 	return min(most, t.rows)
 }
 
-// Learn records the size of a page for which the given number of rows was requested. If the page was too large, or if more rows of this size may follow,
-// it limits the next page to as many as fit. The page consists of some answers, each of which may have about 4 MiB.
-// A page from memory has 0 bytes and changes nothing.
+// Learn records the size of a page for which the given number of rows was requested. If the page was too large, or if more rows
+// of this size may follow, it limits the next page to as many as fit. The page consists of the given number of answers, each of
+// which may have about 4 MiB. A page from memory has 0 bytes and changes nothing.
 func (t *Top) Learn(requested, rows, bytes, answers int) {
 	if most := answers * pageBytes; rows > 0 && bytes > 0 && (bytes > most || rows >= requested) {
 		if t.rows = max(1, rows*most/bytes); t.rows >= PageRows {

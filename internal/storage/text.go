@@ -114,8 +114,8 @@ func (p *Property) exact() error {
 	return nil
 }
 
-// Lossy returns the text of [Property.Text]. No text can contain half a surrogate pair, so it is replaced by U+FFFD, and
-// whole is false.
+// Lossy returns the text of [Property.Text]. Half a surrogate pair, which no text can contain, is replaced by U+FFFD. Then whole
+// is false.
 func (p Property) Lossy() (text string, whole bool) {
 	if text = p.Text(); text != "" || len(p.Value) <= 2 {
 		return text, true

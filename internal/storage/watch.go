@@ -15,8 +15,8 @@ import (
 
 const (
 	watchTime = time.Second // interval between checks of the current tries
-	// hung is the longest silence of a request's first try. The service itself may take 30 s, so
-	// each further try may be silent longer by this time. A large body may take time to send.
+	// hung is how long a request's first try may be silent. The service itself may take 30 s, so each further try may be silent
+	// for this time longer than the one before. A large body may take time to send.
 	hung     = 10 * time.Second
 	sendTime = time.Second / (32 << 10) // for each byte of a body
 )
@@ -56,8 +56,8 @@ func (n noAnswer) Error() string {
 	return fmt.Sprintf(noAnswerWithin+"%v", n.after.Round(time.Second))
 }
 
-// once makes the given try of a request, which began at a time. It gives a try up that hangs, or
-// whose request has waited for as long as the account's patience, or its caller's.
+// once makes one try of a request. number is the try's number, and began is when the request began. It gives the try up if it
+// hangs, or if the request has waited for as long as the account's patience or its caller's.
 func (r *retries) once(req *policy.Request, number int, began time.Time) (*http.Response, error) {
 	caller := req.Raw().Context()
 	x := exchangeOf(caller)
@@ -75,7 +75,7 @@ func (r *retries) once(req *policy.Request, number int, began time.Time) (*http.
 	}
 	r.mu.Unlock()
 	req = req.WithContext(ctx)
-	if number > 1 { // the try before, if it was given up, may still be sent
+	if number > 1 { // the previous try may have been given up, and the transport may still be sending it
 		req.Raw().Header = maps.Clone(req.Raw().Header)
 	}
 	resp, err := req.Next()
@@ -113,6 +113,6 @@ func (r *retries) watch() {
 		}
 	}
 	if given && r.closeIdle != nil {
-		r.closeIdle() // other connections made before may hang for the same reason
+		r.closeIdle() // other connections that were made earlier may hang for the same reason
 	}
 }

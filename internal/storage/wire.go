@@ -34,7 +34,7 @@ type exchange struct {
 	// clientSecret is the secret with which the account signs in to Entra ID, or "". An answer of Entra ID may repeat it.
 	clientSecret string
 	patience     callerPatience // the caller's
-	rows         float64        // that each try writes, or is expected to read
+	rows         float64        // number of rows that each try writes, or is expected to read
 	plain        bool           // the request is the only operation of a batch
 	creates      bool           // the request makes a table, queue or container
 
@@ -72,7 +72,8 @@ type request struct {
 	expect      int64       // upper bound of a good answer's bytes; 0 for a few
 }
 
-// do sends a request through the pipeline, and returns the headers of a good answer. The body is in x. Errors name the request by what.
+// do sends a request through the pipeline, and returns the headers of a good answer. The body is in x. Errors name the request:
+// they contain the argument what.
 func (x *exchange) do(ctx context.Context, way runtime.Pipeline, what string, r request) (http.Header, error) {
 	raw, err := http.NewRequestWithContext(x.in(ctx), r.method, r.url, nil)
 	if err != nil {
@@ -103,7 +104,7 @@ func (x *exchange) do(ctx context.Context, way runtime.Pipeline, what string, r 
 
 // read reads an answer's body to its end.
 func (x *exchange) read(resp *http.Response) (err error) {
-	x.charge(-x.charged) // an earlier answer is not used
+	x.charge(-x.charged) // the answers of earlier tries are not used
 	if resp.StatusCode >= 400 {
 		x.answer, err = runtime.Payload(resp)
 		return err
@@ -190,16 +191,16 @@ func (p *bufferPool) put(b *bytes.Buffer) {
 	}
 }
 
-// captureAnswer is a policy of each try. It counts the request, reads the answer to its end, and
-// checks that the answer is the service's. A failed entity group transaction answers 202 and contains the failure.
-// It is unwrapped here, so that the retries and errors see the failed operation's status and code.
+// captureAnswer is a policy of each try. It counts the request, reads the answer to its end, and checks that the answer is the
+// service's. The answer to a failed entity group transaction has the status 202 and contains the failed operation's answer.
+// captureAnswer unwraps it, so that the retries and errors see the failed operation's status and code.
 type captureAnswer struct{}
 
 func (captureAnswer) Do(req *policy.Request) (*http.Response, error) {
 	x := exchangeOf(req.Raw().Context())
 	x.options.Counter.sent()
 	x.tries++
-	id := strconv.FormatUint(rand.Uint64(), 36) // a simulation seeds crypto/rand, but chance orders tries that begin together
+	id := strconv.FormatUint(rand.Uint64(), 36) // not from crypto/rand: a simulation seeds that, and tries that begin together come in a random order
 	req.Raw().Header[clientRequestID] = []string{id}
 	resp, err := req.Next()
 	x.sent = req.Raw()

@@ -90,8 +90,8 @@ func Parse(text json.RawMessage, command string) (Record, error) {
 // Restore returns the values of a resumed command's options that are not given. It fails if a given option must not
 // change, if an option is missing that the record must not choose, or if the record has an option that no record may have.
 //
-// Files may have moved: the disk of --failed may be full, and the digest shows whether --rows
-// is the same list. Options for the time after a copy may be added, and limits may change.
+// Files may have moved, for example because the disk of --failed was full. The digest shows whether --rows is still the same
+// list. Options for the time after a copy may be added, and limits may change.
 func (r Record) Restore(options []Option) (set map[string]string, err error) {
 	all := map[string]Option{}
 	for _, o := range options {

@@ -20,7 +20,7 @@ type Figures struct {
 	Ranges     int      `json:"rangesLeft"`
 	Bytes      int64    `json:"bytes"`                 // of the answers to queries
 	Underway   int      `json:"requestsUnderWay"`      // running queries and units of work
-	Limit      int      `json:"requestsLimit"`         // how many queries and units pay at once
+	Limit      int      `json:"requestsLimit"`         // how many concurrent queries and units are worthwhile
 	Percent    *float64 `json:"percent,omitempty"`     // share of the rows; nil if their number is unknown
 	Left       *float64 `json:"secondsLeft,omitempty"` // nil also if the rate is not steady
 	Seconds    float64  `json:"seconds"`
@@ -42,7 +42,7 @@ const (
 	causeRoom = 16 // the fewest columns for a shortened cause
 )
 
-// line returns the figures as text of at most so many columns, or without a limit if columns is below 1.
+// line returns the figures as text of at most the given number of columns. If columns is below 1, there is no limit.
 func (f Figures) line(columns int) string {
 	phase := f.Phase
 	if phase != "" {
@@ -93,8 +93,8 @@ func (f Figures) news() (shown []figure) {
 	return shown
 }
 
-// join joins figures to text of at most so many columns, or without a limit if columns is below 1. It removes the least important figures
-// first. It shortens a cause, which may be long, before it removes it.
+// join joins figures to text of at most the given number of columns. If columns is below 1, there is no limit. It removes the
+// least important figures first. It shortens a cause, which may be long, before it removes it.
 func join(shown []figure, columns int) string {
 	for {
 		text := ""

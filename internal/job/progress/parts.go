@@ -25,7 +25,8 @@ type Tables struct {
 	All      int `json:"all"`
 }
 
-// Parts returns the Parts of a command with all tables, of which done are done.
+// Parts returns the Parts of a command. The argument all is the number of its tables, and done is the number of tables that are
+// already done.
 func (m *Meter) Parts(all, done int) *Parts {
 	return &Parts{meter: m, began: time.Now(), under: map[*Meter]sweep.Progress{}, done: Tables{Done: done, All: all}}
 }

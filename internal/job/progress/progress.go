@@ -5,13 +5,12 @@
 // It shows nothing that may be wrong. The share done and the time left need the number
 // of rows, which a count alongside the work may find ([Meter.CountBeside]).
 //
-// The count reads only keys, with at most 32 workers. It begins after 10 s, and only if the work
-// makes at least four requests for each query. So short work and plain reading cost nothing
-// more. Work in transactions of 100 rows then makes about a seventh more requests, and work in
-// single rows one in 500. The count misses rows that a deletion has already removed. So a
-// deletion shows a share only if these can be at most 5 % of the rows, and then the smallest
-// possible share. The time left is calculated from the rate of the last quarter of the time, if
-// that rate is within a factor of 1.5 of the last half's.
+// The count reads only keys, with at most 32 workers. It begins after 10 s, and only if the work makes at least four requests for
+// each query. So short work and plain reading have no count and no extra cost. Work in transactions of 100 rows then makes about
+// a seventh more requests, and work in single rows one in 500. The count misses rows that a deletion has already removed. So a
+// deletion shows a share only if the missed rows can be at most 5 % of the rows, and then it shows the smallest possible share.
+// The time left is calculated from the rate of the last quarter of the time, if that rate is within a factor of 1.5 of the rate
+// of the last half.
 package progress
 
 import (
@@ -342,7 +341,7 @@ func (m *Meter) figuresOf(p sweep.Progress) Figures {
 	return f
 }
 
-// fit cuts a line off after so many columns, unless columns is below 1.
+// fit cuts a line off after the given number of columns, unless columns is below 1.
 func fit(text string, columns int) string {
 	if r := []rune(text); columns > 0 && len(r) > columns {
 		return string(r[:columns])

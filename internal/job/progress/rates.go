@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// window is the time over which the shown rate is measured. So long after an outage, the rate no longer includes it.
+// window is the time over which the shown rate is measured. Once this time has passed after an outage, the rate no longer
+// includes the outage.
 const window = 5 * time.Second
 
 // rates measures rows a second.
@@ -16,7 +17,7 @@ type sample struct {
 	rows int64
 }
 
-// add adds a sample: how many rows are done by a time. Times must not decrease.
+// add adds a sample: how many rows are done at a given time. Times must not decrease.
 func (r *rates) add(at time.Duration, rows int64) {
 	if r.samples == nil {
 		r.samples = []sample{{}}

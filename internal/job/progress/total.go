@@ -41,8 +41,8 @@ type counting struct {
 	rows    int64          // the result; 0 while the count is running
 }
 
-// worth reports whether a count pays. It pays if the phase has taken a while and makes
-// so many requests that those of the count hardly matter.
+// worth reports whether a count is worthwhile. It is if the phase has taken a while and makes so many requests that those of the
+// count hardly matter.
 func worth(p sweep.Progress) bool {
 	const long, requests = 10 * time.Second, 4 // for each query
 	return p.Elapsed >= long && p.Run.Queries > 0 && p.Run.Requests >= requests*p.Run.Queries
@@ -61,9 +61,9 @@ func (c *counting) total(p sweep.Progress) total {
 	return total{c.rows + c.at.Rows - p.Failed, c.rows + p.Rows + underway}
 }
 
-// CountBeside counts the rows of the phase while the phase is running, if a count pays.
-// The count then is the phase's number of rows. It ignores a count that fails. The
-// count ends soon after ctx. removes is set if the phase removes rows that are counted.
+// CountBeside counts the rows of the phase while the phase is running, if a count is worthwhile. The result becomes the phase's
+// number of rows. A count that fails is ignored. The count ends soon after ctx ends. removes is set if the phase removes rows
+// that are counted.
 func (m *Meter) CountBeside(ctx context.Context, count func(context.Context) (int64, error), removes bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

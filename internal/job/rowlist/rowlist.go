@@ -72,8 +72,8 @@ func addKey(ctx context.Context, list *lines.Reader, within key.Range, keys *swe
 	return nil
 }
 
-// Writer appends failed rows to a file. The file may be a device or a pipe. Waiting for it ends with the context with which it was
-// opened.
+// Writer appends failed rows to a file. The file may be a device or a pipe. If the context with which it was opened ends, waiting
+// for the file ends.
 type Writer struct {
 	file    *os.File
 	to      io.Writer // the file; for a terminal, a writer without control characters
@@ -93,8 +93,8 @@ func Create(ctx context.Context, path string, durable bool) (*Writer, error) {
 // ErrNoList means that a file is not continued, because [Writer.Add] did not write its end.
 var ErrNoList = errors.New("is not a list of failed rows")
 
-// Continue continues a list, or makes it. It removes an incomplete last line, left by a process
-// that died while it wrote. It refuses a file with any other end with [ErrNoList], and does not change it.
+// Continue continues a list, or makes it. It removes an incomplete last line, left by a process that died while it wrote. If the
+// file ends in any other way, Continue fails with [ErrNoList] and does not change it.
 func Continue(ctx context.Context, path string, durable bool) (*Writer, error) {
 	w, err := open(ctx, path, os.O_CREATE|os.O_RDWR|os.O_APPEND, durable)
 	if err != nil {

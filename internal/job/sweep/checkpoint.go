@@ -21,11 +21,10 @@ import (
 //	{"vain":true,"totals":{…}}                     requests that failed, and must be made again
 //	{"node":{"wanted":["a"],…},"after":{…}}        a step for listed keys, and the last key taken from the list
 //
-// A line is written as soon as its event has happened, so a killed process loses only
-// unfinished work. A machine that crashes may also lose the last second. The work of lost lines
-// is repeated, which must change nothing. If it would, a page's line is on the disk before the page's
-// rows are processed. The snapshot is renewed when the file has grown much. Nothing in the file is
-// secret except keys of rows.
+// A line is written as soon as its event has happened, so a killed process loses only unfinished work. A machine that crashes may
+// also lose the last second. Work whose lines are lost is repeated, and the repetition must change nothing. Where it would change
+// something, a page's line is on the disk before the page's rows are processed. The snapshot is renewed when the file has grown
+// much. Nothing in the file is secret except keys of rows.
 //
 // A thief that finds nothing is a step that was read without rows. In a sweep of listed keys, the snapshot's
 // header has the last key taken from the list ("listed", "after").

@@ -3,29 +3,27 @@
 // with goroutines instead of messages and a [Checkpoint] instead of the
 // ledger.
 //
-// The unfinished part of a sweep is its frontier: the unread steps, and the pages
-// whose rows are not all done, in table order. One goroutine owns the frontier (loop.go)
-// and starts queries and units of work in others, as many at once as pay (package
-// pace). It reads the first waiting step, so that the frontier stays short, and
-// reads none while the pages in memory exceed a budget.
+// The unfinished part of a sweep is its frontier: the unread steps, and the pages whose rows are not all done, in table order.
+// One goroutine owns the frontier (loop.go) and starts queries and units of work in others, as many at once as are worthwhile
+// (package pace). It reads the first waiting step, so that the frontier stays short, and reads none while the pages in memory
+// exceed a budget.
 //
 // A run is one process's part of a sweep, from its start or a resume to its end (loop.go, read.go). Its
 // plan decides which queries are made (plan.go). Its pacer decides how many run at once, and how much memory
 // pages use (pacer.go). Its state has the frontier, the totals and the checkpoint, which change
 // together (state.go).
 //
-// Strategies divide the scan as they do in the cloud. By default, none does. Instead, idle workers divide the remaining ranges of
-// others ([adaptive.Workers]), by the same model of how dense keys are.
+// Strategies divide the scan as they do in the cloud. By default, a sweep has no strategy. Instead, idle workers divide the
+// remaining ranges of others ([adaptive.Workers]). They use the same model of how dense keys are.
 //
 // # A sweep that dies
 //
-// The checkpoint's lines are a journal, with a line for each finished unit of work. A page that was unfinished when the
-// process died is read again with the same token, and only its own rows count. If a killed
-// deletion had already removed some of them, they are missing now, and count as deleted. A theft
-// is journaled before the thieves' first queries, with the victim's new end. The amount that must be
-// read again is bounded, because the sweep reads ahead by at most two page times of work. A process locks a
-// file beside the checkpoint while it works on it. The checkpoint has the addresses of its
-// tables and queue, but no keys and no signatures.
+// The checkpoint's lines are a journal, with a line for each finished unit of work. A page that was unfinished when the process
+// died is read again with the same token, and only the rows that it had at first count. If a killed deletion had already removed
+// some of them, they are missing now, and count as deleted. A theft is journaled before the thieves' first queries, with the
+// victim's new end. The amount that must be read again is bounded, because the sweep reads ahead by at most two page times of
+// work. A process locks a file beside the checkpoint while it works on it. The checkpoint has the addresses of its tables and
+// queue, but no keys and no signatures.
 //
 // # In table order
 //
@@ -42,10 +40,10 @@
 //
 // # Busy tables
 //
-// No worker steals while requests wait for a limit that the caller has set, while enough rows are read for the target, beyond the pace, without
-// memory for a page, or from a range within a throttled partition, because more queries would gain nothing. A busy
-// partition at the front delays the rows after it in a list of rows, and in a copy with
-// few workers.
+// No worker steals when more queries would gain nothing: while requests wait for a limit that the caller has set, while enough
+// rows have been read to keep the target busy, while the pace allows no more queries, and while there is no memory for a page.
+// For the same reason, no worker steals from a range within a throttled partition. A busy partition at the front delays the rows
+// after it in a list of rows, and in a copy with few workers.
 //
 // # What is not known
 //

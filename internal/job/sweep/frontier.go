@@ -74,7 +74,7 @@ type frontier struct {
 	ready        int   // units that are not started
 	bytes        int   // of all pages
 	buffered     int64 // rows of all pages
-	walked       int   // how many steps searches for work have passed
+	walked       int   // number of steps over which searches for work have passed
 }
 
 func (f *frontier) first() *step { return stepOf(f.steps.Front()) }
@@ -171,7 +171,7 @@ func (f *frontier) take(s *step, i int) []storage.Row {
 	return u
 }
 
-// finish ends a unit with so many rows.
+// finish ends a unit that had the given number of rows.
 func (f *frontier) finish(s *step, rows int64) {
 	s.started--
 	s.rows -= rows

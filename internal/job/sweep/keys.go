@@ -25,7 +25,8 @@ type Keys struct {
 	bytes int64
 }
 
-// Add adds a key. An existing key changes nothing. If the keys exceed the limit of a list, Add drops all of them: see [Keys.Fit].
+// Add adds a key. If the list already has the key, Add changes nothing. If the keys exceed the limit of a list, Add drops all of
+// them: see [Keys.Fit].
 func (k *Keys) Add(one key.Key) {
 	if k.bytes += int64(len(one.Partition) + len(one.Row) + keyWeight); k.bytes > keysMost {
 		k.keys = nil
@@ -85,9 +86,9 @@ func among(rows []string, in key.Range) []string {
 	return all
 }
 
-// settle returns the steps for the keys that are left after a page, and how many of the step's keys the page
-// has settled. If the page ended early, many other rows are in between. Then two steps search for one half of the remaining
-// keys each, so there are at most as many queries as keys.
+// settle returns the steps for the keys that are left after a page, and how many of the step's keys the page has settled. If the
+// page ended early, many other rows are in between. Then each of two steps searches for one half of the remaining keys, so there
+// are at most as many queries as keys.
 func (s *step) settle(p scan.Page) (children []scan.Step, settled int) {
 	if p.Next == nil {
 		return nil, len(s.Wanted)

@@ -285,8 +285,8 @@ func (r *run) steal() {
 	}
 }
 
-// start runs do, a query or unit, in a goroutine, and then ended in the loop. A panic becomes do's
-// error. It prefers a goroutine that has already run a task, because a request needs a deep stack, and a new goroutine
+// start runs the function do, a query or a unit, in a goroutine. After that, the loop runs the function ended. A panic becomes
+// do's error. start prefers a goroutine that has already run a task, because a request needs a deep stack, and a new goroutine
 // must grow it.
 func (r *run) start(do func() error, ended func(took time.Duration, err error)) {
 	one := func() {

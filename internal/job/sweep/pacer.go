@@ -13,8 +13,8 @@ import (
 const (
 	firstPage = 1 << 20 // the expected bytes of the first page
 
-	// How many requests run at first. A query too many is a theft that costs a request, but a pace that starts
-	// low rises for half of a small table. Units must be done in any case.
+	// How many requests run at first. Each query too many is a theft that costs one request. But a pace that starts low is still
+	// rising when half of a small table has been read. Units must be done in any case.
 	firstReads = 24
 	firstUnits = 64
 )
@@ -70,8 +70,8 @@ func (s *side) ended(took time.Duration) {
 	s.took += (took - s.took) / 8
 }
 
-// free returns how many more requests may be started. Requests that wait to be sent again do not count, up to a
-// quarter of the limit. If more wait, the service must not get more requests.
+// free returns how many more requests may be started. Up to a quarter of the limit, requests that wait to be sent again do not
+// count. If more wait, the service must not get more requests.
 func (s *side) free(begun int) int {
 	limit := s.pace.Limit()
 	free := limit - begun + min(int(s.waiting.Load()), limit/4)
@@ -99,8 +99,8 @@ type throttle struct {
 	waits     bool // the answer contains how long to wait
 }
 
-// throttled handles a throttled request. A throttled unit shows that its partition is busy. If
-// several partitions are busy, the account is. So each partition counts once.
+// throttled handles a throttled request. A throttled unit shows that its partition is busy. If several partitions are busy, the
+// account is busy. So each partition counts only once.
 func (p *pacer) throttled(t throttle) {
 	s := &p.source
 	switch {
@@ -130,9 +130,8 @@ func (p *pacer) limit() int {
 	return p.source.limit() + p.target.limit()
 }
 
-// ahead reports whether enough rows have been read to keep the target busy for as long as
-// two more pages take. More are not read, because rows that are not done when the process dies must be read
-// again.
+// ahead reports whether enough rows have been read to keep the target busy for as long as two more pages take. No more rows are
+// read, because rows that are not done when the process dies must be read again.
 func (p *pacer) ahead(f *frontier) bool {
 	if p.inOrder || p.target.took == 0 { // in order, only one unit runs at a time
 		return false
@@ -178,9 +177,8 @@ func (p *pacer) release() {
 	p.over.Set(0)
 }
 
-// expect updates the expected size of the next pages. It is the average, because thieves' pages
-// are often empty, but at least half of the largest. In table order, pages are held for long,
-// so each is expected to be as large as the largest.
+// expect updates the expected size of the next pages. The size is the average, because thieves' pages are often empty, but it is
+// at least half of the largest page. In table order, pages are held for long, so each is expected to be as large as the largest.
 func (p *pacer) expect(bytes int) {
 	if p.largest == 0 {
 		p.page = bytes
@@ -192,8 +190,8 @@ func (p *pacer) expect(bytes int) {
 	}
 }
 
-// free returns a function that reports whether a partition may get one more request. It checks
-// consecutive calls with the same partition once.
+// free returns a function that reports whether a partition may get one more request. If the function is called several times in a
+// row with the same partition, it checks the partition only once.
 func (p *pacer) free() func(partition string) bool {
 	var last *string
 	free := false

@@ -84,8 +84,8 @@ type theft struct {
 	thieves []*adaptive.Piece
 }
 
-// steal lets idle workers steal from steps that may be read and have at least least
-// rows left.
+// steal lets idle workers steal from steps that may be read. The argument least is the minimum of rows that such a step must have
+// left.
 func (p *plan) steal(f *frontier, idle int, least float64, readable func(scan.Step) bool) (thefts []theft) {
 	steps := map[*adaptive.Piece]*step{}
 	var pieces []*adaptive.Piece

@@ -15,7 +15,7 @@ type Share struct {
 	sweeps                atomic.Int64 // running
 }
 
-// NewShare returns the share of sweeps with so many workers and so many rows a second; 0 rows means no limit.
+// NewShare returns the share of sweeps that have the given number of workers and rows a second together; 0 rows means no limit.
 func NewShare(workers, maxRows int) *Share {
 	s := &Share{reads: storage.NewLimit(maxRows), writes: storage.NewLimit(maxRows), others: storage.NewLimit(maxRows)}
 	for _, p := range []*pool{&s.source, &s.target} {

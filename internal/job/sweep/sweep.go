@@ -47,8 +47,8 @@ type Options struct {
 	Beside func() int64
 	// Requests, if set, limits the requests a second of all kinds.
 	Requests *storage.Limit
-	// MaxRows bounds the rows a second that are read from a table, and those written to one; 0 means no
-	// limit. Pages have at most a tenth of it.
+	// MaxRows bounds the rows a second that are read from a table, and those written to one; 0 means no limit. A page has at most
+	// a tenth of that number of rows.
 	MaxRows int
 	// Share, if set, has the limits that the sweep shares with other concurrent sweeps.
 	Share *Share

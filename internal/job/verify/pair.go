@@ -19,10 +19,9 @@ import (
 // pair reads two tables as one that has the rows of either. A row that differs has a
 // verdict, and the ETag of the destination's row, or "" if there is none.
 //
-// A page is merged from a page of each table, up to the end of the first that ends. The rest of the other
-// is held for the next query, which reads more of a table only if less than
-// a page of it is held. So equal tables cost one query each for a page, both at once, and
-// fewer rows than two pages of each table are held.
+// A merged page is made from a page of each table, and ends where the first of these two ends. The rest of the other one is held
+// for the next query, which reads more of a table only if less than a page of it is held. So if the tables are equal, a merged
+// page takes one query of each table, both at once, and fewer rows than two pages of each table are held.
 //
 // The token of a merged page has the tokens of both tables, and the key of the last merged row. Rows
 // are held only for speed. After a resume, or if there was no memory for them, they are read again from
@@ -41,9 +40,9 @@ type pair struct {
 	most   func() int64
 }
 
-// Pair returns a source that has the rows of two places. Its pages should be read one after another. It holds at most most bytes of rows,
-// within the budget, and reads other rows again. only, if set, is a filter without "or" for the first place's rows.
-// [Differences] interprets its rows.
+// Pair returns a source that has the rows of two places. Its pages should be read one after another. The argument most is the
+// maximum of bytes that it holds of rows, within the budget. It reads other rows again. The argument only, if set, is a filter
+// without "or" for the first place's rows. [Differences] interprets its rows.
 func Pair(source, destination storage.Source, depth Depth, only string, most int64, budget *memory.Budget) storage.Source {
 	p := newPair(source, destination, Options{Depth: depth, Only: only}, func() int64 { return most })
 	p.budget = budget

@@ -131,7 +131,8 @@ func (e *entries) each(fn func(rows place.Rows, pages []int64) error) error {
 	})
 }
 
-// add adds the different rows of a page, with the ETags of the destination's rows. stay is how many further extra rows stay.
+// add adds the different rows of a page, with the ETags of the destination's rows. The argument stay is the number of further
+// extra rows that stay.
 func (p *Plan) add(missing, different, extra []storage.Row, stay int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

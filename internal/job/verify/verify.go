@@ -1,8 +1,8 @@
 // Package verify compares two tables row by row, including values and types.
 //
-// It sweeps both as one table that has the rows of either (pair.go), so that ranges are
-// compared in any order, by as many concurrent requests as pay, and a checkpoint records the
-// progress. Memory is bounded however large the tables are and however much they differ.
+// It sweeps both as one table that has the rows of either (pair.go), so that ranges are compared in any order, by as many
+// concurrent requests as are worthwhile, and a checkpoint records the progress. Memory is bounded however large the tables are
+// and however much they differ.
 //
 // A page is merged from a page of each table, and its token has both tables' tokens and the
 // last merged key. So strategies, thefts and the checkpoint work for two tables as for one, and
@@ -74,8 +74,8 @@ type Result struct {
 // Differences returns how many rows differ.
 func (r Result) Differences() int64 { return r.Missing + r.Extra + r.Different }
 
-// Compare compares the rows of a scan with the destination's rows within the same bounds.
-// With an error, the result has what was found so far.
+// Compare compares the rows of a scan with the destination's rows within the same bounds. If there is an error, the result has
+// the counts and differences found so far.
 func Compare(ctx context.Context, s sweep.Spec, destination storage.Source, o Options) (Result, error) {
 	o.List = cmp.Or(o.List, DefaultList)
 	if o.Memory == nil {

@@ -2,8 +2,8 @@ package pace
 
 import "time"
 
-// The time in which a budget fills. A budget never exceeds what is allowed in that time. limitAhead makes up for
-// short pauses.
+// The time in which a budget fills. A budget never exceeds the number that is allowed in that time. limitAhead makes up for short
+// pauses.
 const (
 	ahead      = 100 * time.Millisecond
 	limitAhead = 250 * time.Millisecond
@@ -23,7 +23,7 @@ type Limit struct {
 // NewLimit returns a limit of perSecond.
 func NewLimit(perSecond float64) *Limit { return &Limit{rate: perSecond, ahead: limitAhead} }
 
-// Wait returns how long to wait before some of the limit may be used, or 0 if it may be used now.
+// Wait returns how long to wait before requests or rows may be used, or 0 if they may be used now.
 func (l *Limit) Wait(now time.Time) time.Duration {
 	l.fill(now)
 	if l.budget > 0 {
@@ -32,8 +32,7 @@ func (l *Limit) Wait(now time.Time) time.Duration {
 	return l.untilFree()
 }
 
-// Use uses n of the limit. If n exceeds the budget, later callers wait. A negative n gives
-// -n back.
+// Use takes n requests or rows from the budget. If n exceeds the budget, later callers wait. A negative n gives -n back.
 func (l *Limit) Use(n float64, now time.Time) {
 	l.fill(now)
 	l.budget -= n

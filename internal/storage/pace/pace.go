@@ -1,5 +1,5 @@
-// Package pace decides how many requests to make concurrently. It raises the number while
-// throughput grows with it, and lowers it when the service throttles.
+// Package pace decides how many requests to make concurrently. It raises the number as long as throughput grows with it, and
+// lowers it when the service throttles.
 //
 // A [Pace] is for one account, a [Partitions] for the partitions of one table,
 // because the service has a target for each (Microsoft Learn, "Scalability and
@@ -7,11 +7,10 @@
 // exceeded. If only one partition throttles, that partition is slowed down,
 // otherwise the account.
 //
-// A service may also refuse a few requests at any load. So a Pace watches the share of
-// requests that are refused. If the share rises, it halves the load on trial. The load was too
-// high if fewer requests are then refused, or nearly as many answered. Otherwise the share is the
-// floor, the load returns, and a share near the floor no longer counts. A high floor needs a second
-// trial, because a service that accepts bursts answers more before a trial than in it.
+// A service may also refuse a few requests at any load. So a Pace watches the share of requests that are refused. If the share
+// rises, it halves the load on trial. If fewer requests are then refused, or nearly as many are answered, the load was too high.
+// Otherwise the share is the floor: the load returns to its old value, and from then on a share near the floor starts no trial. A
+// high floor needs a second trial, because a service that accepts bursts answers more requests before a trial than during it.
 //
 // A partition that throttles gets a limit in rows a second: nine tenths of the rate that it answered
 // while it throttled. The limit grows by 3 % in each second in which the partition is busy and
@@ -19,9 +18,8 @@
 // sixteen. From 10 rows a second to 200 it takes a minute in single rows, and ten minutes with
 // a hundred a request.
 //
-// Processes share a partition without knowledge of each other. One weakness is
-// known: a partition that refuses a tenth of all requests at any load is slowed down
-// to 10 rows a second. A rule that avoids this would let processes crowd each other out.
+// Processes share a partition without knowledge of each other. One weakness is known: a partition that refuses a tenth of all
+// requests at any load is slowed down to 10 rows a second. A rule without this weakness would let processes crowd each other out.
 //
 // The package is pure: callers report events and durations.
 package pace
@@ -38,7 +36,7 @@ const (
 	worthwhile = 0.25 // a step up pays if throughput grows by at least this share of it
 	lull       = 4    // measurements between two tries of a step up that did not pay
 	calm       = 6    // measurements between finding a limit and the next step up
-	rounds     = 2    // a measurement has this many requests for each slot
+	rounds     = 2    // a measurement has this many requests for each concurrent request
 	minMeasure = 50 * time.Millisecond
 )
 
@@ -99,7 +97,7 @@ func New(start, most int) *Pace {
 // while it waits.
 func (p *Pace) Limit() int { return max(1, int(p.limit)) }
 
-// Observe adjusts the limit. It reports whether a measurement of refusals has ended.
+// Observe adjusts the limit, and reports whether a measurement of refusals has ended.
 func (p *Pace) Observe(s Seen) (measured bool) {
 	p.done += s.Done
 	p.elapsed += s.Elapsed
@@ -168,7 +166,7 @@ func (p *Pace) judge() {
 	p.warming = false
 }
 
-// halve begins a trial with about half of the load. served is the rate of answers before it, per second.
+// halve begins a trial with about half of the load. The argument served is the number of answers a second before the trial.
 func (p *Pace) halve(served float64) {
 	p.before, p.served = (p.refused-math.Sqrt(p.refused))/p.counted, served
 	p.lower(shrink * shrink)
@@ -189,7 +187,7 @@ func (p *Pace) lower(factor float64) {
 	p.reset()
 }
 
-// measure decides about the limit. rate is its throughput in requests a second.
+// measure decides whether to change the limit. rate is the throughput at that limit, in requests a second.
 func (p *Pace) measure(rate float64) {
 	if !p.busy { // something else limits the rate
 		return

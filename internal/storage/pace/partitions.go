@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Partitions measures how many rows a second each throttling partition accepts,
-// and stays below that. Its zero value does not limit. It limits rows a second instead of concurrent
-// requests, because a partition throttles by its rate even if few requests are under way.
+// Partitions measures how many rows a second each throttling partition accepts, and stays below that. Its zero value does not
+// limit. It limits the rows a second and not the concurrent requests, because a partition throttles by its rate, even if few
+// requests are under way.
 type Partitions struct {
 	limits map[string]*partition
-	many   int // with more limits than this, idle ones are dropped
+	many   int // if there are more limits than this, idle ones are dropped
 }
 
 type partition struct {
@@ -109,9 +109,9 @@ func (p *Partitions) forget(now time.Time) {
 	p.many = max(1000, 2*len(p.limits))
 }
 
-// measure adjusts the rate to the requests since the last measurement. If a partition throttles, the rows
-// that it answers show the rate that it accepts. Requests that are still repeated at the old rate
-// may be throttled afterwards, so the next measurement begins after them.
+// measure adjusts the rate to the requests since the last measurement. If a partition throttles, the rows that it answers show
+// the rate that it accepts. After the adjustment, requests that are still repeated at the old rate may be throttled, so the next
+// measurement begins after them.
 //
 // Chance may throttle a few requests, so a measurement continues until the share of refusals is clear. A rate
 // that has long been calm is far below the partition's own, so it grows faster.
@@ -134,7 +134,7 @@ func (l *partition) measure(now time.Time) {
 		}
 		l.calm = 0
 		l.fill(now)
-		rows := l.rows * (1 + 1/float64(l.answered)) // with few large requests, one more may have been almost answered
+		rows := l.rows * (1 + 1/float64(l.answered)) // if the requests are few and large, one more may have been almost answered
 		l.rate = max(lowest, l.rate/2, min(below*rows/took.Seconds(), l.rate))
 		next = now.Add(min(l.untilFree(), patient))
 	case l.rows > used*l.rate*took.Seconds():
