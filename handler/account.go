@@ -23,7 +23,8 @@ type choice[T ~string] struct {
 	want string
 }
 
-// choose returns an option that takes one word of a list. The default is the first. want describes the words in errors; "" lists them.
+// choose returns an option that takes one word of a list. The first word is the default. The argument want describes the words in
+// errors; if it is "", errors list them.
 func choose[T ~string](name string, keep jobrecord.Keep, to *T, usage, want string, of ...T) option {
 	return option{name, keep, choice[T]{to, of, want}, of[0], usage}
 }

@@ -91,7 +91,7 @@ func (f *catalogFlags) settings() (config.CatalogSettings, error) {
 // needs are the functions that must succeed, in this order, before a command uses its catalog.
 type needs []func(*catalog.Catalog, context.Context) error
 
-// with calls fn with the catalog if all needs succeed, and then waits for the catalog's work in the background.
+// with calls fn if all needs succeed, and passes the catalog to it. Then it waits for the catalog's work in the background.
 func (f *catalogFlags) with(r *call, all needs, fn func(ctx context.Context, cat *catalog.Catalog) error) error {
 	settings, err := f.settings()
 	if err != nil {
@@ -142,7 +142,7 @@ func exists(cat *catalog.Catalog, ctx context.Context) error {
 // conditionFlag is the flag --if-match of commands that change a record.
 type conditionFlag struct{ ifMatch string }
 
-// option returns the option. more is added to the end of its description.
+// option returns the option. The text more is added to the end of its description.
 func (f *conditionFlag) option(more string) option {
 	return option{"if-match", perRun, &f.ifMatch, nil, "only if the record has this ETag, or * for any" + more}
 }

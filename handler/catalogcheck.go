@@ -129,7 +129,7 @@ type lister struct {
 	err    error
 }
 
-// options returns the flags. what names the findings.
+// options returns the flags. The argument what names the findings in their descriptions.
 func (l *lister) options(what string) []option {
 	return []option{
 		{"all", perRun, &l.all, nil, fmt.Sprintf("print all %s, not only the first %d", what, maxListed)},

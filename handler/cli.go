@@ -220,7 +220,7 @@ func badFlag(c *cobra.Command, err error) error {
 	return usagef("%s", text)
 }
 
-// reason returns what is wrong with a flag's value.
+// reason returns why a flag's value is invalid.
 func reason(e *pflag.InvalidValueError) error {
 	var number *strconv.NumError
 	want := ""

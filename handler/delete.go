@@ -61,14 +61,14 @@ func (f *yesFlag) options() []option {
 	return []option{{"yes", perRun, &f.yes, nil, "don't ask for confirmation"}}
 }
 
-// confirmDelete asks whether to delete the rows or records that what describes. where is their table for the question. The user must type the
-// table's name.
+// confirmDelete asks whether to delete rows or records. In the question, the argument what describes them, and where names their
+// table. The user must type the table's name.
 func (f *yesFlag) confirmDelete(r *call, what, where, table string) error {
 	return f.confirm(r, fmt.Sprintf("delete %s of %s", what, where), "This can't be undone. ", "--dry-run counts the rows, and --yes deletes them without asking", "the table's name", table)
 }
 
-// confirm asks whether to do something, unless --yes is given. To agree, the user must type answer, which typed describes in the question. hint
-// is the error's hint if stdin is not a terminal.
+// confirm asks whether to do something, unless --yes is given. To agree, the user must type the text answer, which the question
+// describes by the argument typed. If stdin is not a terminal, hint is the error's hint.
 func (f *yesFlag) confirm(r *call, do, warning, hint, typed, answer string) error {
 	if f.yes {
 		return nil

@@ -196,7 +196,8 @@ func usages(title string, flags []*pflag.Flag) string {
 	return "\n" + title + ":\n" + set.FlagUsagesWrapped(helpWidth)
 }
 
-// inGroups calls of for each group of the flags, and returns the texts together. The flags must be sorted by their groups.
+// inGroups calls the function of for each group of the flags, and returns the joined texts. The flags must be sorted by their
+// groups.
 func inGroups(flags []*pflag.Flag, of func(title string, group []*pflag.Flag) string) (text string) {
 	for len(flags) > 0 {
 		group, _ := standing(flags[0].Name)

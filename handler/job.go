@@ -50,9 +50,9 @@ func (j *jobFlags) job(r *call, rows job.Rows, from job.Place) job.Options {
 	return job.Options{Process: r.Process, Rows: rows, From: from, List: j.rows, Failed: j.failed, Resumed: j.resume != "", Was: job.Facts{Digest: r.point.Record.Rows}}
 }
 
-// each runs a job that does something with each row or, in a dry run, prints an estimate. err is the error of the job's preparation, or nil.
-// confirm, if not nil, asks whether to start. verb is the summary's first word, such as "copied". then, if not nil, runs after the job, even
-// if rows failed.
+// each runs a job that does something with each row or, in a dry run, prints an estimate. err is the error of the job's
+// preparation, or nil. The function confirm, if not nil, asks whether to start. verb is the summary's first word, such as
+// "copied". The function then, if not nil, is called after the job, even if rows failed.
 func (j *jobFlags) each(r *call, prepared *job.Job, err error, verb string, confirm, then func() error) error {
 	if err != nil {
 		if !job.Refused(err) && (errors.Is(err, task.ErrInterrupted) || errors.As(err, new(*fs.PathError))) {

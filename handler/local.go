@@ -109,8 +109,8 @@ func localKey(flag string) string {
 // embedded is the value of --storage that selects storage in this process.
 const embedded = "embedded"
 
-// storageSettings returns AzureWebJobsStorage and its identity forms, such as AzureWebJobsStorage__accountName, for
-// from: a connection, or the name of a setting in the environment. Embedded storage and
+// storageSettings returns AzureWebJobsStorage and its identity forms, such as AzureWebJobsStorage__accountName. They lead to the
+// storage that the argument from names: a connection, or the name of a setting in the environment. Embedded storage and
 // AzureWebJobsStorage itself need no settings.
 func storageSettings(from string, environ []string) (map[string]string, error) {
 	switch {

@@ -48,7 +48,8 @@ type scansFlags struct {
 	json  bool
 }
 
-// options returns the options of a command whose JSON is the API's answer to the request answer, such as GET /api/scans.
+// options returns the options of a command whose JSON is an answer of the API. The argument answer names the request for it, such
+// as GET /api/scans.
 func (f *scansFlags) options(answer string) []option {
 	return append(f.ofStorage(), option{"json", perRun, &f.json, nil, "print JSON, as " + answer + " has it"})
 }

@@ -53,7 +53,8 @@ func (f *appFlags) openToChange(r *call) (*engine.Engine, error) {
 	return e, nil
 }
 
-// refused returns an error of the engine for the command's user. If explain does not cover the error, it begins with what.
+// refused returns an error of the engine for the command's user. If explain does not cover the error, the text begins with the
+// argument what.
 func (f *appFlags) refused(what string, err error) error {
 	if errors.As(err, new(*problem.Error)) || storage.HasCode(err, "TableNotFound") {
 		return f.explain(err)
@@ -61,7 +62,8 @@ func (f *appFlags) refused(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// send sends a request to the app, and returns the id in its answer. again is the error's hint if there is no answer, or one of 500 or above.
+// send sends a request to the app, and returns the id in its answer. If there is no answer, or if its status is 500 or above, the
+// argument again is the error's hint.
 func (f *appFlags) send(r *call, method, path string, body []byte, again string) (string, error) {
 	if f.connection.given() || f.table != "" || f.patience != storage.DefaultPatience {
 		return "", usagef("--url replaces --connection, --state-table and --patience; leave them out")

@@ -156,8 +156,8 @@ func (c Copy) kind() storage.OpKind {
 	return storage.Replace
 }
 
-// failedRow returns the refusal of a transaction of n rows, or nil if err is none, and the index of the refused row,
-// or -1 if no row is named.
+// failedRow returns the refusal of a transaction of n rows, or nil if err is not a refusal. It also returns the index of the
+// refused row, or -1 if the refusal names no row.
 func failedRow(err error, n int) (refusal *storage.Error, at int) {
 	switch {
 	case !errors.As(err, &refusal):
@@ -170,8 +170,8 @@ func failedRow(err error, n int) (refusal *storage.Error, at int) {
 	return refusal, refusal.Index
 }
 
-// broken returns the failure of a row for which the service fails each time although it accepts others. It returns
-// false if the service fails for all rows. Then all wait until it recovers.
+// If the service fails each time for one row although it accepts others, broken returns that row's failure. It returns false if
+// the service fails for all rows. Then all rows wait until the service recovers.
 func broken(k key.Key, err, others error) (Failure, bool) {
 	var e *storage.Error
 	if others != nil || !errors.As(err, &e) {
@@ -225,9 +225,9 @@ func (c Copy) resolve(ctx context.Context, part *memory.Part, rows []storage.Row
 	return left, nil
 }
 
-// Existing returns, of the given rows of one partition, in table order, those that exist, in their existing form. A query begins
-// at the first row. Any number of other rows may lie between, so the next query begins at the first row that was not reached, and
-// requests a single row unless it reads only keys.
+// Existing returns the given rows that exist, in their existing form. The given rows are in one partition and in table order. A
+// query begins at the first row. Any number of other rows may lie between the given rows, so the next query begins at the first
+// row that was not reached, and requests a single row unless it reads only keys.
 func Existing(rows []storage.Row, q storage.Query, query func(storage.Query) (storage.Page, error)) (map[key.Key]storage.Row, error) {
 	found := map[key.Key]storage.Row{}
 	for last := rows[len(rows)-1].Key; len(rows) > 0; {

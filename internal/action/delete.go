@@ -26,8 +26,8 @@ func (d Delete) Changes() *storage.Table { return d.Table }
 // Split cuts rows in table order into transactions.
 func (Delete) Split(rows []storage.Row) [][]storage.Row { return Copy{}.Split(rows) }
 
-// DeleteFound deletes the rows that a query finds. Unless which is nil, it deletes only rows for which which returns true.
-// which gets their keys and Timestamps. removed is valid with an error, too.
+// DeleteFound deletes the rows that a query finds. If the function which is not nil, it is called with the key and Timestamp of
+// each row, and only rows for which it returns true are deleted. The result removed is valid even if there is an error.
 func DeleteFound(ctx context.Context, table *storage.Table, q storage.Query, which func(storage.Row) bool) (removed int64, err error) {
 	q.Select = []string{"Timestamp"}
 	err = table.All(ctx, q, func(p storage.Page) error {

@@ -141,8 +141,8 @@ type budget struct{ left int }
 
 var errWork = fmt.Errorf("the template makes more than %d bytes of text for one row", maxWork)
 
-// spend reduces the budget before a function runs, by the most bytes that it can produce from its arguments:
-// times for each of their bytes.
+// spend reduces the budget before a function runs, by the most bytes that the function can produce: the argument times is how
+// many it can produce from each byte of its arguments.
 func (b *budget) spend(times int, args ...any) error {
 	for _, a := range args {
 		b.left -= times * weight(a)

@@ -31,7 +31,7 @@ const (
 	maxMembers = 4 * maxFields
 	// maxErrors bounds the reported errors of a record, because nobody reads more.
 	maxErrors = 20
-	// maxNested bounds the members of a nested object. One that fits into a value has fewer.
+	// maxNested bounds the members of a nested object. A nested object that fits into a value has fewer members.
 	maxNested = maxValue / 4
 )
 
@@ -77,7 +77,7 @@ type member struct {
 	value jsontext.Value // a part of the data
 }
 
-// split divides an object into its members. It reads at most most of them.
+// split divides an object into its members. It reads no more than the given number of them.
 func split(data []byte, most int) ([]member, error) {
 	if !utf8.Valid(data) {
 		return nil, problem.Invalidf("", "is not valid UTF-8; send JSON in UTF-8")

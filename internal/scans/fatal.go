@@ -18,7 +18,8 @@ func (f *FatalError) Unwrap() error { return f.error }
 // Fatal returns err as a fatal error.
 func Fatal(err error) *FatalError { return &FatalError{err} }
 
-// FatalIfPermanent makes a permanent storage error fatal. The error's text then begins with what, which was tried.
+// FatalIfPermanent makes a permanent storage error fatal. The error's text then begins with the argument what, which names the
+// failed attempt.
 func FatalIfPermanent(what string, err error) error {
 	if !errors.As(err, new(*FatalError)) && storage.Permanent(err) {
 		return &FatalError{fmt.Errorf("%s: %w", what, err)}

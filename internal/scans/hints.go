@@ -80,9 +80,8 @@ func packHints(h scan.Hints) (packed []byte, ok bool) {
 	return packed, len(text) <= maxText && len(packed) <= ledger.MaxHints
 }
 
-// Use gives any packed hints to the scan's strategy. Its error is why they
-// are unusable. For hints of a newer version, it is [problem.Stale].
-// A scan without hints is less balanced, but a scan with wrong hints would miss rows.
+// Use gives any packed hints to the scan's strategy. If they are unusable, the error has the reason. For hints of a newer
+// version, the error is [problem.Stale]. A scan without hints is less balanced, but a scan with wrong hints would miss rows.
 func (o *RunnableScan) Use(packed []byte) error {
 	if len(packed) == 0 {
 		return nil

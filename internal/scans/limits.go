@@ -45,7 +45,7 @@ func (l *Limits) rows() int {
 	return rows
 }
 
-// Takes returns the shortest time in which so many rows and requests are within the limits.
+// Takes returns the shortest time in which the limits allow the given numbers of rows and requests.
 func (l Limits) Takes(rows, requests int64) time.Duration {
 	seconds := 0.
 	if l.RowsPerSecond > 0 {
@@ -57,8 +57,9 @@ func (l Limits) Takes(rows, requests int64) time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// slots takes n slots at the time now, by the service's clock. Done steps count with their true cost, and each waiting step with 90 % of the mean
-// cost. More would leave some of the limit unused. If it is too little, [step.Steps] notices that at the slot.
+// slots takes n slots at the time now, by the service's clock. Done steps count with their true cost, and each waiting step with
+// 90 % of the mean cost. A higher share would leave some of the limit unused. If 90 % is too little, [step.Steps] notices that at
+// the slot.
 func (l Limits) slots(u *ledger.Used, now time.Time, n int) []time.Time {
 	mean := l.Takes(u.Rows, u.Requests) * 9 / 10 / time.Duration(max(1, u.Steps))
 	if least := now.Add(-slotBehind); u.Next.Before(least) { // the limit is not used: fewer steps may be waiting, because a step that ran twice took slots twice

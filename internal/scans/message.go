@@ -83,8 +83,8 @@ func StartOf(body []byte) ledger.ScanID {
 	return s.Scan
 }
 
-// RowRetry selects the failed rows of earlier attempts that a step retries. At is their position. If At is empty, the step makes one step for
-// each position after Behind.
+// RowRetry selects the failed rows of earlier attempts that a step retries. The field At is their position. If At is empty, the
+// step makes one step for each position after Behind.
 type RowRetry struct {
 	Attempt int64  `json:"attempt"` // the attempt that retries the rows
 	At      string `json:"at,omitempty"`

@@ -61,8 +61,8 @@ type TableRef struct {
 // Action is what a scan does with the rows.
 type Action struct {
 	Type string `json:"type"` // one of the action types
-	// Destination is the table that copy and keys write to, or the place of copy's export. Start creates a missing table or container. keys
-	// writes a row for each partition, whose RowKey is the partition's key.
+	// Destination is the table that copy and keys write to, or the place of copy's export. Start creates a missing table or
+	// container. The action keys writes a row for each partition; the row's RowKey is the partition's key.
 	Destination *TableRef   `json:"destination,omitempty"`
 	Mode        action.Mode `json:"mode,omitempty"`       // for copy; replace if absent
 	Overwrite   bool        `json:"overwrite,omitempty"`  // allows a copy of many tables to write over existing rows
@@ -94,8 +94,8 @@ const (
 // ActionTypes lists all action types.
 var ActionTypes = []string{Copy, Count, Keys, Enqueue, Delete, Verify}
 
-// MaxSegments is how many queries an invocation may make at most. With it, a commit fits into one transaction of 100 rows, because each segment
-// adds at most three children, and one more if its rows are handed over.
+// MaxSegments is how many queries an invocation may make at most. With this number, a commit fits into one transaction of 100
+// rows, because each segment adds at most three children, and one more if its rows are handed over.
 const MaxSegments = 24
 
 // maxName is how many characters a scan's name has at most.

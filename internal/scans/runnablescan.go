@@ -120,8 +120,8 @@ func (ss *Scans) MayProceed(ctx context.Context, id ledger.ScanID) error {
 	return s.CheckRunning()
 }
 
-// Load returns the scan as it was at most [ScanTime] ago. An ended scan may be restarted at any
-// time, so a state other than running was read after the call began. A member counts as running only while its group is running.
+// Load returns the scan as it was at most [ScanTime] ago. An ended scan may be restarted at any time, so if the returned state is
+// not running, it was read after the call began. A member counts as running only while its group is running.
 func (ss *Scans) Load(ctx context.Context, id ledger.ScanID) (*Loaded, error) {
 	s, err := ss.loadScan(ctx, id)
 	group, _, member := id.InGroup()

@@ -16,7 +16,7 @@ type Sizes struct {
 	mu   sync.Mutex
 	part int64 // bytes of memory that a step probably needs; 0 if unknown
 	rows storage.Top
-	made int // how many bytes a map makes from 1,000 bytes of rows; used if they become more
+	made int // how many bytes a map makes from 1,000 bytes of rows; used only if it is more than 1,000
 }
 
 // MemoryNeed returns how many bytes of memory a step takes at first.
@@ -36,21 +36,23 @@ func (s *Sizes) LearnMemory(bytes int64) {
 	s.part = max(bytes, s.part*3/4)
 }
 
-// Top returns how many rows to request, at most most.
+// Top returns how many rows to request. The argument most is the maximum.
 func (s *Sizes) Top(most int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.rows.Of(most)
 }
 
-// Learn learns from a page, as [storage.Top.Learn] does. If a map makes more bytes from the page, these count.
+// Learn learns from a page, as [storage.Top.Learn] does. If a map makes more bytes from the page than it has, the bytes that the
+// map makes count.
 func (s *Sizes) Learn(requested, rows, bytes, answers int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rows.Learn(requested, rows, max(bytes, bytes*s.made/1000), answers)
 }
 
-// LearnMapped learns that a map has made so many bytes from so many rows and bytes. A page then has as many rows as become 4 MiB.
+// LearnMapped learns how many bytes a map has made from the given numbers of rows and bytes. From then on, a page has as many
+// rows as the map turns into 4 MiB.
 func (s *Sizes) LearnMapped(rows, bytes, made int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

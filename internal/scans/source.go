@@ -67,7 +67,8 @@ func (x *Export) Probe(ctx context.Context, field string, r Request) error {
 	return Unreadable(field, err)
 }
 
-// Unreadable returns an error of opening exports as an error of the request's field that names them. It returns an error that may pass unchanged.
+// Unreadable returns an error of opening exports as an error of the request's field that names them. An error that may be
+// temporary is returned unchanged.
 func Unreadable(field string, err error) error {
 	switch {
 	case err == nil:
@@ -84,8 +85,8 @@ func Unreadable(field string, err error) error {
 	return problem.Invalidf(field, "%v", err)
 }
 
-// exportAt returns the export that a request's field names. It is not open yet. The result is an [*Export] and must not be wrapped, because others
-// find it by a type assertion. Its Hash is "" until the check at the scan's start has set it.
+// exportAt returns the export that a request's field names. It is not open yet. The result is an [*Export] and must not be
+// wrapped, because other code finds it by a type assertion. Its Hash is "" until the check at the scan's start has set it.
 func (ss *Scans) exportAt(field string, ref TableRef) (storage.Source, error) {
 	_, objects, err := ss.Blobs(field, ref)
 	if err != nil {

@@ -30,8 +30,8 @@ type plan struct {
 	Work work
 	// Prepare creates the destination of the writes; nil if there is nothing to create.
 	Prepare func(context.Context) error
-	// Missing reports whether the destination is missing. Its error means that the destination may not
-	// be written to. It changes nothing; nil if nothing is written.
+	// Missing reports whether the destination is missing. An error means that the destination may not be written to. Missing
+	// changes nothing. It is nil if the work writes nothing.
 	Missing func(context.Context) (bool, error)
 	// Destination is the table that the work writes to or compares with, unless it is the source.
 	Destination *storage.Table
@@ -211,8 +211,8 @@ func (c copyKeys) Split(rows []storage.Row) [][]storage.Row {
 	return c.Copy.Split(keys)
 }
 
-// Refusal returns a permanent error of a service as an error of the request's field. If the service does not accept the key or role, it is an error
-// of the field's connection. Refusal returns an error that may pass unchanged.
+// Refusal returns a permanent error of a service as an error of the request's field. If the service does not accept the key or
+// role, it is an error of the field's connection. An error that may be temporary is returned unchanged.
 func Refusal(field, detail string, err error) error {
 	if storage.Denied(err) {
 		field += ".connection"

@@ -31,7 +31,7 @@ const (
 	maxSearches  = 1 << 10   // before a compiled program, with its cached regular expressions, is replaced
 )
 
-// impure are functions whose result depends on more than the row, or that end more than the row's run.
+// impure are functions whose result depends on more than the row, or that end more than the run for the row.
 var impure = strings.Fields("now localtime strflocaltime input inputs env $ENV halt halt_error debug stderr input_filename input_line_number modulemeta get_search_list builtins")
 
 // unbounded are functions that can take too much memory or time for small values, in one instruction.
@@ -374,7 +374,7 @@ func (b *budget) format(v any) {
 	}
 }
 
-// text ends the run if a text is longer than most. does names the operation.
+// text ends the run if a text is longer than the argument most. The argument does names the operation.
 func (b *budget) text(v any, most int, does string) {
 	if text, _ := v.(string); len(text) > most {
 		b.exceed("%s a text of more than %d KiB", does, most>>10)

@@ -159,7 +159,8 @@ func (r *row) movedOf(v any, out map[string]any) *storage.Property {
 	return nil
 }
 
-// property returns the property for a value. was is the input row's property of the same name, and before its value; nil if it had none.
+// property returns the property for a value. The argument was is the input row's property of the same name, and before is its
+// value. They are nil if the row had no such property.
 func property(name string, v, as any, was *storage.Property, before any) (p storage.Property, err error) {
 	if n, ok := v.(json.Number); ok {
 		v = normal(n)

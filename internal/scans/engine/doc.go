@@ -62,15 +62,15 @@
 //
 // # Newer versions
 //
-// Two versions of the program run side by side during a deployment. An instance drops a message that a newer version
-// wrote. The step stays pending. Maintain of the newer version resends the message, and an older Maintain ignores the step.
-// An instance also drops a message whose scan needs a newer version, or has hints of one. Any Maintain resends such a message.
+// Two versions of the program run side by side during a deployment. An instance drops a message that a newer version wrote. The
+// step stays pending. Maintain of the newer version resends the message, and an older Maintain ignores the step. An instance also
+// drops a message whose scan needs a newer version, or has hints of a newer version. Any Maintain resends such a message.
 //
 // # Handing writes over
 //
-// A page of more than 200 transactions is handed over to CopyRows if the step has children, so they need not wait for
-// the writes. A message to CopyRows is a key range: the open interval between the first and last partition of pages
-// without a gap. CopyRows reads the range again, which costs about seven requests, including the message. The first and last
-// partition may continue on other pages, so the step writes their rows itself. A delete hands nothing over, because its children
-// begin before it deletes.
+// A page of more than 200 transactions is handed over to CopyRows if the step has children. Then the children need not wait for
+// the writes. A message to CopyRows is a key range: the open interval between the first and last partition of pages without a
+// gap. CopyRows reads the range again, which costs about seven requests, including the message. The first and last partition may
+// continue on other pages, so the step writes their rows itself. A delete hands nothing over, because its children begin before
+// it deletes.
 package engine

@@ -66,7 +66,7 @@ func (l ScanData) FailedAt(ctx context.Context, id ScanID, position string) ([]b
 }
 
 // FailedBefore returns positions of rows that failed before an attempt. It begins after the position behind, and reads pages of n
-// until it has a position. last is the last position that it read; empty at the end.
+// until it has found a position. last is the last position that it read; empty at the end.
 func (l ScanData) FailedBefore(ctx context.Context, id ScanID, behind string, attempt int64, n int) (positions []string, last string, err error) {
 	r := id.rows(failedPrefix)
 	r.Low = &key.Bound{Key: failedPrefix + behind, Open: behind != ""}

@@ -46,8 +46,9 @@ type Folds struct{ rows }
 // FoldEvery is how many steps a fold replaces on average. A fold costs two requests.
 const FoldEvery = 48
 
-// FoldAfter is called after each step's commit. On average, one call in every calls folds the scan's done steps. The step's id decides which,
-// because processes share no count. Folds of each higher level are rarer by the same factor, and replace as many rows.
+// FoldAfter is called after each step's commit. The argument every is how many calls there are, on average, for each call that
+// folds the scan's done steps. The step's id decides which, because processes share no count. Folds of each higher level are
+// rarer by the same factor, and replace as many rows.
 func (l Folds) FoldAfter(ctx context.Context, id ScanID, step StepID, every int, join Join) error {
 	h := fnv.New64a()
 	h.Write([]byte(step))
@@ -59,8 +60,8 @@ func (l Folds) FoldAfter(ctx context.Context, id ScanID, step StepID, every int,
 	return nil
 }
 
-// Fold folds the scan's done rows of level n, if there are at least least rows. It returns how many it folded. Any
-// number of processes may fold at once. A process that finds a row missing stops.
+// Fold folds the scan's done rows of level n. It folds none if there are fewer rows than the argument least. It returns how many
+// it folded. Any number of processes may fold at once. A process that finds a row missing stops.
 func (l Folds) Fold(ctx context.Context, id ScanID, n, least int, join Join) (int, error) {
 	p, err := l.query(ctx, "fold steps of scan "+string(id), storage.Query{Range: level(id, n)})
 	if err != nil {

@@ -20,7 +20,7 @@ const (
 	heartbeatsPartition = "beats"
 	heartbeatVersion    = 1
 	maxHeartbeatSteps   = 400  // a string has at most 32 K characters, both ids together have 51, and each number at most 12
-	maxHeartbeatWaits   = 10   // so many causes of maxHeartbeatCause fit into a string
+	maxHeartbeatWaits   = 10   // that many causes of maxHeartbeatCause characters fit into a string
 	maxHeartbeatCause   = 1000 // characters
 )
 
@@ -49,7 +49,8 @@ type Held struct {
 	Throttled int64 // how many of Requests the storage throttled
 }
 
-// Wait is something that a process waits for: a connection whose requests fail, or memory for all steps that it holds of a scan.
+// Wait is something that a process waits for: a connection whose requests fail, or memory, if all steps of one scan that the
+// process holds wait for it.
 type Wait struct {
 	Connection string    `json:"connection"`     // its setting's name, or "memory"
 	Scan       ScanID    `json:"scan,omitempty"` // whose steps wait for memory; "" for a connection

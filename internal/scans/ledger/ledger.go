@@ -219,7 +219,7 @@ func (l *Ledger) Create(ctx context.Context, id ScanID, now time.Time, request, 
 // create lists a scan, and records it together with more rows.
 func (l *Ledger) create(ctx context.Context, s Scan, more ...storage.Op) error {
 	inAll := runningRow(s.ID, 1)
-	inAll.Kind = storage.Merge // the row may already have the figures of this scan, started by another process and ended since
+	inAll.Kind = storage.Merge // another process may have started this scan, and the scan may have ended since; then the row already has its figures
 	if err := l.write(ctx, "list scan "+string(s.ID), inAll, list(openRow(s.ID, 1))); err != nil {
 		return err
 	}

@@ -128,9 +128,10 @@ func (l *Ledger) MoveToEnded(ctx context.Context, o OpenScan) error {
 	return unlessOvertaken(err)
 }
 
-// Forget removes an attempt of a scan without a record from the list of open scans, unless it was listed again since. If it is the first
-// attempt, the start failed, so Forget also removes the scan from the list of all, but not a member, which is started again. A later attempt
-// was made while the scan was being removed, so the scan stays in the list of all until all its rows are gone.
+// Forget removes an attempt of a scan without a record from the list of open scans, unless it was listed again since. If it is
+// the first attempt, the start failed. Then Forget also removes the scan from the list of all, unless the scan is a member,
+// because a member is started again. If it is a later attempt, it was made while the scan was being removed. Then the scan stays
+// in the list of all until all its rows are gone.
 func (l *Ledger) Forget(ctx context.Context, o OpenScan) error {
 	what, open := "forget scan "+string(o.ID), unlist(openRow(o.ID, o.Attempt), o.etag)
 	if member := o.ID.IsMember(); member || o.Attempt > 1 {
@@ -165,7 +166,7 @@ type Listed struct {
 
 // ListQuery selects a part of the list of all scans, or of a group's members. Members come in the order of their numbers.
 type ListQuery struct {
-	Group  ScanID    // its members; all scans but members if it is empty
+	Group  ScanID    // list the members of this group; if it is empty, list all scans that are not members
 	Behind ScanID    // only scans listed after this one; all if empty
 	Since  time.Time // only scans started at this time or later; all if zero
 	Page   int       // how many scans a request reads

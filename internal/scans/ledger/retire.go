@@ -96,9 +96,9 @@ func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration,
 	return old, err
 }
 
-// Remove removes a listed scan that ended at least age ago. It removes the scan's own row first,
-// so nobody can continue the scan. Remove stops after about most transactions, and returns the number
-// made. The scan stays listed until all its rows are gone. A group's members are removed before the group's other rows.
+// Remove removes a listed scan that ended at least age ago. It removes the scan's own row first, so nobody can continue the scan.
+// Remove stops after about as many transactions as the argument most allows, and returns how many it has made. The scan stays
+// listed until all its rows are gone. A group's members are removed before the group's other rows.
 func (l *Ledger) Remove(ctx context.Context, id ScanID, now time.Time, age time.Duration, most int) (made int, err error) {
 	what := "remove scan " + string(id)
 	s, err := l.Scan(ctx, id)

@@ -111,8 +111,8 @@ func (l Requests) RefuseStart(ctx context.Context, a StartRequest, reason string
 	return unlessOvertaken(l.write(ctx, "refuse scan "+string(a.ID), refused))
 }
 
-// DropStartRequest removes a request. It removes a fulfilled request even if it was refused or repeated since it was read, and a refused
-// request only if it was not written since. A different request for the scan stays.
+// DropStartRequest removes a request. It removes a fulfilled request even if it was refused or repeated since it was read. It
+// removes a refused request only if it was not written since it was read. A different request for the scan stays.
 func (l Requests) DropStartRequest(ctx context.Context, a StartRequest) error {
 	for {
 		err := l.write(ctx, "answer the request for scan "+string(a.ID), unlist(startRequestPrefix+string(a.ID), a.etag))
@@ -130,8 +130,9 @@ func (l Requests) DropStartRequest(ctx context.Context, a StartRequest) error {
 // CanceledStart is the reason of a start request that was refused because its scan was canceled.
 const CanceledStart = "canceled before it began"
 
-// WithdrawStart refuses a command's request to start a scan, with the reason [CanceledStart]. It reports whether that is the request's reason now.
-// An instance that read the request before may still start the scan. Then it must cancel it.
+// WithdrawStart refuses a command's request to start a scan, with the reason [CanceledStart]. It reports whether that is the
+// request's reason now. An instance that read the request before may still start the scan. That instance must then cancel the
+// scan.
 func (l Requests) WithdrawStart(ctx context.Context, id ScanID) (bool, error) {
 	a, found, err := l.StartRequest(ctx, id)
 	if err == nil && found && a.Kind == CheckedStart && a.Refused == "" {

@@ -13,9 +13,9 @@ import (
 // emptyTries bounds how often [Ledger.Finish] repeats its query if the answer is an empty page with a token.
 const emptyTries = 5
 
-// Finish ends the scan if it is running and no step is pending. It reports
-// whether this call ended it. A scan ends as failed if it has failed rows, or if some of its rows in the ledger are
-// missing. Otherwise seal decides how the scan ends. Several processes may call seal. If it returns an error, the scan keeps running.
+// Finish ends the scan if it is running and no step is pending. It reports whether this call ended it. A scan ends as failed if
+// it has failed rows, or if some of its rows in the ledger are missing. Otherwise seal decides how the scan ends. Several
+// processes may call seal. If seal returns an error, the scan keeps running.
 func (l *Ledger) Finish(ctx context.Context, id ScanID, now time.Time, seal func(Listed) (Ending, error)) (bool, error) {
 	idle, err := l.nothingPending(ctx, id)
 	if err != nil || idle.State != Running || idle.Members > 0 { // a group has no steps
@@ -137,10 +137,10 @@ func (l *Ledger) end(ctx context.Context, s Scan, now time.Time, as Ending) (boo
 	return true, nil
 }
 
-// Restart begins the next attempt of a canceled or failed scan, unless another process has begun it since
-// s was read. The caller sends the messages of pending steps. [ErrNotFound] means that the scan was removed meanwhile. After
-// any other error, the attempt may have begun. root, if not nil, is a step that the attempt begins with. It
-// counts as a child of the scan, as the scan's first step does. ahead estimates root's work.
+// Restart begins the next attempt of a canceled or failed scan, unless another process has begun it since s was read. The caller
+// sends the messages of pending steps. [ErrNotFound] means that the scan was removed meanwhile. After any other error, the
+// attempt may have begun. The argument root, if not nil, is a step that the attempt begins with. It counts as a child of the
+// scan, as the scan's first step does. ahead estimates root's work.
 func (l *Ledger) Restart(ctx context.Context, s Scan, now time.Time, root *Pending, ahead scan.Outlook) error {
 	var ops []storage.Op
 	if root != nil {

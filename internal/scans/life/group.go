@@ -23,18 +23,18 @@ import (
 )
 
 // A group applies one action to many tables. It has a scan for each table, its member. The tables are chosen once, when the group
-// starts. A member is begun by a change of the group's row, at most membersAtOnce at a time, and then started by the message of a start
-// request. Its end begins the next member. The process that finds all members ended ends the group. Maintain completes the work that
-// crashes interrupted.
+// starts. A member is begun by a change of the group's row, at most membersAtOnce at a time, and then started by the message of a
+// start request. The end of a member begins the next one. The process that finds all members ended ends the group. Maintain
+// completes the work that crashes interrupted.
 
 const (
 	membersAtOnce = 8
 	namedMembers  = 10 // how many members a group's error names at most
 )
 
-// advanceGroup begins members while fewer than membersAtOnce are open, sends start messages for begun members that no process has started, and
-// ends the group after its last member. Several processes may call it at once. It checks only the member ended, which has just ended, or all
-// open members if ended is 0.
+// advanceGroup begins members while fewer than membersAtOnce are open, sends start messages for begun members that no process has
+// started, and ends the group after its last member. Several processes may call it at once. The argument ended is the number of a
+// member that has just ended: only that member is checked. If it is 0, all open members are checked.
 func (l *Life) advanceGroup(ctx context.Context, id ledger.ScanID, ended int) error {
 	var start []int
 	for {

@@ -32,7 +32,7 @@ func LeavesOut(id ledger.ScanID, r scans.Request, err error) bool {
 	return r.Exports() && errors.As(err, new(*GoneError)) || r.Action.Type == scans.Copy && errors.As(err, new(*scans.OwnError))
 }
 
-// noteOf returns what, followed by the names of the scans' tables, or "" if there are no scans.
+// noteOf returns the text what, followed by the names of the scans' tables, or "" if there are no scans.
 func noteOf(what string, out []ledger.Scan) string {
 	if len(out) == 0 {
 		return ""

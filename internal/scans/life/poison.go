@@ -20,8 +20,8 @@ const (
 	poisonHidden = 10 * time.Minute
 )
 
-// drainPoison deletes messages that the host gave up from the poison queues. Steps that are still pending
-// are then lost, and their messages are sent again. Messages that this app did not make stay.
+// drainPoison deletes messages in the poison queues, to which the host moves messages that it gives up. Steps that are still
+// pending are then lost, and their messages are sent again. Messages that this app did not make stay.
 func (u *Upkeep) drainPoison(ctx context.Context) error {
 	var errs error
 	for _, q := range u.poison {

@@ -27,7 +27,7 @@ const retrySends = 32
 // by a retry, Retry changes nothing and returns nil, because a proxying Functions host may send one request several times.
 func (l *Life) Retry(ctx context.Context, id ledger.ScanID) error { return l.retry(ctx, id, false, 0) }
 
-// RetryFailed is [Life.Retry] that includes failed rows. It refuses a scan without failed rows.
+// RetryFailed does the same as [Life.Retry], and also retries failed rows. It refuses a scan without failed rows.
 func (l *Life) RetryFailed(ctx context.Context, id ledger.ScanID) error {
 	return l.retry(ctx, id, true, 0)
 }

@@ -49,7 +49,7 @@ func (ex *exports) claim(ctx context.Context, o *scans.RunnableScan, id ledger.S
 		return true, err
 	}
 	take := func() error { return place.Take(ctx, to, c, begun) }
-	if member { // its group has claimed the place, and has the member started
+	if member { // its group has claimed the place, and sees to the member's start
 		take = func() error { return place.PutClaim(ctx, to, c) }
 	}
 	if x := o.Export(); x != nil {
@@ -152,7 +152,7 @@ func (ex *exports) seal(ctx context.Context, s ledger.Listed) error {
 	return place.PutSame(ctx, to, place.ManifestName, all.Manifest(m).JSON(place.ExportID(s.ID)))
 }
 
-// incomplete returns a message with why an export cannot be completed, and what to do.
+// incomplete returns a message that explains why an export cannot be completed, and what to do.
 func incomplete(err error) string {
 	advice := "correct that and retry, or export to another prefix"
 	if errors.Is(err, errFilesLost) || errors.Is(err, place.ErrNoExport) || errors.Is(err, fs.ErrNotExist) {

@@ -84,8 +84,8 @@ func (l *Life) start(ctx context.Context, r scans.Request, id ledger.ScanID) (le
 	return id, err
 }
 
-// launch checks a request, and records its scan with the id, or with a new one if id is "". may, if not nil, may refuse a scan that is ready. launch
-// returns the id if the scan may have been recorded.
+// launch checks a request, and records its scan with the id, or with a new one if id is "". The function may, if not nil, can
+// refuse a scan that is ready. launch returns the id if the scan may have been recorded.
 func (l *Life) launch(ctx context.Context, r scans.Request, id ledger.ScanID, may func(context.Context, *scans.RunnableScan) error) (ledger.ScanID, error) {
 	o, err := l.checker.check(ctx, r)
 	if err != nil {

@@ -22,7 +22,7 @@ const (
 	startsAtOnce = 8                  // how many scans start at once
 	// settingsTime is how long instances with older settings may run besides newer ones. They cannot open requests that need new settings.
 	settingsTime = 15 * time.Minute
-	lateStart    = time.Hour   // how long a scan may start late that was canceled before it began
+	lateStart    = time.Hour   // how late a scan that was canceled before it began may still start
 	startsTime   = time.Minute // the time limit for all starts; the next Maintain continues
 )
 
@@ -151,7 +151,7 @@ func cancelStarted(ctx context.Context, l *Life, a ledger.StartRequest) error {
 	switch {
 	case errors.Is(err, ledger.ErrNotFound): // it was not started
 		return nil
-	case err != nil && problem.Of(err).Kind != problem.Conflict: // else it has already ended
+	case err != nil && problem.Of(err).Kind != problem.Conflict: // a Conflict means that it has already ended
 		return err
 	}
 	return l.ledger.DropStartRequest(ctx, a)

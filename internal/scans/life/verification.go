@@ -53,8 +53,9 @@ func (l *Life) turnOf(ctx context.Context, id ledger.ScanID) (turn, error) {
 	return dropped, nil
 }
 
-// endingOf returns how a scan ends whose steps are done. A comparison fails if there are differences, or if an export does not have the rows that its
-// manifest counts. In the verification of an export, differences are only information, because the source may have changed since.
+// endingOf returns how a scan ends when its steps are done. A comparison fails if there are differences, or if an export does not
+// have the rows that its manifest counts. In the verification of an export, differences are only information, because the source
+// may have changed since.
 func (l *Life) endingOf(ctx context.Context, s ledger.Listed) (as ledger.Ending, err error) {
 	as.State = ledger.Succeeded
 	r, err := scans.ParseStored(s.Request)

@@ -127,9 +127,9 @@ func (s *Schedule) outdated(all []Backup) (outdated []int) {
 	return outdated
 }
 
-// prune does a share of the deletion of backups that are no longer kept, unless it has completed that since the last success. It first marks
-// them. Then it deletes all marked backups, including those marked under earlier settings. If another process changes a backup's row first,
-// prune has decided on outdated rows, and deletes nothing.
+// prune does a share of the deletion of backups that are no longer kept, unless that deletion was completed since the last
+// success. It first marks them. Then it deletes all marked backups, including those marked under earlier settings. If another
+// process changes a backup's row first, the rows that prune used for its decision are outdated, and it deletes nothing.
 func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) error {
 	if r.Success == nil || r.Kept == r.Success.ID {
 		return nil
@@ -142,7 +142,7 @@ func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) err
 	if s != nil && !s.KeepDryRun {
 		outdated = s.outdated(all)
 	}
-	outdated = slices.DeleteFunc(outdated, func(i int) bool { return all[i].ID == r.Success.ID }) // an older success may have a later occurrence, by a clock that was ahead
+	outdated = slices.DeleteFunc(outdated, func(i int) bool { return all[i].ID == r.Success.ID }) // if a clock was ahead, an older success may have a later occurrence
 	for _, i := range outdated {
 		all[i].Deleting = &place.Removal{}
 		if ours, err := sd.saveBackup(ctx, &all[i]); err != nil || !ours {

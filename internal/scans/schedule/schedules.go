@@ -44,7 +44,8 @@ type Schedule struct {
 // scheduleName matches names that need no escaping in a URL or a key.
 var scheduleName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$`)
 
-// ParseSchedules reads schedules from JSON. The error lists everything that is wrong, by the schedules' names. Valid schedules are returned with it.
+// ParseSchedules reads schedules from JSON. The error lists everything that is wrong, by the schedules' names. Valid schedules
+// are returned even if there is an error.
 func ParseSchedules(text string) ([]Schedule, error) {
 	var given, all []Schedule
 	if err := input.JSON([]byte(text), &given); err != nil {

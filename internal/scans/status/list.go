@@ -78,10 +78,10 @@ func (q ListQuery) matches(s Status) bool {
 		strings.Contains(strings.ToLower(s.Name), strings.ToLower(q.Name)) && !s.StartedAt.Before(q.Since)
 }
 
-// List returns a page of the list of scans: first the scans that may be open, then the others, both newest
-// first. The first page makes two requests, a later page one. Each makes one more for each scan that is open or may have running steps,
-// one for each copy whose verification is not on the page, and one for all heartbeats. A filtered list reads at most listPages pages of the
-// list and openMost open scans, so it may return few or no scans with a cursor.
+// List returns a page of the list of scans: first the scans that may be open, then the others, both newest first. The first page
+// makes two requests, a later page one. Each page also makes one request for each scan that is open or may have running steps,
+// one for each copy whose verification is not on the page, and one for all heartbeats. A filtered list reads at most listPages
+// pages of the list and openMost open scans, so it may return few or no scans with a cursor.
 func (rd *Reader) List(ctx context.Context, q ListQuery) (ScanList, error) {
 	if err := q.check(); err != nil {
 		return ScanList{}, err
@@ -273,7 +273,8 @@ func foreignCursor() error {
 }
 
 // Members returns a page of a group's begun or refused members, in the order of their numbers, which is the order of their
-// tables' names. If state is not empty, only members in this state are returned, perhaps few or none with a cursor.
+// tables' names. If state is not empty, only members in this state are returned. Then a page may have few or no members although
+// it has a cursor.
 func (rd *Reader) Members(ctx context.Context, id ledger.ScanID, top int, cursor string, state ledger.State) (ScanList, error) {
 	q := ListQuery{Top: top, State: state}
 	at, err := parseListCursor(cursor, id)

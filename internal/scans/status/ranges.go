@@ -192,9 +192,9 @@ func edge(k key.Key) *Edge {
 	return &Edge{strings.TrimSuffix(k.Partition, "\x00"), strings.TrimSuffix(k.Row, "\x00")}
 }
 
-// atMost merges neighbours until there are at most so many ranges. A merged range counts as pending or failed if a part
-// of it is. So atMost first merges the done ranges with the fewest rows into their neighbours,
-// and as many done rows as possible are still shown as done.
+// atMost merges neighbours until there are no more than the given number of ranges. A merged range counts as pending or failed if
+// a part of it is. So atMost first merges the done ranges with the fewest rows into their neighbours, and as many done rows as
+// possible are still shown as done.
 func atMost(most int, ranges []KeyRange) []KeyRange {
 	for len(ranges) > most {
 		var done []int
@@ -217,7 +217,8 @@ func atMost(most int, ranges []KeyRange) []KeyRange {
 	return ranges
 }
 
-// joined merges each range for which joins returns true into the previous one. last is the previous range, including the ranges merged into it.
+// joined merges each range for which the function joins returns true into the previous range. last is the previous range,
+// including the ranges merged into it.
 func joined(ranges []KeyRange, joins func(i int, last KeyRange) bool) []KeyRange {
 	merged := []KeyRange{ranges[0]}
 	for i, r := range ranges[1:] {

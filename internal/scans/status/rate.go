@@ -23,8 +23,8 @@ const (
 	rateTime       = time.Minute
 	lateTime       = 20 * time.Second // the rate over this time is compared with the last minute's, which is too low while instances are added
 	steady         = 1.75             // the factor by which these rates may differ
-	estimableShare = 0.25             // the share done before the time left is estimated; most instances are added earlier
-	idleTime       = 15 * time.Second // without a done step for so long, the last minute's rate is not the current rate
+	estimableShare = 0.25             // the share that must be done before the time left is estimated; most instances are added earlier
+	idleTime       = 15 * time.Second // if no step was done for this time, the last minute's rate is not the current rate
 	stalledTime    = 2 * time.Minute
 	throttling     = 0.2 // share of throttled requests
 )
@@ -87,7 +87,8 @@ func later(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Tim
 
 func earlier(times ...time.Time) time.Time { return slices.MinFunc(times, time.Time.Compare) }
 
-// phase returns the phase of a scan with so many done and pending steps, and the cause if it is waiting or throttled.
+// phase returns the phase of a scan with the given numbers of done and pending steps. If the scan is waiting or throttled, it
+// also returns the cause.
 func (p rates) phase(done, pending int64, l Leased) (phase, cause string) {
 	if l.waits(p.idle) {
 		var causes []string
@@ -108,8 +109,9 @@ func (p rates) phase(done, pending int64, l Leased) (phase, cause string) {
 	return Working, ""
 }
 
-// secondsLeft estimates how many more seconds a scan takes. The scan has read so many rows, which fill so many pages, and ahead is its
-// remaining work. secondsLeft returns nil if hints do not cover all this work, if little is done, or if the rate is unsteady.
+// secondsLeft estimates how many more seconds a scan takes. The arguments are how many rows the scan has read, how many pages
+// these rows fill, and the scan's remaining work. secondsLeft returns nil if hints do not cover all this work, if little is done,
+// or if the rate is unsteady.
 func (p rates) secondsLeft(rows int64, pages float64, ahead scan.Outlook) *float64 {
 	share, ok := ahead.Progress(pages)
 	switch {

@@ -181,9 +181,9 @@ func (l Leased) waits(idle time.Duration) bool {
 	return idle >= idleTime || !slices.ContainsFunc(l.Instances, func(i Instance) bool { return !i.waits })
 }
 
-// leased returns the scan's pending steps that heartbeats name. A process without a heartbeat for
-// repairTime holds none. If not all pending steps were read, a step counts as pending
-// unless it is among the newest done ones. connections are those that the scan uses.
+// leased returns the scan's pending steps that heartbeats name. A process without a heartbeat for repairTime holds none. If not
+// all pending steps were read, a step counts as pending unless it is among the newest done ones. The argument connections has the
+// connections that the scan uses.
 func leased(s ledger.Snapshot, connections []string, heartbeats []ledger.Heartbeat) Leased {
 	held := map[ledger.StepID]bool{}
 	l := Leased{Instances: []Instance{}}

@@ -49,8 +49,8 @@ type heldStep struct {
 	counters   []*storage.Counter // of the deliveries
 }
 
-// newHeartbeats returns heartbeats that are written by write. write must try only once, because growing
-// pauses between tries would delay the next heartbeat, and after an outage, others must soon see that this process lives.
+// newHeartbeats returns heartbeats that are written by write. The function write must try only once. Growing pauses between tries
+// would delay the next heartbeat, and after an outage, other processes must soon see that this process lives.
 func newHeartbeats(waits func(*ledger.Heartbeat), write func(context.Context, ledger.Heartbeat) error) *heartbeats {
 	return &heartbeats{process: strings.ToLower(rand.Text()), waits: waits, write: write, steps: map[ledger.StepID]*heldStep{}}
 }

@@ -52,15 +52,15 @@ type reading struct {
 	bytes   int
 	page    int64 // bytes of memory that the largest page used
 	into    stepWork
-	uses    int64 // bytes of memory that into uses
+	uses    int64 // bytes of memory that the work into uses
 	full    bool  // there is no memory for another page
 }
 
-// read runs the message's step, and then its children if the scan allows an invocation more queries.
-// With the adaptive strategy, as many children as possible run at once: where it divides a range is a guess, and a guess that finds no rows
-// costs a query here, but otherwise a message and a step. With other strategies, only the first child runs. It continues where the rows
-// end, so a partition that spans two pages is written together. The same applies to exports, whose files have no gaps, to comparisons, and
-// to deletes, whose pages must fit into a message.
+// read runs the message's step, and then its children if the scan allows an invocation more queries. With the adaptive strategy,
+// as many children as possible run at once. That strategy guesses where to divide a range. A wrong guess, which finds no rows,
+// costs only a query here, but would otherwise cost a message and a step. With other strategies, only the first child runs. It
+// continues where the rows end, so a partition that spans two pages is written together. The same applies to exports, whose files
+// have no gaps, to comparisons, and to deletes, whose pages must fit into a message.
 func (o *stepScan) read(ctx context.Context, m scans.Message, into stepWork) (readResult, error) {
 	r := reading{found: []pageOrStep{{step: &m.Step}}, into: into}
 	strategy := o.Strategy
@@ -87,10 +87,10 @@ func (o *stepScan) read(ctx context.Context, m scans.Message, into stepWork) (re
 	return r.result(m), nil
 }
 
-// affordable returns how many of the found steps the next round may run. All rounds together
-// make at most most queries. affordable assumes pages of the mean size. Even if they are as large as possible, the invocation holds no more
-// than readBytes plus the pages of one round. The remaining steps fit into one commit, however many children
-// the steps of the round have.
+// affordable returns how many of the found steps the next round may run. The argument most is the maximum of queries for all
+// rounds together. affordable assumes pages of the mean size. Even if they are as large as possible, the invocation holds no more
+// than readBytes plus the pages of one round. The remaining steps fit into one commit, however many children the steps of the
+// round have.
 func (r *reading) affordable(most int) int {
 	steps := 0
 	for _, f := range r.found {
@@ -272,9 +272,9 @@ func (o *stepScan) query(step scan.Step) storage.Query {
 	return q
 }
 
-// passOnMost is how many transactions an invocation writes itself if it has children, which wait for them.
-// It leaves further spans to CopyRows, unless a span needs at most rereadRequests transactions. So many requests are
-// the cost of reading the span again, including the step and the message.
+// passOnMost is how many transactions an invocation writes itself if it has children, which wait for them. It leaves further
+// spans to CopyRows, unless a span needs at most rereadRequests transactions. Reading the span again costs that many requests,
+// including the step and the message.
 const (
 	passOnMost     = 200
 	rereadRequests = 7

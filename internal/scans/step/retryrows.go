@@ -160,8 +160,8 @@ func (o *stepScan) readAgain(ctx context.Context, p scans.ReadPage, queries *int
 	}
 }
 
-// keptOf returns the pages from which failed rows were read. With all, it returns all pages, because the failed rows' keys are not keys of the
-// source, or several rows became one.
+// keptOf returns the pages from which failed rows were read. If all is set, it returns all pages, because the failed rows' keys
+// are not keys of the source, or several rows became one.
 func (s *readResult) keptOf(failed []action.Failure, all bool) scans.KeptRows {
 	var r scans.KeptRows
 	for _, e := range s.ends {

@@ -22,9 +22,10 @@ type stepWork interface {
 	parallel() bool
 	// page takes the rows of a page that was read at the time at. It returns the rows that the step holds until its end.
 	page(ctx context.Context, of scan.Step, at time.Time, rows []storage.Row) (held []storage.Row, err error)
-	// uses is how many bytes of memory the step uses besides those rows.
+	// uses returns how many bytes of memory the step uses besides those rows.
 	uses() int64
-	// room is how many more bytes of pages there is room for after read bytes; below 0 for none.
+	// room returns how many more bytes of pages the step can take after it has read the given number of bytes. The result is
+	// below 0 if it can take none.
 	room(read int) int
 	// end does the work with the rows that were read, and adds its result to out, which is then committed.
 	end(ctx context.Context, o *stepScan, m scans.Message, delivery int, found *readResult, out *stepResult) error
@@ -97,8 +98,8 @@ func (w written) count(rows []storage.Row) (n int64) {
 	return n
 }
 
-// write does the work with the rows and adds the result to done. It returns the rows that
-// could not be written. If one of these is broken, write fails, except in the last delivery.
+// write does the work with the rows and adds the result to done. It returns the rows that could not be written. If the service
+// failed for one of these without a refusal (Broken), write fails, except in the last delivery.
 func (w written) write(ctx context.Context, o *stepScan, rows []storage.Row, delivery int, done *ledger.Totals) ([]action.Failure, error) {
 	options := o.options
 	if o.Request.Action.Type == scans.Enqueue && options.MayProceed != nil { // checked only here, because a retry of a half-done step would put all messages again
