@@ -102,7 +102,8 @@ func (ch *chooser) chooseHead(ctx context.Context, p plan, firstHashes []index.F
 	return chosen, checked()
 }
 
-// headMatches reports whether the query matches the record of a head. It reads the record if only that has the sort value.
+// headMatches reports whether the query matches the record of a head. It reads the record if only the record has the sort
+// value.
 func (ch *chooser) headMatches(ctx context.Context, p plan, h *store.Head) (bool, error) {
 	if p.window == (index.Window{}) {
 		return true, nil

@@ -15,8 +15,8 @@ import (
 	"tablesweep/internal/task"
 )
 
-// tombstoneAge is the age at which Maintain checks whether an entry's tombstones are still needed. Readers rely on younger ones
-// being kept.
+// tombstoneAge is the age at which Maintain checks whether an entry's tombstones are still needed. Readers assume that younger
+// ones still exist.
 const tombstoneAge = time.Minute
 
 // tombstones are the index rows of a deletion, and the head of its identity.

@@ -57,10 +57,10 @@ func (d Deleted) Summary() string {
 }
 
 // Delete deletes all records that the query finds. It also completes deletions and moves that a crash has left half done. After
-// deleteTime, or without memory for the next records, it returns More, with at least one record deleted. After an error,
-// [Deleted.Summary] describes what was done, and a retry continues. With a condition, the query must find only one record; with
-// an ID, that record must exist. The query's Top and Cursor must not be set. The function noted, unless nil, is called with the
-// number of deleted records whenever that number has grown.
+// deleteTime, or if there is no memory for the next records, it returns More. By then it has deleted at least one record. After
+// an error, [Deleted.Summary] describes what was done, and a retry continues. With a condition, the query must find only one
+// record; with an ID, that record must exist. The query's Top and Cursor must not be set. The function noted, unless nil, is
+// called with the number of deleted records whenever that number has grown.
 //
 // With an id (see [Condition]), a deletion is carried out once. The first try deletes all records that it finds, including
 // newer writes, but each record once. A repetition returns the first try's result. If the first try did not end, the repetition
@@ -244,7 +244,7 @@ func writingAtOnce(found []match) int64 {
 	return 2 * storage.MemoryOf(min(all, max(largest, bulkWriters*weightBytes)), min(len(found), bulkWriters))
 }
 
-// over reports whether no further deletions start.
+// over reports whether no more deletions may start.
 func (x *deleting) over() bool {
 	return x.err != nil || x.done.Records > 0 && x.Clock().Sub(x.start) >= deleteTime
 }

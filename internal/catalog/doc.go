@@ -43,9 +43,10 @@
 // # Groups
 //
 // Writes of many records in one shard are committed together and finished together (group.go). A group contains an identity at
-// most once. Writes with an Idempotency-Key, moves and withdrawals are committed alone. A transaction is atomic. If it is refused
-// because of one write whose entry is nevertheless in the log, an earlier try, whose answer was lost, has committed all writes.
-// If the entry is not there, no write was committed, and none will be, because the reason for the refusal stays.
+// most once. Writes with an Idempotency-Key, moves and withdrawals are committed alone. A transaction is atomic. It may be
+// refused because of one write although that write's entry is in the log. Then an earlier try, whose answer was lost, has
+// committed all writes. If the entry is not there, no write was committed, and none will be, because the reason for the refusal
+// stays.
 //
 // # Files
 //

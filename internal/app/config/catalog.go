@@ -15,8 +15,8 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// CatalogConnection is the setting with the connection of all catalogs that name no other. If it is not set, they use the app's
-// own storage.
+// CatalogConnection is the setting with the connection of all catalogs that name no other connection. If it is not set, they
+// use the app's own storage.
 const CatalogConnection = "AZURE_STORAGE_CONNECTION_STRING"
 
 // CatalogSettings are the settings of one catalog.

@@ -52,8 +52,8 @@ func Named(name string) (f File, found bool) {
 // comments matches the lines of a script that have only a comment.
 var comments = regexp.MustCompile(`(?m)^ *//.*$`)
 
-// packed compresses the files at its first call, once per process. It leaves comments out, a tenth of the bytes. Their lines stay
-// as empty ones, so that an error in the browser names the line of the source.
+// packed compresses the files at its first call, once per process. It leaves out comments, which are a tenth of the bytes.
+// Their lines stay as empty lines, so that an error in the browser names the right line of the source.
 var packed = sync.OnceValue(func() map[string]File {
 	entries, err := files.ReadDir("page")
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// ErrNoAnswer is a successful answer without a result: an empty body, or null. The host then waits for a result until
-// functionTimeout.
+// ErrNoAnswer is the error of a successful answer without a result: an empty body, or null. The host then waits for a result
+// until functionTimeout.
 var ErrNoAnswer = errors.New("the handler answered with an empty body or null, which leaves the host waiting: answer {}")
 
 // Answer is a handler's answer to an invocation.

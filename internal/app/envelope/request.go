@@ -56,8 +56,8 @@ type sys struct {
 // Queue returns the document for a message of a function's queue. The real host also adds fields of the message itself to the
 // metadata.
 func Queue(function string, m Message) []byte {
-	return encode(document{map[string]any{"item": twice(m.Text)}, map[string]any{
-		"DequeueCount": strconv.Itoa(m.DequeueCount), "Id": twice(m.ID), "PopReceipt": twice(m.PopReceipt),
+	return encode(document{map[string]any{"item": encodeTwice(m.Text)}, map[string]any{
+		"DequeueCount": strconv.Itoa(m.DequeueCount), "Id": encodeTwice(m.ID), "PopReceipt": encodeTwice(m.PopReceipt),
 		"ExpirationTime": m.Expires, "InsertionTime": m.Inserted, "NextVisibleTime": m.NextVisible, "sys": newSys(function),
 	}})
 }
@@ -86,8 +86,8 @@ func newSys(function string) sys {
 	return sys{MethodName: function, UtcNow: time.Now().UTC(), RandGuid: uuid.NewString()}
 }
 
-// twice returns a string in the host's form: as JSON, encoded again as a string of the document.
-func twice(s string) string { return string(encode(s)) }
+// encodeTwice returns a string in the host's form: it is encoded as JSON, and the document contains that JSON as a string.
+func encodeTwice(s string) string { return string(encode(s)) }
 
 // encode returns v as JSON, with <, > and & unescaped.
 func encode(v any) []byte {

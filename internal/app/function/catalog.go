@@ -39,7 +39,7 @@ type resource struct {
 // oneRecord is the path of one record, by its id. It is the Location of a written record.
 const oneRecord = "records/{id:[0-9a-f]{64}}"
 
-// catalogCalls returns the calls for resources of every catalog. Each is served once its catalog's gate is open.
+// catalogCalls returns the calls for resources of every catalog. A call waits until its catalog's gate is open.
 //
 // caller: clients that store and look up records.
 func (a App) catalogCalls(resources ...resource) (calls []call) {
@@ -396,11 +396,11 @@ func readSelector(s index.Schema, r *http.Request) (catalog.Lookup, catalog.Cond
 	return q, on, errors.Join(queryErr, conditionErr, onceErr)
 }
 
-// maxValues is the maximum number of values for one index key in a query, because each costs a request.
+// maxValues is the maximum number of values for one index key in a query, because each value costs a request.
 const maxValues = 100
 
-// readQuery reads the query string: values of index keys, spelled as in the settings, and the allowed ones of row_from, row_to,
-// row_prefix, top and cursor.
+// readQuery reads the query string. It may contain index keys, spelled as in the settings, with their values, and the allowed
+// ones of the parameters row_from, row_to, row_prefix, top and cursor.
 func readQuery(s index.Schema, r *http.Request, allowed ...string) (catalog.Lookup, error) {
 	var takes []input.Parameter
 	for _, k := range s.Keys {

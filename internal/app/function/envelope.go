@@ -126,8 +126,8 @@ func (f Function) handle(ctx context.Context, r *http.Request) (report string, e
 
 // notProxiedHandler handles the host's calls of an HTTP function.
 //
-// host: a host that does not proxy requests puts each of them into an envelope. Its caller gets a 502 with the reason, which the
-// function's log also has.
+// host: a host that does not proxy requests puts each of them into an envelope. Its caller gets a 502. Both this answer and the
+// function's log give the reason.
 func notProxiedHandler(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body) // the envelope is twice as long as the caller's body; if the answer comes before its end, the host turns it into an empty 500
 	err := errNotProxied()

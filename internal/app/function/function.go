@@ -50,7 +50,7 @@ type Function struct {
 	Schedule string // for a timer function, its NCRONTAB expression
 
 	Route     string   // for an HTTP function, its route below /api
-	Methods   []string // for an HTTP function; none means all, so that the app itself refuses wrong ones
+	Methods   []string // for an HTTP function; none means all, and the app itself refuses wrong methods
 	maxBody   int64    // for an HTTP function, the maximum bytes of a body; 0 means maxRequest
 	Anonymous bool     // calls of this HTTP function need no key
 

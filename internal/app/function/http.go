@@ -116,7 +116,7 @@ func timed(next http.Handler) http.Handler {
 	})
 }
 
-// toItsEnd reads the body of each request to its end, even if the answer is ready before.
+// toItsEnd reads the body of each request to its end, even if the answer is ready earlier.
 func toItsEnd(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {

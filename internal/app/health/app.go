@@ -27,7 +27,7 @@ type App struct {
 	Settings   storage.Settings // the app's settings, to which files in Root may refer
 	// Others are the other accounts that scans read and write, by connection.
 	Others map[string]*storage.Account
-	// Instance is the memory of the instance, and Memory the budget of the app's work; nil if this process is not the app.
+	// Instance is the memory of the instance. Memory is the budget of the app's work, or nil if this process is not the app.
 	Instance memory.Instance
 	Memory   *memory.Budget
 }

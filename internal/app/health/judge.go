@@ -25,7 +25,8 @@ const (
 	// maintainLate is the age of Maintain's last run that indicates a problem. It runs every minute, and takes a few minutes at
 	// most.
 	maintainLate = 10 * time.Minute
-	// shortestRetry is the minimum wait before a message's next delivery. Five deliveries in a moment would survive no outage.
+	// shortestRetry is the minimum wait before a message's next delivery. Without a wait, all five deliveries of a message
+	// could fail in one short outage.
 	shortestRetry = 5 * time.Second
 	// shortestTimeout is longer than any invocation.
 	shortestTimeout = 10 * time.Minute
@@ -33,7 +34,7 @@ const (
 	memoryCheck = "memory"
 )
 
-// judgeClock judges by how much a clock is ahead of the service's. Dates of answers have whole seconds.
+// judgeClock judges the time by which a clock is ahead of the service's clock. Dates of answers have whole seconds.
 func judgeClock(ahead time.Duration) Check {
 	how := "ahead of"
 	if ahead < 0 {
@@ -113,8 +114,8 @@ func judgeMaintained(m ledger.Maintained) []Check {
 	return []Check{run, poison}
 }
 
-// JudgeSchedules judges the schedules of an app. wrong is the error of invalid schedules in the settings. It returns no check if
-// the app has no schedule.
+// JudgeSchedules judges the schedules of an app. The argument wrong is the error of invalid schedules in the settings.
+// JudgeSchedules returns no check if the app has no schedule.
 func JudgeSchedules(list schedule.ScheduleList, wrong, err error) (checks []Check) {
 	const name = "schedules"
 	if wrong != nil {

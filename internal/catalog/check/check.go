@@ -169,7 +169,7 @@ func (k *checker) head(ctx context.Context, h *store.Head) error {
 // newer is the problem of a row with a write that the log does not know.
 const newer = "the index row is newer than the log; was the log restored from a backup?"
 
-// newestOf returns the copy of the head's identity with the greatest version.
+// newestOf returns the copy with the greatest version, of all copies with the head's identity.
 func newestOf(h *store.Head, all []store.Copy) (newest store.Copy) {
 	for _, x := range all {
 		if x.Slot.Identity == h.Identity && x.Slot.Version > newest.Slot.Version {

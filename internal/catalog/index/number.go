@@ -12,10 +12,9 @@ import (
 // jsonNumber matches a number of JSON (RFC 8259, section 6).
 var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
 
-// Number returns the text of a number in keys, which is the same for all its spellings: 3.10
-// and 31e-1 become 3.1, and 7.0 becomes 7. Whole numbers within 64 bits are written in full.
-// Others get the shortest text of the same Double, in the form of JavaScript and RFC 8785:
-// 1e+21, 1.5e-7. ok is false if the text is not a number, or beyond the range of a Double.
+// Number returns the text of a number in keys, which is the same for all its spellings: 3.10 and 31e-1 become 3.1, and 7.0
+// becomes 7. Whole numbers within 64 bits are written in full. Other numbers get the shortest text of the same Double, in the
+// form of JavaScript and RFC 8785: 1e+21, 1.5e-7. ok is false if the text is not a number, or beyond the range of a Double.
 func Number(text string) (canonical string, ok bool) {
 	if !jsonNumber.MatchString(text) {
 		return "", false

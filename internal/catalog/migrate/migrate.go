@@ -267,7 +267,7 @@ const (
 	impossible // the record is reported as left unchanged
 )
 
-// attempt moves one record by calling do. The error is not nil only if the attempt failed.
+// attempt calls the function do, which moves one record. It returns an error only with the result failed.
 func (m *migrator) attempt(at key.Key, do func() error) (attempted, error) {
 	if m.dryRun {
 		return done, nil

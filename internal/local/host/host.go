@@ -137,8 +137,8 @@ func Start(ctx context.Context, options Options) (*Host, error) {
 // none.
 func (h *Host) Key() string { return h.options.Key }
 
-// drain waits at most [Times.Drain] for invocations under way. Like the real host, the caller then kills the handler processes,
-// without any other signal.
+// drain waits at most [Times.Drain] for invocations under way. The caller then kills the handler processes. Like the real host,
+// it sends them no other signal first.
 func (h *Host) drain() {
 	done := make(chan struct{})
 	go func() { // ends with the work, which ends with the processes

@@ -10,9 +10,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// The real host leases a blob for each timer, for a minute at a time. If another host has the lease, it tries again once a
-// minute. (SingletonOptions of the WebJobs SDK) Here the lease is a row. The row also stores the schedule's state, for which the
-// real host uses another blob.
+// The real host leases a blob for each timer, for a minute at a time. A host that does not get the lease tries again once a
+// minute. (SingletonOptions of the WebJobs SDK) Here the lease is a row. The row also stores the schedule's state, for which
+// the real host uses another blob.
 const (
 	timerTable    = "azurewebjobshosts"
 	timerPosition = "timers" // the rows' partition

@@ -55,9 +55,9 @@ func (st *strand) divide(g *gauge, cuts []string) {
 	}
 }
 
-// leastCredit returns the number of cuts that a piece may always make, whatever its scan has earned: one, or up to five if it is
-// expected to be long. Long chains have seldom earned enough, although the scan waits for them. It is one for a strand that has
-// cut blindly, because its pieces are often empty, and for a strand within a partition that is not very long.
+// leastCredit returns the number of cuts that a piece may always make, whatever its scan has earned: one, or up to five if it
+// is expected to be long. Long chains have seldom earned enough, although the scan waits for them. The number is one for a
+// strand that has cut blindly, because its pieces are often empty, and for a strand within a partition that is not very long.
 func (st strand) leastCredit() float64 {
 	const most, long, longPartition = 5, 4.0, 12.0 // cuts; pages
 	if st.Trail.Tries > 0 || st.Inside && st.Left < longPartition {

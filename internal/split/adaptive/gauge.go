@@ -51,8 +51,8 @@ func (g *gauge) survey(t trail, f forks) {
 		certainty = 30   // assumed number of siblings in a level that forks
 		once      = 0.15 // factor by which each blind cut reduces the probability
 	)
-	// Pages of the subtree that has been climbed: sure counts the known ones, and below also those that levels without siblings
-	// may contain.
+	// Both variables count pages of the subtree climbed so far: sure counts the known pages, and below also counts pages that
+	// levels without siblings may contain.
 	sure := 2 * t.at(len(g.here)).pages
 	below := sure
 	for depth := len(g.here) - 1; depth >= g.top; depth-- {

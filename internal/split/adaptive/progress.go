@@ -8,8 +8,8 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// slack returns the number of pages that a strand may have beyond its hint. Once it has read the hinted pages, this many count as
-// left.
+// slack returns the number of pages that a strand may have beyond its hint. When it has read the hinted pages, this number of
+// pages counts as left.
 func (st strand) slack() float64 { return 0.75 * cmp.Or(st.Share, 1) }
 
 // outgrown reports whether the strand has exceeded its slack. Then the pages left are a guess.

@@ -26,7 +26,7 @@ type strand struct {
 
 	Hinted bool    `json:"hinted,omitempty"` // a hint has cut it
 	Due    float64 `json:"due,omitempty"`    // pages left by its hint; negative if the strand has exceeded them
-	Share  float64 `json:"share,omitempty"`  // of a full page that each page has, as in the hints; 0 means all of it
+	Share  float64 `json:"share,omitempty"`  // fraction of a full page's rows that each page has, as in the hints; 0 means 1
 	Group  *group  `json:"group,omitempty"`
 
 	// Partitions makes the strand see pages as lists of partitions, and skip rows. Such a strand has no Stop: its range ends

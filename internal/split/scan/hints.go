@@ -30,7 +30,7 @@ type PageEnd struct {
 	Last      key.Key
 	Rows      int
 	Failed    int `json:",omitempty"`      // the rows that could not be written
-	Requested int `json:"Asked,omitempty"` // the rows that the page could have had, if fewer than a full page because its rows are large
+	Requested int `json:"Asked,omitempty"` // the number of rows requested, if less than a full page because rows are large; otherwise 0
 }
 
 // full returns the page's rows, scaled up to a full page of segment rows if its rows are large.

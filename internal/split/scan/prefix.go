@@ -22,10 +22,10 @@ import (
 // It differs from the published form in one bound. There, a level continues after prefix + U+FFFF and ends before it, so it
 // misses keys that start with it. Here, both bounds are the next prefix in key order (package key), so no key is missed.
 type Prefix struct {
-	// FirstSegments is the number of non-empty pages that a prefix step reads before it splits, if it was found by going down a
-	// level. 0 means 1.
+	// FirstSegments is the number of non-empty pages that a prefix step reads before it splits, if the step was found by going
+	// down a level. 0 means 1.
 	FirstSegments int
-	// NextSegments is the same for a step that continues along a level.
+	// NextSegments is the same number for a step that continues along a level.
 	NextSegments int
 	// KeepPartitions skips the rows of a page's last partition that follow the page. All partition keys are still found, so it is
 	// enough for listing them.

@@ -242,7 +242,8 @@ type Tidying struct {
 	last time.Time
 }
 
-// Due calls tidy, unless it has succeeded within the hour before now, a time of the service's clock.
+// Due calls the function tidy, unless a call has succeeded within the last hour. The argument now is the time of the service's
+// clock.
 func (t *Tidying) Due(now time.Time, tidy func() error) error {
 	t.mu.Lock()
 	last := t.last

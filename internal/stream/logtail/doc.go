@@ -36,13 +36,12 @@
 //
 // # Following
 //
-// A follower queries by Timestamp, which the service sets, for the rows written since
-// its last call. Each call reads a few rows again, so that it does not miss a row that becomes visible
-// late: the newest 200 of the last 30 s, or all of the last 0.2 s. The follower's position records
-// which of them it has received, as sums over groups of ids, in less than 3,000 characters (position.go).
-// Shards are read at different moments. Of the rows written since the first of these moments, the position can record
-// about 50. The others are held back until a later call.
-// At 1,000 events a second, a call each second with top=1000 reads 1.3 rows for each event.
+// A follower queries by Timestamp, which the service sets, for the rows written since its last call. Each call reads a few rows
+// again, so that it does not miss a row that becomes visible late: the newest 200 of the last 30 s, or all of the last 0.2 s.
+// The follower's position records which of them it has received, as sums over groups of ids, in less than 3,000 characters
+// (position.go). Shards are read at different moments. Of the rows written since the first of these moments, the position can
+// record about 50. Further rows are held back until a later call. At 1,000 events a second, a call each second with top=1000
+// reads 1.3 rows for each event.
 //
 // Timestamps have no index, so the service reads all rows of a key range to answer. So a call queries only ids
 // from a minute before the last call. An append that takes longer than 50 s fails, and a
@@ -52,9 +51,8 @@
 //
 // Other logs are followed in the same way, by a [Feed]. Their positions may need an older bound.
 //
-// One follower gets 4,000 events a second if a query takes 30 ms, twice what the service
-// writes to a partition. A follower that falls behind reads all following rows at each call, and fails when
-// more than 100,000 follow.
+// If a query takes 30 ms, one follower gets 4,000 events a second. That is twice as many as the service writes to a partition.
+// A follower that falls behind reads all following rows at each call, and fails when more than 100,000 follow.
 //
 // # Deleting events
 //

@@ -28,8 +28,8 @@ type FollowOptions struct {
 // ends or show fails. It shows every event once that is written within a minute of the time in its id.
 // Events of one poll are shown oldest first. Follow fails where After does.
 //
-// It polls in the way of After's callers. It also remembers the events that it has read, and skips those that a
-// late event brings again.
+// It polls as a caller of After does. It also remembers the events that it has read, and skips those that a late event brings
+// again.
 func (s *Streams) Follow(ctx context.Context, stream string, o FollowOptions, show func(Event) error) error {
 	if _, err := bound("since", o.Since, s.now()); err != nil {
 		return err

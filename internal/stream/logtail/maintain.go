@@ -17,8 +17,8 @@ import (
 const (
 	// maintainTime bounds one Maintain. The next one continues.
 	maintainTime = time.Minute
-	// A stream is trimmed once in this fraction of its retention, within the two limits. Each
-	// time costs a query for each shard, even if no event is too old.
+	// A stream is trimmed once in this fraction of its retention, within the two limits. Each trim costs a query for each
+	// shard, even if no event is too old.
 	trimShare       = 50
 	minTrimInterval = time.Minute
 	maxTrimInterval = time.Hour

@@ -29,8 +29,8 @@ const (
 const (
 	// maxSingle is how many groups can be newer than known. Further rows are held back until they are older.
 	maxSingle = 50
-	// maxGroups is the most groups. The older groups of 100,000 rows are about 30. There are more only if
-	// rows become visible late between most of them.
+	// maxGroups is the maximum number of groups. Beside the groups newer than known, 100,000 rows need about 30. They need more
+	// only if rows become visible late between most of these groups.
 	maxGroups = 90
 	// maxLength exceeds the length of any position: 31 characters for each group and 120 for the rest.
 	maxLength = 3000

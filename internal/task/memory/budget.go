@@ -14,7 +14,8 @@ import (
 // small parts never wait for them.
 const Small = 256 << 10
 
-// reserved is the inverse of the fraction of a budget that its two reserves have: for small parts, and for slow input.
+// reserved is the inverse of the fraction of a budget that its two reserves have together. One is for small parts, the other
+// for slow input.
 const reserved = 16
 
 // ErrFull is the error of work that needs more than its part while no more is free. Its holder releases the part and takes a

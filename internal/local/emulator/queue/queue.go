@@ -35,8 +35,8 @@ type Queue struct {
 	mu       sync.Mutex // guards the fields below
 	metadata map[string]string
 	sequence uint64
-	// A stored message is in all three: by the time at which it becomes visible, by the time at which it expires, and by id. An
-	// id has several messages only if a duplicate was put.
+	// A stored message is in all three of these fields: by the time at which it becomes visible, by the time at which it
+	// expires, and by id. An id has several messages only if a duplicate was put.
 	visible *btree.BTreeG[*Message]
 	expiry  *btree.BTreeG[*Message]
 	byID    map[string][]*Message
