@@ -12,7 +12,7 @@ try {
   let home;
   for await (const line of createInterface({ input: demo.stderr })) {
     console.log(line);
-    home = /^the app goes on, with its console at (\S+),/.exec(line)?.[1];
+    home = /^the app keeps running until an interrupt; its console is at (\S+)$/.exec(line)?.[1];
     if (home) break;
   }
   if (!home) throw new Error("the demo has ended");

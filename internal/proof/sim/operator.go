@@ -272,8 +272,8 @@ func (o operator) failure(id ledger.ScanID, row scanRow, s PlannedScan) (onlyRow
 	o.failed.Store(true)
 	o.count(&o.stats.Failures)
 	failedRows := strings.Contains(row.Error, "rows could not be written; the first: PartitionKey")
-	gaveUp := strings.Contains(row.Error, "a step failed 5 times, at last with: ") || strings.Contains(row.Error, "was begun 5 times and never finished") ||
-		strings.Contains(row.Error, " and never finished; it failed at last with: ")
+	gaveUp := strings.Contains(row.Error, "a step failed 5 times; the last failure: ") || strings.Contains(row.Error, "was begun 5 times and never finished") ||
+		strings.Contains(row.Error, " and never finished; the last failure: ")
 	lost := s.Lose > 0 && strings.Contains(row.Error, "the state table lacks ")
 	differs := expect(s, o.plan.Source).differences() > 0 && strings.Contains(row.Error, " rows are missing, ")
 	if !failedRows && !gaveUp && !lost && !differs || gaveUp && o.plan.Calm {
