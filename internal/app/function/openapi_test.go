@@ -275,7 +275,7 @@ func (o *openAPI) playSchedules(a *app) {
 		proof.Must(o, state.Write(o.Context(), storage.Op{Row: row.Row()}))
 	}
 	got := o.play(a, 200, "GET", at+"?top=1", "").Body.String()
-	for _, want := range []string{strings.TrimSuffix(backupFormat1, "}"), `"restore":"tablesweep import --from 'blob:backups/it'\\''s 1' --to Source --from-connection OTHER --to-connection WHERE --verify"`, `"cursor":"2524556158199999999-fi5wfn"`} {
+	for _, want := range []string{strings.TrimSuffix(backupFormat1, "}"), `"restore":"tablesweep import --from 'blob:backups/it'\\''s 1' --to NEW_TABLE --from-connection OTHER --to-connection WHERE --verify"`, `"cursor":"2524556158199999999-fi5wfn"`} {
 		if !strings.Contains(got, want) {
 			o.Errorf("%s, want %s", got, want)
 		}

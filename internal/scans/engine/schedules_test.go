@@ -155,7 +155,7 @@ func TestSchedule(t *testing.T) {
 		}
 		for _, b := range w.backups() {
 			w.sealed(b.Place.Prefix, "Source")
-			if want := "tablesweep import --from blob:exports/" + b.Place.Prefix + " --to Source --to-connection WHERE --verify"; b.Restore != want || b.Rows != 15 || b.Outdated || b.Deleting != nil || b.FinishedAt == nil {
+			if want := "tablesweep import --from blob:exports/" + b.Place.Prefix + " --to NEW_TABLE --to-connection WHERE --verify"; b.Restore != want || b.Rows != 15 || b.Outdated || b.Deleting != nil || b.FinishedAt == nil {
 				t.Errorf("%+v, want %s", b, want)
 			}
 		}

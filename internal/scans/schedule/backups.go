@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -372,7 +371,8 @@ func (sd *Scheduler) Backups(ctx context.Context, name string, top int, cursor s
 // unquoted has characters that are safe in a shell without quotes.
 const unquoted = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz:/._-"
 
-// restore returns the command that restores a backup. The user replaces WHERE and NEW_TABLE, neither of which is accepted as a name.
+// restore returns the command that restores a backup. The user replaces WHERE and NEW_TABLE, neither of which is accepted as a name, because the
+// command writes over rows of the table that it names.
 func (b Backup) restore() string {
 	from := "blob:" + b.Place.Container + "/" + b.Place.Prefix
 	if strings.ContainsFunc(from, func(r rune) bool { return !strings.ContainsRune(unquoted, r) }) {
@@ -382,7 +382,7 @@ func (b Backup) restore() string {
 	if b.Tables > 0 {
 		command += " --all"
 	} else {
-		command += " --to " + cmp.Or(b.Table, "NEW_TABLE")
+		command += " --to NEW_TABLE"
 	}
 	if b.Place.Connection != "" {
 		command += " --from-connection " + b.Place.Connection
