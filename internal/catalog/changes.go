@@ -90,8 +90,8 @@ func (rd *Reader) Changes(ctx context.Context, top int, cursor string, since tim
 }
 
 // ChangesAfter calls take with at most top changes (1 to MaxTop) after a position, sorted by id, oldest first. The position is
-// [logtail.Now], a time, the id of a change, or the result of an earlier call. Each change is found once. A time or an id means
-// the changes committed since then.
+// [logtail.Now], a time, the id of a change, or the result of an earlier call. Each change is found once. A time or an id
+// selects the changes committed since then.
 //
 // Changes are listed in the order in which the service has written them. Two changes of one record may be listed in two answers
 // in the wrong order if both writes were under way at once; compare their ETags. A call makes one request for each of the 16

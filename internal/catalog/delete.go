@@ -28,7 +28,7 @@ const deleteTime = 100 * time.Second
 type Deleted struct {
 	Records int  `json:"deleted"`
 	More    bool `json:"more,omitzero"` // the time or the memory was not enough; the same call continues
-	// Repeated means that there was an earlier try of the request, which did not end, or ended before this one. Records does
+	// Repeated means that there was an earlier try of the request. It did not end, or it ended before this one. Records does
 	// not count the records that the earlier try has deleted.
 	Repeated bool `json:"repeated,omitzero"`
 
@@ -150,10 +150,10 @@ func (x *deleting) all(ctx context.Context, q Lookup) error {
 // errNotToDelete means that a record must not be deleted.
 var errNotToDelete = errors.New("the record was written since the deletion was claimed")
 
-// checkDeletable returns errNotToDelete for a live head whose record must not be deleted. Either this deletion has already
-// deleted the identity, or the head's write is newer than the claim, and the claim does not belong to this try, or no longer
-// does. The head is read before the claim. Therefore a first try that was suspended deletes nothing that was written after a
-// repetition has taken over. row is the index row in which the record was found, or empty.
+// checkDeletable returns errNotToDelete for a live head whose record must not be deleted. There are two reasons. This deletion
+// may already have deleted the identity. Or the head's write is newer than the claim, and the claim does not belong to this
+// try, or no longer does. The head is read before the claim. Therefore a first try that was suspended deletes nothing that was
+// written after a repetition has taken over. row is the index row in which the record was found, or empty.
 func (x *deleting) checkDeletable(ctx context.Context, h *store.Head, row storage.Entity, version int64) error {
 	x.mu.Lock()
 	again := x.removed[h.Identity]

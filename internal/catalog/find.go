@@ -71,11 +71,12 @@ type answer struct {
 // search reads a page of the records that match the query. It calls gone, if not nil, for each tombstone that it meets. With all,
 // it reads whole pages until it has the page's records or there are no more, without a time limit.
 //
-// Under each index key of the query, all matching records have the same RowKeys. Therefore search reads a page under every key at
-// once, and takes the first page that has enough matches. If none has, it continues under the key that has come farthest, which
-// is shared by the fewest other records. A cursor is a RowKey, so it is valid under every key. One page shows one moment. Before
-// the same call reads the next page, a record may move from the unread rows to the read ones. Therefore search follows the
-// tombstones that may be younger than the call; see trail.follow. Several partitions never show one moment.
+// Under each index key of the query, all matching records have the same RowKeys. Therefore search reads a page under every key
+// at once, and takes the first page that has enough matches. If no page has enough, it continues under the key that has come
+// farthest, because the fewest other records share that key. A cursor is a RowKey, so it is valid under every key. One page
+// shows one moment. Before the same call reads the next page, a record may move from the unread rows to the read ones.
+// Therefore search follows the tombstones that may be younger than the call; see trail.follow. Several partitions never show
+// one moment.
 func (rd *Reader) search(ctx context.Context, q Lookup, gone func(storage.Entity), all bool) (answer, error) {
 	p, err := newPlan(rd.Schema, q)
 	if err != nil {

@@ -151,8 +151,9 @@ func (t *turn) end(ctx context.Context) {
 	}
 }
 
-// commit inserts a new entry, updates the heads, and stores the answer for a request with the id, all in one transaction. If the
-// write belongs to a group and has a single head and no further operations, it is committed together with the others.
+// commit inserts a new entry, updates the heads, and stores the answer for a request with the id, all in one transaction. If
+// the write belongs to a group and has a single head and no further operations, it is committed together with the group's other
+// writes.
 func (ct *committer) commit(ctx context.Context, d decision, o claim.ID) (store.Entry, error) {
 	m := &commitment{decision: d, once: o, err: errLost}
 	m.entry = store.Entry{Entry: wal.Entry{Kind: d.kind}, Shard: store.ShardOf(d.updates[0].to.First), Record: d.record}

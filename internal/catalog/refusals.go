@@ -5,7 +5,7 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// maxRaces is how often a write is decided again after others have overtaken it.
+// maxRaces is how often a write is decided again after other writes have overtaken it.
 const maxRaces = 50
 
 // identityTaken refuses a write because another record has the identity.
@@ -23,7 +23,7 @@ func unknownToLog() error {
 	return problem.Conflictf("", "the record is not in the catalog's log; tablesweep catalog check lists such rows, and tablesweep catalog export and catalog import move them to another catalog")
 }
 
-// tooManyRaces is the error of a call that others have overtaken maxRaces times.
+// tooManyRaces is the error of a call that other writers have overtaken maxRaces times.
 func tooManyRaces() error {
 	return problem.Busyf("", "others keep changing this record; try again")
 }

@@ -146,7 +146,7 @@ func (sg *SchemaGuard) lastRead() storedSchema {
 	return sg.stored
 }
 
-// trusted returns lastRead, or schemaUnread if that was too long ago.
+// trusted returns the result of lastRead, or schemaUnread if that read was too long ago.
 func (sg *SchemaGuard) trusted() storedSchema {
 	sg.mu.Lock()
 	defer sg.mu.Unlock()

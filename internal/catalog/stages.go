@@ -28,7 +28,7 @@ import (
 // applyTime limits the time to write index rows. Afterwards the rest is left to recovery.
 const applyTime = 5 * time.Minute
 
-// stages carries writes through their stages: the caller's own, and the unfinished ones of others.
+// stages carries writes through their stages: the caller's own writes, and unfinished writes of other writers.
 type stages struct {
 	*store.Store
 	committer *committer
@@ -62,8 +62,8 @@ var (
 	errRepeated = problem.Busyf("", "another attempt at this request was faster; try again")
 )
 
-// refused is a refusal because of commits of others. The log contains these commits, but the index rows that readers use may not
-// contain them yet.
+// refused is a refusal because of commits by other writers. The log contains these commits, but the index rows that readers use
+// may not contain them yet.
 type refused struct {
 	error
 	firstHashes []index.FirstHash // the hashes of the first index values of the records that caused the refusal

@@ -229,7 +229,7 @@ func (p Path) Replace(content []byte) error {
 	})
 }
 
-// put writes a temporary file, to which move then gives the path's name.
+// put writes a temporary file. The function move then gives it the path's name.
 func (p Path) put(root *os.Root, write func(io.Writer) error, move func(temp string) error) error {
 	temp := p.name + "." + strings.ToLower(rand.Text()[:tempDigits]) + tempExt
 	f, err := root.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)

@@ -26,8 +26,8 @@ var consoleHeaders = map[string]string{
 	"Cache-Control":                "no-cache",
 }
 
-// consoleCalls returns the calls for the console's files, which contain no data. There are none if the setting TABLESWEEP_CONSOLE
-// is off.
+// consoleCalls returns the calls for the console's files, which contain no data. If the setting TABLESWEEP_CONSOLE is off, it
+// returns none.
 //
 // caller: browsers.
 func consoleCalls(on bool) []call {

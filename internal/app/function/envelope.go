@@ -29,7 +29,7 @@ type response struct {
 	ReturnValue any      `json:"ReturnValue"`
 }
 
-// outputs are the values of the function's output bindings: the answer of an HTTP function, and nothing for others.
+// outputs are the values of the function's output bindings: the answer of an HTTP function, and nothing for other functions.
 type outputs struct {
 	Answer *httpAnswer `json:"res,omitempty"`
 }

@@ -28,7 +28,7 @@ func mediaType(r *http.Request) string {
 // inLines reports whether the request's body has one record per line.
 func inLines(r *http.Request) bool { return mediaType(r) == jsonLines }
 
-// checkType refuses a body whose type is neither JSON nor one of the others that the call accepts.
+// checkType refuses a body unless its type is JSON or one of the other types that the call accepts.
 func checkType(r *http.Request, others ...string) error {
 	const field = "Content-Type"
 	kind := mediaType(r)
@@ -67,7 +67,8 @@ func checkHeaders(r *http.Request) error {
 	return nil
 }
 
-// prefersMinimal reports whether the caller prefers an answer without the record. If so, it marks the answer as such. (RFC 7240)
+// prefersMinimal reports whether the caller prefers an answer without the record. If so, it says in the answer's header that
+// this preference is met. (RFC 7240)
 func prefersMinimal(w http.ResponseWriter, r *http.Request) bool {
 	const minimal = "return=minimal"
 	for preference := range strings.FieldsFuncSeq(strings.Join(r.Header.Values("Prefer"), ","), func(c rune) bool { return c == ',' || c == ';' }) {

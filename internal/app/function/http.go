@@ -44,8 +44,8 @@ const (
 	// time for handling.
 	bodyTime   = 150 * time.Second
 	answerTime = 20 * time.Second
-	// If an answer is ready before its request's body has arrived, it waits for the rest of the body: at most this long and for
-	// at most this many bytes.
+	// If an answer is ready before its request's body has arrived, the answer waits for the rest of the body: at most for
+	// restTime, and for at most maxRest bytes.
 	restTime = 10 * time.Second
 	maxRest  = 100 << 20 // the host's limit
 )
@@ -191,7 +191,7 @@ func readTop(given url.Values, standard, limit int) (int, error) {
 	return top, input.Top(top, limit)
 }
 
-// readBody reads a request's body within the limits of limited and timed. Its type must be JSON or one of others.
+// readBody reads a request's body within the limits of limited and timed. Its type must be JSON or one of the types in others.
 func readBody(r *http.Request, others ...string) ([]byte, error) {
 	if err := checkType(r, others...); err != nil {
 		return nil, err

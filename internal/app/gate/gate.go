@@ -62,7 +62,7 @@ func attempt(ctx context.Context, prepare func(context.Context) error) error {
 	return task.Do(func() error { return prepare(ctx) })
 }
 
-// set records the result of an attempt.
+// set stores the result of an attempt.
 func (g *Gate) set(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

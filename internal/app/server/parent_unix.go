@@ -16,8 +16,8 @@ type parentProcess int
 
 func parent() parentProcess { return parentProcess(os.Getppid()) }
 
-// gone returns a channel that is closed when the parent has ended, because an orphan then gets another parent. The channel stays
-// open if ctx ends first.
+// gone returns a channel that is closed when the parent has ended. An orphan gets another parent, which shows this. The channel
+// stays open if ctx ends first.
 func (p parentProcess) gone(ctx context.Context) <-chan struct{} {
 	gone := make(chan struct{})
 	go func() { // ends with the parent, or with ctx

@@ -10,8 +10,8 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// maxUnits is the maximum number of UTF-16 units in a key. The service's documentation states this limit and a larger one; other
-// clients rely on this one.
+// maxUnits is the maximum number of UTF-16 units in a key. The service's documentation states this limit and a larger one.
+// Other clients rely on the smaller one.
 const maxUnits = 512
 
 // legal reports whether a key may contain the character, by the service's documented data model.

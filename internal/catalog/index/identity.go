@@ -103,9 +103,9 @@ type Partition struct {
 	Value string // normalised
 }
 
-// Partitions returns the partitions that a query by an index key's value reads: that of the text and, if the text is a number in
-// a different spelling than in keys, also that of its [Number]. It ignores the case of the field's name. Errors are
-// [problem.Invalid]. For an unknown field, the error lists the index keys.
+// Partitions returns the partitions that a query by an index key's value reads. One is that of the text. If the text is a
+// number in another spelling than in keys, that of its [Number] is the other. It ignores the case of the field's name. Errors
+// are [problem.Invalid]. For an unknown field, the error lists the index keys.
 func (s Schema) Partitions(field, value string) ([]Partition, error) {
 	i := s.Rank(field)
 	if i < 0 {

@@ -11,7 +11,7 @@
 //	RowKey       = lower(sort value) + ":" + first 8 hex digits of
 //	               MD5(lower(values), joined by "|" in alphabetical order of their fields)
 //
-// Values that are legal in keys have exactly this form. Others are escaped; see [Schema.Identity]. Lower case is Go's
+// Values that are legal in keys have exactly this form. Other values are escaped; see [Schema.Identity]. Lower case is Go's
 // strings.ToLower: that of Unicode, character by character, independent of language.
 //
 // The package does no I/O. It does not know the other columns of a row, or how rows are

@@ -18,7 +18,7 @@ import (
 // Timestamp.
 const stoppedColumn = "Stopped"
 
-// stopWriters stores our schema. If there was another schema or none, it also stops all writers and waits until they have
+// stopWriters stores our schema. If another schema or no schema was stored, it also stops all writers and waits until they have
 // noticed. In that case, stopped is the schema row, and resumeWriters ends the stop. The row records the time since which
 // writers have been stopped. Therefore a migration that continues or reverts another one waits only for the rest of the time.
 func (m *migrator) stopWriters(ctx context.Context) (stopped *storage.Entity, err error) {

@@ -66,10 +66,10 @@ func Shards() []Shard {
 	return all
 }
 
-// EachShard calls fn for every shard, even if it fails for some.
+// EachShard calls fn for every shard, even if fn fails for some.
 func EachShard(fn func(Shard) error) error { return EachOf(Shards(), fn) }
 
-// EachOf calls fn for each of the shards, even if it fails for some.
+// EachOf calls fn for each of the shards, even if fn fails for some.
 func EachOf(shards []Shard, fn func(Shard) error) error {
 	errs := make([]error, len(shards))
 	var g task.Group

@@ -96,8 +96,9 @@ const (
 	Taken                 // a record with other contents has the identity
 )
 
-// Insertion decides whether to insert a record. head is that of its identity, or nil. Without a head, the version is the time in
-// ticks, because it must be greater than the versions of earlier lives of the identity, of which nothing is stored any more.
+// Insertion decides whether to insert a record. head is that of its identity, or nil. Without a head, the version is the time
+// in ticks. The identity may have had earlier lives, of which nothing is stored any more, and the version must be greater than
+// theirs.
 func Insertion(head *Head, w Write, content ContentHash, now time.Time) (Write, Verdict) {
 	w = next(head, w, now)
 	switch {
@@ -136,8 +137,9 @@ func Replacement(old, target *Head, w Write, content ContentHash, now time.Time)
 	return []Write{left, w}, Commit
 }
 
-// TakeIdentity returns the write by which the record of head old takes w's identity, whose head is target. Its version is greater
-// than those of both heads. Another write, in the same entry or a later one, removes the old identity.
+// TakeIdentity returns the write that gives w's identity to the record of the head old. The head of that identity is target.
+// The write's version is greater than those of both heads. Another write, in the same entry or a later one, removes the old
+// identity.
 func TakeIdentity(old, target *Head, w Write, now time.Time) Write {
 	w = next(target, w, now)
 	w.Version = max(w.Version, old.Version+1)
@@ -240,7 +242,7 @@ const (
 	Tombstone                 // the mark of a deletion
 )
 
-// Effect is what a write does to an index row.
+// Effect is the effect of a write on an index row.
 type Effect int
 
 // The effects.

@@ -123,7 +123,8 @@ func (st *strand) survey(s scan.Step, v view) *gauge {
 	return g
 }
 
-// start returns the key from which the strand has read all keys. It matters only for the first page of a trail.
+// start returns the key at which the strand began. It has read all keys from there on. It matters only for the first page of a
+// trail.
 func start(s scan.Step, v view) string {
 	switch {
 	case v.share < 1: // the partition began on this page

@@ -12,9 +12,9 @@ type trail struct {
 	// Levels from Fresh+1 on were entered while reading: all of their keys
 	// before Here have been read.
 	Fresh  int     `json:"fresh,omitempty"`
-	Levels []level `json:"levels,omitempty"` // those with siblings, and Fresh, the shallowest first
-	// Tries counts the strand's cuts in levels where it knew no siblings, minus the times that it then met siblings in such a
-	// level.
+	Levels []level `json:"levels,omitempty"` // levels with siblings, and the level Fresh; the shallowest first
+	// Tries counts the strand's cuts in levels where it knew no siblings. The count falls each time the strand then meets
+	// siblings in such a level.
 	Tries int `json:"tries,omitempty"`
 }
 
@@ -124,7 +124,7 @@ func (t trail) read(g *gauge, keys []string, share float64, start string) trail 
 	return next
 }
 
-// add records a level, unless no keys were met or passed there.
+// add stores a level, unless no keys were met or passed there.
 func (t *trail) add(l level) {
 	if l.pages > 0 || l.depth == t.Fresh {
 		t.Levels = append(t.Levels, l)

@@ -223,8 +223,8 @@ func (w *Workers) cuts(s *Piece, n int) []key.Key {
 	return slices.Compact(cuts)
 }
 
-// Left returns how many rows the piece is expected to have left: at least as many as it has read since a thief found something,
-// because a page may end where nothing seems to follow. ok is false if nothing is known.
+// Left returns how many rows the piece is expected to have left. That is at least the number of rows read since a thief found
+// something, because a page may end where nothing seems to follow. ok is false if nothing is known.
 func (w *Workers) Left(s *Piece) (rows float64, ok bool) {
 	switch {
 	case s.last != nil:

@@ -17,7 +17,7 @@ const (
 // Names lists the strategies, the default first.
 var Names = []string{Adaptive, Prefix, Serial}
 
-// Options apply to one strategy each; the others ignore them.
+// Options configure a strategy. Each option applies to one strategy, and the other strategies ignore it.
 type Options struct {
 	Hints    *scan.Hints // for adaptive; nil if there are none
 	PageRows int         // for adaptive: rows in a full page

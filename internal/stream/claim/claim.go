@@ -29,7 +29,7 @@ import (
 const (
 	// Prefix is the start of all claims' keys.
 	Prefix           = "i|"
-	invocationPrefix = Prefix + "v|" // sorts after all others, which continue with a hexadecimal digit
+	invocationPrefix = Prefix + "v|" // sorts after all other claims, whose keys continue with a hexadecimal digit
 
 	// The minimum time for which claims are kept after their last change. A host repeats a request within seconds.
 	keepKeys, keepInvocations = 24 * time.Hour, time.Hour

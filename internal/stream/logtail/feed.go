@@ -55,8 +55,8 @@ func (n *Next) Each(fn func(storage.Row) error) error {
 	return nil
 }
 
-// Feed follows a log. It finds each row once, whatever clock has made its key, in the order in
-// which the service has written the rows.
+// Feed follows a log. It finds each row once, in the order in which the service has written the rows. The clock that has made a
+// row's key does not matter.
 type Feed struct {
 	Log
 	// Now returns the service's time.
@@ -74,10 +74,10 @@ type Feed struct {
 // which they were written, and the rows of one answer in key order. There are at most top, and at most [MaxAnswer] bytes. If more than
 // 100,000 rows follow the position, the error is a [problem.Conflict].
 //
-// Whatever top is, a call makes one query for each 1,000 new rows of a partition,
-// and for up to 200 earlier rows, or those of 0.2 s if these are more. The service finds them
-// among all rows with keys from a minute before the last call, because Timestamps have no index. A row whose contents the call could not
-// keep in memory until its turn takes a separate request. If rows are large, this concerns only rows that became visible late.
+// Whatever top is, a call makes one query for each 1,000 rows that it reads from a partition. It reads the new rows, and up to
+// 200 earlier rows, or those of 0.2 s if these are more. The service finds them among all rows with keys from a minute before
+// the last call, because Timestamps have no index. A row whose contents the call could not keep in memory until its turn takes
+// a separate request. If rows are large, this concerns only rows that became visible late.
 func (f Feed) After(ctx context.Context, after string, top int) (Next, error) {
 	if err := input.Top(top, MaxTop); err != nil {
 		return Next{}, err

@@ -69,8 +69,8 @@ func (s *Streams) trimAll(ctx context.Context) (removed int64, errs []error) {
 	return removed, errs
 }
 
-// listed returns all streams, and the service's time. If it can't read some, it returns the
-// others and an error.
+// listed returns all streams, and the service's time. If it cannot read some streams, it returns the other streams and an
+// error.
 func (s *Streams) listed(ctx context.Context) (streams []listing, date time.Time, err error) {
 	var unread error
 	err = s.options.Table.All(ctx, storage.Query{Range: key.Range{Partition: new(streamsPartition)}}, func(p storage.Page) error {

@@ -155,9 +155,9 @@ func (a arrival) bytes() int {
 	return len(a.row.JSON()) + 256
 }
 
-// due yields the rows that the follower may receive now, oldest first. The given rows are newest first. Not all rows written
-// since known may have been seen, so each tick since then needs a separate group of the position. Beyond maxSingle, rows are held back
-// until a later call.
+// due yields the rows that the follower may receive now, oldest first. The given rows are newest first. Some rows written since
+// known may not have been seen yet, so each tick since then needs a separate group of the position. Beyond maxSingle, rows are
+// held back until a later call.
 func due(rows []arrival, known ticks) iter.Seq[*arrival] {
 	return func(yield func(*arrival) bool) {
 		singles := 0 // groups written since known
@@ -228,10 +228,10 @@ func (p position) settle(rows []arrival) {
 	}
 }
 
-// after returns the position of a follower that has received some of these rows, newest first, and all
-// others that were written before known. Groups grow with the age of their rows, because late rows
-// are nearly new. Each tick since known has its own group, because the shards were read
-// at different moments. oldest is the newest bound that the position may have, "" for any.
+// after returns the position of a follower that has received some of the given rows, and all other rows that were written
+// before known. The given rows are newest first. Groups grow with the age of their rows, because late rows are nearly new. Each
+// tick since known has its own group, because the shards were read at different moments. oldest is the newest bound that the
+// position may have, "" for any.
 func (p position) after(rows []arrival, known ticks, oldest string) position {
 	next := position{known: known, floor: ticksOf(known.time().Add(-againMost))}
 	if len(rows) > againRows {
@@ -259,8 +259,8 @@ func (p position) after(rows []arrival, known ticks, oldest string) position {
 	return next
 }
 
-// group sets the groups of rows, newest first. If maxGroups are too few, the oldest rows are in none, and are sent
-// again.
+// group sets the groups of rows, newest first. If maxGroups groups are not enough, the oldest rows are in no group, and are
+// sent again.
 func (p *position) group(rows []arrival) {
 	size := 0 // of the last group; 0 if the previous row was not received
 	for n, a := range rows {

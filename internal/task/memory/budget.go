@@ -82,7 +82,7 @@ func NewBudget(bytes int64) *Budget {
 }
 
 // Steps returns the budget of work that can wait for minutes. All such work together leaves a quarter of the memory for large
-// work to others.
+// work to other work.
 func (b *Budget) Steps() *Budget {
 	if b == nil {
 		return nil
