@@ -170,8 +170,8 @@ func failedRow(err error, n int) (refusal *storage.Error, at int) {
 	return refusal, refusal.Index
 }
 
-// If the service fails each time for one row although it accepts others, broken returns that row's failure. It returns false if
-// the service fails for all rows. Then all rows wait until the service recovers.
+// broken returns the failure of a row if the service fails for it each time, but accepts other rows. It returns false if the
+// service fails for all rows. Then all rows wait until the service recovers.
 func broken(k key.Key, err, others error) (Failure, bool) {
 	var e *storage.Error
 	if others != nil || !errors.As(err, &e) {

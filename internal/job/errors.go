@@ -14,7 +14,7 @@ import (
 // Refusal is the error of an invalid option. Nothing was done.
 type Refusal struct {
 	Option string // the option's name; "" if the error is about several options or none
-	Err    error  // what is wrong; its text follows the name
+	Err    error  // the reason; its text follows the name
 }
 
 // Error returns the error's text, which begins with the option in the form of a command line.

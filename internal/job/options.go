@@ -32,7 +32,7 @@ type Rows struct {
 	Bounds      key.Bounds
 	Filter      string
 	Select      []string // properties to read, nil for all; the keys are always read
-	Workers     int      // how many requests are made at once at most
+	Workers     int      // maximum of concurrent requests
 	MaxRows     int      // most rows a second; 0 for no limit
 	MaxRequests int      // most requests a second; 0 for no limit
 }

@@ -22,7 +22,7 @@ import (
 // TablesJournal is the file in a checkpoint's directory that records which tables are done.
 const TablesJournal = "tables.jsonl"
 
-// tablesAtOnce is how many tables are processed at once at most.
+// tablesAtOnce is the maximum of tables that are processed concurrently.
 const tablesAtOnce = 8
 
 // The states of a table.

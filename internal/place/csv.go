@@ -125,7 +125,7 @@ func (c CSV) Learn(ctx context.Context, from io.Reader) (CSV, error) {
 			return c, nil
 		case err != nil:
 			return c, err
-		case rec.wrong != nil && rec.last > rec.line: // the second reading ends here, too
+		case rec.wrong != nil && rec.last > rec.line: // the second reading also ends here
 			return c, nil
 		case rec.blank() || rec.wrong != nil || !r.fits(&rec):
 			continue
@@ -169,7 +169,8 @@ type Record struct {
 	Err        error // why it is not a record
 }
 
-// Records reads keyless rows from CSV in the way of [CSV.Lines]. first is the text before them, such as the line of column names.
+// Records reads keyless rows from CSV in the way of [CSV.Lines]. The result first is the text before them, such as the line of
+// column names.
 func (c CSV) Records(from io.Reader) (first []byte, next func() (Record, error), err error) {
 	r := c.reader(from)
 	if err := r.header(); err != nil {

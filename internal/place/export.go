@@ -137,7 +137,7 @@ func (e *Export) Hints(fn func(last key.Key, rows int64)) {
 	}
 }
 
-// get reads an object of at most most bytes.
+// get reads an object. The argument most is the maximum of bytes that the object may have.
 func get(ctx context.Context, o Objects, name string, most int64) ([]byte, error) {
 	text, err := o.Get(ctx, name, 0, most+1)
 	if err == nil && int64(len(text)) > most {

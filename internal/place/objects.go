@@ -19,8 +19,8 @@ type Objects interface {
 	// Put creates an object, completely and durably or not at all. If an object of that name exists, with any content, made is
 	// false and err is nil.
 	Put(ctx context.Context, name string, content []byte) (made bool, err error)
-	// Get reads at most most bytes from an offset. It returns fewer if the object ends before that. The
-	// error is [fs.ErrNotExist] if there is no such object.
+	// Get reads bytes from an offset. The argument most is their maximum number. It returns fewer if the object ends before that.
+	// The error is [fs.ErrNotExist] if there is no such object.
 	Get(ctx context.Context, name string, offset, most int64) ([]byte, error)
 	// List calls fn with the objects whose names start with the prefix.
 	List(ctx context.Context, prefix string, fn func(name string, bytes int64) error) error

@@ -69,7 +69,7 @@ func (p *Pages) Add(rows []storage.Row) error {
 	return nil
 }
 
-// flush encodes the page. last means that it ends a file.
+// flush encodes the page. If last is set, the page ends a file.
 func (p *Pages) flush(last bool) error {
 	if p.page.rows == 0 {
 		return nil

@@ -38,7 +38,7 @@ func (c *Cache[T]) Get(ctx context.Context, id ledger.ScanID, read func(was T) (
 	return c.since(ctx, id, time.Now().Add(-c.fresh), read)
 }
 
-// since is Get for a value whose read began after oldest.
+// since does the same as Get, but returns only a value whose read began after the time oldest.
 func (c *Cache[T]) since(ctx context.Context, id ledger.ScanID, oldest time.Time, read func(was T) (T, error)) (T, error) {
 	for {
 		c.mu.Lock()

@@ -11,7 +11,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// maxNames is how many tables or queues of a connection are listed at most.
+// maxNames is the maximum of tables or queues that are listed of a connection.
 const maxNames = 1000
 
 // Names is a list of names, by their kind: connections, tables or queues.

@@ -15,9 +15,9 @@ import (
 // not be written. Ranges and hints are made from notes. A step's note is JSON. A folded row's note is packed.
 
 const (
-	// MaxNote is how many bytes a note has at most. A Binary property has room for it.
+	// MaxNote is the maximum of bytes in a note. A Binary property has room for it.
 	MaxNote = 60 << 10
-	// maxEnds is how many ends of pages a folded row has at most.
+	// maxEnds is the maximum of ends of pages in a folded row.
 	maxEnds = 512
 )
 

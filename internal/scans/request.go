@@ -94,14 +94,14 @@ const (
 // ActionTypes lists all action types.
 var ActionTypes = []string{Copy, Count, Keys, Enqueue, Delete, Verify}
 
-// MaxSegments is how many queries an invocation may make at most. With this number, a commit fits into one transaction of 100
+// MaxSegments is the maximum of queries that an invocation may make. With this number, a commit fits into one transaction of 100
 // rows, because each segment adds at most three children, and one more if its rows are handed over.
 const MaxSegments = 24
 
-// maxName is how many characters a scan's name has at most.
+// maxName is the maximum of characters in a scan's name.
 const maxName = 100
 
-// MaxRequest is how many bytes a request has at most. It is stored in one property.
+// MaxRequest is the maximum of bytes in a request. It is stored in one property.
 const MaxRequest = 64 << 10
 
 // ParseRequest strictly reads a request. Its errors are [problem.Invalid], joined. An error about a field names it.

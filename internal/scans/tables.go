@@ -63,7 +63,7 @@ func (r Request) OverExisting() bool {
 	return r.IsGroup() && r.Action.Type == Copy && r.Action.Destination != nil && r.Action.Destination.Container == ""
 }
 
-// NeedsOverwrite reports whether the request copies many tables, and does not say what is to become of rows in the destination.
+// NeedsOverwrite reports whether the request copies many tables, and does not say how to treat existing rows in the destination.
 func (r Request) NeedsOverwrite() bool {
 	return r.OverExisting() && !r.Action.Overwrite && r.Action.Mode != action.Skip && r.Action.Mode != action.Fail
 }

@@ -325,8 +325,8 @@ func takenBy(name string, _ int64) error {
 	return problem.Conflictf("action.destination", "is taken: it has %s; name another prefix", name)
 }
 
-// CheckFree fails if a place has objects, or lies within another export, whose readers would find this one. A member's place lies within its
-// group's export.
+// CheckFree fails if a place has objects, or lies within another export, because the readers of that export would find this one.
+// A member's place lies within its group's export.
 func CheckFree(ctx context.Context, to *place.Blobs, member bool) error {
 	err := to.List(ctx, "", takenBy)
 	if err != nil || member {

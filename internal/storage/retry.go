@@ -327,8 +327,8 @@ func (r *retries) newest() string {
 	return fmt.Sprintf("no answer for %v; before: %s", age.Round(time.Second), r.cause)
 }
 
-// left returns how much longer a request may wait for a better answer. err is the last try's error, or nil if the answer
-// was bad. over is the request's error if no time is left.
+// left returns how much longer a request may wait for a better answer. err is the last try's error, or nil if the answer was bad.
+// If no time is left, the result over is the request's error.
 func (r *retries) left(c *course, err error, h callerPatience) (left time.Duration, over error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -152,7 +152,7 @@ const pageBytes = 9 << 19
 // Top derives a page's maximum of rows from the page before, so that each page of a scan has some 4 MiB of text. The zero value does not limit.
 type Top struct{ rows int }
 
-// Of returns how many rows to request, at most most.
+// Of returns how many rows to request. The argument most is the maximum.
 func (t Top) Of(most int) int {
 	if t.rows == 0 {
 		return most

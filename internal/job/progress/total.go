@@ -41,8 +41,8 @@ type counting struct {
 	rows    int64          // the result; 0 while the count is running
 }
 
-// worth reports whether a count is worthwhile. It is if the phase has taken a while and makes so many requests that those of the
-// count hardly matter.
+// worth reports whether a count is worthwhile. It is worthwhile if the phase has taken a while and makes so many requests that
+// those of the count hardly matter.
 func worth(p sweep.Progress) bool {
 	const long, requests = 10 * time.Second, 4 // for each query
 	return p.Elapsed >= long && p.Run.Queries > 0 && p.Run.Requests >= requests*p.Run.Queries

@@ -157,15 +157,15 @@ func (c *Checkpoint) append(l line) {
 	}
 }
 
-// read records that s was read. left is how many of its rows are not done. through is its last row, or nil if
-// left is 0.
+// read records that s was read. The argument left is how many of its rows are not done. through is its last row, or nil if left
+// is 0.
 func (c *Checkpoint) read(s *step, through *key.Key, left int64, children []*step, listed []Difference, did Totals) {
 	s.Through, s.Left = through, left
 	c.pages = c.pages || left > 0
 	c.append(line{Read: s.ID, Through: through, Left: left, Totals: did, Children: saveAll(children), Differences: listed})
 }
 
-// list records a step for listed keys. last is the last of them.
+// list records a step for listed keys. The argument last is the last of these keys.
 func (c *Checkpoint) list(s *step, last key.Key) {
 	c.after = &last
 	c.append(line{Node: &s.saved, After: c.after})

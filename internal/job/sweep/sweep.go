@@ -54,7 +54,7 @@ type Options struct {
 	Share *Share
 	// Checkpoint, if set, records the sweep's state. If it has the state of earlier runs, the sweep continues from it.
 	Checkpoint *Checkpoint
-	// List is how many differences a [Comparison] lists at most.
+	// List is the maximum of differences that a [Comparison] lists.
 	List int
 	// Failed, if set, is called with the failed rows of each unit, never
 	// concurrently. If it returns nil, a resume does not report them again, so it must

@@ -53,7 +53,8 @@ func newPair(source, destination storage.Source, o Options, most func() int64) *
 	return &pair{places: [2]storage.Source{source, destination}, depth: o.Depth, only: o.Only, held: map[key.Token]*position{}, most: most}
 }
 
-// heldTime is how long rows are held within a budget at most, because the step that continues may run in another process.
+// heldTime is the longest time for which rows are held within a budget, because the step that continues may run in another
+// process.
 const heldTime = 5 * time.Second
 
 // position is where the next page begins, within the range of a query.

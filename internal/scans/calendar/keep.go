@@ -29,8 +29,8 @@ func (k Keep) Check() error {
 
 const mostKept = 1000
 
-// Outdated returns the indexes of the backups that are not kept. at has the occurrences of all successful backups, newest first. The newest
-// backup is always kept. A rule that allows more backups than it has kept also keeps the oldest backup.
+// Outdated returns the indexes of the backups that are not kept. The argument at has the occurrences of all successful backups,
+// newest first. The newest backup is always kept. A rule that allows more backups than it has kept also keeps the oldest backup.
 func (k Keep) Outdated(at []time.Time) (outdated []int) {
 	rules := []struct {
 		left int

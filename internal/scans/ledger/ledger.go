@@ -188,7 +188,7 @@ func New(table *storage.Table) *Ledger {
 // With returns the same ledger, whose requests use the options.
 func (l *Ledger) With(o storage.RequestOptions) *Ledger { return New(l.table.With(o)) }
 
-// Now returns the time by the service's clock; own is the caller's. It makes a request if the service's time is not known.
+// Now returns the time by the service's clock; own is the caller's time. It makes a request if the service's time is not known.
 func (l *Ledger) Now(ctx context.Context, own time.Time) (time.Time, error) {
 	now, known := l.table.Now(own)
 	if known {

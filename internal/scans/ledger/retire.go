@@ -23,8 +23,8 @@ type EndedScan struct {
 // SettleTime is how long after a scan's end all its steps have certainly ended. An invocation takes at most ten minutes.
 const SettleTime = 15 * time.Minute
 
-// Ended returns at most a thousand ended scans that have not been tidied up, newest first, and whether there are more. behind is the last
-// scan of the page before; empty to begin.
+// Ended returns at most a thousand ended scans that have not been tidied up, newest first, and whether there are more. The
+// argument behind is the last scan of the previous page; it is empty for the first page.
 func (l *Ledger) Ended(ctx context.Context, behind ScanID) (scans []EndedScan, more bool, err error) {
 	r := key.WithPrefix(scansPartition, endedPrefix)
 	if behind != "" {

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// maxMembers is how many tables a group has at most.
+	// maxMembers is the maximum of tables in a group.
 	maxMembers = 5000
 	// tablesAtOnce is how many destination tables are read at once before a group's copy.
 	tablesAtOnce = 32

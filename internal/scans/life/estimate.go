@@ -20,7 +20,8 @@ const estimateTime = 20 * time.Second
 // ledgerRequests is how many requests a step makes to the ledger and the queues.
 const ledgerRequests = 3
 
-// usualQueries is about how many queries an invocation makes on average if it may make more, because it seldom finds so many steps.
+// usualQueries is about how many queries an invocation makes on average. An invocation may make more, but seldom finds enough
+// steps for that.
 const usualQueries = 2
 
 // Estimate counts the rows that a scan would read, and returns what it would cost. It checks the permission to write to the

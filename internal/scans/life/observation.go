@@ -17,7 +17,8 @@ const (
 	// ObservationPause is the time between two observations. It is long enough for each living process to write a heartbeat.
 	// One observation is not enough, because a process may have begun a step after its last heartbeat.
 	ObservationPause = 2 * ledger.HeartbeatTime
-	// maxObservations is how many observations a Maintain makes at most. The first may be too early for a step whose message is about to be sent.
+	// maxObservations is the maximum of observations that one Maintain makes. The first may be too early for a step whose message
+	// is about to be sent.
 	maxObservations = 3
 	// observationKept is how long another Maintain may continue from a stored observation. The timer runs each minute.
 	observationKept = 2 * time.Minute

@@ -194,7 +194,7 @@ func (l *Life) startStored(ctx context.Context, a ledger.StartRequest) error {
 	return refusal
 }
 
-// startNow starts a scan with an id. may is the same as for [Life.launch].
+// startNow starts a scan with an id. The function may has the same meaning as in [Life.launch].
 func (l *Life) startNow(ctx context.Context, id ledger.ScanID, r scans.Request, may func(context.Context, *scans.RunnableScan) error) error {
 	ctx, cancel := context.WithTimeout(ctx, scans.StartTime)
 	defer cancel()

@@ -280,7 +280,7 @@ type ScheduleStatus struct {
 // ScheduleList has the status of all schedules.
 type ScheduleList struct {
 	Schedules []ScheduleStatus `json:"schedules"`
-	Error     string           `json:"error,omitempty"` // what is wrong with the settings
+	Error     string           `json:"error,omitempty"` // the errors in the settings
 }
 
 // Schedules returns the app's schedules in the order of the settings, and then removed schedules. It makes one request.

@@ -13,7 +13,7 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// maxRanges is how many ranges of a scan are shown at most.
+// maxRanges is the maximum of ranges that are shown of a scan.
 const maxRanges = 500
 
 // Ranges shows which parts of a scan's key range are done.
@@ -66,7 +66,8 @@ type latestHeartbeats struct {
 	at         time.Time // by the service's clock
 }
 
-// steps returns the steps of a scan that the heartbeats name. It returns none if the heartbeats were read more than detailTime before at.
+// steps returns the steps of a scan that the heartbeats name. It returns none if the heartbeats were read more than detailTime
+// before the time at.
 func (h *latestHeartbeats) steps(scan ledger.ScanID, at time.Time) map[ledger.StepID]bool {
 	steps := map[ledger.StepID]bool{}
 	if h == nil || at.Sub(h.at) > detailTime {
@@ -217,8 +218,8 @@ func atMost(most int, ranges []KeyRange) []KeyRange {
 	return ranges
 }
 
-// joined merges each range for which the function joins returns true into the previous range. last is the previous range,
-// including the ranges merged into it.
+// joined merges each range for which the function joins returns true into the previous range. The argument last is the previous
+// range, including the ranges merged into it.
 func joined(ranges []KeyRange, joins func(i int, last KeyRange) bool) []KeyRange {
 	merged := []KeyRange{ranges[0]}
 	for i, r := range ranges[1:] {

@@ -37,8 +37,9 @@ type rates struct {
 	idle       time.Duration // since the last step was done, or the attempt began
 }
 
-// ratesOf calculates rates from the work of intervals. All times are by the service's clock, except the attempt's
-// beginning, which is by an instance's clock and is bounded by the first interval. last is when the last step was done.
+// ratesOf calculates rates from the work of intervals. All times are by the service's clock, except the attempt's beginning,
+// which is by an instance's clock and is bounded by the first interval. The argument last is the time when the last step was
+// done.
 func ratesOf(s ledger.Scan, points []ledger.Point, interval time.Duration, last, now time.Time) rates {
 	var p rates
 	if len(points) == 0 {

@@ -26,7 +26,7 @@ type draft struct {
 // mapRows is how many rows are mapped before they are added to the file. Each may become a row of 1 MiB.
 const mapRows = 16
 
-// exportBytes is about the size of a data file's JSON. An invocation that has read so much reads no further page.
+// exportBytes is about the size of a data file's JSON. An invocation that has read this much reads no further page.
 const exportBytes = 32 << 20
 
 func (x *draft) page(ctx context.Context, _ scan.Step, at time.Time, rows []storage.Row) ([]storage.Row, error) {

@@ -20,8 +20,8 @@ import (
 
 const (
 	readTime  = 20 * time.Second // after this time, an invocation reads no further page
-	readBytes = 16 << 20         // after so many bytes, an invocation reads no further page
-	// roundQueries is how many queries run at once at most. A page may have 4 MiB, which is unknown before it arrives.
+	readBytes = 16 << 20         // after this number of bytes, an invocation reads no further page
+	// roundQueries is the maximum of concurrent queries. A page may have 4 MiB, which is unknown before it arrives.
 	roundQueries = 12
 	// commitRows is how many rows a step's commit writes or deletes at most besides those of its children: its pending row, its done row, a file or
 	// failed rows, the failed rows that it has retried, and the child that deletes the rows that it has read.
@@ -327,7 +327,8 @@ func (s *readResult) note() []byte {
 	return nil
 }
 
-// countFailed counts failed rows at the ends of their pages. again is set if another step has read the rows and noted the pages.
+// countFailed counts failed rows at the ends of their pages. The argument again is set if another step has read the rows and
+// noted the pages.
 func (s *readResult) countFailed(failed []action.Failure, again bool) {
 	if len(failed) == 0 {
 		return

@@ -89,8 +89,8 @@ func (s *Steps) step(ctx, working context.Context, m scans.Message, delivery int
 	return report, left, err
 }
 
-// process runs the message's step, commits it, and sends its children's messages. counter counts the step's requests. left
-// is the same as for step.
+// process runs the message's step, commits it, and sends its children's messages. counter counts the step's requests. The result
+// left has the same meaning as in step.
 func (s *Steps) process(ctx context.Context, m scans.Message, delivery int, counter *storage.Counter) (report string, left *scans.Message, err error) {
 	start := time.Now()
 	o, err := s.scans.Load(ctx, m.Scan)

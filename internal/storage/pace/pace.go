@@ -33,8 +33,8 @@ const (
 	grow       = 1.5  // factor of a step up, until a limit of the service is found
 	growLater  = 1.1  // the same after that
 	shrink     = 0.7  // factor of a step down
-	worthwhile = 0.25 // a step up pays if throughput grows by at least this share of it
-	lull       = 4    // measurements between two tries of a step up that did not pay
+	worthwhile = 0.25 // a step up is worthwhile if throughput grows by at least this share of the step
+	lull       = 4    // number of measurements after a step up that was not worthwhile, until it is tried again
 	calm       = 6    // measurements between finding a limit and the next step up
 	rounds     = 2    // a measurement has this many requests for each concurrent request
 	minMeasure = 50 * time.Millisecond
@@ -45,11 +45,11 @@ const (
 	enough         = 100         // a measurement has this many requests
 	longest        = time.Second // or ends after this time
 	tolerated      = 1.25        // a share below this multiple of the floor starts no trial
-	deviations     = 3           // nor does one within so many standard deviations more
+	deviations     = 3           // nor does a share that exceeds it by up to this number of standard deviations
 	crowded        = 0.3         // a larger share needs no trial
 	fallen         = 0.4         // a trial finds a limit if the share falls by at least this part of it
 	spared         = 0.75        // or if half of the load still brings more than this part of the answers
-	enoughRefusals = 10          // a trial continues until so many refusals are expected
+	enoughRefusals = 10          // a trial continues until this number of refusals is expected
 	high           = 0.05        // a share above it counts as the floor only after a second trial
 )
 
@@ -62,7 +62,7 @@ type Pace struct {
 	busy    bool // the limit was reached since then
 
 	limited  bool    // a limit of the service was found
-	previous float64 // limit before the last step, if that was up; else 0
+	previous float64 // limit before the last step if that was a step up; otherwise 0
 	rate     float64 // requests a second at that limit
 	wait     int     // measurements before the next step up
 
