@@ -114,10 +114,10 @@ func (o *copyOptions) run(r *call) error {
 	if err != nil {
 		return err
 	}
-	if o.is(fromKind, o.from.path) {
+	if o.isCSV(fromKind, o.from.path) {
 		from.CSV = form
 	}
-	if o.is(toKind, o.to.path) {
+	if o.isCSV(toKind, o.to.path) {
 		to.CSV = form
 	}
 	pair := job.PairOptions{Options: o.job(r, o.Rows, from), To: to, AllWorkers: o.Workers != sweep.DefaultWorkers}

@@ -215,8 +215,8 @@ func (f *csvFlags) ofStream() option {
 	return choose("format", fixed, &f.format, "of stdin and stdout: jsonl or csv", "jsonl or csv", "jsonl", "csv")
 }
 
-// is reports whether a place has CSV.
-func (f *csvFlags) is(kind place.Kind, path string) bool {
+// isCSV reports whether a place has CSV.
+func (f *csvFlags) isCSV(kind place.Kind, path string) bool {
 	return kind == place.KindFile && place.IsCSV(path) || kind == place.KindStream && f.format == "csv"
 }
 

@@ -296,8 +296,8 @@ func inside(dir, table, ext string) string {
 // Own has the options that are different for each table.
 type Own struct{ From, To, Failed, State, Checkpoint, Resume string }
 
-// own returns the options of a table. If the table was begun, its job is resumed.
-func (t *Tables) own(table string) Own {
+// ownOptions returns the options of a table. If the table was begun, its job is resumed.
+func (t *Tables) ownOptions(table string) Own {
 	o := Own{From: t.From.of(table), Failed: inside(t.Failed, table, failedExt), State: inside(t.State, table, stateExt)}
 	if t.To == nil {
 		return o

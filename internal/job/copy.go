@@ -78,7 +78,7 @@ func (o CopyOptions) toTable(ctx context.Context, s sweep.Spec) (*Job, error) {
 			return err
 		}
 	}
-	if o.From.Export() != nil && o.all() {
+	if o.From.Export() != nil && o.selectsAll() {
 		w.known = o.From.Export().Manifest().Rows
 	}
 	return each(ctx, o.Options, s, w)

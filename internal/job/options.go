@@ -81,8 +81,8 @@ func (r Rows) String() string {
 	return "the rows whose " + strings.Join(limits, " and whose ")
 }
 
-// all reports whether no row is left out.
-func (r Rows) all() bool { return r.Bounds == key.Bounds{} && r.Filter == "" }
+// selectsAll reports whether no row is left out.
+func (r Rows) selectsAll() bool { return r.Bounds == key.Bounds{} && r.Filter == "" }
 
 // of returns the spec of a sweep of a place's rows.
 func (r Rows) of(from Place) (sweep.Spec, error) {

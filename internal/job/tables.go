@@ -142,7 +142,7 @@ func (t *Tables) Run(ctx context.Context) error {
 			if more.Err() != nil {
 				return nil
 			}
-			p := &Part{Process: t.Process, Table: r.Table, Own: t.own(r.Table)}
+			p := &Part{Process: t.Process, Table: r.Table, Own: t.ownOptions(r.Table)}
 			p.Meter = parts.Begin(r.Table)
 			cause := t.one(ctx, r, p)
 			parts.End(p.Meter, r.State != Pending)

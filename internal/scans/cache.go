@@ -84,7 +84,7 @@ func (c *Cache[T]) Age(id ledger.ScanID) time.Duration {
 	return 0
 }
 
-// fill reads a value for all waiting calls. After an error, the next of them reads again.
+// fill reads a value for all waiting calls. After an error, the next waiting call reads again.
 func (c *Cache[T]) fill(of *cached[T], read func(was T) (T, error)) (value T, err error) {
 	filled, began := false, time.Now()
 	defer func() { // also if read panics

@@ -110,9 +110,9 @@ type callerPatience struct {
 	patience time.Duration
 }
 
-// WithPatience returns a context whose requests end with [ErrAway] once an account has given them no good answer for the given
-// time, counted from now or from its last good answer, whichever is later. Unlike a deadline, it does not end requests that are
-// answered. The account's own patience may end earlier. With 0, only the account's patience counts.
+// WithPatience returns a context for requests that end with [ErrAway] once an account has given them no good answer for the given
+// time. The time counts from now or from the account's last good answer, whichever is later. Unlike a deadline, it does not end
+// requests that are answered. The account's own patience may end earlier. With 0, only the account's patience counts.
 func WithPatience(ctx context.Context, patience time.Duration) context.Context {
 	return context.WithValue(ctx, patienceKey{}, callerPatience{time.Now(), patience})
 }

@@ -44,10 +44,10 @@ func (k *Keys) Fit() error {
 }
 
 // Len returns how many keys there are.
-func (k *Keys) Len() int64 { return int64(len(k.behind(nil))) }
+func (k *Keys) Len() int64 { return int64(len(k.keysAfter(nil))) }
 
-// behind returns the keys in table order, each once. If after is not nil, it returns only the keys after it.
-func (k *Keys) behind(after *key.Key) []key.Key {
+// keysAfter returns the keys in table order, each once. If after is not nil, it returns only the keys after it.
+func (k *Keys) keysAfter(after *key.Key) []key.Key {
 	slices.SortFunc(k.keys, key.Key.Compare)
 	k.keys = slices.Compact(k.keys)
 	if after == nil {
@@ -75,8 +75,8 @@ func wantedStep(partition string, rows []string) scan.Step {
 	return scan.Step{Range: key.Range{Partition: &partition, Low: &key.Bound{Key: rows[0]}, High: &key.Bound{Key: rows[len(rows)-1]}}}
 }
 
-// among returns the rows that lie in a range.
-func among(rows []string, in key.Range) []string {
+// rowsIn returns the rows that lie in a range.
+func rowsIn(rows []string, in key.Range) []string {
 	var all []string
 	for _, row := range rows {
 		if in.Contains(key.Key{Partition: *in.Partition, Row: row}) {

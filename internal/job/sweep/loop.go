@@ -122,7 +122,7 @@ func (r *run) fill() error {
 		return err
 	}
 	if listed {
-		r.plan.keys = r.scan.Keys.behind(after)
+		r.plan.keys = r.scan.Keys.keysAfter(after)
 	} else if !resumed {
 		for _, first := range r.plan.first() {
 			r.state.frontier.add(first)

@@ -105,7 +105,7 @@ func (b *sweepState) read(s *step, p found, did Totals) {
 	for _, q := range p.children {
 		c := saved{Step: q, Depth: s.Depth + 1, Through: s.Through, Left: gone, Done: slices.Clip(s.Done), Piece: s.Piece} // clipped, because each child appends to its own copy
 		if s.Wanted != nil {
-			c.Wanted = among(s.Wanted, q.Range)
+			c.Wanted = rowsIn(s.Wanted, q.Range)
 		}
 		children = append(children, c)
 	}

@@ -1,8 +1,8 @@
 // Package verify compares two tables row by row, including values and types.
 //
-// It sweeps both as one table that has the rows of either (pair.go), so that ranges are compared in any order, by as many
-// concurrent requests as are worthwhile, and a checkpoint records the progress. Memory is bounded however large the tables are
-// and however much they differ.
+// It sweeps both as one table that has the rows of either (pair.go). So ranges are compared in any order, by as many concurrent
+// requests as are worthwhile, and a checkpoint records the progress. Memory is bounded however large the tables are and however
+// much they differ.
 //
 // A page is merged from a page of each table, and its token has both tables' tokens and the
 // last merged key. So strategies, thefts and the checkpoint work for two tables as for one, and

@@ -94,7 +94,8 @@ type draft struct {
 	beyond    bool     // all done rows have been read
 }
 
-// read reads all done rows, and the pending steps and the scan's own row if they follow on the same pages. With detail, it reads more pages.
+// read reads all done rows, and the pending steps and the scan's own row if they follow on the same pages. If detail is set, it
+// reads more pages.
 func (l *Ledger) read(ctx context.Context, what string, id ScanID, detail bool) (d draft, err error) {
 	r := key.Range{Partition: id.partition(), Low: &key.Bound{Key: donePrefix}, High: &key.Bound{Key: scanRow}}
 	q := storage.Query{Range: r, Select: slices.Concat(sumColumns, scanColumns)}

@@ -223,7 +223,7 @@ func (ck *Checker) copied(ctx context.Context, group ledger.ScanID, r scans.Requ
 	return names, err
 }
 
-// exportsIn returns the names of the exports in a place. With whole, the place must be a complete export of many tables.
+// exportsIn returns the names of the exports in a place. If whole is set, the place must be a complete export of many tables.
 func exportsIn(ctx context.Context, from *place.Blobs, whole bool) (names []string, err error) {
 	if !whole {
 		names, err = place.ExportsIn(ctx, from)

@@ -268,7 +268,8 @@ func (l *Life) complete(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 	return nil
 }
 
-// cancelMembers cancels the open members of a canceled group. If it fails, Maintain cancels them. Their steps have ended anyway.
+// cancelMembers cancels the open members of a canceled group. If it fails, Maintain cancels them. Their steps have stopped
+// already, because a member counts as running only while its group is running.
 func (l *Life) cancelMembers(ctx context.Context, id ledger.ScanID) {
 	g, err := l.ledger.Group(ctx, id)
 	for _, n := range g.Open {

@@ -1,11 +1,9 @@
 // Package pace decides how many requests to make concurrently. It raises the number as long as throughput grows with it, and
 // lowers it when the service throttles.
 //
-// A [Pace] is for one account, a [Partitions] for the partitions of one table,
-// because the service has a target for each (Microsoft Learn, "Scalability and
-// performance targets for Table storage") and its answer does not say which one was
-// exceeded. If only one partition throttles, that partition is slowed down,
-// otherwise the account.
+// A [Pace] is for one account, and a [Partitions] for the partitions of one table. Both are needed, because the service has a
+// target for each (Microsoft Learn, "Scalability and performance targets for Table storage") and its answer does not say which
+// one was exceeded. If only one partition throttles, that partition is slowed down, otherwise the account.
 //
 // A service may also refuse a few requests at any load. So a Pace watches the share of requests that are refused. If the share
 // rises, it halves the load on trial. If fewer requests are then refused, or nearly as many are answered, the load was too high.
