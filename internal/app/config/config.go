@@ -44,7 +44,7 @@ var Settings = []Setting{
 	{"TABLESWEEP_LOG_STREAMS", "", "Settings of single streams, as JSON: `{\"orders\":{\"shards\":4,\"retention\":\"7d\"}}`"},
 	{"TABLE_CATALOG_NAME", "", "The index table of the catalog at `/api/catalog/records`. No catalog if not set"},
 	{"TABLE_CATALOG_INDEX_KEYS", "", "The fields by which this catalog's records are found, such as `eid,npi,ssn:digits`"},
-	{"TABLE_CATALOG_ROW_KEY", "", "The field that sorts this catalog's records, such as `lastname`, or `timestamp:newest`"},
+	{"TABLE_CATALOG_ROW_KEY", "", "The field that sorts this catalog's records, such as `lastname` or `timestamp:newest`"},
 	{"TABLE_CATALOG_WAL_NAME", "", "The table of this catalog's log. If not set, the index table's name plus `WAL`"},
 	{CatalogConnection, "", "The catalogs' account. If not set, `AzureWebJobsStorage` in any form"},
 	{"TABLESWEEP_CATALOGS", "", "More catalogs, as JSON: `{\"people\":{\"table\":\"People\",\"indexKeys\":\"eid,npi\",\"rowKey\":\"lastname\"}}`, and optionally `wal`, `changes` (how long they are kept, `30d`), `connection` (a setting's name)"},
