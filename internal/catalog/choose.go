@@ -165,7 +165,7 @@ func (ch *chooser) headsOf(ctx context.Context, p plan, first index.FirstHash) (
 }
 
 // heads returns the live heads of a page that may match the query. It releases the page's memory, except for the share of these
-// heads, which it returns as bytes.
+// heads. The result bytes is that share.
 func (p plan) heads(part *memory.Part, page storage.Page) (heads []*store.Head, bytes int64, err error) {
 	for _, row := range page.Rows {
 		h, err := store.HeadOf(row.Entity())

@@ -68,8 +68,8 @@ type answer struct {
 	next  string // cursor
 }
 
-// search reads a page of the records that match the query. It calls gone, if not nil, for each tombstone that it meets. With all,
-// it reads whole pages until it has the page's records or there are no more, without a time limit.
+// search reads a page of the records that match the query. It calls gone, if not nil, for each tombstone that it meets. If all
+// is true, it has no time limit: it reads whole pages until it has the page's records or there are no more.
 //
 // Under each index key of the query, all matching records have the same RowKeys. Therefore search reads a page under every key
 // at once, and takes the first page that has enough matches. If no page has enough, it continues under the key that has come

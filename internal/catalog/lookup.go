@@ -229,8 +229,8 @@ func (rd *Reader) pages(q Lookup) func(context.Context, Lookup) (answer, error) 
 	return func(ctx context.Context, q Lookup) (answer, error) { return rd.search(ctx, q, nil, false) }
 }
 
-// Each calls fn with every record that Find returns for the query, or List if it has no Keys,
-// until fn fails.
+// Each calls fn with every record that Find returns for the query, until fn fails. If the query has no Keys, it uses List
+// instead of Find.
 func (rd *Reader) Each(ctx context.Context, q Lookup, fn func(record.Record) error) error {
 	read := rd.pages(q)
 	q.Top = MaxTop
@@ -257,7 +257,7 @@ type Total struct {
 	Cursor string `json:"cursor,omitempty"`
 }
 
-// Count counts the records that Find returns for the query, or List if it has no Keys. It costs as
+// Count counts the records that Find returns for the query. If the query has no Keys, it uses List instead of Find. It costs as
 // much as reading the records.
 func (rd *Reader) Count(ctx context.Context, q Lookup) (Total, error) {
 	read := rd.pages(q)

@@ -192,7 +192,7 @@ func entering(h *store.Head, w wal.Write, r record.Record) decision {
 	return decision{kind: wal.Insert, record: r, updates: []headUpdate{{h, w, store.HashOf(r)}}}
 }
 
-// replacement decides whether to replace the record of the live head old by the record r. w describes r's index rows.
+// replacement decides whether to replace the record of the live head old with the record r. w describes r's index rows.
 func (st *stages) replacement(ctx context.Context, old *store.Head, w wal.Write, r record.Record) (decision, error) {
 	var target *store.Head
 	if old.Identity != w.Identity {

@@ -73,7 +73,7 @@ func (p Path) check() error {
 // within calls fn with the directory, unless a directory between it and the file is a link. Its errors begin with the path.
 func (p Path) within(fn func(*os.Root) error) error { return p.about(p.inRoot(fn)) }
 
-// about replaces the path of another file, such as a temporary one, in the error by this path.
+// about changes an error that names another file, such as a temporary one. The error then names this path.
 func (p Path) about(err error) error {
 	var other *fs.PathError
 	var two *os.LinkError

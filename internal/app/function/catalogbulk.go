@@ -24,9 +24,10 @@ type inserted struct {
 // error.
 const maxListedErrors = 1000
 
-// insertRecords inserts several records, and answers with a result for each. If once, the request's Idempotency-Key, is not "",
-// item n gets a key of its own: once, a blank and n. One key for all would not do, because the records are in several shards
-// and some may be refused. Each record is decoded for the check, and again for its insertion.
+// insertRecords inserts several records, and answers with a result for each. The argument once is the request's
+// Idempotency-Key. If it is not "", item n gets a key of its own, which consists of this key, a blank and n. One key for all
+// records would not do, because they are in several shards and some may be refused. Each record is decoded for the check, and
+// again for its insertion.
 func insertRecords(c *catalog.Catalog, texts record.Texts, once string, w http.ResponseWriter, r *http.Request) error {
 	results := make([]inserted, len(texts))
 	var good record.Texts

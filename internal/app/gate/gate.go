@@ -105,7 +105,7 @@ func (g *Gate) Pass(ctx context.Context, most time.Duration) error {
 	return g.wait(ctx, true)
 }
 
-// wait implements Wait and Pass. With atOnce, it returns the reason at once if a person must act.
+// wait implements Wait and Pass. If atOnce is true and a person must act, it returns the reason at once.
 func (g *Gate) wait(ctx context.Context, atOnce bool) error {
 	for {
 		changed, act, err := g.state()

@@ -53,7 +53,7 @@ func LocalSettings(fsys fs.FS) (map[string]string, error) {
 	return values, errors.Join(p.errs...)
 }
 
-// expander replaces %NAME% by the setting NAME.
+// expander replaces %NAME% with the setting NAME.
 type expander struct {
 	setting  func(name string) string
 	problems *problems

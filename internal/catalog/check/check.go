@@ -23,7 +23,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Run compares. With repair, it also completes unfinished writes, and sets all rows of the log's records to their newest
+// Run compares. If repair is true, it also completes unfinished writes, and sets all rows of the log's records to their newest
 // writes. It trusts the log, so it reverts a row that was changed by hand. It keeps rows that the log does not know. If the log
 // is lost, or older than the index, only people can judge such rows.
 //

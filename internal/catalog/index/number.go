@@ -80,8 +80,7 @@ func significant(number string) (digits string, point int) {
 	return strings.TrimRight(digits, "0"), point
 }
 
-// complement replaces each digit, including the sign, by 9 minus the digit. That reverses the
-// order.
+// complement replaces each digit, including the sign, with 9 minus the digit. That reverses the order.
 func complement(digits string) string {
 	b := []byte(digits)
 	for i := range b {

@@ -48,8 +48,8 @@ type Result struct {
 }
 
 // Run changes the catalog to our schema, as the package comment describes. It calls found for everything that it leaves
-// unchanged, never concurrently. It needs about 150 bytes of memory for each record of another program. With dryRun it changes
-// nothing.
+// unchanged, never concurrently. It needs about 150 bytes of memory for each record of another program. If dryRun is true, it
+// changes nothing.
 func Run(ctx context.Context, c *catalog.Catalog, dryRun bool, found func(catalog.Finding)) (Result, error) {
 	m := &migrator{Catalog: c, dryRun: dryRun, found: found, contents: map[index.IdentityHash]content{}, noted: map[string]wal.ContentHash{}}
 	var stopped *storage.Entity

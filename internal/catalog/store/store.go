@@ -111,8 +111,8 @@ func (s *Store) ReadHead(ctx context.Context, first index.FirstHash, identity in
 }
 
 // Recorded returns the row of a committed entry, pending or among the changes. One transaction moves an entry to the changes,
-// and Recorded reads the changes last. Therefore it finds an entry that moves meanwhile. It does not find entries whose changes
-// were deleted because of their age, or applied withdrawals.
+// and Recorded reads the changes last. Therefore it finds an entry that moves meanwhile. It finds neither applied withdrawals
+// nor entries whose changes were deleted because of their age.
 func (s *Store) Recorded(ctx context.Context, shard Shard, id wal.EntryID) (row storage.Entity, found bool, err error) {
 	for _, prefix := range []string{EntryPrefix, ChangePrefix} {
 		if row, found, err = s.Log.Get(ctx, shard.EntryKey(prefix, id)); found || err != nil {

@@ -117,8 +117,8 @@ func Removal(head *Head) Write {
 	return w
 }
 
-// Replacement decides whether to replace the record of the live head old by a record of w's identity. target is the head of that
-// identity, or nil. It is ignored if w has old's identity.
+// Replacement decides whether to replace the record of the live head old with a record of w's identity. target is the head of
+// that identity, or nil. It is ignored if w has old's identity.
 func Replacement(old, target *Head, w Write, content ContentHash, now time.Time) ([]Write, Verdict) {
 	if old.Identity == w.Identity {
 		if old.Content == content {

@@ -235,7 +235,7 @@ func (f *File) Sync() error {
 // Grown reports whether enough was appended to make [File.Renew] worthwhile.
 func (f *File) Grown() bool { return f.size-f.start > max(compactBytes, f.start) }
 
-// Renew replaces the file by a snapshot. Its events replace all earlier ones, including those not yet flushed.
+// Renew replaces the file with a snapshot. Its events replace all earlier ones, including those not yet flushed.
 func (f *File) Renew(snapshot []any) error {
 	f.pending.Reset()
 	f.crc, f.disk = nil, 0

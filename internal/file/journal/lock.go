@@ -77,7 +77,8 @@ func (f *File) release() error {
 	return err
 }
 
-// about replaces the path of another file, such as a temporary one, in the error by the path that the user named.
+// about changes an error that names another file, such as a temporary one. The error then names the path that the user has
+// given.
 func about(path string, err error) error {
 	var p *os.PathError
 	var l *os.LinkError

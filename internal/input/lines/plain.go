@@ -10,7 +10,7 @@ import (
 )
 
 // Plain returns text without characters that control a terminal. It replaces each control character (including line feeds and
-// tabs), each character that changes the direction of writing, and invalid UTF-8 by \uXXXX, the escape of JSON.
+// tabs), each character that changes the direction of writing, and invalid UTF-8 with \uXXXX, the escape of JSON.
 func Plain(text string) string {
 	if strings.IndexFunc(text, steers) < 0 && utf8.ValidString(text) {
 		return text

@@ -1,5 +1,5 @@
 // Package demo shows the main job end to end on one machine. It loads real rows into embedded storage, has several handler
-// processes copy them by the Functions host's protocol, verifies the copy, and scans once more with each strategy.
+// processes copy them over the Functions host's protocol, verifies the copy, and scans once more with each strategy.
 package demo
 
 import (

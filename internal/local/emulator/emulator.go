@@ -151,7 +151,7 @@ func (e *Emulator) SetKey(text string) error {
 	return nil
 }
 
-// SetFaults replaces the fault spec, and resets the counts of fired faults.
+// SetFaults sets a new fault spec, and resets the counts of fired faults.
 func (e *Emulator) SetFaults(spec string) error {
 	injector, err := fault.NewInjector(spec)
 	if err == nil {

@@ -46,7 +46,7 @@ func Name(name string) string {
 	return fmt.Sprintf("%q", name)
 }
 
-// Hide replaces everything in a text that looks like a secret by ….
+// Hide replaces everything in a text that looks like a secret with ….
 func Hide(text string) string {
 	text = labelled.ReplaceAllString(text, "$1$2"+hidden)
 	return padded.ReplaceAllString(text, hidden)
@@ -55,8 +55,8 @@ func Hide(text string) string {
 // piece is the minimum number of consecutive characters of a secret that [Cut] finds. A signature has 44.
 const piece = 12
 
-// Cut replaces the given secrets and pieces of them in a text by …, in upper or lower case, and in all escaped forms of URLs,
-// JSON, HTML and forms. It ignores secrets of less than 8 characters.
+// Cut replaces the given secrets and pieces of them in a text with …. It finds them in upper and lower case, and in all escaped
+// forms of URLs, JSON, HTML and forms. It ignores secrets of less than 8 characters.
 func Cut(text string, secrets ...string) string {
 	for _, s := range secrets {
 		if len(s) >= 8 {

@@ -52,9 +52,9 @@
 // # Hints
 //
 // Most tables were scanned before. [scan.Hints] are keys that an earlier scan read, at most six pages apart. The first steps
-// distribute them, and each step reads the piece between two of them. The pieces cover the whole range whatever the table looks
-// like now. All of the above applies to them, with more caution. A scan keeps its own copy of its hints, because steps refer to
-// them by number.
+// distribute the hints, and each step reads the piece between two of them. The pieces cover the whole range whatever the table
+// looks like now. All of the above applies to them, with more caution. A scan keeps its own copy of its hints, because steps
+// refer to them by number.
 //
 // # Several queries an invocation
 //

@@ -124,7 +124,7 @@ func (t trail) read(g *gauge, keys []string, share float64, start string) trail 
 	return next
 }
 
-// add stores a level, unless no keys were met or passed there.
+// add stores a level if keys were met or passed there.
 func (t *trail) add(l level) {
 	if l.pages > 0 || l.depth == t.Fresh {
 		t.Levels = append(t.Levels, l)

@@ -75,9 +75,9 @@ type Feed struct {
 // 100,000 rows follow the position, the error is a [problem.Conflict].
 //
 // Whatever top is, a call makes one query for each 1,000 rows that it reads from a partition. It reads the new rows, and up to
-// 200 earlier rows, or those of 0.2 s if these are more. The service finds them among all rows with keys from a minute before
-// the last call, because Timestamps have no index. A row whose contents the call could not keep in memory until its turn takes
-// a separate request. If rows are large, this concerns only rows that became visible late.
+// 200 earlier rows, or those of 0.2 s if these are more. The service finds these rows among all rows with keys from a minute
+// before the last call, because Timestamps have no index. A row whose contents the call could not keep in memory until its turn
+// takes a separate request. If rows are large, this concerns only rows that became visible late.
 func (f Feed) After(ctx context.Context, after string, top int) (Next, error) {
 	if err := input.Top(top, MaxTop); err != nil {
 		return Next{}, err

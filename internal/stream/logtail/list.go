@@ -85,8 +85,8 @@ func fresh(sentAt time.Time) bool {
 	return now.Sub(sentAt) < knownTime && wall >= 0 && wall < knownTime
 }
 
-// shardsToWrite returns the number of shards that may receive events. Before the first
-// event, it lists the stream, or raises the listed number.
+// shardsToWrite returns the number of shards that may receive events. Before the first event, it adds the stream to the list,
+// or raises the number in the list.
 func (s *Streams) shardsToWrite(ctx context.Context, stream, escaped string) (int, error) {
 	s.mu.Lock()
 	n, ok := s.spread[escaped]

@@ -37,8 +37,8 @@ type Options struct {
 	Retention time.Duration
 	// Streams holds the settings of single streams, by name.
 	Streams map[string]StreamSettings
-	// Now is the app's own clock; nil means time.Now. Events are dated by it, corrected by the Date of
-	// the service's answers.
+	// Now is the app's own clock; nil means time.Now. Events are dated by this clock, corrected by the Date of the service's
+	// answers.
 	Now func() time.Time
 }
 
@@ -292,7 +292,8 @@ func (s *Streams) newest(ctx context.Context, stream string, span Span, n int, t
 	return more, err
 }
 
-// bound converts a parameter such as since, an id or a time, to the bound for Span.Newer. now is the service's time.
+// bound converts the value of a parameter such as since to the bound for Span.Newer. The value is an id or a time. now is the
+// service's time.
 func bound(parameter, since string, now time.Time) (string, error) {
 	if since == "" || keyForm.MatchString(since) {
 		return since, nil
