@@ -48,7 +48,7 @@ func (t *trail) leadsOn(row storage.Entity, several bool) bool {
 	return t.pages > 1 && !t.older(row, 0)
 }
 
-// older reports whether a row was written before the call began, and the time between the two exceeds the margin.
+// older reports whether a row was written before the call began, by more than the margin.
 func (t *trail) older(row storage.Entity, margin time.Duration) bool {
 	now, _ := t.Index.Now(t.Clock())
 	return row.Timestamp.Before(now.Add(-time.Since(t.start) - time.Second - margin)) // the service dates its answers in whole seconds

@@ -246,7 +246,7 @@ func deletion(e store.Entry) storage.Op {
 	return storage.Op{Kind: storage.Delete, Row: storage.Row{Key: e.Shard.EntryKey(store.EntryPrefix, e.ID)}}
 }
 
-// clearLater returns the operation that writes a note of rows to delete once clearAfter has passed since now. The id
+// clearLater returns the operation that writes a note of rows to delete, which is due at the time now plus clearAfter. The id
 // distinguishes the note from others.
 func clearLater(now time.Time, shard store.Shard, id wal.EntryID, what storage.Property) storage.Op {
 	return storage.Op{Kind: storage.Replace, Row: storage.Entity{

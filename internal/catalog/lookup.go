@@ -257,8 +257,8 @@ type Total struct {
 	Cursor string `json:"cursor,omitempty"`
 }
 
-// Count counts the records that Find returns for the query. If the query has no Keys, it uses List instead of Find. It costs as
-// much as reading the records.
+// Count counts the records that Find returns for the query. If the query has no Keys, it uses List instead of Find. A count
+// costs as much as reading the records.
 func (rd *Reader) Count(ctx context.Context, q Lookup) (Total, error) {
 	read := rd.pages(q)
 	q.Top, q.counts = MaxTop, true

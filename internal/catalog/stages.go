@@ -123,9 +123,9 @@ func (st *stages) do(ctx context.Context, d decision, o claim.ID) (Written, erro
 	return Written{outcomes[e.Kind], metaOf(e.Writes[len(e.Writes)-1]), e.Record}, nil
 }
 
-// removeAt is Remove with more information: read is the identity's head, or nil if it was not read, and slots is as in decision.
-// If stays is not nil and returns an error, the head's record is kept. If done is true, the deletion is committed, even if there
-// is an error.
+// removeAt is Remove with more information: the argument read is the identity's head, or nil if it was not read, and slots is
+// as in decision. If stays is not nil and returns an error, the head's record is kept. If done is true, the deletion is
+// committed, even if there is an error.
 func (st *stages) removeAt(ctx context.Context, read *store.Head, first index.FirstHash, identity index.IdentityHash, r record.Record, stays func(*store.Head) error, slots func() knownSlots) (done bool, err error) {
 	w, err := st.write(ctx, claim.ID{}, func() (decision, error) {
 		h := read

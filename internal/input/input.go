@@ -26,7 +26,7 @@ import (
 // and anything after the value. Its errors are [problem.Invalid], and name the field if there is one.
 func JSON(text []byte, v any) error { return decode(text, v, json.RejectUnknownMembers(true)) }
 
-// Part is JSON for an object that may have more fields than v: it ignores unknown names.
+// Part decodes as [JSON] does, but ignores unknown names. It is for an object that may have more fields than v.
 func Part(text []byte, v any) error { return decode(text, v) }
 
 func decode(text []byte, v any, o ...json.Options) error {

@@ -379,7 +379,8 @@ func readTags(r *http.Request, name string) ([]string, error) {
 	return nil, problem.Invalidf(name, "must be * or entity tags such as \"17\", separated by commas")
 }
 
-// readSelector reads which records a call changes, from the id in its path or from its query, and the conditions.
+// readSelector reads from a call the conditions, and the selection of the records that it changes. The id in its path or its
+// query selects the records.
 func readSelector(s index.Schema, r *http.Request) (catalog.Lookup, catalog.Condition, error) {
 	var queryErr, onceErr error
 	q := catalog.Lookup{ID: r.PathValue("id")}

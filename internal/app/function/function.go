@@ -180,8 +180,8 @@ func Handler(functions []Function, host Host, log zerolog.Logger) http.Handler {
 	return private(withLogger(log, timed(recovered(host.onlyFromHost(toItsEnd(onlyProxied(all.handler())))))))
 }
 
-// ready returns a handler that waits until the function's gates are open, then for its part of the memory. While it serves the
-// call, it waits for unavailable storage for at most [awayTime].
+// ready returns a handler that waits until the function's gates are open, and then until it has its part of the memory. While
+// it serves the call, it waits for unavailable storage for at most [awayTime].
 func (f Function) ready(c call) http.Handler {
 	return failing(func(w http.ResponseWriter, r *http.Request) error {
 		if err := checkHeaders(r); err != nil {

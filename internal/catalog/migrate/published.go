@@ -55,8 +55,8 @@ func (m *migrator) mark(ctx context.Context, row string) error {
 }
 
 // entries first retries the entries that earlier runs have left. Then it carries out the published program's entries since the
-// mark, and moves mark and checkpoint. An entry that cannot be carried out is noted before the mark passes it, so that each run
-// lists it until it is settled.
+// mark, and moves the mark and the checkpoint. An entry that cannot be carried out is noted before the mark passes it, so that
+// each run lists it until it is settled.
 func (m *migrator) entries(ctx context.Context) error {
 	var left []string
 	partition := leftPartition

@@ -41,8 +41,8 @@ type Options struct {
 	Instances  int       // handler processes
 	Connection string    // connection string of the account to use; embedded storage if empty
 	Progress   io.Writer // gets a line for each event
-	// Watch, if not nil, is called when the demonstration has ended, and the app runs until it returns. In that case, the app
-	// also has a console, a catalog and a stream of events.
+	// Watch, if not nil, is called when the demonstration has ended, and the app runs until Watch returns. In that case, the
+	// app also has a console, a catalog and a stream of events.
 	Watch func(Report)
 }
 

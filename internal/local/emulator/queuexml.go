@@ -121,7 +121,7 @@ func xmlResponse(status int, v any) response {
 // returns, and Microsoft's JavaScript SDK does not decode numeric references.
 var unreferenced = strings.NewReplacer("&#34;", `"`, "&#39;", "'", "&#x9;", "\t", "&#xA;", "\n")
 
-// closed replaces elements without content with <Name />, a form that encoding/xml cannot write.
+// closed writes elements without content as <Name />, a form that encoding/xml cannot write.
 func closed(document []byte) []byte {
 	empty := []byte("></")
 	var b []byte

@@ -53,7 +53,7 @@ func (in *instance) run(ctx, work context.Context) {
 	listeners.Wait()
 }
 
-// firstTries is the number of attempts to start the first process, because another program may take its port.
+// firstTries is the number of attempts to start the first process. An attempt fails if another program takes the port.
 const firstTries = 3
 
 // supervise runs the handler process and restarts it until ctx ends. It returns at once if the first process does not start.

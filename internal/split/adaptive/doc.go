@@ -26,8 +26,8 @@
 //
 // Measurements are poor, and the truth is often a hundred times more. Therefore pieces are small, and credit limits the cuts. A
 // scan starts with credit for sixty cuts, every page earns one, a cut costs one, and pieces share the rest. Each piece may make
-// at least one, and up to five if it is expected to be long and has not been cut blindly. Where there are rows, there is credit.
-// The first page is always cut into twelve, because the start of a table reveals little about the rest.
+// at least one cut, and up to five if it is expected to be long and has not been cut blindly. Where there are rows, there is
+// credit. The first page is always cut into twelve, because the start of a table reveals little about the rest.
 //
 // Where keys have left ASCII, the strand assumes that half of the letters between the last key and the end are still unknown, at
 // even distances, because a script may have thousands.

@@ -7,8 +7,8 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// group is a run of hinted pieces that a step has yet to launch, by their numbers, because a message has no room for the hints
-// themselves. The sum ensures that the numbers mean the same to every step.
+// group is a run of hinted pieces that a step has yet to launch. It contains their numbers, because a message has no room for
+// the hints themselves. The sum ensures that the numbers mean the same to every step.
 type group struct {
 	First int     `json:"first"`
 	End   int     `json:"end"`

@@ -105,8 +105,8 @@ func (s *Piece) holds(k key.Key) bool {
 	return s.last.Compare(k) < 0 && (s.End == nil || k.Compare(*s.End) < 0)
 }
 
-// cut divides the unread keys of the piece at the cuts. A thief's keys lie in one partition or begin with a partition, because a
-// query cannot ask for any other range.
+// cut divides the unread keys of the piece at the cuts. A thief's keys lie in one partition, or begin at the start of a
+// partition, because a query cannot ask for any other range.
 func (s *Piece) cut(cuts []key.Key) Theft {
 	t := Theft{Victim: s}
 	for i, c := range cuts {

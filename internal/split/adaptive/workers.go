@@ -198,8 +198,9 @@ func (w *Workers) share(pieces []*Piece, idle int) []int {
 	return given
 }
 
-// worth returns how many pages thieves may expect in a piece. That is the number of unread pages, or the number read since a
-// thief found something there, if that is greater. The result falls with every thief in a row that has found nothing.
+// worth returns how many pages thieves may expect in a piece. That is the expected number of unread pages, or the number of
+// pages read since a thief found something there, if that is greater. The more thieves in a row have found nothing, the smaller
+// is the result.
 func (w *Workers) worth(s *Piece) float64 {
 	const most = 300
 	if s.last == nil {

@@ -218,7 +218,8 @@ func unlessChanged(err error) error {
 	return err
 }
 
-// Outdated calls fn with the claims whose last change was at least age before now, a time of the service's clock.
+// Outdated calls fn with the claims whose last change was at least the duration age before now. The argument now is a time of
+// the service's clock.
 func (c Claims) Outdated(ctx context.Context, now time.Time, age time.Duration, fn func(Claim) error) error {
 	q := storage.Query{Range: key.WithPrefix(c.Partition, Prefix), Filter: lastChanged(now, age)}
 	return c.Table.All(ctx, q, func(p storage.Page) error {
@@ -231,7 +232,7 @@ func (c Claims) Outdated(ctx context.Context, now time.Time, age time.Duration, 
 	})
 }
 
-// lastChanged is a filter for rows whose last change was at least age before now.
+// lastChanged is a filter for rows whose last change was at least the duration age before now.
 func lastChanged(now time.Time, age time.Duration) string {
 	return "Timestamp lt datetime'" + now.Add(-age).UTC().Format("2006-01-02T15:04:05Z") + "'"
 }

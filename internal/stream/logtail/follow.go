@@ -24,9 +24,9 @@ type FollowOptions struct {
 	Since  string // show only events newer than this time or id, as in [EventQuery]
 }
 
-// Follow calls show for existing events of a stream, and then for each new one, until ctx
-// ends or show fails. It shows every event once that is written within a minute of the time in its id.
-// Events of one poll are shown oldest first. Follow fails where After does.
+// Follow calls show for existing events of a stream, and then for each new one, until ctx ends or show fails. It shows an event
+// exactly once if the event is written within a minute of the time in its id. Events of one poll are shown oldest first. Follow
+// fails where After does.
 //
 // It polls as a caller of After does. It also remembers the events that it has read, and skips those that a late event brings
 // again.

@@ -145,8 +145,8 @@ func (s *Streams) Delete(ctx context.Context, stream string, sent claim.Sent) (D
 	return done, nil
 }
 
-// empty deletes the events of a stream, and its records of idempotency keys. It deletes only those older than before, a time of
-// the service's clock, unless before is zero. It returns the number of events.
+// empty deletes the events of a stream, and its records of idempotency keys. The argument before is a time of the service's
+// clock. Unless it is zero, newer events and records stay. empty returns the number of events.
 func (s *Streams) empty(ctx context.Context, stream, escaped string, before time.Time) (removed int64, err error) {
 	l, err := s.readListing(ctx, escaped)
 	if err != nil {

@@ -203,7 +203,7 @@ func takeDue(rows []arrival, top int, known ticks) (found []storage.Row, more bo
 
 // settle marks the rows that the follower has received. The rows are newest first.
 func (p position) settle(rows []arrival) {
-	// until takes the rows before the first one for which old is true away from rows, and returns them.
+	// until removes from rows all rows before the first one for which old is true, and returns them.
 	until := func(old func(arrival) bool) (newer []arrival) {
 		n := slices.IndexFunc(rows, old)
 		if n < 0 {
