@@ -106,7 +106,8 @@ func figuresOf(r job.Result) figures {
 	return figures{r.Requests, r.Throttles, took, math.Round(float64(r.Now.Rows) / max(took, 0.001))}
 }
 
-// Verbs of the commands whose lost counts a resume cannot restore, because deleted rows are gone, and sent messages are sent twice.
+// Verbs of the commands for which a resume cannot restore lost counts, because deleted rows are gone, and sent messages are sent
+// twice.
 const (
 	deleted  = "deleted"
 	enqueued = "enqueued"

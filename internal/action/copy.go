@@ -16,8 +16,8 @@ import (
 // Mode decides how to treat a row that exists in the destination.
 type Mode string
 
-// The modes of a copy. In each of them, a row that exists in the destination with the same
-// content counts as written, because a repeated step meets its own rows.
+// The modes of a copy. In each of them, a row that exists in the destination with the same content counts as written, because a
+// repeated step finds the rows that it has written itself.
 const (
 	Replace Mode = "replace" // overwrite it; the default
 	Merge   Mode = "merge"   // overwrite the properties that the source row has

@@ -123,8 +123,8 @@ func (t *Tables) Again(which func(table string) bool) {
 	}
 }
 
-// Run runs the jobs of pending tables. A failed table does not stop the others. Run returns an error if tables are still pending, which is
-// [task.ErrInterrupted] after an interrupt.
+// Run runs the jobs of pending tables. A failed table does not stop the others. If tables are still pending, Run returns an
+// error. After an interrupt, this is [task.ErrInterrupted].
 func (t *Tables) Run(ctx context.Context) error {
 	t.limits = &sharedLimits{storage.NewLimit(t.MaxRequests), sweep.NewShare(t.Workers, t.MaxRows)}
 	t.Meter.Phase(t.Phase)

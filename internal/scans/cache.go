@@ -112,7 +112,7 @@ func (c *Cache[T]) forget() {
 	}
 }
 
-// Outdate makes the next call read a scan's value again if the value is outdated, even if it is being read.
+// Outdate makes the next call read a scan's value again, if the value is outdated. It does so even while the value is being read.
 func (c *Cache[T]) Outdate(id ledger.ScanID, outdated func(T) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

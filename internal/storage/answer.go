@@ -136,7 +136,7 @@ type needs struct{ version, id bool }
 
 func (e *endpoint) needs(x *exchange) needs { return needs{!e.cosmos, e.echoes(x).Load()} }
 
-// echoes returns the flag of whether good answers to requests like this one have had the request's id.
+// echoes returns the flag that says whether good answers to requests like this one have had the request's id.
 func (e *endpoint) echoes(x *exchange) *atomic.Bool {
 	if x.transaction {
 		return &e.transactions

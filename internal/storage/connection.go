@@ -123,7 +123,8 @@ func hostOf(endpoint string) string {
 
 // BlobURL reads the URL of a path in an account's blobs, CONTAINER/PREFIX: https://ACCOUNT.blob.core.windows.net/PATH, or
 // http://127.0.0.1:PORT/ACCOUNT/PATH of an emulator. The connection signs in with the URL's SAS. If the URL has no SAS, the
-// connection signs in like known if known is for the same account, and otherwise with Entra ID. Errors never repeat the URL.
+// connection signs in as the connection known does, if known is for the same account, and otherwise with Entra ID. Errors never
+// repeat the URL.
 func BlobURL(s string, known Connection) (c Connection, path string, err error) {
 	const want = "a blob URL must be https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX, with or without ?SAS at its end; for an account with another host, give blob:CONTAINER/PREFIX and a connection with its BlobEndpoint"
 	u, err := url.Parse(s)

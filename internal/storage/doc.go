@@ -29,11 +29,11 @@
 // refusal with an error code. A proxy's page or half an answer is neither. After such an answer, the request is repeated as after
 // a broken connection. If it is a write, the service may already have carried it out. If only 3xx and 4xx come for 30 s, the
 // request ends. If a proxy refuses a single row, the row is sent as a transaction at once, because a plain request has its key in
-// the URL. Each try has an id, so that an answer that arrives twice is not taken for the next request's. Once a good answer of an
-// endpoint has repeated the request's id, all its good answers must. A written row has an ETag. Answers are not compressed,
-// except blobs that are stored compressed. The keys of a page must ascend, within the query's range and after the keys of earlier
-// pages. Two kinds of damage cannot be noticed: a page without some of its rows, and a deletion that is confirmed with the
-// request's id but was not carried out.
+// the URL. Each try has an id, so that an answer that arrives twice is not taken for the answer to the next request. Once a good
+// answer of an endpoint has repeated the request's id, all its good answers must. A written row has an ETag. Answers are not
+// compressed, except blobs that are stored compressed. The keys of a page must ascend, within the query's range and after the
+// keys of earlier pages. Two kinds of damage cannot be noticed: a page without some of its rows, and a deletion that is confirmed
+// with the request's id but was not carried out.
 //
 // # Retries
 //

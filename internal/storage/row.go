@@ -403,7 +403,7 @@ func (r *rowReader) exact(v scalar) bool {
 	return true
 }
 
-// special reports whether a row's member with this name is something else than a property.
+// special reports whether a member of a row is not a property, according to its name.
 func special(name []byte) bool {
 	return string(name) == partitionName || string(name) == rowName || string(name) == timestampName ||
 		bytes.HasPrefix(name, []byte(odataPrefix)) || bytes.HasPrefix(name, []byte(laterPrefix)) || bytes.HasSuffix(name, []byte(typeSuffix))

@@ -149,7 +149,8 @@ func MemoryOf(text, rows int) int64 { return pageWeight*int64(text) + rowWeight*
 // pageBytes is the wanted maximum of a page's text, in bytes. A thousand rows of 4 KB are below it, even with the service's additions.
 const pageBytes = 9 << 19
 
-// Top derives a page's maximum of rows from the page before, so that each page of a scan has some 4 MiB of text. The zero value does not limit.
+// Top derives a page's maximum of rows from the previous page, so that each page of a scan has some 4 MiB of text. The zero value
+// does not limit.
 type Top struct{ rows int }
 
 // Of returns how many rows to request. The argument most is the maximum.

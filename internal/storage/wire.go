@@ -233,8 +233,8 @@ func (captureAnswer) Do(req *policy.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// repeatable returns the error of an answer that broke off, without azcore's mark that a POST or PATCH must
-// not be repeated. Such a request is in doubt, like any other without an answer.
+// repeatable handles the error of an answer that broke off: it removes azcore's mark that a POST or PATCH must not be repeated.
+// Such a request is in doubt, like any other without an answer.
 func repeatable(resp *http.Response, err error) error {
 	var marked interface {
 		error

@@ -1,6 +1,6 @@
-// Package estimate counts the rows for some work, and estimates what the work costs. It
-// reads only keys, for a limited time. The rows counted by then exist, but the number
-// of other rows is unknown. docs/measurements.md has what sampling would add.
+// Package estimate counts the rows for some work, and estimates what the work costs. It reads only keys, for a limited time. The
+// rows that were counted in that time exist, but the number of other rows is unknown. docs/measurements.md has what sampling
+// would add.
 package estimate
 
 import (

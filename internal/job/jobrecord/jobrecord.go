@@ -87,8 +87,8 @@ func Parse(text json.RawMessage, command string) (Record, error) {
 	return r, nil
 }
 
-// Restore returns the values of a resumed command's options that are not given. It fails if a given option must not
-// change, if an option is missing that the record must not choose, or if the record has an option that no record may have.
+// Restore returns the values of a resumed command's options that are not given. It fails if a given option must not change, if an
+// option that the record must not choose is missing, or if the record has an option that no record may have.
 //
 // Files may have moved, for example because the disk of --failed was full. The digest shows whether --rows is still the same
 // list. Options for the time after a copy may be added, and limits may change.

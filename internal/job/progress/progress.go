@@ -6,11 +6,11 @@
 // of rows, which a count alongside the work may find ([Meter.CountBeside]).
 //
 // The count reads only keys, with at most 32 workers. It begins after 10 s, and only if the work makes at least four requests for
-// each query. So short work and plain reading have no count and no extra cost. Work in transactions of 100 rows then makes about
-// a seventh more requests, and work in single rows one in 500. The count misses rows that a deletion has already removed. So a
-// deletion shows a share only if the missed rows can be at most 5 % of the rows, and then it shows the smallest possible share.
-// The time left is calculated from the rate of the last quarter of the time, if that rate is within a factor of 1.5 of the rate
-// of the last half.
+// each query. So short work and plain reading have no count and no extra cost. With a count, work in transactions of 100 rows
+// makes about a seventh more requests, and work in single rows about one more in 500. The count misses rows that a deletion has
+// already removed. So a deletion shows a share only if the missed rows can be at most 5 % of the rows, and then it shows the
+// smallest possible share. The time left is calculated from the rate of the last quarter of the time, if that rate is within a
+// factor of 1.5 of the rate of the last half.
 package progress
 
 import (

@@ -4,9 +4,9 @@
 // ledger.
 //
 // The unfinished part of a sweep is its frontier: the unread steps, and the pages whose rows are not all done, in table order.
-// One goroutine owns the frontier (loop.go) and starts queries and units of work in others, as many at once as are worthwhile
-// (package pace). It reads the first waiting step, so that the frontier stays short, and reads none while the pages in memory
-// exceed a budget.
+// One goroutine owns the frontier (loop.go) and starts queries and units of work in other goroutines, as many at once as are
+// worthwhile (package pace). It reads the first waiting step, so that the frontier stays short, and reads none while the pages in
+// memory exceed a budget.
 //
 // A run is one process's part of a sweep, from its start or a resume to its end (loop.go, read.go). Its
 // plan decides which queries are made (plan.go). Its pacer decides how many run at once, and how much memory

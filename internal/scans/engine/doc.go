@@ -29,10 +29,10 @@
 //   - Clocks are never compared. A heartbeat counts if its row has changed. A process names a failed step until the host has
 //     delivered the step again.
 //   - A step younger than 10 s may have a message that is not yet visible. If it seems lost, Maintain observes a third time.
-//   - A peek shows the 32 messages that have been visible for longest. A step's message is not behind them if one of
-//     them was put into the queue 10 seconds after the step was recorded (30 seconds after it failed), because queues nearly
-//     preserve the order of messages. After 12 minutes, Maintain resends a step's message in any case. It doubles this
-//     time after each resend.
+//   - A peek shows the 32 messages that have been visible for longest. Queues nearly preserve the order of messages.
+//     So if one of these messages was put into the queue 10 seconds after the step was recorded (30 seconds after it failed),
+//     the step's message is not behind them. After 12 minutes, Maintain resends a step's message in any case. It doubles
+//     this time after each resend.
 //
 // If Maintain's first observation shows steps that may be lost, Maintain stores it in the ledger. For two minutes, it counts as the first observation
 // of the next Maintain. So lost steps are found even if no process lives for 10 seconds.

@@ -12,8 +12,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A group is a scan of many tables. It has no steps, but a member for each table, which is a scan. The members are in a list of their own,
-// "m|GROUP|NUMBER", in the partition of the lists. NUMBER has five digits and ends a member's id. The group's partition has one more row:
+// A group is a scan of many tables. It has no steps. For each table it has a member, which is a scan. The members are in a list
+// of their own, "m|GROUP|NUMBER", in the partition of the lists. NUMBER has five digits and ends a member's id. The group's
+// partition has one more row:
 //
 //	g    the members to run in this attempt (Todo; all if absent), how many of these were begun (Begun),
 //	     and which of the begun members are not known to have ended (Open); the tables (see data.go)

@@ -27,7 +27,8 @@ const (
 // Processes has the rows of living processes, and those of Maintain.
 type Processes struct{ rows }
 
-// HeartbeatTime is the interval between heartbeats of a process that has held a step for longer than that.
+// HeartbeatTime is the interval between the heartbeats of a process. A process writes heartbeats only if it has held a step for
+// longer than this interval.
 const HeartbeatTime = 5 * time.Second
 
 // Heartbeat has the steps that a process held when it wrote the heartbeat, and what it waited for.

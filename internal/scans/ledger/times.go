@@ -14,8 +14,8 @@ const (
 	maxPoints = 240
 )
 
-// Times counts the work of each interval, by the service's clock. It has the shortest interval
-// with which the scan spans at most 240. The zero value has no work.
+// Times counts the work of each interval, by the service's clock. Its interval is the shortest with which the scan spans at most
+// 240 intervals. The zero value has no work.
 type Times struct {
 	doublings uint            // the interval is finest << doublings
 	points    map[int64]Point // by the interval's number since 1970

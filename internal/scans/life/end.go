@@ -107,9 +107,9 @@ func (l *Life) saveHints(ctx context.Context, id ledger.ScanID) error {
 	return nil
 }
 
-// Cancel ends a running scan. Its pending steps are kept, and their messages are dropped. From [scans.ScanTime] after Cancel returns, no step and no
-// request of a step begins, except commits and the rest of an enqueue's page. Requests that were already sent may complete. A requested
-// start or retry that has not begun is withdrawn.
+// Cancel ends a running scan. Its pending steps are kept, and their messages are dropped. Once [scans.ScanTime] has passed after
+// Cancel returned, no step and no request of a step begins, except commits and the rest of an enqueue's page. Requests that were
+// already sent may complete. A requested start or retry that has not begun is withdrawn.
 func (l *Life) Cancel(ctx context.Context, id ledger.ScanID) error {
 	as := ledger.Ending{State: ledger.Canceled}
 	ended, err := l.end(ctx, id, as)

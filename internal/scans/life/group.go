@@ -23,8 +23,8 @@ import (
 )
 
 // A group applies one action to many tables. It has a scan for each table, its member. The tables are chosen once, when the group
-// starts. A member is begun by a change of the group's row, at most membersAtOnce at a time, and then started by the message of a
-// start request. The end of a member begins the next one. The process that finds all members ended ends the group. Maintain
+// starts. A change of the group's row begins members, at most membersAtOnce at a time. The message of a start request then starts
+// each of them. The end of a member begins the next one. The process that finds all members ended ends the group. Maintain
 // completes the work that crashes interrupted.
 
 const (

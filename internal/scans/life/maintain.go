@@ -198,8 +198,8 @@ func (u *Upkeep) resendLost(ctx context.Context, suspects []suspect, before, aft
 	return g.Wait()
 }
 
-// resend resends a lost step's message, unless another process has done so, the step was committed, or the scan has ended,
-// because its messages would then be dropped. If the step cannot be done, resend fails the scan instead.
+// resend resends a lost step's message, unless another process has done so, the step was committed, or the scan has ended.
+// Messages of an ended scan would be dropped. If the step cannot be done, resend fails the scan instead.
 func (u *Upkeep) resend(ctx context.Context, s suspect) error {
 	if err := u.scans.MayProceed(ctx, s.Scan); err != nil {
 		if problem.FateOf(err) == problem.Done {

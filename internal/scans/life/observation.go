@@ -22,7 +22,7 @@ const (
 	maxObservations = 3
 	// observationKept is how long another Maintain may continue from a stored observation. The timer runs each minute.
 	observationKept = 2 * time.Minute
-	// lostIfBusy is the age at which a step that no process holds is lost although its message may still be in the queue.
+	// lostIfBusy is the age at which a step that no process holds counts as lost, even if its message may still be in the queue.
 	lostIfBusy = 12 * time.Minute
 	// firstPause is the pause after a message is sent again for the first time. The pause doubles up to maxPause.
 	firstPause = 30 * time.Second
@@ -102,8 +102,8 @@ func newFront(messages []storage.Message) front {
 	return f
 }
 
-// mayHave reports whether the step's message may be visible, in the front or behind it. A queue has its messages nearly
-// in the order in which they became visible, so a message is not behind another that was put there much later. The message
+// mayHave reports whether the step's message may be visible, in the front or behind it. A queue has its messages nearly in the
+// order in which they became visible, so a message is not behind another one that was put into the queue much later. The message
 // of a failed step becomes visible some time after the failure was recorded.
 func (f front) mayHave(p ledger.Pending) bool {
 	margin := ObservationPause

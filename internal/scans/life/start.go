@@ -30,9 +30,9 @@ func New(of *scans.Scans, reader *status.Reader, checker *Checker) *Life {
 	return &Life{scans: of, status: reader, ledger: of.Ledger, checker: checker, exports: &exports{of, of.Ledger}}
 }
 
-// Start records a scan, sends its first message, and returns its id. It first reads one row of the source,
-// which finds a missing table or a bad filter at once, and creates the destination table or queue. If an account does
-// not answer, Start fails after [scans.StartTime].
+// Start records a scan, sends its first message, and returns its id. It first reads one row of the source, to find a missing
+// table or a bad filter at once. It also creates the destination table or queue. If an account does not answer, Start fails after
+// [scans.StartTime].
 func (l *Life) Start(ctx context.Context, r scans.Request) (ledger.ScanID, error) {
 	return l.StartOnce(ctx, r, claim.Sent{})
 }

@@ -157,7 +157,8 @@ func cancelStarted(ctx context.Context, l *Life, a ledger.StartRequest) error {
 	return l.ledger.DropStartRequest(ctx, a)
 }
 
-// refused reports whether an error of a start refuses the request, so that no later try can succeed. age is the age of the request.
+// refused reports whether an error of a start refuses the request for good: no later try can succeed. age is the age of the
+// request.
 func refused(err error, age time.Duration) bool {
 	if errors.As(err, new(*unopenedError)) && !errors.As(err, new(*scans.OwnError)) {
 		return age >= settingsTime

@@ -13,8 +13,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Comparisons. A step reads a range of two places as one place that has the rows of either. So a row that one of them lacks belongs to
-// the step whose range contains it. As in an export, pages are read one after another, and rows by which one place is ahead of the other are held.
+// Comparisons. A step reads a range of two places as one place that has the rows of either. So a row that one of them lacks
+// belongs to the step whose range contains it. As in an export, pages are read one after another. If one place is ahead of the
+// other, the rows by which it is ahead are held.
 
 // requestVerification makes the start request for a scan's verification, if the scan has one. The scan is about to succeed.
 func (l *Life) requestVerification(ctx context.Context, s ledger.Scan) error {

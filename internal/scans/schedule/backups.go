@@ -165,8 +165,8 @@ func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) err
 	return err
 }
 
-// recordProofs records the results of the scans that verify backups, until each has succeeded, because a failed one may be retried. A proof may
-// change which backups are kept.
+// recordProofs records the results of the scans that verify backups. It continues until each scan has succeeded, because a failed
+// one may be retried. A proof may change which backups are kept.
 func (sd *Scheduler) recordProofs(ctx context.Context, r *scheduleRow) (changed bool, err error) {
 	if len(r.Unproved) == 0 {
 		return false, nil

@@ -417,7 +417,8 @@ const wrongClock = 24 * time.Hour
 
 func (r *scheduleRow) runs() bool { return r.Last != nil && r.Last.State == ledger.Running }
 
-// traceTime is how long a missing scan is requested again before it counts as failed, because somebody may have deleted its rows.
+// traceTime is how long a missing scan is requested again. After that it counts as failed, because somebody may have deleted its
+// rows.
 const traceTime = 24 * time.Hour
 
 // recordEnd records the current state of the scan that a schedule started last. A failed scan may be retried later. A success is recorded after

@@ -72,7 +72,8 @@ func unreadRange(r key.Range) pendingRange {
 	return s
 }
 
-// disjoint returns the pending ranges of the whole range in order. It removes from each the pages that were read, and overlaps with the previous one.
+// disjoint returns the pending ranges of the whole range in order. From each range, it removes the pages that were read, and the
+// overlap with the previous range.
 func disjoint(pending []pendingRange, ends []scan.PageEnd, whole pendingRange) []pendingRange {
 	for i, p := range pending {
 		pending[i] = p.advanced(ends)

@@ -59,8 +59,8 @@ func (rd *Reader) Ranges(ctx context.Context, id ledger.ScanID) (Ranges, error) 
 	return Ranges{At: found.Date, Ranges: ranges, Sampled: !found.Whole}, nil
 }
 
-// latestHeartbeats has the heartbeats that a status has read. Ranges take the held steps from it, which costs no request, because a caller
-// that shows ranges also requests the status.
+// latestHeartbeats has the heartbeats that a status has read. [Reader.Ranges] takes the held steps from it. This costs no
+// request, because a caller that shows ranges also requests the status.
 type latestHeartbeats struct {
 	heartbeats []ledger.Heartbeat
 	at         time.Time // by the service's clock

@@ -272,9 +272,9 @@ func (o *stepScan) query(step scan.Step) storage.Query {
 	return q
 }
 
-// passOnMost is how many transactions an invocation writes itself if it has children, which wait for them. It leaves further
-// spans to CopyRows, unless a span needs at most rereadRequests transactions. Reading the span again costs that many requests,
-// including the step and the message.
+// passOnMost is how many transactions an invocation with children writes itself. The children wait for these transactions. It
+// leaves further spans to CopyRows, unless a span needs at most rereadRequests transactions. Reading the span again costs that
+// many requests, including the step and the message.
 const (
 	passOnMost     = 200
 	rereadRequests = 7

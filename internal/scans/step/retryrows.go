@@ -43,7 +43,8 @@ func (s retryStep) overtaken(ctx context.Context, l *ledger.Ledger, out *stepRes
 	return err
 }
 
-// retryEachRow returns the messages of steps that retry the next failed rows after a position, and of a step that continues.
+// retryEachRow returns the messages of steps that retry the next failed rows after a position, and the message of a step that
+// continues after them.
 func retryEachRow(ctx context.Context, l *ledger.Ledger, m scans.Message) (children []scans.Message, err error) {
 	a := *m.RowRetry
 	positions, last, err := l.FailedBefore(ctx, m.Scan, a.Behind, a.Attempt, retriesAtOnce)
