@@ -208,7 +208,7 @@ func (o *catalogCountOptions) run(r *call) error {
 	})
 }
 
-// countAll counts all matching records, of which each call of Count counts only a part.
+// countAll counts all matching records. A single call of Count counts only a part of them.
 func countAll(ctx context.Context, cat *catalog.Catalog, q catalog.Lookup) (catalog.Total, error) {
 	for total := (catalog.Total{}); ; {
 		part, err := cat.Count(ctx, q)

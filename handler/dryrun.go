@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/job/progress"
 )
 
-// dryRunTime is how long a dry run counts at most, unless it is full.
+// dryRunTime is the longest time for which a dry run counts, unless it is full.
 const dryRunTime = 30 * time.Second
 
 // dryRun is the flag --dry-run, a switch that also accepts the value full.
@@ -44,7 +44,7 @@ func (d *dryRun) String() string {
 // Type makes --help show the flag as a switch.
 func (d *dryRun) Type() string { return "bool" }
 
-// limit is how long to count at most. 0 means no limit.
+// limit returns the longest time for which to count. 0 means no limit.
 func (d *dryRun) limit() time.Duration {
 	if d.full {
 		return 0

@@ -196,7 +196,7 @@ func usages(title string, flags []*pflag.Flag) string {
 	return "\n" + title + ":\n" + set.FlagUsagesWrapped(helpWidth)
 }
 
-// inGroups calls the function of for each group of the flags, and returns the joined texts. The flags must be sorted by their
+// inGroups passes each group of the flags to the function of, and returns the joined texts. The flags must be sorted by their
 // groups.
 func inGroups(flags []*pflag.Flag, of func(title string, group []*pflag.Flag) string) (text string) {
 	for len(flags) > 0 {

@@ -43,8 +43,9 @@ const (
 type Copy struct {
 	Destination *storage.Table
 	Mode        Mode
-	// Compared, without a mode, writes a row only if the destination's row has not changed since the comparison. The source row's ETag is that of
-	// the destination's row, or "" if the destination had none. A row that has changed since is kept.
+	// Compared is set only without a mode. Then a row is written only if the destination's row has not changed since the
+	// comparison. The source row's ETag is that of the destination's row, or "" if the destination had none. A row that has
+	// changed since is kept.
 	Compared bool
 }
 

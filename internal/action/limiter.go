@@ -44,9 +44,9 @@ func (l *Limiter) Started(partition string, rows int) {
 	l.partitions.Started(partition, rows, time.Now())
 }
 
-// Send calls send after [Limiter.Started], with options derived from o. send makes one request or several in sequence, such as the
-// transactions of a unit. If the partition throttles one of them, it is repeated when the partition can accept all of the rows. send
-// returns how many rows it wrote or read.
+// Send calls the function send after [Limiter.Started], with options derived from o. send makes one request or several in
+// sequence, such as the transactions of a unit. If the partition throttles one of them, it is repeated when the partition can
+// accept all of the rows. send returns how many rows it wrote or read.
 func (l *Limiter) Send(o storage.RequestOptions, partition string, rows int, send func(storage.RequestOptions) (int, error)) error {
 	o.OnBusy = func() time.Duration {
 		l.mu.Lock()

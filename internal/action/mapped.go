@@ -39,7 +39,7 @@ const (
 	maxText = 3 << 20
 )
 
-// reserved reserves memory for the largest row, if the work can't be restarted because messages would be put twice. Units
+// reserved reserves memory for the largest row, if the work can't be restarted, because a restart would put messages twice. Units
 // that get no other memory use the reserve in turn. The error is [memory.ErrFull], before any work is done.
 func (m Mapped) reserved(part *memory.Part) (Work, error) {
 	if _, keyed := m.Work.(Changing); keyed {

@@ -33,8 +33,8 @@ type Objects interface {
 }
 
 // CheckObjects lists the objects whose names start with the prefix, and compares them with lengths, because objects may be
-// deleted or replaced by others. It fails with [ErrDamaged] if an object of lengths is missing or has another length. It calls
-// other with the names of all other objects.
+// deleted or replaced by others. It fails with [ErrDamaged] if an object that lengths names is missing or has another length. It
+// calls the function other with the names of all other objects.
 func CheckObjects(ctx context.Context, o Objects, prefix string, lengths map[string]int64, other func(name string)) error {
 	there := map[string]int64{}
 	err := o.List(ctx, prefix, func(name string, bytes int64) error {

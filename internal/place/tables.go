@@ -104,7 +104,8 @@ func ClaimTables(ctx context.Context, to Objects, c Claim, begun bool) error {
 	return ofTables(to, Take(ctx, to, c, nil))
 }
 
-// SealTables writes tables.json for complete exports. It may be repeated, because the content depends only on their manifests.
+// SealTables writes tables.json for complete exports. It may be repeated, because the content depends only on the exports'
+// manifests.
 func SealTables(ctx context.Context, to Objects, id ExportID, names []string) error {
 	t := Tables{preamble: preamble{tablesFormat, version, id}, Tables: make([]TableExport, len(names))}
 	manifests := make([]Manifest, len(names))

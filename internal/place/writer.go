@@ -26,7 +26,7 @@ type Options struct {
 	Timestamp bool          // rows keep their Timestamps
 	FileBytes int           // approximate JSON of a data file; 0 means 32 MiB
 	Journal   *journal.File // for a resume; nil for an export that can't be resumed. The caller closes it
-	Member    bool          // the export is part of one of many tables, which has claimed the place around it
+	Member    bool          // the export is part of an export of many tables, which has claimed the place around it
 }
 
 // Writer makes an export from rows in table order. [Pages.Add] adds them.

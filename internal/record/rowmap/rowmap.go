@@ -180,7 +180,7 @@ func (m *Map) renamed(e storage.Entity) (storage.Entity, error) {
 	return e, nil
 }
 
-// ErrMoved is the error of a row whose key a map changes, where the key order must stay.
+// ErrMoved is the error of a row whose key a map changes, although the key order must stay.
 var ErrMoved = errors.New("the map changes its key")
 
 // Kept is a source's rows, mapped. If the map changes a key, [Kept.Read] fails with [ErrMoved].

@@ -148,8 +148,8 @@ func (r *row) newNames(out map[string]any) (names []string) {
 	return names
 }
 
-// movedOf returns the property of the input row that had this value and is not in the output, so that the program has probably renamed it. It may
-// return nil.
+// movedOf returns the property of the input row that had this value and is not in the output. The program has probably renamed
+// it. It may return nil.
 func (r *row) movedOf(v any, out map[string]any) *storage.Property {
 	for i, p := range r.Properties {
 		if _, there := out[p.Name]; !there && same(r.values[i], v) {

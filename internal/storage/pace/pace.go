@@ -3,18 +3,17 @@
 //
 // A [Pace] is for one account, and a [Partitions] for the partitions of one table. Both are needed, because the service has a
 // target for each (Microsoft Learn, "Scalability and performance targets for Table storage") and its answer does not say which
-// one was exceeded. If only one partition throttles, that partition is slowed down, otherwise the account.
+// one was exceeded. If only one partition throttles, that partition is slowed down. Otherwise the account is slowed down.
 //
 // A service may also refuse a few requests at any load. So a Pace watches the share of requests that are refused. If the share
 // rises, it halves the load on trial. If fewer requests are then refused, or nearly as many are answered, the load was too high.
 // Otherwise the share is the floor: the load returns to its old value, and from then on a share near the floor starts no trial. A
 // high floor needs a second trial, because a service that accepts bursts answers more requests before a trial than during it.
 //
-// A partition that throttles gets a limit in rows a second: nine tenths of the rate that it answered
-// while it throttled. The limit grows by 3 % in each second in which the partition is busy and
-// refuses less than a twentieth. After ten calm measurements the growth doubles, up to a factor of
-// sixteen. From 10 rows a second to 200 it takes a minute in single rows, and ten minutes with
-// a hundred a request.
+// A partition that throttles gets a limit in rows a second: nine tenths of the rate that it answered while it throttled. The
+// limit grows by 3 % in each second in which the partition is busy and refuses less than a twentieth. After ten calm measurements
+// the growth doubles, up to a factor of sixteen. The limit rises from 10 rows a second to 200 in a minute if each request has a
+// single row, and in ten minutes if each has a hundred.
 //
 // Processes share a partition without knowledge of each other. One weakness is known: a partition that refuses a tenth of all
 // requests at any load is slowed down to 10 rows a second. A rule without this weakness would let processes crowd each other out.
