@@ -43,8 +43,8 @@ const (
 type Copy struct {
 	Destination *storage.Table
 	Mode        Mode
-	// Compared is set only without a mode. Then a row is written only if the destination's row has not changed since the
-	// comparison. The source row's ETag is that of the destination's row, or "" if the destination had none. A row that has
+	// Compared may be set only without a mode. If it is set, a row is written only if the destination's row has not changed since
+	// the comparison. The source row's ETag is that of the destination's row, or "" if the destination had none. A row that has
 	// changed since is kept.
 	Compared bool
 }

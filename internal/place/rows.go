@@ -103,7 +103,7 @@ func JSONLines(from io.Reader) Lines {
 
 // Windows calls fn with sorted windows of at most 50,000 rows or about 16 MiB. If several rows of a window have one key, the
 // window keeps the last. If merge is true, that row also gets the properties that only earlier rows have. repeated is the number
-// of rows that were not kept. The function bad is called for lines that are not rows. If bad is nil, such a line ends the input.
+// of these earlier rows. The function bad is called for lines that are not rows. If bad is nil, such a line ends the input.
 func Windows(next Lines, merge bool, bad func(*BadLine) error, fn func(rows Rows, repeated int) error) error {
 	var rows Rows
 	size := 0

@@ -15,7 +15,7 @@ import (
 )
 
 // No export may begin within another one, or around one, because a reader of the outer export would find the inner one's objects.
-// An exception are the parts of an export of many tables: they are within it, and it has checked all of them.
+// The parts of an export of many tables are an exception: they are within that export, which has checked all of them.
 
 // markers are the names of the objects that mark a place as an export's.
 var markers = []string{TablesName, tablesClaimName, ManifestName, ClaimName}
