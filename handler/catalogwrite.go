@@ -40,7 +40,7 @@ func (o *insertOptions) run(r *call) error {
 	case o.ifMatch != "" && (len(args) != 1 || !o.upsert):
 		return usagef("--if-match is for --upsert of one record, given as an argument")
 	case len(args) == 0 && isTerminal(r.In):
-		return usagef("give records as arguments or on stdin; tablesweep catalog import reads a file")
+		return usagef(`give records as arguments or on stdin; "tablesweep catalog import" reads a file`)
 	}
 	for i, a := range args {
 		if strings.TrimSpace(a) == "" {

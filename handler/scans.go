@@ -87,7 +87,7 @@ func (f *scansFlags) explain(err error) error {
 	case p.Kind == problem.Invalid && p.Field != "":
 		return usagef("--%s %s", p.Field, p.Detail)
 	case p.Kind == problem.NotFound:
-		return job.Hint(err, "tablesweep scans list shows the newest")
+		return job.Hint(err, `"tablesweep scans list" shows the newest scans`)
 	}
 	return err
 }

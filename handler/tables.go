@@ -100,7 +100,7 @@ func (o *tablesDeleteOptions) run(r *call) error {
 	case err != nil:
 		return err
 	case !exists:
-		return job.Hint(fmt.Errorf("there is no table %s", t), "tablesweep tables list shows the account's tables")
+		return job.Hint(fmt.Errorf("there is no table %s", t), `"tablesweep tables list" shows the account's tables`)
 	}
 	if err := o.confirm(r, "delete the table "+t.String()+" with all its rows", "This can't be undone. ", "--yes deletes it without asking", "the table's name", t.Name()); err != nil {
 		return err

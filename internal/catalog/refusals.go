@@ -20,7 +20,7 @@ func rowKeyTaken(s index.Schema, cause error) error {
 
 // unknownToLog refuses a write because only index rows contain the record.
 func unknownToLog() error {
-	return problem.Conflictf("", "the record is not in the catalog's log; tablesweep catalog check lists such rows, and tablesweep catalog export and catalog import move them to another catalog")
+	return problem.Conflictf("", `the record is not in the catalog's log; "tablesweep catalog check" lists such rows, and "tablesweep catalog export" and "tablesweep catalog import" move them to another catalog`)
 }
 
 // tooManyRaces is the error of a call that other writers have overtaken maxRaces times.

@@ -136,7 +136,7 @@ func ServedBlobs() string {
 	for _, r := range blobRoutes {
 		names = append(names, r.name)
 	}
-	return "The Blob service has " + strings.Join(names, ", ") + " (acquire, renew, release, break), for block blobs that are written by one request. Anything else gets 501, with its name."
+	return "The Blob service has " + strings.Join(names, ", ") + " (acquire, renew, release, break), for block blobs that are written by one request. Any other operation gets 501, with its name."
 }
 
 // usualHeaders are the headers that every request may have, without x-ms-.
