@@ -201,10 +201,10 @@ func (ct *committer) toChanges(ctx context.Context, all ...applied) error {
 	}
 	if storage.Conflict(err) {
 		e := all[0]
-		_, there, err := ct.Log.Get(ctx, e.Shard.EntryKey(store.ChangePrefix, e.ID))
+		_, there, getErr := ct.Log.Get(ctx, e.Shard.EntryKey(store.ChangePrefix, e.ID))
 		switch {
-		case err != nil:
-			return err
+		case getErr != nil:
+			return getErr
 		case !there: // the error concerns an upsert: others are writing that row
 			return tooManyRaces()
 		}
