@@ -509,7 +509,7 @@ func (st *stages) current(ctx context.Context, e store.Entry) (writes []wal.Writ
 	return writes, newer, nil
 }
 
-// headInDoubt returns the head of the write's identity, or nil. If the entry is its newest, it marks the head as not sure.
+// headInDoubt returns the head of the write's identity, or nil. If the head is of the entry e, headInDoubt marks the head as not sure.
 func (st *stages) headInDoubt(ctx context.Context, e store.Entry, w wal.Write) (*store.Head, error) {
 	for {
 		h, err := st.ReadHead(ctx, w.First, w.Identity)

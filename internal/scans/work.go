@@ -122,7 +122,7 @@ func (ss *Scans) planWithoutMap(r Request, source *storage.Table) (plan, error) 
 		return p, err
 	case Delete:
 		if source == nil {
-			return plan{}, problem.Invalidf("source.container", "has an export, which never changes; delete deletes rows of a table")
+			return plan{}, problem.Invalidf("source.container", "has an export, which never changes; the action delete needs a table")
 		}
 		if err := ss.CheckTable("source", source); err != nil {
 			return plan{}, err

@@ -45,10 +45,10 @@ const (
 	PerRun  Keep = iota // not in the record, because the option is about one run
 	Fixed               // must not change
 	Free                // may change
-	Added               // may first be given in a later run, and must not change after that
+	Added               // a later run may give it for the first time, after which it must not change
 	EachRun             // chooses a connection, so it must be given in each run; the record has it for the error
 	File                // names a file, which may have moved
-	AnyFile             // like File, but may first be given in a later run
+	AnyFile             // like File, but a later run may give it for the first time
 )
 
 // New returns the record of a command that is about to start.

@@ -134,7 +134,8 @@ func (s tableService) parseQuery(c *call, t target) (operation, error) {
 	op := operation{Request: fault.Request{
 		Kind:  fault.Query,
 		Table: t.resource,
-		// Use the key instead of the token, because a query that continues after an empty page is the same request.
+		// The key takes the place of the token: a query that continues after an empty page has a new token, but counts as the same
+		// request.
 		Identity: strings.Join([]string{"query " + t.resource, values.Get("$filter"), values.Get("$select"), values.Get("$top"), at.key.Partition, at.key.Row}, "\x00"),
 	}}
 	if q.Filter != nil {

@@ -92,7 +92,7 @@ func cut(text, secret string, least int) string {
 // mayBegin reports whether a byte of a text may begin a secret's character in one of the forms that [spelt] accepts.
 func mayBegin(b, c byte) bool {
 	switch b {
-	case c, c ^ 0x20, '%', '\\', '&', '~', '-', ' ', '_': // other case, escape, or other base64 alphabet
+	case c, c ^ 0x20, '%', '\\', '&', '~', '-', ' ', '_': // the other letter case, an escape, or the other base64 alphabet
 		return true
 	}
 	return false
