@@ -86,7 +86,7 @@ func refused(name, who string, err error, c storage.Connection, t *storage.Table
 	case e.Code == "AuthenticationFailed":
 		detail += "; " + c.SignsIn() + " is not valid for the account"
 	default:
-		detail += "; the cause may be the account's firewall or the permissions of " + c.SignsIn() + " allows, may be the cause"
+		detail += "; the cause may be the account's firewall, or the permissions of " + c.SignsIn()
 	}
 	return Check{name, Failed, detail}
 }

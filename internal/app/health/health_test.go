@@ -243,6 +243,12 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 		w.WriteHeader(http.StatusForbidden)
 	}))
 	defer late.Close()
+	walled := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Ms-Error-Code", "AuthorizationFailure")
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	defer walled.Close()
+	behind := "AccountName=a;AccountKey=" + secret + ";TableEndpoint=" + walled.URL + "/a;QueueEndpoint=" + walled.URL + "/a"
 	off := "AccountName=a;AccountKey=" + secret + ";TableEndpoint=" + late.URL + "/a;QueueEndpoint=" + late.URL + "/a"
 	for _, tt := range []struct {
 		name         string
@@ -255,6 +261,7 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 		{"a connection that is none", health.Doctor{}, storage.Settings{storage.HostConnection: "AccountKey=" + secret}, "settings", "neither AccountName nor TableEndpoint", health.Failed},
 		{"wrong key", health.Doctor{}, storage.Settings{storage.HostConnection: wrongKey}, "connection AzureWebJobsStorage", "403 AuthenticationFailed", health.Failed},
 		{"wrong key, and what is to change", health.Doctor{}, storage.Settings{storage.HostConnection: wrongKey}, "connection AzureWebJobsStorage", "; its key is not valid for the account", health.Failed},
+		{"behind a firewall", health.Doctor{}, storage.Settings{storage.HostConnection: behind}, "connection AzureWebJobsStorage", "; the cause may be the account's firewall, or the permissions of its key", health.Failed},
 		{"wrong clock", health.Doctor{}, storage.Settings{storage.HostConnection: off}, "clock", "behind the storage's; the storage refuses signed requests", health.Failed},
 		{"refused for its clock, elsewhere", health.Doctor{}, storage.Settings{"TABLESWEEP_CONNECTIONS": "BACKUP", "BACKUP": off}, "connection BACKUP", "; this machine's clock is 1h0m", health.Failed},
 		{"wrong key of another account", health.Doctor{}, storage.Settings{"TABLESWEEP_CONNECTIONS": "BACKUP", "BACKUP": wrongKey}, "connection BACKUP", "403 AuthenticationFailed", health.Failed},
