@@ -115,7 +115,7 @@ func judgeAnswer(host string, status int, site health.Site, answer []byte) (stri
 		}
 		return "", fmt.Errorf("%s %s: set %s to a host key, or to a key of the function Scans", host, refusal, keySetting)
 	case status < http.StatusBadRequest || err != nil || reply.Errors == nil:
-		return "", fmt.Errorf("%s answers with status %d, but not as this app does: is the app published and started?", host, status)
+		return "", site.Unknown(status)
 	}
 	var all []string
 	for _, e := range reply.Errors {

@@ -250,7 +250,7 @@ func judgeSite(host string, status int, s Site, answer []byte) Check {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		return Check{name, Failed, host + " answers, but refuses the key: it must be a host key, or a key of the function Service"}
 	case err != nil || len(report.Checks) == 0 || !slices.Contains(means[status], report.Status):
-		return Check{name, Failed, fmt.Sprintf("%s answers with status %d, but not as this app does: is the app published and started?", host, status)}
+		return Check{name, Failed, s.Unknown(status).Error()}
 	}
 	facts := []string{"answers"}
 	if report.Status == OK {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -24,20 +25,28 @@ type Site struct {
 
 // Host returns the name in the site's address. It returns an error for a wrong address.
 func (s Site) Host() (string, error) {
-	u, err := url.Parse(s.URL)
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "https" && !loopback.Is(u.Host) {
-		return "", errAddress
+	u, err := s.address()
+	if err != nil {
+		return "", err
 	}
 	return u.Host, nil
+}
+
+func (s Site) address() (*url.URL, error) {
+	u, err := url.Parse(s.URL)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "https" && !loopback.Is(u.Host) {
+		return nil, errAddress
+	}
+	return u, nil
 }
 
 // Send sends a request with the key. It follows no redirects, so the key goes nowhere else. The body is JSON, and may be empty.
 // It returns the answer's status, and its body up to 1 MiB. No error contains the key.
 func (s Site) Send(ctx context.Context, method, path string, body []byte) (status int, answer []byte, err error) {
-	if _, err := s.Host(); err != nil {
+	u, err := s.address()
+	if err != nil {
 		return 0, nil, err
 	}
-	u, _ := url.Parse(s.URL) // which Host has parsed
 	r, err := http.NewRequestWithContext(ctx, method, u.Scheme+"://"+u.Host+path, bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, err
@@ -60,6 +69,15 @@ func (s Site) Send(ctx context.Context, method, path string, body []byte) (statu
 	defer resp.Body.Close()
 	answer, _ = io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // an answer that breaks off does not come from this app
 	return resp.StatusCode, answer, nil
+}
+
+// Unknown returns the error for an answer, with this status, that does not come from this app.
+func (s Site) Unknown(status int) error {
+	host, err := s.Host()
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%s answers with status %d, but not as this app does: is the app published and started?", host, status)
 }
 
 // Hide returns a text without the key.
