@@ -106,9 +106,9 @@ func (f *catalogFlags) with(r *call, all needs, fn func(ctx context.Context, cat
 	cat := server.NewCatalog(account, settings)
 	defer cat.Close()
 	if r.changes {
-		err := mayTakeRows(r, "table", cat.Index)
+		err := mayChange(r, "table", cat.Index)
 		if err == nil {
-			err = mayTakeRows(r, "wal", account.Table(settings.WAL))
+			err = mayChange(r, "wal", account.Table(settings.WAL))
 		}
 		if err != nil {
 			return err

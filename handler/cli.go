@@ -77,6 +77,8 @@ func hintFor(err error) string {
 	switch {
 	case errors.As(err, &h):
 		return h.Hint
+	case errors.Is(err, storage.ErrNoConnection):
+		return "tablesweep emulator starts storage on this machine and prints its connection string"
 	case job.Refused(err) && aboutFlags(err):
 		return "--help shows the flags, with examples"
 	case storage.HasCode(err, "TableNotFound"):

@@ -32,6 +32,11 @@ func (o *deleteOptions) run(r *call) error {
 	if err != nil {
 		return err
 	}
+	if from.Table() != nil && r.point.Resume == "" { // if resumed, the first run has checked it
+		if err := mayChange(r, "table", from.Table()); err != nil {
+			return err
+		}
+	}
 	j, err := job.Delete(r.ctx, o.job(r, o.Rows, from))
 	if err == nil && r.dry {
 		r.announceChanges(from.Address())

@@ -195,15 +195,15 @@ func (p *pairFlags) openPair(r *call, reads bool) (from, to job.Place, err error
 		return from, to, usagef("--from and --to are the same table of the same account")
 	}
 	if !reads && to.Table() != nil && r.point.Resume == "" { // if resumed, the first run has checked it
-		if err := mayTakeRows(r, "to", to.Table()); err != nil {
+		if err := mayChange(r, "to", to.Table()); err != nil {
 			return from, to, err
 		}
 	}
 	return from, to, nil
 }
 
-// mayTakeRows refuses a table in which an app or a Functions host stores its state, in any account. flag is the flag that names the table.
-func mayTakeRows(r *call, flag string, to *storage.Table) error {
+// mayChange refuses a table in which an app or a Functions host stores its state, in any account. flag is the flag that names the table.
+func mayChange(r *call, flag string, to *storage.Table) error {
 	if storage.OfHost(to.Name()) {
 		return job.Hint(usagef("--%s: table %s has a name that a Functions host gives to its own tables", flag, to.Name()), "name another table")
 	}
@@ -212,10 +212,10 @@ func mayTakeRows(r *call, flag string, to *storage.Table) error {
 		is, err = ledger.Is(r.ctx, to)
 	}
 	if is {
-		return job.Hint(usagef("--%s: an app keeps its scans in table %s, and other rows there would corrupt them", flag, to.Name()), "name another table")
+		return job.Hint(usagef("--%s: an app keeps its scans in table %s, so no command changes the table's rows", flag, to.Name()), "name another table")
 	}
 	if err != nil {
-		err = fmt.Errorf("check the destination: %w", err)
+		err = fmt.Errorf("check the table: %w", err)
 	}
 	return err
 }

@@ -107,12 +107,15 @@ func SettingConnection(name string, settings Settings) (Connection, error) {
 	}
 	switch {
 	case errors.Is(err, errNoAddress):
-		return Connection{}, fmt.Errorf("setting %s is missing: set it to a connection string, or set %s__%s to sign in with Entra ID", name, name, accountPart)
+		return Connection{}, fmt.Errorf("setting %s is %w: set it to a connection string, or set %s__%s to sign in with Entra ID", name, ErrNoConnection, name, accountPart)
 	case err != nil:
 		return Connection{}, fmt.Errorf("setting %s__%w", name, err)
 	}
 	return c, nil
 }
+
+// ErrNoConnection is the error of a connection's setting that the environment does not have.
+var ErrNoConnection = errors.New("missing")
 
 var errNoAddress = errors.New("none of its parts names the account")
 
