@@ -109,16 +109,16 @@ func (v *connection) words() []string { return connectionSettings(os.Environ()) 
 // given reports whether the flag was given, even with the default as its value.
 func (v *connection) given() bool { return v.text != "" }
 
-// or returns v, or other if only other was given.
-func (v *connection) or(other *connection) *connection {
+// orElse returns v, or other if only other was given.
+func (v *connection) orElse(other *connection) *connection {
 	if !v.given() && other.given() {
 		return other
 	}
 	return v
 }
 
-// openAccount opens the account of a connection, or returns it if it is already open. The meter shows when requests wait for an account
-// that does not answer.
+// openAccount opens the account of a connection, or returns the account if it is already open. The meter shows when requests wait for an account that does
+// not answer.
 func (f *accountFlags) openAccount(r *call, at *connection) (*storage.Account, error) {
 	text := at.String()
 	if a := r.accounts[text]; a != nil {
@@ -166,8 +166,8 @@ func (f *accountFlags) openConnection(r *call, c storage.Connection, name string
 	return a, err
 }
 
-// ambiguous returns an error if a command would change a default account, and the two default settings lead to
-// different accounts. A catalog uses either setting, while other commands use only one of them.
+// ambiguous returns an error if a command would change a default account, and AzureWebJobsStorage and AZURE_STORAGE_CONNECTION_STRING lead to different
+// accounts. A catalog's command may use either setting by default, and all other commands use only AzureWebJobsStorage.
 func (r *call) ambiguous(at *connection) error {
 	defaults := []string{storage.HostConnection, config.CatalogConnection}
 	if !r.changes || at.given() || !slices.Contains(defaults, at.standard) {
@@ -245,7 +245,7 @@ func connectionSettings(environment []string) []string {
 		switch {
 		case identity && (strings.HasSuffix(name, "__accountName") || strings.HasSuffix(name, "__tableServiceUri")):
 			names = append(names, base)
-		case !identity && err == nil && strings.Contains(value, "="): // a URL without a query is seldom an account's
+		case !identity && err == nil && strings.Contains(value, "="): // a URL without a query seldom belongs to an account
 			names = append(names, name)
 		}
 	}

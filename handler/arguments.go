@@ -20,7 +20,7 @@ type placed interface {
 	places(command string) []string // the names of the options, in the order of the arguments
 }
 
-// places implements [placed]. With many tables, a connection chooses the account, and only the other place may be an argument.
+// places implements [placed]. With many tables, a connection chooses the account, and only the place on the other side may be an argument.
 func (p *pairFlags) places(command string) []string {
 	switch {
 	case !p.Many():
@@ -49,8 +49,8 @@ type unnamed struct{ flag string }
 
 func (e unnamed) Error() string { return "--" + e.flag + " is missing" }
 
-// orForm returns the command's error. If a place is missing, the error shows the command with all its arguments.
-func orForm(use string, o placed, err error) error {
+// withForm returns err or, if a place is missing, an error that shows the command with all its arguments.
+func withForm(use string, o placed, err error) error {
 	var none unnamed
 	if !errors.As(err, &none) {
 		return err

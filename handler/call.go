@@ -18,12 +18,12 @@ import (
 type call struct {
 	job.Process
 	ctx      context.Context // ends with the first interrupt
-	name     string          // of the command, such as copy
-	path     string          // the name after those of its parents, such as tablesweep catalog export
+	name     string          // the command's name, such as copy
+	path     string          // the names of the command's parents and its own name, such as tablesweep catalog export
 	toErr    io.Writer
 	args     []string
 	command  runnable
-	accounts map[string]*storage.Account // the open ones, by their connections
+	accounts map[string]*storage.Account // the open accounts, by their connections
 	changes  bool                        // the command changes something in storage
 	dry      bool                        // a dry run, which only reports what would change
 	part     *job.Part                   // nil unless the call is for one of many tables
@@ -48,8 +48,8 @@ func (r *call) text(name string) string {
 	return ""
 }
 
-// work sets the meter's style and limits the process's memory. files are the checkpoints that are loaded into memory. For one of many tables
-// it does nothing, because that table has its own meter.
+// work sets the meter's style and limits the process's memory. The checkpoints in files are loaded into memory. For one of many tables, work does nothing,
+// because that table has its own meter.
 func (r *call) work(style progress.Style, files ...string) {
 	if r.part == nil {
 		memory.Limit(files...)

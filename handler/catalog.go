@@ -91,8 +91,9 @@ func (f *catalogFlags) settings() (config.CatalogSettings, error) {
 // needs are the functions that must succeed, in this order, before a command uses its catalog.
 type needs []func(*catalog.Catalog, context.Context) error
 
-// with calls fn if all needs succeed, and passes the catalog to it. Then it waits for the catalog's work in the background.
-func (f *catalogFlags) with(r *call, all needs, fn func(ctx context.Context, cat *catalog.Catalog) error) error {
+// withCatalog calls the needs in order and then, if all succeed, fn with the catalog. Finally, withCatalog waits for the catalog's
+// work in the background.
+func (f *catalogFlags) withCatalog(r *call, all needs, fn func(ctx context.Context, cat *catalog.Catalog) error) error {
 	settings, err := f.settings()
 	if err != nil {
 		return err
@@ -147,7 +148,7 @@ func (f *conditionFlag) option(more string) option {
 	return option{"if-match", perRun, &f.ifMatch, nil, "only if the record has this ETag, or * for any" + more}
 }
 
-// condition returns the flag's condition, or no condition without the flag.
+// condition returns the flag's condition, or the empty condition if the flag is not given.
 func (f *conditionFlag) condition() (on catalog.Condition) {
 	if f.ifMatch != "" {
 		on.Match = []string{f.ifMatch}
@@ -169,16 +170,16 @@ func (s *selection) options() []option {
 
 // query parses arguments such as eid=F314 for a command that changes records. Each key may have only one value.
 func (s *selection) query(args []string) (catalog.Lookup, error) {
-	q, err := s.reading(args)
+	q, err := s.readQuery(args)
 	if err == nil && (len(args) == 0 || len(q.Or) > 0) {
 		err = usagef("want an index key and its value, such as eid=F314, each key once")
 	}
 	return q, err
 }
 
-// reading parses the arguments of a command that changes nothing. Without arguments it selects all records. If a key
-// has several values, a record matches with any of them.
-func (s *selection) reading(args []string) (catalog.Lookup, error) {
+// readQuery parses the arguments of a command that changes nothing. Without arguments, all records match. If a key has several values, a record matches with
+// any of them.
+func (s *selection) readQuery(args []string) (catalog.Lookup, error) {
 	q := catalog.Lookup{Keys: map[string]string{}, Or: map[string][]string{}, RowFrom: s.rowFrom, RowTo: s.rowTo}
 	for _, arg := range args {
 		key, value, ok := strings.Cut(arg, "=")
@@ -194,8 +195,8 @@ func (s *selection) reading(args []string) (catalog.Lookup, error) {
 	return q, nil
 }
 
-// what describes the records, for a question to the user.
-func (s *selection) what(args []string) string {
+// describe returns a description of the records for a question to the user.
+func (s *selection) describe(args []string) string {
 	text := "the records with " + strings.Join(args, " and ")
 	if s.rowFrom != "" {
 		text += fmt.Sprintf(", from %q", s.rowFrom)
@@ -209,7 +210,7 @@ func (s *selection) what(args []string) string {
 type catalogListOptions struct{ json bool }
 
 func (o *catalogListOptions) options() []option {
-	return []option{{"json", perRun, &o.json, nil, "print each catalog as JSON, as GET /api/catalog has it"}}
+	return []option{{"json", perRun, &o.json, nil, "print each catalog as JSON, like GET /api/catalog"}}
 }
 
 func (o *catalogListOptions) run(r *call) error {

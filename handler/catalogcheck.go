@@ -29,7 +29,7 @@ func (o *catalogCheckOptions) options() []option {
 func (o *catalogCheckOptions) run(r *call) error {
 	r.changes, o.call = o.repair, r
 	ready := needs{exists, (*catalog.Catalog).Prepare} // Prepare creates the log's table if it does not exist
-	return o.with(r, ready, func(ctx context.Context, cat *catalog.Catalog) error {
+	return o.withCatalog(r, ready, func(ctx context.Context, cat *catalog.Catalog) error {
 		sum, err := check.Run(ctx, cat, o.repair, o.found)
 		if err := errors.Join(err, o.err); err != nil {
 			return err
@@ -69,9 +69,9 @@ func (o *catalogMigrateOptions) options() []option {
 
 func (o *catalogMigrateOptions) run(r *call) error {
 	r.changes, r.dry, o.call = true, o.dryRun, r
-	return o.with(r, needs{exists, recognised, o.confirmMigration}, func(ctx context.Context, cat *catalog.Catalog) error {
+	return o.withCatalog(r, needs{exists, recognised, o.confirmMigration}, func(ctx context.Context, cat *catalog.Catalog) error {
 		if !o.dryRun {
-			// A different schema is not an error here, because this command changes it.
+			// A different schema is not an error here, because this command changes the schema.
 			var p *problem.Error
 			if err := cat.Prepare(ctx); err != nil && (!errors.As(err, &p) || p.Kind != problem.Conflict && p.Kind != problem.Moving) {
 				return err
@@ -85,7 +85,7 @@ func (o *catalogMigrateOptions) run(r *call) error {
 	})
 }
 
-// recognised returns an error if the table has rows, but nothing of the catalog.
+// recognised returns an error if the table has rows, but none of them belongs to a catalog.
 func recognised(cat *catalog.Catalog, ctx context.Context) error {
 	if err := migrate.Recognise(ctx, cat); err != nil {
 		return job.Hint(err, "check --table, --index-keys and --row-key")
@@ -117,7 +117,7 @@ func (o *catalogMigrateOptions) summary(sum migrate.Result) error {
 	return nil
 }
 
-// maxListed is how many of a catalog's findings are printed, without --all.
+// maxListed is the greatest number of a catalog's findings that are printed without --all.
 const maxListed = 100
 
 // lister prints a catalog's findings in the form that its flags choose.
@@ -152,7 +152,7 @@ func (l *lister) found(f catalog.Finding) {
 	l.err = errors.Join(l.err, err)
 }
 
-// sum prints the totals, as JSON or in the format.
+// sum prints the totals as JSON, or as text in the given format.
 func (l *lister) sum(sum any, format string, args ...any) error {
 	if l.json {
 		return lines.JSON(l.call.Out).Encode(map[string]any{"summary": sum})

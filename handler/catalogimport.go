@@ -45,7 +45,7 @@ func (o *importOptions) run(r *call) error {
 		return job.Unopened("", fmt.Errorf("the file of records: %w", err))
 	}
 	defer in.Close()
-	return o.with(r, nil, func(ctx context.Context, cat *catalog.Catalog) error {
+	return o.withCatalog(r, nil, func(ctx context.Context, cat *catalog.Catalog) error {
 		record, err := r.point.Begin(r.givenFlags(), job.Facts{Places: []string{cat.Index.Address(), cat.Schema.String()}})
 		if err != nil {
 			return err
@@ -61,7 +61,7 @@ func (o *importOptions) run(r *call) error {
 		meter.Records()
 		meter.Phase("importing")
 		start, before := time.Now(), 0
-		meter.Show(sweep.Progress{}) // shows a line at once
+		meter.Show(sweep.Progress{}) // shows a line immediately
 		done, err := load.Import(ctx, cat, in, load.ImportOptions{
 			Checkpoint: record.Journal,
 			Upsert:     o.upsert,
@@ -93,7 +93,7 @@ func (o *importOptions) run(r *call) error {
 		}
 		err = r.finish(func() error { return o.summary(r, done) })
 		if err == nil && done.Failed > 0 {
-			hint := fmt.Sprintf("they are in %s%s; correct them, and import that file", path, load.FailedExt)
+			hint := fmt.Sprintf("the refused records are in %s%s; correct them, and import that file", path, load.FailedExt)
 			if !o.upsert {
 				hint += "; --upsert replaces existing records that have other contents"
 			}

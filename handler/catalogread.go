@@ -32,7 +32,7 @@ func (p *page) options(what string) []option {
 	return []option{
 		{"top", perRun, &p.top, catalog.DefaultTop, fmt.Sprintf("maximum number of %s to print, 1 to %d", what, catalog.MaxTop)},
 		{"cursor", perRun, &p.cursor, nil, "continue where the command that printed this cursor ended"},
-		{"json", perRun, &p.json, nil, "print one JSON object with all of them and the cursor"},
+		{"json", perRun, &p.json, nil, "print one JSON object with all the items and the cursor"},
 	}
 }
 
@@ -70,14 +70,14 @@ func (p *page) print(r *call, plural string, items []any, meta []catalog.Meta, c
 }
 
 func (o *catalogQueryOptions) options() []option {
-	return slices.Concat(o.catalogFlags.options(), o.selection.options(), o.page.options("records"), []option{{"all", perRun, &o.all, nil, "print all of them"}})
+	return slices.Concat(o.catalogFlags.options(), o.selection.options(), o.page.options("records"), []option{{"all", perRun, &o.all, nil, "print all records"}})
 }
 
 func (o *catalogQueryOptions) run(r *call) error {
 	if len(r.args) == 0 {
 		return usagef("want an index key and its value, such as eid=F314; catalog export prints all records")
 	}
-	q, err := o.reading(r.args)
+	q, err := o.readQuery(r.args)
 	if err != nil {
 		return err
 	}
@@ -85,10 +85,10 @@ func (o *catalogQueryOptions) run(r *call) error {
 		return err
 	}
 	if o.all && r.text("top") != "" {
-		return usagef("--top and --all can't be combined")
+		return usagef("--top and --all cannot be combined")
 	}
 	q.Top, q.Cursor = o.top, o.cursor
-	return o.with(r, needs{(*catalog.Catalog).Readable}, func(ctx context.Context, cat *catalog.Catalog) error {
+	return o.withCatalog(r, needs{(*catalog.Catalog).Readable}, func(ctx context.Context, cat *catalog.Catalog) error {
 		if o.all {
 			return printAll(ctx, r, cat, q, o.json)
 		}
@@ -146,7 +146,7 @@ func (o *catalogChangesOptions) run(r *call) error {
 	if _, err := job.ParseSince(o.since, time.Now()); err != nil {
 		return err
 	}
-	return o.with(r, needs{(*catalog.Catalog).Readable}, func(ctx context.Context, cat *catalog.Catalog) error {
+	return o.withCatalog(r, needs{(*catalog.Catalog).Readable}, func(ctx context.Context, cat *catalog.Catalog) error {
 		now, err := cat.Now(ctx)
 		if err != nil {
 			return err
@@ -177,11 +177,11 @@ func (o *catalogExportOptions) options() []option {
 }
 
 func (o *catalogExportOptions) run(r *call) error {
-	q, err := o.reading(r.args)
+	q, err := o.readQuery(r.args)
 	if err != nil {
 		return err
 	}
-	return o.with(r, needs{exists}, func(ctx context.Context, cat *catalog.Catalog) error { return printAll(ctx, r, cat, q, false) })
+	return o.withCatalog(r, needs{exists}, func(ctx context.Context, cat *catalog.Catalog) error { return printAll(ctx, r, cat, q, false) })
 }
 
 type catalogCountOptions struct {
@@ -195,11 +195,11 @@ func (o *catalogCountOptions) options() []option {
 }
 
 func (o *catalogCountOptions) run(r *call) error {
-	q, err := o.reading(r.args)
+	q, err := o.readQuery(r.args)
 	if err != nil {
 		return err
 	}
-	return o.with(r, needs{exists}, func(ctx context.Context, cat *catalog.Catalog) error {
+	return o.withCatalog(r, needs{exists}, func(ctx context.Context, cat *catalog.Catalog) error {
 		total, err := countAll(ctx, cat, q)
 		if err != nil {
 			return err

@@ -52,9 +52,9 @@ func (o *insertOptions) run(r *call) error {
 	if len(args) > 0 {
 		in = strings.NewReader(strings.Join(args, "\n"))
 	}
-	return o.with(r, needs{(*catalog.Catalog).Prepare, (*catalog.Catalog).Writable}, func(ctx context.Context, cat *catalog.Catalog) error {
+	return o.withCatalog(r, needs{(*catalog.Catalog).Prepare, (*catalog.Catalog).Writable}, func(ctx context.Context, cat *catalog.Catalog) error {
 		to := inserter{Catalog: cat, insertOptions: o, call: r}
-		if err := load.Arriving(ctx, in, to.rows); err != nil {
+		if err := load.Arriving(ctx, in, to.insertRows); err != nil {
 			return err
 		}
 		return refusedRecords(to.refused)
@@ -85,8 +85,8 @@ func refusedRecords(n int) error {
 	return partlyf("the catalog refused %s", progress.Plural(n, "record"))
 }
 
-// rows writes rows. An interrupt does not stop it.
-func (in *inserter) rows(rows []load.Row) error {
+// insertRows writes rows. An interrupt does not stop it.
+func (in *inserter) insertRows(rows []load.Row) error {
 	return load.Write(context.WithoutCancel(in.call.ctx), in.Catalog, rows, in.write, in.print)
 }
 
@@ -111,7 +111,7 @@ func (in *inserter) print(row load.Row, r catalog.Result) error {
 	return err
 }
 
-// verbs are the words that the output has for the outcomes.
+// verbs are the words for the outcomes in the output.
 var verbs = map[catalog.Outcome]string{catalog.Created: "inserted", catalog.Replaced: "replaced", catalog.Unchanged: "unchanged"}
 
 type catalogPatchOptions struct {
@@ -137,7 +137,7 @@ func (o *catalogPatchOptions) run(r *call) error {
 	if err != nil {
 		return err
 	}
-	return o.with(r, nil, func(ctx context.Context, cat *catalog.Catalog) error {
+	return o.withCatalog(r, nil, func(ctx context.Context, cat *catalog.Catalog) error {
 		done, err := cat.Patch(ctx, []byte(r.args[last]), q, o.condition())
 		if err != nil {
 			return asUsage(err)
@@ -160,7 +160,7 @@ type catalogDeleteOptions struct {
 
 func (o *catalogDeleteOptions) options() []option {
 	return slices.Concat(o.catalogFlags.options(), o.selection.options(), o.yesFlag.options(), []option{
-		o.conditionFlag.option("; there must be one record only"),
+		o.conditionFlag.option("; only one record may match"),
 		{"json", perRun, &o.json, nil, "print the number as JSON"},
 		{"dry-run", perRun, &o.dryRun, nil, "delete nothing; count the records"},
 	})
@@ -176,9 +176,9 @@ func (o *catalogDeleteOptions) run(r *call) error {
 		if o.dryRun {
 			return nil
 		}
-		return o.confirmDelete(r, o.what(r.args), cat.Index.String(), cat.Index.Name())
+		return o.confirmDelete(r, o.describe(r.args), cat.Index.String(), cat.Index.Name())
 	}
-	return o.with(r, needs{(*catalog.Catalog).Writable, confirm}, func(ctx context.Context, cat *catalog.Catalog) error {
+	return o.withCatalog(r, needs{(*catalog.Catalog).Writable, confirm}, func(ctx context.Context, cat *catalog.Catalog) error {
 		if o.dryRun {
 			records, err := countAll(ctx, cat, q)
 			if err != nil {

@@ -24,8 +24,8 @@ func (f *checkpointFlags) options() []option {
 // resumable returns the flags. Only commands that can be resumed have this method.
 func (f *checkpointFlags) resumable() checkpointFlags { return *f }
 
-// run restores the options from the checkpoint, if there is one, and runs the command. Then it closes the checkpoint, so that another process
-// can continue it.
+// run restores the options from the checkpoint, if there is one, and runs the command. Then run closes the checkpoint, so that another process can continue
+// the command.
 func (r *call) run(o runnable) error {
 	r.command = o
 	r.point.Command = r.jobName()
@@ -49,7 +49,7 @@ func (r *call) run(o runnable) error {
 	return err
 }
 
-// restore sets the options that the checkpoint has and that are not given.
+// restore sets each option that is in the checkpoint and was not given.
 func (r *call) restore() error {
 	switch {
 	case r.point.Resume == "":
@@ -137,9 +137,9 @@ func (r *call) withResumeHint(err error) error {
 		return job.Hint(err, r.path+p.Again(r.givenFlags())+" continues with the rest")
 	case p.File != nil, errors.As(err, new(job.Hinted)):
 	case errors.Is(err, task.ErrInterrupted):
-		return job.Hint(err, "without --checkpoint FILE, the command can't be resumed")
+		return job.Hint(err, "without --checkpoint FILE, the command cannot be resumed")
 	case errors.Is(err, storage.ErrAway):
-		return job.Hint(err, "without --checkpoint FILE, the command can't be resumed; --patience sets how long to wait for an account")
+		return job.Hint(err, "without --checkpoint FILE, the command cannot be resumed; --patience sets how long to wait for an account")
 	}
 	return err
 }

@@ -32,10 +32,10 @@ const (
 	exitInterrupted = 130 // as shells report SIGINT
 )
 
-// usageError turns an error into that of a wrong flag or argument.
+// usageError marks an error as one about a wrong flag or argument.
 func usageError(err error) error { return job.Refusal{Err: err} }
 
-// usagef returns the error of a wrong flag or argument.
+// usagef returns an error about a wrong flag or argument.
 func usagef(format string, args ...any) error { return job.Refuse("", format, args...) }
 
 // partly is the error of a command that finished although some rows, records or tables failed. Its exit code is exitFailedRows.
@@ -96,7 +96,7 @@ func hintFor(err error) string {
 	case errors.As(err, &dns):
 		return "check the account's name in the connection"
 	case errors.Is(err, storage.ErrAway):
-		return "run it again when the account answers; --patience sets how long to wait for it"
+		return "run it again when the account answers; --patience sets how long to wait for the account"
 	}
 	return ""
 }
@@ -128,7 +128,7 @@ func command(use, short string, o runnable) *cobra.Command {
 	case takesPlaces:
 		c.Args = func(c *cobra.Command, args []string) error { return takePlaces(c, of, args) }
 		run := c.RunE
-		c.RunE = func(c *cobra.Command, args []string) error { return orForm(use, of, run(c, args)) }
+		c.RunE = func(c *cobra.Command, args []string) error { return withForm(use, of, run(c, args)) }
 	case argument == "":
 		c.Args = noArgs
 	case what != "":
@@ -294,7 +294,7 @@ func newListing(out io.Writer, asJSON bool) *listing {
 	return l
 }
 
-// head prints the columns' names. JSON has none.
+// head prints the columns' names, unless the output is JSON.
 func (l *listing) head(names ...string) {
 	if l.json == nil {
 		l.add(nil, names...)
@@ -315,5 +315,5 @@ func (l *listing) add(v any, columns ...string) {
 	}
 }
 
-// end aligns the columns. Items of a single column are printed as they come.
+// end prints the aligned columns. The items of a single column are printed earlier, as they are added.
 func (l *listing) end() error { return cmp.Or(l.err, l.columns.Flush()) }

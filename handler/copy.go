@@ -28,17 +28,17 @@ type copyOptions struct {
 	compress  place.Compress
 	timestamp bool
 	overwrite bool
-	window    string // of --since; the first run decides it
+	window    string // the window of --since, which the first run determines
 }
 
 func (o *copyOptions) options() []option {
 	return slices.Concat(o.pairFlags.options(), o.rowFlags.options(), o.jobFlags.options(), o.mapFlags.options(), o.csvFlags.options(), []option{
-		o.choosing(),
+		o.selectOption(),
 		{"since", fixed, &o.Since.Text, nil, "only rows written since a time, within a duration such as 24h, or since the last success (last)"},
 		{"state", aFile, &o.State, nil, "file that stores when the last success began"},
 		{"since-overlap", fixed, &o.Overlap, 5 * time.Minute, "how much earlier --since begins"},
 		{"since-window", fixed, &o.window, nil, ""},
-		o.ofStream(),
+		o.formatOption(),
 		choose("mode", fixed, &o.mode, "how to treat rows that already exist: replace, merge, skip, fail", "", action.Modes...),
 		{"verify", added, &o.verify, nil, "compare both places afterwards"},
 		choose("compress", fixed, &o.compress, "compression of an export's files: zstd, gzip or none", "", place.Compressions...),
@@ -77,7 +77,7 @@ func copyPlaces(use, short string, refused ...string) *cobra.Command {
 
 func (o *copyOptions) run(r *call) error {
 	if o.rows != "" && o.verify {
-		return usagef("--verify compares whole ranges, so it can't be combined with --rows")
+		return usagef("--verify compares whole ranges, so it cannot be combined with --rows")
 	}
 	r.dry = o.dryRun.on
 	if o.Many() {
@@ -92,7 +92,7 @@ func (o *copyOptions) run(r *call) error {
 		case all.To.Account != nil && o.mode != action.Skip && o.mode != action.Fail && (o.Since.Text == "" || o.Since.Text == job.LastSuccess):
 			all.Overwrites = func(tables []string) error { return o.mayOverwrite(r, all.To.Address(), tables) }
 		}
-		return r.allTables(&all, o.reportFlags, o.one)
+		return r.allTables(&all, o.reportFlags, o.copyTable)
 	}
 	fromKind, toKind, err := o.kinds()
 	if err == nil {
@@ -105,7 +105,7 @@ func (o *copyOptions) run(r *call) error {
 	if err != nil {
 		return err
 	}
-	form, err := o.csvFlags.of()
+	form, err := o.csvFlags.forRows()
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (o *copyOptions) run(r *call) error {
 	if from.Table() == nil {
 		verb = "imported"
 	}
-	return o.each(r, j, err, verb, nil, func() error { return o.verifyCopy(r, copying, j) })
+	return o.runEach(r, j, err, verb, nil, func() error { return o.verifyCopy(r, copying, j) })
 }
 
 // mayOverwrite asks whether to write over rows that are already in tables of the destination.
@@ -152,7 +152,7 @@ func (o *copyOptions) mayOverwrite(r *call, where string, tables []string) error
 		"--overwrite writes over them without asking; --mode skip keeps existing rows, and --dry-run shows which tables have rows", "overwrite", "overwrite")
 }
 
-// printDestination is the dry run for many tables. It prints which of them exist in the destination, and which have rows there.
+// printDestination prints the result of a dry run for many tables: which of the tables exist in the destination, and which have rows there.
 func (o *copyOptions) printDestination(r *call, all *job.Tables) error {
 	r.work(o.style)
 	all.Process = r.Process
@@ -181,8 +181,8 @@ func (o *copyOptions) printDestination(r *call, all *job.Tables) error {
 	return err
 }
 
-// one copies one of many tables.
-func (o *copyOptions) one(r *call, t job.Own) error {
+// copyTable copies one of many tables.
+func (o *copyOptions) copyTable(r *call, t job.Own) error {
 	one := *o
 	one.manyFlags, one.from.path, one.to.path, one.failed, one.State, one.checkpointFlags = manyFlags{}, t.From, t.To, t.Failed, t.State, checkpointFlags{t.Checkpoint, t.Resume}
 	return r.run(&one)

@@ -41,7 +41,7 @@ func (o *deleteOptions) run(r *call) error {
 	if err == nil && r.dry {
 		r.announceChanges(from.Address())
 	}
-	return o.each(r, j, err, deleted, func() error {
+	return o.runEach(r, j, err, deleted, func() error {
 		err := o.confirm(r, from.Address())
 		if err == nil {
 			r.announceChanges(from.Address())
@@ -63,13 +63,13 @@ func (o *deleteOptions) confirm(r *call, where string) error {
 type yesFlag struct{ yes bool }
 
 func (f *yesFlag) options() []option {
-	return []option{{"yes", perRun, &f.yes, nil, "don't ask for confirmation"}}
+	return []option{{"yes", perRun, &f.yes, nil, "do not ask for confirmation"}}
 }
 
 // confirmDelete asks whether to delete rows or records. In the question, the argument what describes them, and where names their
 // table. The user must type the table's name.
 func (f *yesFlag) confirmDelete(r *call, what, where, table string) error {
-	return f.confirm(r, fmt.Sprintf("delete %s of %s", what, where), "This can't be undone. ", "--dry-run counts the rows, and --yes deletes them without asking", "the table's name", table)
+	return f.confirm(r, fmt.Sprintf("delete %s of %s", what, where), "This cannot be undone. ", "--dry-run counts the rows, and --yes deletes them without asking", "the table's name", table)
 }
 
 // confirm asks whether to do something, unless --yes is given. To agree, the user must type the text answer, which the question
@@ -99,8 +99,7 @@ func isTerminal(in io.Reader) bool {
 	return ok && isatty.IsTerminal(f.Fd())
 }
 
-// readAnswer reads a line and trims the white space around it. If ctx ends first, the error is
-// [task.ErrInterrupted].
+// readAnswer reads a line, without the white space around it. If ctx ends first, the error is [task.ErrInterrupted].
 func readAnswer(ctx context.Context, in io.Reader) (string, error) {
 	type answer struct {
 		text string

@@ -19,7 +19,7 @@ type enqueueOptions struct {
 
 func (o *enqueueOptions) options() []option {
 	return slices.Concat(o.sourceFlags.options(), o.jobFlags.options(), o.mapFlags.options(), []option{
-		o.choosing(),
+		o.selectOption(),
 		{"queue", fixed, &o.queue, nil, "the queue"},
 		connect("queue-connection", &o.queueConnection, storage.HostConnection, "the queue's account, if not that of --connection"),
 		{"message", fixed, &o.message, action.WholeRow, "template of a message, such as '{{json .RowKey}}'"},
@@ -53,7 +53,7 @@ func (o *enqueueOptions) run(r *call) error {
 	if err == nil {
 		r.announceChanges(queue.Address())
 	}
-	return o.each(r, j, err, enqueued, nil, nil)
+	return o.runEach(r, j, err, enqueued, nil, nil)
 }
 
 func (o *enqueueOptions) openQueue(r *call) (*storage.Queue, error) {
@@ -63,7 +63,7 @@ func (o *enqueueOptions) openQueue(r *call) (*storage.Queue, error) {
 	if err := storage.CheckQueueName(o.queue); err != nil {
 		return nil, usagef("--queue: %w", err)
 	}
-	account, err := o.openAccount(r, o.queueConnection.or(&o.connection))
+	account, err := o.openAccount(r, o.queueConnection.orElse(&o.connection))
 	if err != nil {
 		return nil, err
 	}

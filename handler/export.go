@@ -22,7 +22,7 @@ func (o *copyOptions) check(r *call, from, to place.Kind) error {
 	err := o.conflicts(r, append(o.besideAccounts(from, to), []conflict{
 		{"rows", o.Many(), "it is for a single table"},
 		{"mode failed rows overwrite", to != place.KindTable, "it needs a table as the destination"},
-		{"compress with-timestamp", to == place.KindTable, "it says how files are written"},
+		{"compress with-timestamp", to == place.KindTable, "it describes how files are written"},
 		{"checkpoint", to == place.KindExport && !place.InBlobs(o.to.path) && !o.Many() && r.part == nil, "an export is its own checkpoint, and --resume DIRECTORY continues it"},
 		{"checkpoint resume verify compress", single, "it needs an export as the destination"},
 		{"since since-overlap state", from != place.KindTable, "only tables record when rows were written"},
@@ -70,11 +70,11 @@ func (o *copyOptions) export(r *call, copied job.CopyOptions, j *job.Job, err er
 	return j.Close(err)
 }
 
-// exportResult is what an export wrote.
+// exportResult describes what an export wrote.
 type exportResult struct {
 	Rows     int64  `json:"rows"`
 	Files    int    `json:"files"`
-	Bytes    int64  `json:"bytes,omitempty"`    // of an export
+	Bytes    int64  `json:"bytes,omitempty"`    // the size of an export
 	To       string `json:"to"`                 // the place of the rows
 	Unproven bool   `json:"unproven,omitempty"` // a file or a pipe, which does not show whether rows are missing
 	figures

@@ -110,8 +110,8 @@ func printHelp(c *cobra.Command, all bool) error {
 	c.InheritedFlags().VisitAll(collect)
 	c.LocalFlags().VisitAll(collect)
 	slices.SortStableFunc(flags, func(a, b *pflag.Flag) int {
-		groupA, atA := standing(a.Name)
-		groupB, atB := standing(b.Name)
+		groupA, atA := position(a.Name)
+		groupB, atB := position(b.Name)
 		return cmp.Or(groupA-groupB, atA-atB)
 	})
 	long := len(flags) >= longPage
@@ -140,7 +140,7 @@ func printHelp(c *cobra.Command, all bool) error {
 	}
 	switch {
 	case long && !all:
-		text += shortened(flags)
+		text += shortUsage(flags)
 		text += fill(fmt.Sprintf("\n\"%s help%s\" describes the command and all its flags.\n", c.Root().Name(), strings.TrimPrefix(c.CommandPath(), c.Root().Name())))
 	case long:
 		text += inGroups(flags, usages)
@@ -154,8 +154,8 @@ func printHelp(c *cobra.Command, all bool) error {
 	return err
 }
 
-// shortened describes the most used flags, and names the others.
-func shortened(flags []*pflag.Flag) string {
+// shortUsage describes the most used flags, and lists the names of the others.
+func shortUsage(flags []*pflag.Flag) string {
 	names := strings.Fields(mostUsed)
 	rank := func(f *pflag.Flag) int {
 		if at := slices.Index(names, f.Name); at >= 0 {
@@ -167,11 +167,11 @@ func shortened(flags []*pflag.Flag) string {
 	slices.SortStableFunc(first, func(a, b *pflag.Flag) int { return rank(a) - rank(b) })
 	first = first[:shortPage]
 	others := slices.DeleteFunc(slices.Clone(flags), func(f *pflag.Flag) bool { return slices.Contains(first, f) })
-	return usages("Flags used most", first) + "\nMore flags:\n" + inGroups(others, named)
+	return usages("Flags used most", first) + "\nMore flags:\n" + inGroups(others, listNames)
 }
 
-// named returns the names of a group of flags.
-func named(title string, group []*pflag.Flag) string {
+// listNames returns the names of a group of flags.
+func listNames(title string, group []*pflag.Flag) string {
 	line, text := "  ", ""
 	if title != flagGroups[0].title {
 		line += title + ": "
@@ -200,9 +200,9 @@ func usages(title string, flags []*pflag.Flag) string {
 // groups.
 func inGroups(flags []*pflag.Flag, of func(title string, group []*pflag.Flag) string) (text string) {
 	for len(flags) > 0 {
-		group, _ := standing(flags[0].Name)
+		group, _ := position(flags[0].Name)
 		end := slices.IndexFunc(flags, func(f *pflag.Flag) bool {
-			other, _ := standing(f.Name)
+			other, _ := position(f.Name)
 			return other != group
 		})
 		if end < 0 {
@@ -214,8 +214,8 @@ func inGroups(flags []*pflag.Flag, of func(title string, group []*pflag.Flag) st
 	return text
 }
 
-// standing returns the index of a flag's group, and the flag's index in the group.
-func standing(flag string) (group, at int) {
+// position returns the index of a flag's group, and the flag's index within the group.
+func position(flag string) (group, at int) {
 	for group, g := range flagGroups {
 		if at := slices.Index(strings.Fields(g.names), flag); at >= 0 {
 			return group, at

@@ -86,7 +86,7 @@ func TestAppendInterrupted(t *testing.T) {
 	input, user := io.Pipe()
 	defer user.Close()
 	ended := make(chan error, 1)
-	go func() { ended <- (&appender{call: r, streams: streams, stream: "s"}).arriving(input) }()
+	go func() { ended <- (&appender{call: r, streams: streams, stream: "s"}).appendLines(input) }()
 	write := func(text string) {
 		if _, err := io.WriteString(user, text); err != nil {
 			t.Error(err)

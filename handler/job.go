@@ -50,10 +50,10 @@ func (j *jobFlags) job(r *call, rows job.Rows, from job.Place) job.Options {
 	return job.Options{Process: r.Process, Rows: rows, From: from, List: j.rows, Failed: j.failed, Resumed: j.resume != "", Was: job.Facts{Digest: r.point.Record.Rows}}
 }
 
-// each runs a job that does something with each row or, in a dry run, prints an estimate. err is the error of the job's
-// preparation, or nil. The function confirm, if not nil, asks whether to start. verb is the summary's first word, such as
-// "copied". The function then, if not nil, is called after the job, even if rows failed.
-func (j *jobFlags) each(r *call, prepared *job.Job, err error, verb string, confirm, then func() error) error {
+// runEach runs a job that does something with each row or, in a dry run, prints an estimate. err is the error of the job's preparation, or nil. verb is the
+// summary's first word, such as "copied". If confirm is not nil, it asks whether to start. If after is not nil, it is called after the job, even if rows
+// failed.
+func (j *jobFlags) runEach(r *call, prepared *job.Job, err error, verb string, confirm, after func() error) error {
 	if err != nil {
 		if !job.Refused(err) && (errors.Is(err, task.ErrInterrupted) || errors.As(err, new(*fs.PathError))) {
 			err = r.withResumeHint(err)
@@ -69,8 +69,8 @@ func (j *jobFlags) each(r *call, prepared *job.Job, err error, verb string, conf
 		}
 	}
 	err = j.perform(r, prepared, verb)
-	if then != nil && (err == nil || exitCode(err) == exitFailedRows) {
-		err = cmp.Or(then(), err)
+	if after != nil && (err == nil || exitCode(err) == exitFailedRows) {
+		err = cmp.Or(after(), err)
 	}
 	return prepared.Close(err)
 }
@@ -93,7 +93,7 @@ func (j *jobFlags) perform(r *call, prepared *job.Job, verb string) error {
 	return job.Hint(failedRows(done.Failed), hint)
 }
 
-// figures are the requests and the time of a job.
+// figures holds the number of requests and the time of a job.
 type figures struct {
 	Requests   int64   `json:"requests"`
 	Throttles  int64   `json:"throttles"`
@@ -106,18 +106,17 @@ func figuresOf(r job.Result) figures {
 	return figures{r.Requests, r.Throttles, took, math.Round(float64(r.Now.Rows) / max(took, 0.001))}
 }
 
-// Verbs of the commands for which a resume cannot restore lost counts, because deleted rows are gone, and sent messages are sent
-// twice.
+// The verbs of the commands whose lost counts a resume cannot restore: deleted rows are gone, and messages are sent a second time.
 const (
 	deleted  = "deleted"
 	enqueued = "enqueued"
 )
 
-// uncounted reports whether more work may have been done than was counted. This is so after each resume, because a checkpoint that has lost its
-// last lines looks complete.
+// uncounted reports whether more work may have been done than was counted. After each resume it may, because a checkpoint that has lost its last lines looks
+// complete.
 func (r *call) uncounted() bool { return r.point.File != nil && r.point.File.Resumed() }
 
-// jobResult has the totals of a job that does something with each row.
+// jobResult holds the totals of a job that does something with each row.
 type jobResult struct {
 	Rows    int64 `json:"rows"`
 	Written int64 `json:"written"`

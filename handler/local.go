@@ -35,7 +35,7 @@ func (o *localOptions) options() []option {
 		{"storage", perRun, &o.storage, embedded, "the app's storage account; see above"},
 		{"addr", perRun, &o.addr, "127.0.0.1:7071", "where to serve the app; port 0 takes a free one"},
 		{"instances", perRun, &o.instances, 1, "number of handler processes"},
-		{"root", perRun, &o.root, ".", "the app's directory, which has host.json"},
+		{"root", perRun, &o.root, ".", "the app's directory, which contains host.json"},
 		{"keys", perRun, &o.keys, nil, "require a key from callers; see above"},
 		{"verbose", perRun, &o.verbose, nil, "log every invocation"},
 	}
@@ -59,7 +59,7 @@ func (o *localOptions) run(r *call) error {
 		if err != nil {
 			return err
 		}
-		// The storage must outlive ctx, because the host settles its messages after ctx has ended.
+		// The storage must outlive ctx, because the host finishes its work on messages after ctx has ended.
 		server, err := e.Serve(context.WithoutCancel(ctx), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
 		if err != nil {
 			return err
@@ -109,9 +109,8 @@ func localKey(flag string) string {
 // embedded is the value of --storage that selects storage in this process.
 const embedded = "embedded"
 
-// storageSettings returns AzureWebJobsStorage and its identity forms, such as AzureWebJobsStorage__accountName. They lead to the
-// storage that the argument from names: a connection, or the name of a setting in the environment. Embedded storage and
-// AzureWebJobsStorage itself need no settings.
+// storageSettings returns AzureWebJobsStorage and its identity forms, such as AzureWebJobsStorage__accountName. These settings lead to the storage that the
+// argument from names: a connection, or the name of a setting in the environment. Embedded storage and AzureWebJobsStorage itself need no settings.
 func storageSettings(from string, environ []string) (map[string]string, error) {
 	switch {
 	case from == embedded, from == storage.HostConnection:

@@ -153,7 +153,7 @@ func (o *logDeleteOptions) run(r *call) error {
 	if err != nil {
 		return err
 	}
-	if err := o.confirm(r, fmt.Sprintf("delete all events of stream %q of table %s", r.args[0], o.table), "This can't be undone. ", "--yes deletes them without asking", "the table's name", o.table); err != nil {
+	if err := o.confirm(r, fmt.Sprintf("delete all events of stream %q of table %s", r.args[0], o.table), "This cannot be undone. ", "--yes deletes them without asking", "the table's name", o.table); err != nil {
 		return err
 	}
 	r.announceChanges(o.address)

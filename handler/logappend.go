@@ -51,7 +51,7 @@ func (o *logAppendOptions) run(r *call) error {
 				return usageError(err)
 			}
 		}
-		return a.failed(a.flush())
+		return a.withCount(a.flush())
 	case o.file != "" && o.file != "-":
 		f, err := file.OpenPipe(r.ctx, o.file, os.O_RDONLY, 0)
 		if err != nil {
@@ -60,7 +60,7 @@ func (o *logAppendOptions) run(r *call) error {
 		defer f.Close()
 		in = f
 	}
-	return a.arriving(in)
+	return a.appendLines(in)
 }
 
 // appender appends lines.
@@ -75,12 +75,11 @@ type appender struct {
 	done    int   // events that were appended
 }
 
-// arriving appends the lines of in as they arrive. After an interrupt it still appends the lines that
-// it has read.
-func (a *appender) arriving(in io.Reader) error {
+// appendLines appends the lines of in as they arrive. After an interrupt, it still appends the lines that it has read.
+func (a *appender) appendLines(in io.Reader) error {
 	err := lines.Arriving(a.call.ctx, in, func(some []lines.Line) error {
 		for _, l := range some {
-			if err := a.add(l); err != nil { // the lines before it are still appended
+			if err := a.add(l); err != nil { // the lines before the wrong one are still appended
 				return errors.Join(a.flush(), err)
 			}
 		}
@@ -89,7 +88,7 @@ func (a *appender) arriving(in io.Reader) error {
 	if ended := a.call.ctx.Err(); ended != nil && (errors.Is(err, ended) || errors.Is(err, os.ErrDeadlineExceeded)) {
 		err = task.ErrInterrupted
 	}
-	return a.failed(err)
+	return a.withCount(err)
 }
 
 func (a *appender) add(l lines.Line) error {
@@ -139,8 +138,8 @@ func (a *appender) print(id string) error {
 	}{id, at})
 }
 
-// failed adds the number of appended events to an error, which may be nil.
-func (a *appender) failed(err error) error {
+// withCount adds the number of appended events to an error, which may be nil.
+func (a *appender) withCount(err error) error {
 	if err == nil || a.done == 0 {
 		return err
 	}

@@ -74,8 +74,7 @@ const (
 	lastWords = 700 * time.Millisecond
 )
 
-// interrupts returns contexts that signals end. After the first signal, commands finish the work under way
-// and end. The second signal ends them at once.
+// interrupts returns contexts that signals end. After the first signal, commands finish the work under way and end. The second signal ends them immediately.
 func interrupts() (first, second context.Context) {
 	first, begin := context.WithCancel(context.Background())
 	second, end := context.WithCancel(context.Background())
@@ -94,12 +93,11 @@ func interrupts() (first, second context.Context) {
 	return first, second
 }
 
-// shared is what all commands share: the output on stderr, and the second interrupt, which ends
-// them at once.
+// shared holds what all commands share: the output on stderr, and the second interrupt, which ends them immediately.
 type shared struct {
 	meter     *progress.Meter
 	second    context.Context
-	fileBytes int // of JSON in a file of an export; 0 for the default
+	fileBytes int // the size of a file of an export, as JSON; 0 for the default
 }
 
 type sharedKey struct{}
@@ -125,7 +123,7 @@ func execute(ctx context.Context, c *cobra.Command) error {
 	return err
 }
 
-// interrupted turns the error of a command whose context has ended into an interrupt. The result contains what the command was doing.
+// interrupted turns the error of a command whose context has ended into the error of an interrupt, which says what the command was doing.
 func interrupted(err error) error {
 	reason, canceled := strings.CutSuffix(err.Error(), context.Canceled.Error())
 	switch {

@@ -57,10 +57,10 @@ func (p *pairFlags) manyPlaces(r *call, t *job.Tables, fits func(r *call, from, 
 	if err := p.namesBoth(p.to.path == ""); err != nil {
 		return err
 	}
-	if t.From, err = p.openHome(r, "from", p.from, p.fromConnection.or(&p.connection)); err != nil {
+	if t.From, err = p.openHome(r, "from", p.from, p.fromConnection.orElse(&p.connection)); err != nil {
 		return err
 	}
-	to, err := p.openHome(r, "to", p.to, p.toConnection.or(&p.connection))
+	to, err := p.openHome(r, "to", p.to, p.toConnection.orElse(&p.connection))
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (p *pairFlags) manyPlaces(r *call, t *job.Tables, fits func(r *call, from, 
 	if same {
 		return job.Hint(usagef("%v: the source and the destination are both %s", p.Choice, to.Address()), "--to-connection names another account, and --to other places, such as backup/")
 	}
-	if !t.Compares && t.From.Account == nil && to.Account != nil && !p.toConnection.or(&p.connection).given() && r.point.File == nil {
+	if !t.Compares && t.From.Account == nil && to.Account != nil && !p.toConnection.orElse(&p.connection).given() && r.point.File == nil {
 		return job.Hint(usagef("--to-connection is missing: many tables are written only to a connection that the command names"), "it takes the name of a setting, such as AzureWebJobsStorage; with it, --dry-run shows which tables are there")
 	}
 	if err := fits(r, t.From.Kind, to.Kind); err != nil {
@@ -144,7 +144,7 @@ func (r *call) endTables(t *job.Tables, report reportFlags, began time.Time, err
 		err = printErr
 	}
 	switch {
-	case t.To == nil: // count can't be resumed
+	case t.To == nil: // count cannot be resumed
 	case err == nil:
 		err = r.finish(func() error { return nil })
 	default:

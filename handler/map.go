@@ -66,8 +66,8 @@ func (f *mapFlags) options() []option {
 // given reports whether any of the flags is given.
 func (f *mapFlags) given() bool { return f.program != "" || f.rename != nil || f.drop != nil }
 
-// keepsFor refuses a filter that compares a property which --drop or --rename changes, because a row of the source and its copy in the
-// destination might not both match it.
+// keepsFor refuses a filter that compares a property which --drop or --rename changes, because a row of the source and its copy in the destination might not
+// both match the filter.
 func (f *mapFlags) keepsFor(filter string) error {
 	changed := slices.Clone(f.drop)
 	for _, pair := range f.rename {
@@ -200,7 +200,7 @@ func cellOf(row storage.Entity, name string) string {
 type csvFlags struct {
 	types     []string
 	delimiter string
-	format    string // of stdin or stdout
+	format    string // the format of stdin or stdout
 }
 
 func (f *csvFlags) options() []option {
@@ -210,9 +210,9 @@ func (f *csvFlags) options() []option {
 	}
 }
 
-// ofStream is the option --format for stdin and stdout, which have no file name whose ending shows the format.
-func (f *csvFlags) ofStream() option {
-	return choose("format", fixed, &f.format, "of stdin and stdout: jsonl or csv", "jsonl or csv", "jsonl", "csv")
+// formatOption returns the option --format for stdin and stdout, which have no file name whose ending shows the format.
+func (f *csvFlags) formatOption() option {
+	return choose("format", fixed, &f.format, "format of stdin and stdout: jsonl or csv", "jsonl or csv", "jsonl", "csv")
 }
 
 // isCSV reports whether a place has CSV.
@@ -233,8 +233,8 @@ func (f *csvFlags) records(r *call, path string) (place.CSV, error) {
 	return *form, nil
 }
 
-// of returns the form of CSV with rows of a table.
-func (f *csvFlags) of() (*place.CSV, error) { return f.form(isProperty) }
+// forRows returns the form of CSV files with rows of a table.
+func (f *csvFlags) forRows() (*place.CSV, error) { return f.form(isProperty) }
 
 // form returns the form of CSV. isName reports whether a column's name is valid.
 func (f *csvFlags) form(isName func(string) bool) (*place.CSV, error) {

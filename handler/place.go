@@ -122,8 +122,8 @@ func kindOf(flag string, at location) (place.Kind, error) {
 	return kind, nil
 }
 
-// source opens the table or export from which the command reads. A directory has no account, so source refuses a connection with it. ofUse
-// is set if the command also needs the connection for something else.
+// source opens the table or export from which the command reads. A directory has no account, so source refuses a connection with it. If ofUse is set, the
+// command also needs the connection for something else, so source accepts it.
 func (f *sourceFlags) source(r *call, ofUse bool) (p job.Place, err error) {
 	kind, err := kindOf("table", f.table)
 	if err != nil {
@@ -154,13 +154,13 @@ func (p *pairFlags) kinds() (from, to place.Kind, err error) {
 // set if the destination is one or more tables of an account.
 func (p *pairFlags) namesBoth(table bool) error {
 	inAccount := table || place.InBlobs(p.to.path) && !place.IsURL(p.to.path)
-	if !inAccount || !p.fromConnection.given() || p.toConnection.or(&p.connection).given() {
+	if !inAccount || !p.fromConnection.given() || p.toConnection.orElse(&p.connection).given() {
 		return nil
 	}
-	return job.Hint(usagef("--to-connection is missing: if the source's connection is given, the destination's must be given as well"), "--connection gives both at once; "+storage.HostConnection+" is the default of both")
+	return job.Hint(usagef("--to-connection is missing: if the source's connection is given, the destination's must be given as well"), "--connection gives both; "+storage.HostConnection+" is the default of both")
 }
 
-// besideAccounts returns the connections that do not fit the two places, because these are not in an account.
+// besideAccounts returns the connection flags that do not fit the two places, because one or both of the places are not in an account.
 func (p *pairFlags) besideAccounts(from, to place.Kind) []conflict {
 	fromFiles, toFiles := from != place.KindTable && !place.InBlobs(p.from.path), to != place.KindTable && !place.InBlobs(p.to.path)
 	return []conflict{
@@ -170,7 +170,7 @@ func (p *pairFlags) besideAccounts(from, to place.Kind) []conflict {
 	}
 }
 
-// openPair opens both places, which must differ. reads is set if the command also reads from the destination.
+// openPair opens both places, which must differ. If reads is set, the command also reads from the destination.
 func (p *pairFlags) openPair(r *call, reads bool) (from, to job.Place, err error) {
 	_, toKind, err := p.kinds()
 	if err == nil {
@@ -179,10 +179,10 @@ func (p *pairFlags) openPair(r *call, reads bool) (from, to job.Place, err error
 	if err != nil {
 		return from, to, err
 	}
-	if from, err = p.openPlace(r, "from", p.from, p.fromConnection.or(&p.connection)); err != nil {
+	if from, err = p.openPlace(r, "from", p.from, p.fromConnection.orElse(&p.connection)); err != nil {
 		return from, to, err
 	}
-	if to, err = p.openPlace(r, "to", p.to, p.toConnection.or(&p.connection)); err != nil {
+	if to, err = p.openPlace(r, "to", p.to, p.toConnection.orElse(&p.connection)); err != nil {
 		return from, to, err
 	}
 	if err = from.Read(r.ctx, "from"); err == nil && reads {
@@ -277,14 +277,14 @@ func (f *rowFlags) options() []option {
 		{"after", fixed, &f.Bounds.After, nil, "only partition keys greater than this"},
 		{"before", fixed, &f.Bounds.Before, nil, "only partition keys less than this"},
 		{"filter", fixed, &f.Filter, nil, "OData filter, such as \"Size gt 10 and Color eq 'red'\""},
-		{"workers", perRun, &f.Workers, sweep.DefaultWorkers, "maximum number of requests at once"},
+		{"workers", perRun, &f.Workers, sweep.DefaultWorkers, "maximum number of concurrent requests"},
 		{"max-rows-per-second", free, &f.MaxRows, nil, "maximum number of rows a second, for reading and for writing"},
 		{"max-requests-per-second", free, &f.MaxRequests, nil, "maximum number of requests a second, retries included"},
 	}
 }
 
-// choosing is the option --select, for commands that need more than the keys.
-func (f *rowFlags) choosing() option {
+// selectOption returns the option --select, for commands that need more than the keys.
+func (f *rowFlags) selectOption() option {
 	return option{"select", fixed, &f.Select, nil, "only these properties, such as A,B, and the keys"}
 }
 

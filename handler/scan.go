@@ -41,14 +41,14 @@ type scanOptions struct {
 func (o *scanOptions) options() []option {
 	names := strings.Join(strategy.Names, ", ")
 	return slices.Concat(o.sourceFlags.options(), o.mapFlags.options(), o.csvFlags.options(), []option{
-		o.choosing(),
+		o.selectOption(),
 		{"json", perRun, &o.json, nil, "messages and progress on stderr as JSON, with a summary as the last line"},
 		choose("format", perRun, &o.format, "jsonl or csv", "jsonl or csv; the command count counts rows", "jsonl", "csv"),
 		{"dry-run", perRun, &o.dryRun, nil, "with --map, --rename or --drop: show 20 rows before and after"},
 		{"keys-only", perRun, &o.keysOnly, nil, "only PartitionKey and RowKey"},
 		choose("strategy", perRun, &o.strategy, "how the rows are split into ranges: "+names, "one of "+names, strategy.Names...),
 		{"segment-size", perRun, &o.segment, storage.PageRows, "rows per query, 1 to 1000"},
-		{"limit", perRun, &o.limit, nil, "print at most this many rows, the first ones"},
+		{"limit", perRun, &o.limit, nil, "print at most this many rows, from the beginning"},
 		{"stats", perRun, &o.stats, nil, "print a line of figures on stderr at the end; --stats=queries also prints one for each query"},
 	})
 }
@@ -65,7 +65,7 @@ func (o *scanOptions) run(r *call) error {
 		return usagef("--stats is %q, want nothing or %s", o.stats, statsQueries)
 	}
 	if o.keysOnly && o.Select != nil {
-		return usagef("--keys-only and --select can't be combined")
+		return usagef("--keys-only and --select cannot be combined")
 	}
 	if o.keysOnly {
 		o.Select = []string{}
@@ -82,7 +82,7 @@ func (o *scanOptions) run(r *call) error {
 	if err != nil {
 		return err
 	}
-	form, err := o.csvFlags.of()
+	form, err := o.csvFlags.forRows()
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (o *scanOptions) run(r *call) error {
 	}
 	sum := statsOf(totals)
 	if o.json {
-		sum.Seconds = time.Since(began).Round(time.Microsecond).Seconds() // rounded to microseconds it is never 0, which JSON would omit
+		sum.Seconds = time.Since(began).Round(time.Microsecond).Seconds() // a duration in microseconds is never 0, which JSON would omit
 	}
 	return cmp.Or(lines.JSON(r.toErr).Encode(sum), err)
 }
@@ -127,7 +127,7 @@ func (o *scanOptions) printRows(r *call, scanned job.ScanOptions, form *place.CS
 	if o.format == "csv" {
 		totals, err = job.ScanCSV(r.ctx, scanned, *form, out)
 	} else {
-		var text []byte // of a page
+		var text []byte // the text of a page
 		totals, err = job.Scan(r.ctx, scanned, func(rows []storage.Row) error {
 			text = text[:0]
 			for _, row := range rows {

@@ -51,7 +51,7 @@ type scansFlags struct {
 // options returns the options of a command whose JSON is an answer of the API. The argument answer names the request for it, such
 // as GET /api/scans.
 func (f *scansFlags) options(answer string) []option {
-	return append(f.ofStorage(), option{"json", perRun, &f.json, nil, "print JSON, as " + answer + " has it"})
+	return append(f.ofStorage(), option{"json", perRun, &f.json, nil, "print the JSON of " + answer})
 }
 
 func (f *scansFlags) ofStorage() []option {
@@ -76,8 +76,8 @@ func (f *scansFlags) open(r *call) (*engine.Engine, error) {
 	return engine.New(scans.Options{Own: a, StateTable: t.Name(), Price: dollars})
 }
 
-// explain rewrites an error of the engine for the command's user. It names a flag instead of a field. For an unknown scan, it adds a hint how to
-// list the scans.
+// explain rewrites an error of the engine for the command's user. The new error names a flag instead of a field. If the scan is unknown, the error has a hint
+// how to list the scans.
 func (f *scansFlags) explain(err error) error {
 	var p *problem.Error
 	switch {

@@ -25,7 +25,7 @@ import (
 // keySetting is the name of the environment variable that contains a function key of the app.
 const keySetting = "TABLESWEEP_KEY"
 
-// appTime is how long an app may take to answer. The app may first have to start itself, and it reads the source before it starts a scan.
+// appTime is how long an app may take to answer. The app itself may have to start, and it reads the source before it starts a scan.
 const appTime = 2 * time.Minute
 
 // appFlags choose how a command starts, cancels or retries a scan: with a call of the app's API, or with a row in the app's own storage.
@@ -53,8 +53,7 @@ func (f *appFlags) openToChange(r *call) (*engine.Engine, error) {
 	return e, nil
 }
 
-// refused returns an error of the engine for the command's user. If explain does not cover the error, the text begins with the
-// argument what.
+// refused turns an error of the engine into one for the command's user. If explain does not cover the error, the text begins with the argument what.
 func (f *appFlags) refused(what string, err error) error {
 	if errors.As(err, new(*problem.Error)) || storage.HasCode(err, "TableNotFound") {
 		return f.explain(err)
@@ -62,9 +61,8 @@ func (f *appFlags) refused(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// send sends a request to the app, and returns the id in its answer. If there is no answer, or if its status is 500 or above, the
-// argument again is the error's hint.
-func (f *appFlags) send(r *call, method, path string, body []byte, again string) (string, error) {
+// send sends a request to the app, and returns the id in its answer. If there is no answer, or if its status is 500 or above, the error gets the hint.
+func (f *appFlags) send(r *call, method, path string, body []byte, hint string) (string, error) {
 	if f.connection.given() || f.table != "" || f.patience != storage.DefaultPatience {
 		return "", usagef("--url replaces --connection, --state-table and --patience; leave them out")
 	}
@@ -80,15 +78,15 @@ func (f *appFlags) send(r *call, method, path string, body []byte, again string)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("not within %v", appTime)
-	case errors.As(err, &of): // its text would repeat the address
+	case errors.As(err, &of): // whose text would repeat the address
 		err = of.Err
 	}
 	if err != nil {
-		return "", job.Hint(fmt.Errorf("%s did not answer: %w", host, err), again)
+		return "", job.Hint(fmt.Errorf("%s did not answer: %w", host, err), hint)
 	}
 	id, err := judgeAnswer(host, status, site, answer)
-	if status >= http.StatusInternalServerError { // the app may have done it before it failed
-		err = job.Hint(err, again)
+	if status >= http.StatusInternalServerError { // the app may have fulfilled the request before it failed
+		err = job.Hint(err, hint)
 	}
 	return id, err
 }
@@ -175,7 +173,7 @@ func requestIn(r *call, name string) (body []byte, request scans.Request, err er
 		return nil, request, fmt.Errorf("read %s: %w", name, err)
 	}
 	if len(body) > scans.MaxRequest {
-		return nil, request, usagef("%s has more than %d KiB, the most of a request for a scan", name, scans.MaxRequest>>10)
+		return nil, request, usagef("%s has more than %d KiB, which is the limit for a scan's request", name, scans.MaxRequest>>10)
 	}
 	if request, err = scans.ParseRequest(body); err != nil {
 		err = usagef("%s: %s", name, strings.ReplaceAll(err.Error(), "\n", "; "))

@@ -68,7 +68,7 @@ func (o *syncOptions) check(r *call, from, to place.Kind) error {
 func (o *syncOptions) run(r *call) error {
 	r.changes, r.dry = true, o.dryRun
 	if o.Many() {
-		return o.many(r)
+		return o.syncTables(r)
 	}
 	from, to, err := o.kinds()
 	if err == nil {
@@ -110,11 +110,11 @@ func (o *syncOptions) run(r *call) error {
 	if done.Kept > 0 {
 		text += fmt.Sprintf("kept %s that changed meanwhile\n", progress.Plural(done.Kept, "row"))
 	}
-	return cmp.Or(r.print(o.json, done, "%scompared %s\n", text, job.Compared(done.Result)), o.ended(plan, done))
+	return cmp.Or(r.print(o.json, done, "%scompared %s\n", text, job.Compared(done.Result)), o.checkEqual(plan, done))
 }
 
-// many syncs many tables. It compares all of them before it changes the first one.
-func (o *syncOptions) many(r *call) error {
+// syncTables syncs many tables. It compares all of them before it changes the first one.
+func (o *syncOptions) syncTables(r *call) error {
 	began := time.Now()
 	all := job.Tables{Rows: o.Rows, Phase: "comparing"}
 	err := o.manyPlaces(r, &all, o.check)
@@ -132,7 +132,7 @@ func (o *syncOptions) many(r *call) error {
 	var mu sync.Mutex // guards the following
 	plans, sum, refused := map[string]job.SyncPlan{}, job.SyncPlan{}, 0
 	err = r.eachTable(&all, func(r *call, t job.Own) error {
-		plan, err := o.of(t).plan(r, file)
+		plan, err := o.forTable(t).plan(r, file)
 		mu.Lock()
 		defer mu.Unlock()
 		if job.Refused(err) {
@@ -164,21 +164,21 @@ func (o *syncOptions) many(r *call) error {
 		all.Phase = "syncing"
 		all.Again(func(table string) bool { return plans[table].Changes() })
 		err = r.eachTable(&all, func(r *call, t job.Own) error {
-			s, err := o.of(t).open(r)
+			s, err := o.forTable(t).open(r)
 			if err != nil {
 				return err
 			}
 			plan := plans[r.part.Table]
 			done, err := s.Do(r.ctx, plan)
 			r.part.Result = done
-			return cmp.Or(err, o.ended(plan, done))
+			return cmp.Or(err, o.checkEqual(plan, done))
 		})
 	}
 	return r.endTables(&all, o.reportFlags, began, err)
 }
 
-// of returns the options of one of many tables.
-func (o *syncOptions) of(t job.Own) *syncOptions {
+// forTable returns the options for one of many tables.
+func (o *syncOptions) forTable(t job.Own) *syncOptions {
 	one := *o
 	one.manyFlags, one.from.path, one.to.path = manyFlags{}, t.From, t.To
 	return &one
@@ -196,7 +196,7 @@ func (o *syncOptions) open(r *call) (*job.Sync, error) {
 	}
 	options := job.Options{Process: r.Process, Rows: o.Rows, From: from, Map: m}
 	s, err := job.NewSync(r.ctx, job.PairOptions{Options: options, To: to, AllWorkers: o.Workers != sweep.DefaultWorkers}, o.deleteExtra)
-	if err == nil && r.part == nil { // for many tables, it is announced once for all
+	if err == nil && r.part == nil { // with many tables, the destination is announced only once
 		r.announceDestination(to)
 	}
 	return s, err
@@ -234,11 +234,11 @@ func (o *syncOptions) agree(r *call, plan job.SyncPlan, typed, answer string) er
 	if err := o.limit(plan); err != nil {
 		return err
 	}
-	return o.confirm(r, "make these changes", "They can't be undone. ", "", typed, answer)
+	return o.confirm(r, "make these changes", "They cannot be undone. ", "", typed, answer)
 }
 
-// ended returns an error if the sync did not make the places equal.
-func (o *syncOptions) ended(plan job.SyncPlan, done job.SyncResult) error {
+// checkEqual returns an error if the sync did not make the places equal.
+func (o *syncOptions) checkEqual(plan job.SyncPlan, done job.SyncResult) error {
 	switch {
 	case done.Failed > 0:
 		return job.Hint(failedRows(done.Failed), "remove the cause, and run it again; no row is deleted until all are copied")

@@ -18,8 +18,8 @@ func tablesCommand() *cobra.Command {
 		command("delete TABLE", "Delete a table with all its rows", &tablesDeleteOptions{}))
 }
 
-// named opens the table that the argument names. exists reports whether the account has it.
-func (f *connectionFlags) named(r *call) (t *storage.Table, exists bool, err error) {
+// openNamed opens the table that the argument names. exists reports whether the account has it.
+func (f *connectionFlags) openNamed(r *call) (t *storage.Table, exists bool, err error) {
 	name := r.args[0]
 	if err := storage.CheckTableName(name); err != nil {
 		return nil, false, usageError(err)
@@ -70,7 +70,7 @@ type tablesCreateOptions struct{ connectionFlags }
 func (o *tablesCreateOptions) options() []option { return o.connectionFlags.options("the account") }
 
 func (o *tablesCreateOptions) run(r *call) error {
-	t, exists, err := o.named(r)
+	t, exists, err := o.openNamed(r)
 	if err != nil {
 		return err
 	}
@@ -95,14 +95,14 @@ func (o *tablesDeleteOptions) options() []option {
 }
 
 func (o *tablesDeleteOptions) run(r *call) error {
-	t, exists, err := o.named(r)
+	t, exists, err := o.openNamed(r)
 	switch {
 	case err != nil:
 		return err
 	case !exists:
 		return job.Hint(fmt.Errorf("there is no table %s", t), `"tablesweep tables list" shows the account's tables`)
 	}
-	if err := o.confirm(r, "delete the table "+t.String()+" with all its rows", "This can't be undone. ", "--yes deletes it without asking", "the table's name", t.Name()); err != nil {
+	if err := o.confirm(r, "delete the table "+t.String()+" with all its rows", "This cannot be undone. ", "--yes deletes it without asking", "the table's name", t.Name()); err != nil {
 		return err
 	}
 	r.announceChanges(t.Address())

@@ -26,8 +26,8 @@ type verifyOptions struct {
 func (o *verifyOptions) options() []option {
 	return slices.Concat(o.pairFlags.options(), o.rowFlags.options(),
 		o.reportFlags.options(progress.Auto, "print differences and result as JSON, one object a line"), o.checkpointFlags.options(), []option{
-			o.choosing(),
-			{"allow-extra", fixed, &o.allowExtra, nil, "don't count rows that only the destination has as differences"},
+			o.selectOption(),
+			{"allow-extra", fixed, &o.allowExtra, nil, "do not count rows that only the destination has as differences"},
 			{"list", fixed, &o.list, verify.DefaultList, "differences to list, 1 to 1000000; all are counted"},
 		})
 }
@@ -45,7 +45,7 @@ func (o *verifyOptions) run(r *call) error {
 		if err := o.manyPlaces(r, &all, o.check); err != nil {
 			return err
 		}
-		return r.allTables(&all, o.reportFlags, o.one)
+		return r.allTables(&all, o.reportFlags, o.verifyTable)
 	}
 	from, to, err := o.openPair(r, true)
 	if err == nil {
@@ -79,8 +79,8 @@ func (o *verifyOptions) run(r *call) error {
 	return nil
 }
 
-// one verifies one of many tables.
-func (o *verifyOptions) one(r *call, t job.Own) error {
+// verifyTable verifies one of many tables.
+func (o *verifyOptions) verifyTable(r *call, t job.Own) error {
 	one := *o
 	one.manyFlags, one.from.path, one.to.path, one.checkpointFlags = manyFlags{}, t.From, t.To, checkpointFlags{t.Checkpoint, t.Resume}
 	return r.run(&one)
