@@ -15,7 +15,7 @@ import (
 	"tablesweep/internal/proof"
 )
 
-// localApp is the app of this repository, run by the local host in processes of its own.
+// localApp is the app of this repository. The local host runs it in separate processes.
 type localApp struct {
 	url string
 	out *bufio.Reader
@@ -23,7 +23,7 @@ type localApp struct {
 	log buffer
 }
 
-// startApp runs the app with settings, and returns when it is ready.
+// startApp starts the app with the settings, and waits until it is ready.
 func startApp(t *testing.T, settings map[string]string, args ...string) *localApp {
 	t.Helper()
 	a := &localApp{cmd: exec.CommandContext(t.Context(), "tablesweep", append([]string{"local", "--root", "..", "--addr", "127.0.0.1:0"}, args...)...)}
@@ -74,8 +74,8 @@ func (a *localApp) send(t *testing.T, method, path string, body io.Reader, heade
 	return resp, string(text)
 }
 
-// TestApp runs the app of this repository as a user does, by two processes. Callers reach its HTTP functions by the local host, with the key,
-// and nothing else.
+// TestApp runs the app of this repository as a user does, with two processes. Callers reach its HTTP functions only through the local host, and only with the
+// key.
 func TestApp(t *testing.T) {
 	t.Parallel()
 	_, _, connection := serveEmulator(t, emulator.Options{})
@@ -90,7 +90,7 @@ func TestApp(t *testing.T) {
 		method, path, body string
 		header             string // NAME: VALUE
 		status             int
-		want               string // in the body or the header Allow
+		want               string // expected in the body or the header Allow
 	}{
 		{"POST", "/api/log?stream=x%2Fy%5Cz%25", event, "", 201, `"id"`},
 		{"GET", "/api/log?stream=x%2Fy%5Cz%25", "", "", 200, event},
@@ -114,18 +114,18 @@ func TestApp(t *testing.T) {
 			t.Errorf("%s %s: status %d, Allow %q, %s; want %d and %s", tt.method, tt.path, resp.StatusCode, resp.Header.Get("Allow"), body, tt.status, tt.want)
 		}
 	}
-	inner := regexp.MustCompile(`url=(http://[^ \n]*)`).FindStringSubmatch(a.log.String()) // where a process listens
+	inner := regexp.MustCompile(`url=(http://[^ \n]*)`).FindStringSubmatch(a.log.String()) // the address where a process listens
 	if inner == nil {
 		t.Fatal(&a.log)
 	}
-	resp, err := http.Get(inner[1] + "/api/scans") // past the host
+	resp, err := http.Get(inner[1] + "/api/scans") // directly, not through the host
 	proof.Must(t, err)
 	if resp.Body.Close(); resp.StatusCode != http.StatusNotFound {
-		t.Errorf("past the host: %s", resp.Status)
+		t.Errorf("a request that bypasses the host got %s, want a refusal", resp.Status)
 	}
 	a.stop(t)
 	if rest, _ := io.ReadAll(a.out); len(rest) > 0 {
-		t.Errorf("more on stdout: %q", rest)
+		t.Errorf("stdout has more lines: %q", rest)
 	}
 	if strings.Contains(a.log.String(), "KEY") {
 		t.Errorf("the log has the function key:\n%s", &a.log)
@@ -134,7 +134,7 @@ func TestApp(t *testing.T) {
 	settings["TABLE_CATALOG_INDEX_KEYS"] = "eid" // a catalog of another schema is refused
 	a = startApp(t, settings, args...)
 	if resp, text := a.send(t, "GET", "/api/catalog/records", nil, ""); resp.StatusCode != 409 || !strings.Contains(text, "tablesweep catalog migrate") {
-		t.Errorf("another schema: %d %s", resp.StatusCode, text)
+		t.Errorf("a catalog of another schema: status %d, %s", resp.StatusCode, text)
 	}
 	a.stop(t)
 }

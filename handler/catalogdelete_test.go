@@ -17,8 +17,8 @@ import (
 	"tablesweep/internal/record"
 )
 
-// TestCatalogDeleteRepeats: on slow storage, a deletion ends before all is done. The command goes on until it is, and
-// shows how far it is.
+// TestCatalogDeleteRepeats checks that the command repeats a deletion that ends early on slow storage, until all records are deleted. The command shows its
+// progress.
 func TestCatalogDeleteRepeats(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
@@ -29,7 +29,7 @@ func TestCatalogDeleteRepeats(t *testing.T) {
 		cat := catalog.New(catalog.Options{Index: a.Table("People"), Log: a.Table("PeopleWAL"), Schema: schema})
 		defer cat.Close()
 		proof.Must(t, cat.Prepare(t.Context()))
-		const n = 420 // 96 at once at most, four times within the time
+		const n = 420 // at most 96 concurrently, four times within the time limit
 		var all []record.Record
 		for i := range n {
 			r, err := record.Parse(fmt.Appendf(nil, `{"eid":"%d","npi":"7","lastname":"A"}`, i))
@@ -45,7 +45,7 @@ func TestCatalogDeleteRepeats(t *testing.T) {
 			t.Errorf("%d deleted, %v; want %d", deleted, err, n)
 		}
 		if !regexp.MustCompile(`(?s)^deleting 1 record, .*\ndeleting (38[5-9]|39.|4..) records, `).Match(out.Bytes()) {
-			t.Errorf("shown: %s", &out)
+			t.Errorf("the progress shown is %s", &out)
 		}
 	})
 }

@@ -22,7 +22,7 @@ import (
 	"tablesweep/internal/proof/emulatortest"
 )
 
-// forged makes a checkpoint that somebody else has written, with these flags.
+// forged writes a checkpoint with these flags, as an attacker could.
 func forged(t *testing.T, path, command string, flags map[string]string, event any, places ...string) {
 	t.Helper()
 	f, err := journal.New(path, jobrecord.Record{Version: 1, Command: command, Flags: flags, Places: places}.JSON())
@@ -35,7 +35,7 @@ func forged(t *testing.T, path, command string, flags map[string]string, event a
 	proof.Must(t, err)
 }
 
-// TestForgedCheckpoint: a file that is given to --resume chooses no account, no file elsewhere and no answer to a question.
+// TestForgedCheckpoint checks that a file given to --resume chooses no account, no file outside its directory, and no answer to a question.
 func TestForgedCheckpoint(t *testing.T) {
 	_, a, connection := serveEmulator(t, emulator.Options{})
 	rows := manyRows(1, 3)
@@ -68,7 +68,7 @@ func TestForgedCheckpoint(t *testing.T) {
 		{"a list behind a link", "copy", map[string]string{"from": "orders", "to": "more", "failed": "./link"}, "give --failed again"},
 		{"a directory behind a link", "copy", map[string]string{"from": "./links/export", "to": "more"}, "give --from again"},
 		{"a program in a file", "copy", map[string]string{"from": "orders", "to": "more", "map": "@" + elsewhere}, "give --map again"},
-		{"a file that is no list", "copy", map[string]string{"from": "orders", "to": "more", "failed": "./notes"}, "notes is not a list of failed rows"},
+		{"a file that is not a list", "copy", map[string]string{"from": "orders", "to": "more", "failed": "./notes"}, "notes is not a list of failed rows"},
 		{"a list elsewhere", "delete", map[string]string{"table": "orders", "rows": elsewhere}, "give --rows again"},
 		{"a state elsewhere", "copy", map[string]string{"from": "orders", "to": "more", "since": "last", "state": elsewhere}, "give --state again"},
 		{"a catalog", "import", map[string]string{"catalog": "people"}, "give --catalog people again"},
@@ -88,33 +88,33 @@ func TestForgedCheckpoint(t *testing.T) {
 			}
 			_, err := user(t.Context(), strings.NewReader(""), args...)
 			if exitCode(err) != exitUsage || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "c2VjcmV0") {
-				t.Errorf("got %v, want %s", err, tt.want)
+				t.Errorf("the error is %v, want %s", err, tt.want)
 			}
 		})
 	}
 	for _, path := range []string{notes, elsewhere} {
 		if text, err := os.ReadFile(path); err != nil || string(text) != "call the bank about the loan" {
-			t.Errorf("%s is now %q, %v", path, text, err)
+			t.Errorf("the file %s is now %q, %v; want it unchanged", path, text, err)
 		}
 	}
-	if !has(t, a, "orders", len(rows)) {
-		t.Error("rows are gone")
+	if !hasRows(t, a, "orders", len(rows)) {
+		t.Error("rows were deleted")
 	}
 
 	point := filepath.Join(home, "import")
 	forged(t, point, "import", nil, load.Note{File: elsewhere})
 	if _, err := user(t.Context(), nil, "catalog", "import", "--resume", point); err == nil || !strings.Contains(err.Error(), "name the file of records again") {
-		t.Errorf("by an import's progress: %v", err)
+		t.Errorf("a forged import's checkpoint: %v", err)
 	}
 	dir := filepath.Join(home, "export")
 	proof.Must(t, os.Mkdir(dir, 0o700))
 	forged(t, filepath.Join(dir, place.JournalName), "copy", map[string]string{"from": "orders", "from-connection": "https://a.table.example.org"}, struct{}{})
 	if _, err := user(t.Context(), nil, "export", "--resume", dir); err == nil || !strings.Contains(err.Error(), "give --from-connection again") {
-		t.Errorf("by an export's journal: %v", err)
+		t.Errorf("a forged export's journal: %v", err)
 	}
 }
 
-// TestForgedTables: a directory of many tables does not choose which files are removed, or cut.
+// TestForgedTables checks that a forged directory of many tables does not choose which files are removed or truncated.
 func TestForgedTables(t *testing.T) {
 	t.Parallel()
 	_, a, from := serveEmulator(t, emulator.Options{})
@@ -132,7 +132,7 @@ func TestForgedTables(t *testing.T) {
 		forged(t, filepath.Join(points, job.TablesJournal), "copy", map[string]string{"all": "true", "failed": "./lists"}, job.TableResult{Table: table, State: job.Failed}, places...)
 		_, err := user(t.Context(), nil, "copy", "--resume", points, "--from-connection", from, "--to-connection", to)
 		if err == nil || errors.Is(err, journal.ErrDamaged) {
-			t.Errorf("%s: got %v", table, err)
+			t.Errorf("%s: the error is %v", table, err)
 		}
 		if text, err := os.ReadFile(notes); string(text) != "call the bank\n" || err != nil {
 			t.Errorf("%s: %q, %v", table, text, err)
@@ -140,7 +140,7 @@ func TestForgedTables(t *testing.T) {
 	}
 }
 
-// TestForgedTable: the checkpoint of one of many tables chooses nothing that the command was not given. It is let go when it is refused.
+// TestForgedTable checks that the checkpoint of one of many tables chooses only what the command was given. The checkpoint is unlocked when it is refused.
 func TestForgedTable(t *testing.T) {
 	t.Parallel()
 	_, a, from := serveEmulator(t, emulator.Options{})
@@ -159,9 +159,9 @@ func TestForgedTable(t *testing.T) {
 		point := filepath.Join(points, "orders"+job.TableExt)
 		forged(t, filepath.Join(points, job.TablesJournal), "copy", map[string]string{"all": "true"}, job.TableResult{Table: "orders", State: job.Pending}, source, destination)
 		forged(t, point, "copy", tt.flags, nil, source+"/orders", destination+tt.place)
-		said, err := user(t.Context(), nil, "copy", "--resume", points, "--from-connection", from, "--to-connection", to)
-		if err == nil || !strings.Contains(said, tt.want) {
-			t.Errorf("%v, want %s\n%s", err, tt.want, said)
+		output, err := user(t.Context(), nil, "copy", "--resume", points, "--from-connection", from, "--to-connection", to)
+		if err == nil || !strings.Contains(output, tt.want) {
+			t.Errorf("the error is %v, want %s; output:\n%s", err, tt.want, output)
 		}
 		lock, err := journal.Lock(point)
 		proof.Must(t, err)
@@ -171,9 +171,9 @@ func TestForgedTable(t *testing.T) {
 	}
 }
 
-// TestResumedFiguresAreLeast: a checkpoint that has lost its last lines looks whole. So no resumed deletion or enqueue may say that its
-// figures are all.
-func TestResumedFiguresAreLeast(t *testing.T) {
+// TestResumedCountsAreMinimums checks that a resumed deletion or enqueue prints its counts as minimums, because a checkpoint that has lost its last lines
+// looks complete.
+func TestResumedCountsAreMinimums(t *testing.T) {
 	_, a, connection := serveEmulator(t, emulator.Options{})
 	emulatortest.Table(t, a, "orders", manyRows(1, 3))
 	emulatortest.Table(t, a, "copied", nil)
@@ -182,7 +182,7 @@ func TestResumedFiguresAreLeast(t *testing.T) {
 	t.Setenv("AzureWebJobsStorage", connection)
 	source := a.Table("orders").Address()
 	for _, tt := range []struct {
-		command, other string // the address of what the rows go to
+		command, other string // the address of the rows' destination
 		flags          map[string]string
 		want           string
 	}{
@@ -200,23 +200,23 @@ func TestResumedFiguresAreLeast(t *testing.T) {
 			if tt.command == "delete" {
 				args = append(args, "--yes")
 			}
-			said, err := user(t.Context(), nil, args...)
-			if has := strings.Contains(said, want); err != nil || has == (asJSON && tt.command == "copy") {
-				t.Errorf("%v: %v, %s", args, err, said)
+			output, err := user(t.Context(), nil, args...)
+			if has := strings.Contains(output, want); err != nil || has == (asJSON && tt.command == "copy") {
+				t.Errorf("%v: %v, output %s", args, err, output)
 			}
 		}
 	}
 }
 
-// done is a command that has done its work.
+// done is a command that has already done its work.
 type done struct{}
 
 func (done) options() []option { return nil }
 
 func (done) run(*call) error { return nil }
 
-// TestInterruptedAtTheEnd: an interrupt that comes when a resumed command has done its work changes nothing.
-func TestInterruptedAtTheEnd(t *testing.T) {
+// TestInterruptAfterTheWorkChangesNothing interrupts a resumed command that has already done its work.
+func TestInterruptAfterTheWorkChangesNothing(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "c.ckpt")
 	forged(t, path, "copy", nil, struct{}{})
@@ -230,8 +230,9 @@ func TestInterruptedAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestCheckpointMoves: files that lie beside a checkpoint go with it, and the first line says where rows go.
-func TestCheckpointMoves(t *testing.T) {
+// TestCheckpointMovesWithItsFiles checks that a checkpoint can be moved together with the files beside it, and that the first line of output shows where rows
+// go.
+func TestCheckpointMovesWithItsFiles(t *testing.T) {
 	_, a, connection := serveEmulator(t, emulator.Options{})
 	emulatortest.Table(t, a, "orders", manyRows(1, 3))
 	t.Setenv("AzureWebJobsStorage", connection)
@@ -244,16 +245,16 @@ func TestCheckpointMoves(t *testing.T) {
 	}
 	moved := filepath.Join(t.TempDir(), "moved")
 	proof.Must(t, errors.Join(err, os.Mkdir(filepath.Join(home, "lists"), 0o700), os.Rename(home, moved)))
-	said, err := user(t.Context(), nil, "copy", "--resume", filepath.Join(moved, "c.ckpt"))
-	if err != nil || !strings.HasPrefix(said, "tablesweep: changes: "+places[1]+"\n") {
-		t.Errorf("%v, said %s", err, said)
+	output, err := user(t.Context(), nil, "copy", "--resume", filepath.Join(moved, "c.ckpt"))
+	if err != nil || !strings.HasPrefix(output, "tablesweep: changes: "+places[1]+"\n") {
+		t.Errorf("error %v, output %s", err, output)
 	}
 	if _, err := os.Stat(filepath.Join(moved, "lists", "f.jsonl")); err != nil {
 		t.Error(err)
 	}
 }
 
-// copyOf returns a call of copy with arguments.
+// copyOf returns a call of the command copy with the arguments.
 func copyOf(t *testing.T, args ...string) *call {
 	t.Helper()
 	var o copyOptions
@@ -263,8 +264,8 @@ func copyOf(t *testing.T, args ...string) *call {
 	return &call{command: &o, name: "copy"}
 }
 
-// TestEachOptionIsDecided: records have an option of a command that can be resumed, or it is about one run.
-func TestEachOptionIsDecided(t *testing.T) {
+// TestEveryOptionIsRecordedOrPerRun checks every option of a command that can be resumed: either checkpoints record it, or it applies to one run only.
+func TestEveryOptionIsRecordedOrPerRun(t *testing.T) {
 	t.Parallel()
 	once := []string{"checkpoint", "resume", "progress", "json", "workers", "yes", "dry-run", "patience", "overwrite"}
 	of := map[string]runnable{
@@ -282,7 +283,7 @@ func TestEachOptionIsDecided(t *testing.T) {
 			}
 			for _, o := range of[path].options() {
 				if (o.keep == perRun) != slices.Contains(once, o.name) {
-					t.Errorf("%s: a record must have --%s, or not", path, o.name)
+					t.Errorf("%s: decide whether a checkpoint records --%s", path, o.name)
 				}
 			}
 		}

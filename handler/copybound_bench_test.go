@@ -17,10 +17,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// BenchmarkCopyBound copies the same rows with the command copy and with the shortest
-// program that can, each in a process of its own, and fails if copy takes more than 1.6
-// times the processor time, or 1.1 times as long. Requests take long enough that waiting decides about
-// the time, and not the server, which has the same processors.
+// BenchmarkCopyBound copies the same rows with the command copy and with a minimal copy program, each in its own process. It fails if copy takes more than
+// 1.6 times the processor time, or more than 1.1 times the time. Requests are slow enough that waiting, and not the server on the same processors, determines
+// the time.
 func BenchmarkCopyBound(b *testing.B) {
 	for _, size := range []struct{ partitions, each int }{{1_000, 100}, {10_000, 1}} {
 		b.Run(fmt.Sprintf("%d-rows-a-partition", size.each), func(b *testing.B) { benchmarkCopyBound(b, size.partitions, size.each) })
@@ -36,12 +35,12 @@ func benchmarkCopyBound(b *testing.B, partitions, each int) {
 	ways := [][]string{{"tablesweep", "copy", "--from", "source", "--to", "ours", "--progress", "none"}, {"boundcopier", "source", "bound"}}
 	limits := []struct {
 		what string
-		most float64 // times what the shortest program takes
+		most float64 // the greatest ratio to the minimal program
 	}{{"CPU", 1.6}, {"time", 1.1}}
 	for b.Loop() {
-		var least [2][2]float64 // seconds of each way, CPU and time
+		var least [2][2]float64 // seconds of each program: processor time, and time
 		holds := false
-		for round := 0; round < 2 || round < 8 && !holds; round++ { // what else the machine does only adds, to either
+		for round := 0; round < 2 || round < 8 && !holds; round++ { // other work on the machine only adds time, to either program
 			holds = true
 			for w, args := range ways {
 				cpu, took := timed(b, connection, args...)
@@ -60,7 +59,7 @@ func benchmarkCopyBound(b *testing.B, partitions, each int) {
 			b.ReportMetric(ratio, "x-bound-"+l.what)
 			b.ReportMetric(least[1][i], "s-bound-"+l.what)
 			if ratio > l.most {
-				b.Errorf("%s: %.2f s, and %.2f s by the shortest program: %.2f times, want at most %.2f", l.what, least[0][i], least[1][i], ratio, l.most)
+				b.Errorf("%s: %.2f s, and %.2f s by the minimal program: %.2f times, want at most %.2f", l.what, least[0][i], least[1][i], ratio, l.most)
 			}
 		}
 	}
@@ -68,20 +67,20 @@ func benchmarkCopyBound(b *testing.B, partitions, each int) {
 	sameRows(b, a, "bound", partitions*each)
 }
 
-// timed runs a program, and returns the seconds of processor time and of time that it took. What it prints on stdout is discarded.
+// timed runs a program, and returns the seconds of processor time and of time that the program took. The program's stdout is discarded.
 func timed(b *testing.B, connection string, args ...string) (cpu, took float64) {
 	c := exec.Command(args[0], args[1:]...)
 	c.Env = append(os.Environ(), "AzureWebJobsStorage="+connection)
-	var said bytes.Buffer
-	c.Stderr = &said
+	var stderr bytes.Buffer
+	c.Stderr = &stderr
 	start := time.Now()
 	if err := c.Run(); err != nil {
-		b.Fatalf("%v: %v\n%s", args, err, said.String())
+		b.Fatalf("%v: %v\n%s", args, err, stderr.String())
 	}
 	return (c.ProcessState.UserTime() + c.ProcessState.SystemTime()).Seconds(), time.Since(start).Seconds()
 }
 
-// typicalRows returns rows with properties of several types, 300 bytes as the service writes them.
+// typicalRows returns rows with properties of several types. A row has 300 bytes in the service's JSON.
 func typicalRows(partitions, each int) []storage.Entity {
 	rows := manyRows(partitions, each)
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -16,10 +16,8 @@ import (
 	"time"
 )
 
-// boundCopier is the shortest program that copies a table: net/http, a page after the
-// other, and 128 writers that send the rows' JSON as it came. It knows one service's
-// way to write JSON, trusts every key, retries nothing and looks at statuses only.
-// The command copy is compared with it.
+// boundCopier is the minimal program that copies a table: it reads one page after the other with net/http, and 128 writers send the rows' JSON unchanged. It
+// assumes one service's form of JSON, trusts every key, retries nothing, and checks only statuses. The command copy is compared with this program.
 type boundCopier struct {
 	client   http.Client
 	endpoint *url.URL
@@ -29,8 +27,7 @@ type boundCopier struct {
 
 const boundWriters = 128
 
-// boundMain is the program: the connection is in AzureWebJobsStorage, and the tables'
-// names are its arguments.
+// boundMain runs the minimal program. The connection is in AzureWebJobsStorage, and the tables' names are its arguments.
 func boundMain() {
 	c := boundCopier{client: http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: boundWriters}}}
 	for field := range strings.SplitSeq(os.Getenv("AzureWebJobsStorage"), ";") {
@@ -71,7 +68,7 @@ func (c *boundCopier) copy(from, to string) error {
 	return errors.Join(err, <-failed)
 }
 
-// read hands out the rows of one partition, up to a hundred at a time.
+// read sends the rows of one partition to units, up to a hundred at a time.
 func (c *boundCopier) read(table string, units chan<- []boundRow, failed <-chan error) error {
 	for query := "?$top=1000"; ; {
 		resp, err := c.send("GET", "/"+table+"()"+query, "", nil)
@@ -107,7 +104,7 @@ func (c *boundCopier) read(table string, units chan<- []boundRow, failed <-chan 
 // boundRow is a row's JSON, and its keys without quotes.
 type boundRow struct{ json, partition, row []byte }
 
-// boundRows cuts a page into rows.
+// boundRows splits a page into rows.
 func boundRows(page []byte) []boundRow {
 	var rows []boundRow
 	page = page[bytes.Index(page, []byte(`"value":[`))+len(`"value":[`):]

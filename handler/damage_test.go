@@ -20,7 +20,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// damages are some of what can become of a good answer; storage's tests have all of it, for each operation. They return the answer's body.
+// damages are some of the ways in which a good answer can be damaged. They return the damaged body. The tests of storage have all of them, for each
+// operation.
 var damages = map[string]func(r *http.Response, body []byte) []byte{
 	"lost": func(*http.Response, []byte) []byte { panic(http.ErrAbortHandler) },
 	"a proxy's page": func(r *http.Response, _ []byte) []byte {
@@ -30,14 +31,14 @@ var damages = map[string]func(r *http.Response, body []byte) []byte{
 	"half, as if whole": func(_ *http.Response, body []byte) []byte { return body[:len(body)/2] },
 	"no rows": func(r *http.Response, body []byte) []byte {
 		if strings.HasSuffix(r.Request.URL.Path, "()") {
-			r.Header.Del("X-Ms-Client-Request-Id") // it could be another request's
+			r.Header.Del("X-Ms-Client-Request-Id") // it could be the id of another request
 			return []byte(`{"value":[]}`)
 		}
 		return body
 	},
 }
 
-// damage returns the connection by way of a proxy that damages every tenth answer about tables, and how many it has damaged.
+// damage returns a connection through a proxy that damages every tenth answer about tables, and the number of damaged answers.
 func damage(t *testing.T, connection, name string) (string, *atomic.Int64) {
 	t.Helper()
 	_, rest, _ := strings.Cut(connection, "TableEndpoint=")
@@ -47,7 +48,7 @@ func damage(t *testing.T, connection, name string) (string, *atomic.Int64) {
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: to.Scheme, Host: to.Host})
 	done, answers := new(atomic.Int64), new(atomic.Int64)
 	proxy.ModifyResponse = func(r *http.Response) error {
-		if answers.Add(1) < 5 || r.StatusCode >= http.StatusBadRequest || rand.IntN(10) > 0 { // the first ones show that it is the service
+		if answers.Add(1) < 5 || r.StatusCode >= http.StatusBadRequest || rand.IntN(10) > 0 { // the first answers show that this is the service
 			return nil
 		}
 		done.Add(1)
@@ -62,14 +63,14 @@ func damage(t *testing.T, connection, name string) (string, *atomic.Int64) {
 	return strings.Replace(connection, endpoint, server.URL+to.Path, 1), done
 }
 
-// has reports whether a table has so many rows.
-func has(t *testing.T, a *storage.Account, table string, want int) bool {
+// hasRows reports whether a table has as many rows as wanted.
+func hasRows(t *testing.T, a *storage.Account, table string, want int) bool {
 	n := 0
 	err := a.Table(table).All(t.Context(), storage.Query{}, func(p storage.Page) error { n += len(p.Rows); return nil })
 	return err == nil && n == want
 }
 
-// Whatever becomes of answers, a copy does its work, and counts each row once.
+// TestDamagedAnswers checks that a copy with damaged answers is complete, and counts each row once.
 func TestDamagedAnswers(t *testing.T) {
 	t.Parallel()
 	rows := manyRows(40, 2)
@@ -89,11 +90,11 @@ func TestDamagedAnswers(t *testing.T) {
 				}
 				out, _, err := inProcess(t.Context(), nil, "copy", "--from", "source", "--to", "copied", "--mode", mode, "--json", "--progress", "none", "--from-connection", ends[0], "--to-connection", ends[1])
 				var r jobResult
-				if err != nil || json.Unmarshal([]byte(out), &r) != nil || r.Rows != int64(len(rows)) || r.Written != r.Rows || r.Skipped+r.Failed > 0 || !has(t, to, "copied", len(rows)) {
+				if err != nil || json.Unmarshal([]byte(out), &r) != nil || r.Rows != int64(len(rows)) || r.Written != r.Rows || r.Skipped+r.Failed > 0 || !hasRows(t, to, "copied", len(rows)) {
 					t.Errorf("%v, %s", err, out)
 				}
 				if done[0].Load()+done[1].Load() == 0 {
-					t.Error("nothing was damaged")
+					t.Error("no answer was damaged")
 				}
 			})
 		}

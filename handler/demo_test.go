@@ -16,13 +16,13 @@ import (
 	"tablesweep/internal/split/strategy"
 )
 
-// TestDemoCommand runs the demonstration as its user does, who then looks at the console.
+// TestDemoCommand runs the demonstration as a user does, and then opens the console.
 func TestDemoCommand(t *testing.T) {
 	testsize.InFull(t)
 	t.Parallel()
 	c := exec.CommandContext(t.Context(), "tablesweep", "demo", "--json", "--watch")
-	var told buffer
-	c.Dir, c.Stderr = "..", io.MultiWriter(&told, t.Output())
+	var stderr buffer
+	c.Dir, c.Stderr = "..", io.MultiWriter(&stderr, t.Output())
 	out, err := c.StdoutPipe()
 	proof.Must(t, err)
 	proof.Must(t, c.Start())
@@ -31,9 +31,9 @@ func TestDemoCommand(t *testing.T) {
 		_ = c.Wait()
 		t.Fatal(err)
 	}
-	address := regexp.MustCompile(`watch it at (http://[^ ]+)/api/console/\n`).FindStringSubmatch(told.String())
+	address := regexp.MustCompile(`watch it at (http://[^ ]+)/api/console/\n`).FindStringSubmatch(stderr.String())
 	if address == nil {
-		t.Fatal("no address of the console was told")
+		t.Fatal("stderr has no address of the console")
 	}
 	for path, want := range map[string]string{"/api/console/": "<!doctype html>", "/api/catalog/records?section=games": `"package"`, "/api/log/demo": `"loaded"`, "/api/scans": `"copy"`} {
 		resp, err := http.Get(address[1] + path)

@@ -9,7 +9,7 @@ import (
 	"tablesweep/internal/job/estimate"
 )
 
-// A count that the time ended says what is known for sure, and what more rows take.
+// TestPrintEstimate: if the time ends the count, the estimate shows a number of rows that is certain, and the cost of more rows.
 func TestPrintEstimate(t *testing.T) {
 	t.Parallel()
 	report := func(rows, requests int64, dollars float64) estimate.Report {
@@ -44,7 +44,7 @@ func TestPrintEstimate(t *testing.T) {
 	}
 }
 
-// More than a round number is true of any number that was counted.
+// The result of below is less than any number that was counted.
 func TestBelow(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int64]int64{1: 0, 2: 1, 999: 998, 1000: 999, 1001: 1000, 1010: 1000, 812_000: 811_000, 812_001: 812_000, 1_423_939: 1_420_000} {

@@ -12,8 +12,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// TestEmulatorOnTheNetwork: whoever can reach the emulator from outside needs a key that only its first line tells.
-func TestEmulatorOnTheNetwork(t *testing.T) {
+// TestEmulatorNeedsNewKeyOnTheNetwork: if other machines can reach the emulator, callers need a key that only its first line of output shows.
+func TestEmulatorNeedsNewKeyOnTheNetwork(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name, tables, queues, blobs, flag string
@@ -24,7 +24,7 @@ func TestEmulatorOnTheNetwork(t *testing.T) {
 		{"no address", ":0", "127.0.0.1:0", "127.0.0.1:0", "", false},
 		{"blobs alone", "127.0.0.1:0", "127.0.0.1:0", "[::]:0", "", false},
 		{"queues alone", "127.0.0.1:0", "0.0.0.0:0", "127.0.0.1:0", "", false},
-		{"asked for", "0.0.0.0:0", "0.0.0.0:0", "0.0.0.0:0", "--well-known-key", true},
+		{"requested by a flag", "0.0.0.0:0", "0.0.0.0:0", "0.0.0.0:0", "--well-known-key", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -39,10 +39,10 @@ func TestEmulatorOnTheNetwork(t *testing.T) {
 			command.SetArgs(args)
 			command.SetOut(in)
 			ended := make(chan error, 1)
-			go func() { ended <- command.ExecuteContext(ctx) }() // ends with interrupt
+			go func() { ended <- command.ExecuteContext(ctx) }() // ends with the interrupt
 			connection, err := bufio.NewReader(out).ReadString('\n')
 			if err != nil || strings.Contains(connection, emulator.DefaultKey) != tt.wellKnown {
-				t.Fatalf("%s, %v; want the well-known key: %v", connection, err, tt.wellKnown)
+				t.Fatalf("the first line is %s, %v; want the well-known key: %v", connection, err, tt.wellKnown)
 			}
 			connection = strings.NewReplacer("[::]", "127.0.0.1", "0.0.0.0", "127.0.0.1").Replace(strings.TrimSpace(connection))
 			_, rest, _ := strings.Cut(connection, "AccountKey=")

@@ -19,12 +19,12 @@ import (
 
 const smallFile = 20_000
 
-// smallMain is this program, whose exports have files of 20 KB.
+// smallMain runs this program with files of 20 KB in exports.
 func smallMain() {
 	os.Exit(run(context.Background(), rootCommand(), shared{meter: progress.New(os.Stderr), second: context.Background(), fileBytes: smallFile}))
 }
 
-// exported returns the objects of an export but those that have times.
+// exported returns the objects of an export, except those that contain times.
 func exported(t testing.TB, from place.Objects) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -39,8 +39,9 @@ func exported(t testing.TB, from place.Objects) map[string]string {
 	return all
 }
 
-// TestFullDisk: an export that finds no room fails with the file's name, and goes on when there is room.
-func TestFullDisk(t *testing.T) {
+// TestExportResumesAfterFullDisk checks that an export fails with the file's name if the disk is full, and that a resume continues it when the disk has
+// space.
+func TestExportResumesAfterFullDisk(t *testing.T) {
 	t.Parallel()
 	_, a, connection := serveEmulator(t, emulator.Options{})
 	emulatortest.Table(t, a, "source", manyRows(100, 10))
@@ -61,8 +62,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestReadmeRestores runs the lines by which README backs a table up and restores it.
-func TestReadmeRestores(t *testing.T) {
+// TestReadmeBackupIsRestored runs README's lines that back a table up and restore it.
+func TestReadmeBackupIsRestored(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../README.md")
 	proof.Must(t, err)

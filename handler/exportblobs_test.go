@@ -11,8 +11,8 @@ import (
 	"tablesweep/internal/proof"
 )
 
-// TestSASIsNotKept: what a checkpoint keeps of a command has no SAS, and asks for it again.
-func TestSASIsNotKept(t *testing.T) {
+// TestCheckpointHasNoSAS: a checkpoint does not contain a command's SAS, and a resume needs it again.
+func TestCheckpointHasNoSAS(t *testing.T) {
 	t.Parallel()
 	to := "https://acme.blob.core.windows.net/backups/orders?sv=1&sig=SECRET"
 	point := job.Checkpoint{Command: "copy", New: filepath.Join(t.TempDir(), "c.ckpt")}

@@ -20,26 +20,26 @@ import (
 	"tablesweep/internal/proof/emulatortest"
 )
 
-// user runs a command as a user does, in this process, and returns what it says.
-func user(ctx context.Context, in io.Reader, args ...string) (said string, err error) {
-	out, told, err := inProcess(ctx, in, args...)
-	return told + out, err
+// user runs a command as a user does, in this process, and returns the output of stderr and stdout.
+func user(ctx context.Context, in io.Reader, args ...string) (output string, err error) {
+	out, errText, err := inProcess(ctx, in, args...)
+	return errText + out, err
 }
 
 // inProcess runs a command in this process.
 func inProcess(ctx context.Context, in io.Reader, args ...string) (stdout, stderr string, err error) {
-	var out, told bytes.Buffer
+	var out, errText bytes.Buffer
 	c := rootCommand()
 	c.SetArgs(args)
 	c.SetIn(in)
 	c.SetOut(&out)
-	c.SetErr(&told)
+	c.SetErr(&errText)
 	err = execute(ctx, c)
-	return out.String(), told.String(), err
+	return out.String(), errText.String(), err
 }
 
-// An import from stdin ends with an interrupt even while its producer says nothing.
-func TestInterruptedImportOfSilence(t *testing.T) {
+// TestImportFromSilentStdinIsInterrupted: an interrupt ends an import from stdin although no input arrives.
+func TestImportFromSilentStdinIsInterrupted(t *testing.T) {
 	t.Parallel()
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
@@ -53,7 +53,7 @@ func TestInterruptedImportOfSilence(t *testing.T) {
 	})
 	_, err := user(ctx, silent, "import", "--from", "-", "--to", "orders", "--to-connection", connection)
 	if exitCode(err) != exitInterrupted || strings.Contains(hintFor(err), "--checkpoint") || !strings.Contains(hintFor(err), "again") {
-		t.Errorf("got %v, hint %q", err, hintFor(err))
+		t.Errorf("got error %v and hint %q, want an interrupt without a checkpoint", err, hintFor(err))
 	}
 }
 
@@ -61,20 +61,20 @@ type reader func([]byte) (int, error)
 
 func (r reader) Read(b []byte) (int, error) { return r(b) }
 
-// What a scan of the app has begun is not finished by a command.
-func TestBegunByTheApp(t *testing.T) {
+// TestCommandDoesNotFinishAppExport: a command does not finish an export that a scan of the app has begun.
+func TestCommandDoesNotFinishAppExport(t *testing.T) {
 	t.Parallel()
 	dir := place.Directory(filepath.Join(t.TempDir(), "orders"))
 	claim := place.NewClaim("0123-ab", []byte(`{"source":{"table":"orders"},"action":{"type":"copy"}}`), time.Now(), "tablesweep")
 	proof.Must(t, place.PutClaim(t.Context(), dir, claim))
 	_, err := user(t.Context(), nil, "count", "--table", string(dir))
 	if hint := hintFor(err); exitCode(err) != exitUsage || !strings.Contains(hint, "POST /api/scans/0123-ab/retry") || strings.Contains(hint, "--resume") {
-		t.Errorf("got %v, hint %q", err, hint)
+		t.Errorf("got error %v and hint %q, want the retry of the scan in the hint", err, hint)
 	}
 }
 
-// An export that ends before it has made its checkpoint does not say that it can be resumed.
-func TestNothingToResume(t *testing.T) {
+// TestExportWithoutCheckpointHasNoResumeHint: an export that ends before it has created its checkpoint does not print that it can be resumed.
+func TestExportWithoutCheckpointHasNoResumeHint(t *testing.T) {
 	t.Parallel()
 	_, a, connection := serveEmulator(t, emulator.Options{})
 	emulatortest.Table(t, a, "source", manyRows(1, 3))
@@ -83,15 +83,15 @@ func TestNothingToResume(t *testing.T) {
 	_, err := user(t.Context(), nil, "export", "--from", "source", "--from-connection", connection,
 		"--to", "blob:backups/orders", "--to-connection", wrong, "--checkpoint", checkpoint)
 	if _, statErr := os.Stat(checkpoint); err == nil || statErr == nil || !errors.Is(statErr, os.ErrNotExist) {
-		t.Fatalf("got %v, %v", err, statErr)
+		t.Fatalf("got error %v, and for the checkpoint %v; want errors, and no checkpoint", err, statErr)
 	}
 	if hint := hintFor(err); strings.Contains(hint, "--resume") || hint == "" {
 		t.Errorf("%v: hint %q", err, hint)
 	}
 }
 
-// An export that is under way is named by what to do, not by a flag that was not given.
-func TestExportUnderWay(t *testing.T) {
+// TestExportUnderWayIsRefused: the error about an export that another process is writing says what to do, and names no flag that was not given.
+func TestExportUnderWayIsRefused(t *testing.T) {
 	t.Parallel()
 	_, a, connection := serveEmulator(t, emulator.Options{})
 	emulatortest.Table(t, a, "source", manyRows(1, 3))
@@ -99,14 +99,14 @@ func TestExportUnderWay(t *testing.T) {
 	lock, err := journal.Lock(filepath.Join(dir, place.JournalName))
 	proof.Must(t, err)
 	defer lock.Close()
-	said, err := user(t.Context(), nil, "export", "--from", "source", "--to", dir, "--from-connection", connection)
+	output, err := user(t.Context(), nil, "export", "--from", "source", "--to", dir, "--from-connection", connection)
 	if exitCode(err) != exitUsage || strings.Contains(err.Error(), "--resume") || !strings.Contains(hintFor(err), "wait until it has ended") {
-		t.Errorf("%v, hint %q\n%s", err, hintFor(err), said)
+		t.Errorf("got error %v, hint %q, output:\n%s", err, hintFor(err), output)
 	}
 }
 
-// A URL in the place of a file's name is a mistake whose message has no signature, and a connection string or a key in the place of any
-// name one without it.
+// TestErrorsHaveNoSecret: a URL in the place of a file's name is refused without its signature. A connection string or a key in the place of any name is
+// refused without its key.
 func TestErrorsHaveNoSecret(t *testing.T) {
 	t.Parallel()
 	const (
@@ -139,11 +139,11 @@ func TestErrorsHaveNoSecret(t *testing.T) {
 		if !slices.Contains(flags, name) {
 			flags = append(flags, name, connection)
 		}
-		said, err := user(t.Context(), nil, flags...)
+		output, err := user(t.Context(), nil, flags...)
 		var reported bytes.Buffer
 		report(progress.New(&reported), err)
-		if said += reported.String(); err == nil || strings.Contains(said, "SECRET") {
-			t.Errorf("%v: %s", flags, said)
+		if output += reported.String(); err == nil || strings.Contains(output, "SECRET") {
+			t.Errorf("%v: the output has a secret: %s", flags, output)
 		}
 	}
 }

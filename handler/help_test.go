@@ -15,16 +15,17 @@ import (
 	"tablesweep/internal/local/emulator"
 )
 
-// TestServedBlobs: docs/deploy.md lists what embedded storage serves.
+// TestServedBlobs checks that docs/deploy.md lists the operations that embedded storage serves.
 func TestServedBlobs(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../docs/deploy.md")
 	if err != nil || !strings.Contains(string(text), emulator.ServedBlobs()) {
-		t.Errorf("docs/deploy.md does not say: %s (%v)", emulator.ServedBlobs(), err)
+		t.Errorf("docs/deploy.md does not contain: %s (%v)", emulator.ServedBlobs(), err)
 	}
 }
 
-// TestHelpFits: what each command says of itself has 80 columns, has each of its flags once, and no hidden one. --help has 60 lines at most.
+// TestHelpFits checks that each command's help has at most 80 columns, and each of its flags once, but no hidden one. The output of --help has at most 60
+// lines.
 func TestHelpFits(t *testing.T) {
 	t.Parallel()
 	root := rootCommand()
@@ -58,7 +59,7 @@ func TestHelpFits(t *testing.T) {
 			}
 			check := func(f *pflag.Flag) {
 				if n := count[f.Name]; (n == 1) == f.Hidden || n > 1 {
-					t.Errorf("%s: --%s stands there %d times", c.CommandPath(), f.Name, n)
+					t.Errorf("%s: the help has --%s %d times, want once", c.CommandPath(), f.Name, n)
 				}
 			}
 			c.LocalFlags().VisitAll(check)
@@ -71,6 +72,6 @@ func TestHelpFits(t *testing.T) {
 	}
 	walk(root)
 	if commands < 40 {
-		t.Errorf("only %d commands", commands)
+		t.Errorf("found only %d commands", commands)
 	}
 }

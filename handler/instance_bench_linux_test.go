@@ -29,7 +29,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// work is what an instance has to do.
+// work is the work of an instance.
 type work func(context.Context, *instance) error
 
 // instanceRow is a row of the table in docs/measurements.md.
@@ -38,19 +38,19 @@ type instanceRow struct {
 	work work
 }
 
-// instanceRows are rows about the same data.
+// instanceRows are the table's rows that use the same data.
 type instanceRows struct {
 	name string
 	fill func(t testing.TB, a *storage.Account, connection string)
 	rows []instanceRow
-	// commands tells whether the command line is to copy, export, import and compare the rows as well.
+	// If commands is true, the command line also copies, exports, imports and compares the rows.
 	commands bool
 }
 
-// BenchmarkInstanceMemory measures how much memory a handler takes at its peak, in an instance of 512 and of 2,048 MB: large rows, large calls, many
-// at once, and bodies that are made to take much. It fails if that is more than the instance has left beside its host, and if work does not end.
+// BenchmarkInstanceMemory measures the peak memory of a handler, in an instance of 512 and of 2,048 MB: with large rows, large calls, many concurrent calls,
+// and bodies made to need much memory. It fails if a handler takes more than the instance has left beside its host, or if work does not end.
 func BenchmarkInstanceMemory(b *testing.B) {
-	defer debug.SetGCPercent(debug.SetGCPercent(30)) // this process holds the rows
+	defer debug.SetGCPercent(debug.SetGCPercent(30)) // this process contains the rows
 	for _, group := range allInstanceRows() {
 		b.Run(group.name, func(b *testing.B) {
 			_, a, connection := serveEmulator(b, emulator.Options{})
@@ -72,7 +72,7 @@ func BenchmarkInstanceMemory(b *testing.B) {
 	}
 }
 
-// TestInstanceMemory has an instance of 512 MB do a small part of that, all of it at once.
+// TestInstanceMemory does a small part of that work, all of it concurrently, on an instance of 512 MB.
 func TestInstanceMemory(t *testing.T) {
 	testsize.InFull(t)
 	t.Parallel()
@@ -85,10 +85,10 @@ func TestInstanceMemory(t *testing.T) {
 		calls(8, until(get("/api/catalog/records?top=1000")), 200), calls(6, until(insert(100)), 200), calls(10, until(appendTiny), 400, 413)))})
 }
 
-// mostOf is how many megabytes a handler may take at its peak in an instance of so many.
+// mostOf returns the most megabytes that a handler may take at its peak, in an instance of the given megabytes.
 func mostOf(megabytes int) float64 { return map[int]float64{512: 290, 2048: 1200}[megabytes] }
 
-// checkPeak does a row's work on a new instance of so many megabytes.
+// checkPeak does a row's work on a new instance of the given megabytes, and checks the peak.
 func checkPeak(t testing.TB, connection string, megabytes int, row instanceRow) {
 	t.Helper()
 	start := time.Now()
@@ -105,7 +105,7 @@ func checkPeak(t testing.TB, connection string, megabytes int, row instanceRow) 
 		t.Errorf("%d MB: %s: peak %.0f MB, want at most %.0f", megabytes, row.name, peak, most)
 	}
 	if err != nil {
-		t.Errorf("%d MB: %s: %v; the host's log:\n%.3000s", megabytes, row.name, err, i.said.String())
+		t.Errorf("%d MB: %s: %v; the host's log:\n%.3000s", megabytes, row.name, err, i.log.String())
 	}
 	proof.Must(t, removeMade(context.Background(), i.account))
 }
@@ -127,7 +127,7 @@ func benchmarkCommands(b *testing.B, connection string) {
 	proof.Must(b, removeMade(context.Background(), accountOf(b, connection)))
 }
 
-// removeMade deletes what scans have made: tables, and exports in the container made.
+// removeMade deletes the tables that scans have written, and the exports in the container made.
 func removeMade(ctx context.Context, a *storage.Account) error {
 	err := a.TableNames(ctx, func(name string) error {
 		if !strings.HasPrefix(name, "made") {
@@ -164,7 +164,7 @@ func allInstanceRows() []instanceRows {
 	}
 }
 
-// scanRows are scans of the table large and of its export; many of them at once.
+// scanRows returns rows whose work is scans of the table large and of its export, many of them concurrently.
 func scanRows(many int) []instanceRow {
 	all := numbered(many, scanRequest("copy", table("large"), blobs("made", "many%d")))
 	all = append(all, numbered(many, scanRequest("copy", blobs("kept", "large"), table("made%d")))...)
@@ -177,7 +177,7 @@ func scanRows(many int) []instanceRow {
 	}
 }
 
-// mapped copies the table orders by a map that makes 100 rows of 1 MiB of each row.
+// mapped is a copy of the table orders with a map that makes 100 rows of 1 MiB from each row.
 var mapped = fmt.Sprintf(`{"source":{"table":"orders"},"action":{"type":"copy","destination":{"table":"made"},"map":%q}}`,
 	`("x" * 32000) as $text | range(100) as $n | {PartitionKey, RowKey: "\(.RowKey)-\($n)", `+strings.Join(numbered(16, "P%d: $text"), ", ")+`}`)
 
@@ -204,10 +204,10 @@ func tinyRows() []instanceRow {
 	}
 }
 
-// tinyEvents are 1,000 events of 450 tiny fields: 20 KB, compressed.
+// tinyEvents is a body of 1,000 events of 450 tiny fields: 20 KB, compressed.
 var tinyEvents = sync.OnceValue(func() []byte { return packed(many(1000, func(int) string { return tinyFields("", 450) })) })
 
-// appendTiny sends events with more fields than a stream takes.
+// appendTiny sends events with more fields than a stream accepts.
 func appendTiny(ctx context.Context, i *instance, _ int) (int, error) {
 	status, _, err := i.send(ctx, "POST", "/api/log/tiny", tinyEvents(), "Content-Encoding: gzip")
 	return status, err
@@ -248,7 +248,7 @@ func get(path string) func(context.Context, *instance, int) (int, error) {
 	}
 }
 
-// insert returns a call that inserts so many records of 29 KB, which are new each time.
+// insert returns a call that inserts the given number of records of 29 KB, which are new each time.
 func insert(n int) func(context.Context, *instance, int) (int, error) {
 	return func(ctx context.Context, i *instance, k int) (int, error) {
 		status, _, err := i.send(ctx, "POST", "/api/catalog/records", []byte(many(n, largeRecord)))
@@ -256,7 +256,7 @@ func insert(n int) func(context.Context, *instance, int) (int, error) {
 	}
 }
 
-// slowReaders are callers that read lists slowly. Every other one leaves in the middle. Then a list is answered at once.
+// slowReaders returns work in which callers read lists slowly. Every other caller disconnects in the middle. Afterwards, a list must be answered immediately.
 func slowReaders(n int) work {
 	return func(ctx context.Context, i *instance) error {
 		read := func(ctx context.Context, i *instance, k int) (int, error) {
@@ -296,12 +296,12 @@ func many(n int, object func(k int) string) string {
 	return "[" + strings.Join(list, ",") + "]"
 }
 
-// largeRecord returns a record of 29 KB with keys of its own.
+// largeRecord returns a record of 29 KB with unique keys.
 func largeRecord(int) string {
 	return fmt.Sprintf(`{"eid":"%016x","name":"n","text":%q}`, rand.Uint64(), noise(29_000))
 }
 
-// tinyFields returns an object of n fields that take 7 bytes each.
+// tinyFields returns an object with n fields of 7 bytes each.
 func tinyFields(first string, n int) string {
 	var b strings.Builder
 	b.WriteString("{" + first)
@@ -318,11 +318,11 @@ func packed(text string) []byte {
 	var b bytes.Buffer
 	w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
 	_, _ = io.WriteString(w, text)
-	_ = w.Close() // a buffer takes all
+	_ = w.Close() // a write to a buffer does not fail
 	return b.Bytes()
 }
 
-// noise returns n letters that compress to three quarters at best.
+// noise returns n letters that compress to 75% at best.
 func noise(n int) string {
 	raw := make([]byte, n/4*3+3)
 	for k := 0; k+8 <= len(raw); k += 8 {
@@ -333,13 +333,13 @@ func noise(n int) string {
 	return base64.RawURLEncoding.EncodeToString(raw)[:n]
 }
 
-// text14 has 14 texts of 30,000 letters.
+// text14 returns 14 texts of 30,000 letters.
 func text14() []storage.Property { return texts(14, func() string { return noise(30_000) }) }
 
-// text252 has 252 properties, and as many letters as the service takes.
+// text252 returns 252 properties with as many letters as the service accepts.
 func text252() []storage.Property { return texts(252, func() string { return noise(2050) }) }
 
-// chinese252 is the same with characters that take three bytes of UTF-8 each, and two at the service.
+// chinese252 returns the same with characters of three bytes each in UTF-8, and of two bytes in the service.
 func chinese252() []storage.Property {
 	return texts(252, func() string {
 		text := make([]rune, 2050)
@@ -358,7 +358,7 @@ func texts(n int, text func() string) []storage.Property {
 	return list
 }
 
-// fillLarge returns what makes the table large, and its export.
+// fillLarge returns a function that fills the table large and writes its export.
 func fillLarge(partitions, each int, properties func() []storage.Property) func(testing.TB, *storage.Account, string) {
 	return func(t testing.TB, a *storage.Account, connection string) {
 		t.Helper()
@@ -375,7 +375,7 @@ func fillLarge(partitions, each int, properties func() []storage.Property) func(
 	}
 }
 
-// fillOrders returns what makes the table orders, of ordinary rows.
+// fillOrders returns a function that fills the table orders with ordinary rows.
 func fillOrders(partitions, each int) func(testing.TB, *storage.Account, string) {
 	return func(t testing.TB, a *storage.Account, _ string) {
 		emulatortest.Table(t, a, "orders", typicalRows(partitions, each))
@@ -388,7 +388,7 @@ func fillAll(t testing.TB, a *storage.Account, connection string) {
 	fillRecords(t, a, connection)
 }
 
-// fillRecords has an instance insert 1,000 records of 30 KB, and one that small calls look for.
+// fillRecords inserts 1,000 records of 30 KB through an instance, and one record that small calls query.
 func fillRecords(t testing.TB, _ *storage.Account, connection string) {
 	filled(t, connection, func(ctx context.Context, i *instance) error {
 		for range 10 {
@@ -404,7 +404,7 @@ func fillRecords(t testing.TB, _ *storage.Account, connection string) {
 	})
 }
 
-// fillTiny has an instance insert 16,000 records of 230 tiny fields.
+// fillTiny inserts 16,000 records of 230 tiny fields through an instance.
 func fillTiny(t testing.TB, _ *storage.Account, connection string) {
 	filled(t, connection, func(ctx context.Context, i *instance) error {
 		for k := range 16 {
@@ -421,22 +421,22 @@ func filled(t testing.TB, connection string, fill work) {
 	i := startInstance(t, connection, 4096)
 	defer i.Close()
 	if err := fill(t.Context(), i); err != nil {
-		t.Fatal(err, i.said.String())
+		t.Fatal(err, i.log.String())
 	}
 }
 
-// command runs the measured program.
+// commandPeak runs the measured program, and returns its peak memory in megabytes.
 func commandPeak(t testing.TB, connection string, args ...string) (peak float64) {
 	t.Helper()
 	c := exec.Command(programPath(t), append(args, "--progress", "none")...)
 	c.Env = append(os.Environ(), "AzureWebJobsStorage="+connection)
-	var said bytes.Buffer
-	c.Stderr = &said
+	var stderr bytes.Buffer
+	c.Stderr = &stderr
 	proof.Must(t, c.Start())
 	watched := make(chan float64, 1)
 	go func() { watched <- watchPeak(c.Process.Pid) }() // ends with the process
 	if err := c.Wait(); err != nil {
-		t.Fatalf("%v: %v\n%s", args, err, &said)
+		t.Fatalf("%v: %v\n%s", args, err, &stderr)
 	}
 	return <-watched
 }

@@ -29,10 +29,10 @@ import (
 
 var program = flag.String("program", "", "the program that BenchmarkInstanceMemory measures: another build of this one")
 
-// mostEver is how many megabytes a measured process may take before it is killed: it must not take the machine's.
+// mostEver is the number of megabytes above which a measured process is killed, so that it does not take all memory of the machine.
 const mostEver = 6000
 
-// programPath returns the program that is measured.
+// programPath returns the path of the program that is measured.
 func programPath(t testing.TB) string {
 	name := *program
 	if name == "" {
@@ -45,23 +45,23 @@ func programPath(t testing.TB) string {
 	return path
 }
 
-// instance is the app as an instance of the cloud has it: a host and one handler process, on embedded storage of this process.
+// instance is the app as in an instance in the cloud: a host and one handler process. Its storage is embedded in this process.
 type instance struct {
 	*host.Host
 	account *storage.Account
 	pid     int
 	client  *http.Client
-	said    buffer
+	log     buffer
 	waits   waits
 }
 
-// startInstance starts an instance with so many megabytes of memory. The caller closes it.
+// startInstance starts an instance with the given megabytes of memory. The caller closes the instance.
 func startInstance(t testing.TB, connection string, megabytes int) *instance {
 	t.Helper()
 	i := &instance{account: accountOf(t, connection), client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1024}}}
 	var err error
 	i.Host, err = host.Start(context.WithoutCancel(t.Context()), host.Options{
-		Root: "..", Executable: programPath(t), Addr: "127.0.0.1:0", Log: zerolog.New(&i.said),
+		Root: "..", Executable: programPath(t), Addr: "127.0.0.1:0", Log: zerolog.New(&i.log),
 		Settings: map[string]string{
 			storage.HostConnection: connection, "WEBSITE_MEMORY_LIMIT_MB": fmt.Sprint(megabytes), "TABLESWEEP_LOG_LEVEL": "warn",
 			"TABLE_CATALOG_NAME": "People", "TABLE_CATALOG_INDEX_KEYS": "eid", "TABLE_CATALOG_ROW_KEY": "name",
@@ -73,7 +73,8 @@ func startInstance(t testing.TB, connection string, megabytes int) *instance {
 	return i
 }
 
-// measured runs work on a new instance, and returns the most megabytes that its handler took. If it takes more than [mostEver] or ends, so does the work.
+// measured runs work on a new instance, and returns the most megabytes that its handler took. The work ends if the handler takes more than [mostEver] or
+// ends.
 func measured(t testing.TB, connection string, megabytes int, work func(context.Context, *instance) error) (i *instance, peak float64, err error) {
 	t.Helper()
 	i = startInstance(t, connection, megabytes)
@@ -89,7 +90,7 @@ func measured(t testing.TB, connection string, megabytes int, work func(context.
 	return i, <-watched, err
 }
 
-// guard returns the most megabytes that a process took until ctx ended. It ends ctx if that is more than [mostEver], or if the process ends.
+// guard returns the most megabytes that a process took until ctx ended. It cancels ctx if that is more than [mostEver], or if the process ends.
 func guard(ctx context.Context, cancel context.CancelCauseFunc, pid int) (peak float64) {
 	for {
 		now := highWater(pid)
@@ -97,7 +98,7 @@ func guard(ctx context.Context, cancel context.CancelCauseFunc, pid int) (peak f
 		case ctx.Err() != nil:
 			return peak
 		case now == 0:
-			cancel(fmt.Errorf("the process has ended, with %.0f MB", peak))
+			cancel(fmt.Errorf("the process ended; it had taken %.0f MB", peak))
 		case now > mostEver:
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 			cancel(fmt.Errorf("the process took more than %d MB", mostEver))
@@ -106,7 +107,7 @@ func guard(ctx context.Context, cancel context.CancelCauseFunc, pid int) (peak f
 	}
 }
 
-// send sends a request, and returns its answer's status and, if it is short, its body. Of one that is long it only reads all.
+// send sends a request, and returns the status and, if it is short, the body of the answer. A long body is read and discarded.
 func (i *instance) send(ctx context.Context, method, path string, body []byte, headers ...string) (status int, short []byte, err error) {
 	resp, err := i.open(ctx, method, path, body, headers...)
 	if err != nil {
@@ -135,7 +136,7 @@ func (i *instance) open(ctx context.Context, method, path string, body []byte, h
 	return i.client.Do(r)
 }
 
-// scanStatus is what is read of a scan's status.
+// scanStatus is the part of a scan's status that the test needs.
 type scanStatus struct {
 	State, Error string
 	Rows         struct{ Scanned, Failed int64 }
@@ -154,8 +155,8 @@ func (i *instance) begin(ctx context.Context, request string) (path string, err 
 	return started.StatusURL, err
 }
 
-// look reads a scan's status.
-func (i *instance) look(ctx context.Context, path string) (s scanStatus, err error) {
+// status reads a scan's status.
+func (i *instance) status(ctx context.Context, path string) (s scanStatus, err error) {
 	code, text, err := i.send(ctx, "GET", path, nil)
 	if err == nil && code != http.StatusOK {
 		err = fmt.Errorf("GET %s: status %d, %s", path, code, text)
@@ -166,10 +167,10 @@ func (i *instance) look(ctx context.Context, path string) (s scanStatus, err err
 	return s, err
 }
 
-// end waits for a scan's end. It is an error if that is no success.
+// end waits for a scan's end, and returns an error unless the scan has succeeded.
 func (i *instance) end(ctx context.Context, path string) error {
 	for {
-		s, err := i.look(ctx, path)
+		s, err := i.status(ctx, path)
 		switch {
 		case err != nil:
 			return err
@@ -184,7 +185,7 @@ func (i *instance) end(ctx context.Context, path string) error {
 	}
 }
 
-// runScans runs scans, all at once.
+// runScans runs all scans concurrently.
 func runScans(requests ...string) func(context.Context, *instance) error {
 	return func(ctx context.Context, i *instance) error {
 		var g task.Group
@@ -201,7 +202,7 @@ func runScans(requests ...string) func(context.Context, *instance) error {
 	}
 }
 
-// numbered returns n texts, in which %d is their number.
+// numbered returns n texts, in which %d is replaced by their number.
 func numbered(n int, format string) []string {
 	list := make([]string, n)
 	for k := range list {
@@ -210,18 +211,19 @@ func numbered(n int, format string) []string {
 	return list
 }
 
-// table and blobs are the places of scans.
+// table and blobs return the places of scans.
 func table(name string) string { return fmt.Sprintf(`{"table":%q}`, name) }
 func blobs(container, prefix string) string {
 	return fmt.Sprintf(`{"container":%q,"prefix":%q}`, container, prefix)
 }
 
-// scanRequest returns the request of a scan from one place to another.
+// scanRequest returns the request for a scan from one place to another.
 func scanRequest(action, from, to string) string {
 	return fmt.Sprintf(`{"source":%s,"action":{"type":%q,"destination":%s}}`, from, action, to)
 }
 
-// calls sends n calls at once. Each must get one of the wanted statuses, or 503 if the instance has no memory to spare; one at least gets a wanted one.
+// calls sends n calls concurrently. Each call must get one of the wanted statuses, or 503 if the instance has no free memory. At least one call must get a
+// wanted status.
 func calls(n int, call func(ctx context.Context, i *instance, k int) (status int, err error), want ...int) func(context.Context, *instance) error {
 	return func(ctx context.Context, i *instance) error {
 		var mu sync.Mutex
@@ -247,13 +249,13 @@ func calls(n int, call func(ctx context.Context, i *instance, k int) (status int
 		}
 		delete(got, http.StatusServiceUnavailable)
 		if done == 0 || len(got) > 0 {
-			return fmt.Errorf("%d calls are answered by %v; the others by %v", done, want, got)
+			return fmt.Errorf("%d calls got the wanted answers, with these statuses: %v; the others got %v", done, want, got)
 		}
 		return nil
 	}
 }
 
-// until repeats a call that gets 503, as its answer asks.
+// until repeats a call that gets 503, after the time in its Retry-After.
 func until(call func(ctx context.Context, i *instance, k int) (int, error)) func(ctx context.Context, i *instance, k int) (int, error) {
 	return func(ctx context.Context, i *instance, k int) (int, error) {
 		for {
@@ -269,7 +271,7 @@ func until(call func(ctx context.Context, i *instance, k int) (int, error)) func
 	}
 }
 
-// together does all at once.
+// together does all works concurrently.
 func together(works ...func(context.Context, *instance) error) func(context.Context, *instance) error {
 	return func(ctx context.Context, i *instance) error {
 		var g task.Group
@@ -280,7 +282,7 @@ func together(works ...func(context.Context, *instance) error) func(context.Cont
 	}
 }
 
-// waits are how long small calls took, and how others were answered.
+// waits records how long small calls took, and how other calls were answered.
 type waits struct {
 	mu       sync.Mutex
 	longest  time.Duration
@@ -306,7 +308,7 @@ func (w *waits) took(d time.Duration) {
 	w.longest = max(w.longest, d)
 }
 
-// String tells how often which status was answered.
+// String returns how often each status was answered.
 func (w *waits) String() string {
 	var b strings.Builder
 	for _, status := range slices.Sorted(maps.Keys(w.statuses)) {
@@ -315,8 +317,8 @@ func (w *waits) String() string {
 	return strings.TrimSpace(b.String())
 }
 
-// beside does work, and sends small calls all the while: a lookup by a key, the status of a copy of ordinary rows, which begins with the work, and
-// health. Each must be answered by 200, and the copy must succeed.
+// beside does work, and sends small calls at the same time: a query by a key, the status of a copy of ordinary rows, which begins with the work, and health.
+// Each call must be answered by 200, and the copy must succeed.
 func beside(work func(context.Context, *instance) error) func(context.Context, *instance) error {
 	return func(ctx context.Context, i *instance) error {
 		path, err := i.begin(ctx, scanRequest("copy", table("orders"), table("ordinary"+fmt.Sprint(time.Now().UnixNano()))))

@@ -19,15 +19,15 @@ import (
 	"tablesweep/internal/task"
 )
 
-// An interrupt is reported as one, whatever request it breaks off. Keys are read a row at a
-// time: the answer under way must not be the last.
+// TestInterruptedCommands checks that an interrupt is reported as one, whatever request it ends. Keys are read one row at a time, so the answer under way
+// must not be the last.
 func TestInterruptedCommands(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		args  string
-		at    []fault.Kind // it comes with the first request of these kinds
-		table string       // to this table
-		want  string       // of the error
+		at    []fault.Kind // the interrupt comes with the first request of these kinds
+		table string       // the table of that request
+		want  string       // expected in the error
 	}{
 		{"log tail orders", []fault.Kind{fault.Point, fault.Query}, logtail.DefaultTable, "^interrupted: "},
 		{"catalog query eid=1", []fault.Kind{fault.Query}, "People", "^interrupted: "},
@@ -66,9 +66,8 @@ func TestInterruptedCommands(t *testing.T) {
 	}
 }
 
-// Events whose request is under way, and those that were read, are appended, each once,
-// in spite of an interrupt.
-func TestAppendInterrupted(t *testing.T) {
+// TestInterruptedAppendFinishes checks that, in spite of an interrupt, events that were read or whose request is under way are appended, each once.
+func TestInterruptedAppendFinishes(t *testing.T) {
 	t.Parallel()
 	began, goOn := make(chan struct{}, 100), make(chan struct{})
 	_, a := emulatortest.NewAccount(t, emulator.Options{OnRequest: func(e emulator.Event) {
@@ -95,7 +94,7 @@ func TestAppendInterrupted(t *testing.T) {
 	write("{\"n\":1}\n")
 	<-began
 	write("{\"n\":2}\n{\"n\":3}\n")
-	write("\n") // when it is taken, the others have been read
+	write("\n") // when this is accepted, the other lines have been read
 	interrupt()
 	close(goOn)
 	err := <-ended
@@ -113,19 +112,19 @@ func TestAppendInterrupted(t *testing.T) {
 		fmt.Fprintln(&ids, e.ID)
 	}
 	if len(events) != 3 || out.String() != ids.String() {
-		t.Errorf("it printed\n%sand the stream has\n%s", &out, &ids)
+		t.Errorf("the command printed these ids:\n%sand the stream has these:\n%s", &out, &ids)
 	}
 }
 
-// The question whether to delete ends with an interrupt.
+// An interrupt ends the question whether to delete.
 func TestReadAnswer(t *testing.T) {
 	t.Parallel()
 	answer, err := readAnswer(t.Context(), strings.NewReader(" People\r\nmore"))
 	if err != nil || answer != "People" {
-		t.Errorf("got %q, %v", answer, err)
+		t.Errorf("the answer is %q, %v", answer, err)
 	}
 	if _, err := readAnswer(t.Context(), strings.NewReader("People")); !errors.Is(err, io.EOF) {
-		t.Errorf("got %v for a line that has no end", err)
+		t.Errorf("got %v for a line without an end, want an error", err)
 	}
 	ctx, interrupt := context.WithCancel(t.Context())
 	nobody, user := io.Pipe()

@@ -22,17 +22,17 @@ import (
 	"tablesweep/internal/proof/testsize"
 )
 
-// gate is a process's way to a table account. Once the process's work has come so far, its requests wait until it is killed: so it can't
-// end before.
+// gate is a proxy between a process and a table account. After the process has done enough work, its requests wait until it is killed, so it cannot end
+// before that.
 type gate struct {
 	connection string
-	life       atomic.Pointer[life] // nil while nobody is to die
+	life       atomic.Pointer[life] // nil while no process is to be killed
 }
 
-// life is a process's until it is killed.
+// life is the time of a process until it is killed.
 type life struct {
 	mu     sync.Mutex
-	lived  func() bool // whether it has lived long enough, asked with each request; guarded by mu
+	lived  func() bool // reports whether the process has lived long enough, called with each request; guarded by mu
 	killed chan struct{}
 }
 
@@ -63,14 +63,14 @@ func newGate(t *testing.T, connection string) *gate {
 	return g
 }
 
-// command is the program, whose exports have files of 20 KB, by way of the gate.
+// command returns a command of the program, with files of 20 KB in exports, whose requests pass the gate.
 func (g *gate) command(args ...string) *exec.Cmd {
 	c := exec.Command("smalltablesweep", append(args, "--progress", "none", "--json")...)
 	c.Env = append(os.Environ(), "AzureWebJobsStorage="+g.connection)
 	return c
 }
 
-// kill starts a command, and kills it when it has lived long enough.
+// kill starts a command, and kills it when lived returns true.
 func (g *gate) kill(t *testing.T, lived func() bool, args ...string) {
 	t.Helper()
 	l := &life{lived: lived, killed: make(chan struct{})}
@@ -83,7 +83,7 @@ func (g *gate) kill(t *testing.T, lived func() bool, args ...string) {
 		select {
 		case err := <-ended:
 			t.Fatalf("%v ended before it was killed: %v", c.Args, err)
-		case <-time.After(time.Millisecond): // the other process is no part of this one's time
+		case <-time.After(time.Millisecond): // the program's own time does not include the other process
 		}
 	}
 	_ = c.Process.Kill()
@@ -92,7 +92,7 @@ func (g *gate) kill(t *testing.T, lived func() bool, args ...string) {
 	close(l.killed)
 }
 
-// TestKilledCopy kills a copy and its resumes. Each row must be there, and counted once.
+// TestKilledCopy kills a copy and its resumes. Each row must be copied, and counted once.
 func TestKilledCopy(t *testing.T) {
 	t.Parallel()
 	em, a, connection := serveEmulator(t, emulator.Options{})
@@ -110,12 +110,12 @@ func TestKilledCopy(t *testing.T) {
 	out, err := g.command(args...).Output()
 	var r jobResult
 	if err != nil || json.Unmarshal(out, &r) != nil || r.Rows != int64(len(rows)) || r.Written != r.Rows || r.Failed > 0 {
-		t.Errorf("it counted %s, %v; want %d rows", out, err, len(rows))
+		t.Errorf("the copy counted %s, %v; want %d rows", out, err, len(rows))
 	}
 	sameRows(t, a, "copied", len(rows))
 }
 
-// TestKilledExport kills an export and its resumes. The files must be those of an export without kills.
+// TestKilledExport kills an export and its resumes. The files must equal those of an export without kills.
 func TestKilledExport(t *testing.T) {
 	t.Parallel()
 	_, a, connection := serveEmulator(t, emulator.Options{Faults: "short-page p=1 rows=20"})
@@ -146,7 +146,7 @@ func sameExport(t *testing.T, want, got map[string]string) {
 	t.Helper()
 	for name, text := range want {
 		if got[name] != text {
-			t.Errorf("%s differs", name)
+			t.Errorf("the file %s differs", name)
 		}
 	}
 	if len(want) < 5 || len(got) != len(want) {

@@ -16,9 +16,8 @@ import (
 	"tablesweep/internal/proof"
 )
 
-// TestUnsolicitedAnswers: a server answers twice. net/http logs the beginning of the second answer, and
-// nobody sees it.
-func TestUnsolicitedAnswers(t *testing.T) {
+// TestUnsolicitedAnswersAreNotLogged: a server answers twice. net/http logs the beginning of the second answer, but the program does not print it.
+func TestUnsolicitedAnswersAreNotLogged(t *testing.T) {
 	var all, shown bytes.Buffer
 	log.SetOutput(io.MultiWriter(&all, withoutAnswers{&shown}))
 	defer log.SetOutput(os.Stderr)
@@ -33,9 +32,9 @@ func TestUnsolicitedAnswers(t *testing.T) {
 			_, _ = http.ReadRequest(in)
 			answer := "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nsecret"
 			_, _ = io.WriteString(c, answer)
-			time.Sleep(50 * time.Millisecond) // by then the connection is idle
+			time.Sleep(50 * time.Millisecond) // afterwards the connection is idle
 			_, _ = io.WriteString(c, answer)
-			_, err = io.Copy(io.Discard, in) // net/http logs before it closes
+			_, err = io.Copy(io.Discard, in) // net/http logs before it closes the connection
 			c.Close()
 		}
 		closed <- err
@@ -52,6 +51,6 @@ func TestUnsolicitedAnswers(t *testing.T) {
 	}
 	log.Print("something else")
 	if got := all.String(); !strings.Contains(got, "HTTP/1.1 200 OK") || strings.Count(shown.String(), "\n") != 1 || !strings.Contains(shown.String(), "something else") {
-		t.Errorf("of %q, shown is %q", got, shown.String())
+		t.Errorf("of the log %q, the program printed %q", got, shown.String())
 	}
 }

@@ -27,7 +27,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// manyTables makes tables of different sizes, from 0 rows on.
+// manyTables creates tables of different sizes, from 0 rows upwards.
 func manyTables(t testing.TB, a *storage.Account, tables, size int) (names []string) {
 	t.Helper()
 	for i := range tables {
@@ -38,13 +38,13 @@ func manyTables(t testing.TB, a *storage.Account, tables, size int) (names []str
 	return names
 }
 
-// manyResult runs a command and returns the lines of its result, and their sum.
+// manyResult runs a command, and returns the lines of its result, and their totals.
 func manyResult(ctx context.Context, args ...string) (tables []job.TableResult, sum tablesResult, err error) {
 	out, _, err := inProcess(ctx, nil, append(args, "--json", "--progress", "none")...)
 	for line := range strings.Lines(out) {
 		var t job.TableResult
 		if badErr := errors.Join(json.Unmarshal([]byte(line), &t), json.Unmarshal([]byte(line), &sum)); t.Table == "" {
-			continue // the sum: "tables" is a number, and "table" is missing
+			continue // the totals: "tables" is a number, and "table" is missing
 		} else if badErr != nil {
 			return nil, sum, errors.Join(err, badErr)
 		}
@@ -63,7 +63,7 @@ func sameTables(t testing.TB, a, b *storage.Account, names ...string) {
 	}
 }
 
-// TestManyTablesResume: a resume does the tables that failed, and no others.
+// TestManyTablesResume checks that a resume copies the tables that failed, and no others.
 func TestManyTablesResume(t *testing.T) {
 	t.Parallel()
 	const bad = "table03"
@@ -72,7 +72,7 @@ func TestManyTablesResume(t *testing.T) {
 	_, b, to := serveEmulator(t, emulator.Options{OnRequest: func(e emulator.Event) { touched.Store(e.Table, true) }})
 	names := manyTables(t, a, 6, 10)
 	refused := filepath.Join(t.TempDir(), "points", bad+job.TableExt+".lock")
-	proof.Must(t, os.MkdirAll(refused, 0o700)) // no file can stand there
+	proof.Must(t, os.MkdirAll(refused, 0o700)) // no file can be created there
 	dir := filepath.Dir(refused)
 	if _, sum, err := manyResult(t.Context(), "copy", "--all", "--from-connection", from, "--to-connection", to, "--checkpoint", dir); exitCode(err) != exitFailedRows || sum.Failed != 1 {
 		t.Fatalf("%+v, %v", sum, err)
@@ -93,18 +93,17 @@ func TestManyTablesResume(t *testing.T) {
 	}
 	touched.Range(func(table, _ any) bool {
 		if table != bad && table != "" {
-			t.Errorf("%s was done again", table)
+			t.Errorf("%s was copied again", table)
 		}
 		return true
 	})
 	sameTables(t, a, b, names...)
 	if job.IsThere(dir) {
-		t.Error("the checkpoint is still there")
+		t.Error("the checkpoint still exists")
 	}
 }
 
-// TestManyTablesShareWorkers: eight tables are under way at once, with no more requests at either account than --workers
-// allows.
+// TestManyTablesShareWorkers checks that eight tables run concurrently, with no more requests to either account than --workers allows.
 func TestManyTablesShareWorkers(t *testing.T) {
 	t.Parallel()
 	const workers = 12
@@ -127,7 +126,7 @@ func TestManyTablesShareWorkers(t *testing.T) {
 					close(all)
 				}
 				if side == 0 {
-					<-all // with fewer tables at once the test would end here
+					<-all // with fewer concurrent tables, the test would end here
 				}
 			}
 		}
@@ -139,16 +138,15 @@ func TestManyTablesShareWorkers(t *testing.T) {
 		t.Fatalf("%+v, %v", sum, err)
 	}
 	for side, m := range []int64{most[0].Load(), most[1].Load()} {
-		t.Logf("at most %d requests at once at side %d", m, side)
+		t.Logf("at most %d concurrent requests at side %d", m, side)
 		if m > workers {
-			t.Errorf("%d requests at once, want at most %d", m, workers)
+			t.Errorf("%d concurrent requests, want at most %d", m, workers)
 		}
 	}
 	sameTables(t, a, b, names...)
 }
 
-// TestManyTablesInterrupted: an interrupt ends all tables in order. A resume goes on with each, and writes only what is
-// left.
+// TestManyTablesInterrupted checks that an interrupt ends all tables in order, and that a resume continues with each table and writes only the missing rows.
 func TestManyTablesInterrupted(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
@@ -175,19 +173,19 @@ func TestManyTablesInterrupted(t *testing.T) {
 		t.Errorf("%+v, %v", sum, err)
 	}
 	if n := written.Load(); n > all+32 { // one table's first transactions may have been under way
-		t.Errorf("%d transactions, want %d", n, all)
+		t.Errorf("%d transactions for both runs, want at most %d", n, all)
 	}
 	sameTables(t, a, b, names...)
 }
 
-// TestManyExportsInterrupted: a part of an export of many tables is not taken as the whole. A resume goes on with what was begun.
+// TestManyExportsInterrupted checks that an incomplete export of many tables is refused as a source, and that a resume completes it.
 func TestManyExportsInterrupted(t *testing.T) {
 	t.Parallel()
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	var queries atomic.Int64
 	_, a, from := serveEmulator(t, emulator.Options{OnRequest: func(e emulator.Event) {
-		if e.Kind == fault.Query && !e.Applied && strings.HasPrefix(e.Table, "table") && queries.Add(1) == 12 { // when some tables have made two
+		if e.Kind == fault.Query && !e.Applied && strings.HasPrefix(e.Table, "table") && queries.Add(1) == 12 { // when some tables have made two queries
 			interrupt()
 		}
 	}})
@@ -201,28 +199,27 @@ func TestManyExportsInterrupted(t *testing.T) {
 		t.Error("no table's export is under way")
 	}
 	if _, _, err := manyResult(t.Context(), "count", "--all", "--table", backup+"/"); err == nil || !strings.Contains(err.Error(), "has no tables.json") {
-		t.Errorf("a part is taken as the whole: %v", err)
+		t.Errorf("an incomplete export of many tables is accepted: %v", err)
 	}
 	if _, sum, err := manyResult(t.Context(), "export", "--resume", backup, "--from-connection", from); err != nil || sum.Succeeded != len(names) {
 		t.Fatalf("%+v, %v", sum, err)
 	}
 	if job.IsThere(filepath.Join(backup, job.TablesJournal)) {
-		t.Error("the checkpoint is still there")
+		t.Error("the checkpoint still exists")
 	}
 	if _, sum, err := manyResult(t.Context(), "verify", "--all", "--from", backup+"/", "--to-connection", from); err != nil || sum.Succeeded != len(names) {
 		t.Errorf("%+v, %v", sum, err)
 	}
 }
 
-// TestManyTablesKilledBehindATable: a command that died when a table was done, but before it noted that, goes on. What is
-// there of it is taken as it is.
-func TestManyTablesKilledBehindATable(t *testing.T) {
+// TestManyTablesResumeAfterUnrecordedTable: a command died after a table was done, but before it recorded this. The resume keeps the table's export.
+func TestManyTablesResumeAfterUnrecordedTable(t *testing.T) {
 	t.Parallel()
 	_, a, from := serveEmulator(t, emulator.Options{})
 	dir, kept := filepath.Join(t.TempDir(), "points"), filepath.Join(t.TempDir(), "points")
 	var once sync.Once
 	_, _, to := serveEmulator(t, emulator.Options{OnRequest: func(e emulator.Event) {
-		if e.Kind == fault.GetBlob && strings.Contains(e.Identity, "/table01/data/") { // its comparison
+		if e.Kind == fault.GetBlob && strings.Contains(e.Identity, "/table01/data/") { // the table's comparison
 			once.Do(func() {
 				if err := os.CopyFS(kept, os.DirFS(dir)); err != nil {
 					t.Error(err)

@@ -14,9 +14,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// BenchmarkRepartition gives typical rows another PartitionKey, of two properties: each partition of 100 rows becomes five. Beside it, it copies
-// rows that are in these partitions already, so both write the same transactions, each in a process of its own. It fails if the map takes more
-// than two and a half times the processor time.
+// BenchmarkRepartition gives typical rows another PartitionKey, made from two properties, so that each partition of 100 rows becomes five. It also copies
+// rows that are already in these partitions, so both commands write the same transactions, each in its own process. It fails if the map takes more than two
+// and a half times the processor time.
 func BenchmarkRepartition(b *testing.B) {
 	const most = 2.5
 	rows := typicalRows(testsize.Slow(300, 1000, 10_000), 100)
@@ -41,8 +41,8 @@ func BenchmarkRepartition(b *testing.B) {
 		{"tablesweep", "copy", "--progress", "none", "--from", "parted", "--to", "copied"},
 	}
 	for b.Loop() {
-		var least [2]float64                                                          // seconds of each way
-		for round := 0; round < 3 || round < 8 && least[0] > most*least[1]; round++ { // what else the machine does only adds, to either
+		var least [2]float64                                                          // the seconds of each command
+		for round := 0; round < 3 || round < 8 && least[0] > most*least[1]; round++ { // other work on the machine only adds time, to either command
 			for w, args := range ways {
 				if cpu, _ := timed(b, connection, args...); round == 0 || cpu < least[w] {
 					least[w] = cpu
@@ -52,7 +52,7 @@ func BenchmarkRepartition(b *testing.B) {
 		b.ReportMetric(least[1]/least[0], "of-copy")
 		b.ReportMetric(float64(len(rows))/least[0], "rows/CPU-s")
 		if least[0] > most*least[1] {
-			b.Errorf("%.2f s, and %.2f s for the copy; want at most %v times that", least[0], least[1], most)
+			b.Errorf("the map took %.2f s, and the copy %.2f s; want at most %v times that", least[0], least[1], most)
 		}
 	}
 	r, err := verify.Compare(b.Context(), sweep.Spec{Source: want}, a.Table("mapped"), verify.Options{})

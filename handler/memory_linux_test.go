@@ -46,8 +46,8 @@ func BenchmarkCopyMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkExportMemory exports rows of 1 KiB that do not compress, and imports them, each way to compress. It fails if a process
-// takes more than 200 MB at its peak.
+// BenchmarkExportMemory exports rows of 1 KiB that do not compress, and imports them, with each compression. It fails if a process takes more than 200 MB at
+// its peak.
 func BenchmarkExportMemory(b *testing.B) {
 	const partitions, each = 2_000, 100
 	_, a, connection := serveEmulator(b, emulator.Options{})
@@ -78,7 +78,7 @@ func BenchmarkExportMemory(b *testing.B) {
 	}
 }
 
-// peak runs a command about so many rows, and returns its result and its peak memory in megabytes.
+// peak runs a command that processes the given number of rows, and returns its result and its peak memory in megabytes.
 func peak(b *testing.B, connection string, rows int64, args ...string) (result jobResult, megabytes float64) {
 	c := exec.Command("tablesweep", append(args, "--progress", "none", "--json")...)
 	c.Env = append(os.Environ(), "AzureWebJobsStorage="+connection)
@@ -97,8 +97,8 @@ func peak(b *testing.B, connection string, rows int64, args ...string) (result j
 	return result, <-most
 }
 
-// watchPeak returns a process's peak memory in megabytes, as of just before it ends.
-// What wait4 tells would include the memory of this process, at the time of the fork.
+// watchPeak returns a process's peak memory in megabytes until just before the process ends. The value from wait4 would include the memory of this process at
+// the time of the fork.
 func watchPeak(pid int) (megabytes float64) {
 	for {
 		now := highWater(pid)
@@ -110,7 +110,7 @@ func watchPeak(pid int) (megabytes float64) {
 	}
 }
 
-// highWater returns the most megabytes that a process has taken so far, 0 if it has ended.
+// highWater returns the most megabytes that a process has taken so far, or 0 if it has ended.
 func highWater(pid int) (megabytes float64) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	_, after, _ := strings.Cut(string(text), "VmHWM:")

@@ -17,9 +17,8 @@ import (
 	"tablesweep/internal/proof"
 )
 
-// TestOrphan kills the process that started the handler while a call is under way: the
-// call is answered, and the handler ends by itself.
-func TestOrphan(t *testing.T) {
+// TestOrphanedHandlerEnds kills the process that started the handler while a call is under way. The call must be answered, and the handler must then end.
+func TestOrphanedHandlerEnds(t *testing.T) {
 	t.Parallel()
 	em, _, connection := serveEmulator(t, emulator.Options{})
 	free, err := net.Listen("tcp", "127.0.0.1:0")
@@ -56,7 +55,7 @@ func TestOrphan(t *testing.T) {
 		answered <- resp.StatusCode
 	}()
 	time.Sleep(200 * time.Millisecond)
-	pipe.Close() // as the dead host's end of the pipe
+	pipe.Close() // like the host's end of the pipe when the host is dead
 	proof.Must(t, host.Process.Kill())
 	_ = host.Wait()
 	if status := <-answered; status != http.StatusCreated {
@@ -65,7 +64,7 @@ func TestOrphan(t *testing.T) {
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		resp, err := http.Get(url + "/")
 		if err != nil {
-			return // nobody listens any more
+			return // no process listens any more
 		}
 		resp.Body.Close()
 		if time.Now().After(deadline) {

@@ -23,12 +23,12 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// away is an account that can be cut off from the commands.
+// away is an account that can be disconnected from the commands.
 type away struct {
 	*outagetest.Proxy
 	em   *emulator.Emulator
-	own  *storage.Account // not by way of the proxy
-	rows []storage.Entity // of its table source
+	own  *storage.Account // the account without the proxy
+	rows []storage.Entity // the rows of the account's table source
 }
 
 func newAway(t *testing.T, rows []storage.Entity) *away {
@@ -37,11 +37,11 @@ func newAway(t *testing.T, rows []storage.Entity) *away {
 	return &away{outagetest.New(t, connection), em, own, rows}
 }
 
-// command is the program with the account as its default one.
+// command returns a command of the program, with the account as its default.
 func (a *away) command(args ...string) *child {
 	c := &child{Cmd: exec.Command("tablesweep", args...)}
 	c.Env = append(os.Environ(), "AzureWebJobsStorage="+a.Connection)
-	c.Stdout, c.Stderr = &c.out, &c.told
+	c.Stdout, c.Stderr = &c.out, &c.stderr
 	return c
 }
 
@@ -56,27 +56,27 @@ func (a *away) start(t *testing.T, args ...string) *child {
 	return c
 }
 
-// child is a process under way.
+// child is a running process.
 type child struct {
 	*exec.Cmd
-	out   bytes.Buffer
-	told  buffer
-	ended chan error // gets how it ended, if start has begun it
+	out    bytes.Buffer
+	stderr buffer
+	ended  chan error // receives the process's error if start has started it
 }
 
-// until waits until something is true of the process, which must not end before that.
+// until waits until is returns true. The process must not end before that.
 func (c *child) until(t *testing.T, is func() bool) {
 	t.Helper()
 	for !is() {
 		select {
 		case err := <-c.ended:
-			t.Fatalf("it has ended: %v\n%s", err, &c.told)
+			t.Fatalf("the process has ended: %v\n%s", err, &c.stderr)
 		case <-time.After(time.Millisecond):
 		}
 	}
 }
 
-// buffer can be read while it is written.
+// buffer can be read while a process writes to it.
 type buffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -94,7 +94,7 @@ func (b *buffer) String() string {
 	return b.text.String()
 }
 
-// after waits until the account has had so many requests of a command.
+// after waits until the account has received the given number of requests from a command.
 func (a *away) after(t *testing.T, c *child, requests int64) {
 	t.Helper()
 	c.until(t, func() bool { return a.em.Counts().TableTransactions() >= requests })
@@ -105,7 +105,7 @@ func (a *away) same(t *testing.T, table string) {
 	sameRows(t, a.own, table, len(a.rows))
 }
 
-// sameRows compares a table with the account's table source, which has so many rows.
+// sameRows compares a table with the account's table source, which has the given number of rows.
 func sameRows(t testing.TB, a *storage.Account, table string, rows int) {
 	t.Helper()
 	r, err := verify.Compare(t.Context(), sweep.Spec{Source: a.Table("source")}, a.Table(table), verify.Options{})
@@ -114,11 +114,11 @@ func sameRows(t testing.TB, a *storage.Account, table string, rows int) {
 	}
 }
 
-// outage is how long storage is away: by default, too short for commands to speak of it.
+// outage is how long storage does not answer. By default, this is too short for commands to report it.
 var outage = testsize.Of(500*time.Millisecond, 4*time.Second)
 
-// TestCopyThroughOutages: a copy waits while storage is away, and goes on. After --patience it stops, and is resumed, which waits for the
-// account from its first request on.
+// TestCopyThroughOutages checks that a copy waits while storage does not answer, and then continues. After --patience, the copy stops. Its resume waits for
+// the account from the first request on.
 func TestCopyThroughOutages(t *testing.T) {
 	t.Parallel()
 	rows := manyRows(testsize.Of(700, 1500), 2)
@@ -130,14 +130,14 @@ func TestCopyThroughOutages(t *testing.T) {
 			a.after(t, c, 300)
 			a.For(outage, kind)
 			if err := <-c.ended; err != nil {
-				t.Fatalf("%v\n%s", err, &c.told)
+				t.Fatalf("%v\n%s", err, &c.stderr)
 			}
 			var r jobResult
 			if err := json.Unmarshal(c.out.Bytes(), &r); err != nil || r.Rows != int64(len(rows)) || r.Written != r.Rows || r.Failed+r.Skipped > 0 {
 				t.Errorf("%s, %v", &c.out, err)
 			}
-			if told := c.told.String(); testsize.Full() && (!strings.Contains(told, "waiting for AzureWebJobsStorage ") || !strings.Contains(told, "answers again")) {
-				t.Errorf("it told\n%s", told)
+			if stderr := c.stderr.String(); testsize.Full() && (!strings.Contains(stderr, "waiting for AzureWebJobsStorage ") || !strings.Contains(stderr, "answers again")) {
+				t.Errorf("stderr is\n%s", stderr)
 			}
 			a.same(t, "copied")
 		})
@@ -150,22 +150,22 @@ func TestCopyThroughOutages(t *testing.T) {
 		a.after(t, c, 300)
 		a.Set(outagetest.Refuse)
 		<-c.ended
-		told := c.told.String()
-		if code := c.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(told, "of AzureWebJobsStorage: no good answer for ") || !strings.Contains(told, "copy --resume "+path+" continues") {
-			t.Errorf("exit code %d\n%s", code, told)
+		stderr := c.stderr.String()
+		if code := c.ProcessState.ExitCode(); code != exitFailed || !strings.Contains(stderr, "of AzureWebJobsStorage: no good answer for ") || !strings.Contains(stderr, "copy --resume "+path+" continues") {
+			t.Errorf("exit code %d; stderr:\n%s", code, stderr)
 		}
 		c = a.start(t, "copy", "--resume", path, "--progress", "none")
 		time.Sleep(outage)
 		a.Set(outagetest.Forward)
 		if err := <-c.ended; err != nil {
-			t.Fatalf("%v\n%s", err, &c.told)
+			t.Fatalf("%v\n%s", err, &c.stderr)
 		}
 		a.same(t, "copied")
 	})
 }
 
-// An interrupt says at once what it waits for, and a second one ends the copy within a
-// second. Both leave a checkpoint to go on from.
+// TestInterruptWhileStorageHangs checks that a first interrupt immediately shows what the copy waits for, and that a second interrupt ends it within a
+// second. Both leave a checkpoint for a resume.
 func TestInterruptWhileStorageHangs(t *testing.T) {
 	t.Parallel()
 	a := newAway(t, manyRows(testsize.Of(700, 1500), 2))
@@ -178,11 +178,11 @@ func TestInterruptWhileStorageHangs(t *testing.T) {
 		proof.Must(t, c.Process.Signal(os.Interrupt))
 	}
 	interrupt()
-	interrupt() // which a wrapper forwards
+	interrupt() // the interrupt that a wrapper forwards
 	waits := regexp.MustCompile(`{"warning":"interrupted: waiting for \d+ requests; Ctrl-C again ends at once"}`)
-	c.until(t, func() bool { return waits.MatchString(c.told.String()) })
+	c.until(t, func() bool { return waits.MatchString(c.stderr.String()) })
 	time.Sleep(2 * forwarded)
-	if strings.Contains(c.told.String(), "--resume") {
+	if strings.Contains(c.stderr.String(), "--resume") {
 		t.Error("the first interrupt did not wait")
 	}
 	interrupt()
@@ -190,17 +190,17 @@ func TestInterruptWhileStorageHangs(t *testing.T) {
 	if code := c.ProcessState.ExitCode(); code != exitInterrupted {
 		t.Errorf("exit code %d after the second interrupt", code)
 	}
-	for line := range strings.Lines(c.told.String()) {
+	for line := range strings.Lines(c.stderr.String()) {
 		if !json.Valid([]byte(line)) {
 			t.Errorf("text among JSON: %s", line)
 		}
 	}
-	if !strings.Contains(c.told.String(), "--resume "+path) {
-		t.Errorf("it told\n%s", &c.told)
+	if !strings.Contains(c.stderr.String(), "--resume "+path) {
+		t.Errorf("stderr is\n%s", &c.stderr)
 	}
 	a.Set(outagetest.Forward)
 	if c = a.command("copy", "--resume", path, "--progress", "none"); c.Run() != nil {
-		t.Fatal(&c.told)
+		t.Fatal(&c.stderr)
 	}
 	a.same(t, "copied")
 }

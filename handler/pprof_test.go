@@ -9,7 +9,7 @@ import (
 	"tablesweep/internal/proof"
 )
 
-// TestPprof asks a process for its profiles, which must not have its command line.
+// TestPprof requests a process's profiles, which must not include its command line.
 func TestPprof(t *testing.T) {
 	t.Parallel()
 	addr, err := servePprof("127.0.0.1:0")

@@ -22,7 +22,7 @@ import (
 	"tablesweep/internal/proof/testsize"
 )
 
-// reflecting is a server that answers each request by one of [outagetest.Reflections].
+// reflecting is a server that answers each request with one of [outagetest.Reflections].
 type reflecting struct {
 	address string
 
@@ -60,15 +60,15 @@ func (s *reflecting) serve(conn net.Conn, form string) {
 	_, _ = conn.Write([]byte(outagetest.Reflections[form](r)))
 }
 
-// asked returns the signatures of the requests so far.
-func (s *reflecting) asked() []string {
+// allSignatures returns the signatures of the requests so far.
+func (s *reflecting) allSignatures() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.signatures
 }
 
-// TestReflectedSignatures: whoever answers may put the request's signature anywhere. No output of any command has it.
-func TestReflectedSignatures(t *testing.T) {
+// TestOutputHasNoReflectedSignature: a server may put the request's signature anywhere in its answer. No command's output contains the signature.
+func TestOutputHasNoReflectedSignature(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	const (
@@ -96,10 +96,10 @@ func TestReflectedSignatures(t *testing.T) {
 		"scans start DIR/count.json --url http://HOST", "scans cancel " + scanID + " --url http://HOST", "scans retry " + scanID + " --failed --url http://HOST",
 	}
 	for _, c := range commandsOf(rootCommand()) {
-		withoutStorage := []string{"completion", "man", "help", "version", "emulator", "demo", "local", "catalog list"} // local starts the app, which internal/app/function asks
+		withoutStorage := []string{"completion", "man", "help", "version", "emulator", "demo", "local", "catalog list"} // local starts the app, which internal/app/function tests
 		about := func(command string) bool { return strings.HasPrefix(command+" ", c+" ") }
 		if !slices.ContainsFunc(withoutStorage, func(name string) bool { return strings.HasPrefix(c+" ", name+" ") }) && !slices.ContainsFunc(commands, about) {
-			t.Errorf("%s is not asked", c)
+			t.Errorf("the command %s is not tested", c)
 		}
 	}
 	for form := range outagetest.Reflections {
@@ -130,25 +130,25 @@ func TestReflectedSignatures(t *testing.T) {
 					default:
 						args = append(args, "--patience", "300ms", "--connection", bad)
 					}
-					var said string
+					var output string
 					if withEnvironment {
 						c := exec.Command("tablesweep", args...)
 						c.Dir, c.Env = dir, append(os.Environ(), "AzureWebJobsStorage="+bad, "TABLE_CATALOG_NAME=People", "TABLE_CATALOG_INDEX_KEYS=eid", "TABLE_CATALOG_ROW_KEY=at", keySetting+"=c2VjcmV0LWtleS1vZi1hLWZ1bmN0aW9u")
-						out, _ := c.CombinedOutput() // it reports failures
-						said = string(out)
+						out, _ := c.CombinedOutput() // the output has the failures
+						output = string(out)
 					} else {
 						var err error
 						var reported bytes.Buffer
-						if said, err = user(t.Context(), nil, args...); err != nil {
+						if output, err = user(t.Context(), nil, args...); err != nil {
 							report(progress.New(&reported), err)
 						}
-						said += reported.String()
+						output += reported.String()
 					}
-					if len(s.asked()) == 0 {
-						t.Errorf("%s: nothing was asked:\n%s", command, said)
+					if len(s.allSignatures()) == 0 {
+						t.Errorf("%s: the command sent no request; output:\n%s", command, output)
 					}
-					if outagetest.Repeats(said, s.asked()) {
-						t.Errorf("%s: the signature is in\n%s", command, said)
+					if outagetest.Repeats(output, s.allSignatures()) {
+						t.Errorf("%s: the signature is in\n%s", command, output)
 					}
 				}
 			})
@@ -156,7 +156,7 @@ func TestReflectedSignatures(t *testing.T) {
 	}
 }
 
-// commandsOf lists the commands that do something, with those that they are below.
+// commandsOf returns the full names of all commands that can be run, below c.
 func commandsOf(c *cobra.Command) (names []string) {
 	for _, sub := range c.Commands() {
 		names = append(names, commandsOf(sub)...)

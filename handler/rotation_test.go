@@ -16,8 +16,8 @@ import (
 	"tablesweep/internal/proof/emulatortest"
 )
 
-// told waits until a call answers with a status and a text that has all of the parts, almost until the test's deadline.
-func (a *localApp) told(t *testing.T, method, path string, status int, parts ...string) {
+// waitForAnswer repeats a call until the answer has the status and contains all of the parts, almost until the test's deadline.
+func (a *localApp) waitForAnswer(t *testing.T, method, path string, status int, parts ...string) {
 	t.Helper()
 	got, text := 0, ""
 	end, limited := t.Deadline()
@@ -44,8 +44,8 @@ func (a *localApp) told(t *testing.T, method, path string, status int, parts ...
 	t.Fatalf("%s %s answers %d %s, want %d with %q", method, path, got, text, status, parts)
 }
 
-// TestKeysChange: the key of a data account changes under a scan, then that of the app's own storage, and a SAS has ended. Who looks is told which
-// connection that is, and what the service says. With the right key, a retry does the rest.
+// TestKeysChange changes the key of a data account during a scan, and then the key of the app's own storage. A SAS also expires. Each error names the
+// connection, and has the service's own error. With the right key, a retry completes the scan.
 func TestKeysChange(t *testing.T) {
 	t.Parallel()
 	own, _, ownConnection := serveEmulator(t, emulator.Options{})
@@ -73,24 +73,24 @@ func TestKeysChange(t *testing.T) {
 		return text
 	}
 	if text := start("ENDED", 400); !strings.Contains(text, "the SAS expired at 2026-01-01T00:00:00Z") || !strings.Contains(text, "ENDED") || strings.Contains(text, "c2VjcmV0") {
-		t.Errorf("an ended SAS: %s", text)
+		t.Errorf("an expired SAS: %s", text)
 	}
 
 	var scan struct{ ID string }
 	proof.Must(t, json.Unmarshal([]byte(start("DATA", 202)), &scan))
 	path := "/api/scans/" + cmp.Or(scan.ID, "none")
-	a.told(t, "GET", path, 200, `"phase":"working"`)
+	a.waitForAnswer(t, "GET", path, 200, `"phase":"working"`)
 	proof.Must(t, data.SetKey(emulator.NewKey()))
-	a.told(t, "GET", path, 200, `"state":"failed"`, "of DATA: 403 AuthenticationFailed")
+	a.waitForAnswer(t, "GET", path, 200, `"state":"failed"`, "of DATA: 403 AuthenticationFailed")
 	proof.Must(t, data.SetKey(emulator.DefaultKey))
 	if resp, text := a.send(t, "POST", path+"/retry", strings.NewReader(""), ""); resp.StatusCode >= 300 {
 		t.Fatal(text)
 	}
-	a.told(t, "GET", path, 200, `"state":"succeeded"`, `"scanned":120`)
+	a.waitForAnswer(t, "GET", path, 200, `"state":"succeeded"`, `"scanned":120`)
 
 	proof.Must(t, own.SetKey(emulator.NewKey()))
-	a.told(t, "GET", "/api/scans", 503, "AzureWebJobsStorage: 403 AuthenticationFailed")
-	a.told(t, "GET", "/api/health", 503, `"status":"failed"`, "AzureWebJobsStorage: 403 AuthenticationFailed")
+	a.waitForAnswer(t, "GET", "/api/scans", 503, "AzureWebJobsStorage: 403 AuthenticationFailed")
+	a.waitForAnswer(t, "GET", "/api/health", 503, `"status":"failed"`, "AzureWebJobsStorage: 403 AuthenticationFailed")
 	proof.Must(t, own.SetKey(emulator.DefaultKey))
-	a.told(t, "GET", path, 200, `"state":"succeeded"`)
+	a.waitForAnswer(t, "GET", path, 200, `"state":"succeeded"`)
 }

@@ -8,7 +8,7 @@ import (
 	"tablesweep/internal/scans/status"
 )
 
-// A running scan's rate, progress and time left are shown where they are known, and only there.
+// TestPrintStatus: a running scan's rate, progress and time left are shown if they are known, and are otherwise left out.
 func TestPrintStatus(t *testing.T) {
 	t.Parallel()
 	progress, rate, left := 0.25, 1234.4, 90.0
@@ -26,7 +26,7 @@ func TestPrintStatus(t *testing.T) {
 	s.Range.Before, s.Filter = "b", "N gt 3"
 	printStatus(&known, s)
 	if !strings.Contains(known.String(), "before\t\"b\"\nfilter\t\"N gt 3\"\n") {
-		t.Errorf("want the part of the table:\n%s", &known)
+		t.Errorf("want the scan's range and filter:\n%s", &known)
 	}
 	if !strings.Contains(known.String(), "state\trunning, working\n") {
 		t.Errorf("want the phase:\n%s", &known)

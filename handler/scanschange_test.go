@@ -25,7 +25,7 @@ type appUser struct {
 	*testing.T
 	dir   string
 	env   []string
-	where []string // flags of commands that have the app do something
+	where []string // flags of commands with which the app changes scans
 }
 
 func newAppUser(t *testing.T, connection string) *appUser {
@@ -33,7 +33,7 @@ func newAppUser(t *testing.T, connection string) *appUser {
 	return &appUser{T: t, dir: t.TempDir(), env: append(os.Environ(), "AzureWebJobsStorage="+connection)}
 }
 
-// run runs a command, whose exit code must be that.
+// run runs a command, which must end with the exit code.
 func (u *appUser) run(exit int, args ...string) (stdout, stderr string) {
 	u.Helper()
 	return u.runWith("", exit, args...)
@@ -41,34 +41,34 @@ func (u *appUser) run(exit int, args ...string) (stdout, stderr string) {
 
 func (u *appUser) runWith(stdin string, exit int, args ...string) (stdout, stderr string) {
 	u.Helper()
-	var out, told strings.Builder
+	var out, errText strings.Builder
 	c := exec.CommandContext(u.Context(), "tablesweep", args...)
-	c.Dir, c.Env, c.Stdin, c.Stdout, c.Stderr = u.dir, u.env, strings.NewReader(stdin), &out, &told
+	c.Dir, c.Env, c.Stdin, c.Stdout, c.Stderr = u.dir, u.env, strings.NewReader(stdin), &out, &errText
 	_ = c.Run()
 	if code := c.ProcessState.ExitCode(); code != exit {
-		u.Errorf("%v: exit code %d, want %d\n%s%s", args, code, exit, &out, &told)
+		u.Errorf("%v: exit code %d, want %d\n%s%s", args, code, exit, &out, &errText)
 	}
-	return out.String(), told.String()
+	return out.String(), errText.String()
 }
 
-// change runs a command that has the app do something with a scan.
+// change runs a command with which the app changes a scan.
 func (u *appUser) change(exit int, args ...string) (stdout, stderr string) {
 	u.Helper()
 	return u.run(exit, append(append([]string{"scans"}, args...), u.where...)...)
 }
 
-// start starts a scan by a request, and returns its id.
+// start starts a scan with a request, and returns its id.
 func (u *appUser) start(request string) string {
 	u.Helper()
-	out, told := u.runWith(request, 0, append([]string{"scans", "start", "-"}, u.where...)...)
+	out, errText := u.runWith(request, 0, append([]string{"scans", "start", "-"}, u.where...)...)
 	id := strings.TrimSuffix(out, "\n")
 	if !ledger.ScanID(id).Valid() {
-		u.Fatalf("started %q\n%s", out, told)
+		u.Fatalf("started %q\n%s", out, errText)
 	}
 	return id
 }
 
-// shows waits until scans show has a text.
+// shows waits until scans show prints a text.
 func (u *appUser) shows(id, want string) {
 	u.Helper()
 	shown := ""
@@ -81,22 +81,22 @@ func (u *appUser) shows(id, want string) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	u.Fatalf("want %q of scan %s:\n%s", want, id, shown)
+	u.Fatalf("want %q in the output of scan %s:\n%s", want, id, shown)
 }
 
-// fails runs a command that has the app do something, and must fail with a text.
+// fails runs a command with which the app changes a scan. The command must fail with the text.
 func (u *appUser) fails(exit int, want string, args ...string) {
 	u.Helper()
-	if out, told := u.change(exit, args...); !strings.Contains(told, want) || out != "" {
-		u.Errorf("%v: %q %q, want %q", args, out, told, want)
+	if out, errText := u.change(exit, args...); !strings.Contains(errText, want) || out != "" {
+		u.Errorf("%v: stdout %q, stderr %q, want %q", args, out, errText, want)
 	}
 }
 
-// quietly runs a command that has the app do something, with --quiet, which leaves it nothing to print.
+// quietly runs a command with which the app changes a scan. With --quiet, it must print nothing.
 func (u *appUser) quietly(args ...string) {
 	u.Helper()
-	if out, told := u.change(0, append(args, "--quiet")...); out+told != "" {
-		u.Errorf("%v printed %q %q", args, out, told)
+	if out, errText := u.change(0, append(args, "--quiet")...); out+errText != "" {
+		u.Errorf("%v printed %q %q", args, out, errText)
 	}
 }
 
@@ -106,8 +106,8 @@ const (
 	noScan      = "2516069745964350348-aaaaaa"
 )
 
-// TestScansChange starts, cancels and retries scans of an app, by its address and through its storage.
-func TestScansChange(t *testing.T) {
+// TestScansAreStartedCanceledAndRetried starts, cancels and retries scans of an app, by its address and through its storage.
+func TestScansAreStartedCanceledAndRetried(t *testing.T) {
 	t.Parallel()
 	_, own, connection := serveEmulator(t, emulator.Options{})
 	emulatortest.Table(t, own, "orders", manyRows(40, 1))
@@ -153,8 +153,8 @@ func TestScansChange(t *testing.T) {
 			}
 			u.fails(exitUsage, "bad.json: is not valid JSON: line 2, column 21: ", "start", "bad.json")
 			u.fails(exitUsage, "none.txt: no such file", "start", "none.txt")
-			if _, told := u.runWith(`{"source":{"table":"orders"},"action":{"type":"cont"},"segmentSize":0}`, exitUsage, append([]string{"scans", "start", "-"}, where...)...); !strings.Contains(told, `stdin: segmentSize: must be 1 to 1000; action.type: "cont" is unknown`) {
-				t.Error(told)
+			if _, errText := u.runWith(`{"source":{"table":"orders"},"action":{"type":"cont"},"segmentSize":0}`, exitUsage, append([]string{"scans", "start", "-"}, where...)...); !strings.Contains(errText, `stdin: segmentSize: must be 1 to 1000; action.type: "cont" is unknown`) {
+				t.Error(errText)
 			}
 		})
 	}
@@ -163,14 +163,14 @@ func TestScansChange(t *testing.T) {
 	u.fails(exitFailed, "needs a key: set "+keySetting, "cancel", noScan)
 	u.env = append(u.env, keySetting+"=WRONGkey12345678")
 	u.fails(exitFailed, "refuses the key: set "+keySetting, "retry", noScan)
-	if _, told := u.change(exitFailed, "cancel", noScan); strings.Contains(told, "WRONGkey") {
-		t.Error(told)
+	if _, errText := u.change(exitFailed, "cancel", noScan); strings.Contains(errText, "WRONGkey") {
+		t.Error(errText)
 	}
 	u.fails(exitUsage, "--url replaces --connection", "cancel", noScan, "--connection", "AzureWebJobsStorage")
 	for _, address := range []string{"http://example.org", "https://example.org?code=SECRETkey", "example.org"} {
 		u.where = []string{"--url", address}
-		if _, told := u.change(exitUsage, "cancel", noScan); !strings.Contains(told, "--url must be of the form https://APP.azurewebsites.net, without a key") || strings.Contains(told, "SECRETkey") {
-			t.Error(told)
+		if _, errText := u.change(exitUsage, "cancel", noScan); !strings.Contains(errText, "--url must be of the form https://APP.azurewebsites.net, without a key") || strings.Contains(errText, "SECRETkey") {
+			t.Error(errText)
 		}
 	}
 	away := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -186,21 +186,21 @@ func TestScansChange(t *testing.T) {
 	u.fails(exitFailed, "127.0.0.1:1 did not answer: ", "cancel", noScan)
 }
 
-// An account without an app is told as that.
-func TestScansChangeWithoutApp(t *testing.T) {
+// TestChangingScansNeedsAnApp: the error shows that the account has no app.
+func TestChangingScansNeedsAnApp(t *testing.T) {
 	t.Parallel()
 	_, _, connection := serveEmulator(t, emulator.Options{})
 	u := newAppUser(t, connection)
 	proof.Must(t, os.WriteFile(filepath.Join(u.dir, "count.json"), []byte(countOrders), 0o600))
 	for _, args := range [][]string{{"start", "count.json"}, {"cancel", noScan}, {"retry", noScan}, {"retry", noScan, "--failed"}} {
-		if out, told := u.change(exitFailed, args...); out != "" || !strings.HasPrefix(told, "tablesweep: error: no app keeps its scans here (table tablesweep)\n") {
-			t.Errorf("%v: %q %q", args, out, told)
+		if out, errText := u.change(exitFailed, args...); out != "" || !strings.HasPrefix(errText, "tablesweep: error: no app keeps its scans here (table tablesweep)\n") {
+			t.Errorf("%v: stdout %q, stderr %q", args, out, errText)
 		}
 	}
 }
 
-// Storage fails while a command cancels a scan. The command says so, and the scan runs on or is canceled: never something between.
-func TestCancelWhileStorageIsAway(t *testing.T) {
+// TestCancelDuringOutage: storage fails while a command cancels a scan. The command reports this, and the scan either continues or is canceled.
+func TestCancelDuringOutage(t *testing.T) {
 	t.Parallel()
 	em, own, connection := serveEmulator(t, emulator.Options{})
 	emulatortest.Table(t, own, "orders", manyRows(4, 1))
@@ -208,8 +208,8 @@ func TestCancelWhileStorageIsAway(t *testing.T) {
 	proof.Must(t, err, e.TryPrepare(t.Context()))
 	u := newAppUser(t, connection)
 	for faults, want := range map[string]struct {
-		told  string
-		state ledger.State
+		message string
+		state   ledger.State
 	}{
 		"reset-before p=1 on=query table=tablesweep": {"nothing was changed: ", ledger.Running},
 		"reset-before p=1 on=merge table=tablesweep": {"cancel scan ", ledger.Running},
@@ -217,14 +217,14 @@ func TestCancelWhileStorageIsAway(t *testing.T) {
 	} {
 		id, err := e.Start(t.Context(), scans.Request{Source: scans.TableRef{Table: "orders"}, Action: scans.Action{Type: scans.Count}})
 		proof.Must(t, err, em.SetFaults("seed=1; "+faults))
-		u.fails(exitFailed, "error: "+want.told, "cancel", string(id), "--patience", "300ms")
+		u.fails(exitFailed, "error: "+want.message, "cancel", string(id), "--patience", "300ms")
 		proof.Must(t, em.SetFaults(""))
 		if s, err := e.Status(t.Context(), id); err != nil || s.State != want.state {
-			t.Errorf("%s: %s, %v; want %s", faults, s.State, err, want.state)
+			t.Errorf("%s: the scan is %s, %v; want %s", faults, s.State, err, want.state)
 		}
 		u.change(0, "cancel", string(id))
 		if s, err := e.Status(t.Context(), id); err != nil || s.State != ledger.Canceled {
-			t.Errorf("%s, again: %s, %v", faults, s.State, err)
+			t.Errorf("%s: after the second try, the scan is %s, %v", faults, s.State, err)
 		}
 	}
 }

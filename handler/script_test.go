@@ -32,32 +32,31 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "rewrite what the scripts in testdata compare with; read the diff before committing it")
 
-// TestMain runs the tests. They find this program on the PATH under the names of these commands: no
-// test builds it again.
+// TestMain runs the tests. They find this program on the PATH under these commands' names, so no test builds it again.
 func TestMain(m *testing.M) {
-	os.Setenv("GORACE", "atexit_sleep_ms=0") // or else each process waits a second at its end, with -race
-	_ = flag.Set("test.parallel", "6")       // most tests wait for what other processes do
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise, with -race, each process waits for a second at its end
+	_ = flag.Set("test.parallel", "6")       // most tests wait for other processes
 	testscript.Main(m, map[string]func(){"tablesweep": main, "smalltablesweep": smallMain, "boundcopier": boundMain, "servant": servantMain})
 }
 
-// TestScripts runs the program as users do. Each script has two accounts to itself,
-// the settings AzureWebJobsStorage and OTHER, and may say:
+// TestScripts runs the program as users do. Each script has two accounts, in the settings AzureWebJobsStorage and OTHER,
+// and may contain these lines:
 //
-//	run ARG…                 run the program with the arguments, in the script's [servant]; exec handler is for a process of its own, which takes
-//	                         stdin, signals, a terminal, or a place in a shell's line
-//	table NAME FILE          make a table of the file's lines: PartitionKey|RowKey|name:type=value|…
-//	many NAME PARTITIONS N   make a table of that many partitions with N rows each
-//	messages QUEUE           take all messages of a queue, sorted, as stdout
-//	runscan NAME FROM TO     copy a table as an app does, in the mode fail; its id is the setting NAME. To blob:CONTAINER/PREFIX, export the tables that
-//	                         a pattern names
-//	faults SPEC              what goes wrong from now on with AzureWebJobsStorage
-//	lying STATUS JSON        a service that answers all with that; the setting LYING has its connection
+//	run ARG…                 run the program with the arguments, in the script's [servant]. With exec, the program runs in a new process, for
+//	                         stdin, signals, a terminal, or a shell's line
+//	table NAME FILE          create a table from the file's lines: PartitionKey|RowKey|name:type=value|…
+//	many NAME PARTITIONS N   create a table of that many partitions with N rows each
+//	messages QUEUE           take all messages of a queue, and print them sorted on stdout
+//	runscan NAME FROM TO     copy a table as an app does, in the mode fail; the setting NAME gets the scan's id. With TO as blob:CONTAINER/PREFIX,
+//	                         export the tables that match the pattern FROM
+//	faults SPEC              inject these faults into AzureWebJobsStorage from now on
+//	lying STATUS JSON        start a service that gives each request this answer; the setting LYING has its connection
 func TestScripts(t *testing.T) {
-	testsize.WithoutRace(t) // what works at once in them is seen in its packages
+	testsize.WithoutRace(t) // the packages' own tests check concurrent work with the race detector
 	t.Parallel()
 	scripts, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(scripts) < 5 {
-		t.Fatalf("%d scripts, %v", len(scripts), err)
+		t.Fatalf("found %d scripts, %v", len(scripts), err)
 	}
 	testscript.Run(t, testscript.Params{
 		Files:               scripts,
@@ -143,7 +142,7 @@ func manyRows(partitions, each int) []storage.Entity {
 	return rows
 }
 
-// account opens the account of a setting of the script.
+// account opens the account of one of the script's settings.
 func account(ts *testscript.TestScript, setting string) (*storage.Account, error) {
 	c, err := storage.ParseConnection(ts.Getenv(setting))
 	if err != nil {
@@ -170,8 +169,7 @@ func accountOf(t testing.TB, connection string) *storage.Account {
 	return a
 }
 
-// makeTable makes a table in AzureWebJobsStorage, or in OTHER if the name starts
-// with "other:".
+// makeTable creates a table in AzureWebJobsStorage, or in OTHER if the name starts with "other:".
 func makeTable(ts *testscript.TestScript, name string, rows []storage.Entity) error {
 	setting := "AzureWebJobsStorage"
 	if rest, ok := strings.CutPrefix(name, "other:"); ok {
@@ -215,7 +213,7 @@ func takeMessages(ts *testscript.TestScript, name string) ([]string, error) {
 	}
 }
 
-// parseRows reads lines PartitionKey|RowKey|name:type=value|…, the value as JSON.
+// parseRows parses lines of the form PartitionKey|RowKey|name:type=value|…, with the value as JSON.
 func parseRows(ts *testscript.TestScript, text string) []storage.Entity {
 	types := map[string]storage.Type{
 		"string": storage.String, "boolean": storage.Boolean, "int32": storage.Int32, "int64": storage.Int64,
@@ -239,7 +237,7 @@ func parseRows(ts *testscript.TestScript, text string) []storage.Entity {
 	return rows
 }
 
-// copyRequest copies a table, or exports the tables of a pattern.
+// copyRequest returns a request that copies a table, or exports the tables of a pattern.
 func copyRequest(from, to string) scans.Request {
 	if at, ok := strings.CutPrefix(to, "blob:"); ok {
 		container, prefix, _ := strings.Cut(at, "/")
@@ -248,7 +246,7 @@ func copyRequest(from, to string) scans.Request {
 	return scans.Request{Source: scans.TableRef{Table: from}, Action: scans.Action{Type: scans.Copy, Destination: &scans.TableRef{Table: to}, Mode: action.Fail}}
 }
 
-// runScan runs a scan by the engine, with the test in the place of the host.
+// runScan runs a scan with the engine. The test takes the place of the host.
 func runScan(ts *testscript.TestScript, r scans.Request) (id ledger.ScanID, err error) {
 	a, err := account(ts, "AzureWebJobsStorage")
 	if err != nil {

@@ -18,34 +18,34 @@ import (
 	"tablesweep/internal/job/progress"
 )
 
-// servant is a process that runs a script's commands, one after the other: a process for each takes twice the CPU. It has the script's
-// directory and settings to itself, as the commands have no others.
+// servant is a process that runs a script's commands, one after the other. A new process for each command would take twice the CPU. Each script has its own
+// servant, with the script's directory and settings.
 type servant struct {
 	process *exec.Cmd
 	orders  io.WriteCloser
 	answers *json.Decoder
 }
 
-// order is a command that a servant is to run.
+// order is a command for a servant.
 type order struct {
 	Dir       string
 	Env, Args []string
 }
 
-// ordered is what became of an order.
+// ordered is the outcome of an order.
 type ordered struct {
 	Out, Err []byte
 	Code     int
 }
 
-// do runs a command with an empty stdin. It returns its exit code.
+// do runs a command with an empty stdin, and returns its exit code.
 func (v *servant) do(ts *testscript.TestScript, args []string) (code int, err error) {
 	if v.process == nil {
 		if err := v.start(); err != nil {
 			return 0, err
 		}
 	}
-	all := reflect.ValueOf(ts).Elem().FieldByName("env") // nothing else tells which settings there are
+	all := reflect.ValueOf(ts).Elem().FieldByName("env") // testscript has no other way to list the settings
 	o := order{Dir: ts.MkAbs("."), Args: args}
 	for i := range all.Len() {
 		o.Env = append(o.Env, all.Index(i).String())
@@ -61,7 +61,7 @@ func (v *servant) do(ts *testscript.TestScript, args []string) (code int, err er
 
 func (v *servant) start() (err error) {
 	v.process = exec.Command("servant")
-	v.process.Stderr = os.Stderr // of a panic
+	v.process.Stderr = os.Stderr // for a panic's message
 	if v.orders, err = v.process.StdinPipe(); err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func servantMain() {
 			err = os.Chdir(o.Dir)
 		}
 		os.Clearenv()
-		for _, setting := range o.Env { // the last one of a name counts
+		for _, setting := range o.Env { // of several values of a setting, the last one counts
 			name, value, _ := strings.Cut(setting, "=")
 			err = errors.Join(err, os.Setenv(name, value))
 		}
@@ -107,16 +107,16 @@ func servantMain() {
 	}
 }
 
-// run does what main does, but for signals and terminals.
+// run does the same as main, except for signals and terminals.
 func (o order) run() ordered {
-	var out, told bytes.Buffer
-	errOut := lines.NewPlainWriter(&told)
+	var out, errText bytes.Buffer
+	errOut := lines.NewPlainWriter(&errText)
 	log.SetOutput(withoutAnswers{errOut})
 	root := rootCommand()
 	root.SetArgs(o.Args)
 	root.SetIn(strings.NewReader(""))
 	root.SetOut(&out)
 	root.SetErr(errOut)
-	code := run(context.Background(), root, shared{meter: progress.New(&told), second: context.Background()})
-	return ordered{out.Bytes(), told.Bytes(), code}
+	code := run(context.Background(), root, shared{meter: progress.New(&errText), second: context.Background()})
+	return ordered{out.Bytes(), errText.Bytes(), code}
 }

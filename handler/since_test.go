@@ -26,14 +26,14 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// sinceWorld is an account whose clock the test sets, by itself: it is years from this machine's.
+// sinceWorld is an account whose clock the test sets. The clock differs by years from this machine's.
 type sinceWorld struct {
 	*testing.T
 	emulator   *emulator.Emulator
 	account    *storage.Account
 	connection string
-	now        atomic.Int64                         // of the service, in nanoseconds
-	onRequest  atomic.Pointer[func(emulator.Event)] // nil for nothing
+	now        atomic.Int64                         // the service's time, in nanoseconds
+	onRequest  atomic.Pointer[func(emulator.Event)] // nil if no function is called
 }
 
 func newSinceWorld(t *testing.T) *sinceWorld {
@@ -50,7 +50,7 @@ func newSinceWorld(t *testing.T) *sinceWorld {
 	return w
 }
 
-// pass lets time pass for the service.
+// pass advances the service's clock.
 func (w *sinceWorld) pass(d time.Duration) { w.now.Add(int64(d)) }
 
 func (w *sinceWorld) put(table, row string, v int64) {
@@ -59,7 +59,7 @@ func (w *sinceWorld) put(table, row string, v int64) {
 	proof.Must(w, w.account.Table(table).Write(w.Context(), storage.Op{Kind: storage.Replace, Row: e.Row()}))
 }
 
-// rows returns the rows of a table, ROW=V each.
+// rows returns the rows of a table, each as ROW=V.
 func (w *sinceWorld) rows(table string) string {
 	w.Helper()
 	var all []string
@@ -74,36 +74,36 @@ func (w *sinceWorld) rows(table string) string {
 	return strings.Join(all, " ")
 }
 
-// run runs a command in this process, and returns what it says.
+// run runs a command in this process, and returns its output and exit code.
 func (w *sinceWorld) run(ctx context.Context, args ...string) (stdout, stderr string, code int) {
-	out, told, err := inProcess(ctx, strings.NewReader(""), append(args, "--connection", w.connection)...)
+	out, errText, err := inProcess(ctx, strings.NewReader(""), append(args, "--connection", w.connection)...)
 	if err != nil {
-		told += err.Error()
+		errText += err.Error()
 	}
-	return out, told, exitCode(err)
+	return out, errText, exitCode(err)
 }
 
-// copies runs a copy and expects how many rows it wrote.
+// copies runs a copy, which must write the wanted number of rows.
 func (w *sinceWorld) copies(want int, args ...string) string {
 	w.Helper()
-	out, said, code := w.run(w.Context(), append(args, "--json")...)
+	out, stderr, code := w.run(w.Context(), append(args, "--json")...)
 	var r jobResult
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 || r.Written+r.Skipped+r.Failed != int64(want) {
-		w.Errorf("%v: %v, code %d, want %d rows\n%s%s", args, err, code, want, out, said)
+		w.Errorf("%v: %v, code %d, want %d rows\n%s%s", args, err, code, want, out, stderr)
 	}
-	return said
+	return stderr
 }
 
-// refuses runs a command that must be refused, with no change.
+// refuses runs a command that must be refused without a change.
 func (w *sinceWorld) refuses(want string, args ...string) {
 	w.Helper()
-	if _, said, code := w.run(w.Context(), args...); code != exitUsage || !strings.Contains(said, want) {
-		w.Errorf("%v: code %d, want %s\n%s", args, code, want, said)
+	if _, stderr, code := w.run(w.Context(), args...); code != exitUsage || !strings.Contains(stderr, want) {
+		w.Errorf("%v: code %d, want %s\n%s", args, code, want, stderr)
 	}
 }
 
-// TestSinceLast: copies since the last success take what was written since, by the service's clock, with an overlap. A
-// copy that fails, or whose state can't be written, is made again.
+// TestSinceLast: copies since the last success copy the rows that were written since, by the service's clock, with an overlap. If a copy fails, or its state
+// cannot be written, the next copy begins at the same time again.
 func TestSinceLast(t *testing.T) {
 	t.Parallel()
 	w := newSinceWorld(t)
@@ -112,35 +112,35 @@ func TestSinceLast(t *testing.T) {
 	last := []string{"copy", "--from", "source", "--to", "dest", "--since", "last", "--state", state}
 	w.put("source", "a", 1)
 	w.pass(10 * time.Minute)
-	if said := w.copies(1, last...); !strings.Contains(said, "copies all rows") || !strings.Contains(said, "deleted are not seen") {
-		t.Error(said)
+	if stderr := w.copies(1, last...); !strings.Contains(stderr, "copies all rows") || !strings.Contains(stderr, "deleted are not seen") {
+		t.Error(stderr)
 	}
 	w.pass(time.Minute)
 	w.put("source", "b", 1)
 	w.pass(10 * time.Minute)
-	if said := w.copies(1, last...); !strings.Contains(said, "written since 2031-05-06T12:05:00Z") {
-		t.Error(said)
+	if stderr := w.copies(1, last...); !strings.Contains(stderr, "written since 2031-05-06T12:05:00Z") {
+		t.Error(stderr)
 	}
 	w.copies(0, append(last, "--since-overlap", "0s")...)
 	w.pass(time.Minute)
 	w.put("source", "c", 1)
 	w.put("source", "a", 2)
 	proof.Must(t, w.account.Table("source").Write(t.Context(), storage.Op{Kind: storage.Delete, Row: storage.Row{Key: key.Key{Partition: "pb", Row: "b"}}}))
-	if out, said, code := w.run(t.Context(), append(last, "--dry-run")...); code != 0 || !strings.Contains(out, "would copy 2 rows") {
-		t.Errorf("code %d\n%s%s", code, out, said)
+	if out, stderr, code := w.run(t.Context(), append(last, "--dry-run")...); code != 0 || !strings.Contains(out, "would copy 2 rows") {
+		t.Errorf("code %d\n%s%s", code, out, stderr)
 	}
 
-	// One that fails leaves the state.
+	// A copy that fails does not change the state.
 	before, err := os.ReadFile(state)
 	proof.Must(t, err)
-	if _, said, code := w.run(t.Context(), append(last, "--mode", "fail")...); code != exitFailedRows {
-		t.Errorf("code %d\n%s", code, said)
+	if _, stderr, code := w.run(t.Context(), append(last, "--mode", "fail")...); code != exitFailedRows {
+		t.Errorf("code %d\n%s", code, stderr)
 	}
 	if after, err := os.ReadFile(state); err != nil || string(before) != string(after) {
-		t.Errorf("%v: the state is %s, was %s", err, after, before)
+		t.Errorf("%v: the state is %s, want it unchanged: %s", err, after, before)
 	}
 
-	// So does one that is killed before it writes the state.
+	// A copy that is killed before it writes the state does not change it.
 	w.pass(time.Hour)
 	block := func(e emulator.Event) {
 		if e.Kind == fault.Batch || e.Kind == fault.Update {
@@ -149,20 +149,20 @@ func TestSinceLast(t *testing.T) {
 		}
 	}
 	w.onRequest.Store(&block)
-	if _, said, code := w.run(t.Context(), last...); code != exitFailed || !strings.Contains(said, "the rows are copied, but --state") {
-		t.Errorf("code %d\n%s", code, said)
+	if _, stderr, code := w.run(t.Context(), last...); code != exitFailed || !strings.Contains(stderr, "the rows are copied, but --state") {
+		t.Errorf("code %d\n%s", code, stderr)
 	}
 	w.onRequest.Store(nil)
 	proof.Must(t, os.RemoveAll(state))
 	proof.Must(t, os.Rename(state+".aside", state))
 	w.copies(2, last...)
 	if got, want := w.rows("dest"), "a=2 b=1 c=1"; got != want {
-		t.Errorf("the destination has %s, want %s", got, want)
+		t.Errorf("the destination's rows are %s, want %s", got, want)
 	}
 	w.copies(0, last...)
 }
 
-// TestSinceState: a state that is damaged, of another version, or about something else is refused by name.
+// TestSinceState: a state that is damaged, of another version, or about something else is refused, and the error names the file.
 func TestSinceState(t *testing.T) {
 	t.Parallel()
 	w := newSinceWorld(t)
@@ -174,7 +174,7 @@ func TestSinceState(t *testing.T) {
 	text, err := os.ReadFile(state)
 	proof.Must(t, err)
 	for name, other := range map[string]string{
-		"is damaged: line 2":            string(text[:bytes.IndexByte(text, '\n')+1]), // without the success
+		"is damaged: line 2":            string(text[:bytes.IndexByte(text, '\n')+1]), // the file without its last line, the success
 		"is not a file of this program": `{"format":"tablesweep-since","version":1}`,
 		"is not a file of --state":      checkpointOf(t, filepath.Join(t.TempDir(), "checkpoint")),
 	} {
@@ -195,7 +195,7 @@ func TestSinceState(t *testing.T) {
 	proof.Must(t, held.Close())
 	w.copies(1, last...) // within the overlap
 	if there, err := filepath.Glob(filepath.Dir(state) + "/*"); len(there) != 1 || err != nil {
-		t.Errorf("there are %v, %v", there, err)
+		t.Errorf("the directory has %v, %v", there, err)
 	}
 }
 
@@ -213,25 +213,25 @@ func checkpointOf(t *testing.T, path string) string {
 	return string(text)
 }
 
-// TestSinceGone: a copy since the last success is refused, with no change, if the destination has lost what was copied. Rows
-// that were never copied are not missed.
-func TestSinceGone(t *testing.T) {
+// TestSinceLastRefusesEmptiedDestination: a copy since the last success is refused, without a change, if the destination has lost the rows that were copied.
+// Rows that were never copied do not count.
+func TestSinceLastRefusesEmptiedDestination(t *testing.T) {
 	t.Parallel()
 	w := newSinceWorld(t)
 	emulatortest.Table(t, w.account, "source", nil)
 	state := filepath.Join(t.TempDir(), "orders.state")
 	last := []string{"copy", "--from", "source", "--to", "dest", "--since", "last", "--state", state}
 	begin := append([]string{"copy", "--from", "nothere", "--to", "dest"}, last[5:]...)
-	if _, said, code := w.run(t.Context(), begin...); code != exitFailed || job.IsThere(state) {
-		t.Errorf("a source that is not there: code %d\n%s", code, said)
+	if _, stderr, code := w.run(t.Context(), begin...); code != exitFailed || job.IsThere(state) {
+		t.Errorf("a missing source: code %d\n%s", code, stderr)
 	}
-	if _, said, code := w.run(t.Context(), append(last, "--dry-run")...); code != 0 || job.IsThere(state) {
-		t.Errorf("dry run: code %d\n%s", code, said)
+	if _, stderr, code := w.run(t.Context(), append(last, "--dry-run")...); code != 0 || job.IsThere(state) {
+		t.Errorf("dry run: code %d\n%s", code, stderr)
 	}
 	dest := w.account.Table("dest")
 	w.copies(0, last...)
 	proof.Must(t, dest.Delete(t.Context()))
-	w.copies(0, last...) // nothing is lost
+	w.copies(0, last...) // no row is lost
 	w.put("source", "a", 1)
 	w.pass(time.Hour)
 	w.copies(1, last...)
@@ -243,14 +243,14 @@ func TestSinceGone(t *testing.T) {
 		before, err := os.ReadFile(state)
 		proof.Must(t, err)
 		for _, args := range [][]string{last, append(last, "--dry-run"), append(last, "--checkpoint", state+".ckpt")} {
-			_, said, code := w.run(t.Context(), args...)
-			if code != exitUsage || !strings.Contains(said, "--since last: according to --state "+state+", earlier copies wrote rows to "+dest.Address()+", which "+why) ||
-				!strings.Contains(said, "leave --since out to copy all rows again, or give another --state") {
-				t.Errorf("%v: code %d\n%s", args, code, said)
+			_, stderr, code := w.run(t.Context(), args...)
+			if code != exitUsage || !strings.Contains(stderr, "--since last: according to --state "+state+", earlier copies wrote rows to "+dest.Address()+", which "+why) ||
+				!strings.Contains(stderr, "leave --since out to copy all rows again, or give another --state") {
+				t.Errorf("%v: code %d\n%s", args, code, stderr)
 			}
 		}
 		if after, err := os.ReadFile(state); err != nil || string(before) != string(after) {
-			t.Errorf("%v: the state is %s, was %s", err, after, before)
+			t.Errorf("%v: the state is %s, want it unchanged: %s", err, after, before)
 		}
 	}
 	proof.Must(t, dest.Write(t.Context(), storage.Op{Kind: storage.Delete, Row: storage.Row{Key: key.Key{Partition: "pa", Row: "a"}}}))
@@ -258,20 +258,19 @@ func TestSinceGone(t *testing.T) {
 	proof.Must(t, dest.Delete(t.Context()))
 	lost("does not exist")
 	if _, err := dest.Query(t.Context(), storage.Query{}); !storage.NotFound(err) {
-		t.Errorf("the destination was made: %v", err)
+		t.Errorf("the destination was created: %v", err)
 	}
 
-	// Both ways out.
+	// The command works without --since, and with another state.
 	w.copies(1, slices.Clip(last[:5])...)
-	proof.Must(t, w.emulator.SetFaults("empty-page p=0.9")) // a page may be empty, and the row come behind it
+	proof.Must(t, w.emulator.SetFaults("empty-page p=0.9")) // a page may be empty, and the row may follow in a later page
 	w.copies(0, last...)
 	proof.Must(t, w.emulator.SetFaults(""))
 	proof.Must(t, dest.Delete(t.Context()))
 	w.copies(1, append(slices.Clone(last[:7]), "--state", state+"2")...)
 }
 
-// TestSinceTime: a time, or how long ago it was, goes with a filter, to tables and to files, and a verification looks at the
-// rows that were copied.
+// TestSinceTime: --since with a time or a duration works with a filter, with tables and with files. A verification compares only the rows that were copied.
 func TestSinceTime(t *testing.T) {
 	t.Parallel()
 	w := newSinceWorld(t)
@@ -284,33 +283,33 @@ func TestSinceTime(t *testing.T) {
 	w.copies(3, "copy", "--from", "source", "--to", "exact", "--since", "2031-05-06T15:00:00Z")
 	w.copies(4, "copy", "--from", "source", "--to", "overlap", "--since", "2031-05-06T17:00:00+02:00", "--since-overlap", "1h")
 	w.copies(6, "copy", "--from", "source", "--to", "day", "--since", "2031-05-06")
-	if said := w.copies(6, "copy", "--from", "source", "--to", "year", "--since", "0001-01-01"); strings.Contains(said, "not there") {
-		t.Error(said)
+	if stderr := w.copies(6, "copy", "--from", "source", "--to", "year", "--since", "0001-01-01"); strings.Contains(stderr, "not there") {
+		t.Error(stderr)
 	}
 	w.refuses("which is in the future: the service's clock says 2031-05-06T18:00:00Z", "copy", "--from", "source", "--to", "none", "--since", "2040-01-01")
 	w.copies(0, "copy", "--from", "source", "--to", "none", "--since", "2031-05-06T18:04:00Z") // this machine's clock may be ahead
 	w.copies(3, "copy", "--from", "source", "--to", "either", "--since", "3h", "--filter", "V eq 0L or V eq 1L")
-	out, said, code := w.run(t.Context(), "copy", "--from", "source", "--to", "odd", "--since", "4h", "--filter", "V eq 1L", "--verify")
+	out, stderr, code := w.run(t.Context(), "copy", "--from", "source", "--to", "odd", "--since", "4h", "--filter", "V eq 1L", "--verify")
 	if code != 0 || !strings.Contains(out, "compared 2 rows") || w.rows("odd") != "3=1 5=1" {
-		t.Errorf("code %d, %s\n%s%s", code, w.rows("odd"), out, said)
+		t.Errorf("code %d, %s\n%s%s", code, w.rows("odd"), out, stderr)
 	}
-	if out, said, code := w.run(t.Context(), "copy", "--from", "source", "--to", "before", "--filter", "Timestamp lt datetime'2031-05-06T14:00:00Z'", "--verify"); code != 0 || !strings.Contains(out, "compared 2 rows") {
-		t.Errorf("code %d\n%s%s", code, out, said)
+	if out, stderr, code := w.run(t.Context(), "copy", "--from", "source", "--to", "before", "--filter", "Timestamp lt datetime'2031-05-06T14:00:00Z'", "--verify"); code != 0 || !strings.Contains(out, "compared 2 rows") {
+		t.Errorf("code %d\n%s%s", code, out, stderr)
 	}
-	w.pass(24 * time.Hour) // a verification finds rows that the copy left as they were
+	w.pass(24 * time.Hour) // a verification compares rows that the copy left unchanged
 	w.put("source", "9", 0)
 	w.copies(1, "copy", "--from", "source", "--to", "exact", "--since", "1h")
-	out, said, code = w.run(t.Context(), "copy", "--from", "source", "--to", "exact", "--since", "28h", "--mode", "skip", "--verify")
+	out, stderr, code = w.run(t.Context(), "copy", "--from", "source", "--to", "exact", "--since", "28h", "--mode", "skip", "--verify")
 	if code != 0 || !strings.Contains(out, "compared 5 rows") {
-		t.Errorf("code %d\n%s%s", code, out, said)
+		t.Errorf("code %d\n%s%s", code, out, stderr)
 	}
 
 	dir := t.TempDir()
 	for name, args := range map[string][]string{
 		"last": {"--since", "last", "--state", filepath.Join(dir, "state")}, "time": {"--since", "2031-05-06T15:00:00Z", "--verify"},
 	} {
-		if out, said, code := w.run(t.Context(), append([]string{"export", "--from", "source", "--to", filepath.Join(dir, name)}, args...)...); code != 0 {
-			t.Errorf("%s: code %d\n%s%s", name, code, out, said)
+		if out, stderr, code := w.run(t.Context(), append([]string{"export", "--from", "source", "--to", filepath.Join(dir, name)}, args...)...); code != 0 {
+			t.Errorf("%s: code %d\n%s%s", name, code, out, stderr)
 		}
 	}
 	for name, want := range map[string]string{"last": "<nil>", "time": "2031-05-06 14:55:00 +0000 UTC"} {
@@ -322,13 +321,13 @@ func TestSinceTime(t *testing.T) {
 	}
 	w.pass(time.Minute)
 	w.put("source", "10", 0)
-	if out, said, code := w.run(t.Context(), "export", "--from", "source", "--to", filepath.Join(dir, "then.jsonl"), "--since", "last", "--state", filepath.Join(dir, "state")); code != 0 || !strings.Contains(out, "exported 2 rows") {
-		t.Errorf("code %d\n%s%s", code, out, said)
+	if out, stderr, code := w.run(t.Context(), "export", "--from", "source", "--to", filepath.Join(dir, "then.jsonl"), "--since", "last", "--state", filepath.Join(dir, "state")); code != 0 || !strings.Contains(out, "exported 2 rows") {
+		t.Errorf("code %d\n%s%s", code, out, stderr)
 	}
 }
 
-// TestSinceResumed: a copy that is interrupted goes on with the rows that it began with, whatever has happened to the state
-// since, and its success counts from its first run's begin.
+// TestSinceResumed: a resumed copy continues with the same time of --since, whatever has happened to the state. Its success counts from the beginning of its
+// first run.
 func TestSinceResumed(t *testing.T) {
 	t.Parallel()
 	w := newSinceWorld(t)
@@ -355,20 +354,20 @@ func TestSinceResumed(t *testing.T) {
 		}
 	}
 	w.onRequest.Store(&writing)
-	if _, said, code := w.run(ctx, append(last, "--workers", "1", "--checkpoint", checkpoint)...); code != exitInterrupted {
-		t.Fatalf("code %d\n%s", code, said)
+	if _, stderr, code := w.run(ctx, append(last, "--workers", "1", "--checkpoint", checkpoint)...); code != exitInterrupted {
+		t.Fatalf("code %d\n%s", code, stderr)
 	}
 	w.onRequest.Store(nil)
-	proof.Must(t, os.Remove(state)) // it would copy all now
+	proof.Must(t, os.Remove(state)) // a new copy would now copy all rows
 	w.pass(10 * time.Hour)
-	if said := w.copies(3, "copy", "--resume", checkpoint); !strings.Contains(said, "since 2031-05-06T12:55:00Z") {
-		t.Error(said)
+	if stderr := w.copies(3, "copy", "--resume", checkpoint); !strings.Contains(stderr, "since 2031-05-06T12:55:00Z") {
+		t.Error(stderr)
 	}
 	if text, err := os.ReadFile(state); err != nil || !strings.Contains(string(text), `"last":"2031-05-06T15:00:00Z"`) {
 		t.Errorf("%v: the state is %s", err, text)
 	}
 
-	// An export's claim keeps it, too.
+	// An export's claim also records the time.
 	w.pass(time.Hour)
 	w.put("source", "newer", 1)
 	w.put("source", "newest", 1)
@@ -382,13 +381,13 @@ func TestSinceResumed(t *testing.T) {
 		}
 	}
 	w.onRequest.Store(&reading)
-	if _, said, code := w.run(ctx, "export", "--from", "source", "--to", exported, "--since", "90m"); code != exitInterrupted {
-		t.Fatalf("code %d\n%s", code, said)
+	if _, stderr, code := w.run(ctx, "export", "--from", "source", "--to", exported, "--since", "90m"); code != exitInterrupted {
+		t.Fatalf("code %d\n%s", code, stderr)
 	}
 	w.onRequest.Store(nil)
 	w.pass(10 * time.Hour)
-	out, said, code := w.run(t.Context(), "export", "--resume", exported)
+	out, stderr, code := w.run(t.Context(), "export", "--resume", exported)
 	if code != 0 || !strings.Contains(out, "exported 2 rows ") {
-		t.Errorf("code %d\n%s%s", code, out, said)
+		t.Errorf("code %d\n%s%s", code, out, stderr)
 	}
 }

@@ -31,8 +31,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestManPagesAndCompletions: each command that help shows has a page, and shells
-// complete its name.
+// TestManPagesAndCompletions: each command in the help has a man page, and shells complete its name.
 func TestManPagesAndCompletions(t *testing.T) {
 	dir := t.TempDir()
 	runRoot(t, "man", dir)
