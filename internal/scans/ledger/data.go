@@ -10,7 +10,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// dataPiece is how many bytes of a long value one property holds. The service's limit is 64 KiB.
+// dataPiece is the maximum number of bytes of a long value in one property. The service's limit is 64 KiB.
 const dataPiece = 60 << 10
 
 // dataProperties divides a long value into the Binary properties Data00, Data01, ….
@@ -29,21 +29,22 @@ func dataOf(e storage.Entity) []byte {
 	return data
 }
 
-// MaxFailed is the most bytes of [Done.FailedRows]. It leaves room for a step's children in the transaction.
+// MaxFailed is the maximum number of bytes in [Done.FailedRows]. It leaves room in the transaction for a step's children.
 const MaxFailed = 4 * dataPiece
 
-// failedAtOnce is how many rows of FailedRows are read at once.
-const failedAtOnce = 10
+// failedPerQuery is the number of rows that a query of [ScanData.FailedRows] reads.
+const failedPerQuery = 10
 
-// ScanData has a scan's rows besides its steps: failed rows, files, hints, and how much of its limits is used.
+// ScanData reads and writes the rows of a scan that are not steps: failed rows, files, hints, and how much of its limits it has
+// used.
 type ScanData struct{ rows }
 
-// FailedRows calls fn with [Done.FailedRows] of each step, newest commit first, until fn returns false. Each step has a
-// position in this order. If from is not empty, it is the position to begin at.
+// FailedRows calls fn with [Done.FailedRows] of each step, newest commit first, until fn returns false. Each step has a position
+// in this order. If from is not empty, FailedRows begins at this position.
 func (l ScanData) FailedRows(ctx context.Context, id ScanID, from string, fn func(position string, failed []byte) bool) error {
 	r := id.rows(failedPrefix)
 	r.Low = &key.Bound{Key: failedPrefix + from}
-	for p, err := range l.pages(ctx, readFailed+string(id), storage.Query{Range: r, Top: failedAtOnce}) {
+	for p, err := range l.pages(ctx, readFailed+string(id), storage.Query{Range: r, Top: failedPerQuery}) {
 		if err != nil {
 			return err
 		}
@@ -56,17 +57,17 @@ func (l ScanData) FailedRows(ctx context.Context, id ScanID, from string, fn fun
 	return nil
 }
 
-// readFailed begins the errors of reading a scan's failed rows.
+// readFailed is how the errors of a query for failed rows begin.
 const readFailed = "read failed rows of scan "
 
-// FailedAt returns the failed rows at a position. It reports false if they were processed again.
+// FailedAt returns the failed rows at a position. It reports false if a retry has processed these rows.
 func (l ScanData) FailedAt(ctx context.Context, id ScanID, position string) ([]byte, bool, error) {
 	e, found, err := l.get(ctx, readFailed+string(id), string(id), failedPrefix+position)
 	return dataOf(e), found, err
 }
 
-// FailedBefore returns positions of rows that failed before an attempt. It begins after the position behind, and reads pages of n
-// until it has found a position. last is the last position that it read; empty at the end.
+// FailedBefore returns the positions of rows that failed before an attempt. It starts after the position behind, and reads pages
+// of n positions until one of them qualifies. The result last is the last position that it read, or "" if there are no more.
 func (l ScanData) FailedBefore(ctx context.Context, id ScanID, behind string, attempt int64, n int) (positions []string, last string, err error) {
 	r := id.rows(failedPrefix)
 	r.Low = &key.Bound{Key: failedPrefix + behind, Open: behind != ""}
@@ -100,7 +101,7 @@ func (l ScanData) firstFailed(ctx context.Context, id ScanID) (string, error) {
 	return "", nil
 }
 
-// MaxFile is the most bytes of [Done.File]. A row's limit is 1 MiB.
+// MaxFile is the maximum number of bytes in [Done.File]. A row's limit is 1 MiB.
 const MaxFile = 14 * dataPiece
 
 // Files calls fn with [Done.File] of each done step that has one. Once no step is pending, no more files are added.
@@ -118,14 +119,14 @@ func (l ScanData) Files(ctx context.Context, id ScanID, fn func(file []byte) err
 	return nil
 }
 
-// A scan leaves hints for the next scan of the same rows. They are opaque here. The latest hints are in the partition
-// "hints", under a name that identifies the rows. Each scan has a copy of the hints that it was started with, because they
-// must not change while it runs.
+// A scan leaves hints for the next scan of the same rows. The ledger does not interpret them. The latest hints are in the
+// partition "hints", under a name that identifies the rows. Each scan has a copy of the hints that it was started with, because
+// a running scan's hints must not change.
 const (
 	hintsPartition = "hints"
 	scanHintsRow   = "h"
 
-	// MaxHints is the most bytes of hints. A row's limit is 1 MiB.
+	// MaxHints is the maximum number of bytes in hints. A row's limit is 1 MiB.
 	MaxHints = 14 * dataPiece
 )
 

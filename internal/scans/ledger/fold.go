@@ -12,14 +12,14 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Folding replaces done rows by one row with their sums, in one transaction. The transaction deletes each of them, on condition
-// that it exists, and inserts the folded row. So at every moment a step is counted once, in its own row or in one folded row.
-// Times are never compared: a step that a slow clock dated far back is folded when it is found.
+// Folding replaces done rows by one row with their sums, in one transaction. The transaction inserts the folded row and deletes the
+// done rows. If one of the done rows is gone, the transaction fails. So at every moment, a step is counted once, in its own row or in
+// one folded row. Folding never compares times. A step that has an early time because of a slow clock is folded when a fold reads it.
 //
-// "d|-L|…" is a row of level L. Rows of one level are folded into a row of the next, so a scan's rows grow with the logarithm of
-// its steps. Folded rows sort before other done rows, and have the same properties.
+// "d|-L|…" is a row of level L. Rows of one level are folded into one row of the next level. So the number of a scan's rows grows
+// with the logarithm of the number of its steps. Folded rows sort before other done rows, and have the same properties.
 
-// maxFold is how many rows a fold replaces. The transaction has one more row.
+// maxFold is the maximum number of rows that a fold replaces. The transaction has one more row, the folded one.
 const maxFold = storage.MaxBatchRows - 1
 
 // maxLevel is the highest level of a folded row.
@@ -40,15 +40,15 @@ func level(id ScanID, n int) key.Range {
 	return id.rows(levelPrefix(n))
 }
 
-// Folds has the rows of done steps, and folds them.
+// Folds reads and folds the rows of done steps.
 type Folds struct{ rows }
 
 // FoldEvery is how many steps a fold replaces on average. A fold costs two requests.
 const FoldEvery = 48
 
-// FoldAfter is called after each step's commit. The argument every is how many calls there are, on average, for each call that
-// folds the scan's done steps. The step's id decides which, because processes share no count. Folds of each higher level are
-// rarer by the same factor, and replace as many rows.
+// FoldAfter is called after each step's commit. On average, one of n calls folds the scan's done steps, where n is the argument
+// every. The step's id decides whether a call folds, because processes do not share a counter. Folds of each higher level are rarer
+// by the same factor, and replace as many rows.
 func (l Folds) FoldAfter(ctx context.Context, id ScanID, step StepID, every int, join Join) error {
 	h := fnv.New64a()
 	h.Write([]byte(step))
@@ -60,8 +60,8 @@ func (l Folds) FoldAfter(ctx context.Context, id ScanID, step StepID, every int,
 	return nil
 }
 
-// Fold folds the scan's done rows of level n. It folds none if there are fewer rows than the argument least. It returns how many
-// it folded. Any number of processes may fold at once. A process that finds a row missing stops.
+// Fold folds the scan's done rows of level n. If there are fewer rows than the argument least, it folds none. It returns the number
+// of folded rows. Any number of processes may fold at the same time. A process that finds a row missing stops.
 func (l Folds) Fold(ctx context.Context, id ScanID, n, least int, join Join) (int, error) {
 	p, err := l.query(ctx, "fold steps of scan "+string(id), storage.Query{Range: level(id, n)})
 	if err != nil {
@@ -70,7 +70,8 @@ func (l Folds) Fold(ctx context.Context, id ScanID, n, least int, join Join) (in
 	return l.foldRows(ctx, id, p.Entities(), min(n+1, maxLevel), least, join)
 }
 
-// FoldAll folds at most one page of the scan's done rows, whatever their level. It reports whether there was at most one row already.
+// FoldAll folds at most one page of the scan's done rows, whatever their level. It reports whether the scan already had at most one
+// done row.
 func (l Folds) FoldAll(ctx context.Context, id ScanID, join Join) (whole bool, err error) {
 	p, err := l.query(ctx, "fold steps of scan "+string(id), storage.Query{Range: id.rows(donePrefix)})
 	if err != nil {
@@ -92,7 +93,7 @@ func (l Folds) foldRows(ctx context.Context, id ScanID, rows []storage.Entity, i
 		}
 		err := l.write(ctx, "fold steps of scan "+string(id), fold(id, some, into, join)...)
 		if storage.NotFound(err) {
-			return folded, nil // another process or our own first try has folded them
+			return folded, nil // another process, or this call's first try, has folded the rows
 		}
 		if err != nil {
 			return folded, err

@@ -34,12 +34,12 @@ func listRow(id ScanID) string {
 // Members counts the members of a group by state. It is zero for other scans.
 type Members struct {
 	All       int64 `json:"all"`
-	Waiting   int64 `json:"waiting"` // not begun; only set in a status
+	Waiting   int64 `json:"waiting"` // members not begun; set only in a status
 	Running   int64 `json:"running"`
 	Succeeded int64 `json:"succeeded"`
 	Failed    int64 `json:"failed"`
 	Canceled  int64 `json:"canceled"`
-	LeftOut   int64 `json:"leftOut"` // their tables are gone, and the export is complete without them
+	LeftOut   int64 `json:"leftOut"` // members whose tables are gone; the export is complete without them
 }
 
 func (m *Members) counts() []count {
@@ -49,7 +49,7 @@ func (m *Members) counts() []count {
 	}
 }
 
-// Ended returns how many have ended.
+// Ended returns the number of ended members.
 func (m Members) Ended() int64 { return m.Succeeded + m.Failed + m.Canceled + m.LeftOut }
 
 // Add counts a member.
@@ -74,13 +74,14 @@ type Group struct {
 	Tables []byte        // the tables of all members; opaque
 	Begun  int           // how many members of the attempt were begun
 	Open   []int         // which of the begun members are not known to have ended
-	Age    time.Duration // since the last change, by the service's clock
+	Age    time.Duration // time since the last change of the group's row, by the service's clock
 
 	todo []int // the members of the attempt; nil for all
 	etag string
 }
 
-// Next returns the number of the member that the attempt begins next. members is how many the group has. It reports false if there is none.
+// Next returns the number of the member that the attempt begins next. It reports false if every member was begun. The argument members is
+// the number of the group's members.
 func (g Group) Next(members int64) (int, bool) {
 	switch {
 	case g.todo == nil:
@@ -114,7 +115,7 @@ func (l *Ledger) Group(ctx context.Context, id ScanID) (Group, error) {
 		if err != nil {
 			return Group{}, err
 		}
-		if len(p.Rows) > 0 { // a page may come empty
+		if len(p.Rows) > 0 { // a page may be empty
 			e := p.Rows[0].Entity()
 			g := Group{ID: id, Tables: dataOf(e), Begun: int(e.Int("Begun")), Open: numbers(e.Get("Open")), Age: p.Date.Sub(e.Timestamp), etag: e.ETag}
 			if todo := e.Get("Todo"); todo != "" {
@@ -126,7 +127,7 @@ func (l *Ledger) Group(ctx context.Context, id ScanID) (Group, error) {
 	return Group{}, fmt.Errorf("group %s: %w", id, ErrNotFound)
 }
 
-// ChangeGroup records a group's progress. It reports false if another process has changed it since g was read.
+// ChangeGroup records a group's progress. It reports false if another process has changed the progress since g was read.
 func (l *Ledger) ChangeGroup(ctx context.Context, g Group) (bool, error) {
 	row := op(storage.Merge, g.ID, groupRow, storage.Int64Property("Begun", int64(g.Begun)), storage.StringProperty("Open", joinNumbers(g.Open)))
 	row.IfMatch = g.etag
@@ -160,7 +161,8 @@ func (l *Ledger) Member(ctx context.Context, id ScanID) (Listed, bool, error) {
 	return listedOf(e), true, nil
 }
 
-// RefuseMember lists a member that cannot be started as ended. It changes nothing if the member was started or restarted meanwhile.
+// RefuseMember records in the group's list that a member has ended, because it cannot be started. It changes nothing if the member was
+// started or restarted meanwhile.
 func (l *Ledger) RefuseMember(ctx context.Context, id ScanID, request []byte, now time.Time, as Ending) error {
 	e, found, err := l.get(ctx, "read member "+string(id), scansPartition, listRow(id))
 	if err != nil {
@@ -178,7 +180,7 @@ func (l *Ledger) RefuseMember(ctx context.Context, id ScanID, request []byte, no
 	return unlessOvertaken(err)
 }
 
-// sum adds the figures of a group's members to the group's snapshot. Of members that are left out, it counts only steps and requests.
+// sum adds the figures of a group's members to the group's snapshot. For members that are left out, it adds only steps and requests.
 func (l *Ledger) sum(ctx context.Context, group *Snapshot) error {
 	m := &group.Members
 	m.All = group.Scan.Members

@@ -13,25 +13,25 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A process that holds steps writes a heartbeat every few seconds: a row of its own in the
-// partition "beats". The row has Version; Steps, which is "SCAN/STEP/THROTTLES/REQUESTS" for each step, separated by spaces; and
-// Waiting, a JSON list of the connections or memory that the process waits for.
+// A process that holds steps writes a heartbeat every few seconds: a row of its own in the partition "beats". The row has the properties Version, Steps
+// and Waiting. Steps has "SCAN/STEP/THROTTLES/REQUESTS" for each step, separated by spaces. Waiting is a JSON list of the connections or memory that the
+// process waits for.
 const (
 	heartbeatsPartition = "beats"
 	heartbeatVersion    = 1
 	maxHeartbeatSteps   = 400  // a string has at most 32 K characters, both ids together have 51, and each number at most 12
-	maxHeartbeatWaits   = 10   // that many causes of maxHeartbeatCause characters fit into a string
+	maxHeartbeatWaits   = 10   // this number of causes, each of maxHeartbeatCause characters, fits into a string
 	maxHeartbeatCause   = 1000 // characters
 )
 
-// Processes has the rows of living processes, and those of Maintain.
+// Processes reads and writes the heartbeats of processes, and the rows of Maintain.
 type Processes struct{ rows }
 
 // HeartbeatTime is the interval between the heartbeats of a process. A process writes heartbeats only if it has held a step for
 // longer than this interval.
 const HeartbeatTime = 5 * time.Second
 
-// Heartbeat has the steps that a process held when it wrote the heartbeat, and what it waited for.
+// Heartbeat has the steps that a process held when it wrote the heartbeat, and the connections or memory that it waited for.
 type Heartbeat struct {
 	Process string
 	Steps   []Held
@@ -46,15 +46,15 @@ type Heartbeat struct {
 type Held struct {
 	Scan      ScanID
 	Step      StepID
-	Requests  int64 // so far
-	Throttled int64 // how many of Requests the storage throttled
+	Requests  int64 // requests sent so far
+	Throttled int64 // how many of these requests the storage throttled
 }
 
-// Wait is something that a process waits for: a connection whose requests fail, or memory, if all steps of one scan that the
-// process holds wait for it.
+// Wait is a connection or memory that a process waits for. A process waits for a connection whose requests fail. It waits for memory if all steps of one
+// scan that it holds wait for memory.
 type Wait struct {
 	Connection string    `json:"connection"`     // its setting's name, or "memory"
-	Scan       ScanID    `json:"scan,omitempty"` // whose steps wait for memory; "" for a connection
+	Scan       ScanID    `json:"scan,omitempty"` // the scan whose steps wait for memory; "" for a connection
 	Cause      string    `json:"cause"`          // how the last request failed, without its URL
 	Since      time.Time `json:"since"`          // by the process's clock
 }
@@ -93,11 +93,11 @@ func (l Processes) Heartbeats(ctx context.Context) ([]Heartbeat, error) {
 					step, counts, _ := strings.Cut(rest, "/")
 					throttled, requests, _ := strings.Cut(counts, "/")
 					h := Held{Scan: ScanID(scan), Step: StepID(step)}
-					h.Throttled, _ = strconv.ParseInt(throttled, 10, 64) // both are only shown
+					h.Throttled, _ = strconv.ParseInt(throttled, 10, 64) // an unreadable number counts as 0, because it is only shown
 					h.Requests, _ = strconv.ParseInt(requests, 10, 64)
 					b.Steps = append(b.Steps, h)
 				}
-				_ = json.Unmarshal([]byte(e.Get("Waiting")), &b.Waiting) // it is only shown
+				_ = json.Unmarshal([]byte(e.Get("Waiting")), &b.Waiting) // an unreadable list is ignored, because it is only shown
 			}
 			heartbeats = append(heartbeats, b)
 		}
@@ -112,8 +112,9 @@ func (l Processes) ForgetHeartbeat(ctx context.Context, b Heartbeat) error {
 	return unlessOvertaken(l.write(ctx, "delete the heartbeat of process "+b.Process, gone))
 }
 
-// The partition "maintain" has two rows, which all processes share. The row "last" is about Maintain's last run: Poison is the number of messages in
-// the poison queues, and Error is what went wrong. The row "look" is the last observation of steps that may be lost: Version, and [Observation] as JSON.
+// The partition "maintain" has two rows, which all processes share. The row "last" describes Maintain's last run. Its property Poison is the number of
+// messages in the poison queues, and Error is the run's error. The row "look" has the last observation of steps that may be lost. Its properties are
+// Version, and an [Observation] as JSON.
 const (
 	maintainPartition     = "maintain"
 	maintainRow           = "last"
@@ -125,14 +126,15 @@ const (
 	maxObservedHeartbeats = 2000
 )
 
-// Observation is what Maintain saw of pending steps at one time. Another process may continue from it.
+// Observation has the pending steps that may be lost, as Maintain saw them at one time. Maintain in another process may continue from it.
 type Observation struct {
 	At         time.Time            `json:"-"`     // when the observation ended, by the service's clock; zero if there was none
-	Steps      map[StepID]time.Time `json:"steps"` // the steps that may be lost, by id, and when their rows were last written
+	Steps      map[StepID]time.Time `json:"steps"` // when the row of each step that may be lost was last written
 	Heartbeats map[string]time.Time `json:"beats"` // when each process wrote its last heartbeat
 }
 
-// WriteObservation replaces the previous observation. It omits steps that do not fit into the row. If the heartbeats do not fit, it writes nothing.
+// WriteObservation replaces the previous observation. It omits steps that do not fit into the row. If the heartbeats do not fit into it, it writes
+// nothing.
 func (l Processes) WriteObservation(ctx context.Context, seen Observation) error {
 	kept := Observation{Steps: map[StepID]time.Time{}, Heartbeats: seen.Heartbeats}
 	for step, at := range seen.Steps {
@@ -161,10 +163,10 @@ func (l Processes) LastObservation(ctx context.Context) (Observation, error) {
 
 // Maintained is the record of Maintain's last run.
 type Maintained struct {
-	At     time.Time // its end, by the service's clock; zero if it has never run
-	Now    time.Time // the service's clock at the answer
-	Poison int64     // messages in poison queues; they may be hidden
-	Error  string    // "" if all went well
+	At     time.Time // when the run ended, by the service's clock; zero if Maintain has never run
+	Now    time.Time // when this record was read, by the service's clock
+	Poison int64     // number of messages in poison queues, including hidden ones
+	Error  string    // the run's error; "" if there was none
 }
 
 // Age returns how long ago the run ended.

@@ -13,7 +13,7 @@
 //	w|STEP           the data file that a done step of an export wrote (see data.go)
 //	h                the hints that the scan was started with (see data.go)
 //	g                a group's tables, and its progress (see group.go)
-//	y                what the steps of a scan with limits have used (see limits.go)
+//	y                how much of its limits a scan has used (see limits.go)
 //
 // STEP is the step's id, TICKS the 19 digits of [key.Inverted]. Other partitions have:
 //
@@ -32,9 +32,9 @@
 // A restarted scan begins a new attempt. Each attempt is listed as open under its own key, before the scan's row becomes
 // running. So a process that closes an earlier attempt late does not remove a running scan from the list.
 //
-// One transaction commits a step (see [Ledger.Commit]). Counters are sums over d rows, so nothing is counted twice. Once an
-// attempt has no p row, it never gets another. The scan itself has a d row without a step, whose child is the first
-// step. So sums over d rows also count the pending steps.
+// One transaction commits a step (see [Ledger.Commit]). Counters are sums over d rows, so nothing is counted twice. Once an attempt has no p
+// row, it never gets another one. The scan itself has a d row without a step, whose child is the first step. So sums over d rows also count the
+// pending steps.
 //
 // Somebody may delete rows by hand. Counts alone may not show this. For example, a lost done row with two children and a lost pending
 // row cancel each other out. So each done row has a Balance: the sum of the hashes of its children's ids, minus the hash of its own id. First is
@@ -43,8 +43,8 @@
 //
 // # Done rows
 //
-// A status takes all its figures from done rows. Besides its counts, a done row has the number of the step's
-// children and their estimated work, minus that of the step itself. So the sums show the scan's progress without a pending row.
+// A status takes all its figures from done rows. Besides its counts, a done row has the number of the step's children and their estimated work,
+// minus the work of the step itself. So the sums show the scan's progress without a pending row.
 //
 // Done rows are folded (fold.go), on average after every 48th commit. Folded rows are folded again, so a million steps
 // leave about 150 rows. A folded row also has a timeline, by the service's clock, and up to 512 keys at which pages ended,
@@ -54,11 +54,10 @@
 // own row. Rows that a status does not need (x, w) sort after these. With many pending steps, a second request reads the
 // scan's row. Heartbeats need a third request.
 //
-// When a scan ends, one transaction removes it from the list of open scans and puts its summary into the list of all, on
-// condition that no later attempt has been listed there. A canceled or failed scan may still have running steps. Their sums are
-// added 15 minutes later, and until then, a list reads the scan itself. A day after its end, a scan is
-// folded into one row. Retention first removes the scan's own row, on condition that it is unchanged, so a retry never finds
-// a half-removed scan. It removes the scan's row in the list last.
+// When a scan ends, one transaction removes it from the list of open scans and puts its summary into the list of all, unless a later attempt is
+// listed there. A canceled or failed scan may still have running steps. Their sums are added 15 minutes later, and until then, a list reads the
+// scan itself. A day after its end, a scan is folded into one row. When a scan's retention is over, its own row is removed first, and only if
+// the row has not changed. So a retry never finds a half-removed scan. The scan's row in the list is removed last.
 //
 // # Limits
 //
@@ -115,7 +114,7 @@ type Scan struct {
 	ran      time.Duration // how long earlier attempts ran
 	Finished time.Time     // zero while running
 	Error    string        // why it failed
-	Members  int64         // of a group; 0 for other scans
+	Members  int64         // the number of a group's members; 0 for other scans
 	Note     string        // see [Ending]
 	LeftOut  bool          // see [Ending]
 	NoTable  int64         // see [Ending]
@@ -145,23 +144,24 @@ type Done struct {
 	// Ahead estimates the work of the step's children, minus that of the step itself.
 	Ahead scan.Outlook
 	Note  []byte // opaque; [Folds.Notes] returns it
-	// FailedRows lists rows that could not be written, as many as Kept. It is opaque; [ScanData.FailedRows] returns it.
+	// FailedRows lists rows that could not be written. Kept is their number. The ledger does not interpret the list; [ScanData.FailedRows]
+	// returns it.
 	FailedRows []byte
 	Kept       int64
-	// FirstFailed is one of these rows and its reason, for the scan's error.
+	// FirstFailed is one of the failed rows with its reason, for the scan's error.
 	FirstFailed string
-	// Attempt is the attempt in which they failed.
+	// Attempt is the attempt in which the rows failed.
 	Attempt int64
-	// Redone is the position of an earlier attempt's failed rows that the step has processed again. The commit deletes
-	// their row, and fails if it is gone. Totals and Kept are then differences.
+	// Redone is the position of an earlier attempt's failed rows, if the step has retried them. The commit deletes the ledger's row at this
+	// position, and fails if that row is gone. Totals and Kept are then the differences to the earlier numbers.
 	Redone string
 	File   []byte // opaque; [ScanData.Files] returns it
 }
 
-// ErrNotFound means that there is no such scan.
+// ErrNotFound means that the ledger has no scan with this id.
 var ErrNotFound = errors.New("no such scan")
 
-// ErrLeftOut means that a scan was recorded before, and its group has left it out since.
+// ErrLeftOut means that the scan already exists, and that its group has left it out.
 var ErrLeftOut = errors.New("its group has left it out")
 
 // ErrScanLost means that a recorded scan's own row is gone, although its steps are there.
@@ -185,27 +185,27 @@ func New(table *storage.Table) *Ledger {
 	return &Ledger{all, Steps{all}, Processes{all}, Records{all}, Requests{all}, ScanData{all}, Folds{all}}
 }
 
-// With returns the same ledger, whose requests use the options.
+// With returns the same ledger with options for its requests.
 func (l *Ledger) With(o storage.RequestOptions) *Ledger { return New(l.table.With(o)) }
 
-// Now returns the time by the service's clock; own is the caller's time. It makes a request if the service's time is not known.
+// Now returns the time by the service's clock. The argument own is the time by the caller's clock. If the difference of the clocks is unknown,
+// Now makes a request.
 func (l *Ledger) Now(ctx context.Context, own time.Time) (time.Time, error) {
 	now, known := l.table.Now(own)
 	if known {
 		return now, nil
 	}
-	if _, err := l.Maintained(ctx); err != nil { // every answer has the time
+	if _, err := l.Maintained(ctx); err != nil { // each answer of the service has its time
 		return now, err
 	}
 	now, _ = l.table.Now(own)
 	return now, nil
 }
 
-// Create records a scan, its first step, which counts as a child of the scan itself, and any hints.
-// ahead estimates the scan's work. After an error, the scan may have been recorded although its message was not sent.
-// [Ledger.Open] finds it then. Create inserts and never replaces. So if the service applies a request late, after its
-// repetition, it does not restore a first step that is done. Several processes may create a requested scan; the
-// first record counts.
+// Create records a scan, its first step, and its hints if there are any. The first step counts as a child of the scan itself. The argument ahead
+// is the scan's estimated work. After an error, the scan may have been recorded although its message was not sent. [Ledger.Open] lists such a
+// scan. Create inserts rows and never replaces any. So if the service applies a request late, after its repetition, a first step that is done
+// does not become pending again. Several processes may create the same scan; the first record counts.
 func (l *Ledger) Create(ctx context.Context, id ScanID, now time.Time, request, hints []byte, first Pending, ahead scan.Outlook) error {
 	pending := addPending(id, first)
 	pending.Kind = storage.Insert
@@ -216,7 +216,7 @@ func (l *Ledger) Create(ctx context.Context, id ScanID, now time.Time, request, 
 	return l.create(ctx, Scan{ID: id, Attempt: 1, Started: now, Request: request, first: hashOf(first.ID)}, ops...)
 }
 
-// create lists a scan, and records it together with more rows.
+// create adds a scan to the lists, and records the scan together with the rows in more.
 func (l *Ledger) create(ctx context.Context, s Scan, more ...storage.Op) error {
 	inAll := runningRow(s.ID, 1)
 	inAll.Kind = storage.Merge // another process may have started this scan, and the scan may have ended since; then the row already has its figures
@@ -255,7 +255,7 @@ func runningScan(kind storage.OpKind, s Scan) storage.Op {
 	return op(kind, s.ID, scanRow, append(row, properties([]count{{"Members", &s.Members, true}})...)...)
 }
 
-// resumption returns the properties that only later attempts have.
+// resumption returns the properties that a scan's row has only in attempts after the first.
 func (s Scan) resumption() []storage.Property {
 	if s.Resumed.IsZero() {
 		return nil
@@ -276,7 +276,7 @@ func pendingProperties(p Pending) []storage.Property {
 	return properties
 }
 
-// Scan reads a scan's row. It returns [ErrNotFound] if there is none.
+// Scan reads a scan's row. If there is none, the error is [ErrNotFound].
 func (l *Ledger) Scan(ctx context.Context, id ScanID) (Scan, error) {
 	e, found, err := l.get(ctx, "read scan "+string(id), string(id), scanRow)
 	if err != nil {
@@ -290,7 +290,7 @@ func (l *Ledger) Scan(ctx context.Context, id ScanID) (Scan, error) {
 
 func scanOf(id ScanID, e storage.Entity) (Scan, error) {
 	if v := e.Int("Version"); v != version {
-		return Scan{}, fmt.Errorf("scan %s has version %d of the ledger's format, and this program knows version %d: use the program that made it", id, v, version)
+		return Scan{}, fmt.Errorf("scan %s has version %d of the ledger's format, and this program knows version %d; use the version of the program that made the scan", id, v, version)
 	}
 	return Scan{
 		ID: id, State: State(e.Get("State")), Attempt: e.Int("Attempt"), Request: e.Bytes("Request"), Error: e.Get("Error"),
@@ -299,9 +299,9 @@ func scanOf(id ScanID, e storage.Entity) (Scan, error) {
 	}, nil
 }
 
-// Commit records in one transaction that a step is done and its children are pending. It reports false if the step was
-// committed before, perhaps by a first try of this call whose answer was lost, or if the failed rows that it has
-// processed again are gone. The children must fit in the transaction with four more rows.
+// Commit records in one transaction that a step is done and its children are pending. It reports false if the step was committed before, or if
+// another step has retried the same failed rows. The earlier commit may be this call's first try, whose answer was lost. The transaction has
+// four more rows than there are children, and at most 100 in all.
 func (l *Ledger) Commit(ctx context.Context, id ScanID, stepID StepID, now time.Time, done Done, children []Pending) (bool, error) {
 	done.Steps = 1
 	sums := Sums{Totals: done.Totals, Kept: done.Kept, children: int64(len(children)), ahead: done.Ahead, balance: -hashOf(stepID)}

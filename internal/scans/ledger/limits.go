@@ -8,7 +8,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// limitsRow is the row with the fields of [Used], of a scan with limits.
+// limitsRow is the key of the row that has the fields of [Used] for a scan with limits.
 const limitsRow = "y"
 
 // Used is how much of its limits a scan or group has used.
@@ -26,7 +26,8 @@ func (l ScanData) Used(ctx context.Context, id ScanID) (Used, error) {
 	return Used{e.Int("Steps"), e.Int("Rows"), e.Int("Requests"), e.Int("Waiting"), e.Time("Next"), e.ETag}, err
 }
 
-// Use records how much of its limits a scan has used. It reports false if another process has done so since u was read.
+// Use records how much of its limits a scan has used. It reports false if another process has written the row since u
+// was read.
 func (l ScanData) Use(ctx context.Context, id ScanID, u Used) (bool, error) {
 	row := op(storage.Replace, id, limitsRow, storage.Int64Property("Steps", u.Steps), storage.Int64Property("Rows", u.Rows),
 		storage.Int64Property("Requests", u.Requests), storage.Int64Property("Waiting", u.Waiting), storage.TimeProperty("Next", u.Next))

@@ -35,7 +35,7 @@ func runningRow(id ScanID, attempt int64) storage.Op {
 	return list(listRow(id), storage.Int64Property("Attempt", attempt))
 }
 
-// endedRow puts an ended scan's figures into its row in the list of all, on condition of the etag.
+// endedRow puts an ended scan's figures into its row in the list of all, if the row still has this ETag.
 func endedRow(s Listed, settled bool, etag string) storage.Op {
 	row := append([]storage.Property{
 		storage.Int64Property("Version", version),
@@ -56,8 +56,8 @@ func endedRow(s Listed, settled bool, etag string) storage.Op {
 	return listed
 }
 
-// tidyRow puts a scan into the list of scans to tidy up. It is settled if its figures can no longer change.
-// A canceled or failed scan may still have running steps.
+// tidyRow puts a scan into the list of scans to tidy up. The argument settled is true if the scan's figures can no longer change.
+// The figures of a canceled or failed scan may change, because it may have running steps.
 func tidyRow(id ScanID, settled bool) storage.Op {
 	if settled {
 		return list(endedPrefix+string(id), storage.Int64Property("Settled", 1))
@@ -76,7 +76,7 @@ const ListsPartition = scansPartition
 type OpenScan struct {
 	ID      ScanID
 	Attempt int64
-	Age     time.Duration // since it was listed, by the service's clock
+	Age     time.Duration // time since the attempt was listed, by the service's clock
 
 	etag string
 }
@@ -128,10 +128,10 @@ func (l *Ledger) MoveToEnded(ctx context.Context, o OpenScan) error {
 	return unlessOvertaken(err)
 }
 
-// Forget removes an attempt of a scan without a record from the list of open scans, unless it was listed again since. If it is
-// the first attempt, the start failed. Then Forget also removes the scan from the list of all, unless the scan is a member,
-// because a member is started again. If it is a later attempt, it was made while the scan was being removed. Then the scan stays
-// in the list of all until all its rows are gone.
+// Forget removes an attempt of a scan without a record from the list of open scans, unless the attempt was listed again since o was
+// read. If it is the first attempt, the start failed, and Forget also removes the scan from the list of all. It does not remove a
+// member from its list, because a member is started again. If it is a later attempt, it began while the scan was being removed. Such
+// a scan stays in the list of all until all its rows are gone.
 func (l *Ledger) Forget(ctx context.Context, o OpenScan) error {
 	what, open := "forget scan "+string(o.ID), unlist(openRow(o.ID, o.Attempt), o.etag)
 	if member := o.ID.IsMember(); member || o.Attempt > 1 {
@@ -170,10 +170,10 @@ type ListQuery struct {
 	Behind ScanID    // only scans listed after this one; all if empty
 	Since  time.Time // only scans started at this time or later; all if zero
 	Page   int       // how many scans a request reads
-	Pages  int       // how many pages are read at most
+	Pages  int       // the maximum number of pages to read
 }
 
-// Recent calls fn with the selected scans, newest first, until fn returns false. It reports whether the end of the list was reached.
+// Recent calls fn with the selected scans, newest first, until fn returns false. It reports whether it has read the list to its end.
 func (l *Ledger) Recent(ctx context.Context, q ListQuery, fn func(Listed) bool) (end bool, err error) {
 	r := key.WithPrefix(scansPartition, allPrefix)
 	if q.Group != "" {
@@ -183,7 +183,7 @@ func (l *Ledger) Recent(ctx context.Context, q ListQuery, fn func(Listed) bool) 
 		r.Low = &key.Bound{Key: listRow(q.Behind), Open: true}
 	}
 	if !q.Since.IsZero() {
-		r.High = &key.Bound{Key: allPrefix + key.Inverted(q.Since) + "~", Open: true} // behind all ids of that moment
+		r.High = &key.Bound{Key: allPrefix + key.Inverted(q.Since) + "~", Open: true} // sorts after all ids of that moment
 	}
 	if r.Empty() {
 		return true, nil

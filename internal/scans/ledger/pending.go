@@ -15,19 +15,19 @@ type Pending struct {
 	ID      StepID
 	Message []byte        // opaque; at most 48 KiB
 	Sends   int           // how often its message was sent again
-	Reason  string        // why it failed, if its message has no more deliveries
-	After   time.Time     // the earliest time to begin it, by the service's clock; zero for at once
+	Reason  string        // why the step failed, if its message has no more deliveries
+	After   time.Time     // the earliest time to begin the step, by the service's clock; zero for immediately
 	At      time.Time     // when its row was last written, by the service's clock; or After, if that is later
 	Age     time.Duration // since At, by the service's clock; below 0 before After
 	Lost    time.Duration // since its message was first sent again; 0 if it never was
 
-	// Begun is how many repeated deliveries began it and have not ended. The first delivery is not
-	// recorded, but if it ends with an error, FirstEnded is set.
+	// Begun is the number of repeated deliveries that have begun the step and not ended. The first delivery is not recorded, but if it ends with an
+	// error, FirstEnded is set.
 	Begun      int
 	FirstEnded bool
 
 	etag string
-	date time.Time // when it was read, by the service's clock
+	date time.Time // when the row was read, by the service's clock
 }
 
 // Deaths returns how many processes the step may have killed: the number of deliveries that are not known to have ended.
@@ -38,7 +38,7 @@ func (p Pending) Deaths() int {
 	return p.Begun + 1
 }
 
-// Steps has the rows of pending steps.
+// Steps reads and writes the rows of pending steps.
 type Steps struct{ rows }
 
 // FirstPending reads up to one page of a scan's pending steps.
@@ -60,7 +60,7 @@ func (l Steps) EachPending(ctx context.Context, id ScanID, fn func([]Pending) er
 	return nil
 }
 
-// readPending begins the errors of reading a scan's pending steps.
+// readPending is how the errors of a query for pending steps begin.
 const readPending = "read pending steps of scan "
 
 // Pending reads a pending step. It reports false if the step has been committed.
@@ -80,7 +80,7 @@ func pendingOf(p storage.Page) []Pending {
 	return steps
 }
 
-// pendingStep returns a step read at date, by the service's clock. If date is zero, Age and Lost mean nothing.
+// pendingStep returns a step read at date, by the service's clock. If date is zero, Age and Lost have no meaning.
 func pendingStep(e storage.Entity, date time.Time) Pending {
 	p := Pending{
 		ID: StepID(strings.TrimPrefix(e.Key.Row, pendingPrefix)), Message: e.Bytes("Message"),
@@ -97,8 +97,8 @@ func pendingStep(e storage.Entity, date time.Time) Pending {
 	return p
 }
 
-// Resending records that the step's lost message is about to be sent again. It reports false if, since p was read, the
-// step was committed or begun, or another process recorded a resending.
+// Resending records that the step's lost message is about to be sent again. It reports false if the step was committed, begun or resent by another
+// process since p was read.
 func (l Steps) Resending(ctx context.Context, id ScanID, p Pending) (bool, error) {
 	properties := []storage.Property{storage.Int64Property("Sends", int64(p.Sends+1))}
 	if p.Lost == 0 {
@@ -107,18 +107,19 @@ func (l Steps) Resending(ctx context.Context, id ScanID, p Pending) (bool, error
 	return l.change(ctx, id, p, storage.Merge, properties...)
 }
 
-// Renew records that a new message for the step is about to be sent, and clears what is recorded of earlier messages. It reports false as Resending does.
+// Renew records that a new message for the step is about to be sent, and removes the records of earlier messages. It reports false in the same cases as
+// [Steps.Resending].
 func (l Steps) Renew(ctx context.Context, id ScanID, p Pending) (bool, error) {
 	return l.change(ctx, id, p, storage.Replace, pendingProperties(p)...)
 }
 
-// Begin records that a repeated delivery is about to begin the step. It reports false as Resending does.
+// Begin records that a repeated delivery is about to begin the step. It reports false in the same cases as [Steps.Resending].
 func (l Steps) Begin(ctx context.Context, id ScanID, p Pending) (bool, error) {
 	return l.change(ctx, id, p, storage.Merge, storage.Int64Property("Begun", int64(p.Begun+1)))
 }
 
-// GiveUp records that a delivery of the step has failed, and the reason if it was the message's last delivery. p is the
-// step as it was before that delivery began it. For the first delivery, p.FirstEnded is set.
+// GiveUp records that a delivery of the step has failed, and the reason if it was the message's last delivery. The argument p is the step as it was
+// before that delivery began it. For the first delivery, p.FirstEnded is set.
 func (l Steps) GiveUp(ctx context.Context, id ScanID, p Pending, reason string) error {
 	properties := []storage.Property{storage.Int64Property("Begun", int64(p.Begun))}
 	if p.FirstEnded {

@@ -15,12 +15,12 @@ import (
 type EndedScan struct {
 	ID      ScanID
 	Settled bool          // the list of all has its final figures
-	Age     time.Duration // since it ended or, if later, was settled; by the service's clock
+	Age     time.Duration // time since the scan ended or, if later, was settled; by the service's clock
 
 	etag string
 }
 
-// SettleTime is how long after a scan's end all its steps have certainly ended. An invocation takes at most ten minutes.
+// SettleTime is the time after a scan's end when all its steps have certainly ended. An invocation takes at most ten minutes.
 const SettleTime = 15 * time.Minute
 
 // Ended returns at most a thousand ended scans that have not been tidied up, newest first, and whether there are more. The
@@ -39,8 +39,8 @@ func (l *Ledger) Ended(ctx context.Context, behind ScanID) (scans []EndedScan, m
 	return scans, p.Next != nil, err
 }
 
-// Settle adds an ended scan's final figures to the list of all. None of its steps may
-// still be running. If the scan runs again, Settle only removes it from the list of ended ones.
+// Settle adds an ended scan's final figures to the list of all. The caller makes sure that no step of the scan is running. If the
+// scan was retried, Settle only removes it from the list of ended scans.
 func (l *Ledger) Settle(ctx context.Context, old EndedScan) error {
 	s, err := l.currentFigures(ctx, old.ID)
 	if errors.Is(err, ErrNotFound) || err == nil && s.State == Running {
@@ -77,7 +77,7 @@ func (s Snapshot) asListed() Listed {
 	return l
 }
 
-// Tidied removes a scan from the list of ended ones, unless it has ended again since old was read.
+// Tidied removes a scan from the list of ended scans, unless the scan has ended again since old was read.
 func (l *Ledger) Tidied(ctx context.Context, old EndedScan) error {
 	return unlessOvertaken(l.write(ctx, "tidy up scan "+string(old.ID), unlist(endedPrefix+string(old.ID), old.etag)))
 }
@@ -97,8 +97,8 @@ func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration,
 	return old, err
 }
 
-// Remove removes a listed scan that ended at least age ago. It removes the scan's own row first, so nobody can continue the scan.
-// Remove stops after about as many transactions as the argument most allows, and returns how many it has made. The scan stays
+// Remove removes a listed scan that ended at least age ago. It removes the scan's own row first, so that no process can continue
+// the scan. Remove stops after about as many transactions as the argument most says, and returns their number. The scan stays
 // listed until all its rows are gone. A group's members are removed before the group's other rows.
 func (l *Ledger) Remove(ctx context.Context, id ScanID, now time.Time, age time.Duration, most int) (made int, err error) {
 	what := "remove scan " + string(id)

@@ -9,7 +9,8 @@ import (
 )
 
 // The rows of schedules, in the partition of the lists. Each schedule has a row "s|NAME", and each backup that it made has a row "b|NAME|ID",
-// newest first. Each row has Version and, in Data, JSON that is opaque here. The retention of scans never removes them.
+// newest first. Each row has the properties Version and Data. Data is JSON that the ledger does not interpret. These rows are kept even when
+// the retention of their scans is over.
 const (
 	schedulePrefix = "s|"
 	backupPrefix   = "b|"
@@ -33,7 +34,7 @@ func BackupRecord(schedule string, id ScanID) Record {
 // Name returns the schedule's name.
 func (r Record) Name() string { return strings.TrimPrefix(r.row, schedulePrefix) }
 
-// Records has the rows of schedules and of their backups.
+// Records reads and writes the rows of schedules and of their backups.
 type Records struct{ rows }
 
 // Schedules returns the rows of all schedules, except rows of a newer version.
@@ -60,8 +61,8 @@ func (l Records) records(ctx context.Context, what, prefix string) (all []Record
 	return all, nil
 }
 
-// Save writes a row, unless somebody has written or inserted it since it was read. It reports whether it wrote the row. If so, r can be
-// saved again.
+// Save writes a row, unless another process has written it since r was read. It reports whether it wrote the row. If it did, r can be saved
+// again.
 func (l Records) Save(ctx context.Context, r *Record) (ours bool, err error) {
 	write := list(r.row, storage.Int64Property("Version", version), storage.BinaryProperty("Data", r.Data))
 	if write.IfMatch = r.etag; r.etag == "" {
@@ -77,7 +78,7 @@ func (l Records) Save(ctx context.Context, r *Record) (ours bool, err error) {
 	return err == nil && r.etag != "", err
 }
 
-// Drop removes a row, unless somebody has written it since it was read.
+// Drop removes a row, unless another process has written it since r was read.
 func (l Records) Drop(ctx context.Context, r Record) error {
 	return unlessOvertaken(l.write(ctx, "remove "+r.row, unlist(r.row, r.etag)))
 }

@@ -22,21 +22,21 @@ type Snapshot struct {
 	Steps map[StepID]bool
 	Done  map[StepID]bool
 	Whole bool
-	// MissingRows describes the rows that somebody has deleted. It is empty if none are missing. It is also empty if the scan fills
-	// more than one page, because only a single page shows one moment.
+	// MissingRows describes the rows that somebody has deleted. It is empty if no rows are missing. It is also empty if the scan
+	// fills more than one page, because only a single page shows one moment.
 	MissingRows string
-	// Notes of done rows, and pending steps. Only [Ledger.Detail] reads them.
+	// Notes has the notes of done rows, and Pending has pending steps. Only [Ledger.Detail] sets these fields.
 	Notes   [][]byte
 	Pending []Pending
-	Members Members // of a group; Sums then adds up the members' sums
+	Members Members // the counts of a group's members; Sums of a group are sums over all members
 	// Date is the time of the snapshot by the service's clock.
 	Date time.Time
 }
 
 // Snapshot reads a scan, the sums over its done steps, and the pending steps on the same page. One request is enough, because folding
-// keeps done rows few. Many pending steps need a second request. Late folding or short pages need more. The done rows come from a
-// single page, which shows one moment, or from several pages without a fold in between, because a fold could hide a row or count it
-// twice. Snapshot returns [ErrNotFound] if there is no such scan.
+// keeps the number of done rows small. If there are many pending steps, it needs a second request. If folding is late or pages are
+// short, it needs more. The done rows come from a single page, which shows one moment, or from several pages without a fold in
+// between, because a fold could hide a row or count it twice. Snapshot returns [ErrNotFound] if there is no such scan.
 func (l *Ledger) Snapshot(ctx context.Context, id ScanID) (Snapshot, error) {
 	return l.snapshot(ctx, id, false)
 }
@@ -79,13 +79,13 @@ func (l *Ledger) snapshot(ctx context.Context, id ScanID, detail bool) (Snapshot
 	return Snapshot{}, fmt.Errorf("%s: its steps are being folded; try again", what)
 }
 
-// snapshotTries bounds how often [Ledger.Snapshot] reads again after a fold.
+// snapshotTries is the maximum number of reads of [Ledger.Snapshot], which reads again after a fold.
 const snapshotTries = 5
 
-// detailPages bounds how many pages [Ledger.Detail] reads, unless the done rows fill more.
+// detailPages is the maximum number of pages that [Ledger.Detail] reads, unless the done rows fill more.
 const detailPages = 8
 
-// draft is a snapshot in the making.
+// draft is a snapshot that is not yet complete.
 type draft struct {
 	Snapshot
 	pages     int

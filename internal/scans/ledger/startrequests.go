@@ -29,7 +29,7 @@ const (
 // Retry reports whether the request is for a retry.
 func (a StartKind) Retry() bool { return a == Retry || a == RetryFailed }
 
-// Requests has the rows of start requests.
+// Requests reads and writes the rows of start requests.
 type Requests struct{ rows }
 
 // StartRequest is a request to start or retry the scan with a given id. Any instance may fulfil it.
@@ -44,8 +44,8 @@ type StartRequest struct {
 	etag string
 }
 
-// AddStartRequest requests a start. It inserts and never replaces, so any process may call it repeatedly. added is false if the request
-// existed, perhaps by a first try of this call.
+// AddStartRequest requests a start. It inserts a row and never replaces one, so any process may call it repeatedly. If the request already
+// existed, perhaps from this call's first try, added is false.
 func (l Requests) AddStartRequest(ctx context.Context, a StartRequest) (added bool, err error) {
 	err = l.write(ctx, "record the start request of scan "+string(a.ID), a.row(storage.Insert))
 	if storage.Conflict(err) {
@@ -111,8 +111,8 @@ func (l Requests) RefuseStart(ctx context.Context, a StartRequest, reason string
 	return unlessOvertaken(l.write(ctx, "refuse scan "+string(a.ID), refused))
 }
 
-// DropStartRequest removes a request. It removes a fulfilled request even if it was refused or repeated since it was read. It
-// removes a refused request only if it was not written since it was read. A different request for the scan stays.
+// DropStartRequest removes a request. A fulfilled request is removed even if it was refused or repeated since a was read. A refused request is
+// removed only if it was not written since a was read. A different request for the scan stays.
 func (l Requests) DropStartRequest(ctx context.Context, a StartRequest) error {
 	for {
 		err := l.write(ctx, "answer the request for scan "+string(a.ID), unlist(startRequestPrefix+string(a.ID), a.etag))
@@ -130,9 +130,8 @@ func (l Requests) DropStartRequest(ctx context.Context, a StartRequest) error {
 // CanceledStart is the reason of a start request that was refused because its scan was canceled.
 const CanceledStart = "canceled before it began"
 
-// WithdrawStart refuses a command's request to start a scan, with the reason [CanceledStart]. It reports whether that is the
-// request's reason now. An instance that read the request before may still start the scan. That instance must then cancel the
-// scan.
+// WithdrawStart refuses a command's request to start a scan, with the reason [CanceledStart]. It reports whether the request is now refused with
+// that reason. An instance that read the request before this may still start the scan. That instance must cancel the scan.
 func (l Requests) WithdrawStart(ctx context.Context, id ScanID) (bool, error) {
 	a, found, err := l.StartRequest(ctx, id)
 	if err == nil && found && a.Kind == CheckedStart && a.Refused == "" {
@@ -143,8 +142,8 @@ func (l Requests) WithdrawStart(ctx context.Context, id ScanID) (bool, error) {
 	return a.Refused == CanceledStart, err
 }
 
-// WithdrawRetry removes the request to retry a scan that has ended, unless it was refused. It reports whether there was one. It then changes the
-// scan's row, so that no instance that read the row before can begin the retry.
+// WithdrawRetry removes the request to retry an ended scan, unless the request was refused. It reports whether there was such a request. It then
+// changes the scan's row, so that an instance with an older copy of the row cannot begin the retry.
 func (l *Ledger) WithdrawRetry(ctx context.Context, id ScanID) (bool, error) {
 	a, found, err := l.StartRequest(ctx, id)
 	if err != nil || !found || !a.Kind.Retry() || a.Refused != "" {

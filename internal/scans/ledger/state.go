@@ -10,12 +10,12 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// emptyTries bounds how often [Ledger.Finish] repeats its query if the answer is an empty page with a token.
+// emptyTries is the maximum number of queries of [Ledger.Finish], which repeats its query if the answer is an empty page with a token.
 const emptyTries = 5
 
-// Finish ends the scan if it is running and no step is pending. It reports whether this call ended it. A scan ends as failed if
-// it has failed rows, or if some of its rows in the ledger are missing. Otherwise seal decides how the scan ends. Several
-// processes may call seal. If seal returns an error, the scan keeps running.
+// Finish ends the scan if it is running and no step is pending. It reports whether this call ended it. A scan ends as failed if it has failed
+// rows, or if some of its rows in the ledger are missing. Otherwise the function seal decides how the scan ends. Several processes may call this
+// function. If it returns an error, the scan keeps running.
 func (l *Ledger) Finish(ctx context.Context, id ScanID, now time.Time, seal func(Listed) (Ending, error)) (bool, error) {
 	idle, err := l.nothingPending(ctx, id)
 	if err != nil || idle.State != Running || idle.Members > 0 { // a group has no steps
@@ -42,7 +42,7 @@ func (l *Ledger) Finish(ctx context.Context, id ScanID, now time.Time, seal func
 	return l.end(ctx, idle, now, as)
 }
 
-// describeMissing describes the rows that are missing in the table if exactly these steps are pending. It returns "" if none are.
+// describeMissing describes the rows that are missing in the table if exactly these steps are pending. It returns "" if no rows are missing.
 func (s Snapshot) describeMissing(pending map[StepID]bool) string {
 	const otherwise = "; somebody has deleted rows of this scan. Start a new scan"
 	left, _ := s.Sums.Pending()
@@ -54,20 +54,20 @@ func (s Snapshot) describeMissing(pending map[StepID]bool) string {
 	case missing > 0:
 		return fmt.Sprintf("the state table lacks %d pending steps that are not done%s", missing, otherwise)
 	case missing < 0:
-		return fmt.Sprintf("the state table lacks done steps: %d more are done than were begun%s", -missing, otherwise)
+		return fmt.Sprintf("the state table lacks rows of done steps: %d more steps are done than were begun%s", -missing, otherwise)
 	case balance != 0:
 		return "the state table lacks steps that are neither pending nor done" + otherwise
 	}
 	return ""
 }
 
-// nothingPending returns the scan's row if no step is pending, or the zero Scan. It reads the first row of a range that has the pending steps and
-// then the scan's own row. A restart changes the scan's row, so its new step is not missed. Only an answer of a single page counts: between two
-// pages, a step beyond the first page may commit a child that sorts before it, and both pages would be empty.
+// nothingPending returns the scan's row if no step is pending, or the zero Scan. It reads the first row of a range in which the pending steps
+// precede the scan's own row. A restart changes the scan's row, so the query does not miss a restart's new step. Only an answer of a single page
+// counts: between two pages, a step beyond the first page may commit a child that sorts before it, and both pages would be empty.
 func (l *Ledger) nothingPending(ctx context.Context, id ScanID) (Scan, error) {
 	r := key.Range{Partition: id.partition(), Low: &key.Bound{Key: pendingPrefix}, High: &key.Bound{Key: scanRow}}
 	for range emptyTries {
-		p, err := l.query(ctx, "look for pending steps of scan "+string(id), storage.Query{Range: r, Select: scanColumns, Top: 1})
+		p, err := l.query(ctx, "read pending steps of scan "+string(id), storage.Query{Range: r, Select: scanColumns, Top: 1})
 		if err != nil {
 			return Scan{}, err
 		}
@@ -114,7 +114,7 @@ func (l *Ledger) End(ctx context.Context, id ScanID, now time.Time, as Ending) (
 	return l.end(ctx, s, now, as)
 }
 
-// end records the scan's end, on condition that its row is unchanged. If it cannot close the attempt, Maintain closes it later.
+// end records the scan's end, unless the scan's row has changed since s was read. If end cannot close the attempt, Maintain closes it later.
 func (l *Ledger) end(ctx context.Context, s Scan, now time.Time, as Ending) (bool, error) {
 	for _, began := range []time.Time{s.Started, s.began()} { // a process knows the service's time only to a second
 		if now.Before(began) {
@@ -128,7 +128,7 @@ func (l *Ledger) end(ctx context.Context, s Scan, now time.Time, as Ending) (boo
 	end.IfMatch = s.etag
 	err := l.write(ctx, "end scan "+string(s.ID), end)
 	if storage.HasCode(err, "UpdateConditionNotSatisfied") {
-		return false, nil // another process or our own first try has ended it
+		return false, nil // another process, or this call's first try, has ended the scan
 	}
 	if err != nil {
 		return false, err
@@ -137,10 +137,10 @@ func (l *Ledger) end(ctx context.Context, s Scan, now time.Time, as Ending) (boo
 	return true, nil
 }
 
-// Restart begins the next attempt of a canceled or failed scan, unless another process has begun it since s was read. The caller
-// sends the messages of pending steps. [ErrNotFound] means that the scan was removed meanwhile. After any other error, the
-// attempt may have begun. The argument root, if not nil, is a step that the attempt begins with. It counts as a child of the
-// scan, as the scan's first step does. ahead estimates root's work.
+// Restart begins the next attempt of a canceled or failed scan, unless another process has begun it since s was read. The caller sends the
+// messages of pending steps. [ErrNotFound] means that the scan was removed meanwhile. After any other error, the attempt may have begun. If the
+// argument root is not nil, it is a step that the attempt begins with. Like the scan's first step, it counts as a child of the scan. The
+// argument ahead is root's estimated work.
 func (l *Ledger) Restart(ctx context.Context, s Scan, now time.Time, root *Pending, ahead scan.Outlook) error {
 	var ops []storage.Op
 	if root != nil {
@@ -161,7 +161,7 @@ func (l *Ledger) restart(ctx context.Context, s Scan, now time.Time, more ...sto
 	running.IfMatch = s.etag
 	err := l.write(ctx, "restart scan "+string(s.ID), append([]storage.Op{running}, more...)...)
 	if storage.HasCode(err, "UpdateConditionNotSatisfied") {
-		return nil // another process or our own first try has begun it
+		return nil // another process, or this call's first try, has begun the attempt
 	}
 	if storage.NotFound(err) { // removed meanwhile
 		return fmt.Errorf("scan %s: %w", s.ID, ErrNotFound)

@@ -18,7 +18,7 @@ type Totals struct {
 	Gone         int64 // failed rows that were no longer in the source when they were processed again; not counted in Failed
 	Queries      int64
 	Transactions int64 // requests sent by steps, including commits and messages
-	Throttled    int64 // of Transactions, those that the storage throttled
+	Throttled    int64 // how many of these requests the storage throttled
 
 	Missing, Extra, Different int64 // rows of a comparison that differ
 }
@@ -70,7 +70,7 @@ type Sums struct {
 
 	children int64        // steps that became pending
 	ahead    scan.Outlook // estimated work of children, minus that of the done steps
-	balance  int64        // sum of the hashes of the children's ids, minus those of the done steps' ids; it wraps around
+	balance  int64        // sum of the hashes of the children's ids, minus the hashes of the done steps' ids; it wraps around
 }
 
 // Pending returns how many steps are pending, and an estimate of their work.
@@ -78,7 +78,7 @@ func (s Sums) Pending() (steps int64, ahead scan.Outlook) {
 	return s.children - s.Steps, s.ahead
 }
 
-// hashOf returns a step's summand in a balance.
+// hashOf returns the number that a step adds to a balance.
 func hashOf(step StepID) int64 {
 	sum := sha256.Sum256([]byte(step))
 	return int64(binary.BigEndian.Uint64(sum[:]))

@@ -15,7 +15,7 @@ import (
 // rows reads and writes the ledger's table. Its errors name the purpose of the request.
 type rows struct{ table *storage.Table }
 
-// op returns a write of one row, in a scan's partition or another.
+// op returns a write of one row, in a scan's partition or in another partition.
 func op[P ~string](kind storage.OpKind, partition P, row string, properties ...storage.Property) storage.Op {
 	return storage.Op{Kind: kind, Row: storage.Entity{Key: key.Key{Partition: string(partition), Row: row}, Properties: properties}.Row()}
 }
@@ -48,7 +48,7 @@ func (l rows) pages(ctx context.Context, what string, q storage.Query) iter.Seq2
 }
 
 // Is reports whether a table is the ledger of some app. It searches for the row of Maintain's last run, and for the lists of scans. It reports
-// false if the table does not exist or may not be read.
+// false if the table does not exist, or if the caller may not read it.
 func Is(ctx context.Context, table *storage.Table) (is bool, err error) {
 	if table.Cosmos() { // no app has its ledger there
 		return false, nil
@@ -82,7 +82,7 @@ func Is(ctx context.Context, table *storage.Table) (is bool, err error) {
 	return is, because("check for an app's scans", err)
 }
 
-var errEnough = errors.New("the first row says it")
+var errEnough = errors.New("one row is enough")
 
 func because(what string, err error) error {
 	if err == nil {
@@ -91,7 +91,7 @@ func because(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// overtaken reports whether a conditional write was refused because another process or our own first try was faster.
+// overtaken reports whether a conditional write was refused because another process, or this call's first try, was faster.
 func overtaken(err error) bool {
 	return storage.NotFound(err) || storage.HasCode(err, "UpdateConditionNotSatisfied")
 }

@@ -10,12 +10,12 @@ import (
 const (
 	// finest is the shortest interval of [Times]. It makes the last minute's rate exact to a few percent.
 	finest = 5 * time.Second
-	// maxPoints bounds how many intervals Times spans.
+	// maxPoints is the maximum number of intervals that Times spans.
 	maxPoints = 240
 )
 
-// Times counts the work of each interval, by the service's clock. Its interval is the shortest with which the scan spans at most
-// 240 intervals. The zero value has no work.
+// Times counts the work of each interval of time, by the service's clock. The intervals are as short as possible, but at least 5
+// seconds long, and the scan spans at most 240 of them. The zero value has no work.
 type Times struct {
 	doublings uint            // the interval is finest << doublings
 	points    map[int64]Point // by the interval's number since 1970
