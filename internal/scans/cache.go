@@ -13,7 +13,7 @@ import (
 // Cache holds a recently read value for each scan. It is safe for concurrent use.
 type Cache[T any] struct {
 	fresh time.Duration // how long a value is returned without being read again
-	kept  time.Duration // how long a value is kept for the next read
+	kept  time.Duration // how long the cache keeps a value, which it passes to the next read
 
 	mu   sync.Mutex // guards byID and the values' fields
 	byID map[ledger.ScanID]*cached[T]
@@ -25,15 +25,17 @@ type cached[T any] struct {
 	at      time.Time     // when the value's read began; zero if it was never read
 	stale   bool          // the value must be read again even if it is fresh
 	reading chan struct{} // closed when the current read has ended; nil if there is none
-	failed  error         // of the last read
+	failed  error         // the last read's error
 }
 
-// NewCache returns an empty cache. A value is returned without being read again for the time fresh, and kept for the time kept.
+// NewCache returns an empty cache. For the duration fresh, the cache returns a value without another read. It drops a value after
+// the duration kept.
 func NewCache[T any](fresh, kept time.Duration) *Cache[T] {
 	return &Cache[T]{fresh: fresh, kept: kept, byID: map[ledger.ScanID]*cached[T]{}}
 }
 
-// Get returns a scan's value that was fresh when Get was called. If there is none, Get reads one, and concurrent calls wait for it.
+// Get returns a scan's value that was fresh when Get was called. If the cache has no such value, Get reads it. Concurrent calls
+// wait for this read.
 func (c *Cache[T]) Get(ctx context.Context, id ledger.ScanID, read func(was T) (T, error)) (T, error) {
 	return c.since(ctx, id, time.Now().Add(-c.fresh), read)
 }
@@ -65,7 +67,7 @@ func (c *Cache[T]) since(ctx context.Context, id ledger.ScanID, oldest time.Time
 			c.mu.Lock()
 			err := of.failed
 			c.mu.Unlock()
-			if errors.Is(err, storage.ErrAway) && storage.HasPatience(ctx) { // both calls have run out of patience; another read would take as long again
+			if errors.Is(err, storage.ErrAway) && storage.HasPatience(ctx) { // the wait has used up this call's time; another read would take as long again
 				return value, err
 			}
 		case <-ctx.Done():
@@ -87,7 +89,7 @@ func (c *Cache[T]) Age(id ledger.ScanID) time.Duration {
 // fill reads a value for all waiting calls. After an error, the next waiting call reads again.
 func (c *Cache[T]) fill(of *cached[T], read func(was T) (T, error)) (value T, err error) {
 	filled, began := false, time.Now()
-	defer func() { // also if read panics
+	defer func() { // deferred, because read may panic
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if filled {
@@ -98,7 +100,7 @@ func (c *Cache[T]) fill(of *cached[T], read func(was T) (T, error)) (value T, er
 		close(of.reading)
 		of.reading, of.failed = nil, err
 	}()
-	value, err = read(of.value) // nobody else changes the value meanwhile
+	value, err = read(of.value) // no other call changes the value during the read
 	filled = err == nil
 	return value, err
 }
@@ -112,7 +114,8 @@ func (c *Cache[T]) forget() {
 	}
 }
 
-// Outdate makes the next call read a scan's value again, if the value is outdated. It does so even while the value is being read.
+// Outdate makes the next call of Get read a scan's value again if outdated returns true for the cached value. It works even
+// during a read of the value.
 func (c *Cache[T]) Outdate(id ledger.ScanID, outdated func(T) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

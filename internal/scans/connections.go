@@ -11,10 +11,10 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// maxNames is the maximum of tables or queues that are listed of a connection.
+// maxNames is the maximum number of names in a list of tables or queues.
 const maxNames = 1000
 
-// Names is a list of names, by their kind: connections, tables or queues.
+// Names has a list of names under its kind: connections, tables or queues.
 type Names map[string][]string
 
 // Connections returns the sorted names of the settings that a request may name.
@@ -22,12 +22,14 @@ func (ss *Scans) Connections(context.Context, string) (Names, error) {
 	return Names{"connections": slices.Sorted(maps.Keys(ss.Options.Accounts))}, nil
 }
 
-// TableNames returns the first tables of a connection, or none if it may not list them.
+// TableNames returns the names of a connection's first 1,000 tables. Without permission to list tables, it returns no
+// names.
 func (ss *Scans) TableNames(ctx context.Context, connection string) (Names, error) {
 	return ss.names(ctx, "tables", connection, (*storage.Account).TableNames)
 }
 
-// QueueNames returns the first queues of a connection, or none if it may not list them or has no queues.
+// QueueNames returns the names of a connection's first 1,000 queues. If the account has no queues or does not permit
+// a list, it returns no names.
 func (ss *Scans) QueueNames(ctx context.Context, connection string) (Names, error) {
 	return ss.names(ctx, "queues", connection, (*storage.Account).QueueNames)
 }

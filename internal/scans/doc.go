@@ -1,3 +1,4 @@
-// Package scans has the parts of a scan that step, life, status and schedule share: its request, the opened places and work of a request, the
-// messages of its steps, its limits, the tables that no scan may change, hints and notes, and their stored forms. It begins and ends no scans.
+// Package scans has what packages step, life, status and schedule share: requests, the places and the work that a request opens, messages of
+// steps, limits, hints, notes, and the stored form of each. It also refuses scans that would change the app's own tables. It does not start or
+// end scans.
 package scans

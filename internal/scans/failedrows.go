@@ -15,18 +15,20 @@ type FailedRow struct {
 	Reason       string `json:"reason"`
 }
 
-// maxFailedRows is how many failed rows are stored with a step; fewer if they are too long.
+// maxFailedRows is the maximum number of failed rows that are stored with a step. If the rows are long, fewer are
+// stored.
 const maxFailedRows = 1000
 
-// KeptRows describes a step's failed rows, to show and to retry them.
+// KeptRows is the stored record of a step's failed rows. A status shows the rows, and a retry reads them again.
 type KeptRows struct {
 	Rows   []FailedRow    `json:"rows"`   // the first failed rows
 	Failed int64          `json:"failed"` // how many rows failed
 	Pages  []ReadPage     `json:"pages"`  // the pages that have failed rows
-	Ends   []scan.PageEnd `json:"ends"`   // the ends of these pages, with the failed rows that the step's note counts
+	Ends   []scan.PageEnd `json:"ends"`   // the ends of these pages, with their numbers of failed rows in the step's note
 }
 
-// packFailed returns the stored form of r with these failed rows, and how many of them it lists.
+// packFailed returns the stored form of r with these failed rows. If they are too many or too long, it stores only
+// the first kept rows.
 func packFailed(failed []action.Failure, r KeptRows) (packed []byte, kept int64) {
 	for most := maxFailedRows; len(failed) > 0; most /= 2 {
 		r.Rows, r.Failed = make([]FailedRow, 0, min(len(failed), most)), int64(len(failed))
@@ -48,7 +50,7 @@ func KeepFailed(done *ledger.Done, failed []action.Failure, r KeptRows) {
 	}
 }
 
-// ParseFailed reads the form that packFailed returns. It finds no rows in a form that this version does not know.
+// ParseFailed reads the form that packFailed returns. For a form that this version does not know, it returns no rows.
 func ParseFailed(packed []byte) (KeptRows, error) {
 	var r KeptRows
 	text, err := Unpack(packed)

@@ -7,10 +7,10 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// maxReason bounds the reason that is stored with a step or a row, in bytes.
+// maxReason is the maximum length, in bytes, of a reason that is stored with a step or a row.
 const maxReason = 2000
 
-// FatalError is an error that repeating cannot fix. It fails the scan.
+// FatalError is an error that would occur again if the step were repeated. It fails the scan.
 type FatalError struct{ error }
 
 func (f *FatalError) Unwrap() error { return f.error }
@@ -18,8 +18,8 @@ func (f *FatalError) Unwrap() error { return f.error }
 // Fatal returns err as a fatal error.
 func Fatal(err error) *FatalError { return &FatalError{err} }
 
-// FatalIfPermanent makes a permanent storage error fatal. The error's text then begins with the argument what, which names the
-// failed attempt.
+// FatalIfPermanent makes a permanent storage error fatal. The fatal error's text begins with the argument what, which names
+// the failed action.
 func FatalIfPermanent(what string, err error) error {
 	if !errors.As(err, new(*FatalError)) && storage.Permanent(err) {
 		return &FatalError{fmt.Errorf("%s: %w", what, err)}

@@ -23,7 +23,7 @@ func TestFormat1(t *testing.T) {
 			}
 			m, err := ParseMessage(text)
 			if err == nil {
-				err = m.Seal()
+				err = m.Prepare()
 			}
 			return m.Body, err
 		},
@@ -87,10 +87,10 @@ func TestDeletionFits(t *testing.T) {
 			pages = append(pages, page)
 		}
 		m := Message{Scan: "2516068397287191785-bowofo"}
-		proof.Must(t, m.Seal())
+		proof.Must(t, m.Prepare())
 		left := m.DeletionOf()
 		left.Delete.Pages = pages
-		if err := left.Seal(); err != nil {
+		if err := left.Prepare(); err != nil {
 			t.Errorf("%d pages of keys of %q: %v", len(pages), letter, err)
 		}
 		if again, err := ParseMessage(left.Body); err != nil || again.ID != left.ID || again.ID != m.DeletionOf().ID || len(again.Delete.Pages) != len(pages) {

@@ -21,10 +21,11 @@ import (
 // Hints. Each step notes where its pages ended. When a scan has ended, these ends become hints for the next scan of the
 // same rows. Scans with a filter neither leave nor use hints, because their pages show only the rows that match.
 
-// HintsName identifies the rows that a scan reads. It is "" for a scan that leaves no hints.
+// HintsName returns the name under which the hints for the scan's rows are stored. It returns "" for a scan that leaves no
+// hints.
 func (o *RunnableScan) HintsName() string {
 	r := o.Request
-	if r.Filter != "" || r.Action.Type == Keys || r.Action.Type == Verify || o.Table() == nil { // the pages do not show where the rows are, or an export's files show it
+	if r.Filter != "" || r.Action.Type == Keys || r.Action.Type == Verify || o.Table() == nil { // the pages do not show where the rows are, or the source is an export, whose files show that
 		return ""
 	}
 	sum := sha256.Sum256(JSON([]any{strings.ToLower(o.Source.Address()), r.Range, r.PageRows()}))
@@ -38,7 +39,7 @@ func HintsOf(r Request, ends []scan.PageEnd) []byte {
 		if b, ok := packHints(hints); ok {
 			return b
 		}
-		// Too big for one row: keep every second hint.
+		// The hints are too big for one row, so keep every second hint.
 		odd := false
 		hints.Keys = slices.DeleteFunc(hints.Keys, func(key.Key) bool { odd = !odd; return odd })
 		hints.Weigh(ends, r.PageRows())
@@ -46,7 +47,8 @@ func HintsOf(r Request, ends []scan.PageEnd) []byte {
 	return nil
 }
 
-// UseHints makes hints from a source that knows where its rows are. It gives them to o, and returns them packed.
+// UseHints makes hints from a source that knows where its rows are. It gives these hints to o, and returns their packed
+// form.
 func (o *RunnableScan) UseHints(source storage.Hinted) []byte {
 	if o.Request.Action.Type == Keys {
 		return nil
@@ -73,15 +75,16 @@ type packedHints struct {
 
 const hintsVersion = 1
 
-// packHints returns the stored form of hints. ok is false if it is too big for one row.
+// packHints returns the stored form of hints. If this form is too big for one row, ok is false.
 func packHints(h scan.Hints) (packed []byte, ok bool) {
 	text := JSON(packedHints{hintsVersion, h})
 	packed = Pack(text)
 	return packed, len(text) <= maxText && len(packed) <= ledger.MaxHints
 }
 
-// Use gives any packed hints to the scan's strategy. If they are unusable, the error has the reason. For hints of a newer
-// version, the error is [problem.Stale]. A scan without hints is less balanced, but a scan with wrong hints would miss rows.
+// Use gives packed hints, if there are any, to the scan's strategy. If the hints are unusable, the error names the reason.
+// For hints of a newer version, the error is [problem.Stale]. A scan without hints is less balanced, but a scan with wrong
+// hints would miss rows.
 func (o *RunnableScan) Use(packed []byte) error {
 	if len(packed) == 0 {
 		return nil
@@ -97,8 +100,8 @@ func (o *RunnableScan) Use(packed []byte) error {
 	return nil
 }
 
-// ownHints gives o the hints that were stored with the scan. The scan's steps refer to them, so for hints
-// of a newer version, the error is [problem.Stale].
+// ownHints gives o the hints that are stored with the scan. Without them, o cannot run the scan's steps, which refer to
+// them. So for hints of a newer version, the error is [problem.Stale].
 func (ss *Scans) ownHints(ctx context.Context, id ledger.ScanID, o *RunnableScan) error {
 	packed, err := ss.Ledger.Hints(ctx, id)
 	if err != nil {
@@ -113,7 +116,7 @@ func (ss *Scans) ownHints(ctx context.Context, id ledger.ScanID, o *RunnableScan
 
 // WarnOfHints logs why hints are not used.
 func WarnOfHints(ctx context.Context, err error) {
-	zerolog.Ctx(ctx).Warn().Err(err).Msg("hints dropped; the scan splits without them")
+	zerolog.Ctx(ctx).Warn().Err(err).Msg("hints cannot be used; the scan divides its range without them")
 }
 
 func unpackHints(packed []byte) (scan.Hints, error) {
@@ -132,7 +135,7 @@ func unpackHints(packed []byte) (scan.Hints, error) {
 		return scan.Hints{}, fmt.Errorf("unpack hints: %w", err)
 	}
 	if h.Version != hintsVersion {
-		return scan.Hints{}, fmt.Errorf("the hints have version %d, and this program knows version %d", h.Version, hintsVersion)
+		return scan.Hints{}, fmt.Errorf("the hints have version %d, and this version of the program knows version %d", h.Version, hintsVersion)
 	}
 	return h.Hints, nil
 }

@@ -11,9 +11,9 @@ import (
 	"tablesweep/internal/task"
 )
 
-// In a scan with limits, each step has a time slot, before which it does not begin. A step takes the slots of its children
-// when it commits, and their messages are hidden until the slots. So waiting costs no invocation, and all instances
-// together keep to the limits. The scans of a group share its limits.
+// In a scan with limits, each step has a time slot, and does not begin before it. When a step commits, it takes slots for its
+// children. A child's message is hidden until the child's slot. So waiting costs no invocation, and all instances together keep
+// to the limits. The scans of a group share its limits.
 
 // Limits bound how much the steps of a scan use a second in all instances together; 0 means no limit.
 type Limits struct {
@@ -22,12 +22,12 @@ type Limits struct {
 }
 
 const (
-	slotBehind   = 3 * time.Second // how much unused time of a limit may be made up for
+	slotBehind   = 3 * time.Second // for how long a limit may go unused and be used later
 	SlotEarly    = 2 * time.Second // how long before its slot a message may come, because times of messages are whole seconds
 	SlotRequests = 3               // how many requests a step makes for its own slot and those of its children
-	slotTries    = 100             // how often slots are taken again if others take slots at the same time
+	slotTries    = 100             // maximum number of tries to take slots while other steps take slots
 	slotPause    = 20 * time.Millisecond
-	stepShare    = 4 // a page has the rows of a second at the limit, divided by stepShare
+	stepShare    = 4 // a page has the rows that the limit allows in a second, divided by stepShare
 	leastRows    = 10
 )
 
@@ -58,11 +58,11 @@ func (l Limits) Takes(rows, requests int64) time.Duration {
 }
 
 // slots takes n slots at the time now, by the service's clock. Done steps count with their true cost, and each waiting step with
-// 90 % of the mean cost. A higher share would leave some of the limit unused. If 90 % is too little, [step.Steps] notices that at
-// the slot.
+// 90 % of the mean cost. A higher share would leave some of the limit unused. If 90 % is too little, [step.Steps] notices that
+// when the step's message arrives.
 func (l Limits) slots(u *ledger.Used, now time.Time, n int) []time.Time {
 	mean := l.Takes(u.Rows, u.Requests) * 9 / 10 / time.Duration(max(1, u.Steps))
-	if least := now.Add(-slotBehind); u.Next.Before(least) { // the limit is not used: fewer steps may be waiting, because a step that ran twice took slots twice
+	if least := now.Add(-slotBehind); u.Next.Before(least) { // the limits are not used up, so u.Waiting may be too high: a step that ran twice took its children's slots twice
 		u.Next, u.Waiting = least, max(0, u.Waiting-1)
 	}
 	waiting := time.Duration(u.Waiting) * mean
@@ -74,7 +74,7 @@ func (l Limits) slots(u *ledger.Used, now time.Time, n int) []time.Time {
 	return slots
 }
 
-// TakeSlots adds what ended steps of a scan have used, and takes a time slot for each of the messages.
+// TakeSlots adds the rows and requests of ended steps to what the scan has used, and takes a time slot for each message.
 func (ss *Scans) TakeSlots(ctx context.Context, limits *Limits, id ledger.ScanID, ended int64, done ledger.Totals, messages []Message) error {
 	if limits == nil {
 		return nil
@@ -109,5 +109,5 @@ func (ss *Scans) TakeSlots(ctx context.Context, limits *Limits, id ledger.ScanID
 			return ctx.Err()
 		}
 	}
-	return problem.Busyf("", "too many steps of the scan end at once; try again")
+	return problem.Busyf("", "too many steps of the scan end at the same time; try again")
 }

@@ -23,13 +23,13 @@ import (
 )
 
 const (
-	// PoisonSuffix ends the name of a queue for messages that a Functions host gave up.
+	// PoisonSuffix is the end of a poison queue's name. The Functions host moves messages that it gives up into such a queue.
 	PoisonSuffix = "-poison"
 	// MaxDeliveries is how often the host delivers a message. A test compares it with maxDequeueCount in host.json.
 	MaxDeliveries = 5
 	// MessageVersion is the newest format of [Message]. Messages with neither RowRetry nor Delete have format 1.
 	MessageVersion = 2
-	// MaxMessageBytes is the largest message before encoding. Base64 turns it into 64 KiB, the service's limit.
+	// MaxMessageBytes is the maximum size of a message before its encoding. Base64 turns 48 KiB into 64 KiB, the service's limit.
 	MaxMessageBytes = 48 << 10
 )
 
@@ -52,16 +52,16 @@ var Queues = map[string]string{
 
 // Message is the message of one step of one scan. Its JSON is the body of a queue message, and is stored in the step's pending row.
 type Message struct {
-	Version    int           `json:"v"` // [Message.Seal] sets it
+	Version    int           `json:"v"` // [Message.Prepare] sets it
 	Scan       ledger.ScanID `json:"scan"`
 	HandedOver bool          `json:"rows,omitempty"` // a range handed over to CopyRows
 	Step       scan.Step     `json:"step"`
 	RowRetry   *RowRetry     `json:"again,omitempty"`  // set if the step retries failed rows; then Step is empty
 	Delete     *deletion     `json:"delete,omitempty"` // set if the step deletes rows that another step has read; then Step is empty
 
-	// [ParseMessage] and [Message.Seal] set these.
+	// [ParseMessage] and [Message.Prepare] set these.
 	Body  []byte    `json:"-"` // the JSON
-	After time.Time `json:"-"` // the earliest time to begin the step; zero for at once
+	After time.Time `json:"-"` // the earliest time to begin the step; zero for immediately
 
 	ID ledger.StepID `json:"-"` // the step's id: a hash of the body or, for a deletion, of the id of the step that read the rows
 }
@@ -114,8 +114,8 @@ func (m Message) Ahead() scan.Outlook {
 	return adaptive.Ahead(m.Step)
 }
 
-// Seal encodes a message that is about to be recorded and sent, and gives its step an id.
-func (m *Message) Seal() error {
+// Prepare encodes a message that is about to be recorded and sent, and gives its step an id.
+func (m *Message) Prepare() error {
 	if m.Version = 1; m.RowRetry != nil || m.Delete != nil {
 		m.Version = MessageVersion
 	}
@@ -137,12 +137,12 @@ func (m *Message) identify() {
 func JSON(v any) []byte {
 	var b bytes.Buffer
 	if err := lines.JSON(&b).Encode(v); err != nil {
-		panic("engine: internal error: " + err.Error()) // never for the app's own types
+		panic("engine: internal error: " + err.Error()) // this never happens for the app's own types
 	}
 	return bytes.TrimSpace(b.Bytes())
 }
 
-// Pending returns the pending step of a sealed message.
+// Pending returns the pending step of a prepared message.
 func (m Message) Pending() ledger.Pending {
 	return ledger.Pending{ID: m.ID, Message: m.Body, After: m.After}
 }
@@ -183,7 +183,7 @@ func ParseMessage(body []byte) (Message, error) {
 // Encode returns the text of a queue message. The host expects base64.
 func Encode(body []byte) string { return base64.StdEncoding.EncodeToString(body) }
 
-// Send puts a sealed message into the queue of its function.
+// Send puts a prepared message into the queue of its function.
 func (ss *Scans) Send(ctx context.Context, m Message) error {
 	hidden := time.Duration(0)
 	if !m.After.IsZero() {
@@ -196,7 +196,7 @@ func (ss *Scans) Send(ctx context.Context, m Message) error {
 	return ss.Queues[m.Function()].PutAfter(ctx, Encode(m.Body), hidden)
 }
 
-// deletion has the rows that a step has read and left to be deleted.
+// deletion describes rows that one step has read and another step deletes.
 type deletion struct {
 	Of    ledger.StepID `json:"of"` // the step's id
 	Pages []ReadPage    `json:"pages,omitempty"`
@@ -208,12 +208,13 @@ func deletionID(step ledger.StepID) ledger.StepID {
 	return stepID([]byte("delete the rows read by " + step))
 }
 
-// DeletionOf returns the message for the deletion of the rows that m's step has read. It lacks the pages, which the ledger has.
+// DeletionOf returns the message for the deletion of the rows that m's step has read. The message lacks the pages, which the ledger
+// has.
 func (m Message) DeletionOf() Message {
 	return Message{Scan: m.Scan, Delete: &deletion{Of: m.ID}, ID: deletionID(m.ID)}
 }
 
-// ReadPage is how a page was read, so that it can be read again.
+// ReadPage describes how a page was read, so that the page can be read again.
 type ReadPage struct {
 	Range key.Range  `json:"range"`
 	Token *key.Token `json:"token,omitempty"`
@@ -225,7 +226,8 @@ type ReadPage struct {
 	Span int `json:"-"` // the index of the span that has its rows
 }
 
-// SendAt resends a pending step's message. The step does not begin before the time at; zero for at once.
+// SendAt resends a pending step's message. The step does not begin before the time at. If at is zero, the step may begin
+// immediately.
 func (ss *Scans) SendAt(ctx context.Context, id ledger.ScanID, p ledger.Pending, at time.Time) error {
 	p.After = at
 	ours, err := ss.Ledger.Renew(ctx, id, p)

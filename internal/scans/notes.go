@@ -15,9 +15,9 @@ import (
 // not be written. Ranges and hints are made from notes. A step's note is JSON. A folded row's note is packed.
 
 const (
-	// MaxNote is the maximum of bytes in a note. A Binary property has room for it.
+	// MaxNote is the maximum number of bytes in a note. It fits into a Binary property.
 	MaxNote = 60 << 10
-	// maxEnds is the maximum of ends of pages in a folded row.
+	// maxEnds is the maximum number of page ends in a folded row's note.
 	maxEnds = 512
 )
 
@@ -54,7 +54,7 @@ func ParseNote(note []byte) []scan.PageEnd {
 	return ends
 }
 
-// maxText bounds the memory of an unpacked text, in bytes.
+// maxText is the maximum size of an unpacked text, in bytes.
 const maxText = 16 << 20
 
 // Pack returns the stored form of a text.

@@ -17,13 +17,13 @@ import (
 // hostContainers is the prefix of the Functions host's containers in the app's account. They have locks, keys, and state of triggers.
 const hostContainers = "azure-webjobs-"
 
-// Container is a container of an account; the zero value is none.
+// Container is a container of an account. The zero value stands for no container.
 type Container struct {
 	Account *storage.Account
 	Name    string
 }
 
-// OwnError refuses work that would change tables, queues or containers of the app or its host.
+// OwnError is the error for work that would change tables, queues or containers of the app or its host.
 type OwnError struct{ error }
 
 func (o *OwnError) Unwrap() error { return o.error }

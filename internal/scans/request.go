@@ -38,7 +38,8 @@ type Request struct {
 	// SegmentsPerFirstPrefix and SegmentsPerSubsequentPrefix are options of the prefix strategy; see [scan.Prefix].
 	SegmentsPerFirstPrefix      int `json:"segmentsPerFirstPrefix,omitempty"`
 	SegmentsPerSubsequentPrefix int `json:"segmentsPerSubsequentPrefix,omitempty"`
-	// Limits is nil for no limits. With limits, a segment has the rows of a quarter of a second, unless SegmentSize is set.
+	// Limits is nil if the scan has no limits. With limits, a segment has the rows that they allow in a quarter of a second, unless SegmentSize
+	// is set.
 	Limits *Limits `json:"limits,omitempty"`
 }
 
@@ -94,17 +95,18 @@ const (
 // ActionTypes lists all action types.
 var ActionTypes = []string{Copy, Count, Keys, Enqueue, Delete, Verify}
 
-// MaxSegments is the maximum of queries that an invocation may make. With this number, a commit fits into one transaction of 100
-// rows, because each segment adds at most three children, and one more if its rows are handed over.
+// MaxSegments is the maximum number of queries that an invocation may make. With this number, a commit fits into one transaction of 100 rows,
+// because each segment adds at most three children, and one more if its rows are handed over.
 const MaxSegments = 24
 
-// maxName is the maximum of characters in a scan's name.
+// maxName is the maximum number of characters in a scan's name.
 const maxName = 100
 
-// MaxRequest is the maximum of bytes in a request. It is stored in one property.
+// MaxRequest is the maximum number of bytes in a request, which is stored in one property.
 const MaxRequest = 64 << 10
 
-// ParseRequest strictly reads a request. Its errors are [problem.Invalid], joined. An error about a field names it.
+// ParseRequest reads a request, and refuses unknown fields. It joins all errors, which are [problem.Invalid]. An error about a field names the
+// field.
 func ParseRequest(body []byte) (Request, error) {
 	var r Request
 	if err := input.JSON(body, &r); err != nil {
@@ -136,7 +138,7 @@ func (r Request) checkSides() error {
 	var errs fieldErrors
 	missing := func(field, connection string) {
 		if r.Source.Connection != "" && connection == "" && !(r.OverExisting() && r.Source.Container != "") { // checkGroup reports that case
-			errs.add(field+".connection", "is missing: if the source's connection is given, this one must be given as well; the app's own storage is %s", storage.HostConnection)
+			errs.add(field+".connection", "is missing: if the source's connection is given, this connection must be given as well; the app's own storage is %s", storage.HostConnection)
 		}
 	}
 	if d := r.Action.Destination; d != nil {
@@ -148,10 +150,10 @@ func (r Request) checkSides() error {
 	return errors.Join(errs...)
 }
 
-// size is a number in a request; 0 if it is not given.
+// size is a number in a request. The number is 0 if the request does not give it.
 type size struct {
 	field   string
-	n, most int // most is 0 if there is no bound
+	n, most int // most is the maximum; 0 if there is none
 }
 
 func (s size) allowed() string {
@@ -187,9 +189,9 @@ func (r *Request) trim() {
 	}
 }
 
-// ParseStored reads the stored request of a scan. If only a newer version of this program can run it,
-// the error is [problem.Stale]: the scan's steps stay pending, and an instance of that version runs them. ParseStored
-// does not repeat the checks, because they may be stricter now than when the scan began.
+// ParseStored reads the stored request of a scan. If only a newer version of this program can run the scan, the error is [problem.Stale]: the
+// scan's steps stay pending, and an instance of that version runs them. ParseStored does not repeat the checks of [Request.Check], because these
+// may be stricter now than when the scan began.
 func ParseStored(body []byte) (Request, error) {
 	var r Request
 	err := input.JSON(body, &r)
@@ -265,7 +267,7 @@ func (r Request) checkNames() error {
 	return errors.Join(append(errs, storage.CheckFilter(r.Filter))...)
 }
 
-// fieldErrors are the errors in a request.
+// fieldErrors lists the errors in a request.
 type fieldErrors []error
 
 func (w *fieldErrors) add(field, format string, args ...any) {
@@ -278,13 +280,13 @@ func (r Request) checkStrategy(invalid func(field, format string, args ...any)) 
 	case r.Strategy != "" && !slices.Contains(strategy.Names, r.Strategy):
 		invalid("strategy", "%s is unknown; use one of %s", secret.Name(r.Strategy), strings.Join(strategy.Names, ", "))
 	case r.Action.Type == Keys && r.Strategy == strategy.Serial:
-		invalid("strategy", "keys skips rows, which %s can't do; leave it out", strategy.Serial)
+		invalid("strategy", "keys skips rows, which %s cannot do; leave it out", strategy.Serial)
 	}
 	for _, s := range r.sizes()[2:4] {
 		switch {
 		case s.n <= 0:
 		case r.Strategy != strategy.Prefix:
-			invalid(s.field, "is an option of the strategy %s; leave it out or choose that one", strategy.Prefix)
+			invalid(s.field, "is an option of the strategy %s; leave it out, or choose that strategy", strategy.Prefix)
 		case r.Action.Type == Keys:
 			invalid(s.field, "is not an option of keys, which skips rows instead; leave it out")
 		}

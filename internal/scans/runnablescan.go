@@ -21,7 +21,7 @@ import (
 type RunnableScan struct {
 	Request Request
 	Source  storage.Source // a table, or an [Export]
-	Account string         // of the source
+	Account string         // the source's account
 	Began   time.Time      // a time before the source was read, by the service's clock; set only by the check at the start
 	Limiter *action.Limiter
 	plan
@@ -47,7 +47,7 @@ func (o *RunnableScan) Export() *Export {
 	return x
 }
 
-// Open turns a request into tables and a strategy without hints. Its errors are [problem.Invalid].
+// Open opens the places and the strategy of a request. The strategy has no hints yet. Its errors are [problem.Invalid].
 func (ss *Scans) Open(r Request) (*RunnableScan, error) {
 	if r.IsGroup() {
 		return ss.openGroup(r)
@@ -100,7 +100,7 @@ type Loaded struct {
 	State   ledger.State
 	Attempt int64
 	Resumed time.Time // when the attempt began; zero in the first
-	Members int64     // of a group
+	Members int64     // the number of a group's members; 0 for other scans
 }
 
 // CheckRunning returns an error that drops the message of a step, unless the scan is running.
@@ -120,8 +120,8 @@ func (ss *Scans) MayProceed(ctx context.Context, id ledger.ScanID) error {
 	return s.CheckRunning()
 }
 
-// Load returns the scan as it was at most [ScanTime] ago. An ended scan may be restarted at any time, so if the returned state is
-// not running, it was read after the call began. A member counts as running only while its group is running.
+// Load returns the scan as it was at most [ScanTime] ago. An ended scan may be restarted at any time, so Load returns another
+// state than running only if it was read after the call began. A member counts as running only while its group is running.
 func (ss *Scans) Load(ctx context.Context, id ledger.ScanID) (*Loaded, error) {
 	s, err := ss.loadScan(ctx, id)
 	group, _, member := id.InGroup()
@@ -147,10 +147,11 @@ func (ss *Scans) loadScan(ctx context.Context, id ledger.ScanID) (*Loaded, error
 	if err != nil || own || s.State == ledger.Running {
 		return s, err
 	}
-	return ss.Loaded.since(ctx, id, called, read) // another caller began that read, perhaps before a restart
+	return ss.Loaded.since(ctx, id, called, read) // another call began that read, perhaps before a restart
 }
 
-// loadAnew reads a scan. was is the scan as it was read before, or nil. If it was read before, only its state may have changed.
+// loadAnew reads a scan. The argument was is the scan as an earlier call read it, or nil. After an earlier read, only the
+// scan's state may have changed.
 func (ss *Scans) loadAnew(ctx context.Context, id ledger.ScanID, was *Loaded) (*Loaded, error) {
 	s, err := ss.Ledger.Scan(ctx, id)
 	if errors.Is(err, ledger.ErrNotFound) {

@@ -31,7 +31,7 @@ type Options struct {
 	Accounts map[string]*storage.Account
 	// StateTable is the ledger's table.
 	StateTable string
-	// Kept has the app's other tables: of its event log, its catalogs, and their logs. No scan changes them.
+	// Kept lists the app's other tables, which no scan changes: those of its event log, its catalogs and their logs.
 	Kept []*storage.Table
 	// Packages is the container that the app is deployed from, if it is known. No scan exports into it.
 	Packages Container
@@ -42,7 +42,8 @@ type Options struct {
 	FoldEvery int
 	// Retention is how long scans are kept after their end; 0 means 90 days. It must exceed the 7 days that messages live.
 	Retention time.Duration
-	// Memory is the budget from which steps take memory before they read. They leave a quarter of it to others. nil means no limit.
+	// Memory is the budget from which steps take memory before they read. Steps leave a quarter of the budget to other calls. If Memory is nil,
+	// there is no limit.
 	Memory *memory.Budget
 	// Price is the price of 10,000 storage requests, in dollars.
 	Price float64
@@ -59,7 +60,7 @@ type Scans struct {
 	Loaded  *Cache[*Loaded]
 	Queues  map[string]*storage.Queue    // by function
 	limiter action.Limiter               // for requests to busy partitions
-	codec   func() (*place.Codec, error) // shared by all exports, because it keeps 15 MB for each page that it encodes at the same time
+	codec   func() (*place.Codec, error) // shared by all exports, because it keeps 15 MB for each page that it encodes concurrently
 }
 
 // New returns the Scans of an app.
@@ -88,8 +89,8 @@ func (ss *Scans) Now(ctx context.Context) (time.Time, error) {
 	return ss.Ledger.Now(ctx, ss.Options.Now())
 }
 
-// TryPrepare creates the state table and the queues if they are missing. It makes no retries, because its
-// caller calls it again, and must notice soon that the service is back.
+// TryPrepare creates the state table and the queues if they are missing. It makes no retries. Its caller calls it again, and must notice soon
+// when the service answers again.
 func (ss *Scans) TryPrepare(ctx context.Context) error {
 	once := storage.RequestOptions{Once: true}
 	g, ctx := task.WithContext(ctx) // concurrently, because each may be slow

@@ -43,8 +43,7 @@ func (s *Sizes) Top(most int) int {
 	return s.rows.Of(most)
 }
 
-// Learn learns from a page, as [storage.Top.Learn] does. If a map makes more bytes from the page than it has, the bytes that the
-// map makes count.
+// Learn learns from a page, as [storage.Top.Learn] does. If a map makes more bytes from the page than the page has, those bytes count instead.
 func (s *Sizes) Learn(requested, rows, bytes, answers int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,15 +13,15 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// Export is an export in a container, as a source of rows. It is opened once, because it never changes.
+// Export is an export in a container, as a source of rows. An export never changes, so each scan opens its export once.
 type Export struct {
 	objects *place.Blobs
 	Hash    string        // the hash of the export that the scan began with; "" before the scan begins
-	turn    chan struct{} // a mutex for Content, with a context
+	turn    chan struct{} // a mutex for Content; a canceled context ends the wait for it
 	Content *place.Export
 }
 
-// Open returns the export's content. It reads its manifest at the first call, and fails unless it is the export that the scan began with.
+// Open returns the export's content. The first call reads the manifest. Open fails if this is not the export that the scan began with.
 func (x *Export) Open(ctx context.Context) (*place.Export, error) {
 	select {
 	case x.turn <- struct{}{}:
@@ -43,7 +43,7 @@ func (x *Export) Open(ctx context.Context) (*place.Export, error) {
 // Address implements [storage.Source]. It does not need an open export.
 func (x *Export) Address() string { return x.objects.Address() }
 
-// Read implements [storage.Source]. An error that repeating cannot fix is fatal.
+// Read implements [storage.Source]. An error that would occur again is fatal.
 func (x *Export) Read(ctx context.Context, options storage.RequestOptions, q storage.Query) (p storage.Page, queries int, err error) {
 	content, err := x.Open(ctx)
 	if err == nil {
@@ -67,8 +67,8 @@ func (x *Export) Probe(ctx context.Context, field string, r Request) error {
 	return Unreadable(field, err)
 }
 
-// Unreadable returns an error of opening exports as an error of the request's field that names them. An error that may be
-// temporary is returned unchanged.
+// Unreadable turns an error from opening exports into an error of the request's field that names them. It returns an error that may be
+// temporary unchanged.
 func Unreadable(field string, err error) error {
 	switch {
 	case err == nil:

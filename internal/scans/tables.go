@@ -14,7 +14,7 @@ import (
 // IsGroup reports whether the request is for many tables.
 func (r Request) IsGroup() bool { return r.Source.Tables != "" }
 
-const anyTable = "table" // stands for a group's tables in a check of the group's request
+const anyTable = "table" // stands for each of a group's tables when the group's request is checked
 
 // Member returns the request of the scan of one of a group's tables.
 func (r Request) Member(table string) Request {

@@ -15,9 +15,10 @@ import (
 )
 
 const (
-	// exportQueries is how many queries an invocation of an export or a comparison makes.
+	// exportQueries is the maximum number of queries in an invocation of an export or a comparison.
 	exportQueries = 16
-	// heldBytes is how many bytes of rows a comparison holds of the place that is ahead.
+	// heldBytes is the maximum size of the rows that a comparison holds, in bytes. They come from the place whose keys it has read
+	// further.
 	heldBytes = 16 << 20
 
 	writeThere = "write to the destination"
@@ -28,10 +29,10 @@ const (
 // plan is a request's action with its work and its destination.
 type plan struct {
 	Work work
-	// Prepare creates the destination of the writes; nil if there is nothing to create.
+	// Prepare creates the destination. It is nil if there is nothing to create.
 	Prepare func(context.Context) error
-	// Missing reports whether the destination is missing. An error means that the destination may not be written to. Missing
-	// changes nothing. It is nil if the work writes nothing.
+	// Missing reports whether the destination is missing. An error means that the destination may not be written to. Missing changes
+	// nothing. It is nil for work that writes nothing.
 	Missing func(context.Context) (bool, error)
 	// Destination is the table that the work writes to or compares with, unless it is the source.
 	Destination *storage.Table
@@ -51,14 +52,14 @@ type work interface {
 // counting counts rows.
 type counting struct{}
 
-// queries is more than 1 because otherwise a large count would commit more often than the ledger's partition allows.
+// queries is more than 1, because with one query a step, a large count would commit more often than the ledger's partition allows.
 func (counting) queries() int { return 4 }
 
 // Writing writes rows, or messages made from rows.
 type Writing struct {
 	Action action.Work
 	What   string // names the work in errors, such as "delete rows"
-	// Packs is set if it writes transactions. A page of many partitions takes long, and is handed over.
+	// Packs is set if Writing makes transactions. A page of many partitions takes long to write, so CopyRows writes it.
 	Packs bool
 }
 
@@ -98,7 +99,7 @@ func (ss *Scans) plan(r Request, source *storage.Table) (plan, error) {
 	case Exporting:
 		w.Kept = rows
 		p.Work = w
-	case Writing: // rows of one partition may become rows of others, so nothing is handed over
+	case Writing: // the rows of one partition may become rows of others, so CopyRows writes none of them
 		w.Action, w.Packs = action.Mapped{Work: w.Action, Map: rows.Rows, Limiter: &ss.limiter}, false
 		p.Work = w
 	}
@@ -122,7 +123,7 @@ func (ss *Scans) planWithoutMap(r Request, source *storage.Table) (plan, error) 
 		return p, err
 	case Delete:
 		if source == nil {
-			return plan{}, problem.Invalidf("source.container", "has an export, which never changes; the action delete needs a table")
+			return plan{}, problem.Invalidf("source.container", "names an export, which never changes; the action delete needs a table")
 		}
 		if err := ss.CheckTable("source", source); err != nil {
 			return plan{}, err
@@ -176,7 +177,7 @@ func (ss *Scans) enqueue(ref QueueRef, message string) (plan, error) {
 	return plan{
 		Work:       Writing{Action: action.Enqueue{Queue: q, Message: template}, What: "enqueue messages"},
 		Properties: true,
-		Missing: func(ctx context.Context) (bool, error) { // it only checks whether the queue may be read
+		Missing: func(ctx context.Context) (bool, error) { // this checks only whether the queue may be read
 			_, err := q.Length(ctx)
 			if storage.Gone(err) {
 				return true, nil
@@ -211,8 +212,8 @@ func (c copyKeys) Split(rows []storage.Row) [][]storage.Row {
 	return c.Copy.Split(keys)
 }
 
-// Refusal returns a permanent error of a service as an error of the request's field. If the service does not accept the key or
-// role, it is an error of the field's connection. An error that may be temporary is returned unchanged.
+// Refusal turns a permanent error of a service into an error of the request's field. If the service does not accept the key or role, the
+// error is about the field's connection. Refusal returns an error that may be temporary unchanged.
 func Refusal(field, detail string, err error) error {
 	if storage.Denied(err) {
 		field += ".connection"
@@ -282,7 +283,7 @@ func (ss *Scans) comparison(r Request, o *RunnableScan) (plan, error) {
 	depth := verify.DepthOf(r.Action.Mode)
 	source := o.Source
 	if r.Action.Proof && o.Table() != nil {
-		source = storage.OrEmpty{Source: source} // the export is read to its end even if the table is gone
+		source = storage.OrEmpty{Source: source} // with OrEmpty, the export is read to its end even if the table is gone
 	}
 	o.Reader = verify.Pair(source, o.Other, depth, only, heldBytes, ss.Options.Memory)
 	return plan{Work: Comparing{r.Action.AllowExtra}, Destination: table, Properties: depth != verify.Keys}, nil
@@ -325,7 +326,7 @@ func takenBy(name string, _ int64) error {
 	return problem.Conflictf("action.destination", "is taken: it has %s; name another prefix", name)
 }
 
-// CheckFree fails if a place has objects, or lies within another export, because the readers of that export would find this one.
+// CheckFree fails if a place has objects, or if it lies within another export, because readers of the other export would find this one.
 // A member's place lies within its group's export.
 func CheckFree(ctx context.Context, to *place.Blobs, member bool) error {
 	err := to.List(ctx, "", takenBy)

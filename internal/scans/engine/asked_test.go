@@ -250,7 +250,7 @@ func TestRefusedRequestOfACommand(t *testing.T) {
 		if s := w.end(first); s.State != ledger.Succeeded || s.Members.Succeeded != 2 {
 			t.Errorf("into an empty account: %+v", s)
 		}
-		if _, err := w.observer.Status(t.Context(), ask()); problem.Of(err).Kind != problem.NotFound || !strings.Contains(err.Error(), "2 of 2 tables have some") {
+		if _, err := w.observer.Status(t.Context(), ask()); problem.Of(err).Kind != problem.NotFound || !strings.Contains(err.Error(), "2 of 2 tables in the destination have rows") {
 			t.Errorf("over rows: %v", err)
 		}
 		lost := r

@@ -177,7 +177,7 @@ func TestGroupFailsAndLeavesOut(t *testing.T) {
 		w, id, _ := without(t, 1)
 		w.drop("Table00", "Wide")
 		for range 2 {
-			if s := w.end(id); s.State != ledger.Failed || s.Error != "no table is left" || s.Members.LeftOut != 2 {
+			if s := w.end(id); s.State != ledger.Failed || s.Error != "the group has no table left" || s.Members.LeftOut != 2 {
 				t.Errorf("%s %q %+v", s.State, s.Error, s.Members)
 			}
 			time.Sleep(2 * time.Second)

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// maxMembers is the maximum of tables in a group.
+	// maxMembers is the maximum number of tables in a group.
 	maxMembers = 5000
-	// tablesAtOnce is how many destination tables are read at once before a group's copy.
-	tablesAtOnce = 32
+	// concurrentTables is the maximum number of destination tables that are read concurrently before a group's copy.
+	concurrentTables = 32
 )
 
 // unopenedError explains why a request cannot be opened with this instance's settings.
@@ -68,7 +68,7 @@ func (ck *Checker) check(ctx context.Context, r scans.Request) (*scans.RunnableS
 	return o, probeOther(ctx, o)
 }
 
-// probe reads one row of the source with the request's filter and properties. An export has no clock, so its scan begins now.
+// probe reads one row of the source with the request's filter and properties. An export has no clock, so its scan begins at the time now.
 func probe(ctx context.Context, o *scans.RunnableScan, now time.Time) error {
 	r := o.Request
 	if x := o.Export(); x != nil {
@@ -204,8 +204,8 @@ func (ck *Checker) tablesOf(ctx context.Context, id ledger.ScanID, r scans.Reque
 	return names, nil
 }
 
-// copied returns the tables that a group has copied. For the verification of an export, it reads tables.json. If that is unreadable, the
-// verification fails at its end.
+// copied returns the tables that a group has copied. For the verification of an export, it reads tables.json. If that file is unreadable,
+// the verification fails at its end.
 func (ck *Checker) copied(ctx context.Context, group ledger.ScanID, r scans.Request) (names []string, err error) {
 	if r.Action.Proof {
 		var from *place.Blobs
@@ -236,7 +236,7 @@ func exportsIn(ctx context.Context, from *place.Blobs, whole bool) (names []stri
 	return names, scans.Unreadable("source", err)
 }
 
-// mayOverwrite refuses a copy of many tables that would write over rows, unless its request allows it. A scan that has started is not
+// mayOverwrite refuses a copy of many tables that would write over rows, unless the request allows that. A scan that has started is not
 // checked, because it may have written the rows itself.
 func (ck *Checker) mayOverwrite(ctx context.Context, o *scans.RunnableScan) error {
 	r := o.Request
@@ -248,12 +248,12 @@ func (ck *Checker) mayOverwrite(ctx context.Context, o *scans.RunnableScan) erro
 		return err
 	}
 	others := slices.DeleteFunc(slices.Clone(o.Tables), func(name string) bool { return ck.scans.CheckTable("", to.Table(name)) != nil }) // the group leaves out the other tables
-	there, err := to.TableStates(ctx, others, tablesAtOnce)
+	there, err := to.TableStates(ctx, others, concurrentTables)
 	if err != nil {
 		return scans.Refusal("action.destination", "the Table service refuses to read its tables; check the connection and its permissions", err)
 	}
 	if full := storage.WithRows(there); full != nil {
-		return problem.Conflictf("action.overwrite", "must be true to write over rows: %d of %d tables have some (%s); mode skip keeps them", len(full), len(o.Tables), problem.Named(full, namedMembers))
+		return problem.Conflictf("action.overwrite", "must be true, because %d of %d tables in the destination have rows (%s) that the copy would write over; mode skip keeps these rows", len(full), len(o.Tables), problem.Named(full, namedMembers))
 	}
 	return nil
 }

@@ -60,8 +60,8 @@ func (l *Life) EndIfDone(ctx context.Context, scan ledger.ScanID) {
 	}
 }
 
-// Finish ends the scan if no step is pending, and saves hints for the next scan of the table.
-// An export that cannot be sealed fails. Finish reports whether this call ended the scan.
+// Finish ends the scan if no step is pending, and saves hints for the next scan of the table. An export that cannot be completed
+// fails. Finish reports whether this call ended the scan.
 func (l *Life) Finish(ctx context.Context, scan ledger.ScanID) (bool, error) {
 	var unsealed error
 	now, err := l.scans.Now(ctx)
@@ -107,9 +107,9 @@ func (l *Life) saveHints(ctx context.Context, id ledger.ScanID) error {
 	return nil
 }
 
-// Cancel ends a running scan. Its pending steps are kept, and their messages are dropped. Once [scans.ScanTime] has passed after
-// Cancel returned, no step and no request of a step begins, except commits and the rest of an enqueue's page. Requests that were
-// already sent may complete. A requested start or retry that has not begun is withdrawn.
+// Cancel ends a running scan. Its pending steps are kept, and their messages are dropped. When [scans.ScanTime] has passed since
+// Cancel returned, no step begins, and steps begin no requests except commits and the rest of an enqueue's page. Requests that
+// were already sent may complete. Cancel also withdraws a requested start or retry that has not begun.
 func (l *Life) Cancel(ctx context.Context, id ledger.ScanID) error {
 	as := ledger.Ending{State: ledger.Canceled}
 	ended, err := l.end(ctx, id, as)
@@ -120,7 +120,7 @@ func (l *Life) Cancel(ctx context.Context, id ledger.ScanID) error {
 	case err == nil && !ended:
 		withdrawn, err = l.ledger.WithdrawRetry(ctx, id)
 	}
-	if err == nil && (absent || withdrawn) { // an instance may have begun it before
+	if err == nil && (absent || withdrawn) { // an instance may have begun the scan before that
 		ended, err = l.end(ctx, id, as)
 	}
 	if withdrawn && errors.Is(err, ledger.ErrNotFound) {
@@ -136,7 +136,7 @@ func (l *Life) Cancel(ctx context.Context, id ledger.ScanID) error {
 	s, err := l.ledger.Scan(ctx, id)
 	switch {
 	case err != nil || s.State == ledger.Canceled || withdrawn && s.State == ledger.Failed:
-		return err // canceled before, perhaps by this request, which a host may repeat
+		return err // the scan was canceled before, perhaps by this request, which a host may repeat
 	case s.State == ledger.Running: // retried meanwhile
 		return l.Cancel(ctx, id)
 	}

@@ -14,23 +14,23 @@ import (
 	"tablesweep/internal/task"
 )
 
-// estimateTime bounds an estimate's count, because its caller waits for it.
+// estimateTime is the time limit for an estimate's count, because a caller waits for it.
 const estimateTime = 20 * time.Second
 
 // ledgerRequests is how many requests a step makes to the ledger and the queues.
 const ledgerRequests = 3
 
-// usualQueries is about how many queries an invocation makes on average. An invocation may make more, but seldom finds enough
-// steps for that.
+// usualQueries is about the mean number of queries in an invocation. An invocation may make more, but seldom finds enough
+// steps to do so.
 const usualQueries = 2
 
 // Estimate counts the rows that a scan would read, and returns what it would cost. It checks the permission to write to the
-// destination, and changes nothing. [estimate.Report] says whether the count was completed in time.
+// destination, and changes nothing. The report says whether the count was completed in time.
 func (ck *Checker) Estimate(ctx context.Context, r scans.Request) (estimate.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, scans.StartTime)
 	defer cancel()
 	if r.IsGroup() {
-		return estimate.Report{}, problem.Invalidf("source.tables", "many tables can't be estimated together; name one table")
+		return estimate.Report{}, problem.Invalidf("source.tables", "many tables cannot be estimated together; name one table")
 	}
 	o, err := ck.check(ctx, r)
 	if err != nil {

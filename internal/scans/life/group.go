@@ -22,19 +22,19 @@ import (
 	"tablesweep/internal/task"
 )
 
-// A group applies one action to many tables. It has a scan for each table, its member. The tables are chosen once, when the group
-// starts. A change of the group's row begins members, at most membersAtOnce at a time. The message of a start request then starts
-// each of them. The end of a member begins the next one. The process that finds all members ended ends the group. Maintain
-// completes the work that crashes interrupted.
+// A group applies one action to many tables. For each table, it has a member, which is a scan. The tables are chosen once, when the group
+// starts. A process begins members by a change of the group's row. At most openMembers are open at the same time. The message of a start request
+// then starts each of them. When a member ends, the next one begins. The process that finds all members ended ends the group. Maintain completes
+// the work that crashes interrupted.
 
 const (
-	membersAtOnce = 8
-	namedMembers  = 10 // how many members a group's error names at most
+	openMembers  = 8
+	namedMembers = 10 // the maximum number of members that a group's error names
 )
 
-// advanceGroup begins members while fewer than membersAtOnce are open, sends start messages for begun members that no process has
-// started, and ends the group after its last member. Several processes may call it at once. The argument ended is the number of a
-// member that has just ended: only that member is checked. If it is 0, all open members are checked.
+// advanceGroup begins members while fewer than openMembers are open, sends start messages for begun members that no process has started, and
+// ends the group after its last member. Several processes may call it at the same time. The argument ended is the number of a member that has
+// just ended, and advanceGroup checks only that member. If ended is 0, it checks all open members.
 func (l *Life) advanceGroup(ctx context.Context, id ledger.ScanID, ended int) error {
 	var start []int
 	for {
@@ -64,14 +64,14 @@ func (l *Life) advanceGroup(ctx context.Context, id ledger.ScanID, ended int) er
 			return err
 		}
 		changed := was != len(g.Open)
-		for next, more := g.Next(s.Members); more && len(g.Open) < membersAtOnce; next, more = g.Next(s.Members) {
+		for next, more := g.Next(s.Members); more && len(g.Open) < openMembers; next, more = g.Next(s.Members) {
 			g.Begun, g.Open, start, changed = g.Begun+1, append(g.Open, next), append(start, next), true
 		}
 		if changed {
 			if mine, err := l.ledger.ChangeGroup(ctx, g); err != nil {
 				return err
 			} else if !mine {
-				continue // a first try of the change may have succeeded, and its begun members need their messages
+				continue // this change's first try may have succeeded, and the members that it began need their messages
 			}
 		}
 		for _, n := range g.Open {
@@ -98,17 +98,17 @@ func (l *Life) endLost(ctx context.Context, id ledger.ScanID) error {
 	return err
 }
 
-// memberState is the state of a member in an attempt of its group that has begun it.
+// memberState is the state of a member that its group's attempt has begun.
 type memberState int
 
 const (
-	memberWaits   memberState = iota // no process has started it yet
-	memberStarted                    // it is running, or is not listed as ended yet
+	memberWaits   memberState = iota // no process has started the member yet
+	memberStarted                    // the member is running, or is not yet listed as ended
 	memberOver
 )
 
-// memberState returns the state of a member. An ended member is not over until it is listed as ended. If its rows in the lists are lost, it
-// is over, and the group's end reports the loss.
+// memberState returns the state of a member. An ended member is over when it is listed as ended. A member whose row in the group's list is lost
+// is over when it has ended; the group's end reports the loss.
 func (l *Life) memberState(ctx context.Context, group *scans.Loaded, id ledger.ScanID) (memberState, error) {
 	m, listed, err := l.ledger.Member(ctx, id)
 	switch {
@@ -138,7 +138,7 @@ func endedBefore(group *scans.Loaded, m ledger.Scan) bool {
 	return m.State != ledger.Running && m.State != ledger.Succeeded && !m.LeftOut && m.Finished.Before(group.Resumed)
 }
 
-// startMember starts or retries a begun member. If that is refused, the member counts as failed, and the group continues.
+// startMember starts or retries a begun member. If the start is refused, the member counts as failed, and the group continues.
 func (l *Life) startMember(ctx context.Context, group ledger.ScanID, n int) error {
 	s, err := l.scans.Load(ctx, group)
 	if err != nil || s.State != ledger.Running {
@@ -175,7 +175,7 @@ func (l *Life) startMember(ctx context.Context, group ledger.ScanID, n int) erro
 		return fmt.Errorf("start scan %s of table %s: %w", id, tables[n-1], err)
 	}
 	level := zerolog.ErrorLevel
-	if as.LeftOut { // the group's note names it
+	if as.LeftOut { // the group's note names the table
 		level = zerolog.InfoLevel
 	}
 	zerolog.Ctx(ctx).WithLevel(level).Err(err).Str("scan", string(id)).Str("table", tables[n-1]).Msg("scan of a group refused")
@@ -216,7 +216,7 @@ func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 		}
 		return true
 	})
-	if err != nil || m.Running > 0 { // a member that was retried by itself is running, and its end calls endGroup again
+	if err != nil || m.Running > 0 { // a member that was retried by itself is running, and endGroup is called again at its end
 		return err
 	}
 	as := ledger.Ending{State: ledger.Succeeded, NoTable: int64(len(gone))}
@@ -225,12 +225,12 @@ func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 		why = "left out, because this app or its host uses them for itself"
 	}
 	as.Note = noteOf(why, out) + noteOf("the source no longer has these tables", gone)
-	if lost := m.All - m.Ended() - m.Running; lost > 0 { // every member was listed before it was over
+	if lost := m.All - m.Ended() - m.Running; lost > 0 { // every member is listed before it is over
 		as.State, as.Error = ledger.Failed, fmt.Sprintf("the state table lacks the rows of %d tables in the group's list; somebody has deleted them. Start a new scan", lost)
 	} else if bad := m.All - m.Succeeded - m.LeftOut; bad > 0 {
 		as.State, as.Error = ledger.Failed, scans.Shortened(fmt.Sprintf("%d of %d tables failed: %s. %s", bad, m.All, strings.Join(failed, ", "), strings.Join(reasons, "; ")))
 	} else if len(names) == 0 {
-		as.State, as.Error = ledger.Failed, "no table is left"
+		as.State, as.Error = ledger.Failed, "the group has no table left"
 	} else if err := l.complete(ctx, id, o, names, out); storage.Passing(err) || ctx.Err() != nil {
 		return err
 	} else if err != nil {
@@ -245,8 +245,8 @@ func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 	return err
 }
 
-// complete completes a group whose members have succeeded or are left out. It seals an export of many tables. For the verification of an export,
-// it reads the export's manifest, as a restore does first.
+// complete completes a group whose members have succeeded or are left out. It completes an export of many tables. For the verification of an
+// export, it reads the export's manifest, as a restore does.
 func (l *Life) complete(ctx context.Context, id ledger.ScanID, o *scans.RunnableScan, names []string, out []ledger.Scan) error {
 	switch r := o.Request; {
 	case o.Container != nil:
@@ -268,8 +268,8 @@ func (l *Life) complete(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 	return nil
 }
 
-// cancelMembers cancels the open members of a canceled group. If it fails, Maintain cancels them. Their steps have stopped
-// already, because a member counts as running only while its group is running.
+// cancelMembers cancels the open members of a canceled group. If it fails, Maintain cancels the members. Their steps have already stopped,
+// because a member counts as running only while its group is running.
 func (l *Life) cancelMembers(ctx context.Context, id ledger.ScanID) {
 	g, err := l.ledger.Group(ctx, id)
 	for _, n := range g.Open {
@@ -302,7 +302,7 @@ func (l *Life) retryGroup(ctx context.Context, s ledger.Scan) error {
 		}
 	}
 	now, err := l.scans.Now(ctx)
-	if wait := latest.Sub(now); err == nil && wait >= 0 { // a member's end belongs to the attempt that its time falls in; clocks differ by a second
+	if wait := latest.Sub(now); err == nil && wait >= 0 { // the time of a member's end decides to which attempt it belongs, and clocks may differ by a second
 		task.Sleep(ctx, min(wait, time.Second)+time.Millisecond)
 		now, err = l.scans.Now(ctx)
 	}

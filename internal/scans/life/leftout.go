@@ -11,9 +11,9 @@ import (
 	"tablesweep/internal/scans/ledger"
 )
 
-// Tables that are deleted during the export of their group. The group leaves such a table out, and names it in its note. The table's scan fails
-// permanently. Its exported blobs are deleted, the claim first, so that a reader of the group's export does not find it. A late process may
-// write a blob there afterwards. Maintain deletes that blob a day later, and so does the removal of the backup.
+// If a table is deleted during the export of its group, the group leaves the table out, and names it in the group's note. The table's scan fails
+// permanently, and its exported blobs are deleted. The claim is deleted first, so that a reader of the group's export does not find the table. A
+// late process may write another blob afterwards. Maintain deletes this blob a day later, unless the whole backup was removed before.
 
 // GoneError means that a source's table does not exist.
 type GoneError struct{ error }
@@ -43,7 +43,7 @@ func noteOf(what string, out []ledger.Scan) string {
 			names = append(names, fmt.Sprintf("and %d more", len(out)-i))
 			break
 		}
-		r, _ := scans.RequestOf(m) // it was read before
+		r, _ := scans.RequestOf(m) // the request was read before
 		names = append(names, cmp.Or(r.Source.Table, path.Base(r.Source.Prefix)))
 	}
 	return what + ": " + strings.Join(names, ", ")

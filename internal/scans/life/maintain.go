@@ -21,7 +21,7 @@ import (
 const (
 	// heartbeatKept is the age at which a heartbeat is removed, because its process holds no step or is dead.
 	heartbeatKept = 10 * time.Minute
-	// resends is how many messages Maintain resends at once.
+	// resends is the maximum number of messages that Maintain resends concurrently.
 	resends = 32
 )
 
@@ -49,10 +49,10 @@ func NewUpkeep(of *scans.Scans, life *Life) (*Upkeep, error) {
 }
 
 // Maintain completes the work that crashes interrupted, and fulfils start requests. For every open scan, it resends the messages of lost steps, ends the
-// scan if no process has recorded its end, and fails the scan if a step cannot be done. It may run at any time, in several
-// processes at once. After an error of one scan, it continues with the others.
+// scan if no process has recorded its end, and fails the scan if a step cannot be done. It may run at any time, and in several processes at the same
+// time. After an error of one scan, it continues with the other scans.
 func (u *Upkeep) Maintain(ctx context.Context) error {
-	// A poison queue that does not answer must not use up all the time.
+	// A poison queue that does not answer must not use up all of Maintain's time.
 	draining, cancel := context.WithTimeout(ctx, drainTime)
 	errs := u.drainPoison(draining)
 	cancel()
@@ -88,7 +88,7 @@ func (u *Upkeep) sendLost(ctx context.Context, running []ledger.ScanID) error {
 		}
 		missing, after, err := u.observe(ctx, nil, suspects)
 		errs = errors.Join(errs, err, u.resendLost(ctx, missing, before, after))
-		// At the first observation, some steps were too young to decide. These are observed once more.
+		// Some steps were too young at the first observation. Observe them once more.
 		suspects, before = slices.DeleteFunc(missing, func(s suspect) bool {
 			return before.steps[s.seen.ID].Age >= ObservationPause
 		}), after
@@ -96,8 +96,8 @@ func (u *Upkeep) sendLost(ctx context.Context, running []ledger.ScanID) error {
 	return errs
 }
 
-// continueFromLast resends the messages of steps that are lost according to the stored observation and this one. It stores this one, unless the stored
-// one is still too recent to count. It returns the other suspects.
+// continueFromLast resends the messages of steps that are lost according to the stored observation and the observation now. It stores now, unless the
+// stored observation is too recent to be compared. It returns the suspects whose messages it has not resent.
 func (u *Upkeep) continueFromLast(ctx context.Context, suspects []suspect, now observation) ([]suspect, error) {
 	keep := now.toStore(suspects)
 	if len(keep.Steps) == 0 {
@@ -121,8 +121,8 @@ type suspect struct {
 	seen ledger.Pending
 }
 
-// observe reads the pending steps of scans, or reads suspects again. It returns the steps that may be lost. For steps
-// that are too young to be lost, it does not peek into a queue, because in a healthy scan they are committed soon.
+// observe reads the pending steps of scans, or reads suspects again. It returns the steps that may be lost. For steps that are too young to be lost, it
+// does not peek into a queue, because a healthy scan commits them soon.
 func (u *Upkeep) observe(ctx context.Context, scans []ledger.ScanID, again []suspect) ([]suspect, observation, error) {
 	all, errs := u.pendingSteps(ctx, scans, again)
 	steps, waits := map[ledger.StepID]ledger.Pending{}, map[string]front{}
@@ -178,7 +178,7 @@ func (u *Upkeep) pendingSteps(ctx context.Context, ids []ledger.ScanID, again []
 		for _, p := range pending {
 			m, err := scans.ParseMessage(p.Message)
 			if err != nil || len(again) > 0 && !known[p.ID] || p.Age < 0 {
-				continue // a newer version made the step, and resends it itself; or it is not a suspect, or waits for its time slot
+				continue // a newer version made the step, and resends its message; or the step is not a suspect, or waits for its time slot
 			}
 			steps = append(steps, suspect{m, p})
 		}
@@ -198,8 +198,8 @@ func (u *Upkeep) resendLost(ctx context.Context, suspects []suspect, before, aft
 	return g.Wait()
 }
 
-// resend resends a lost step's message, unless another process has done so, the step was committed, or the scan has ended.
-// Messages of an ended scan would be dropped. If the step cannot be done, resend fails the scan instead.
+// resend resends a lost step's message, unless another process has done so, the step was committed, or the scan has ended. If the step cannot be done,
+// resend fails the scan instead.
 func (u *Upkeep) resend(ctx context.Context, s suspect) error {
 	if err := u.scans.MayProceed(ctx, s.Scan); err != nil {
 		if problem.FateOf(err) == problem.Done {
@@ -221,7 +221,7 @@ func (u *Upkeep) resend(ctx context.Context, s suspect) error {
 	return nil
 }
 
-// startRequested fulfils start requests, and removes old refusals. After an error of one request, it continues with the others.
+// startRequested fulfils start requests, and removes old refusals. After an error of one request, it continues with the other requests.
 func (u *Upkeep) startRequested(ctx context.Context) error {
 	all, err := u.ledger.StartRequests(ctx)
 	if err != nil {
@@ -231,7 +231,7 @@ func (u *Upkeep) startRequested(ctx context.Context) error {
 	defer cancel()
 	errs := make([]error, len(all))
 	var g task.Group
-	g.SetLimit(startsAtOnce)
+	g.SetLimit(concurrentStarts)
 	for i, a := range all {
 		g.Go(func() error {
 			errs[i] = u.life.tryStart(ctx, a)

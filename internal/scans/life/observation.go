@@ -17,21 +17,21 @@ const (
 	// ObservationPause is the time between two observations. It is long enough for each living process to write a heartbeat.
 	// One observation is not enough, because a process may have begun a step after its last heartbeat.
 	ObservationPause = 2 * ledger.HeartbeatTime
-	// maxObservations is the maximum of observations that one Maintain makes. The first may be too early for a step whose message
-	// is about to be sent.
+	// maxObservations is the maximum number of observations in one run of Maintain. The first may be too early for a step whose message is about
+	// to be sent.
 	maxObservations = 3
-	// observationKept is how long another Maintain may continue from a stored observation. The timer runs each minute.
+	// observationKept is the age up to which a later run of Maintain uses a stored observation. Maintain runs every minute.
 	observationKept = 2 * time.Minute
 	// lostIfBusy is the age at which a step that no process holds counts as lost, even if its message may still be in the queue.
 	lostIfBusy = 12 * time.Minute
 	// firstPause is the pause after a message is sent again for the first time. The pause doubles up to maxPause.
 	firstPause = 30 * time.Second
 	maxPause   = 16 * time.Minute
-	// maxLost is how long a step may be lost again and again before it fails its scan.
+	// maxLost is how long a step may be lost again and again before the scan fails.
 	maxLost = 4 * time.Hour
 )
 
-// observation is what Maintain saw at one moment.
+// observation has the pending steps, heartbeats and messages that Maintain saw at one moment.
 type observation struct {
 	steps      map[ledger.StepID]ledger.Pending // pending steps by id
 	heartbeats map[string]time.Time             // the time of each process's last heartbeat
@@ -61,8 +61,8 @@ func (l observation) toStore(suspects []suspect) ledger.Observation {
 	return k
 }
 
-// observationOf returns the stored observation k of another Maintain. It has only steps that were seen again at least ObservationPause and at most
-// observationKept later.
+// observationOf returns the stored observation k of another Maintain. The result has only steps that were seen again at least ObservationPause and
+// at most observationKept later.
 func observationOf(k ledger.Observation, again []suspect) observation {
 	l := observation{steps: map[ledger.StepID]ledger.Pending{}, heartbeats: k.Heartbeats, fronts: map[string]front{}}
 	for _, s := range again {
@@ -84,7 +84,7 @@ func (l observation) missing(step ledger.StepID, function string) bool {
 // front is the result of a peek into a queue: the messages that have been visible for longest.
 type front struct {
 	steps  map[ledger.StepID]bool // the messages' steps
-	all    bool                   // no other messages were visible
+	all    bool                   // the queue has no other visible messages
 	newest time.Time              // when the newest of the messages was put into the queue
 }
 
@@ -102,9 +102,9 @@ func newFront(messages []storage.Message) front {
 	return f
 }
 
-// mayHave reports whether the step's message may be visible, in the front or behind it. A queue has its messages nearly in the
-// order in which they became visible, so a message is not behind another one that was put into the queue much later. The message
-// of a failed step becomes visible some time after the failure was recorded.
+// mayHave reports whether the step's message may be visible in the queue, among the peeked messages or after them. A queue has its messages nearly
+// in the order in which they became visible, so a message is not behind another one that was put into the queue much later. The message of a
+// failed step becomes visible some time after the failure was recorded.
 func (f front) mayHave(p ledger.Pending) bool {
 	margin := ObservationPause
 	if p.Begun > 0 || p.FirstEnded {
@@ -121,7 +121,7 @@ func lost(before, after observation, step ledger.StepID, function string) bool {
 		return false
 	case was.Age < ObservationPause: // at the first observation, its message may not have been sent yet
 		return false
-	case !is.At.Equal(was.At): // it was begun, or its message was sent again, in between
+	case !is.At.Equal(was.At): // between the observations, the step was begun, or its message was sent again
 		return false
 	case is.Sends > 0 && is.Age < min(firstPause<<(min(is.Sends, 10)-1), maxPause):
 		return false

@@ -76,7 +76,7 @@ func TestLost(t *testing.T) {
 func TestFront(t *testing.T) {
 	now := time.Unix(100_000, 0)
 	ours := scans.Message{Version: scans.MessageVersion, Scan: "ours"}
-	proof.Must(t, ours.Seal())
+	proof.Must(t, ours.Prepare())
 	// others returns messages put into the queue after ours, one a second, the last one so late.
 	others := func(n int, last time.Duration) []storage.Message {
 		var messages []storage.Message

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// drainTime bounds how long Maintain drains poison queues.
+	// drainTime is the time limit for draining the poison queues.
 	drainTime = time.Minute
 	// poisonHidden is how long a poison message stays hidden if this app did not make it.
 	poisonHidden = 10 * time.Minute
@@ -61,7 +61,7 @@ func (u *Upkeep) drain(ctx context.Context, q *storage.Queue) error {
 				zerolog.Ctx(ctx).Error().Str("queue", q.Name()).Str("message", got.ID).Err(err).Msg("poison message kept")
 				continue
 			}
-			// An error of one message must not keep the others in the queue.
+			// After an error of one message, continue with the others.
 			if err := q.Delete(ctx, got); err != nil && !storage.NotFound(err) {
 				errs = errors.Join(errs, err)
 			}

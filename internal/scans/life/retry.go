@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// retrySends is how many messages [Life.Retry] sends at once.
+// retrySends is the maximum number of messages that [Life.Retry] sends concurrently.
 const retrySends = 32
 
 // Retry restarts the pending steps of a canceled or failed scan.
@@ -32,14 +32,14 @@ func (l *Life) RetryFailed(ctx context.Context, id ledger.ScanID) error {
 	return l.retry(ctx, id, true, 0)
 }
 
-// retry begins the next attempt, unless the scan's attempt is no longer the given one, or the request for the retry is gone. 0 means any attempt,
-// without a request.
+// retry begins the next attempt of a scan. If the argument attempt is 0, the call needs no request. Otherwise retry does nothing if the scan has
+// a newer attempt than this one, or if the request for its retry is gone.
 func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool, attempt int64) error {
-	s, may, err := l.mayRetry(ctx, id, rows, attempt)
-	if err != nil || !may {
+	s, retryable, err := l.mayRetry(ctx, id, rows, attempt)
+	if err != nil || !retryable {
 		return err
 	}
-	if attempt != 0 { // a cancellation may have withdrawn the request; a later one changes the scan's row
+	if attempt != 0 { // a cancellation may have withdrawn the request; a later cancellation would change the scan's row
 		if a, found, err := l.ledger.StartRequest(ctx, id); err != nil || !found || a.Attempt != attempt {
 			return err
 		}
@@ -57,7 +57,7 @@ func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool, attempt i
 	var ahead scan.Outlook
 	if rows {
 		m := scans.Message{Scan: id, RowRetry: &scans.RowRetry{Attempt: s.Attempt + 1}}
-		if err := m.Seal(); err != nil {
+		if err := m.Prepare(); err != nil {
 			return err
 		}
 		p := m.Pending()
@@ -79,8 +79,8 @@ func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool, attempt i
 	return nil
 }
 
-// mayRetry reads a scan, and checks by the ledger alone whether it can be retried. may is false if there is nothing to retry.
-func (l *Life) mayRetry(ctx context.Context, id ledger.ScanID, rows bool, attempt int64) (s ledger.Scan, may bool, err error) {
+// mayRetry reads a scan, and checks by the ledger alone whether it can be retried. If there is nothing to retry, retryable is false.
+func (l *Life) mayRetry(ctx context.Context, id ledger.ScanID, rows bool, attempt int64) (s ledger.Scan, retryable bool, err error) {
 	s, err = l.ledger.Scan(ctx, id)
 	switch {
 	case err != nil:
@@ -153,7 +153,7 @@ func (l *Life) sendPending(ctx context.Context, id ledger.ScanID, s ledger.Scan)
 	found := false
 	send := func(steps []ledger.Pending) error {
 		found = found || len(steps) > 0
-		slots := make([]scans.Message, len(steps)) // the steps' earlier slots have passed
+		slots := make([]scans.Message, len(steps)) // new slots, because the steps' earlier slots have passed
 		if err := l.scans.TakeSlots(ctx, r.Limits, id, int64(len(steps)), ledger.Totals{}, slots); err != nil {
 			return err
 		}

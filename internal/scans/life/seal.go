@@ -16,14 +16,14 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Exports. A copy into a container writes the files of [place]. A step that has rows writes one blob, whose name has the
-// step's id and the content's hash, and its commit records the file. Two deliveries of one step may have read different
-// rows. If blobs were named by the step alone, the late delivery would replace the committed blob. Blobs that no commit
-// has recorded are left from deliveries that did not commit. The process that finds no pending step seals the
-// export. The export's last objects depend only on the recorded files and the claim, so all processes that seal it write the same bytes.
+// An export is a copy into a container. It writes the files of package [place]. A step that has rows writes one blob, and its commit records
+// the blob as a file. The blob's name has the step's id and the content's hash. Two deliveries of one step may have read different rows. If
+// blobs were named by the step alone, the late delivery would replace the committed blob. Blobs that no commit has recorded come from
+// deliveries that did not commit. A process that finds no pending step completes the export, or seals it, as the code calls this. The
+// export's last objects depend only on the recorded files and the claim, so all processes that seal it write the same bytes.
 
 const (
-	maxFiles = 200_000 // of an export
+	maxFiles = 200_000 // the maximum number of files in an export
 	program  = "tablesweep"
 )
 
@@ -49,7 +49,7 @@ func (ex *exports) claim(ctx context.Context, o *scans.RunnableScan, id ledger.S
 		return true, err
 	}
 	take := func() error { return place.Take(ctx, to, c, begun) }
-	if member { // its group has claimed the place, and sees to the member's start
+	if member { // its group has claimed the place, and starts the member
 		take = func() error { return place.PutClaim(ctx, to, c) }
 	}
 	if x := o.Export(); x != nil {
@@ -84,15 +84,16 @@ func claimed(err error) error {
 	return scans.Refusal("action.destination", scans.ExportRefused, err)
 }
 
-// collected is a scan that exports, with the files that it has written.
+// collected is an exporting scan with the files that it has written.
 type collected struct {
 	*scans.RunnableScan
 	claim place.Claim
 	files []scans.ExportFile // recorded by commits, in table order
 }
 
-// collect returns what a scan has exported. It deletes the data files of deliveries that were not committed. It fails if a committed file
-// or its record is missing. rows is how many rows the scan has written. collect returns nil for a scan that does not export one table.
+// collect returns the files that a scan has exported. It deletes the data files of deliveries that were not committed. It fails if a
+// committed file or its record is missing. The argument rows is the number of rows that the scan has written. collect returns nil for a scan
+// that does not export one table.
 func (ex *exports) collect(ctx context.Context, s ledger.Scan, rows int64) (*collected, error) {
 	r, err := scans.ParseStored(s.Request)
 	if err != nil || !r.Exports() || r.IsGroup() {
@@ -117,7 +118,8 @@ func (ex *exports) collect(ctx context.Context, s ledger.Scan, rows int64) (*col
 	return &collected{o, claim, files}, clearLeftovers(ctx, to, files)
 }
 
-// seal completes the export of a scan without pending steps. It does nothing for other scans. Several processes may repeat it at once.
+// seal completes the export of a scan without pending steps. It does nothing for other scans. Several processes may call it at the same time,
+// and repeatedly.
 func (ex *exports) seal(ctx context.Context, s ledger.Listed) error {
 	x, err := ex.collect(ctx, s.Scan, s.Totals.Written)
 	if err != nil || x == nil {
@@ -158,13 +160,14 @@ func incomplete(err error) string {
 	if errors.Is(err, errFilesLost) || errors.Is(err, place.ErrNoExport) || errors.Is(err, fs.ErrNotExist) {
 		advice = "start a new scan, to another prefix"
 	}
-	return scans.Shortened("the export can't be completed: " + err.Error() + "; " + advice)
+	return scans.Shortened("the export cannot be completed: " + err.Error() + "; " + advice)
 }
 
 // errFilesLost means that somebody has deleted ledger rows in which commits recorded data files.
 var errFilesLost = errors.New("the state table lacks data files that steps have written")
 
-// exportedFiles returns the files that commits have recorded, in table order. It fails unless they have as many rows as were written.
+// exportedFiles returns the files that commits have recorded, in table order. It fails if the number of rows in the files is not the argument
+// rows.
 func (ex *exports) exportedFiles(ctx context.Context, id ledger.ScanID, rows int64) ([]scans.ExportFile, error) {
 	var files []scans.ExportFile
 	has := int64(0)

@@ -30,16 +30,15 @@ func New(of *scans.Scans, reader *status.Reader, checker *Checker) *Life {
 	return &Life{scans: of, status: reader, ledger: of.Ledger, checker: checker, exports: &exports{of, of.Ledger}}
 }
 
-// Start records a scan, sends its first message, and returns its id. It first reads one row of the source, to find a missing
-// table or a bad filter at once. It also creates the destination table or queue. If an account does not answer, Start fails after
-// [scans.StartTime].
+// Start records a scan, sends its first message, and returns its id. It first reads one row of the source, so that a missing table or a bad filter is
+// found immediately. It also creates the destination table or queue. If an account does not answer, Start fails after [scans.StartTime].
 func (l *Life) Start(ctx context.Context, r scans.Request) (ledger.ScanID, error) {
 	return l.StartOnce(ctx, r, claim.Sent{})
 }
 
-// StartOnce is Start for a request that may be repeated. A repetition gets the id of the scan that the first try has
-// started, or starts it with that id. A claim records the id before the scan is recorded, and is kept as long as the scan.
-// It is kept even if the request is refused, because another try may be starting the scan.
+// StartOnce is Start for a request that may be repeated. A repetition gets the id of the scan that the first try has started. If the first try did not
+// start the scan, the repetition starts it with the same id. A claim records the id before the scan is recorded. The claim is kept as long as the scan,
+// and even if the request is refused, because another try may be starting the scan.
 func (l *Life) StartOnce(ctx context.Context, r scans.Request, sent claim.Sent) (ledger.ScanID, error) {
 	ctx, cancel := context.WithTimeout(ctx, scans.StartTime)
 	defer cancel()
@@ -61,7 +60,7 @@ func (l *Life) StartOnce(ctx context.Context, r scans.Request, sent claim.Sent) 
 		if _, err := l.ledger.Scan(ctx, id); !errors.Is(err, ledger.ErrNotFound) {
 			return id, err
 		}
-		if now.Sub(made.Made) >= l.scans.Options.Retention { // the scan was removed, perhaps not yet all of its rows
+		if now.Sub(made.Made) >= l.scans.Options.Retention { // the scan was removed, although some of its rows may remain
 			if err := claims.Release(ctx, made); err != nil {
 				return "", err
 			}
@@ -84,9 +83,9 @@ func (l *Life) start(ctx context.Context, r scans.Request, id ledger.ScanID) (le
 	return id, err
 }
 
-// launch checks a request, and records its scan with the id, or with a new one if id is "". The function may, if not nil, can
-// refuse a scan that is ready. launch returns the id if the scan may have been recorded.
-func (l *Life) launch(ctx context.Context, r scans.Request, id ledger.ScanID, may func(context.Context, *scans.RunnableScan) error) (ledger.ScanID, error) {
+// launch checks a request, and records its scan with the id, or with a new one if id is "". If the function allow is not nil, it can refuse the scan
+// before it is recorded. launch returns the id if the scan may have been recorded.
+func (l *Life) launch(ctx context.Context, r scans.Request, id ledger.ScanID, allow func(context.Context, *scans.RunnableScan) error) (ledger.ScanID, error) {
 	o, err := l.checker.check(ctx, r)
 	if err != nil {
 		return "", err
@@ -97,8 +96,8 @@ func (l *Life) launch(ctx context.Context, r scans.Request, id ledger.ScanID, ma
 	}
 	id = cmp.Or(id, ledger.NewScanID(now))
 	hints, err := l.checker.ready(ctx, id, o)
-	if err == nil && may != nil {
-		err = may(ctx, o)
+	if err == nil && allow != nil {
+		err = allow(ctx, o)
 	}
 	if err != nil {
 		return "", err
@@ -106,7 +105,7 @@ func (l *Life) launch(ctx context.Context, r scans.Request, id ledger.ScanID, ma
 	return id, l.create(ctx, id, now, o, hints)
 }
 
-// create records a scan that is ready, and sends its first message. Several processes may repeat it at once.
+// create records a scan that is ready, and sends its first message. Several processes may create the same scan at the same time.
 func (l *Life) create(ctx context.Context, id ledger.ScanID, now time.Time, o *scans.RunnableScan, hints []byte) error {
 	if o.Container != nil {
 		if err := l.exports.claim(ctx, o, id); err != nil {
@@ -123,10 +122,10 @@ func (l *Life) create(ctx context.Context, id ledger.ScanID, now time.Time, o *s
 		return nil
 	}
 	first := scans.Message{Scan: id, Step: o.Strategy.Start(o.Request.Range)}
-	if err := first.Seal(); err != nil {
+	if err := first.Prepare(); err != nil {
 		return err
 	}
-	if id.IsMember() { // in a group of small tables, there are no other steps
+	if id.IsMember() { // a member with a small table has no other step
 		slot := []scans.Message{first}
 		if err := l.scans.TakeSlots(ctx, o.Request.Limits, id, 0, ledger.Totals{}, slot); err != nil {
 			return err
@@ -134,7 +133,7 @@ func (l *Life) create(ctx context.Context, id ledger.ScanID, now time.Time, o *s
 		first = slot[0]
 	}
 	err := l.ledger.Create(ctx, id, now, scans.JSON(o.Request), hints, first.Pending(), first.Ahead())
-	if errors.Is(err, ledger.ErrLeftOut) { // this process was late, and has claimed the place again
+	if errors.Is(err, ledger.ErrLeftOut) { // this process was late, and has claimed the place after the group left the member out
 		return place.Withdraw(ctx, o.Container, place.ExportID(id))
 	}
 	if errors.Is(err, ledger.ErrScanLost) {

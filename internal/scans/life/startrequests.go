@@ -13,21 +13,22 @@ import (
 	"tablesweep/internal/scans/ledger"
 )
 
-// Start requests. A row in the ledger has a scan's id and request, and any instance starts the scan. The process that makes the request may die, and
-// several processes may request and start the same scan, but it starts once. If a scan cannot be started, its row gets the reason.
-// A command without the app's connections requests a retry in the same way. Its row names the attempt to retry, so there is one retry.
+// A start request is a row in the ledger with a scan's id and request. Any instance starts the scan. The process that made the request may die, and
+// several processes may request and start the same scan, but the scan starts only once. If it cannot be started, the row gets the reason. A command
+// without the app's connections requests a retry in the same way. The row of a retry names the attempt to retry, so the scan is retried only once.
 
 const (
-	refusedKept  = 7 * 24 * time.Hour // how long the reason of a refusal is kept
-	startsAtOnce = 8                  // how many scans start at once
-	// settingsTime is how long instances with older settings may run besides newer ones. They cannot open requests that need new settings.
+	refusedKept      = 7 * 24 * time.Hour // how long the reason of a refusal is kept
+	concurrentStarts = 8                  // the maximum number of scans that start concurrently
+	// settingsTime is how long instances with older settings may run besides newer ones. The instances with older settings cannot open requests
+	// that need newer settings.
 	settingsTime = 15 * time.Minute
 	lateStart    = time.Hour   // how late a scan that was canceled before it began may still start
 	startsTime   = time.Minute // the time limit for all starts; the next Maintain continues
 )
 
-// RequestStart makes a start request for a scan with this id, unless the request exists. It also sends a message, so that the scan starts soon.
-// Without the message, Maintain starts the scan.
+// RequestStart makes a start request for a scan with this id, unless there is one. It also sends a message, so that the scan starts soon. Without
+// the message, Maintain starts the scan.
 func (l *Life) RequestStart(ctx context.Context, id ledger.ScanID, r scans.Request) error {
 	return l.requestStart(ctx, ledger.StartRequest{ID: id, Request: scans.JSON(r)})
 }
@@ -52,10 +53,11 @@ func (l *Life) RequestCheckedStart(ctx context.Context, r scans.Request) (ledger
 	return id, l.requestStart(ctx, ledger.StartRequest{ID: id, Request: scans.JSON(r), Kind: ledger.CheckedStart})
 }
 
-// RequestRetry requests a retry of a scan, by [Life.Retry] or, with rows, [Life.RetryFailed]. It makes the checks that need only the ledger.
+// RequestRetry requests a retry of a scan, by [Life.Retry] or, with rows, [Life.RetryFailed]. It makes only the checks that need no other storage
+// than the ledger.
 func (l *Life) RequestRetry(ctx context.Context, id ledger.ScanID, rows bool) error {
-	s, may, err := l.mayRetry(ctx, id, rows, 0)
-	if err != nil || !may {
+	s, retryable, err := l.mayRetry(ctx, id, rows, 0)
+	if err != nil || !retryable {
 		return err
 	}
 	a := ledger.StartRequest{ID: id, Kind: ledger.Retry, Attempt: s.Attempt}
@@ -69,7 +71,7 @@ func (l *Life) RequestRetry(ctx context.Context, id ledger.ScanID, rows bool) er
 	return nil
 }
 
-// sendStart sends the message for a start request. It sends none for a member, because that would be the group's message for its member.
+// sendStart sends the message for a start request. It sends no message for a member, because the group's message for its member has the same text.
 // Maintain fulfils the member's request.
 func sendStart(ctx context.Context, by *scans.Scans, id ledger.ScanID) {
 	if !id.IsMember() {
@@ -77,7 +79,7 @@ func sendStart(ctx context.Context, by *scans.Scans, id ledger.ScanID) {
 	}
 }
 
-// sendStarts sends messages for all start requests, because they may have waited for the end of another scan.
+// sendStarts sends messages for all start requests, because the requested scans may have waited for the end of another scan.
 func (l *Life) sendStarts(ctx context.Context) {
 	all, err := l.ledger.StartRequests(ctx)
 	if err != nil {
@@ -133,7 +135,7 @@ func (l *Life) tryStart(ctx context.Context, a ledger.StartRequest) error {
 			}
 		}
 		return l.ledger.DropStartRequest(ctx, a)
-	case problem.Of(err).Kind == problem.Stale: // an instance of a newer version starts it
+	case problem.Of(err).Kind == problem.Stale: // an instance of a newer version starts the scan
 		return nil
 	case !refused(err, a.Age):
 		return fmt.Errorf("start requested scan %s: %w", a.ID, err)
@@ -149,7 +151,7 @@ func cancelStarted(ctx context.Context, l *Life, a ledger.StartRequest) error {
 		err = l.Cancel(ctx, a.ID)
 	}
 	switch {
-	case errors.Is(err, ledger.ErrNotFound): // it was not started
+	case errors.Is(err, ledger.ErrNotFound): // the scan was not started
 		return nil
 	case err != nil && problem.Of(err).Kind != problem.Conflict: // a Conflict means that it has already ended
 		return err
@@ -157,8 +159,8 @@ func cancelStarted(ctx context.Context, l *Life, a ledger.StartRequest) error {
 	return l.ledger.DropStartRequest(ctx, a)
 }
 
-// refused reports whether an error of a start refuses the request for good: no later try can succeed. age is the age of the
-// request.
+// refused reports whether an error of a start refuses the request permanently, because no later try can succeed. The argument age is the request's
+// age.
 func refused(err error, age time.Duration) bool {
 	if errors.As(err, new(*unopenedError)) && !errors.As(err, new(*scans.OwnError)) {
 		return age >= settingsTime
@@ -166,7 +168,7 @@ func refused(err error, age time.Duration) bool {
 	return age >= maxLost || problem.FateOf(err) != problem.Retry
 }
 
-// startStored starts the scan of a stored request, unless it exists.
+// startStored starts the scan of a stored request, unless the scan exists.
 func (l *Life) startStored(ctx context.Context, a ledger.StartRequest) error {
 	_, err := l.ledger.Scan(ctx, a.ID)
 	if !errors.Is(err, ledger.ErrNotFound) {
@@ -186,19 +188,19 @@ func (l *Life) startStored(ctx context.Context, a ledger.StartRequest) error {
 	if refusal == nil {
 		return nil
 	}
-	if _, err := l.ledger.Scan(ctx, a.ID); err == nil { // another instance has started it, and the destination's rows may be from that scan
+	if _, err := l.ledger.Scan(ctx, a.ID); err == nil { // another instance has started the scan, which may have written the destination's rows
 		return nil
 	}
-	if unopened := (*unopenedError)(nil); errors.As(refusal, &unopened) { // refuse at once, because a caller waits for the reason
+	if unopened := (*unopenedError)(nil); errors.As(refusal, &unopened) { // refuse immediately, because a caller waits for the reason
 		return unopened.error
 	}
 	return refusal
 }
 
-// startNow starts a scan with an id. The function may has the same meaning as in [Life.launch].
-func (l *Life) startNow(ctx context.Context, id ledger.ScanID, r scans.Request, may func(context.Context, *scans.RunnableScan) error) error {
+// startNow starts a scan with an id. The function allow has the same meaning as in [Life.launch].
+func (l *Life) startNow(ctx context.Context, id ledger.ScanID, r scans.Request, allow func(context.Context, *scans.RunnableScan) error) error {
 	ctx, cancel := context.WithTimeout(ctx, scans.StartTime)
 	defer cancel()
-	_, err := l.launch(ctx, r, id, may)
+	_, err := l.launch(ctx, r, id, allow)
 	return err
 }

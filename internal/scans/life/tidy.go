@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// unfinishedStart is the age at which a listed scan without a record is a failed start. A start ends within [scans.StartTime].
+	// unfinishedStart is the age at which a listed scan without a record counts as a failed start. A start ends within [scans.StartTime].
 	unfinishedStart = 10 * time.Minute
 	// wholeTime is how long after a scan's end its done steps are folded into one row.
 	wholeTime = 24 * time.Hour
-	// tidyScans, removeReads, removeScans and removeWrites bound the work of one Maintain. It reads more
-	// scans than it removes, so that running scans and scans of another version do not hide the others.
+	// tidyScans, removeReads, removeScans and removeWrites limit the work of one Maintain. Maintain reads more scans than it removes, so that
+	// running scans and scans of another version do not hide the others.
 	tidyScans    = 10
 	removeReads  = 100
 	removeScans  = 10
@@ -37,7 +37,7 @@ func (u *Upkeep) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err
 		return false, err
 	}
 	switch {
-	case open.Attempt > s.Attempt: // about to be restarted
+	case open.Attempt > s.Attempt: // the scan is about to be restarted
 		if open.Age > unfinishedStart {
 			return false, u.ledger.MoveToEnded(ctx, open)
 		}
@@ -78,7 +78,7 @@ func (u *Upkeep) tidyEnded(ctx context.Context) error {
 	switch {
 	case !more:
 		u.tidied.Store(nil)
-	case len(ended) > 0: // a page may come empty
+	case len(ended) > 0: // a page may be empty
 		u.tidied.Store(&ended[len(ended)-1].ID)
 	}
 	var errs error
@@ -136,7 +136,7 @@ func (u *Upkeep) removeOld(ctx context.Context) error {
 	return errors.Join(errs, u.keys.Due(now, func() error { return u.forgetKeys(ctx, now) }))
 }
 
-// claims returns the claims of requests that start scans. Their answers are the scans' ids.
+// claims returns the claims of requests that start scans. The answer in each claim is the scan's id.
 func (l *Life) claims() claim.Claims {
 	return claim.Claims{Table: l.scans.Options.Own.Table(l.scans.Options.StateTable), Partition: ledger.ListsPartition}
 }

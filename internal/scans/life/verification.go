@@ -13,9 +13,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Comparisons. A step reads a range of two places as one place that has the rows of either. So a row that one of them lacks
-// belongs to the step whose range contains it. As in an export, pages are read one after another. If one place is ahead of the
-// other, the rows by which it is ahead are held.
+// A step of a comparison reads a range of two places as if they were one place with the rows of both. So if one place lacks a
+// row, the row still belongs to the step whose range contains it. As in an export, pages are read one after another. If the pages
+// of one place end at a later key than those of the other, the step holds the rows after the earlier key.
 
 // requestVerification makes the start request for a scan's verification, if the scan has one. The scan is about to succeed.
 func (l *Life) requestVerification(ctx context.Context, s ledger.Scan) error {
@@ -54,9 +54,9 @@ func (l *Life) turnOf(ctx context.Context, id ledger.ScanID) (turn, error) {
 	return dropped, nil
 }
 
-// endingOf returns how a scan ends when its steps are done. A comparison fails if there are differences, or if an export does not
-// have the rows that its manifest counts. In the verification of an export, differences are only information, because the source
-// may have changed since.
+// endingOf returns how a scan ends when its steps are done. A comparison fails if there are differences, or if an export has
+// another number of rows than its manifest says. In the verification of an export, differences are only information, because the
+// source may have changed since the export.
 func (l *Life) endingOf(ctx context.Context, s ledger.Listed) (as ledger.Ending, err error) {
 	as.State = ledger.Succeeded
 	r, err := scans.ParseStored(s.Request)
@@ -110,7 +110,8 @@ func differing(format string, args ...any) ledger.Ending {
 	return ledger.Ending{State: ledger.Failed, Error: scans.Shortened(fmt.Sprintf(format, args...))}
 }
 
-// missingTable returns 1 and a note if the source is a table that is gone. [storage.OrEmpty] reads such a table as empty.
+// missingTable returns 1 and a note if the source is a table that no longer exists. [storage.OrEmpty] reads such a table as
+// empty.
 func missingTable(ctx context.Context, o *scans.RunnableScan) (tables int64, note string, err error) {
 	if o.Table() == nil {
 		return 0, "", nil

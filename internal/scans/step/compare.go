@@ -14,7 +14,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// maxDifferences is about how many differences a scan lists. Steps that end at the same time may exceed it.
+// maxDifferences is about the maximum number of differences that a scan lists. Steps that end at the same time may exceed this
+// number.
 const maxDifferences = 1000
 
 // compared is the work of a verification's step: it compares the rows of two places. It holds only the differences.
@@ -22,7 +23,7 @@ type compared struct {
 	scans.Comparing
 	done        ledger.Totals
 	differences []action.Failure
-	bytes       int64 // of memory that the differences use
+	bytes       int64 // bytes of memory that the differences use
 }
 
 func (c *compared) page(_ context.Context, _ scan.Step, _ time.Time, rows []storage.Row) ([]storage.Row, error) {

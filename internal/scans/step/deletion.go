@@ -11,15 +11,15 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Deletions. If a step deleted rows before it committed them as read, and died, the next delivery would count fewer rows. So the
-// step first commits the rows that it has read, and leaves the deletion as a pending child, with the pages and the number of their
-// rows. The same invocation then deletes the rows, without a message, and commits that number. If it dies, the next delivery
-// finds the step done, and continues with the deletion, whose id is derived from the step's. Maintain and a retry also send it.
+// If a step deleted rows and died before its commit, the next delivery would count fewer rows. So the step first commits that it has read
+// the rows. This commit adds the deletion as a pending child, with the pages and the number of their rows. The same invocation then deletes
+// the rows, without a message, and commits that number. If the invocation dies, the next delivery finds the step done, and continues with
+// the deletion, whose id is derived from the step's id. Maintain and a retry also send the deletion's message.
 
-// pagesToDelete has the pages that a step leaves to its deletion. They must fit into a message.
+// pagesToDelete has the pages that a step leaves to its deletion. Their JSON must fit into a message.
 type pagesToDelete struct {
 	written
-	bytes int // of their JSON
+	bytes int // the size of their JSON
 }
 
 func (*pagesToDelete) parallel() bool { return false }
@@ -74,7 +74,7 @@ func (deleteStep) slots() int64 { return 0 }
 func (deleteStep) overtaken(context.Context, *ledger.Ledger, *stepResult) error { return nil }
 
 // do deletes the rows that a step has read. If another invocation read them, do reads the pages again. Deliveries that died may have deleted
-// some of their rows, so all rows count as deleted except failed ones.
+// some of the rows, so all rows except failed ones count as deleted.
 func (s deleteStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, delivery int) (out stepResult, err error) {
 	done, w := &out.done, written{Writing: o.Writes()}
 	read, rows, noted := readResult{pages: s.Delete.Pages}, s.Delete.Rows, int64(0)
@@ -97,7 +97,7 @@ func (s deleteStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, deliv
 	done.Written = max(0, noted-done.Failed)
 	read.countFailed(failed, false)
 	scans.KeepFailed(done, failed, read.keptOf(failed, false))
-	read.ends = slices.DeleteFunc(read.ends, func(e scan.PageEnd) bool { return e.Failed == 0 }) // the step has noted the pages
+	read.ends = slices.DeleteFunc(read.ends, func(e scan.PageEnd) bool { return e.Failed == 0 }) // the step that read the pages has noted them
 	done.Note = read.note()
 	return out, nil
 }

@@ -26,7 +26,7 @@ type draft struct {
 // mapRows is how many rows are mapped before they are added to the file. Each may become a row of 1 MiB.
 const mapRows = 16
 
-// exportBytes is about the size of a data file's JSON. An invocation that has read this much reads no further page.
+// exportBytes is about the maximum size of a data file's JSON. An invocation that has read this much reads no further page.
 const exportBytes = 32 << 20
 
 func (x *draft) page(ctx context.Context, _ scan.Step, at time.Time, rows []storage.Row) ([]storage.Row, error) {
@@ -59,7 +59,7 @@ func (x *draft) page(ctx context.Context, _ scan.Step, at time.Time, rows []stor
 	return nil, nil
 }
 
-func (*draft) parallel() bool { return false } // a file has no gaps, so all its pages precede all steps that are left
+func (*draft) parallel() bool { return false } // a file has no gaps, so all its pages precede the remaining steps
 
 func (x *draft) uses() int64 { return x.Held() }
 
@@ -84,7 +84,7 @@ func (x *draft) put(ctx context.Context, to place.Objects, step ledger.StepID) (
 	if _, err := to.Put(ctx, f.Path, content); err != nil { // an existing blob of this name has the same content
 		return 0, nil, scans.FatalIfPermanent("write to the container", err)
 	}
-	if kept = scans.Pack(scans.JSON(scans.ExportFile{At: x.at, File: f})); len(kept) > ledger.MaxFile { // with thousands of long property names
+	if kept = scans.Pack(scans.JSON(scans.ExportFile{At: x.at, File: f})); len(kept) > ledger.MaxFile { // possible with thousands of long property names
 		f.Properties = place.Properties{More: true}
 		kept = scans.Pack(scans.JSON(scans.ExportFile{At: x.at, File: f}))
 	}

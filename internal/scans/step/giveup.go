@@ -18,8 +18,8 @@ import (
 // failureTime is the time limit for recording a failure, because the step's own time may be up.
 const failureTime = 30 * time.Second
 
-// fatalOf returns the error that fails the scan, or nil if another delivery may succeed. The last
-// delivery's error fails it, unless the storage was unavailable or there was no memory.
+// fatalOf returns the error that fails the scan, or nil if another delivery may succeed. The error of the last
+// delivery fails the scan, unless the storage was unavailable or there was no memory.
 func fatalOf(err error, delivery int) *scans.FatalError {
 	var fatal *scans.FatalError
 	switch {
@@ -32,7 +32,8 @@ func fatalOf(err error, delivery int) *scans.FatalError {
 }
 
 // giveUp records that a delivery ended with an error and did not kill the process. For the last delivery of a message,
-// it also records the reason. It does nothing if err is nil or ends the step for good.
+// it also records the reason. It does nothing if err is nil, or if the host will not deliver the message again because
+// of err.
 func (s *Steps) giveUp(ctx context.Context, scan ledger.ScanID, p ledger.Pending, delivery int, err error) {
 	var fatal *scans.FatalError
 	if problem.FateOf(err) != problem.Retry || errors.As(err, &fatal) {
@@ -52,7 +53,8 @@ func (s *Steps) giveUp(ctx context.Context, scan ledger.ScanID, p ledger.Pending
 	}
 }
 
-// failScan ends the scan of a step that cannot be done. It has its own time limit, because the step's time may be up.
+// failScan ends the scan of a step that cannot be done. failScan has its own time limit, because the step's time may
+// be up.
 func (s *Steps) failScan(ctx context.Context, m scans.Message, fatal *scans.FatalError) (report string, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), failureTime)
 	defer cancel()

@@ -23,14 +23,14 @@ const (
 	heartbeatTry   = 3 * time.Second
 )
 
-// heartbeats records which steps a process holds, and writes its heartbeats. A heartbeat names each step within ledger.HeartbeatTime of its
-// beginning, unless the step has ended by then, so short steps cost nothing. It is safe for concurrent use.
+// heartbeats records which steps a process holds, and writes its heartbeats. A heartbeat names each step within ledger.HeartbeatTime of
+// when the process began the step, unless the step has ended by then, so short steps cost nothing. It is safe for concurrent use.
 //
-// A scan may end with any step that has no children, but not while another step is pending. So only the last step of a scan that a
-// process releases checks whether the scan has ended.
+// Any step without children may be the last step of its scan. So when a process releases the last step that it holds of a scan, and one of
+// these steps had no children, it checks whether the scan has ended.
 type heartbeats struct {
 	process string                  // the process's name, random
-	waits   func(*ledger.Heartbeat) // adds to a heartbeat what the process waits for
+	waits   func(*ledger.Heartbeat) // adds to a heartbeat the connections and the memory that the process waits for
 	write   func(context.Context, ledger.Heartbeat) error
 
 	mu      sync.Mutex                  // guards the fields below
@@ -44,19 +44,19 @@ type heldStep struct {
 	since      time.Time          // its beginning
 	deliveries int                // running
 	until      time.Time          // the host delivers a failed step again before this time
-	waits      time.Time          // since when it has waited for memory; zero if it does not
-	mayEnd     bool               // this step, or one that was released before it, has ended without children
+	waits      time.Time          // since when the step has waited for memory; zero if it does not wait
+	mayEnd     bool               // this step, or a step released before it, has ended without children
 	counters   []*storage.Counter // of the deliveries
 }
 
-// newHeartbeats returns heartbeats that are written by write. The function write must try only once. Growing pauses between tries
-// would delay the next heartbeat, and after an outage, other processes must soon see that this process lives.
+// newHeartbeats returns heartbeats that the function write writes. This function must try only once, because growing pauses between tries
+// would delay the next heartbeat. After an outage, other processes must soon see that this process lives.
 func newHeartbeats(waits func(*ledger.Heartbeat), write func(context.Context, ledger.Heartbeat) error) *heartbeats {
 	return &heartbeats{process: strings.ToLower(rand.Text()), waits: waits, write: write, steps: map[ledger.StepID]*heldStep{}}
 }
 
-// take records that a delivery of a step has begun. counter counts the delivery's requests.
-func (h *heartbeats) take(log *zerolog.Logger, scan ledger.ScanID, step ledger.StepID, counter *storage.Counter) {
+// begin records that a delivery of a step has begun. The argument counter counts the delivery's requests.
+func (h *heartbeats) begin(log *zerolog.Logger, scan ledger.ScanID, step ledger.StepID, counter *storage.Counter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.steps[step] == nil {
@@ -70,7 +70,7 @@ func (h *heartbeats) take(log *zerolog.Logger, scan ledger.ScanID, step ledger.S
 	}
 }
 
-// waitsSince records that a held step has waited for memory since a time. The zero time means that it no longer waits.
+// waitsSince records that a held step has waited for memory since the time at. The zero time means that the step no longer waits.
 func (h *heartbeats) waitsSince(step ledger.StepID, at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -81,7 +81,7 @@ func (h *heartbeats) waitsSince(step ledger.StepID, at time.Time) {
 func (h *heartbeats) withoutMemory() (waits []ledger.Wait) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	since := map[ledger.ScanID]time.Time{} // by scan; zero if a step of it does not wait
+	since := map[ledger.ScanID]time.Time{} // by scan; zero if one of the scan's steps does not wait
 	for _, held := range h.steps {
 		at, met := since[held.scan]
 		switch {
@@ -105,9 +105,9 @@ func (h *heartbeats) childless(step ledger.StepID) {
 	h.steps[step].mayEnd = true
 }
 
-// release records that a delivery of a step has ended. If the host will deliver it again, the
-// step is held until then, because its message is hidden but not lost. release reports whether the
-// scan may have ended: one of its steps had no children, and none is running in this process.
+// release records that a delivery of a step has ended. If again is true, the host will deliver the step again, and the step is held until
+// then, because its message is hidden but not lost. release returns true if the scan may have ended, because one of its steps had no
+// children, and none of its steps is running in this process.
 func (h *heartbeats) release(step ledger.StepID, again bool) (mayHaveEnded bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

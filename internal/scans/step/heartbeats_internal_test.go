@@ -50,29 +50,29 @@ func TestHeartbeats(t *testing.T) {
 			}
 			said = nil
 		}
-		h.take(&log, "scan", "a", new(storage.Counter))
+		h.begin(&log, "scan", "a", new(storage.Counter))
 		h.release("a", false)
 		expect("a short step", time.Minute)
 		for range 20 { // steps that overlap, so that there is always one in hand
-			h.take(&log, "scan", "a", new(storage.Counter))
+			h.begin(&log, "scan", "a", new(storage.Counter))
 			time.Sleep(ledger.HeartbeatTime / 2)
-			h.take(&log, "scan", "b", new(storage.Counter))
+			h.begin(&log, "scan", "b", new(storage.Counter))
 			h.release("a", false)
 			time.Sleep(ledger.HeartbeatTime / 2)
 			h.release("b", false)
 		}
 		expect("short steps all the time", 0)
 		time.Sleep(time.Minute)
-		h.take(&log, "scan", "a", new(storage.Counter))
+		h.begin(&log, "scan", "a", new(storage.Counter))
 		time.Sleep(ledger.HeartbeatTime - time.Millisecond)
-		h.take(&log, "scan", "b", new(storage.Counter))
+		h.begin(&log, "scan", "b", new(storage.Counter))
 		h.release("a", false)
 		expect("a step taken before the first one's beat was due", ledger.HeartbeatTime+time.Millisecond, []string{"b"})
 		h.release("b", false)
 		time.Sleep(time.Minute)
-		h.take(&log, "scan", "a", new(storage.Counter))
-		h.take(&log, "scan", "b", new(storage.Counter))
-		h.take(&log, "scan", "b", new(storage.Counter)) // twice, by two deliveries
+		h.begin(&log, "scan", "a", new(storage.Counter))
+		h.begin(&log, "scan", "b", new(storage.Counter))
+		h.begin(&log, "scan", "b", new(storage.Counter)) // twice, by two deliveries
 		h.release("b", false)
 		expect("two steps", ledger.HeartbeatTime+time.Second, []string{"a", "b"})
 		mu.Lock()
@@ -103,9 +103,9 @@ func TestLastStepEndsTheScan(t *testing.T) {
 			}
 		}
 		for _, step := range []ledger.StepID{"a", "b", "b", "c", "d"} { // b is delivered twice
-			h.take(&log, "scan", step, new(storage.Counter))
+			h.begin(&log, "scan", step, new(storage.Counter))
 		}
-		h.take(&log, "other", "x", new(storage.Counter))
+		h.begin(&log, "other", "x", new(storage.Counter))
 		release("d", true, false)
 		h.childless("a")
 		release("a", false, false)
@@ -113,9 +113,9 @@ func TestLastStepEndsTheScan(t *testing.T) {
 		release("c", false, false)
 		release("b", false, true)
 		release("x", false, false)
-		h.take(&log, "scan", "d", new(storage.Counter))
+		h.begin(&log, "scan", "d", new(storage.Counter))
 		release("d", false, false) // d had children
-		h.take(&log, "scan", "e", new(storage.Counter))
+		h.begin(&log, "scan", "e", new(storage.Counter))
 		h.childless("e")
 		release("e", false, true)
 		time.Sleep(time.Minute)

@@ -11,10 +11,10 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// Memory. A step takes a part of the process's memory before it reads anything, and releases it at its end. The size of a
-// page is unknown before it arrives. So the part is as large as earlier steps of the scan needed, but at most half of the memory for steps. It
-// grows while nobody else waits. If it cannot grow, the step releases all of it, waits for a larger part, and reads again. So no step waits for
-// memory while it holds a part. After reading, the step releases the memory that it no longer needs.
+// Memory. A step takes a part of the process's memory before it reads anything, and releases it at its end. The size of a page is unknown
+// before it arrives. So the part is as large as earlier steps of the scan needed, but at most half of the memory for steps. The part grows
+// while no other step or call waits. If the part cannot grow, the step releases all of it, waits for a larger part, and reads again. So no step
+// waits for memory while it holds a part. After reading, the step releases the memory that it no longer needs.
 
 // memoryTime is how long a step waits for its part. Its message stays hidden meanwhile. The rest of stepTime is enough for the work.
 const memoryTime = 5 * time.Minute
@@ -25,7 +25,7 @@ const (
 	memoryTaken = "other steps and calls are using all of it"
 )
 
-// errMemory postpones a step that got no memory. It does not count as the step's failure.
+// errMemory postpones a step that has received no memory. It does not count as a failure of the step.
 var errMemory = errors.New("other steps and calls are using the process's memory")
 
 // stepMemory is a step's part of the memory.
@@ -59,7 +59,7 @@ func (h *stepMemory) take(ctx context.Context, bytes int64) (err error) {
 	return problem.Busyf("", "the step waits for memory").Because(errMemory)
 }
 
-// do runs a step within its part. If the part is too small, it runs the step again with a larger one.
+// do runs a step with its part of the memory. If the part is too small, do runs the step again with a larger part.
 func (h *stepMemory) do(ctx context.Context, does func(*memory.Part) error) error {
 	for {
 		err := does(h.part)
@@ -76,13 +76,12 @@ func (h *stepMemory) do(ctx context.Context, does func(*memory.Part) error) erro
 	}
 }
 
-// wasRead releases the memory that the read rows do not use. Writing needs no more, but may take long. A step that was begun again keeps all
-// its memory, because it may have needed that for writing.
-func (h *stepMemory) wasRead() {
+// releaseUnused releases the memory that the read rows do not use. Writing them needs no more memory, but may take long. A step that was begun
+// again keeps all its memory, because it may need it for writing.
+func (h *stepMemory) releaseUnused() {
 	if !h.grown {
 		h.part.Keep(h.part.Used())
 	}
 }
 
-// release releases the part.
 func (h *stepMemory) release() { h.part.Release() }

@@ -21,10 +21,10 @@ import (
 const (
 	readTime  = 20 * time.Second // after this time, an invocation reads no further page
 	readBytes = 16 << 20         // after this number of bytes, an invocation reads no further page
-	// roundQueries is the maximum of concurrent queries. A page may have 4 MiB, which is unknown before it arrives.
+	// roundQueries is the maximum number of concurrent queries. A page may have 4 MiB, and its size is unknown before it arrives.
 	roundQueries = 12
-	// commitRows is how many rows a step's commit writes or deletes at most besides those of its children: its pending row, its done row, a file or
-	// failed rows, the failed rows that it has retried, and the child that deletes the rows that it has read.
+	// commitRows is the maximum number of rows that a step's commit writes or deletes besides those of its children: its pending row, its done row,
+	// a file or failed rows, the failed rows that it has retried, and the child that deletes the rows that it has read.
 	commitRows = 7
 )
 
@@ -56,11 +56,11 @@ type reading struct {
 	full    bool  // there is no memory for another page
 }
 
-// read runs the message's step, and then its children if the scan allows an invocation more queries. With the adaptive strategy,
-// as many children as possible run at once. That strategy guesses where to divide a range. A wrong guess, which finds no rows,
-// costs only a query here, but would otherwise cost a message and a step. With other strategies, only the first child runs. It
-// continues where the rows end, so a partition that spans two pages is written together. The same applies to exports, whose files
-// have no gaps, to comparisons, and to deletes, whose pages must fit into a message.
+// read runs the message's step, and then its children if the scan allows an invocation more queries. With the adaptive strategy, as many children
+// as possible run concurrently. This strategy guesses where to divide a range. A wrong guess, which finds no rows, costs only a query here, but
+// would otherwise cost a message and a step. With other strategies, only the first child runs. It continues where the rows end, so a partition that
+// spans two pages is written together. Exports, comparisons and deletes also run only the first child, because an export's file has no gaps, and a
+// delete's pages must fit into a message.
 func (o *stepScan) read(ctx context.Context, m scans.Message, into stepWork) (readResult, error) {
 	r := reading{found: []pageOrStep{{step: &m.Step}}, into: into}
 	strategy := o.Strategy
@@ -87,10 +87,9 @@ func (o *stepScan) read(ctx context.Context, m scans.Message, into stepWork) (re
 	return r.result(m), nil
 }
 
-// affordable returns how many of the found steps the next round may run. The argument most is the maximum of queries for all
-// rounds together. affordable assumes pages of the mean size. Even if they are as large as possible, the invocation holds no more
-// than readBytes plus the pages of one round. The remaining steps fit into one commit, however many children the steps of the
-// round have.
+// affordable returns how many of the found steps the next round may run. The argument most is the maximum number of queries for all rounds
+// together. affordable assumes pages of the mean size. Even if they are as large as possible, the invocation holds no more than readBytes plus the
+// pages of one round. The remaining steps fit into one commit, however many children the steps of the round have.
 func (r *reading) affordable(most int) int {
 	steps := 0
 	for _, f := range r.found {
@@ -107,7 +106,7 @@ func (r *reading) affordable(most int) int {
 	return min(steps, most-r.queries, small, roundQueries, commit)
 }
 
-// round runs the first n found steps at once. If earlier pages leave too little memory for all of them, it runs none.
+// round runs the first n found steps concurrently. If earlier pages leave too little memory for all of these steps, it runs none.
 func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy, n int) error {
 	pages, requested, used := make([]storage.Page, n), 0, o.options.Memory.Used()
 	top := o.Sizes.Top(o.Request.PageRows())
@@ -176,7 +175,7 @@ func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy
 // result returns the result of reading for a message. The steps that were not done become its children.
 func (r *reading) result(m scans.Message) readResult {
 	s := readResult{queries: int64(r.queries)}
-	gap := true // a step is between the last rows and the next
+	gap := true // a step lies between the last rows and the next ones
 	for _, f := range r.found {
 		switch {
 		case f.step != nil:
@@ -246,8 +245,8 @@ func (o *stepScan) page(ctx context.Context, step scan.Step) (p storage.Page, er
 	return p, err
 }
 
-// learn adapts how many rows the scan's next queries request to the size of a page. An export has its own pages. A comparison's page is made
-// from two answers.
+// learn decides by the size of a page how many rows the scan's next queries request. An export has its own pages. A comparison's page is made from
+// two answers.
 func (o *stepScan) learn(q storage.Query, p storage.Page) {
 	answers := 1
 	if o.Reader != nil {
@@ -267,14 +266,14 @@ func (o *stepScan) query(step scan.Step) storage.Query {
 		Token:  step.Token,
 	}
 	if !o.Properties {
-		q.Select = []string{} // the keys come anyway
+		q.Select = []string{} // the answer has the keys even so
 	}
 	return q
 }
 
-// passOnMost is how many transactions an invocation with children writes itself. The children wait for these transactions. It
-// leaves further spans to CopyRows, unless a span needs at most rereadRequests transactions. Reading the span again costs that
-// many requests, including the step and the message.
+// passOnMost is how many transactions an invocation with children writes itself. The children wait for these transactions. The invocation leaves
+// further spans to CopyRows, unless a span needs at most rereadRequests transactions. Reading the span again costs that many requests, including
+// the step and the message.
 const (
 	passOnMost     = 200
 	rereadRequests = 7
@@ -327,8 +326,7 @@ func (s *readResult) note() []byte {
 	return nil
 }
 
-// countFailed counts failed rows at the ends of their pages. The argument again is set if another step has read the rows and
-// noted the pages.
+// countFailed counts failed rows at the ends of their pages. The argument again is true if another step has read the rows and noted the pages.
 func (s *readResult) countFailed(failed []action.Failure, again bool) {
 	if len(failed) == 0 {
 		return

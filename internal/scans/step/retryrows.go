@@ -14,8 +14,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// retriesAtOnce is how many positions of failed rows a step reads at once, and makes steps for.
-const retriesAtOnce = 50
+// retryPositions is the number of positions of failed rows that a step reads. It makes a step for each.
+const retryPositions = 50
 
 // retryStep is the message of a step that retries failed rows.
 type retryStep struct{ readStep }
@@ -31,7 +31,7 @@ func (s retryStep) do(ctx context.Context, o *stepScan, l *ledger.Ledger, delive
 	return out, err
 }
 
-// overtaken returns an error if the step is still pending, because another step has then retried the rows.
+// overtaken returns an error if the step is still pending. The commit has then failed because another step has retried the rows.
 func (s retryStep) overtaken(ctx context.Context, l *ledger.Ledger, out *stepResult) error {
 	if out.done.Redone == "" {
 		return nil
@@ -47,7 +47,7 @@ func (s retryStep) overtaken(ctx context.Context, l *ledger.Ledger, out *stepRes
 // continues after them.
 func retryEachRow(ctx context.Context, l *ledger.Ledger, m scans.Message) (children []scans.Message, err error) {
 	a := *m.RowRetry
-	positions, last, err := l.FailedBefore(ctx, m.Scan, a.Behind, a.Attempt, retriesAtOnce)
+	positions, last, err := l.FailedBefore(ctx, m.Scan, a.Behind, a.Attempt, retryPositions)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Mess
 	return nil
 }
 
-// readAgain reads the rows of a page that a step has processed. New rows may have made it several pages.
+// readAgain reads the rows of a page that a step has processed. The same keys may now fill several pages, because rows were added.
 func (o *stepScan) readAgain(ctx context.Context, p scans.ReadPage, queries *int64) (rows []storage.Row, err error) {
 	step, last := scan.Step{Range: p.Range, Token: p.Token}, key.Key{}
 	for {

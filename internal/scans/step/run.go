@@ -69,8 +69,8 @@ func (s *Steps) Run(ctx context.Context, body []byte, delivery int) (report stri
 // step runs a message's step until the deadline of working. If the step leaves a deletion to this invocation, left is its message.
 func (s *Steps) step(ctx, working context.Context, m scans.Message, delivery int) (report string, left *scans.Message, err error) {
 	var counter storage.Counter
-	s.heartbeats.take(zerolog.Ctx(ctx), m.Scan, m.ID, &counter)
-	again := true // also if it panics
+	s.heartbeats.begin(zerolog.Ctx(ctx), m.Scan, m.ID, &counter)
+	again := true // stays true if the step panics
 	defer func() {
 		if s.heartbeats.release(m.ID, again && delivery < scans.MaxDeliveries) {
 			s.life.EndIfDone(ctx, m.Scan)
@@ -89,8 +89,8 @@ func (s *Steps) step(ctx, working context.Context, m scans.Message, delivery int
 	return report, left, err
 }
 
-// process runs the message's step, commits it, and sends its children's messages. counter counts the step's requests. The result
-// left has the same meaning as in step.
+// process runs the message's step, commits it, and sends its children's messages. counter counts the step's requests. The result left is
+// the same as that of step.
 func (s *Steps) process(ctx context.Context, m scans.Message, delivery int, counter *storage.Counter) (report string, left *scans.Message, err error) {
 	start := time.Now()
 	o, err := s.scans.Load(ctx, m.Scan)
@@ -178,8 +178,8 @@ func (out stepResult) ahead(m scans.Message) scan.Outlook {
 	return ahead
 }
 
-// begin reads the step's pending row. If an earlier delivery or message may have begun the
-// step, begin records another beginning. It returns the step as it was before, and whether it is pending.
+// begin reads the step's pending row. If an earlier delivery or message may have begun the step, begin records another beginning. It
+// returns the step as it was before, and whether the step is pending.
 func (s *Steps) begin(ctx context.Context, o storage.RequestOptions, limits *scans.Limits, m scans.Message, delivery int) (p ledger.Pending, pending bool, err error) {
 	if p, ok := kindOf(m).justCommitted(); ok {
 		return p, true, nil
@@ -193,9 +193,9 @@ func (s *Steps) begin(ctx context.Context, o storage.RequestOptions, limits *sca
 		return p, pending, err
 	}
 	if p.Deaths() >= scans.MaxDeliveries {
-		return p, true, scans.Fatal(life.DiedOver(m.ID)) // it would kill more processes
+		return p, true, scans.Fatal(life.DiedOver(m.ID)) // another run would kill another process
 	}
-	// If another delivery was faster, only that delivery is counted.
+	// If another delivery was faster, only that delivery counts.
 	_, err = l.Begin(ctx, m.Scan, p)
 	return p, true, err
 }
@@ -205,8 +205,8 @@ func unrecorded(p ledger.Pending, delivery int) bool {
 	return delivery == 1 && p.Sends == 0 && p.Begun == 0 && !p.FirstEnded
 }
 
-// committedBefore handles the message of a step that was committed before. If the delivery is repeated, a process
-// may have died between the commit and the scan's end, so the scan is ended now if it is done.
+// committedBefore handles the message of a step that was committed before. If the delivery is repeated, a process may have died between
+// the commit and the scan's end, so the scan is ended now if no step is pending.
 func (s *Steps) committedBefore(ctx context.Context, scan ledger.ScanID, delivery int) error {
 	if delivery > 1 {
 		if _, err := s.life.Finish(ctx, scan); err != nil {
@@ -221,7 +221,7 @@ type commitResult int
 
 const (
 	committed      commitResult = iota
-	maybeCommitted              // the step was no longer pending; a first try of the commit, whose answer was lost, may have committed it
+	maybeCommitted              // the step was no longer pending; the commit's first try, whose answer was lost, may have committed it
 	overtaken                   // another delivery has committed the step
 )
 
@@ -236,7 +236,7 @@ func (s *Steps) commit(ctx context.Context, m scans.Message, out stepResult) (co
 	}
 	var pending []ledger.Pending
 	for _, c := range left {
-		if err := c.Seal(); err != nil {
+		if err := c.Prepare(); err != nil {
 			return overtaken, err
 		}
 		pending = append(pending, c.Pending())
@@ -252,8 +252,8 @@ func (s *Steps) commit(ctx context.Context, m scans.Message, out stepResult) (co
 	return overtaken, err
 }
 
-// follow sends the children's messages. If there are none, the scan may have ended. If follow cannot send a message, Maintain
-// sends it, because the step is committed and must not be repeated.
+// follow sends the children's messages. If there are none, the scan may have ended. If follow cannot send a message, Maintain sends it.
+// The step is not repeated, because it is committed.
 func (s *Steps) follow(ctx context.Context, m scans.Message, out stepResult) {
 	if len(out.children) == 0 && out.deletion == nil {
 		s.heartbeats.childless(m.ID)
@@ -268,7 +268,7 @@ func (s *Steps) follow(ctx context.Context, m scans.Message, out stepResult) {
 	}
 }
 
-// fold folds done steps of the scan after some of its steps. If that fails, the next fold includes their rows.
+// fold is called after each step, and folds done steps of the scan from time to time. If it fails, the next fold includes the rows.
 func (s *Steps) fold(ctx context.Context, m scans.Message) {
 	if err := s.ledger.FoldAfter(ctx, m.Scan, m.ID, s.scans.Options.FoldEvery, scans.JoinNotes); err != nil {
 		zerolog.Ctx(ctx).Debug().Err(err).Msg("done steps not folded")
@@ -285,9 +285,9 @@ func reportOf(m scans.Message, out stepResult, took time.Duration, result commit
 	return report
 }
 
-// waitsForSlot returns an error that drops the message of a step that cannot begin yet. A message long before its slot is left from
-// before a retry, and another message comes at the slot. If earlier steps cost more than estimated, the scan may have exceeded its
-// limits. Then the step takes another slot, after all others.
+// waitsForSlot returns an error that drops the message of a step that cannot begin yet. A message that arrives long before the slot was
+// sent before a retry. Another message comes at the slot. If earlier steps cost more than estimated, the scan may have exceeded its
+// limits. Then the step takes another slot, after all taken slots.
 func (s *Steps) waitsForSlot(ctx context.Context, limits *scans.Limits, scan ledger.ScanID, p ledger.Pending, delivery int) error {
 	now, err := s.scans.Now(ctx)
 	if err != nil {
@@ -314,7 +314,7 @@ func (s *Steps) waitsForSlot(ctx context.Context, limits *scans.Limits, scan led
 	return wait
 }
 
-// waits adds the app's connections whose requests fail to a heartbeat, in order of their names.
+// waits adds to a heartbeat the app's connections whose requests fail, in order of their names.
 func (s *Steps) waits(b *ledger.Heartbeat) {
 	accounts := map[string]*storage.Account{storage.HostConnection: s.scans.Options.Own}
 	maps.Copy(accounts, s.scans.Options.Accounts)

@@ -9,10 +9,10 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// kind has the differences between the three kinds of steps. A step reads rows and works with them, deletes the rows that another step has read,
-// or retries failed rows. Its message is handled in the same way otherwise.
+// kind has the methods that differ between the three kinds of steps. A step reads rows and works with them, deletes the rows that another step
+// has read, or retries failed rows. Its message is handled in the same way otherwise.
 type kind interface {
-	// justCommitted returns the step if this invocation has just committed it as pending, so that it need not be read.
+	// justCommitted returns the step if this invocation has just recorded it as pending. Such a step need not be read.
 	justCommitted() (p ledger.Pending, ok bool)
 	// absent returns the message of a step to run instead if this step is not pending; nil if there is none.
 	absent(o *scans.RunnableScan) *scans.Message
@@ -20,7 +20,7 @@ type kind interface {
 	recorded(p ledger.Pending) (scans.Message, error)
 	// do runs the step. It is idempotent.
 	do(ctx context.Context, o *stepScan, l *ledger.Ledger, delivery int) (stepResult, error)
-	// slots is how many time slots of the scan's limits the step had.
+	// slots returns how many time slots the step had in a scan with limits.
 	slots() int64
 	// overtaken is called if another delivery may have committed the step. After an error, the step is delivered again.
 	overtaken(ctx context.Context, l *ledger.Ledger, out *stepResult) error
@@ -78,7 +78,7 @@ func (s readStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, deliver
 	}
 	out.done.Queries = found.queries
 	if o.Request.Action.Map == "" { // the rows that a map makes need memory
-		o.held.wasRead()
+		o.held.releaseUnused()
 	}
 	if err := work.end(ctx, o, s.Message, delivery, &found, &out); err != nil {
 		return out, err

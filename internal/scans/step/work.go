@@ -18,14 +18,14 @@ import (
 
 // stepWork is the work of one step.
 type stepWork interface {
-	// parallel reports whether an invocation may make several queries at once, and leave gaps between their rows.
+	// parallel reports whether an invocation may make several queries concurrently, and leave gaps between their rows.
 	parallel() bool
 	// page takes the rows of a page that was read at the time at. It returns the rows that the step holds until its end.
 	page(ctx context.Context, of scan.Step, at time.Time, rows []storage.Row) (held []storage.Row, err error)
 	// uses returns how many bytes of memory the step uses besides those rows.
 	uses() int64
-	// room returns how many more bytes of pages the step can take after it has read the given number of bytes. The result is
-	// below 0 if it can take none.
+	// room returns how many more bytes of pages the step can take after it has read the given number of bytes. A result below
+	// 0 means that the step can take none.
 	room(read int) int
 	// end does the work with the rows that were read, and adds its result to out, which is then committed.
 	end(ctx context.Context, o *stepScan, m scans.Message, delivery int, found *readResult, out *stepResult) error
@@ -99,10 +99,10 @@ func (w written) count(rows []storage.Row) (n int64) {
 }
 
 // write does the work with the rows and adds the result to done. It returns the rows that could not be written. If the service
-// failed for one of these without a refusal (Broken), write fails, except in the last delivery.
+// failed for one of these rows without refusing it (Broken), write fails, except in the last delivery.
 func (w written) write(ctx context.Context, o *stepScan, rows []storage.Row, delivery int, done *ledger.Totals) ([]action.Failure, error) {
 	options := o.options
-	if o.Request.Action.Type == scans.Enqueue && options.MayProceed != nil { // checked only here, because a retry of a half-done step would put all messages again
+	if o.Request.Action.Type == scans.Enqueue && options.MayProceed != nil { // checked only before the step's first message, because a retry of a half-done step would put all messages again
 		if err := options.MayProceed(ctx); err != nil {
 			return nil, err
 		}
