@@ -11,14 +11,14 @@ import (
 // Cron is an NCRONTAB expression, in UTC.
 type Cron struct{ spec *cron.SpecSchedule }
 
-// starBit marks a field of cron's schedule that was written as *. If either day
-// field has it, cron requires both days to match; otherwise one is enough.
+// starBit marks a field that was written as *. If either day field has this mark, package cron fires when both day
+// fields match. Otherwise it fires when one of them matches.
 const starBit = 1 << 63
 
 // ParseCron reads six NCRONTAB fields: second minute hour day month weekday. An expression that never fires is an error.
 func ParseCron(s string) (Cron, error) {
 	if len(strings.Fields(s)) != 6 {
-		return Cron{}, fmt.Errorf(`%q has not the six fields of an NCRONTAB expression, such as "0 */5 * * * *"`, s)
+		return Cron{}, fmt.Errorf(`%q does not have the six fields of an NCRONTAB expression, such as "0 */5 * * * *"`, s)
 	}
 	if strings.ContainsAny(s, "?@=") {
 		return Cron{}, fmt.Errorf("%q: NCRONTAB does not support ?, @ and =", s)
@@ -30,8 +30,8 @@ func ParseCron(s string) (Cron, error) {
 	}
 	spec := parsed.(*cron.SpecSchedule)
 	spec.Location = time.UTC
-	// NCRONTAB fires when the day of the month and the weekday both match. cron fires
-	// when one of them does, unless one is *.
+	// NCRONTAB fires when the day of the month and the weekday both match. Package cron does so only if one of the two
+	// fields is marked as *.
 	spec.Dom |= starBit
 	c := Cron{spec}
 	if c.Next(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
@@ -40,5 +40,5 @@ func ParseCron(s string) (Cron, error) {
 	return c, nil
 }
 
-// Next returns the first time after t at which c fires, or zero if that is more than five years later.
+// Next returns the first time after t at which c fires. It returns the zero time if c does not fire within five years.
 func (c Cron) Next(t time.Time) time.Time { return c.spec.Next(t.UTC()) }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Keep is how many backups of a schedule are kept, by the rules of restic: the last ones, and the newest of each of the last days, weeks
-// and months that have a backup. Days are in UTC, and weeks follow ISO 8601.
+// Keep is the number of backups to keep by each rule of a schedule. The rules are those of restic: keep the last backups, and keep the
+// newest backup of each of the last days, weeks and months that have one. Days are in UTC, and weeks follow ISO 8601.
 type Keep struct {
 	Last    int `json:"last,omitempty"`
 	Daily   int `json:"daily,omitempty"`
@@ -14,7 +14,7 @@ type Keep struct {
 	Monthly int `json:"monthly,omitempty"`
 }
 
-// Check reports a number out of range, or a Keep that keeps nothing.
+// Check returns an error if a number is out of range, or if no rule keeps a backup.
 func (k Keep) Check() error {
 	for _, n := range []int{k.Last, k.Daily, k.Weekly, k.Monthly} {
 		if n < 0 || n > mostKept {
@@ -29,7 +29,7 @@ func (k Keep) Check() error {
 
 const mostKept = 1000
 
-// Outdated returns the indexes of the backups that are not kept. The argument at has the occurrences of all successful backups,
+// Outdated returns the indexes of the backups that are not kept. The argument at lists the occurrences of all successful backups,
 // newest first. The newest backup is always kept. A rule that allows more backups than it has kept also keeps the oldest backup.
 func (k Keep) Outdated(at []time.Time) (outdated []int) {
 	rules := []struct {

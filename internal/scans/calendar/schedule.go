@@ -12,8 +12,8 @@ import (
 // dateForm is the form of an occurrence in a prefix. All its characters are allowed in blob names.
 const dateForm = "2006-01-02T1504"
 
-// ID returns the id of the scan that an occurrence of a schedule starts. Every process derives the same id, so the scan starts once. It has the
-// form of all scans' ids, so ids of later occurrences sort first.
+// ID returns the id of the scan that an occurrence of a schedule starts. Every process derives the same id, so the scan starts once. The id has
+// the same form as other scans' ids, so ids of later occurrences sort first.
 func ID(name string, occurrence time.Time) string {
 	sum := sha256.Sum256([]byte(name))
 	return key.Inverted(occurrence) + "-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:6])
@@ -22,23 +22,24 @@ func ID(name string, occurrence time.Time) string {
 // Date is the placeholder for the occurrence in prefixes.
 const Date = "{date}"
 
-// Fill returns a prefix in which the occurrence replaces [Date].
+// Fill replaces [Date] in a prefix by the occurrence.
 func Fill(prefix string, occurrence time.Time) string {
 	return strings.ReplaceAll(prefix, Date, occurrence.UTC().Format(dateForm))
 }
 
-// mostMissed bounds [Decision.Missed], because an app may be stopped for years.
+// mostMissed is the maximum of [Decision.Missed]. An app may be stopped for years.
 const mostMissed = 1000
 
 // Decision is the result of a check of a schedule.
 type Decision struct {
-	Occurrence time.Time // the newest due occurrence; zero if none is due
-	Start      bool      // its scan must start; otherwise it is skipped
+	Occurrence time.Time // the newest due occurrence; the zero time if none is due
+	Start      bool      // the occurrence's scan must start; if false, the occurrence is skipped
 	Missed     int       // earlier occurrences that no check found in time, at most 1,000
 }
 
-// Decide decides which occurrence is due. decided is the newest occurrence decided before. running is set if the scan that was started last
-// is still running. Of several due occurrences, only the newest starts, and none starts before the last scan has ended.
+// Decide returns the occurrence that is due. The argument decided is the newest occurrence that was decided before, and running is true while
+// the schedule's last scan runs. If several occurrences are due, only the newest one starts. No occurrence starts before the last scan has
+// ended.
 func (c Cron) Decide(decided time.Time, running bool, now time.Time) Decision {
 	newest := c.newest(decided, now)
 	if newest.IsZero() {
@@ -51,7 +52,7 @@ func (c Cron) Decide(decided time.Time, running bool, now time.Time) Decision {
 	return d
 }
 
-// newest returns the newest occurrence in the interval (after, until], or zero if there is none.
+// newest returns the newest occurrence in the interval (after, until], or the zero time if there is none.
 func (c Cron) newest(after, until time.Time) (newest time.Time) {
 	for back := time.Hour; newest.IsZero(); back *= 2 {
 		from := until.Add(-back)

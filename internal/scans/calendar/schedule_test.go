@@ -36,7 +36,7 @@ func ExampleParseCron() {
 	fmt.Println(err)
 	// Output:
 	// 2026-01-01 12:05:00 +0000 UTC <nil>
-	// "*/5 * * * *" has not the six fields of an NCRONTAB expression, such as "0 */5 * * * *"
+	// "*/5 * * * *" does not have the six fields of an NCRONTAB expression, such as "0 */5 * * * *"
 }
 
 // A prefix may have the occurrence.

@@ -1,52 +1,50 @@
 // Package engine runs scans by queue messages: one message, one step.
 //
-// A message is delivered at least once, and a process may die at any point. DESIGN.md has the life of a message,
-// and a table of what each crash leaves. The next delivery or [life.Upkeep.Maintain] completes it. step/run.go
-// follows a message from top to bottom.
+// A message is delivered at least once, and a process may die at any point. DESIGN.md describes the life of a message, and lists what each crash
+// leaves. The next delivery or [life.Upkeep.Maintain] completes the interrupted work. step/run.go follows a message from top to bottom.
 //
 // # Parts
 //
 // [Engine] puts the parts together. Each uses only parts below it:
 //
-//   - [step.Steps] run the step of a message: they read, do the work, and commit. On the same level, [schedule.Scheduler] has schedules and backups.
-//   - [life.Upkeep] is Maintain. It finds lost steps, and removes rows whose retention is over.
+//   - [step.Steps] runs the step of a message: it reads rows, does the work, and commits. On the same level, [schedule.Scheduler] starts the scans of
+//     schedules, and records and deletes backups.
+//   - [life.Upkeep] does the work of Maintain: it finds lost steps, and removes rows whose retention is over.
 //   - [life.Life] starts, retries and ends scans and groups. [life.Checker] checks whether a scan may start.
 //   - [status.Reader] reports on scans: status, lists, ranges, timeline, failed rows.
-//   - [scans.Scans] has the parts that all share: requests, messages, limits, the app's own tables.
+//   - [scans.Scans] has what all these parts share: requests, messages, limits, the app's own tables.
 //   - [ledger.Ledger] records which steps are pending and which are done.
 //
 // # Which steps are lost
 //
-// When a host dies, the messages that it had received stay hidden for ten minutes, whatever host.json says. So a
-// message's age proves nothing. Instead, a process that has held a step for 5 seconds writes a heartbeat every 5
-// seconds: a row that names all its steps. Short steps cost no heartbeat.
+// When a host dies, the messages that it had received stay hidden for ten minutes. No setting in host.json changes that. So a message's age proves
+// nothing. Instead, a process that has held a step for 5 seconds writes a heartbeat every 5 seconds: a row that names all its steps. Short steps cost
+// no heartbeat.
 //
-// Maintain observes twice, 10 seconds apart. It reads the pending steps, peeks into the queues, and reads the heartbeats. A
-// step is lost if both times its message was not visible, and no process that wrote a heartbeat in between named the step.
+// Maintain observes twice, 10 seconds apart. It reads the pending steps, peeks into the queues, and reads the heartbeats. A step is lost if neither
+// observation saw its message, and no heartbeat written between the observations names the step.
 //
-//   - After an outage, no process counts as dead before an interval in which every living process could write a heartbeat.
-//     A failed heartbeat is tried again after a second, without the SDK's growing pauses.
+//   - After an outage, no process counts as dead until every living process has had time to write a heartbeat. A failed heartbeat is tried again after
+//     a second, without the SDK's growing pauses.
 //   - Clocks are never compared. A heartbeat counts if its row has changed. A process names a failed step until the host has
 //     delivered the step again.
 //   - A step younger than 10 s may have a message that is not yet visible. If it seems lost, Maintain observes a third time.
-//   - A peek shows the 32 messages that have been visible for longest. Queues nearly preserve the order of messages.
-//     So if one of these messages was put into the queue 10 seconds after the step was recorded (30 seconds after it failed),
-//     the step's message is not behind them. After 12 minutes, Maintain resends a step's message in any case. It doubles
-//     this time after each resend.
+//   - A peek shows the 32 messages that have been visible for longest. Queues nearly preserve the order of messages. So if one of these messages was
+//     put into the queue 10 seconds after the step was recorded (or 30 seconds after the step failed), the step's message is not behind them. After 12
+//     minutes, Maintain resends a step's message in any case. This time doubles after each resend.
 //
-// If Maintain's first observation shows steps that may be lost, Maintain stores it in the ledger. For two minutes, it counts as the first observation
-// of the next Maintain. So lost steps are found even if no process lives for 10 seconds.
+// If Maintain's first observation shows steps that may be lost, Maintain stores it in the ledger. For two minutes, the stored observation counts as
+// the first observation of the next Maintain. So lost steps are found even if no process lives for 10 seconds.
 //
-// The pauses between messages for the same step double, from 30 s to 16 minutes. A second message is harmless, because a step
-// is committed once. While a request takes up to 200 ms, heartbeats and observations add at most 1 % to the requests
-// (sim.TestWatchingIsCheap). They add more only if a process makes fewer than 100 requests in 5 seconds during longer steps.
+// The pauses between messages for the same step double, from 30 s to 16 minutes. A second message is harmless, because a step is committed once. If a
+// request takes at most 200 ms, heartbeats and observations add at most 1 % to the requests (sim.TestWatchingIsCheap). They add more only if steps are
+// long, and the process makes fewer than 100 requests in 5 seconds.
 //
 // # Steps that cannot be done
 //
-// A step may kill its process. So every delivery except the first is recorded in the pending row before it starts the
-// step, and the record is removed if the step ends with an error. The scan fails, and names the step, before a sixth process
-// begins the step. If the first message was never sent, the scan fails before a fifth process, because a message that was never
-// sent looks like a first process that died.
+// A step may kill its process. So every delivery except the first is recorded in the pending row before the step begins. If the step ends with an
+// error, the record is removed. The scan fails, and names the step, before a sixth process begins the step. If the first message was never sent, the
+// scan fails before a fifth process, because a message that was never sent looks like a first process that died.
 //
 // A storage failure never fails a scan by itself. After five deliveries, the message is in the poison queue. Maintain
 // removes it, and resends the step's message because the step is lost. The scan fails, with the last reason, only when a step has been lost
@@ -54,9 +52,9 @@
 //
 // # Start requests
 //
-// [life.Life.RequestStart] puts a start request into the ledger, under the scan's id. Any instance fulfils it: at its message, at the
-// end of another scan, or in Maintain. Starting inserts and never replaces, so all instances may try. An export's place may already be
-// claimed for the same id. A start by the API also makes a start request for an export, before it claims the place.
+// [life.Life.RequestStart] puts a start request into the ledger, under the scan's id. Any instance fulfils it: at its message, at the end of another
+// scan, or in Maintain. A start inserts rows and never replaces any, so all instances may try. An export's place may already be claimed for the same
+// id. A start by the API also makes a start request for an export, before it claims the place.
 //
 // A command without the app's connections makes such requests by [life.Life.RequestCheckedStart] and [life.Life.RequestRetry].
 //

@@ -107,7 +107,7 @@ func TestBadHints(t *testing.T) {
 				return log.String()
 			}
 			w.replaceProperty("hints", storage.BinaryProperty("Data00", packed))
-			if log := again(); !strings.Contains(log, "hints dropped") {
+			if log := again(); !strings.Contains(log, "hints cannot be used") {
 				t.Errorf("no warning in %s", log)
 			}
 			if log := again(); log != "" {

@@ -568,7 +568,7 @@ func TestParseSchedules(t *testing.T) {
 		`[` + strings.Replace(good, "{date}", "{date}/more", 1) + `,` + strings.Replace(good, "nightly\"", "other\"", 1) + `]`: "other: request: action.destination is the same as that of nightly, or one",
 		strings.Replace(`[`+good+`]`, `"table":"Source"`, `"table":"Source","connection":"AccountKey=c2VjcmV0"`, 1):            "source.connection: looks like a secret; give",
 		`[{"name":"a b","cron":"0 0 3 * * *","request":{"source":{"table":"T"},"action":{"type":"count"}}}]`:                   "schedule 1: name must be",
-		strings.Replace(`[`+good+`]`, "0 0 3", "0 3", 1):                                                                       `nightly: cron: "0 3 * * *" has not the six fields`,
+		strings.Replace(`[`+good+`]`, "0 0 3", "0 3", 1):                                                                       `nightly: cron: "0 3 * * *" does not have the six fields`,
 		strings.Replace(`[`+good+`]`, "0 0 3", "* 0 3", 1):                                                                     "fires more than once a minute",
 		strings.Replace(`[`+good+`]`, `"table":"Source"`, `"table":"_"`, 1):                                                    "nightly: request: source.table: table name",
 		strings.Replace(`[`+good+`]`, `/{date}`, ``, 1):                                                                        "prefix must have {date}",

@@ -242,7 +242,7 @@ func TestProofMembers(t *testing.T) {
 		w.drain()
 		w.counted(id, ledger.Succeeded, 14, 14, 0)
 		w.must(w.account.Table("Table03").Delete(t.Context()))
-		byHand := scans.Request{Source: scans.TableRef{Tables: "*"}, Action: scans.Action{Type: scans.Verify, Proof: true, Destination: r.Action.Destination}}
+		byUser := scans.Request{Source: scans.TableRef{Tables: "*"}, Action: scans.Action{Type: scans.Verify, Proof: true, Destination: r.Action.Destination}}
 		proof := func(id ledger.ScanID, tables int, note string) {
 			t.Helper()
 			v := w.status(id)
@@ -250,19 +250,19 @@ func TestProofMembers(t *testing.T) {
 				t.Errorf("%s %q %+v %q", v.State, v.Error, v.Members, v.Note)
 			}
 		}
-		const note = "those that the source has now"
-		proof(w.run(byHand).ID, 3, note)
+		const note = "compares the tables that the source has now"
+		proof(w.run(byUser).ID, 3, note)
 		w.fill("Table04", nil)
-		if v := w.run(byHand); v.State != ledger.Failed || !strings.Contains(v.Error, "Table04: ") || !strings.Contains(v.Note, note) {
+		if v := w.run(byUser); v.State != ledger.Failed || !strings.Contains(v.Error, "Table04: ") || !strings.Contains(v.Note, note) {
 			t.Errorf("of a table without an export: %s %s %q", v.State, v.Error, v.Note)
 		}
 		time.Sleep(time.Second)
-		w.run(byHand)
+		w.run(byUser)
 		list, err := w.list(1)
 		if err != nil || len(list) != 1 || !strings.Contains(list[0].Note, note) {
 			t.Errorf("listed: %+v, %v", list, err)
 		}
-		w.must(w.engine.RequestStart(t.Context(), id.Verification(), byHand))
+		w.must(w.engine.RequestStart(t.Context(), id.Verification(), byUser))
 		w.drain()
 		proof(id.Verification(), 4, "no longer has these tables: Table03")
 	})

@@ -20,11 +20,11 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Backups are the exports that schedules have made. A row has the place of each, so they are found without listing containers. After each
-// success, it is decided which of all successful backups are kept. The newest and the newest proved backup are never deleted. A deletion that has
-// begun is completed even if the settings change, because that backup can no longer be read.
+// Backups are the exports that schedules have made. Each backup has a row with its place, so no container must be listed to find backups. After
+// each success, the scheduler decides which of the successful backups are kept. The newest backup and the newest proved backup are never deleted. A
+// deletion that has begun is completed even if the settings change, because that backup can no longer be read.
 
-// removeBlobs bounds how many blobs are deleted each time a schedule is advanced.
+// removeBlobs is the maximum number of blobs that are deleted each time a schedule is advanced.
 const removeBlobs = 2000
 
 // Backup is an export that a schedule has made.
@@ -34,14 +34,14 @@ type Backup struct {
 	FinishedAt *time.Time     `json:"finishedAt,omitempty"`
 	Place      scans.TableRef `json:"place"`
 	Table      string         `json:"table,omitempty"`
-	Tables     int64          `json:"tables,omitempty"` // how many tables an export of many has; 0 for an export of one table
+	Tables     int64          `json:"tables,omitempty"` // the number of tables in an export of many tables; 0 for an export of one table
 	Rows       int64          `json:"rows"`
 	Note       string         `json:"note,omitempty"` // its scan's note: which tables are left out
-	// Proof is the result of its verification; nil if the schedule does not verify its backups.
+	// Proof is the result of the backup's verification; nil if the schedule does not verify its backups.
 	Proof *Proof `json:"proof,omitempty"`
-	// Deleting is the progress of its deletion; nil if it is kept.
+	// Deleting is the progress of the backup's deletion; nil if the backup is kept.
 	Deleting *place.Removal `json:"deleting,omitempty"`
-	Error    string         `json:"error,omitempty"` // why it cannot be deleted
+	Error    string         `json:"error,omitempty"` // why the backup cannot be deleted
 
 	row ledger.Record
 }
@@ -68,7 +68,8 @@ const (
 // readBack reports whether a verification has read the whole backup.
 func (p *Proof) readBack() bool { return p != nil && (p.State == Proved || p.State == Differs) }
 
-// recordBackup records the export of a scan that has succeeded. It returns the backup's proof, whose scan is not yet done, or nil if there is none.
+// recordBackup records the export of a scan that has succeeded. It returns the backup's proof, whose scan has not ended yet, or nil if there is no
+// proof.
 func (sd *Scheduler) recordBackup(ctx context.Context, r *scheduleRow, s status.Status) (*Proof, error) {
 	b := Backup{
 		ID: s.ID, Occurrence: r.Last.Occurrence, FinishedAt: s.FinishedAt, Place: *s.Action.Destination, Table: s.Source.Table, Rows: s.Rows.Written, Note: s.Note,
@@ -126,9 +127,9 @@ func (s *Schedule) outdated(all []Backup) (outdated []int) {
 	return outdated
 }
 
-// prune does a share of the deletion of backups that are no longer kept, unless that deletion was completed since the last
-// success. It first marks them. Then it deletes all marked backups, including those marked under earlier settings. If another
-// process changes a backup's row first, the rows that prune used for its decision are outdated, and it deletes nothing.
+// prune does a share of the deletion of backups that are no longer kept, unless that deletion was completed since the last success. It first marks
+// these backups. Then it deletes all marked backups, including those that were marked under earlier settings. If another process changes a backup's
+// row first, the rows that prune used for its decision are outdated, and it deletes nothing.
 func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) error {
 	if r.Success == nil || r.Kept == r.Success.ID {
 		return nil
@@ -141,7 +142,7 @@ func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) err
 	if s != nil && !s.KeepDryRun {
 		outdated = s.outdated(all)
 	}
-	outdated = slices.DeleteFunc(outdated, func(i int) bool { return all[i].ID == r.Success.ID }) // if a clock was ahead, an older success may have a later occurrence
+	outdated = slices.DeleteFunc(outdated, func(i int) bool { return all[i].ID == r.Success.ID }) // keep the newest success; if a clock was ahead, an older success may have a later occurrence
 	for _, i := range outdated {
 		all[i].Deleting = &place.Removal{}
 		if ours, err := sd.saveBackup(ctx, &all[i]); err != nil || !ours {
@@ -157,7 +158,7 @@ func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) err
 			return err
 		}
 	}
-	if s == nil { // another app may have the schedule, or this one may get it back
+	if s == nil { // another app may have the schedule, or this app's settings may get it back
 		return nil
 	}
 	r.Kept = r.Success.ID
@@ -165,8 +166,8 @@ func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) err
 	return err
 }
 
-// recordProofs records the results of the scans that verify backups. It continues until each scan has succeeded, because a failed
-// one may be retried. A proof may change which backups are kept.
+// recordProofs records the results of the scans that verify backups. It checks a scan until the scan has succeeded, because a failed scan may be
+// retried. A proof may change which backups are kept.
 func (sd *Scheduler) recordProofs(ctx context.Context, r *scheduleRow) (changed bool, err error) {
 	if len(r.Unproved) == 0 {
 		return false, nil
@@ -205,7 +206,7 @@ func (sd *Scheduler) recordProofs(ctx context.Context, r *scheduleRow) (changed 
 	return changed, nil
 }
 
-// proofOf returns the result of the scan that verifies a backup. was is the result recorded before.
+// proofOf returns the result of the scan that verifies a backup. The argument was is the result that was recorded before.
 func (sd *Scheduler) proofOf(ctx context.Context, id ledger.ScanID, was *Proof) (Proof, error) {
 	p := Proof{ID: id.Verification(), State: ProofFailed}
 	s, found, err := sd.outcomeOf(ctx, p.ID)
@@ -227,8 +228,8 @@ func (sd *Scheduler) proofOf(ctx context.Context, id ledger.ScanID, was *Proof) 
 	return p, err
 }
 
-// removeBackup does a share of the deletion of a backup. If a part cannot be deleted, it records the error, and the deletion is tried again after
-// the next success. If another process changes the row first, removeBackup leaves the rest to it.
+// removeBackup does a share of the deletion of a backup. If a part cannot be deleted, removeBackup records the error, and the deletion is tried
+// again after the next success. If another process changes the row first, removeBackup leaves the deletion to that process.
 func (sd *Scheduler) removeBackup(ctx context.Context, b Backup, left *int) error {
 	for {
 		_, to, err := sd.scans.Blobs("place", b.Place)
@@ -251,7 +252,7 @@ func (sd *Scheduler) removeBackup(ctx context.Context, b Backup, left *int) erro
 			}
 		}
 		if err != nil {
-			zerolog.Ctx(ctx).Warn().Err(err).Str("backup", string(b.ID)).Msg("expired backup can't be deleted")
+			zerolog.Ctx(ctx).Warn().Err(err).Str("backup", string(b.ID)).Msg("expired backup cannot be deleted")
 		}
 		if err != nil || !b.Deleting.Gone || *left <= 0 {
 			return nil
@@ -262,7 +263,7 @@ func (sd *Scheduler) removeBackup(ctx context.Context, b Backup, left *int) erro
 // ScheduleStatus is the status of a schedule.
 type ScheduleStatus struct {
 	Name string `json:"name"`
-	// Removed is set if the schedule is no longer in the app's settings. It starts nothing, and its backups stay.
+	// Removed is set if the schedule is no longer in the app's settings. A removed schedule starts no scans, and its backups stay.
 	Removed    bool            `json:"removed,omitempty"`
 	Cron       string          `json:"cron,omitempty"`
 	Request    json.RawMessage `json:"request,omitempty"`
@@ -331,7 +332,7 @@ type BackupStatus struct {
 	Backup
 	// Outdated is set if keep no longer keeps the backup. It is deleted soon, unless keepDryRun is set.
 	Outdated bool `json:"outdated,omitempty"`
-	// Restore is the command that restores it.
+	// Restore is the command that restores the backup.
 	Restore string `json:"restore"`
 }
 
@@ -371,8 +372,8 @@ func (sd *Scheduler) Backups(ctx context.Context, name string, top int, cursor s
 // unquoted has characters that are safe in a shell without quotes.
 const unquoted = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz:/._-"
 
-// restore returns the command that restores a backup. The user replaces WHERE and NEW_TABLE, neither of which is accepted as a name, because the
-// command writes over rows of the table that it names.
+// restore returns the command that restores a backup. The user replaces its placeholders WHERE and NEW_TABLE. Neither is accepted as a name,
+// because the command writes over rows of the table that it names.
 func (b Backup) restore() string {
 	from := "blob:" + b.Place.Container + "/" + b.Place.Prefix
 	if strings.ContainsFunc(from, func(r rune) bool { return !strings.ContainsRune(unquoted, r) }) {

@@ -25,9 +25,10 @@ import (
 	"tablesweep/internal/stream/claim"
 )
 
-// A process that advances a schedule decides by the schedule's row which occurrence is due. It records that in the row, on condition that the row
-// is unchanged, and only then makes the start request. So an occurrence is decided once. If the process dies before the start request, the next
-// process that advances the schedule makes it, with the same id. Any instance may advance schedules at any time. Package calendar decides.
+// Any instance may advance schedules at any time. A process that advances a schedule reads the schedule's row, and package calendar decides which
+// occurrence is due. The process records this occurrence in the row, if the row has not changed. Only then does it make the start request. So each
+// occurrence is decided once. If the process dies before the start request, the next process that advances the schedule makes the request, with
+// the same id.
 
 // Schedule is one of the app's settings.
 type Schedule struct {
@@ -38,14 +39,14 @@ type Schedule struct {
 	KeepDryRun bool           `json:"keepDryRun,omitempty"` // shows which backups keep would delete, but deletes none
 
 	cron    calendar.Cron
-	request scans.Request // {date} is not yet replaced in it
+	request scans.Request // {date} in its prefix is not yet replaced
 }
 
 // scheduleName matches names that need no escaping in a URL or a key.
 var scheduleName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$`)
 
-// ParseSchedules reads schedules from JSON. The error lists everything that is wrong, by the schedules' names. Valid schedules
-// are returned even if there is an error.
+// ParseSchedules reads schedules from JSON. The error lists the mistakes of each schedule. ParseSchedules returns the valid schedules even if
+// there is an error.
 func ParseSchedules(text string) ([]Schedule, error) {
 	var given, all []Schedule
 	if err := input.JSON([]byte(text), &given); err != nil {
@@ -72,7 +73,7 @@ func ParseSchedules(text string) ([]Schedule, error) {
 			continue
 		}
 		title := s.Name
-		if !scheduleName.MatchString(title) { // it may be a secret
+		if !scheduleName.MatchString(title) { // the name may be a secret
 			title = fmt.Sprint("schedule ", i+1)
 		}
 		errs = errors.Join(errs, fmt.Errorf("%s: %s", title, strings.ReplaceAll(err.Error(), "\n", "; ")))
@@ -80,15 +81,15 @@ func ParseSchedules(text string) ([]Schedule, error) {
 	return all, errs
 }
 
-// overlaps reports whether the place of one schedule's exports would lie within the other's.
+// overlaps reports whether the exports of one schedule would lie within the place of the other schedule's exports.
 func (s Schedule) overlaps(other Schedule) bool {
-	// of returns the place of one occurrence. All occurrences overlap in the same way.
-	of := func(s Schedule) (container, prefix string) {
+	// placeOf returns the place of one occurrence. All occurrences overlap in the same way.
+	placeOf := func(s Schedule) (container, prefix string) {
 		to := s.requestAt(time.Unix(0, 0)).Action.Destination
 		return cmp.Or(to.Connection, storage.HostConnection) + "/" + to.Container, strings.Trim(to.Prefix, "/") + "/"
 	}
-	container, a := of(s)
-	same, b := of(other)
+	container, a := placeOf(s)
+	same, b := placeOf(other)
 	return container == same && (strings.HasPrefix(a, b) || strings.HasPrefix(b, a))
 }
 
@@ -112,7 +113,7 @@ func (s *Schedule) parse() (err error) {
 	} else if s.request.Exports() && s.request.IsGroup() && strings.Contains(strings.TrimSuffix(strings.Trim(d.Prefix, "/"), "/"+tableMark), tableMark) {
 		errs = append(errs, errors.New("request: action.destination.prefix may have "+tableMark+" only at its end, because the exports of many tables need one place"))
 	} else if s.request.NeedsOverwrite() {
-		errs = append(errs, errors.New("request: action.overwrite must be true, because each occurrence finds the rows of the last one; mode skip keeps them"))
+		errs = append(errs, errors.New("request: action.overwrite must be true, because each occurrence finds the rows that the last one has copied; mode skip keeps these rows"))
 	}
 	if s.Keep != nil {
 		if err := s.Keep.Check(); err != nil {
@@ -127,7 +128,7 @@ func (s *Schedule) parse() (err error) {
 	return errors.Join(errs...)
 }
 
-// tableMark is the placeholder for the table in prefixes. In an export of many tables, each table's prefix ends with its name anyway.
+// tableMark is the placeholder for the table in prefixes. In an export of many tables, each table's prefix ends with the table's name anyway.
 const tableMark = "{table}"
 
 // requestAt returns the request of an occurrence.
@@ -174,10 +175,10 @@ func (sd *Scheduler) CheckSchedules() (errs error) {
 type Run struct {
 	ID         ledger.ScanID `json:"id"`
 	Occurrence time.Time     `json:"occurrence"`
-	// State is how the scan ended. It is running until the schedule is advanced after the end.
+	// State is the scan's state when the schedule was last advanced.
 	State ledger.State `json:"state"`
 	Error string       `json:"error,omitempty"`
-	Proof *Proof       `json:"proof,omitempty"` // only of the newest success
+	Proof *Proof       `json:"proof,omitempty"` // set only for the newest success
 }
 
 // Omitted counts occurrences that started no scan.
@@ -205,7 +206,7 @@ type scheduleRow struct {
 	Skipped   Omitted        `json:"skipped"` // occurrences during which the last scan was running
 	// RunBy is the claim of the request that has made Last, or "" if Last was due.
 	RunBy string `json:"runBy,omitempty"`
-	// Unproved has the newest successes whose backups are not yet proved, at most [maxUnproved].
+	// Unproved lists the newest successes whose backups are not yet proved, at most [maxUnproved].
 	Unproved []ledger.ScanID `json:"unproved,omitempty"`
 	// Kept is the last success after which the deletion of outdated backups was completed.
 	Kept ledger.ScanID `json:"kept,omitempty"`
@@ -221,17 +222,17 @@ func scheduleRowOf(row ledger.Record) (r scheduleRow, err error) {
 	return r, err
 }
 
-// save writes a schedule's row. ours is false if another process has written the row meanwhile.
+// save writes a schedule's row. If another process has written the row meanwhile, ours is false.
 func (sd *Scheduler) save(ctx context.Context, r *scheduleRow) (ours bool, err error) {
 	r.row.Data = scans.JSON(r)
 	return sd.ledger.Save(ctx, &r.row)
 }
 
-// advanceTries is how often schedules are advanced again if other processes advance them at the same time.
+// advanceTries is the maximum number of tries to advance schedules while other processes advance them.
 const advanceTries = 3
 
-// AdvanceSchedules starts the scans of due schedules, and records the ends of started scans. It may be called at any time and by any call of the
-// app, because timers fail. With prune, it also does a minute's share of the deletion of outdated backups.
+// AdvanceSchedules starts the scans of due schedules, and records the ends of started scans. Timers may fail, so any call of the app may call it,
+// at any time. If prune is true, it also does a minute's share of the deletion of outdated backups.
 func (sd *Scheduler) AdvanceSchedules(ctx context.Context, prune bool) error {
 	for try := 1; ; try++ {
 		overtaken, err := sd.advanceAll(ctx, prune)
@@ -244,8 +245,8 @@ func (sd *Scheduler) AdvanceSchedules(ctx context.Context, prune bool) error {
 // readersPause is the shortest time between two runs of [Scheduler.AdvanceBeforeReading] in a process.
 const readersPause = 10 * time.Second
 
-// AdvanceBeforeReading is [Scheduler.AdvanceSchedules] for calls that are about to read schedules or backups. It deletes nothing. It does nothing
-// if this process has run it within readersPause.
+// AdvanceBeforeReading is [Scheduler.AdvanceSchedules] for calls that are about to read schedules or backups. It deletes nothing. If this process
+// has already run it within readersPause, it does nothing.
 func (sd *Scheduler) AdvanceBeforeReading(ctx context.Context) error {
 	_, err := sd.advances.Get(ctx, "", func(struct{}) (struct{}, error) { return struct{}{}, sd.AdvanceSchedules(ctx, false) })
 	return err
@@ -271,7 +272,7 @@ func (sd *Scheduler) advanceAll(ctx context.Context, prune bool) (overtaken bool
 		overtaken = overtaken || !ours
 	}
 	for _, s := range sd.schedules {
-		if !known[s.Name] { // earlier occurrences do not count as missed
+		if !known[s.Name] { // the schedule is new, so earlier occurrences do not count as missed
 			_, err := sd.save(ctx, &scheduleRow{Since: now, Decided: now, row: ledger.ScheduleRecord(s.Name)})
 			errs = errors.Join(errs, err)
 		}
@@ -288,7 +289,7 @@ func (sd *Scheduler) setting(name string) *Schedule {
 	return &sd.schedules[i]
 }
 
-// advance starts a schedule's due occurrence, and records the end of its last scan. ours is false if another process was faster.
+// advance starts a schedule's due occurrence, and records the end of its last scan. If another process was faster, ours is false.
 func (sd *Scheduler) advance(ctx context.Context, row ledger.Record, now time.Time, prune bool) (ours bool, err error) {
 	r, err := scheduleRowOf(row)
 	if err != nil {
@@ -303,7 +304,7 @@ func (sd *Scheduler) advance(ctx context.Context, row ledger.Record, now time.Ti
 		return true, err
 	}
 	s, changed := sd.setting(row.Name()), ended || proofs
-	if r.Decided.After(now.Add(wrongClock)) { // the clock was wrong, and is right again
+	if r.Decided.After(now.Add(wrongClock)) { // the clock was wrong, and is now right again
 		changed, r.Decided = true, now
 	}
 	var d calendar.Decision
@@ -395,7 +396,7 @@ func (sd *Scheduler) RunNow(ctx context.Context, name string, sent claim.Sent) (
 	return "", problem.Conflictf("name", "other processes are changing the schedule at the same time; try again")
 }
 
-// mayBegin refuses an occurrence in the same minute as another, or while the last scan is running.
+// mayBegin refuses an occurrence in the same minute as another occurrence, or while the last scan is running.
 func (r *scheduleRow) mayBegin(s *Schedule, minute time.Time) error {
 	switch {
 	case r.runs():
@@ -406,7 +407,7 @@ func (r *scheduleRow) mayBegin(s *Schedule, minute time.Time) error {
 	return nil
 }
 
-// begin makes an occurrence the last one. The caller saves the row, and then makes the start request.
+// begin puts an occurrence into the row as the last one. The caller saves the row, and then makes the start request.
 func (r *scheduleRow) begin(s *Schedule, occurrence, now time.Time, by string) {
 	request := s.requestAt(occurrence)
 	r.Last, r.Request, r.DecidedAt, r.RunBy = &Run{ID: ledger.ScanID(calendar.ID(s.Name, occurrence)), Occurrence: occurrence, State: ledger.Running}, &request, now, by
@@ -417,8 +418,7 @@ const wrongClock = 24 * time.Hour
 
 func (r *scheduleRow) runs() bool { return r.Last != nil && r.Last.State == ledger.Running }
 
-// traceTime is how long a missing scan is requested again. After that it counts as failed, because somebody may have deleted its
-// rows.
+// traceTime is how long a missing scan is requested again. After that, the scan counts as failed, because somebody may have deleted its rows.
 const traceTime = 24 * time.Hour
 
 // recordEnd records the current state of the scan that a schedule started last. A failed scan may be retried later. A success is recorded after
@@ -439,7 +439,7 @@ func (sd *Scheduler) recordEnd(ctx context.Context, r *scheduleRow, now time.Tim
 	case now.Sub(r.DecidedAt) < traceTime:
 		err = sd.life.RequestStart(ctx, run.ID, *r.Request)
 	default:
-		run.State, run.Error = ledger.Failed, "it no longer exists: its rows were deleted, or the app was not running when it was due"
+		run.State, run.Error = ledger.Failed, "the scan no longer exists: its rows were deleted, or the app was not running when the scan was due"
 	}
 	if err != nil {
 		return false, err
@@ -460,11 +460,11 @@ func (sd *Scheduler) recordEnd(ctx context.Context, r *scheduleRow, now time.Tim
 	return true, err
 }
 
-// maxUnproved bounds how many backups' verifications are checked each minute.
+// maxUnproved is the maximum number of backups whose verifications are checked each minute.
 const maxUnproved = 3
 
-// outcomeOf returns the status of a requested scan. For a scan that is not yet started, it has only the state and perhaps a refusal. found is
-// false if neither the scan nor its start request exists.
+// outcomeOf returns the status of a requested scan. For a scan that is not yet started, it has only the state and perhaps a refusal. If neither
+// the scan nor its start request exists, found is false.
 func (sd *Scheduler) outcomeOf(ctx context.Context, id ledger.ScanID) (s status.Status, found bool, err error) {
 	s, err = sd.status.Status(ctx, id)
 	if problem.Of(err).Kind != problem.NotFound {

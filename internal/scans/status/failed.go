@@ -19,26 +19,27 @@ type FailedRows struct {
 	Total  int64             `json:"total"` // failed rows of the scan; in a comparison, rows that differ
 	Kept   int64             `json:"kept"`  // failed rows that are listed: the first thousand of each step
 	Cursor string            `json:"cursor,omitempty"`
-	// Groups has the listed rows of the last steps, grouped by the code of the reason, largest group first. Only the first page has it.
+	// Groups has the listed rows of the last steps, grouped by the code of the reason, largest group first. Only the first page has
+	// groups.
 	Groups  []FailedGroup `json:"groups,omitempty"`
 	Grouped int64         `json:"grouped,omitempty"` // the rows in groups
 }
 
-// FailedGroup has the failed rows with one code.
+// FailedGroup describes the failed rows whose reasons have the same code.
 type FailedGroup struct {
 	Code  string            `json:"code"` // the service's code; the reason if it has none
 	Count int64             `json:"count"`
 	First []scans.FailedRow `json:"first"` // some of them, in the order of the list
 }
 
-// groupSteps is how many steps' failed rows are grouped. Ten requests read them.
+// groupSteps is the number of steps whose failed rows are grouped. Ten requests read these rows.
 const groupSteps = 100
 
-// maxGroups bounds the groups of an answer, and firstRows the rows of a group.
+// maxGroups is the maximum number of groups in an answer. firstRows is the maximum number of rows in a group.
 const maxGroups, firstRows = 50, 5
 
-// Failed returns up to top failed rows of a scan. The steps that ended last come first. cursor
-// comes from an earlier answer; an empty one starts at the beginning.
+// Failed returns up to top failed rows of a scan. The steps that ended last come first. The argument cursor comes from an earlier
+// answer. With an empty cursor, the list starts at its beginning.
 func (rd *Reader) Failed(ctx context.Context, id ledger.ScanID, top int, cursor string) (FailedRows, error) {
 	found, err := rd.detail(ctx, id)
 	if err != nil {

@@ -20,9 +20,10 @@ import (
 )
 
 const (
-	// listPages bounds the pages that a filtered list reads.
+	// listPages is the maximum number of pages that a filtered list reads.
 	listPages = 5
-	// listScans is how many open scans a list reads at once. openMost is how many a filtered list reads in all.
+	// listScans is the maximum number of open scans that a list reads concurrently. openMost is the maximum number that a filtered
+	// list reads in all.
 	listScans = 8
 	openMost  = 100
 )
@@ -33,10 +34,10 @@ var states = []ledger.State{ledger.Running, ledger.Succeeded, ledger.Failed, led
 // ListQuery selects a page of the list of scans. An empty filter matches every scan.
 type ListQuery struct {
 	Top    int
-	Cursor string // of an earlier answer; empty for the first page
+	Cursor string // from an earlier answer; empty for the first page
 	State  ledger.State
-	Action string    // its type
-	Table  string    // of the source or the destination; case is ignored
+	Action string    // the action's type
+	Table  string    // the name of the source or the destination; case is ignored
 	Name   string    // a part of the name; case is ignored
 	Since  time.Time // the earliest start
 }
@@ -79,9 +80,9 @@ func (q ListQuery) matches(s Status) bool {
 }
 
 // List returns a page of the list of scans: first the scans that may be open, then the others, both newest first. The first page
-// makes two requests, a later page one. Each page also makes one request for each scan that is open or may have running steps,
-// one for each copy whose verification is not on the page, and one for all heartbeats. A filtered list reads at most listPages
-// pages of the list and openMost open scans, so it may return few or no scans with a cursor.
+// makes two requests, and a later page makes one. Each page also makes one request for each scan that is open or may have running
+// steps, one for each copy whose verification is not on the page, and one for all heartbeats. A filtered list reads at most
+// listPages pages of the list and openMost open scans, so its answer may have a cursor with few scans or none.
 func (rd *Reader) List(ctx context.Context, q ListQuery) (ScanList, error) {
 	if err := q.check(); err != nil {
 		return ScanList{}, err
@@ -173,7 +174,7 @@ func (l *lister) readAll(ctx context.Context, behind ledger.ScanID) error {
 			if st, err := l.reader.summarized(s); err == nil && l.matches(st) {
 				found = append(found, s)
 			}
-		case first && !l.open[s.ID]: // it began after the open scans were read
+		case first && !l.open[s.ID]: // the scan began after the open scans were read
 			found = append(found, s)
 		}
 		return len(l.list.Scans)+len(found) < l.Top
@@ -198,7 +199,7 @@ func (l *lister) add(ctx context.Context, scans []ledger.Listed) error {
 		g.Go(func() error {
 			var err error
 			if all[i], err = l.listed(ctx, scans[i]); errors.Is(err, ledger.ErrNotFound) {
-				return nil // it is being created, or its start failed
+				return nil // the scan is being created, or its start failed
 			}
 			return err
 		})
@@ -215,7 +216,7 @@ func (l *lister) add(ctx context.Context, scans []ledger.Listed) error {
 }
 
 // listed returns the status of a scan in the list. It reads the scan if its row in the list has no settled summary. It also reads a
-// copy's verification if that was not listed, because the page may end between the two.
+// copy's verification if the list has not contained it, because the page may end between the two.
 func (l *lister) listed(ctx context.Context, s ledger.Listed) (st Status, err error) {
 	if s.Summarized && !s.Unsettled {
 		st, err = l.reader.summarized(s)

@@ -14,7 +14,7 @@ type pendingRange struct {
 	low      key.Key
 	high     *key.Key // the first key after it; nil for the table's end
 	goesOn   bool     // some of its pages have been read
-	last     bool     // it is one page: the page whose last key is high
+	last     bool     // the range is one page, whose last key is high
 	launches bool     // the step also makes steps beyond its range, at hints
 	state    string   // of the range, as it is shown
 }
@@ -82,7 +82,7 @@ func disjoint(pending []pendingRange, ends []scan.PageEnd, whole pendingRange) [
 	var left []pendingRange
 	at := whole.low
 	for i, p := range pending {
-		if p.launches { // its other steps follow its range, but only the hints know where these end
+		if p.launches { // the step's other steps follow its range, but only the hints show where those end
 			p.high = whole.high
 			if i+1 < len(pending) {
 				p.high = &pending[i+1].low

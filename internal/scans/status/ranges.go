@@ -13,12 +13,12 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// maxRanges is the maximum of ranges that are shown of a scan.
+// maxRanges is the maximum number of ranges that are shown for a scan.
 const maxRanges = 500
 
 // Ranges shows which parts of a scan's key range are done.
 type Ranges struct {
-	At     time.Time  `json:"at"` // when they were read; a few seconds ago
+	At     time.Time  `json:"at"` // when the ranges were read; at most a few seconds ago
 	Ranges []KeyRange `json:"ranges"`
 	// Sampled is set if not all pending steps were read. Then some pending ranges are shown as done.
 	Sampled bool `json:"sampled,omitempty"`
@@ -122,8 +122,8 @@ func rangesOf(whole key.Range, ends []scan.PageEnd, pending []pendingRange) []Ke
 	return d.ranges
 }
 
-// redone merges the ends of each page into one, in table order, and subtracts retried rows from the failed rows. Their pages may have been
-// merged with later pages.
+// redone merges the ends of each page into one, in table order, and subtracts retried rows from the failed rows. The pages of retried rows
+// may have been merged with later pages.
 func redone(ends []scan.PageEnd) []scan.PageEnd {
 	var pages []scan.PageEnd
 	for _, e := range ends {
@@ -149,7 +149,8 @@ type division struct {
 	ends   []scan.PageEnd // of pages after the ranges, in table order
 }
 
-// done adds the range up to the key to, nil for the table's end, as done. Pages with failed rows are added as failed.
+// done adds the range up to the key to as done. If to is nil, the range extends to the table's end. Pages with failed rows are added as
+// failed.
 func (d *division) done(to *key.Key) {
 	failed := func(e scan.PageEnd) bool { return e.Failed > 0 }
 	for i := slices.IndexFunc(d.ends, failed); i >= 0 && (to == nil || d.ends[i].Last.Compare(*to) < 0); i = slices.IndexFunc(d.ends, failed) {
@@ -163,8 +164,8 @@ func (d *division) done(to *key.Key) {
 	d.add(to, RangeDone)
 }
 
-// add adds a range up to the key to, nil for the table's end. It merges the range with the previous one if both have the same
-// state. It omits an empty range.
+// add adds a range up to the key to. If to is nil, the range extends to the table's end. add merges the range with the previous one if
+// both have the same state. It omits an empty range.
 func (d *division) add(to *key.Key, state string) {
 	r := KeyRange{From: edge(d.at), State: state}
 	for len(d.ends) > 0 && (to == nil || d.ends[0].Last.Compare(*to) < 0) {
@@ -185,7 +186,8 @@ func (d *division) add(to *key.Key, state string) {
 	d.ranges = append(d.ranges, r)
 }
 
-// edge returns a key in the form of an answer: nil for the table's beginning, and without the NUL that excludes the key.
+// edge returns a key in the form of an answer. The table's beginning is nil. If a NUL at the key's end excludes the key itself, edge
+// removes the NUL.
 func edge(k key.Key) *Edge {
 	if k == (key.Key{}) {
 		return nil
@@ -193,9 +195,8 @@ func edge(k key.Key) *Edge {
 	return &Edge{strings.TrimSuffix(k.Partition, "\x00"), strings.TrimSuffix(k.Row, "\x00")}
 }
 
-// atMost merges neighbours until there are no more than the given number of ranges. A merged range counts as pending or failed if
-// a part of it is. So atMost first merges the done ranges with the fewest rows into their neighbours, and as many done rows as
-// possible are still shown as done.
+// atMost merges neighbours until there are no more than the given number of ranges. A merged range counts as pending or failed if a part
+// of it is. So atMost first merges the done ranges with the fewest rows. Then as many done rows as possible are still shown as done.
 func atMost(most int, ranges []KeyRange) []KeyRange {
 	for len(ranges) > most {
 		var done []int
@@ -209,7 +210,7 @@ func atMost(most int, ranges []KeyRange) []KeyRange {
 			return joined(ranges, func(i int, _ KeyRange) bool { return i%size != 0 })
 		}
 		slices.SortStableFunc(done, func(a, b int) int { return cmp.Compare(ranges[a].Rows, ranges[b].Rows) })
-		gone := map[int]bool{} // merged with their neighbours
+		gone := map[int]bool{} // ranges merged with their neighbours
 		for _, i := range done[:min(len(done), (len(ranges)-most+1)/2)] {
 			gone[i] = true
 		}

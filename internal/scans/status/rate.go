@@ -22,8 +22,8 @@ const (
 const (
 	rateTime       = time.Minute
 	lateTime       = 20 * time.Second // the rate over this time is compared with the last minute's, which is too low while instances are added
-	steady         = 1.75             // the factor by which these rates may differ
-	estimableShare = 0.25             // the share that must be done before the time left is estimated; most instances are added earlier
+	steady         = 1.75             // the factor by which these two rates may differ
+	estimableShare = 0.25             // the share of the work that must be done before the time left is estimated, because most instances are added before that
 	idleTime       = 15 * time.Second // if no step was done for this time, the last minute's rate is not the current rate
 	stalledTime    = 2 * time.Minute
 	throttling     = 0.2 // share of throttled requests
@@ -62,8 +62,8 @@ func ratesOf(s ledger.Scan, points []ledger.Point, interval time.Duration, last,
 	return p
 }
 
-// worked sums up the work from now-since until now. An interval that is partly within this time counts
-// partly. No work was done before the attempt began or after now.
+// worked sums up the work from now-since until now. An interval that is partly within this time counts partly. It assumes that no
+// work was done before the attempt began or after now.
 func worked(points []ledger.Point, interval time.Duration, began, now time.Time, since time.Duration) ledger.Point {
 	var sum ledger.Point
 	from := now.Add(-since)

@@ -52,7 +52,7 @@ type Status struct {
 	Progress *float64 `json:"progress,omitempty"`
 	// Phase is one of the phases of a running scan.
 	Phase string `json:"phase,omitempty"`
-	// Cause is why the scan waits or is throttled. After a deletion's end, it is what may still be deleted.
+	// Cause is why the scan waits or is throttled. After the end of a deletion, Cause describes the rows that may still be deleted.
 	Cause string `json:"cause,omitempty"`
 	// Rate is how many rows a second were read or retried over the last minute; nil if no step was done for 15 seconds.
 	Rate *float64 `json:"rate,omitempty"`
@@ -61,7 +61,7 @@ type Status struct {
 	// The counts of requests include those of leased steps.
 	Throttled    int64  `json:"throttled"` // requests that the storage throttled
 	Cost         Cost   `json:"cost"`
-	Queries      int64  `json:"queries"` // of done steps
+	Queries      int64  `json:"queries"` // only of done steps
 	Transactions int64  `json:"transactions"`
 	Error        string `json:"error,omitempty"`
 	LeftOut      bool   `json:"leftOut,omitempty"` // the scan is a member whose table is gone, and its group is complete without it
@@ -80,12 +80,13 @@ type Cost struct {
 	Dollars  float64 `json:"dollars"`
 }
 
-// Leased is about steps that were begun, and are neither committed nor lost.
+// Leased describes the steps that were begun, and are neither committed nor lost.
 type Leased struct {
 	Steps int64 `json:"steps"`
-	// Until is the latest time at which their messages are sent again if their processes are dead now.
+	// Until is the latest time at which the steps' messages are sent again if their processes are dead now.
 	Until time.Time `json:"until"`
-	// Requests is how many requests they have made so far. Throttled is how many of these the storage throttled. [Status] includes both.
+	// Requests is the number of requests that the steps have made so far. Throttled is the number of these that the storage throttled. [Status]
+	// includes both numbers.
 	Requests  int64 `json:"requests"`
 	Throttled int64 `json:"throttled"`
 	// Instances are the living processes that hold the steps.
@@ -122,7 +123,7 @@ func New(of *scans.Scans) *Reader {
 }
 
 // Status returns a scan's status: sums over committed steps. It makes at most three requests, unless folding is late. For a canceled or failed
-// scan, it makes one more, which reads a request for a retry.
+// scan, it makes one more request, which reads a start request for a retry.
 func (rd *Reader) Status(ctx context.Context, id ledger.ScanID) (Status, error) {
 	s, err := rd.status(ctx, id, func() ([]ledger.Heartbeat, error) { return rd.ledger.Heartbeats(ctx) })
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -163,7 +164,7 @@ func (rd *Reader) status(ctx context.Context, id ledger.ScanID, heartbeats func(
 
 // connectionsOf returns the names of the settings whose storage the scan uses.
 func connectionsOf(r scans.Request) []string {
-	all := []string{storage.HostConnection, r.Source.Connection} // the app's own is always one
+	all := []string{storage.HostConnection, r.Source.Connection} // every scan uses the app's own storage
 	if d := r.Action.Destination; d != nil {
 		all = append(all, d.Connection)
 	}
@@ -173,7 +174,8 @@ func connectionsOf(r scans.Request) []string {
 	return all
 }
 
-// waits reports whether all living processes wait for a connection or memory, or one waits and no step was done for idleTime.
+// waits reports whether all living processes wait for a connection or memory. It also returns true if one process waits and no step was done for
+// idleTime.
 func (l Leased) waits(idle time.Duration) bool {
 	if len(l.Waiting) == 0 {
 		return false
@@ -181,13 +183,12 @@ func (l Leased) waits(idle time.Duration) bool {
 	return idle >= idleTime || !slices.ContainsFunc(l.Instances, func(i Instance) bool { return !i.waits })
 }
 
-// leased returns the scan's pending steps that heartbeats name. A process without a heartbeat for repairTime holds none. If not
-// all pending steps were read, a step counts as pending unless it is among the newest done ones. The argument connections has the
-// connections that the scan uses.
+// leased returns the scan's pending steps that heartbeats name. A process without a heartbeat for repairTime holds none. If not all pending steps
+// were read, a step counts as pending unless it is among the newest done ones. The argument connections lists the connections that the scan uses.
 func leased(s ledger.Snapshot, connections []string, heartbeats []ledger.Heartbeat) Leased {
 	held := map[ledger.StepID]bool{}
 	l := Leased{Instances: []Instance{}}
-	waits := map[string]ledger.Wait{} // the longest, by connection
+	waits := map[string]ledger.Wait{} // the longest wait for each connection
 	for _, b := range heartbeats {
 		if b.Age >= repairTime {
 			continue
@@ -243,7 +244,7 @@ func (rd *Reader) statusOf(found ledger.Snapshot, r scans.Request, l Leased) Sta
 	}
 	if found.Scan.State != ledger.Running {
 		if len(l.Instances) > 0 && r.Action.Type == scans.Delete {
-			st.Cause = fmt.Sprintf("steps under way at its end: %d; the requests that they had sent may still delete rows", l.Steps)
+			st.Cause = fmt.Sprintf("steps that were running at its end: %d; the requests that they had sent may still delete rows", l.Steps)
 		}
 		return st
 	}
@@ -253,7 +254,7 @@ func (rd *Reader) statusOf(found ledger.Snapshot, r scans.Request, l Leased) Sta
 	}
 	p := ratesOf(found.Scan, found.Sums.Times.Points(), found.Sums.Times.Interval(), found.Sums.Last, found.Date)
 	st.Phase, st.Cause = p.phase(st.Steps.Done, pending, l)
-	if m := found.Members; m.All > 0 { // no rate: ended members have no timeline
+	if m := found.Members; m.All > 0 { // a group has no rate, because ended members have no timeline
 		share := float64(m.Ended()) / float64(m.All)
 		st.Progress = &share
 		return st
@@ -283,7 +284,7 @@ func (rd *Reader) summaryOf(s ledger.Scan, r scans.Request, t ledger.Totals, pen
 	st.Steps.Pending, st.Steps.Done = max(0, pending), t.Steps
 	st.Verifies, _ = s.ID.Verifies()
 	if r.IsGroup() && r.Action.Proof && st.Verifies == "" {
-		st.add("its tables are those that the source has now; the proof after an export takes the tables in tables.json instead")
+		st.add("it compares the tables that the source has now; the verification after an export compares the tables in tables.json instead")
 	}
 	if r.Action.Type == scans.Verify {
 		st.Differences = &Differences{t.Missing, t.Extra, t.Different, s.NoTable}
@@ -291,7 +292,7 @@ func (rd *Reader) summaryOf(s ledger.Scan, r scans.Request, t ledger.Totals, pen
 	return st
 }
 
-// dollars returns the cost of requests, rounded to a billionth of a dollar because further digits are rounding errors.
+// dollars returns the cost of requests. It is rounded to a billionth of a dollar, because further digits are rounding errors.
 func dollars(requests int64, per10000 float64) float64 {
 	return math.Round(float64(requests)/10_000*per10000*1e9) / 1e9
 }

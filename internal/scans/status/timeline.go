@@ -11,7 +11,7 @@ import (
 
 // Timeline shows a scan's work over time.
 type Timeline struct {
-	At       time.Time      `json:"at"`       // when it was read; at most detailTime ago
+	At       time.Time      `json:"at"`       // when the timeline was read; at most detailTime ago
 	Interval float64        `json:"interval"` // length of a point's interval, in seconds
 	Points   []ledger.Point `json:"points"`
 }
@@ -48,7 +48,7 @@ func (rd *Reader) detail(ctx context.Context, id ledger.ScanID) (ledger.Snapshot
 	return found, NotFound(id, err)
 }
 
-// detailEnded drops a scan's detail from before its end.
+// detailEnded drops a scan's detail that was read before the scan's end.
 func (rd *Reader) detailEnded(ended ledger.Scan) {
 	rd.details.Outdate(ended.ID, func(s ledger.Snapshot) bool { return s.Scan.State == ledger.Running || s.Scan.Attempt < ended.Attempt })
 }

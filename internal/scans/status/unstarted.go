@@ -30,7 +30,7 @@ func (rd *Reader) unstartedStatus(ctx context.Context, id ledger.ScanID) (Status
 	case a.Refused != "":
 		return Status{}, problem.NotFoundf("id", "the scan %s was not started: %s", id, a.Refused)
 	}
-	return Status{}, problem.NotFoundf("id", "the scan %s is about to start; ask again in a minute", id)
+	return Status{}, problem.NotFoundf("id", "the scan %s is about to start; repeat the request in a minute", id)
 }
 
 // addRetry adds a note about a requested or refused retry to the status of a canceled or failed scan.
@@ -51,7 +51,7 @@ func (rd *Reader) addRetry(ctx context.Context, st *Status) error {
 }
 
 // ExplainAbsent replaces the ledger's error for a missing scan by one that says whether there is a start request for it, and whether the
-// request was refused. It is for calls that change a scan. It returns other errors and nil unchanged.
+// request was refused. Calls that change a scan use it. ExplainAbsent returns other errors and nil unchanged.
 func (rd *Reader) ExplainAbsent(ctx context.Context, id ledger.ScanID, err error) error {
 	if !errors.Is(err, ledger.ErrNotFound) {
 		return err
@@ -63,7 +63,7 @@ func (rd *Reader) ExplainAbsent(ctx context.Context, id ledger.ScanID, err error
 	if s.LeftOut {
 		return problem.Conflictf("id", "%s", WithoutTable)
 	}
-	return problem.Conflictf("id", "the scan was not started; retry its group when that has ended")
+	return problem.Conflictf("id", "the scan was not started; retry its group after the group has ended")
 }
 
 // WithoutTable explains why a scan that is left out cannot be retried.

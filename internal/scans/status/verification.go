@@ -19,7 +19,7 @@ type Differences struct {
 // Verification is the outcome of the scan that verifies a copy.
 type Verification struct {
 	ID    ledger.ScanID `json:"id"`
-	State ledger.State  `json:"state,omitempty"` // absent until it is started
+	State ledger.State  `json:"state,omitempty"` // absent until the scan is started
 	Error string        `json:"error,omitempty"`
 }
 
