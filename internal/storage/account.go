@@ -16,22 +16,21 @@ import (
 
 // Options tune an [Account]. Production uses the zero value.
 type Options struct {
-	// Connections is the maximum of connections to each host, busy and idle. Further
-	// requests wait for one. Default 256: a step uses the tables of two
-	// accounts, which together stay below the 600 that a Functions instance may have open. (Microsoft
-	// Learn, "Manage connections in Azure Functions")
+	// Connections is the maximum number of connections to each host, busy and idle. Further requests wait for a connection.
+	// The default is 256, because a step uses the tables of two accounts, and a Functions instance may have 600 connections
+	// open. (Microsoft Learn, "Manage connections in Azure Functions")
 	Connections int
-	// Name names the account in errors and outages. It is the name of the setting that contains the account's connection.
-	// Default: the host of each endpoint.
+	// Name names the account in errors and outages. It is the name of the setting that contains the account's connection. By
+	// default, each endpoint is named by its host.
 	Name string
-	// Patience is how long a request waits for a host that gives no good answer. Default [DefaultPatience]. The request's own
-	// deadline may be earlier.
+	// Patience is how long a request waits for a host that gives no good answer. The default is [DefaultPatience]. The
+	// request's own deadline may be earlier.
 	Patience time.Duration
-	// Unproven means that the connection may contain a typing error. While a host has never answered, a request fails at
-	// once if it cannot reach that host, and after 15 s without an answer.
+	// Unproven means that the connection may contain a typing error. Until a host has answered for the first time, a request
+	// to it fails immediately if the host is unreachable, and otherwise after 15 s without an answer.
 	Unproven bool
-	// AwaitDeletion means that a request to create a table, queue or container is repeated while one of that name is being
-	// deleted, for at most Patience.
+	// AwaitDeletion means that a request to create a table, queue or container is repeated while the service is still
+	// deleting one of the same name. The repetitions end after Patience.
 	AwaitDeletion bool
 	// Transport replaces the network, in tests.
 	Transport policy.Transporter
@@ -64,7 +63,7 @@ func Open(c Connection, o Options) (*Account, error) {
 	if a.tables, err = aztables.NewServiceClientWithNoCredential(c.withSAS(c.tableURL), &tables); err != nil {
 		return nil, fmt.Errorf("open tables of %s: %w", c, withoutURL(err))
 	}
-	a.rows = newWay(r, o, byTables)
+	a.rows = newPipeline(r, o, byTables)
 	if c.queueURL != "" {
 		r := a.newRetries(c.queueURL, o)
 		queues := azqueue.ClientOptions{ClientOptions: clientOptions(r, o, byOthers)}
@@ -74,7 +73,7 @@ func Open(c Connection, o Options) (*Account, error) {
 	}
 	if c.blobURL != "" {
 		r := a.newRetries(c.blobURL, o)
-		a.blobs = newWay(r, o, byOthers)
+		a.blobs = newPipeline(r, o, byOthers)
 	}
 	return a, nil
 }
@@ -82,11 +81,11 @@ func Open(c Connection, o Options) (*Account, error) {
 // String returns the account's name, without secrets.
 func (a *Account) String() string { return a.connection.String() }
 
-// Same reports whether both are the same account; see [Connection.Same].
+// Same reports whether a and other are the same account; see [Connection.Same].
 func (a *Account) Same(other *Account) bool { return a.connection.Same(other.connection) }
 
-// Outages returns the account's connections whose newest requests have had no good answer.
-// Each name appears once.
+// Outages returns the outages of the account's connections, at most one for each name. During an outage, a connection's
+// requests have no good answer.
 func (a *Account) Outages() []Outage {
 	var all []Outage
 	for _, r := range a.retries {
@@ -128,8 +127,8 @@ func (a *Account) newRetries(endpoint string, o Options) *retries {
 	return r
 }
 
-// clientOptions returns new options for a client. If sign is not nil, it signs the client's requests. The SDK appends to the
-// policies of its options, so two clients must not share them.
+// clientOptions returns new options for a client. If sign is not nil, it signs the client's requests. Two clients must not
+// share options, because the SDK appends policies to them.
 func clientOptions(r *retries, o Options, sign policy.Policy) azcore.ClientOptions {
 	return azcore.ClientOptions{
 		Transport:        o.Transport,
@@ -148,9 +147,9 @@ func eachTry(sign policy.Policy) []policy.Policy {
 	return []policy.Policy{captureAnswer{}, sign} // signing comes after all policies that set headers
 }
 
-// newWay returns the pipeline of requests for rows or blobs. It has this package's policies, and the last one sends. azcore's
-// own policies after it are never reached.
-func newWay(r *retries, o Options, sign policy.Policy) runtime.Pipeline {
+// newPipeline returns the pipeline of requests for rows or blobs. It has this package's policies. The last of them sends the
+// request, so azcore's policies, which come later, never run.
+func newPipeline(r *retries, o Options, sign policy.Policy) runtime.Pipeline {
 	policies := append([]policy.Policy{r}, eachTry(sign)...)
 	return runtime.NewPipeline("", "", runtime.PipelineOptions{}, &azcore.ClientOptions{
 		Telemetry:       policy.TelemetryOptions{Disabled: true},
@@ -161,7 +160,7 @@ func newWay(r *retries, o Options, sign policy.Policy) runtime.Pipeline {
 // sending is the last policy. It sends the request over the network.
 type sending struct{ policy.Transporter }
 
-// Do implements [policy.Policy]. A token's policy calls it again if the service requires another token.
+// Do implements [policy.Policy]. If the service requires another token, the token's policy calls Do again.
 func (s sending) Do(req *policy.Request) (*http.Response, error) {
 	r := req.Raw()
 	if r.GetBody != nil {

@@ -18,11 +18,11 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue"
 )
 
-// operation is a kind of request, defined by its good answers.
+// operation is a kind of request. It defines which answers to such a request are good.
 type operation struct {
 	service  string
 	statuses []int
-	// If an answer has one of these statuses, check, if set, examines its header and body, and returns an error if they are
+	// If the status is one of these and check is not nil, check examines the header and the body, and returns an error if they are
 	// wrong.
 	check func(h http.Header, body []byte) error
 }
@@ -33,8 +33,8 @@ const (
 	blobService  = "Blob"
 )
 
-// The operations of this package, except for queries, transactions and reading blobs. Which answers are good for those three
-// depends on the request.
+// The operations of this package, except queries, transactions and reading blobs. For these three, the good answers depend on the
+// request.
 var (
 	createTable = operation{tableService, []int{http.StatusCreated, http.StatusNoContent}, createdTable}
 	listTables  = operation{tableService, []int{http.StatusOK}, tableList}
@@ -63,9 +63,8 @@ var (
 	deleteBlob      = operation{blobService, []int{http.StatusAccepted}, nil}
 )
 
-// strangeAnswer is the error of an answer that is not the service's, or that is neither a refusal nor a good answer to its
-// operation. A proxy may have sent it, or it may be damaged. The service may or may not have carried out
-// the request.
+// strangeAnswer is the error of an answer that did not come from the service, or that is neither a refusal nor a good answer to its
+// operation. A proxy may have sent the answer, or the answer may be damaged. The service may or may not have carried out the request.
 type strangeAnswer struct {
 	service     string
 	status      int
@@ -81,21 +80,20 @@ func (a *strangeAnswer) Error() string {
 	return text
 }
 
-// strangeRefusal reports whether an error is a strange answer that refuses or redirects the
-// request.
+// strangeRefusal reports whether an error is a [strangeAnswer] that refuses or redirects the request.
 func strangeRefusal(err error) bool {
 	var a *strangeAnswer
 	return errors.As(err, &a) && a.status >= http.StatusMultipleChoices && a.status < http.StatusInternalServerError
 }
 
-// validateAnswer returns nil if an answer is the service's: a good one for the operation, or a refusal. The argument id is the
-// request's id. A good answer must have the headers that the endpoint's answers have, and a refusal must have an error code. Only
-// this method decides whether an answer is the service's.
+// validateAnswer returns nil if the service sent the answer, and the answer is good for the operation or a refusal. The argument id is
+// the request's id. A good answer must have the headers that good names, and a refusal must have an error code. No other code decides
+// whether the service sent an answer.
 func (o operation) validateAnswer(id string, good needs, status int, h http.Header, body []byte) error {
 	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	a := &strangeAnswer{service: o.service, status: status, contentType: kind}
 	switch echo := h.Get(clientRequestID); {
-	case echo != "" && echo != id: // an answer that arrived twice on its connection
+	case echo != "" && echo != id: // the connection has delivered an earlier answer twice
 		a.why = "it is the answer to another request"
 	case o.service != blobService && h.Get("Content-Encoding") != "": // a blob may be stored with an encoding
 		a.why = "it is compressed, although the request does not allow that"
@@ -127,7 +125,8 @@ const clientRequestID = "X-Ms-Client-Request-Id"
 // endpoint records which headers a service's endpoint sends with good answers.
 type endpoint struct {
 	cosmos bool // Cosmos DB's answers have no version. (recordings of the tests of azure-sdk-for-python)
-	// Whether good answers have had the request's id. Transactions are recorded separately, because Azurite's answers to them have none.
+	// Whether good answers have contained the request's id. Transactions are recorded separately, because Azurite's answers to
+	// transactions do not contain the id.
 	transactions, others atomic.Bool
 }
 
@@ -136,7 +135,7 @@ type needs struct{ version, id bool }
 
 func (e *endpoint) needs(x *exchange) needs { return needs{!e.cosmos, e.echoes(x).Load()} }
 
-// echoes returns the flag that says whether good answers to requests like this one have had the request's id.
+// echoes returns transactions or others, whichever records answers to requests like x.
 func (e *endpoint) echoes(x *exchange) *atomic.Bool {
 	if x.transaction {
 		return &e.transactions
@@ -220,8 +219,8 @@ func messageList[M any](complete func(M) bool) func(http.Header, []byte) error {
 	}
 }
 
-// transaction is the operation of an entity group transaction with operations of these kinds. If one of them failed, its answer
-// is stored in failed.
+// transaction is an entity group transaction as an [operation]. kinds are the kinds of its operations. If one of them failed, that
+// operation's answer is stored in failed.
 func transaction(kinds []OpKind, failed **part) operation {
 	return operation{tableService, []int{http.StatusAccepted}, func(h http.Header, body []byte) (err error) {
 		*failed, err = readChangeset(h.Get("Content-Type"), body, kinds)
@@ -229,7 +228,7 @@ func transaction(kinds []OpKind, failed **part) operation {
 	}}
 }
 
-// part is the failed operation's answer within a transaction's answer.
+// part is the answer to the failed operation of a transaction.
 type part struct {
 	index  int // of the operation, or -1 if the service does not name it
 	status int
@@ -237,8 +236,8 @@ type part struct {
 	body   []byte
 }
 
-// readChangeset reads the answer to a transaction of these operations. It is a changeset. It has a part for each operation, or
-// only the failed operation's part, which readChangeset then returns. The part of a written row must have an ETag.
+// readChangeset reads a transaction's answer, a changeset. The changeset has a part for each operation, or only the failed operation's
+// part. In that case readChangeset returns the part. The part of a written row must have an ETag.
 func readChangeset(contentType string, body []byte, kinds []OpKind) (*part, error) {
 	outer, ok := partsOf(contentType, body)
 	if !ok || len(outer) != 1 {
@@ -279,8 +278,7 @@ var (
 	etagName  = []byte("ETag:")
 )
 
-// partsOf returns the parts of a multipart text. ok is false if the text is not well formed
-// up to its end. It is for texts the size of a transaction's answer. For these,
+// partsOf returns the parts of a multipart text. ok is false if the text is not well formed up to its end. For a transaction's answer,
 // mime/multipart would take longer than the rest of the transaction's work.
 func partsOf(contentType string, text []byte) (parts [][]byte, ok bool) {
 	kind, params, err := mime.ParseMediaType(contentType)
@@ -338,8 +336,7 @@ func readPart(answer []byte) (*part, error) {
 	return &part{index: failedIndex(body), status: resp.StatusCode, header: resp.Header, body: body}, nil
 }
 
-// failedIndex reads the operation's index. The service puts it before a colon
-// at the start of the error's message.
+// failedIndex reads the failed operation's index. The service puts the index and a colon at the start of the error's message.
 func failedIndex(body []byte) int {
 	_, message := serviceError(body)
 	number, _, _ := strings.Cut(message, ":")

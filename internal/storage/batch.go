@@ -20,7 +20,7 @@ const (
 	maxBatchBytes = 4 << 20
 )
 
-// OpKind is what an [Op] does.
+// OpKind is the kind of change that an [Op] makes.
 type OpKind int
 
 // The kinds of operations.
@@ -35,13 +35,13 @@ const (
 type Op struct {
 	Kind OpKind
 	Row  Row // for Delete, just the key
-	// IfMatch is the ETag that the row must have for Replace, Merge and Delete,
-	// "*" for any. If it is set, the row must exist.
+	// IfMatch is the ETag that the row must have for Replace, Merge and Delete. "*" stands for any ETag. If IfMatch is set, the
+	// row must exist.
 	IfMatch string
 }
 
-// Batch builds an entity group transaction: operations on rows of one partition, which succeed or fail together. Each row may
-// occur once. It enforces the service's limits. It can be sent once.
+// Batch builds an entity group transaction: operations on rows of one partition, which succeed or fail together. A batch may
+// contain each row once, can be sent once, and enforces the service's limits.
 type Batch struct {
 	table    *Table
 	boundary string
@@ -64,8 +64,7 @@ func (t *Table) Batch() *Batch {
 	return b
 }
 
-// With sets the request's options, in place of the table's, and returns
-// the transaction.
+// With replaces the table's options by o for this request, and returns the transaction.
 func (b *Batch) With(o RequestOptions) *Batch {
 	b.table = b.table.With(o)
 	return b
@@ -78,7 +77,7 @@ func (b *Batch) ETag() string { return b.etag }
 func (b *Batch) Rows() int { return len(b.kinds) }
 
 // Add appends an operation. If the transaction would exceed the service's limits, it adds nothing and returns false. The first
-// operation is always added: if its entity is too large, the service refuses it and gives the reason.
+// operation is always added. If its entity is too large, the service refuses the entity and gives the reason.
 func (b *Batch) Add(op Op) bool {
 	before := b.body.Len()
 	b.append(op)
@@ -133,7 +132,7 @@ func (b *Batch) append(op Op) {
 	}
 }
 
-// escapeSeparators escapes U+2028 and U+2029 in JSON, because Azurite takes them for ends of lines.
+// escapeSeparators escapes U+2028 and U+2029 in JSON, because Azurite treats them as ends of lines.
 func escapeSeparators(json []byte) []byte {
 	if !bytes.Contains(json, []byte("\xe2\x80")) { // both characters begin with these bytes
 		return json
@@ -173,21 +172,20 @@ func appendEscaped(b []byte, text string) []byte {
 
 func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
-// maxPlainURL is the longest URL in bytes for which a row is sent as a plain request.
-// Proxies may refuse longer URLs.
+// maxPlainURL is the maximum length, in bytes, of a plain request's URL. Proxies may refuse longer URLs.
 const maxPlainURL = 2048
 
 // batchTarget is the path of transactions.
 const batchTarget = "/$batch"
 
-// sendsPlain reports whether to send a plain request, which costs a third of a transaction. The service may refuse empty keys in
-// URLs, so rows with such keys are sent in transactions.
+// sendsPlain reports whether to send the batch as a plain request, which costs a third of the processor time of a transaction.
+// The service may refuse empty keys in URLs, so rows with such keys are sent in transactions.
 func (b *Batch) sendsPlain() bool {
 	n := b.target.to - b.target.from
 	return len(b.kinds) == 1 && n >= 0 && n+len(b.table.account.connection.tableURL) <= maxPlainURL
 }
 
-// request returns the request to send: if the argument plain is true, the only operation as a plain request, otherwise the
+// request returns the request to send. If plain is true, this is a plain request for the only operation. Otherwise it is the
 // transaction.
 func (b *Batch) request(plain bool) request {
 	if !plain {
@@ -199,8 +197,8 @@ func (b *Batch) request(plain bool) request {
 	return b.first
 }
 
-// Do sends the transaction. If an operation is refused, none is applied, and
-// the [Error] has its Index. An empty transaction sends nothing.
+// Do sends the transaction. If the service refuses an operation, it applies none, and the [Error] contains the refused
+// operation's Index. An empty transaction sends nothing.
 func (b *Batch) Do(ctx context.Context) error {
 	if len(b.kinds) == 0 {
 		return nil
@@ -234,15 +232,14 @@ func (b *Batch) Do(ctx context.Context) error {
 	if x.plain && strangeRefusal(err) { // a proxy may refuse the key in the URL; a transaction has it in its body
 		err = send(false)
 	}
-	if err == nil && x.tries == 1 { // after several tries, an abandoned one may still be reading the body
+	if err == nil && x.tries == 1 { // after several tries, an abandoned try may still be reading the body
 		transactionBuffers.put(b.body)
 	}
 	b.body = nil
 	return err
 }
 
-// Write sends the operations as one transaction. All must be on one partition,
-// and within the service's limits.
+// Write sends the operations as one transaction. All must be in one partition, and within the service's limits.
 func (t *Table) Write(ctx context.Context, ops ...Op) error {
 	b := t.Batch()
 	for _, op := range ops {

@@ -12,7 +12,6 @@ import (
 	"tablesweep/internal/problem/secret"
 )
 
-// errNoBlobs means that the connection names no blob endpoint.
 var errNoBlobs = errors.New("the connection has no blob endpoint: add BlobEndpoint to the connection string or set NAME__blobServiceUri")
 
 // CheckContainerName returns nil if a container's name is legal, and otherwise an error with the reason. The rules are the same
@@ -62,8 +61,8 @@ func (c *Container) Create(ctx context.Context) error {
 	return err
 }
 
-// Put writes a blob unless one of that name exists. created is false if it exists, perhaps
-// because an earlier try of this request wrote it. content must not change until Put returns.
+// Put writes a blob unless a blob of that name exists. In that case created is false. An earlier try of the same request may have
+// written the blob. The caller must not change content before Put returns.
 func (c *Container) Put(ctx context.Context, name string, content []byte) (created bool, err error) {
 	_, err = c.send(ctx, putBlob, "put blob "+name+" into container ", request{
 		method: http.MethodPut, url: blobURL(name), body: content, header: http.Header{"If-None-Match": {"*"}, "X-Ms-Blob-Type": {"BlockBlob"}},
@@ -74,8 +73,7 @@ func (c *Container) Put(ctx context.Context, name string, content []byte) (creat
 	return err == nil, err
 }
 
-// Get reads at most length bytes of a blob, starting at offset. It returns fewer bytes, or none, at the blob's
-// end.
+// Get reads at most length bytes of a blob, starting at offset. At the blob's end it returns fewer bytes or none.
 func (c *Container) Get(ctx context.Context, name string, offset, length int64) ([]byte, error) {
 	if length <= 0 {
 		return nil, nil
@@ -92,7 +90,7 @@ func (c *Container) Get(ctx context.Context, name string, offset, length int64) 
 	return content, err
 }
 
-// wholeRange checks the answer to a request for a part of a blob, and returns an error if the answer is not exactly that part.
+// wholeRange returns an error if the answer to a request for a part of a blob is not exactly that part.
 func wholeRange(h http.Header, body []byte, offset, length int64) error {
 	var first, last, size int64
 	if _, err := fmt.Sscanf(h.Get("Content-Range"), "bytes %d-%d/%d", &first, &last, &size); err != nil {
@@ -153,15 +151,15 @@ func (c *Container) Delete(ctx context.Context, name string) error {
 }
 
 const (
-	blobVersion = "2021-12-02" // the first version that escapes names that XML can't contain
+	blobVersion = "2021-12-02" // the first version that escapes characters that XML cannot contain
 	aContainer  = "?restype=container"
 )
 
-// blobURL returns a blob's URL relative to its container's.
+// blobURL returns a blob's URL, relative to the container's URL.
 func blobURL(name string) string { return "/" + strings.ReplaceAll(escape(name), "%2F", "/") }
 
-// send makes a request whose URL is relative to the container's, and returns the body of a good answer. Errors name the request:
-// they contain the argument what and the container's name.
+// send makes a request and returns the body of a good answer. The request's URL is relative to the container's. Errors contain the
+// argument what and the container's name.
 func (c *Container) send(ctx context.Context, op operation, what string, r request) ([]byte, error) {
 	x := newExchange(c.options, op)
 	x.creates = r.url == aContainer

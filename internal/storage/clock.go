@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// steps is the greatest difference between this machine's wall clock and its monotonic clock that is tolerated. If they differ by
-// more, the clock was set or the machine slept, and the service's time is unknown.
+// steps is the maximum tolerated difference between this machine's wall clock and its monotonic clock. If the clocks differ by
+// more, somebody set the wall clock or the machine slept, and the service's time is unknown.
 const steps = time.Second
 
-// clock derives the service's time from the Date of its answers, which has whole seconds.
+// clock derives the service's time from the header Date of the service's answers, which has whole seconds.
 type clock struct {
 	mu        sync.Mutex // guards the fields below
-	at, wall  time.Time  // this machine's time by the monotonic and the wall clock, at the moment when the service's time was between low and high
+	at, wall  time.Time  // times of this machine's monotonic clock and wall clock when the service's time was between low and high
 	low, high time.Time
-	text      string // the last Date and its value; they are kept because thousands of answers have the same Date
+	text      string // the last Date and its value, stored because thousands of answers have the same Date
 	date      time.Time
 }
 
-// observe learns from an answer that has just arrived. sent is when its request was sent.
+// observe narrows the bounds by an answer that has just arrived. sent is the time at which its request was sent.
 func (c *clock) observe(answer *http.Response, sent time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -32,14 +32,14 @@ func (c *clock) observe(answer *http.Response, sent time.Time) {
 	}
 	now := time.Now()
 	low, high := c.date, c.date.Add(time.Second+now.Sub(sent))
-	if wasLow, wasHigh, ok := c.between(now); ok && wasLow.Before(high) && low.Before(wasHigh) {
+	if wasLow, wasHigh, ok := c.bounds(now); ok && wasLow.Before(high) && low.Before(wasHigh) {
 		low, high = later(low, wasLow), earlier(high, wasHigh)
 	}
 	c.at, c.wall, c.low, c.high = now, now.Round(0), low, high
 }
 
-// between returns bounds of the service's time. ok is false if it is unknown.
-func (c *clock) between(now time.Time) (low, high time.Time, ok bool) {
+// bounds returns a lower and an upper bound of the service's time. ok is false if the time is unknown.
+func (c *clock) bounds(now time.Time) (low, high time.Time, ok bool) {
 	passed := now.Sub(c.at)
 	apart := now.Round(0).Sub(c.wall) - passed
 	if c.at.IsZero() || apart > steps || apart < -steps {
@@ -48,13 +48,13 @@ func (c *clock) between(now time.Time) (low, high time.Time, ok bool) {
 	return c.low.Add(passed), c.high.Add(passed), true
 }
 
-// Now corrects own, the caller's time. It returns the possible service time nearest to own. If the process has had no answer yet,
-// or if its clock was set since the last one, known is false and the result is own.
+// Now corrects the caller's time own: it returns the possible service time that is nearest to own. If the process has had no
+// answer yet, or if somebody has set its clock since the last answer, known is false and now is own.
 func (t *Table) Now(own time.Time) (now time.Time, known bool) {
 	c := &t.account.clock
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	low, high, known := c.between(time.Now())
+	low, high, known := c.bounds(time.Now())
 	if !known {
 		return own, false
 	}

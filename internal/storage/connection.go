@@ -14,22 +14,20 @@ import (
 	"unicode"
 )
 
-// HostConnection is the setting with the connection of a function app's own
-// account. The Functions host uses it too.
+// HostConnection is the setting with the connection of a function app's own account. The Functions host uses the same setting.
 const HostConnection = "AzureWebJobsStorage"
 
-// developmentConnection is the short form for the local emulators' defaults.
+// developmentConnection is the short connection string for an emulator at its default addresses.
 const developmentConnection = "UseDevelopmentStorage=true"
 
-// The account and key of every storage emulator. They are published and
-// protect nothing. (Microsoft Learn, "Connect to emulator account")
+// The account and key of every storage emulator. Both are public and protect nothing. (Microsoft Learn, "Connect to emulator
+// account")
 const (
 	devAccount = "devstoreaccount1"
 	devKey     = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 )
 
-// Connection names a storage account and the way to sign in. It has
-// secrets, but prints without them.
+// Connection names a storage account and the way to sign in. It contains secrets, but is printed without them.
 type Connection struct {
 	tableURL, queueURL string
 	blobURL            string // "" if unknown
@@ -39,15 +37,14 @@ type Connection struct {
 	identity           *identity
 }
 
-// identity is the Entra ID identity that signs in. The zero value is the
-// environment's own: the managed identity in Azure, the developer's sign-in on a
-// laptop.
+// identity is the Entra ID identity that signs in. The zero value is the environment's own identity: in Azure the managed
+// identity, on a laptop the developer's.
 type identity struct {
 	Managed    bool   // only the managed identity is allowed
-	ClientID   string // a user-assigned managed identity, by its client id
-	ResourceID string // or by its resource id
+	ClientID   string // the client id of a user-assigned managed identity
+	ResourceID string // or its resource id
 
-	// If both are set, ClientID is an application's, which signs in with its secret.
+	// If both are set, ClientID is the id of an application, which signs in with ClientSecret.
 	TenantID, ClientSecret string
 }
 
@@ -69,10 +66,10 @@ func (c Connection) SignsIn() string {
 	return "this environment's identity: the app's in Azure, the developer's elsewhere"
 }
 
-// Entra reports whether the connection signs in with Entra ID. If it does, the identity needs roles.
+// Entra reports whether the connection signs in with Entra ID. In that case the identity needs roles.
 func (c Connection) Entra() bool { return c.identity != nil }
 
-// Managed reports whether only a managed identity is allowed, which can sign in only in Azure.
+// Managed reports whether only a managed identity may sign in. A managed identity exists only in Azure.
 func (c Connection) Managed() bool {
 	id := c.identity
 	return id != nil && id.TenantID == "" && (id.Managed || id.ClientID != "" || id.ResourceID != "")
@@ -89,8 +86,9 @@ func (c Connection) String() string {
 // Format implements [fmt.Formatter]: every verb writes what [Connection.String] returns.
 func (c Connection) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }
 
-// Same reports whether both connections lead to the same account: whether their table or blob endpoints are the same, in either
-// scheme. Queue endpoints do not count, because an emulator's may be missing and then default to a real account's address.
+// Same reports whether both connections lead to the same account: whether they have the same table endpoint or the same blob
+// endpoint. The scheme does not matter. Queue endpoints are not compared, because a connection without an emulator's queue
+// endpoint gets a real account's address.
 func (c Connection) Same(other Connection) bool {
 	return locationOf(c.tableURL) == locationOf(other.tableURL) || c.blobURL != "" && locationOf(c.blobURL) == locationOf(other.blobURL)
 }
@@ -121,10 +119,9 @@ func hostOf(endpoint string) string {
 	return u.Host
 }
 
-// BlobURL reads the URL of a path in an account's blobs, CONTAINER/PREFIX: https://ACCOUNT.blob.core.windows.net/PATH, or
-// http://127.0.0.1:PORT/ACCOUNT/PATH of an emulator. The connection signs in with the URL's SAS. If the URL has no SAS, the
-// connection signs in as the connection known does, if known is for the same account, and otherwise with Entra ID. Errors never
-// repeat the URL.
+// BlobURL reads a URL of blobs: https://ACCOUNT.blob.core.windows.net/PATH, or an emulator's
+// http://127.0.0.1:PORT/ACCOUNT/PATH, where PATH is CONTAINER/PREFIX. The connection c signs in with the URL's SAS. Without a
+// SAS, c signs in as known does if both are the same account, and otherwise with Entra ID. Errors never repeat the URL.
 func BlobURL(s string, known Connection) (c Connection, path string, err error) {
 	const want = "a blob URL must be https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX, with or without ?SAS at its end; for an account with another host, give blob:CONTAINER/PREFIX and a connection with its BlobEndpoint"
 	u, err := url.Parse(s)
@@ -172,7 +169,7 @@ func ParseConnection(s string) (Connection, error) {
 	}
 	switch low := strings.ToLower(s); {
 	case strings.Contains(low, "@microsoft.keyvault("), strings.Contains(low, "@microsoft.appconfiguration("):
-		return Connection{}, errors.New("the connection is a reference that Azure has not replaced by its value; in Azure, allow the app's identity to read the value, and make the reference the whole value of the setting; elsewhere, give the connection string itself")
+		return Connection{}, errors.New("the connection is a reference that Azure has not replaced by a value; in Azure, allow the app's identity to read the value, and make the reference the setting's whole value; elsewhere, give the connection string itself")
 	case strings.Contains(low, "&amp;"):
 		return Connection{}, errEscaped
 	case strings.ContainsAny(s, `"'“”‘’`):
@@ -237,7 +234,7 @@ func parseFields(s string) (map[string]string, error) {
 	return fields, nil
 }
 
-// nearest returns the known name that differs in the fewest letters.
+// nearest returns the known name that differs from the given name in the fewest letters.
 func nearest(name string) string {
 	distance := func(known string) int {
 		row := make([]int, len(known)+1) // edit distances between the name so far and each prefix of the known one
@@ -249,7 +246,7 @@ func nearest(name string) string {
 			row[0] = i + 1
 			for j := range len(known) {
 				change := before
-				if name[i] != known[j]|0x20 { // they are letters
+				if name[i] != known[j]|0x20 { // both are letters
 					change++
 				}
 				before = row[j+1]
@@ -304,16 +301,16 @@ func connectionFromFields(fields map[string]string) (Connection, error) {
 // defaultSuffix is the end of the public cloud's endpoints.
 const defaultSuffix = "core.windows.net"
 
-// clouds are the ends of the endpoints of Azure's clouds. (Microsoft Learn, "Azure Government developer guide", "Azure China
+// clouds lists how the endpoints of Azure's clouds end. (Microsoft Learn, "Azure Government developer guide", "Azure China
 // developer guide")
 var clouds = []string{defaultSuffix, "core.usgovcloudapi.net", "core.chinacloudapi.cn"}
 
-// addEndpoints derives the missing endpoints of a named account.
+// addEndpoints adds the missing endpoints, which it derives from the account's name.
 func (c *Connection) addEndpoints(scheme, suffix string) {
 	if c.account != "" {
 		c.tableURL = cmp.Or(c.tableURL, fmt.Sprintf("%s://%s.table.%s", scheme, c.account, suffix))
 		c.queueURL = cmp.Or(c.queueURL, fmt.Sprintf("%s://%s.queue.%s", scheme, c.account, suffix))
-		if _, _, _, ok := splitHost(hostOf(c.tableURL)); ok { // an emulator has no such host
+		if _, _, _, ok := splitHost(hostOf(c.tableURL)); ok { // an emulator's host has another form
 			c.blobURL = cmp.Or(c.blobURL, fmt.Sprintf("%s://%s.blob.%s", scheme, c.account, suffix))
 		}
 	}
@@ -327,8 +324,7 @@ func splitHost(host string) (account, service, suffix string, ok bool) {
 	return account, service, suffix, slices.Contains([]string{"blob", "queue", "table"}, service) && account != "" && suffix != ""
 }
 
-// accountName matches names of accounts. A name is printed, so it must not be a URL
-// with a secret.
+// accountName matches names of accounts. The program prints names, so a URL with a secret must not match.
 var accountName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]*$`)
 
 const accountNameForm = "the account's name alone, letters, digits and hyphens"
@@ -340,7 +336,7 @@ func isEndpoint(endpoint string) bool {
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil && !strings.ContainsAny(endpoint, "?#") && !strings.ContainsAny(u.Path, "?=")
 }
 
-// parseEndpoint reads the URL of a table or queue endpoint.
+// parseEndpoint reads the URL of an account's table or queue endpoint.
 func parseEndpoint(s string) (Connection, error) {
 	u, err := url.Parse(s)
 	if err != nil {

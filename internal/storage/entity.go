@@ -34,16 +34,16 @@ const (
 	Binary   = odata.Binary
 )
 
-// Property is one property of an entity. Value is its JSON text exactly as the service
-// sends it, even with ill-formed Unicode: a JSON string for String, Int64, DateTime, Guid and Binary (base64),
-// and for the Doubles NaN, Infinity and -Infinity.
+// Property is one property of an entity. Value is the property's JSON text exactly as the service sends it, even if its Unicode
+// is ill-formed. Value is a JSON string for String, Int64, DateTime, Guid and Binary (base64), and for the Doubles NaN,
+// Infinity and -Infinity.
 type Property struct {
 	Name  string
 	Type  Type
 	Value jsontext.Value
 }
 
-// Text returns a string's value without quotes, and any other value as JSON.
+// Text returns the value: a string without quotes, and any other value as JSON.
 func (p Property) Text() string { return text(p.Value) }
 
 // Entity is a row with its properties.
@@ -51,10 +51,10 @@ type Entity struct {
 	Key        key.Key
 	Properties []Property // without PartitionKey, RowKey and Timestamp
 	ETag       string
-	Timestamp  time.Time // last modification by the service's clock; zero if not selected
+	Timestamp  time.Time // time of the last modification, by the service's clock; zero if not selected
 }
 
-// Clone returns a copy that does not keep the rest of e's page in memory.
+// Clone returns a copy that does not share memory with e's page, so the rest of the page can be freed.
 func (e Entity) Clone() Entity {
 	e.Properties = slices.Clone(e.Properties)
 	for i, p := range e.Properties {
@@ -95,8 +95,7 @@ func (e Entity) Time(name string) time.Time {
 	return t
 }
 
-// StringProperty makes a String property. StringProperty, Int64Property, TimeProperty and BinaryProperty are
-// for the program's own rows.
+// StringProperty makes a String property. The program uses it, Int64Property, TimeProperty and BinaryProperty for its own rows.
 func StringProperty(name, value string) Property {
 	return Property{Name: name, Type: String, Value: quote(value)}
 }
@@ -106,7 +105,7 @@ func Int64Property(name string, value int64) Property {
 	return Property{Name: name, Type: Int64, Value: quote(strconv.FormatInt(value, 10))}
 }
 
-// TimeProperty makes a DateTime property, in UTC to the 100 ns that the service keeps.
+// TimeProperty makes a DateTime property, in UTC, with the service's precision of 100 ns.
 func TimeProperty(name string, value time.Time) Property {
 	return Property{Name: name, Type: DateTime, Value: quote(value.UTC().Format("2006-01-02T15:04:05.0000000Z"))}
 }
@@ -121,7 +120,7 @@ func quote(s string) jsontext.Value { return appendQuote(nil, s) }
 func appendQuote(b []byte, s string) []byte {
 	v, err := jsontext.AppendQuote(b, s)
 	if err != nil {
-		// v is not UTF-8. Replace the invalid bytes, as encoding/json does.
+		// The string is not UTF-8. Replace the invalid bytes, as encoding/json does.
 		v, _ = jsontext.AppendQuote(b, strings.ToValidUTF8(s, "\uFFFD"))
 	}
 	return v
@@ -158,9 +157,9 @@ type decoder struct {
 	body  []byte
 	err   error             // the first one
 	names map[string]string // one copy of each property name
-	width int               // number of properties of the previous entity; the next one probably has about as many
+	width int               // number of properties of the previous entity, as an estimate for the next entity
 
-	foreign bool  // the rows may be written by anybody, see [ParseLine]
+	foreign bool  // the rows may come from any program, see [ParseLine]
 	inexact error // the first value of such a row that a table would change
 }
 
@@ -259,7 +258,7 @@ func annotatedType(name string) (Type, bool) {
 	return odata.ParseType(name)
 }
 
-// set handles one member of an entity's object.
+// set stores one member of an entity's JSON object in the entity.
 func (e *Entity) set(name string, value jsontext.Value) error {
 	switch name {
 	case "PartitionKey":
@@ -273,8 +272,7 @@ func (e *Entity) set(name string, value jsontext.Value) error {
 		}
 		e.Timestamp = t
 		if e.ETag == "" {
-			// The ETag is computed from the time, because the service does not promise to send
-			// it at every metadata level.
+			// The ETag is computed from the Timestamp, because the service does not promise an ETag at every metadata level.
 			e.ETag = etagOf(text(value))
 		}
 	case "odata.etag":
@@ -304,28 +302,27 @@ func ETagTime(etag string) (t time.Time, ok bool) {
 	return t, weak && whole && err == nil
 }
 
-// setKey sets a key, which must be well formed, because a repaired key would belong to another
-// row.
+// setKey sets a key. The key must be well formed, because a repaired key would be another row's key.
 func setKey(to *string, name string, value jsontext.Value) error {
 	if value.Kind() != '"' {
 		return fmt.Errorf("%s must be a string in quotes, not %.100s", name, value)
 	}
 	b, err := jsontext.AppendUnquote(nil, value)
 	if err != nil {
-		return fmt.Errorf("%s %s is not valid Unicode and can't be read exactly: %w", name, value, err)
+		return fmt.Errorf("%s %s is not valid Unicode and cannot be read exactly: %w", name, value, err)
 	}
 	*to = string(b)
 	return nil
 }
 
-// fail records an error, if it is the first.
+// fail records the decoder's first error.
 func (d *decoder) fail(err error) {
 	if d.err == nil {
 		d.err = err
 	}
 }
 
-// next reports whether the next token is of the kind.
+// next reports whether the next token has the given kind.
 func (d *decoder) next(kind jsontext.Kind) bool { return d.err == nil && d.dec.PeekKind() == kind }
 
 func (d *decoder) expect(kind jsontext.Kind) {
@@ -349,7 +346,7 @@ func (d *decoder) name() string {
 	return name
 }
 
-// value returns the next value's text, a part of the body.
+// value returns the next value's text, which is a part of the body.
 func (d *decoder) value() jsontext.Value {
 	if d.err != nil {
 		return nil
@@ -363,10 +360,9 @@ func (d *decoder) value() jsontext.Value {
 	return d.body[end-int64(len(v)) : end : end]
 }
 
-// AppendJSON appends the entity to b as a JSON object: its keys and properties,
-// without ETag and Timestamp, but with the annotations that the service
-// needs to store every value with its type. Double is always annotated, because
-// a client or emulator may otherwise take 3.0 for an Int32.
+// AppendJSON appends the entity to b as a JSON object with its keys and properties, but without ETag and Timestamp. The object
+// has the annotations that the service needs to store every value with its type. A Double is always annotated, because a client
+// or emulator may otherwise read 3.0 as an Int32.
 func (e Entity) AppendJSON(b []byte) []byte {
 	b = append(b, `{"PartitionKey":`...)
 	b = appendQuote(b, e.Key.Partition)

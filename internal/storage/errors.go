@@ -22,13 +22,13 @@ import (
 
 // Error is a refusal by the service.
 type Error struct {
-	Op      string // the request, with its table, queue or blob and the connection
+	Op      string // the request, its table, queue or blob, and its connection
 	Status  int    // HTTP status; for a batch, that of the failed operation
 	Code    string // the service's error code, such as EntityAlreadyExists
 	Message string // the first line of the service's message
 	Index   int    // the batch's failed operation, or -1 if the request as a whole failed
 
-	expired time.Time // end of the request's SAS, if the service's clock had passed it
+	expired time.Time // expiry of the request's SAS, if it was past by the service's clock
 }
 
 func (e *Error) Error() string {
@@ -43,8 +43,8 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Temporary reports whether the same request may succeed later, because the service was
-// busy or timed out. The outcome of a write may then be unknown.
+// Temporary reports whether the same request may succeed later, because the service was busy or timed out. If so, the outcome of a
+// write may be unknown.
 func (e *Error) Temporary() bool {
 	return e.Status >= 500 || e.Status == http.StatusRequestTimeout || e.Status == http.StatusTooManyRequests ||
 		beingDeleted(e.Code)
@@ -61,8 +61,7 @@ func beingDeleted(code string) bool {
 	return code == "TableBeingDeleted" || code == "QueueBeingDeleted" || code == "ContainerBeingDeleted"
 }
 
-// Broken reports whether err is the service's failure to carry out a request: a 500 answer that does not mean
-// overload.
+// Broken reports whether err means that the service could not carry out a request: a 500 answer that does not mean overload.
 func Broken(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && brokenBy(e.Status, e.Code)
@@ -103,8 +102,8 @@ func NotFound(err error) bool {
 	return HasCode(err, "ResourceNotFound", "EntityNotFound", "TableNotFound", "QueueNotFound", "MessageNotFound", "ContainerNotFound", "BlobNotFound")
 }
 
-// Gone reports whether err means that something does not exist, or that its table, queue or container is being
-// deleted. It is for callers that check before they create something.
+// Gone reports whether err means that something does not exist, or that its table, queue or container is being deleted. A caller uses
+// it to check whether it has to create that thing.
 func Gone(err error) bool { return NotFound(err) || BeingDeleted(err) }
 
 // Denied reports whether err means that the caller lacks the permission for the request.
@@ -120,8 +119,8 @@ func Expired(err error) bool {
 	return errors.As(err, &e) && !e.expired.IsZero()
 }
 
-// expiry returns when the SAS of a refused request expired, from its parameter se. The result is zero if the request had no SAS,
-// or if the SAS was still valid at the answer's time. (Microsoft Learn, "Create an account SAS")
+// expiry returns when the SAS of a refused request expired, according to the SAS's parameter se. The result is zero if the request had
+// no SAS, or if the SAS was still valid at the answer's time. (Microsoft Learn, "Create an account SAS")
 func expiry(refusal *http.Response) time.Time {
 	now, err := http.ParseTime(refusal.Header.Get("Date"))
 	if err != nil || refusal.Request == nil {
@@ -155,7 +154,7 @@ func wrap(op string, x *exchange, err error) error {
 		return fmt.Errorf("%s: %w: %w", op, errNoAnswer, err)
 	}
 	code, message := serviceError(x.answer)
-	// The first line is the reason, and may begin with the operation's index. The request id and the time are on later lines.
+	// The first line contains the reason, sometimes after the operation's index. Later lines contain the request id and the time.
 	message, _, _ = strings.Cut(message, "\n")
 	message = strings.TrimSpace(strings.TrimPrefix(message, strconv.Itoa(x.failed)+":"))
 	message = cmp.Or(x.hide(message), "the service gave no reason")
@@ -166,8 +165,8 @@ func wrap(op string, x *exchange, err error) error {
 	return e
 }
 
-// hide makes a text from an answer or from the transport fit to be stored and shown: it removes everything that looks like a
-// secret, and the request's own signature. Any server may repeat the request's URL or its headers in an answer.
+// hide makes a text from an answer or from the transport safe to store and show. It removes everything that looks like a secret, and
+// the request's own signature, because any server may repeat the request's URL or headers in an answer.
 func (x *exchange) hide(text string) string {
 	if x.sent == nil {
 		return secret.Hide(text)
@@ -179,7 +178,7 @@ func (x *exchange) hide(text string) string {
 	return secret.Hide(secret.Cut(text, signature, token, q.Get("sig"), x.clientSecret))
 }
 
-// redactedError is an error whose text [exchange.hide] has cleaned.
+// redactedError is an error whose text has passed [exchange.hide].
 type redactedError struct {
 	text  string
 	cause error
@@ -188,7 +187,7 @@ type redactedError struct {
 func (t *redactedError) Error() string { return t.text }
 func (t *redactedError) Unwrap() error { return t.cause }
 
-// redact returns a request's error with a text that may be shown: without the URL, which may contain a shared access signature.
+// redact returns a request's error with a text that is safe to show. It removes the URL, which may contain a shared access signature.
 func (x *exchange) redact(err error) error {
 	err = withoutURL(err)
 	if text := x.hide(err.Error()); text != err.Error() {

@@ -15,12 +15,12 @@ import (
 // "Querying tables and entities"), minus the comparisons that a query's range needs.
 const maxComparisons = 15 - 3
 
-// CheckFilter refuses filters that cannot be combined with a query's range: too many
-// comparisons, or unbalanced parentheses or quotes. It explains operators of other query languages in
-// place of OData's. The service finds other mistakes. The error is [problem.Invalid].
+// CheckFilter refuses a filter that cannot be combined with a query's range, because it has too many comparisons, or unbalanced
+// parentheses or quotes. If a filter has an operator of another query language, the error names OData's operators. The service finds
+// other mistakes. The error is [problem.Invalid].
 func CheckFilter(filter string) error {
 	if secret.Labelled(filter) {
-		return problem.Invalidf("filter", "has what looks like a connection string or a signature; remove it, because filters are stored and shown")
+		return problem.Invalidf("filter", "seems to contain a connection string or a signature; remove it, because filters are stored and shown")
 	}
 	n, joined, depth := 0, 1, 0
 	for i, piece := range strings.Split(filter, "'") {
@@ -72,7 +72,7 @@ func Compares(filter, property string) bool {
 	return compares(filter, func(name string) bool { return name == property })
 }
 
-// compares reports whether match returns true for any name or operator in the filter, outside of quotes.
+// compares reports whether match returns true for any name or operator in the filter. It skips text in quotes.
 func compares(filter string, match func(word string) bool) bool {
 	for i, piece := range strings.Split(filter, "'") {
 		for word := range strings.FieldsFuncSeq(piece, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
@@ -95,8 +95,8 @@ func And(first, second string) string {
 	return first + " and (" + second + ")"
 }
 
-// SinceFilter matches rows written at time t of the service's clock, or later. It uses ge, because the service compares more
-// coarsely than a row's Timestamp shows: with gt, later rows could be missed.
+// SinceFilter matches rows written at time t of the service's clock, or later. It uses ge, because the service compares with less
+// precision than a row's Timestamp has. With gt, later rows could be missed.
 func SinceFilter(t time.Time) string {
 	return "Timestamp ge datetime'" + t.UTC().Format("2006-01-02T15:04:05.0000000Z") + "'"
 }

@@ -8,18 +8,18 @@ import (
 	"tablesweep/internal/storage/pace"
 )
 
-// Limit is a maximum of requests or rows a second, retries included. It is safe for concurrent
-// use. A nil Limit does not limit.
+// Limit is a maximum number of requests or rows a second. Retries count. It is safe for concurrent use. A nil Limit does not
+// limit.
 type Limit struct {
-	turn chan struct{} // has room for the one request that waits for the limit itself
+	turn chan struct{} // one request at a time holds the turn and waits for the limit
 
 	mu     sync.Mutex // guards the following
 	pace   *pace.Limit
 	waited time.Time // when a request last had to wait
-	page   float64   // average number of rows of the last queries; below 0 before the first
+	page   float64   // average number of rows of the last queries; negative before the first query
 }
 
-// NewLimit returns a limit of perSecond, or nil for 0.
+// NewLimit returns a limit of perSecond requests or rows, or nil if perSecond is 0.
 func NewLimit(perSecond int) *Limit {
 	if perSecond == 0 {
 		return nil
@@ -27,8 +27,8 @@ func NewLimit(perSecond int) *Limit {
 	return &Limit{turn: make(chan struct{}, 1), pace: pace.NewLimit(float64(perSecond)), page: -1}
 }
 
-// use waits until the limit allows n requests or rows, and then takes them from it. It returns false if stop is closed or ctx
-// ends first.
+// use waits until the limit allows n requests or rows, and subtracts them from the limit. It returns false if stop is closed or
+// ctx ends before that.
 func (l *Limit) use(ctx context.Context, n float64, stop <-chan struct{}) bool {
 	if l == nil {
 		return true
@@ -52,8 +52,8 @@ func (l *Limit) use(ctx context.Context, n float64, stop <-chan struct{}) bool {
 	}
 }
 
-// try takes n requests or rows from the limit and returns 0. If the limit does not allow them yet, try returns how long to wait
-// first.
+// try subtracts n requests or rows from the limit and returns 0. If the limit does not allow them yet, try subtracts nothing
+// and returns how long to wait.
 func (l *Limit) try(n float64) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +67,7 @@ func (l *Limit) try(n float64) time.Duration {
 	return pause
 }
 
-// Binds reports whether a request had to wait for the limit recently.
+// Binds reports whether a request recently had to wait for the limit.
 func (l *Limit) Binds() bool {
 	if l == nil {
 		return false
@@ -90,7 +90,7 @@ func (l *Limit) Expects(top int) float64 {
 	return min(l.page, float64(top))
 }
 
-// observe records how many rows a query returned. expected is the number of rows that was expected of all its tries together.
+// observe records how many rows a query returned. expected is the sum of the rows that were expected of its tries.
 func (l *Limit) observe(rows int, expected float64) {
 	if l == nil {
 		return

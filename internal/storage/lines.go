@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// ParseLines reads rows in the form of [Entity.AppendJSON], one a line. It accepts annotations before and after
-// their property, reads a Timestamp, and ignores odata members and nulls. The rows do not refer to text. An error names the line.
+// ParseLines reads rows in the form of [Entity.AppendJSON], one a line. It accepts an annotation before or after its property, reads a
+// Timestamp, and ignores odata members and nulls. The rows do not share memory with text. An error names the line.
 func ParseLines(text []byte) ([]Row, error) {
 	if rows, ok := plainLines(text); ok {
 		return rows, nil
@@ -24,8 +24,8 @@ func ParseLines(text []byte) ([]Row, error) {
 	return rows, nil
 }
 
-// ParseLine reads a row that anybody may have written. Unlike [ParseLines], it keeps the value that the writer meant: a whole number beyond
-// Int32 is an Int64. If a table would change a value, the error is [Inexact] and has the row's key.
+// ParseLine reads a row that any program may have written. Unlike [ParseLines], it reads a whole number beyond Int32 as an Int64, because
+// the writer probably meant that value. If a table would change a value, the error is [Inexact], and the returned row has only its key.
 func ParseLine(text []byte) (Row, error) {
 	r := rowReader{in: text, out: make([]byte, 0, len(text)+len(text)/8), names: map[string]string{}, foreign: true}
 	if r.row() {
@@ -51,7 +51,7 @@ func blanks(text []byte) int {
 	return bytes.Count(text[:len(text)-len(bytes.TrimLeft(text, " \t\r\n"))], []byte("\n"))
 }
 
-// plainLines reads rows in the way of [plainPage].
+// plainLines reads rows in one pass, as [plainPage] does. It returns false if it does not support their form.
 func plainLines(text []byte) ([]Row, bool) {
 	r := rowReader{in: text, out: make([]byte, 0, len(text)+len(text)/8), names: map[string]string{}}
 	for r.skipSpace(); r.at < len(text); r.skipSpace() {

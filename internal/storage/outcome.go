@@ -17,16 +17,16 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// outcome is the meaning of an answer to a try, or of its absence.
+// outcome is how a try ended, with or without an answer.
 type outcome int
 
 const (
-	decided    outcome = iota + 1 // by the service or the caller: a repetition would end the same way
+	decided    outcome = iota + 1 // the service or the caller has decided: a repetition would end the same way
 	unanswered                    // no connection could be made, or it broke, or no answer came
-	refused                       // by another server, with a 3xx or 4xx: a proxy, perhaps misconfigured for a moment
+	refused                       // another server answered 3xx or 4xx, such as a proxy that is misconfigured for a moment
 	outOfTime                     // the service, or a proxy before it, gave up
 	tooBusy                       // the service is overloaded
-	failing                       // the service could not carry the request out, perhaps because of the request itself
+	failing                       // the service could not carry out the request, perhaps because of the request itself
 	deleting                      // the table, queue or container to create is being deleted
 )
 
@@ -37,10 +37,10 @@ const (
 	refusedFor = 30 * time.Second
 )
 
-// rules are the consequences of each outcome. While the patience lasts, a further try follows.
+// rules lists the consequences of each outcome. Tries are repeated until the patience ends.
 var rules = [...]struct {
 	tries   int           // maximum of failed tries while the host answers other requests
-	lasts   time.Duration // maximum time in which all tries have this outcome; 0 for the whole patience
+	lasts   time.Duration // maximum time during which every try has this outcome; 0 for the whole patience
 	woken   int           // number of pauses that end early when another request has a good answer
 	slows   bool          // OnBusy is called
 	failure bool          // it counts for [RequestOptions.MaxErrors]
@@ -53,8 +53,8 @@ var rules = [...]struct {
 	deleting:   {tries: maxBusyRetries},
 }
 
-// outcomeOf returns the outcome of a try from its answer, or its error if it had none. The argument awaits is the account's
-// [Options.AwaitDeletion].
+// outcomeOf returns the outcome of a try from its answer, or from its error if there was no answer. The argument awaits is the
+// account's [Options.AwaitDeletion].
 func (x *exchange) outcomeOf(resp *http.Response, err error, awaits bool) outcome {
 	if err != nil {
 		var never interface{ NonRetriable() }
@@ -66,7 +66,7 @@ func (x *exchange) outcomeOf(resp *http.Response, err error, awaits bool) outcom
 		}
 		return unanswered
 	}
-	code := func() string { return codeOf(resp.Header, x.answer) } // a function, because it parses the body, which only bad answers need
+	code := func() string { return codeOf(resp.Header, x.answer) } // a function, because only bad answers need the cost of parsing the body
 	switch status := resp.StatusCode; status {
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		return tooBusy
@@ -85,7 +85,7 @@ func (x *exchange) outcomeOf(resp *http.Response, err error, awaits bool) outcom
 	return decided
 }
 
-// The causes of tries without a connection, and the beginnings of other causes.
+// Causes of tries that had no connection, and texts with which other causes begin.
 const (
 	connectionRefused = "connection refused"
 	noHost            = "no such host"
@@ -94,7 +94,7 @@ const (
 	noAnswerWithin    = "no answer within "
 )
 
-// noAnswerYet is the cause while no try has failed.
+// noAnswerYet is the cause before the first failed try.
 const noAnswerYet = "no answer yet"
 
 // retryAfter returns an answer's Retry-After, or 0.
@@ -145,7 +145,8 @@ func unreachable(err error) bool {
 	return dialing(err) && !(errors.As(err, &passing) && passing.Timeout()) || errors.As(err, &certificate) || errors.As(err, &record)
 }
 
-// causeOf describes a failed try in a few words, without secrets. It returns "" for a try that had just begun when the patience ended.
+// causeOf describes a failed try in a few words, without secrets. If a try had only just begun when the patience ended, causeOf
+// returns "".
 func (x *exchange) causeOf(resp *http.Response, err error) string {
 	var op *net.OpError
 	var given noAnswer

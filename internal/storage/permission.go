@@ -13,25 +13,22 @@ import (
 	"tablesweep/internal/key"
 )
 
-// MayWrite checks the permission to write rows of the table, and changes nothing. exists
-// is false if the table does not exist or is being deleted. An error means that writing is not allowed, or that
-// the service did not answer.
+// MayWrite checks the permission to write rows of the table, and changes nothing. exists is false if the table does not exist or
+// is being deleted. An error means that the caller may not write, or that the service did not answer.
 func (t *Table) MayWrite(ctx context.Context) (exists bool, err error) {
-	err = t.may(ctx, Merge)
+	err = t.mayChange(ctx, Merge)
 	if HasCode(err, "TableNotFound") || BeingDeleted(err) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// MayDelete checks the permission to delete rows of the table, and changes nothing. An
-// error means that deleting is not allowed, that the table does not exist, or that the
-// service did not answer.
-func (t *Table) MayDelete(ctx context.Context) error { return t.may(ctx, Delete) }
+// MayDelete checks the permission to delete rows of the table, and changes nothing. An error means that the caller may not
+// delete rows, that the table does not exist, or that the service did not answer.
+func (t *Table) MayDelete(ctx context.Context) error { return t.mayChange(ctx, Delete) }
 
-// MayWrite checks the permission to change messages of the queue, and changes nothing. exists is
-// false if the queue does not exist or is being deleted. An error means that writing is not allowed, or that the service did not
-// answer.
+// MayWrite checks the permission to change messages of the queue, and changes nothing. exists is false if the queue does not
+// exist or is being deleted. An error means that the caller may not write, or that the service did not answer.
 func (q *Queue) MayWrite(ctx context.Context) (exists bool, err error) {
 	receipt := base64.StdEncoding.EncodeToString([]byte(rand.Text()))
 	_, err = q.Update(ctx, Message{ID: uuid.NewString(), PopReceipt: receipt}, 0)
@@ -45,8 +42,8 @@ func (q *Queue) MayWrite(ctx context.Context) (exists bool, err error) {
 	return err == nil, err
 }
 
-// may tries a change to a row that can't exist, under a condition that can't be true.
-func (t *Table) may(ctx context.Context, kind OpKind) error {
+// mayChange tries to change a row that cannot exist, with a condition that cannot be true.
+func (t *Table) mayChange(ctx context.Context, kind OpKind) error {
 	if t.Cosmos() {
 		return fmt.Errorf("change table %s: %w", t.name, errNotWritten)
 	}

@@ -16,7 +16,7 @@ import (
 
 // Limits of the Queue service. (Microsoft Learn, "Put Message", "Get Messages")
 const (
-	MaxMessageBytes = 64 << 10 // of the text as sent
+	MaxMessageBytes = 64 << 10 // maximum length of the text as sent
 	MaxGetMessages  = 32
 )
 
@@ -32,7 +32,6 @@ func CheckQueueName(name string) error {
 	return nil
 }
 
-// ErrNoQueues means that the connection names no queue endpoint.
 var ErrNoQueues = errors.New("the connection has no queue endpoint: give a connection string or set NAME__queueServiceUri")
 
 // Queue gives access to one queue.
@@ -43,8 +42,7 @@ type Queue struct {
 	options RequestOptions
 }
 
-// Message is a message that was taken from a queue. Other consumers do not see it until
-// NextVisible.
+// Message is a message that was read from a queue. Other consumers do not see it until NextVisible.
 type Message struct {
 	ID           string
 	PopReceipt   string
@@ -107,16 +105,16 @@ func (q *Queue) Create(ctx context.Context) error {
 	return err
 }
 
-// Put adds a message, visible at once, that never expires.
+// Put adds a message that is visible immediately and never expires.
 func (q *Queue) Put(ctx context.Context, text string) error { return q.PutAfter(ctx, text, 0) }
 
-// PutAfter adds a message that never expires. It becomes visible after the time hidden, which is rounded up to seconds and is at
-// most a week.
+// PutAfter adds a message that never expires. The message becomes visible after the time hidden, which is rounded up to seconds
+// and is at most a week.
 func (q *Queue) PutAfter(ctx context.Context, text string, hidden time.Duration) error {
 	return q.put(ctx, text, int32(math.Ceil(min(max(0, hidden), maxHidden).Seconds())), -1)
 }
 
-// PutFor adds a message that is visible at once. It expires after the time life, which is cut to seconds.
+// PutFor adds a message that is visible immediately. The message expires after the time life, which is rounded down to seconds.
 func (q *Queue) PutFor(ctx context.Context, text string, life time.Duration) error {
 	return q.put(ctx, text, 0, int32(life/time.Second))
 }
@@ -132,7 +130,7 @@ func (q *Queue) put(ctx context.Context, text string, hidden, life int32) error 
 	return wrap("put into queue "+q.name, x, err)
 }
 
-// Get takes up to n messages and hides them from other consumers for the given time.
+// Get reads up to n messages and hides them from other consumers for the given time.
 func (q *Queue) Get(ctx context.Context, n int, hidden time.Duration) ([]Message, error) {
 	x := newExchange(q.options, getMessages)
 	resp, err := q.client.DequeueMessages(x.in(ctx), &azqueue.DequeueMessagesOptions{
@@ -152,9 +150,8 @@ func (q *Queue) Get(ctx context.Context, n int, hidden time.Duration) ([]Message
 	return messages, nil
 }
 
-// Update hides a message for a further time from now. With 0, it becomes visible at
-// once. It returns the message's new pop receipt. If the error is [NotFound] or has
-// the code PopReceiptMismatch, another consumer has the message.
+// Update hides a message for the given time from now, and returns the message's new pop receipt. If hidden is 0, the message
+// becomes visible immediately. If the error is [NotFound] or has the code PopReceiptMismatch, another consumer has the message.
 func (q *Queue) Update(ctx context.Context, m Message, hidden time.Duration) (popReceipt string, err error) {
 	x := newExchange(q.options, updateMessage)
 	resp, err := q.client.UpdateMessage(x.in(ctx), m.ID, m.PopReceipt, m.Text, &azqueue.UpdateMessageOptions{
@@ -188,8 +185,8 @@ func (q *Queue) Peek(ctx context.Context) ([]Message, error) {
 	return messages, nil
 }
 
-// Length returns the approximate number of messages in the queue. 0 means empty. Any
-// other number may be wrong.
+// Length returns the approximate number of messages in the queue. If it returns 0, the queue is empty. Any other number may be
+// wrong.
 func (q *Queue) Length(ctx context.Context) (int, error) {
 	x := newExchange(q.options, queueLength)
 	resp, err := q.client.GetProperties(x.in(ctx), nil)

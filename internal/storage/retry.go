@@ -14,23 +14,21 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
 
-// The service wants callers to back off when it is busy, so an account that throttles
-// slows its callers down until their own deadline. The try timeout is longer than the
-// service's limit of 30 s. (Microsoft Learn, "Setting timeouts for Table service
-// operations")
+// A busy service wants its callers to pause. So an account that throttles slows its callers down until their own deadline. tryTimeout is
+// longer than the service's limit of 30 s. (Microsoft Learn, "Setting timeouts for Table service operations")
 const (
 	retryDelay = 250 * time.Millisecond
-	// chanceDelay is the shortest first pause after a try that failed by chance. A longer one would cost more than the refusal:
-	// if requests take 20 ms and one in five is refused, the caller would wait longer than it works.
+	// chanceDelay is the shortest first pause after a try that failed by chance. A longer pause would cost more than the refusal: if
+	// requests take 20 ms and one in five is refused, the caller would spend more time in pauses than in requests.
 	chanceDelay = 10 * time.Millisecond
-	// maxRetryDelay is short, so that work resumes soon after an outage, and a single write does not
-	// hold its step back for long while the host is over its target. There are many such pauses.
+	// maxRetryDelay is short, so that work resumes soon after an outage. While the host is over its target, there are many such pauses,
+	// and a single write must not delay its step for long.
 	maxRetryDelay = 5 * time.Second
 	tryTimeout    = 40 * time.Second // plus sendTime for each byte of the body
 
 	firstPatience = 15 * time.Second // for a host that has never answered, on an unproven connection
-	noticed       = 2 * time.Second  // if all tries fail for this time, that is an outage
-	silence       = 20 * time.Second // if a host is silent for this time, that is an outage even if no try has failed; it is long because a large body may be on its way
+	noticed       = 2 * time.Second  // if all tries fail for this time, there is an outage
+	silence       = 20 * time.Second // if a host is silent for this time, there is an outage even if no try has failed; sending a large body may take this long
 )
 
 // DefaultPatience is how long requests wait for an account that stops answering.
@@ -40,13 +38,13 @@ const DefaultPatience = 10 * time.Minute
 type Outage struct {
 	Connection string // its setting's name, or else its host
 	Since      time.Time
-	Cause      string // how the newest try failed, without its URL, and how long ago if not recently; "no answer yet" before the first failure
-	Refused    bool   // that try found no connection or a broken one, so the host is neither silent nor busy
+	Cause      string // how the newest failed try failed, without its URL, and how long ago if not recently; "no answer yet" before the first failure
+	Refused    bool   // that try had no connection or a broken one, so the host is neither silent nor busy
 	Waiting    int    // requests that wait for an answer now
 }
 
-// ErrAway is the error of a request that had no good answer within the account's
-// patience or before its own deadline. It is part of an [AwayError].
+// ErrAway is the error of a request that had no good answer within the account's patience or before its own deadline. An [AwayError]
+// wraps it.
 var ErrAway = errors.New("no good answer")
 
 // AwayError is an [ErrAway] with the details of the outage.
@@ -63,7 +61,7 @@ func (e *AwayError) Error() string {
 
 func (e *AwayError) Unwrap() error { return ErrAway }
 
-// Sentence names the connection that has not answered, for how long, and the reason if known.
+// Sentence states which connection has not answered, for how long, and the reason if known.
 func (e *AwayError) Sentence() string {
 	which := "the storage of " + e.connection
 	if e.connection == HostConnection {
@@ -80,26 +78,25 @@ func (e *AwayError) Sentence() string {
 	return sentence + ": " + e.cause
 }
 
-// retries is a per-call policy. It retries a request while that may help, and records
-// how long the host has given no good answer. All requests to a host share one.
+// retries is a per-call policy. It retries a request while a retry may help, and records how long the host has given no good answer. All
+// requests to a host share one value of this type.
 type retries struct {
-	connection string // as in [Outage]
-	patience   time.Duration
-	unproven   bool
-	awaits     bool // see [Options.AwaitDeletion]
-	// clientSecret is the secret with which the account signs in to Entra ID, or "".
+	connection   string // as in [Outage]
+	patience     time.Duration
+	unproven     bool
+	awaits       bool // see [Options.AwaitDeletion]
 	clientSecret string
 	clock        *clock // the account's
 	endpoint     endpoint
 
 	mu      sync.Mutex
 	pending int           // requests without an answer, pauses included
-	paused  int           // number of pending requests that pause
+	paused  int           // pending requests that are in a pause
 	since   time.Time     // time of the last good answer, or of the beginning of the first request after it
-	cause   string        // of the last failure since then
-	failure time.Time     // when that was
+	cause   string        // cause of the last failure since then
+	failure time.Time     // time of that failure
 	good    int64         // good answers so far
-	again   chan struct{} // the next good answer closes it
+	again   chan struct{} // the next good answer closes this channel
 
 	tries     []*try // current tries, in order
 	watching  bool
@@ -120,7 +117,7 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 	defer r.end()
 	for try := 1; ; try++ {
 		if !o.Rows.use(ctx, x.rows, o.Stop) || !o.Requests.use(ctx, 1, o.Stop) {
-			return nil, r.ended(ctx, c)
+			return nil, r.endedError(ctx, c)
 		}
 		if o.MayProceed != nil {
 			if err := o.MayProceed(ctx); err != nil {
@@ -128,25 +125,25 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 			}
 		}
 		sent := time.Now()
-		resp, err := r.once(req, try, c.began)
+		resp, err := r.tryOnce(req, try, c.began)
 		if doubtful(resp, err) {
-			o.Counter.doubtful()
+			o.Counter.countDoubtful()
 		}
 		if err != nil && ctx.Err() != nil {
-			return nil, r.ended(ctx, c)
+			return nil, r.endedError(ctx, c)
 		}
 		is := x.outcomeOf(resp, err, r.awaits)
 		if is == decided {
-			r.answered(err)
+			r.recordEnd(err)
 			return resp, err
 		}
 		c.record(is, x.causeOf(resp, err))
 		follows := rules[is]
-		chance, again := r.failed(&c)
+		chance, again := r.recordFailure(&c)
 		if o.Once || c.lost > follows.tries || follows.failure && c.times == o.MaxErrors {
 			return resp, err
 		}
-		left, over := r.left(&c, err, x.patience)
+		left, over := r.remaining(&c, err, x.patience)
 		switch {
 		case over != nil && is == deleting:
 			return resp, nil
@@ -168,13 +165,13 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 		if try > follows.woken {
 			again = nil
 		}
-		r.pausing(1)
+		r.addPaused(1)
 		wanted := o.wait(ctx, min(pause, left), again)
-		r.pausing(-1)
+		r.addPaused(-1)
 		switch {
 		case !wanted:
-			return nil, r.ended(ctx, c)
-		case is == deleting && pause >= left: // a try that begins now would be abandoned without an answer
+			return nil, r.endedError(ctx, c)
+		case is == deleting && pause >= left: // a further try would be abandoned without an answer
 			return resp, nil
 		}
 	}
@@ -185,13 +182,13 @@ type course struct {
 	began time.Time
 	good  int64     // the host's good answers up to the last try
 	lost  int       // tries that failed while the host answered other requests
-	cause string    // of the last failure
-	last  outcome   // of the tries
+	cause string    // cause of the last failure
+	last  outcome   // outcome of the last try
 	times int       // consecutive tries with this outcome
 	since time.Time // time of the first of these tries
 }
 
-// record records the outcome of a try, and its cause unless that is "".
+// record adds a try's outcome to the history, and its cause unless the cause is "".
 func (c *course) record(is outcome, cause string) {
 	if is != c.last {
 		c.last, c.times, c.since = is, 0, time.Now()
@@ -205,18 +202,18 @@ type heldBack struct{ error }
 
 func (h *heldBack) Unwrap() error { return h.error }
 
-// HeldBack reports whether a request ended because [RequestOptions.MayProceed] prevented a try. An earlier try may
-// have been carried out.
+// HeldBack reports whether a request ended because [RequestOptions.MayProceed] prevented a try. The service may have carried out an
+// earlier try.
 func HeldBack(err error) bool { return errors.As(err, new(*heldBack)) }
 
-// pausing adds n to the number of pausing requests.
-func (r *retries) pausing(n int) {
+// addPaused adds n to the number of pending requests that are in a pause.
+func (r *retries) addPaused(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.paused += n
 }
 
-// wait returns early if the channel again is closed. It returns false if no further try is wanted.
+// wait waits for the time pause, or until the channel again is closed. It returns false if the request must end without a further try.
 func (o RequestOptions) wait(ctx context.Context, pause time.Duration, again <-chan struct{}) bool {
 	if o.Waiting != nil {
 		o.Waiting.Add(1)
@@ -235,23 +232,23 @@ func (o RequestOptions) wait(ctx context.Context, pause time.Duration, again <-c
 	return true
 }
 
-// ended is the error of a request that its caller has ended.
-func (r *retries) ended(ctx context.Context, c course) error {
+// endedError returns the error of a request that its caller has ended.
+func (r *retries) endedError(ctx context.Context, c course) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return &late{r.away(c.began, c.cause)}
+		return &late{r.awayError(c.began, c.cause)}
 	}
 	return context.Canceled
 }
 
-// late is the error of a request whose caller's deadline has passed. Its text hides Go's own wording.
+// late is the error of a request whose caller's deadline has passed. Its text replaces Go's own wording.
 type late struct{ error }
 
 func (l *late) Unwrap() []error { return []error{l.error, context.DeadlineExceeded} }
 
-// away is the error of a request that has exhausted its patience. The caller holds r.mu.
-func (r *retries) away(began time.Time, cause string) error {
+// awayError returns the error of a request whose patience has ended. The caller holds r.mu.
+func (r *retries) awayError(began time.Time, cause string) error {
 	return &AwayError{r.connection, cause, r.since, time.Since(began)}
 }
 
@@ -270,8 +267,8 @@ func (r *retries) end() {
 	r.pending--
 }
 
-// answered records a try that is not repeated: a good answer, if err is nil.
-func (r *retries) answered(err error) {
+// recordEnd records a try that is not repeated. If err is nil, the try had a good answer.
+func (r *retries) recordEnd(err error) {
 	if err != nil {
 		return
 	}
@@ -286,9 +283,9 @@ func (r *retries) answered(err error) {
 	}
 }
 
-// failed records a failed try of a request. chance means that the host has answered most of the other requests since the
-// request's last try. The next good answer closes the channel again.
-func (r *retries) failed(c *course) (chance bool, again <-chan struct{}) {
+// recordFailure records a failed try of a request. chance is true if the host has answered most other requests since the request's last
+// try. The next good answer closes the channel again.
+func (r *retries) recordFailure(c *course) (chance bool, again <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c.cause != noAnswerYet || r.cause == "" {
@@ -302,19 +299,20 @@ func (r *retries) failed(c *course) (chance bool, again <-chan struct{}) {
 	return chance, r.again
 }
 
-// outage returns since when and why the host has given no good answer. ok is false if it
-// answers, or if no request was made since its last good answer.
+// outage returns since when and why the host has given no good answer. ok is false if the host answers, or if no request was made since
+// its last good answer.
 func (r *retries) outage() (o Outage, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	o = Outage{Connection: r.connection, Since: r.since, Cause: r.newest(), Waiting: r.pending}
+	o = Outage{Connection: r.connection, Since: r.since, Cause: r.newestCause(), Waiting: r.pending}
 	o.Refused = r.cause == connectionRefused || r.cause == noHost || r.cause == connectionBroken
 	age := time.Since(r.since)
 	return o, r.cause != "" && age >= noticed || r.pending > 0 && age >= silence
 }
 
-// newest returns the newest cause. If it is old, its age comes first, because a narrow terminal cuts off the end. The caller holds r.mu.
-func (r *retries) newest() string {
+// newestCause returns the newest cause. If the cause is old, its age comes first, because a narrow terminal cuts off the end of a line.
+// The caller holds r.mu.
+func (r *retries) newestCause() string {
 	age := time.Since(r.failure)
 	switch {
 	case r.cause == "":
@@ -327,24 +325,24 @@ func (r *retries) newest() string {
 	return fmt.Sprintf("no answer for %v; before: %s", age.Round(time.Second), r.cause)
 }
 
-// left returns how much longer a request may wait for a better answer. err is the last try's error, or nil if the answer was bad.
-// If no time is left, the result over is the request's error.
-func (r *retries) left(c *course, err error, h callerPatience) (left time.Duration, over error) {
+// remaining returns how much longer a request may wait for a better answer. err is the last try's error, or nil if the try had a bad
+// answer. If no time remains, over is the request's error.
+func (r *retries) remaining(c *course, err error, h callerPatience) (left time.Duration, over error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil && r.unproven && r.good == 0 && unreachable(err) {
 		return 0, err
 	}
 	since := later(r.since, c.began)
-	limit, begun := r.patience, c.began // the host is busy if it answers other requests
+	limit, begun := r.patience, c.began // if the host answers other requests, it is only busy
 	if err != nil {
 		limit, begun = r.silencePatience(), since
 	}
-	switch left, patient := limit-time.Since(since), h.left(begun); {
+	switch left, patient := limit-time.Since(since), h.remaining(begun); {
 	case patient <= 0:
-		return 0, r.away(begun, r.cause)
+		return 0, r.awayError(begun, r.cause)
 	case left <= 0:
-		return 0, r.away(since, r.cause)
+		return 0, r.awayError(since, r.cause)
 	default:
 		return min(left, patient), nil
 	}
@@ -358,7 +356,7 @@ func (r *retries) silencePatience() time.Duration {
 	return r.patience
 }
 
-// backoff returns a pause that grows with the number of tries from about first to maxRetryDelay, with a random part.
+// backoff returns a pause with a random part. The pause grows with the number of tries, from about first to maxRetryDelay.
 func backoff(first time.Duration, try int) time.Duration {
 	longest := min(time.Duration(int(1)<<min(try, 20)-1)*min(first, maxRetryDelay), maxRetryDelay)
 	return time.Duration(float64(longest) * (rand.Float64()/4 + 0.75))

@@ -14,11 +14,11 @@ import (
 	"tablesweep/internal/key/odata"
 )
 
-// Row is a row as a query returns it: its key, and its properties as the answer's text. It can be written or compared
-// without decoding. [Row.Entity] decodes it. A row that is made from only a key has no properties.
+// Row is a row as a query returns it: its key, and its properties as the answer's text. A row can be written or compared without
+// decoding. [Row.Entity] decodes it. A row that is made from a key alone has no properties.
 type Row struct {
 	Key     key.Key
-	Columns []Column // in the text's order; adjacent rows share them, so they must not be changed
+	Columns []Column // in the text's order; never changed, because adjacent rows share them
 	Note    string   // a source's remark, such as how the row differs from another; "" from a table
 
 	json            jsontext.Value
@@ -31,7 +31,7 @@ type Column struct {
 	Type Type
 }
 
-// JSON returns the row in the form of [Entity.AppendJSON]. It must not be changed.
+// JSON returns the row in the form of [Entity.AppendJSON]. The caller must not change the result.
 func (r Row) JSON() jsontext.Value {
 	if r.json == nil {
 		return Entity{Key: r.Key}.AppendJSON(nil)
@@ -39,7 +39,8 @@ func (r Row) JSON() jsontext.Value {
 	return r.json
 }
 
-// Timestamp returns when the row was last modified, by the service's clock. It is zero if it was not selected.
+// Timestamp returns when the row was last modified, by the service's clock. The result is zero if the query did not select the
+// Timestamp.
 func (r Row) Timestamp() time.Time {
 	if r.timestamp == nil {
 		return time.Time{}
@@ -65,14 +66,14 @@ func (r Row) WithETag(etag string) Row {
 	return r
 }
 
-// Clone returns a copy that does not keep the rest of the row's page in memory, except for the names of its columns.
+// Clone returns a copy that keeps nothing of the row's page in memory except the names of the columns.
 func (r Row) Clone() Row {
 	r.json, r.etag, r.timestamp = bytes.Clone(r.json), bytes.Clone(r.etag), bytes.Clone(r.timestamp)
 	r.Key = key.Key{Partition: strings.Clone(r.Key.Partition), Row: strings.Clone(r.Key.Row)}
 	return r
 }
 
-// Entity decodes the row. The properties refer to the row's text, so they keep the whole page in memory.
+// Entity decodes the row. The properties share memory with the row's text, so they keep the whole page in memory.
 func (r Row) Entity() Entity {
 	e := Entity{Key: r.Key, ETag: r.ETag(), Timestamp: r.Timestamp()}
 	if r.json == nil {
@@ -90,7 +91,7 @@ func (r Row) Entity() Entity {
 	return e
 }
 
-// Over returns the result of merging the row into another: the row's own properties, and those that only the other row has.
+// Over returns the result of merging r into other: the properties of r, and those that only other has.
 func (r Row) Over(other Row) Row {
 	row := r.Entity()
 	for _, p := range other.Entity().Properties {
@@ -101,7 +102,7 @@ func (r Row) Over(other Row) Row {
 	return row.Row()
 }
 
-// Row returns the entity in the form in which it is written.
+// Row returns the entity as a [Row], the form in which rows are written.
 func (e Entity) Row() Row {
 	r := Row{Key: e.Key, json: e.AppendJSON(nil)}
 	if e.ETag != "" {
@@ -116,7 +117,7 @@ func (e Entity) Row() Row {
 	return r
 }
 
-// Rows returns entities in the form in which they are written.
+// Rows returns the entities as rows, the form in which they are written.
 func Rows(entities []Entity) []Row {
 	rows := make([]Row, len(entities))
 	for i, e := range entities {
@@ -125,7 +126,7 @@ func Rows(entities []Entity) []Row {
 	return rows
 }
 
-// parsePage reads the body of a query's answer. The rows do not refer to body.
+// parsePage reads the body of a query's answer. The rows do not share memory with body.
 func parsePage(body []byte) ([]Row, error) {
 	if rows, ok := plainPage(body); ok {
 		return rows, nil
@@ -138,7 +139,7 @@ func parsePage(body []byte) ([]Row, error) {
 // returns false for any other form, which [decodePage] must read.
 func plainPage(body []byte) ([]Row, bool) {
 	r := rowReader{in: body, rows: make([]Row, 0, min(PageRows, len(body)/150+1)), names: map[string]string{}}
-	if len(body) > maxPooled { // then the rows refer to the text itself, because a copy would double the memory
+	if len(body) > maxPooled { // large: the rows share the text, because a copy would double the memory
 		if r.out = make([]byte, 0, len(body)); !r.page() {
 			return nil, false
 		}
@@ -155,7 +156,7 @@ func plainPage(body []byte) ([]Row, bool) {
 	return r.rows, true
 }
 
-// share makes the rows refer to the given text, which has the same content as out.
+// share makes the rows share the memory of text, which has the same content as out.
 func (r *rowReader) share(text []byte) {
 	begin := 0
 	for i := range r.rows {
@@ -176,11 +177,11 @@ type rowReader struct {
 	rows []Row
 
 	columns []Column // of the row, initially the previous row's
-	has     int      // number of columns read so far
+	count   int      // number of columns read so far
 	changed bool     // the columns differ from the previous row's
 	names   map[string]string
-	foreign bool // the only row may be written by anybody, see [ParseLine]
-	twice   bool // the only row has two properties of one name
+	foreign bool // there is only one row, which may come from any program, see [ParseLine]
+	twice   bool // that row has two properties of one name
 }
 
 func (r *rowReader) page() bool {
@@ -248,7 +249,7 @@ func (r *rowReader) row() bool {
 	begin := len(r.out)
 	r.out = append(r.out, '{')
 	keys := begin + 1 // position of the row's key; the properties follow
-	r.has, r.changed = 0, false
+	r.count, r.changed = 0, false
 	partition, row := false, false // whether each key has been read
 	var etag, timestamp []byte
 	for more := true; more; more = r.next(',') {
@@ -271,7 +272,7 @@ func (r *rowReader) row() bool {
 			row = true
 			r.member(name, v.text)
 			r.move(at, keys)
-		case string(name) == timestampName && r.foreign: // the table sets its own
+		case string(name) == timestampName && r.foreign: // the table sets its own Timestamp
 		case string(name) == timestampName:
 			ok = timestamp == nil && v.ascii
 			timestamp = v.text
@@ -281,7 +282,7 @@ func (r *rowReader) row() bool {
 		case string(name) == timeAnnotated && string(v.text) == `"Edm.DateTime"`:
 		case bytes.HasPrefix(name, []byte(odataPrefix)), bytes.HasPrefix(name, []byte(laterPrefix)):
 		case bytes.HasSuffix(name, []byte(typeSuffix)):
-			ok = r.annotated(name, v.text)
+			ok = r.annotatedProperty(name, v.text)
 		case v.text[0] == 'n': // null: a selected property that the row does not have
 		default:
 			if v.kind == Double {
@@ -298,7 +299,7 @@ func (r *rowReader) row() bool {
 		return false
 	}
 	r.out[len(r.out)-1] = '}' // in place of the last comma
-	e.json, e.Columns = r.out[begin:], r.columns[:r.has:r.has]
+	e.json, e.Columns = r.out[begin:], r.columns[:r.count:r.count]
 	at := len(r.out)
 	r.out = append(append(r.out, etag...), timestamp...)
 	e.etag, e.timestamp = r.out[at:at+len(etag)], r.out[at+len(etag):]
@@ -315,23 +316,24 @@ func (r *rowReader) member(name, text []byte) {
 	r.out = append(append(append(append(r.out, name...), ':'), text...), ',')
 }
 
-// move moves the bytes of out that begin at from to position to, before them.
+// move takes the bytes from position from to the end of out, and inserts them at position to, which is before from.
 func (r *rowReader) move(from, to int) {
 	if from > to {
 		r.out = slices.Insert(r.out[:from], to, bytes.Clone(r.out[from:])...)
 	}
 }
 
-// property appends a property to out and to the row's columns. It reuses the previous row's columns as long as they are the same.
+// property appends a property to out and to the row's columns. As long as the row has the same columns as the previous row, both
+// share them.
 func (r *rowReader) property(name []byte, v scalar) {
 	r.member(name, v.text)
 	name = name[1 : len(name)-1]
-	if r.has < len(r.columns) && r.columns[r.has].Type == v.kind && r.columns[r.has].Name == string(name) {
-		r.has++
+	if r.count < len(r.columns) && r.columns[r.count].Type == v.kind && r.columns[r.count].Name == string(name) {
+		r.count++
 		return
 	}
 	if !r.changed {
-		r.columns, r.changed = append(make([]Column, 0, len(r.columns)+1), r.columns[:r.has]...), true
+		r.columns, r.changed = append(make([]Column, 0, len(r.columns)+1), r.columns[:r.count]...), true
 	}
 	known, ok := r.names[string(name)]
 	if r.twice = r.twice || ok; !ok {
@@ -339,7 +341,7 @@ func (r *rowReader) property(name []byte, v scalar) {
 		r.names[known] = known
 	}
 	r.columns = append(r.columns, Column{known, v.kind})
-	r.has++
+	r.count++
 }
 
 func (r *rowReader) lastPartition() string {
@@ -349,7 +351,7 @@ func (r *rowReader) lastPartition() string {
 	return r.rows[len(r.rows)-1].Key.Partition
 }
 
-// setPlainKey sets a key without escapes. If the key equals last, it uses last's text.
+// setPlainKey sets a key, and returns false if the text has escapes. If the key equals last, both share memory.
 func setPlainKey(to *string, v scalar, last string) bool {
 	if v.text[0] != '"' || !v.ascii && (bytes.IndexByte(v.text, '\\') >= 0 || !utf8.Valid(v.text)) {
 		return false
@@ -362,12 +364,12 @@ func setPlainKey(to *string, v scalar, last string) bool {
 	return true
 }
 
-// annotatedTypes are the types that need an annotation.
+// annotatedTypes lists the types that need an annotation.
 var annotatedTypes = map[string]Type{`"Edm.Int64"`: Int64, `"Edm.Double"`: Double, `"Edm.DateTime"`: DateTime, `"Edm.Guid"`: GUID, `"Edm.Binary"`: Binary}
 
-// annotated reads the property that must follow the annotation. It leaves nulls, and types that need no annotation, to
-// decodePage.
-func (r *rowReader) annotated(annotation, text []byte) bool {
+// annotatedProperty reads the property that must follow the annotation. It returns false for nulls and for types that need no
+// annotation, which decodePage reads.
+func (r *rowReader) annotatedProperty(annotation, text []byte) bool {
 	r.member(annotation, text)
 	kind, ok := annotatedTypes[string(text)]
 	if !ok || !r.next(',') {
@@ -387,9 +389,9 @@ func (r *rowReader) annotated(annotation, text []byte) bool {
 	return r.exact(v)
 }
 
-// exact reports whether a table certainly keeps the value exactly.
+// exact returns true only if a table certainly stores the value exactly.
 func (r *rowReader) exact(v scalar) bool {
-	const mostDigits = 15 // a Double keeps that many digits of any decimal number
+	const mostDigits = 15 // a Double preserves that many digits of any decimal number
 	switch {
 	case !r.foreign:
 		return true
@@ -403,13 +405,13 @@ func (r *rowReader) exact(v scalar) bool {
 	return true
 }
 
-// special reports whether a member of a row is not a property, according to its name.
+// special reports whether a row's member with this name is not a property.
 func special(name []byte) bool {
 	return string(name) == partitionName || string(name) == rowName || string(name) == timestampName ||
 		bytes.HasPrefix(name, []byte(odataPrefix)) || bytes.HasPrefix(name, []byte(laterPrefix)) || bytes.HasSuffix(name, []byte(typeSuffix))
 }
 
-// next skips white space and then the character c, if it follows.
+// next skips white space, and the character c if it comes next. It reports whether c came next.
 func (r *rowReader) next(c byte) bool {
 	r.skipSpace()
 	return r.skip(c)
@@ -426,7 +428,7 @@ func (r *rowReader) skipSpace() {
 	}
 }
 
-// skip passes over the character c if it is next.
+// skip skips the character c if it comes next, and reports whether it did.
 func (r *rowReader) skip(c byte) bool {
 	if r.at < len(r.in) && r.in[r.at] == c {
 		r.at++
@@ -499,7 +501,7 @@ func (r *rowReader) number() scalar {
 		}
 	}
 	text := r.in[start:r.at]
-	// A number of few digits is an Int32. For many digits, odata.Implied decides.
+	// A number with few digits is an Int32. For a number with many digits, odata.Implied decides.
 	v := scalar{text: text, kind: Int32}
 	if r.at > whole || len(text) > 9 {
 		v.kind = odata.Implied(text)

@@ -44,11 +44,11 @@ func (s Settings) Set(name, value string) {
 	s[name] = value
 }
 
-// Twice returns an error if a name is set in two spellings that differ only in case. The
-// host uses one of them, and it is unknown which.
-func (s Settings) Twice(name string) error {
+// CheckSpelling returns an error if a name is set in two spellings that differ only in case. The host uses only one of
+// them, and which one is unknown.
+func (s Settings) CheckSpelling(name string) error {
 	if n := s.spellings(name); len(n) > 1 {
-		return fmt.Errorf("settings %s differ in case alone; remove all but one", strings.Join(n, " and "))
+		return fmt.Errorf("settings %s differ only in upper and lower case; remove all but one", strings.Join(n, " and "))
 	}
 	return nil
 }
@@ -64,8 +64,9 @@ func (s Settings) spellings(name string) []string {
 	})
 }
 
-// The parts of a connection's identity form. Each follows the setting's name and "__".
-// (Microsoft Learn, "Guidance for developing Azure Functions", identity-based connections)
+// The parts of a connection's identity form, in which several settings describe the connection. A setting's name is the
+// connection's name, "__" and the part. (Microsoft Learn, "Guidance for developing Azure Functions", identity-based
+// connections)
 const (
 	accountPart    = "accountName"
 	servicePart    = "serviceUri"
@@ -79,12 +80,12 @@ const (
 // serviceParts are the parts with the addresses of the services, by the services' names in host names.
 var serviceParts = map[string]string{"blob": "blobServiceUri", "queue": "queueServiceUri", "table": "tableServiceUri"}
 
-// SettingConnection reads the connection in a setting, in any form that the
-// Functions host accepts. It is the setting's value, or the identity form. In that form, NAME__accountName or
-// the address of any one service names the account, and other parts name the identity.
-// Errors name the setting to change, and repeat no value.
+// SettingConnection reads the connection of a setting, in any form that the Functions host accepts. The connection is
+// the setting's value, or the identity form. In the identity form, NAME__accountName or the address of one of the
+// services names the account, and other parts name the identity. Errors name the setting to change, and repeat no
+// value.
 func SettingConnection(name string, settings Settings) (Connection, error) {
-	if err := settings.Twice(name); err != nil {
+	if err := settings.CheckSpelling(name); err != nil {
 		return Connection{}, err
 	}
 	if v := settings.Get(name); v != "" {
@@ -96,7 +97,7 @@ func SettingConnection(name string, settings Settings) (Connection, error) {
 	}
 	parts := map[string]string{}
 	for _, part := range append(slices.Collect(maps.Values(serviceParts)), accountPart, servicePart, credentialPart, clientPart, resourcePart, tenantPart, secretPart) {
-		if err := settings.Twice(name + "__" + part); err != nil {
+		if err := settings.CheckSpelling(name + "__" + part); err != nil {
 			return Connection{}, err
 		}
 		parts[part] = settings.Get(name + "__" + part)
@@ -136,7 +137,7 @@ func connectionFromParts(parts map[string]string) (Connection, error) {
 		if !strings.HasPrefix(endpoint, "https://") || !isEndpoint(endpoint) {
 			return c, fmt.Errorf("%s must be an https URL without a query", part)
 		}
-		u, _ := url.Parse(endpoint) // isEndpoint has parsed it
+		u, _ := url.Parse(endpoint) // isEndpoint has already parsed this URL
 		account, of, hostSuffix, ok := splitHost(u.Host)
 		switch {
 		case ok && service != "" && of != service:
@@ -149,7 +150,7 @@ func connectionFromParts(parts map[string]string) (Connection, error) {
 		switch {
 		case service != "":
 			endpoints[service] = endpoint
-		case !ok: // any service's address will do
+		case !ok: // the address of any service names the account
 			endpoints["table"] = cmp.Or(endpoints["table"], endpoint)
 			endpoints["queue"] = cmp.Or(endpoints["queue"], endpoint)
 		}
@@ -180,9 +181,9 @@ func identityFromParts(parts map[string]string) (*identity, error) {
 	case id.ClientID != "" && id.ResourceID != "":
 		return nil, fmt.Errorf("%s and %s name the same identity in two ways; remove one", clientPart, resourcePart)
 	case application && id.Managed:
-		return nil, fmt.Errorf("%s is managedidentity, which can't be combined with %s and %s; remove one or the other", credentialPart, tenantPart, secretPart)
+		return nil, fmt.Errorf("%[1]s is managedidentity, which cannot be combined with %[2]s and %[3]s; remove %[1]s, or remove the other two", credentialPart, tenantPart, secretPart)
 	case application && (id.TenantID == "" || id.ClientSecret == "" || id.ClientID == ""):
-		return nil, fmt.Errorf("%s, %s and %s are needed together, but one is missing", tenantPart, clientPart, secretPart)
+		return nil, fmt.Errorf("%s, %s and %s are needed together, but one of them is missing", tenantPart, clientPart, secretPart)
 	}
 	return id, nil
 }

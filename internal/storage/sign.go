@@ -19,8 +19,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 )
 
-// signers returns the policies that sign requests to the Table service, and to the Queue and Blob services. They use a token of
-// Entra ID or the account's key. Both are nil for a shared access signature, which is part of the URLs.
+// signers returns the policies that sign requests to the Table service, and to the Queue and Blob services. Both sign with a
+// token of Entra ID or with the account's key. Both are nil if the connection has a shared access signature, which is part of
+// the URLs.
 func (c Connection) signers(transport policy.Transporter) (tables, others policy.Policy, err error) {
 	switch {
 	case c.identity != nil:
@@ -52,8 +53,8 @@ func (c Connection) withSAS(url string) string {
 	return url + pick(strings.Contains(url, "?"), "&", "?") + c.sas
 }
 
-// credential signs in with Entra ID: by the managed identity in Azure, and by the developer's
-// own sign-in or an application's secret on a laptop.
+// credential returns a sign-in with Entra ID: in Azure the managed identity, on a laptop the developer's own sign-in or an
+// application's secret.
 func credential(id *identity, transport policy.Transporter) (azcore.TokenCredential, error) {
 	o := azcore.ClientOptions{Transport: transport}
 	if id.TenantID != "" {
@@ -85,7 +86,8 @@ func (s anySignIn) GetToken(ctx context.Context, o policy.TokenRequestOptions) (
 	return token, err
 }
 
-// notSignedIn is one line with the result of each sign-in that azidentity has tried.
+// notSignedIn is the error if no sign-in works. Its text is one line with the result of each sign-in that azidentity has
+// tried.
 type notSignedIn struct{ cause error }
 
 func (n *notSignedIn) Error() string {
@@ -105,7 +107,7 @@ type keySigner struct {
 	scheme  string
 	account string
 	key     []byte
-	text    func(r *http.Request, resource string) string // to sign; resource is the account and the path
+	text    func(r *http.Request, resource string) string // the text to sign; resource is the account and the path
 }
 
 func (s keySigner) Do(req *policy.Request) (*http.Response, error) {

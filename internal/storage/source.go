@@ -6,25 +6,26 @@ import (
 	"tablesweep/internal/key"
 )
 
-// Source is where rows are read from: a [Table], a complete export, rows in memory, or two sources as one. A list of keys is not a
-// source, because it selects rows of a source. The methods may be called concurrently.
+// Source is a place from which rows are read: a [Table], a complete export, rows in memory, or two sources that are read as one. A
+// list of keys is not a source, because it only selects rows of a source. The methods may be called concurrently.
 type Source interface {
 	// Address identifies the source, without secrets. It is empty for rows in memory.
 	Address() string
-	// Read returns one page of the query's rows, in table order. Its requests use the options. The page may be short or empty and
-	// still have a token. A token is valid only for the source that made it. queries is the number of queries that the page took.
-	// It is valid even if there is an error.
+	// Read returns one page of the query's rows, in table order. Its requests use the options. A short or empty page may have a
+	// token. A token is valid only for the source that made it. queries is the number of queries that were made, even if there is
+	// an error.
 	Read(ctx context.Context, o RequestOptions, q Query) (p Page, queries int, err error)
 }
 
-// Hinted is a [Source] that knows in advance where many of its rows lie, so that a scan of it can begin at many keys at once.
+// Hinted is a [Source] that knows keys at which it can be divided, so that a scan of it can begin at many keys concurrently.
 type Hinted interface {
 	Source
-	// Hints calls fn with keys of rows in table order. rows counts the rows after the previous key, up to and including this one.
+	// Hints calls fn with keys of rows in table order. rows is the number of rows after the previous call's key, up to and
+	// including last.
 	Hints(fn func(last key.Key, rows int64))
 }
 
-// OrEmpty is a source that has no rows if its table does not exist.
+// OrEmpty is a source without rows if its table does not exist.
 type OrEmpty struct{ Source }
 
 // Read implements [Source].

@@ -30,12 +30,12 @@ func CheckTableName(name string) error {
 	return nil
 }
 
-// hostTables are the prefixes, in lower case, of the tables that a Functions host keeps in its app's account: for its logs, for leases if it runs
+// hostTables lists how the names of a Functions host's own tables begin, in lower case. The host has tables for its logs, for leases if it runs
 // locally, for diagnostic events, and for scale metrics. (azure-functions-host, DiagnosticEventTableStorageRepository.cs and
 // TableStorageScaleMetricsRepository.cs; azure-webjobs-sdk, LogFactory.cs)
 var hostTables = []string{"azurewebjobshost", "azurefunctionsdiagnosticevents", "azurefunctionsscalemetrics"}
 
-// OfHost reports whether the table's name is one that the Functions host uses for its own tables.
+// OfHost reports whether the name belongs to one of the Functions host's own tables.
 func OfHost(name string) bool {
 	return slices.ContainsFunc(hostTables, func(begin string) bool { return strings.HasPrefix(strings.ToLower(name), begin) })
 }
@@ -68,23 +68,24 @@ func (t *Table) Address() string { return t.account.connection.tableURL + "/" + 
 // String returns the account's name and the table's, without secrets.
 func (t *Table) String() string { return t.account.connection.String() + "/" + t.name }
 
-// Same reports whether both are the same table of the same account.
+// Same reports whether t and other are the same table of the same account.
 func (t *Table) Same(other *Table) bool {
 	return strings.EqualFold(t.name, other.name) && t.account.connection.Same(other.account.connection)
 }
 
-// Cosmos reports whether the table is in Cosmos DB. That service has the same protocol, but its filters cannot compare Timestamps.
+// Cosmos reports whether the table is in Cosmos DB. Cosmos DB has the same protocol, but its filters cannot compare Timestamps.
 func (t *Table) Cosmos() bool { return ofCosmos(t.account.connection.tableURL) }
 
 func ofCosmos(endpoint string) bool {
 	return strings.Contains(strings.ToLower(hostOf(endpoint)), ".table.cosmos")
 }
 
-// errNotWritten is the error of writing to Cosmos DB. The answers of Cosmos DB to transactions have a different form, which does
-// not show what was written.
+// errNotWritten is the error of a write to Cosmos DB. Cosmos DB's answers to transactions have a different form, which does not show what was
+// written.
 var errNotWritten = errors.New("the account is in Azure Cosmos DB, which this program does not support; use Cosmos DB's own tools to write there")
 
-// Create creates the table unless it exists. It refuses Cosmos DB. Before it writes rows, a caller must use Create or [Table.MayWrite].
+// Create creates the table unless it exists. It refuses tables in Cosmos DB. Before a caller writes rows, it must call Create or
+// [Table.MayWrite].
 func (t *Table) Create(ctx context.Context) error {
 	if t.Cosmos() {
 		return fmt.Errorf("create table %s: %w", t.name, errNotWritten)
@@ -115,8 +116,7 @@ func (a *Account) TableNames(ctx context.Context, fn func(name string) error) er
 	return nil
 }
 
-// Delete removes the table if it exists. It may take the service a minute before a
-// table of that name can be created again.
+// Delete removes the table if it exists. A table of that name can be created again only after up to a minute.
 func (t *Table) Delete(ctx context.Context) error {
 	x := newExchange(t.options, deleteTable)
 	_, err := t.account.tables.DeleteTable(x.in(ctx), t.name, nil)
@@ -130,30 +130,30 @@ func (t *Table) Delete(ctx context.Context) error {
 type Query struct {
 	Range  key.Range
 	Filter string   // OData, in addition to the range; "" for all rows
-	Select []string // properties to return, nil for all; the keys are always returned
-	Top    int      // maximum of rows; 0 means PageRows
+	Select []string // properties to return, nil for all properties; keys are always returned
+	Top    int      // maximum number of rows; 0 means PageRows
 	Token  *key.Token
 }
 
-// The bytes of memory that a page needs, from the time when it is read until the transactions of all its rows are answered.
-// Measured, in simultaneous use: 2.1 to 2.7 bytes for a byte of large rows (30,000 characters a property, or 252 properties);
-// 1,400 bytes for a row of 158 bytes, 1,500 for one of 228 and 3,600 for one of 548.
+// The bytes of memory that a page needs, from its reading until all transactions with its rows have answers. Measurements of concurrent pages:
+// 2.1 to 2.7 bytes for each byte of large rows (30,000 characters a property, or 252 properties), 1,400 bytes for a row of 158 bytes, 1,500
+// bytes for a row of 228 bytes, and 3,600 bytes for a row of 548 bytes.
 const (
 	pageWeight = 3      // for each byte of its answer
 	rowWeight  = 3 << 9 // for each row
 )
 
-// MemoryOf returns the memory, in bytes, that a page needs with text bytes of text and the given number of rows.
+// MemoryOf returns how many bytes of memory a page needs. The argument text is the size of the page's text in bytes.
 func MemoryOf(text, rows int) int64 { return pageWeight*int64(text) + rowWeight*int64(rows) }
 
-// pageBytes is the wanted maximum of a page's text, in bytes. A thousand rows of 4 KB are below it, even with the service's additions.
+// pageBytes is the size, in bytes, that a page's text should not exceed. It allows a thousand rows of 4 KB, even with the service's additions.
 const pageBytes = 9 << 19
 
-// Top derives a page's maximum of rows from the previous page, so that each page of a scan has some 4 MiB of text. The zero value
-// does not limit.
+// Top computes a page's maximum number of rows from the size of the previous page, so that each page of a scan has about 4 MiB of text. The
+// zero value does not limit.
 type Top struct{ rows int }
 
-// Of returns how many rows to request. The argument most is the maximum.
+// Of returns how many rows to request, at most the given number.
 func (t Top) Of(most int) int {
 	if t.rows == 0 {
 		return most
@@ -161,9 +161,9 @@ func (t Top) Of(most int) int {
 	return min(most, t.rows)
 }
 
-// Learn records the size of a page for which the given number of rows was requested. If the page was too large, or if more rows
-// of this size may follow, it limits the next page to as many as fit. The page consists of the given number of answers, each of
-// which may have about 4 MiB. A page from memory has 0 bytes and changes nothing.
+// Learn records a page's size. requested is the number of rows that the query asked for. If the page was too large, or if more rows of this
+// size may follow, Learn limits the next page to the number of rows that fit. The page consists of the given number of answers, each of which
+// may have about 4 MiB. A page from memory has 0 bytes and changes nothing.
 func (t *Top) Learn(requested, rows, bytes, answers int) {
 	if most := answers * pageBytes; rows > 0 && bytes > 0 && (bytes > most || rows >= requested) {
 		if t.rows = max(1, rows*most/bytes); t.rows >= PageRows {
@@ -175,8 +175,8 @@ func (t *Top) Learn(requested, rows, bytes, answers int) {
 // Page is a query's answer.
 type Page struct {
 	Rows  []Row
-	Next  *key.Token // nil if the query's rows are exhausted
-	Date  time.Time  // by the service's clock, to the second
+	Next  *key.Token // token of the next page; nil after the last page
+	Date  time.Time  // time of the answer by the service's clock, in whole seconds
 	Bytes int        // size of the answer's text
 }
 
@@ -189,7 +189,7 @@ func (p Page) Keys() []key.Key {
 	return keys
 }
 
-// Entities returns the page's rows with their properties. Each call decodes them.
+// Entities returns the page's rows with their properties. Each call decodes the rows again.
 func (p Page) Entities() []Entity {
 	entities := make([]Entity, len(p.Rows))
 	for i, row := range p.Rows {
@@ -198,7 +198,7 @@ func (p Page) Entities() []Entity {
 	return entities
 }
 
-// Query reads one page. A page may be short or empty and still have a Next.
+// Query reads one page. A short or empty page may have a Next.
 func (t *Table) Query(ctx context.Context, q Query) (Page, error) {
 	var p Page
 	var unreadable error
@@ -211,7 +211,7 @@ func (t *Table) Query(ctx context.Context, q Query) (Page, error) {
 			err = q.inOrder(p.Rows)
 		}
 		if errors.As(err, new(*unreadableRow)) || errors.Is(err, errUnsorted) && t.Cosmos() {
-			unreadable, err = err, nil // a repetition would have the same result
+			unreadable, err = err, nil // a repeated query would have the same result
 		}
 		return err
 	}}, &pageBuffers)
@@ -232,18 +232,17 @@ func (t *Table) Query(ctx context.Context, q Query) (Page, error) {
 	x.options.Rows.observe(len(p.Rows), x.rows*float64(x.tries))
 	p.Bytes = len(x.answer)
 	if np, nr := header.Get(nextPartition), header.Get(nextRow); np != "" || nr != "" {
-		p.Next = &key.Token{Partition: np, Row: nr, After: q.after(p.Rows)}
+		p.Next = &key.Token{Partition: np, Row: nr, After: q.lastKey(p.Rows)}
 	}
 	p.Date, _ = http.ParseTime(header.Get("Date"))
 	return p, nil
 }
 
-// errUnsorted is the error of rows that are not in ascending key order, which Cosmos DB does not promise. (Microsoft Learn, "Frequently
+// errUnsorted is the error of rows that are not in ascending key order. Cosmos DB does not promise this order. (Microsoft Learn, "Frequently
 // asked questions about Azure Cosmos DB for Table")
-var errUnsorted = errors.New("its rows are not in the order of their keys, as those of Azure Table storage are")
+var errUnsorted = errors.New("its rows are not in the order of their keys, although Azure Table storage sorts rows by key")
 
-// inOrder returns an error unless the keys of a page ascend, within the query's range and after the keys of the
-// earlier pages.
+// inOrder returns an error unless the keys of a page ascend, lie in the query's range, and follow the keys of the earlier pages.
 func (q Query) inOrder(rows []Row) error {
 	if len(rows) == 0 {
 		return nil
@@ -268,8 +267,8 @@ func (q Query) inOrder(rows []Row) error {
 	return nil
 }
 
-// after returns the last key of the query's page and the earlier pages, or nil if it is unknown.
-func (q Query) after(rows []Row) *key.Key {
+// lastKey returns the last key of the given rows and the earlier pages, or nil if that key is unknown.
+func (q Query) lastKey(rows []Row) *key.Key {
 	switch {
 	case len(rows) > 0:
 		last := rows[len(rows)-1].Key
@@ -286,7 +285,7 @@ const (
 	nextRow       = "X-Ms-Continuation-Nextrowkey"
 )
 
-// parameters returns the query's part of the URL.
+// parameters returns the query's parameters as part of a URL.
 func (q Query) parameters() string {
 	p := "%24top=" + strconv.Itoa(cmp.Or(q.Top, PageRows))
 	if f := And(RangeFilter(q.Range), q.Filter); f != "" {
@@ -305,7 +304,7 @@ func (q Query) parameters() string {
 	return p
 }
 
-// All reads every page of the query and calls fn for each.
+// All reads every page of the query, and calls fn with each page.
 func (t *Table) All(ctx context.Context, q Query, fn func(Page) error) error {
 	for {
 		p, err := t.Query(ctx, q)
@@ -322,7 +321,7 @@ func (t *Table) All(ctx context.Context, q Query, fn func(Page) error) error {
 	}
 }
 
-// Get reads one row. It reads only the given columns, or all if none is given. found is false if the row does not exist.
+// Get reads one row. It reads only the given columns, or all columns if none is given. found is false if the row does not exist.
 func (t *Table) Get(ctx context.Context, k key.Key, columns ...string) (e Entity, found bool, err error) {
 	at := &key.Bound{Key: k.Row}
 	err = t.All(ctx, Query{Range: key.Range{Partition: &k.Partition, Low: at, High: at}, Select: columns, Top: 1}, func(p Page) error {

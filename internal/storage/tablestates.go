@@ -14,12 +14,12 @@ type TableState struct {
 	Rows   bool   `json:"hasRows"`
 }
 
-// TableStates returns the state of each table, in the given order. It makes one query for each, at most atOnce at a time. A table with an
-// illegal name counts as one that does not exist.
-func (a *Account) TableStates(ctx context.Context, tables []string, atOnce int) ([]TableState, error) {
+// TableStates returns the state of each table, in the given order. It makes one query for each table, at most the number concurrent at
+// the same time. A table with an illegal name counts as one that does not exist.
+func (a *Account) TableStates(ctx context.Context, tables []string, concurrent int) ([]TableState, error) {
 	there := make([]TableState, len(tables))
 	g, all := task.WithContext(ctx)
-	g.SetLimit(atOnce)
+	g.SetLimit(concurrent)
 	for i, name := range tables {
 		there[i].Table = name
 		if CheckTableName(name) != nil {
@@ -33,7 +33,7 @@ func (a *Account) TableStates(ctx context.Context, tables []string, atOnce int) 
 	return there, g.Wait()
 }
 
-// WithRows returns the names of the tables with rows.
+// WithRows returns the names of those tables that have rows.
 func WithRows(all []TableState) (names []string) {
 	for _, t := range all {
 		if t.Rows {
@@ -43,7 +43,7 @@ func WithRows(all []TableState) (names []string) {
 	return names
 }
 
-// state returns the state of the table. Empty pages may come before the first row, so it reads until a page has a row.
+// state returns the state of the table. Empty pages may come before the first row, so state reads pages until one has a row.
 func (t *Table) state(ctx context.Context) (TableState, error) {
 	state, found := TableState{Table: t.Name()}, errors.New("there is a row")
 	err := t.All(ctx, Query{Select: []string{}, Top: 1}, func(p Page) error {

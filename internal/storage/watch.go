@@ -15,20 +15,19 @@ import (
 
 const (
 	watchTime = time.Second // interval between checks of the current tries
-	// hung is how long a request's first try may be silent. The service itself may take 30 s, so each further try may be silent
-	// for this time longer than the one before. A large body may take time to send.
+	// hung is how long a request's first try may be silent. The service may take 30 s to answer, so each further try may be
+	// silent for 10 s longer than the previous try. sendTime allows for the time of sending a large body.
 	hung     = 10 * time.Second
 	sendTime = time.Second / (32 << 10) // for each byte of a body
 )
 
-// try is one try of a request, while it lasts.
 type try struct {
 	request  time.Time // when its request began
 	sent     time.Time
 	limit    time.Duration  // for the whole answer, even while bytes arrive
 	allowed  time.Duration  // longest silence
 	patience callerPatience // the caller's
-	lastByte atomic.Int64   // time of the answer's last byte, or of the try's beginning: in nanoseconds
+	lastByte atomic.Int64   // time of the answer's last byte, or else of the try's beginning, in nanoseconds
 	giveUp   context.CancelCauseFunc
 }
 
@@ -56,9 +55,9 @@ func (n noAnswer) Error() string {
 	return fmt.Sprintf(noAnswerWithin+"%v", n.after.Round(time.Second))
 }
 
-// once makes one try of a request. number is the try's number, and began is when the request began. It gives the try up if it
-// hangs, or if the request has waited for as long as the account's patience or its caller's.
-func (r *retries) once(req *policy.Request, number int, began time.Time) (*http.Response, error) {
+// tryOnce makes one try of a request. number is the try's number, and began is when the request began. tryOnce abandons the
+// try if it hangs, or if the request has waited for as long as the account's patience or its caller's patience.
+func (r *retries) tryOnce(req *policy.Request, number int, began time.Time) (*http.Response, error) {
 	caller := req.Raw().Context()
 	x := exchangeOf(caller)
 	ctx, giveUp := context.WithCancelCause(caller)
@@ -75,13 +74,13 @@ func (r *retries) once(req *policy.Request, number int, began time.Time) (*http.
 	}
 	r.mu.Unlock()
 	req = req.WithContext(ctx)
-	if number > 1 { // the previous try may have been given up, and the transport may still be sending it
+	if number > 1 { // the previous try may have been abandoned, but the transport may still be sending it
 		req.Raw().Header = maps.Clone(req.Raw().Header)
 	}
 	resp, err := req.Next()
 	if err == nil {
 		r.clock.observe(resp, t.sent)
-		if caller.Err() != nil { // too late: a commit relies on its deadline
+		if caller.Err() != nil { // send nothing after the deadline, because a commit relies on its deadline
 			resp, err = nil, caller.Err()
 		}
 	}
@@ -94,7 +93,7 @@ func (r *retries) once(req *policy.Request, number int, began time.Time) (*http.
 	return resp, err
 }
 
-// watch checks the current tries until none is left.
+// watch checks the current tries until all have ended.
 func (r *retries) watch() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,13 +105,13 @@ func (r *retries) watch() {
 	given := false
 	for _, t := range r.tries {
 		took := time.Since(t.sent)
-		left := min(limit-time.Since(later(r.since, t.request)), t.patience.left(t.request))
+		left := min(limit-time.Since(later(r.since, t.request)), t.patience.remaining(t.request))
 		if left <= 0 || took >= t.limit || t.silent() >= t.allowed {
 			t.giveUp(noAnswer{took})
 			given = true
 		}
 	}
 	if given && r.closeIdle != nil {
-		r.closeIdle() // other connections that were made earlier may hang for the same reason
+		r.closeIdle() // connections that were opened earlier may hang for the same reason
 	}
 }

@@ -42,9 +42,9 @@ type exchange struct {
 	// buffer, if set, holds the bodies of good answers, until release.
 	buffer  *bytes.Buffer
 	answers *bufferPool // the buffer's pool
-	weight  int64       // bytes of memory for each byte of a good answer; 0 if not counted
-	charged int64       // bytes of the options' memory, for the answer
-	size    int64       // of the request's body
+	weight  int64       // bytes of memory for each byte of a good answer; 0 if the answer's memory is not counted
+	charged int64       // bytes reserved in RequestOptions.Memory for the answer
+	size    int64       // length of the request's body, in bytes
 	expect  int64       // as in request
 }
 
@@ -68,13 +68,13 @@ type request struct {
 	header      http.Header // may be shared, so it is never changed
 	ifMatch     string      // an ETag; "" for no condition
 	contentType string      // of body
-	body        []byte      // must not change before the first try is answered
-	expect      int64       // upper bound of a good answer's bytes; 0 for a few
+	body        []byte      // unchanged until the first try is answered
+	expect      int64       // upper bound of a good answer's length in bytes; 0 for a short answer
 }
 
-// do sends a request through the pipeline, and returns the headers of a good answer. The body is in x. Errors name the request:
-// they contain the argument what.
-func (x *exchange) do(ctx context.Context, way runtime.Pipeline, what string, r request) (http.Header, error) {
+// do sends a request through the pipeline, and returns the headers of a good answer. The exchange x contains the body. Errors
+// contain the argument what.
+func (x *exchange) do(ctx context.Context, pipeline runtime.Pipeline, what string, r request) (http.Header, error) {
 	raw, err := http.NewRequestWithContext(x.in(ctx), r.method, r.url, nil)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, withoutURL(err))
@@ -83,8 +83,8 @@ func (x *exchange) do(ctx context.Context, way runtime.Pipeline, what string, r 
 	if len(r.body) > 0 {
 		raw.Header["Content-Type"] = []string{r.contentType}
 		raw.ContentLength = int64(len(r.body))
-		// Each try has its own reader, of a type that [http.Transport] knows to be in memory. With any other type it would
-		// send the headers first, in a packet of their own.
+		// Each try has its own reader. [http.Transport] recognises that the reader's type reads from memory. With other types
+		// the transport would send the headers in a packet of their own.
 		raw.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(r.body)), nil }
 	}
 	x.size, x.expect = raw.ContentLength, r.expect
@@ -92,7 +92,7 @@ func (x *exchange) do(ctx context.Context, way runtime.Pipeline, what string, r 
 	if err != nil {
 		return nil, err
 	}
-	resp, err := way.Do(req)
+	resp, err := pipeline.Do(req)
 	if err == nil && resp.StatusCode >= 300 {
 		err = &azcore.ResponseError{StatusCode: resp.StatusCode, ErrorCode: resp.Header.Get("X-Ms-Error-Code"), RawResponse: resp}
 	}
@@ -139,7 +139,7 @@ func (x *exchange) read(resp *http.Response) (err error) {
 	return nil
 }
 
-// charge reserves bytes of the options' memory for the answer, and reports whether they were available.
+// charge reserves bytes in RequestOptions.Memory for the answer, and reports whether they were free.
 func (x *exchange) charge(bytes int64) bool {
 	ok := x.options.Memory.Use(bytes)
 	if ok {
@@ -148,7 +148,7 @@ func (x *exchange) charge(bytes int64) bool {
 	return ok
 }
 
-// charging is the body of an answer of unknown length. It reserves memory while it is read.
+// charging is the body of an answer of unknown length. Reading it reserves memory.
 type charging struct {
 	io.ReadCloser
 	x *exchange
@@ -163,14 +163,13 @@ func (c charging) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// maxExpected is the largest announced length for which a buffer grows at once. A page is
-// at most 4 MiB, and its JSON is rarely more than twice that. A larger announcement alone
-// must not allocate memory.
+// maxExpected is the largest announced length for which the whole buffer is allocated before reading. A page has at most 4 MiB,
+// and its JSON is rarely more than twice as long. No memory is allocated merely because an answer announces a larger length.
 const maxExpected = 8 << 20
 
-// bufferPool reuses the buffers of bodies, because thousands of requests a second would burden
-// the garbage collector. Each kind of answer has a pool, so that a small answer never
-// holds a buffer as large as a page. A pool keeps no buffer of more than maxPooled bytes.
+// bufferPool reuses the buffers of bodies, because thousands of requests a second would burden the garbage collector. Each kind
+// of answer has its own pool, so that a small answer never uses a buffer as large as a page. A pool does not keep a buffer of
+// more than maxPooled bytes.
 type bufferPool struct{ pool sync.Pool }
 
 const maxPooled = 1 << 20
@@ -193,14 +192,14 @@ func (p *bufferPool) put(b *bytes.Buffer) {
 
 // captureAnswer is a policy of each try. It counts the request, reads the answer to its end, and checks that the answer is the
 // service's. The answer to a failed entity group transaction has the status 202 and contains the failed operation's answer.
-// captureAnswer unwraps it, so that the retries and errors see the failed operation's status and code.
+// captureAnswer replaces the former by the latter, so that retries and errors use the failed operation's status and code.
 type captureAnswer struct{}
 
 func (captureAnswer) Do(req *policy.Request) (*http.Response, error) {
 	x := exchangeOf(req.Raw().Context())
-	x.options.Counter.sent()
+	x.options.Counter.countSent()
 	x.tries++
-	id := strconv.FormatUint(rand.Uint64(), 36) // not from crypto/rand: a simulation seeds that, and tries that begin together come in a random order
+	id := strconv.FormatUint(rand.Uint64(), 36) // not from crypto/rand, which a simulation seeds: tries that begin at the same time would take its numbers in a random order
 	req.Raw().Header[clientRequestID] = []string{id}
 	resp, err := req.Next()
 	x.sent = req.Raw()
@@ -228,13 +227,13 @@ func (captureAnswer) Do(req *policy.Request) (*http.Response, error) {
 		x.failed = 0
 	}
 	if busy(resp.StatusCode) {
-		x.options.Counter.throttled(resp)
+		x.options.Counter.countThrottled(resp)
 	}
 	return resp, nil
 }
 
-// repeatable handles the error of an answer that broke off: it removes azcore's mark that a POST or PATCH must not be repeated.
-// Such a request is in doubt, like any other without an answer.
+// repeatable removes azcore's mark that a POST or PATCH must not be repeated from the error of an answer that broke off. Such a
+// request has an unknown outcome, like any other request without an answer.
 func repeatable(resp *http.Response, err error) error {
 	var marked interface {
 		error
@@ -246,14 +245,13 @@ func repeatable(resp *http.Response, err error) error {
 	return err
 }
 
-// aboutRow reports whether a status refuses a row, and not the caller or the request.
+// aboutRow reports whether a refusal with this status is about a row, and not about the caller or the request.
 func aboutRow(status int) bool {
 	return status >= 400 && status < 500 && status != http.StatusUnauthorized && status != http.StatusForbidden
 }
 
-// busy reports whether the status means overload: ServerBusy is 503, and a
-// partition beyond its target may answer 500 OperationTimedOut. (Microsoft Learn,
-// "Scalability and performance targets for Table storage")
+// busy reports whether the status means overload. ServerBusy has the status 503, and a partition beyond its target may answer
+// 500 OperationTimedOut. (Microsoft Learn, "Scalability and performance targets for Table storage")
 func busy(status int) bool {
 	return status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests || status == http.StatusInternalServerError
 }

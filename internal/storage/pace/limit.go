@@ -2,8 +2,8 @@ package pace
 
 import "time"
 
-// The time in which a budget fills. A budget never exceeds the number that is allowed in that time. limitAhead makes up for short
-// pauses.
+// The times in which budgets fill. A budget is at most the number of requests or rows that the limit allows in its time.
+// limitAhead makes up for short pauses.
 const (
 	ahead      = 100 * time.Millisecond
 	limitAhead = 250 * time.Millisecond
@@ -11,19 +11,19 @@ const (
 
 // Limit is a number of requests or rows a second. It is not safe for concurrent use.
 //
-// It replaces golang.org/x/time/rate, because a page's number of rows is known only after
-// the answer. Then the unused part of the expected rows must be given back.
+// It replaces golang.org/x/time/rate, because a page's number of rows is known only after the answer. The caller must be
+// able to return the difference from the expected number of rows.
 type Limit struct {
 	rate   float64 // per second
-	budget float64 // that may be used now; negative if too much was used in advance
+	budget float64 // requests or rows that may be used now; negative if too many were used in advance
 	ahead  time.Duration
 	filled time.Time // last update of budget
 }
 
-// NewLimit returns a limit of perSecond.
+// NewLimit returns a limit of perSecond requests or rows.
 func NewLimit(perSecond float64) *Limit { return &Limit{rate: perSecond, ahead: limitAhead} }
 
-// Wait returns how long to wait before requests or rows may be used, or 0 if they may be used now.
+// Wait returns how long to wait before a request or a row may be used, or 0 if it may be used now.
 func (l *Limit) Wait(now time.Time) time.Duration {
 	l.fill(now)
 	if l.budget > 0 {
@@ -32,14 +32,15 @@ func (l *Limit) Wait(now time.Time) time.Duration {
 	return l.untilFree()
 }
 
-// Use takes n requests or rows from the budget. If n exceeds the budget, later callers wait. A negative n gives -n back.
+// Use subtracts n requests or rows from the budget. If n exceeds the budget, later callers wait. A negative n increases
+// the budget.
 func (l *Limit) Use(n float64, now time.Time) {
 	l.fill(now)
 	l.budget -= n
 }
 
-// untilFree returns how long until the budget is 1, at least a millisecond. The next use is at least one request or row,
-// so a caller that came earlier would use it in advance.
+// untilFree returns how long to wait until the budget is 1, at least a millisecond. A caller needs at least one request
+// or row, so an earlier caller would use it in advance.
 func (l *Limit) untilFree() time.Duration {
 	return max(time.Millisecond, time.Duration((1-l.budget)/l.rate*float64(time.Second)))
 }

@@ -1,22 +1,25 @@
 // Package pace decides how many requests to make concurrently. It raises the number as long as throughput grows with it, and
 // lowers it when the service throttles.
 //
-// A [Pace] is for one account, and a [Partitions] for the partitions of one table. Both are needed, because the service has a
-// target for each (Microsoft Learn, "Scalability and performance targets for Table storage") and its answer does not say which
-// one was exceeded. If only one partition throttles, that partition is slowed down. Otherwise the account is slowed down.
+// A [Pace] is for one account, and a [Partitions] for the partitions of one table. Both are needed, because the service has one
+// target for an account and another for a partition, and its answer does not say which target was exceeded. (Microsoft Learn,
+// "Scalability and performance targets for Table storage") If only one partition throttles, that partition is slowed down.
+// Otherwise the account is slowed down.
 //
-// A service may also refuse a few requests at any load. So a Pace watches the share of requests that are refused. If the share
-// rises, it halves the load on trial. If fewer requests are then refused, or nearly as many are answered, the load was too high.
-// Otherwise the share is the floor: the load returns to its old value, and from then on a share near the floor starts no trial. A
-// high floor needs a second trial, because a service that accepts bursts answers more requests before a trial than during it.
+// A service may also refuse a few requests at any load. So a Pace measures the share of refused requests. If the share rises, the
+// Pace halves the load for a trial. The load was too high if the smaller share is refused during the trial, or if nearly as many
+// requests are answered as before. Otherwise the share becomes the *floor*, the load returns to its old value, and a share near
+// the floor starts no further trial. A high floor needs a second trial, because a service that accepts bursts answers more
+// requests before a trial than during it.
 //
 // A partition that throttles gets a limit in rows a second: nine tenths of the rate that it answered while it throttled. The
-// limit grows by 3 % in each second in which the partition is busy and refuses less than a twentieth. After ten calm measurements
-// the growth doubles, up to a factor of sixteen. The limit rises from 10 rows a second to 200 in a minute if each request has a
-// single row, and in ten minutes if each has a hundred.
+// limit grows by 3 % in each second in which the partition is busy and refuses less than a twentieth of the requests. After each
+// ten measurements without throttling, this growth doubles, up to sixteen times 3 %. The limit rises from 10 rows a second to 200
+// in a minute if each request has a single row, and in ten minutes if each request has a hundred rows.
 //
-// Processes share a partition without knowledge of each other. One weakness is known: a partition that refuses a tenth of all
-// requests at any load is slowed down to 10 rows a second. A rule without this weakness would let processes crowd each other out.
+// Several processes may use a partition, and none knows of the others. One weakness is known: a partition that refuses a tenth of
+// all requests at any load is slowed down to 10 rows a second. A rule without this weakness would let one process take the rate
+// of all others.
 //
 // The package is pure: callers report events and durations.
 package pace
@@ -31,22 +34,22 @@ const (
 	growLater  = 1.1  // the same after that
 	shrink     = 0.7  // factor of a step down
 	worthwhile = 0.25 // a step up is worthwhile if throughput grows by at least this share of the step
-	lull       = 4    // number of measurements after a step up that was not worthwhile, until it is tried again
-	calm       = 6    // measurements between finding a limit and the next step up
+	lull       = 4    // measurements between a step up that was not worthwhile and the next step up
+	calm       = 6    // measurements between the discovery of a limit and the next step up
 	rounds     = 2    // a measurement has this many requests for each concurrent request
 	minMeasure = 50 * time.Millisecond
 )
 
-// Constants for the share of requests that are refused:
+// Constants for the share of refused requests:
 const (
 	enough         = 100         // a measurement has this many requests
 	longest        = time.Second // or ends after this time
 	tolerated      = 1.25        // a share below this multiple of the floor starts no trial
-	deviations     = 3           // nor does a share that exceeds it by up to this number of standard deviations
+	deviations     = 3           // neither does a share that exceeds the floor by at most this number of standard deviations
 	crowded        = 0.3         // a larger share needs no trial
-	fallen         = 0.4         // a trial finds a limit if the share falls by at least this part of it
-	spared         = 0.75        // or if half of the load still brings more than this part of the answers
-	enoughRefusals = 10          // a trial continues until this number of refusals is expected
+	fallen         = 0.4         // a trial finds a limit if the share falls by at least this fraction
+	spared         = 0.75        // or if half of the load still gets more than this fraction of the answers
+	enoughRefusals = 10          // a trial continues until the floor predicts this number of refusals
 	high           = 0.05        // a share above it counts as the floor only after a second trial
 )
 
@@ -54,9 +57,9 @@ const (
 type Pace struct {
 	limit, most float64
 
-	done    int // since the measurement of throughput began
+	done    int // requests since the measurement of throughput began
 	elapsed time.Duration
-	busy    bool // the limit was reached since then
+	busy    bool // the limit was reached since the measurement of throughput began
 
 	limited  bool    // a limit of the service was found
 	previous float64 // limit before the last step if that was a step up; otherwise 0
@@ -64,24 +67,24 @@ type Pace struct {
 	wait     int     // measurements before the next step up
 
 	counted  float64 // requests since the measurement of refusals began
-	refused  float64 // of these, the refused ones
+	refused  float64 // refused requests since the measurement of refusals began
 	counting time.Duration
 	stale    int     // requests to ignore, because they may have been sent before the last step down
 	floor    float64 // share of requests that the service refuses at any load
 	trial    float64 // limit before the current trial; 0 without one
 	before   float64 // lower bound of the share refused before the trial
-	served   float64 // requests answered a second before it
+	served   float64 // requests answered a second before the trial
 	twice    bool    // the current trial is the second one
-	warming  bool    // no measurement of refusals has ended yet; the first rate is too low because the first answers are missing
+	warming  bool    // no measurement of refusals has ended yet; the first rate is too low, because no answers come at its beginning
 }
 
-// Seen is what happened since the last call of [Pace.Observe].
+// Seen counts the events since the last call of [Pace.Observe].
 type Seen struct {
 	Elapsed   time.Duration
 	Done      int  // requests that ended
-	Refused   int  // answers that may mean that the account is overloaded
-	Waits     bool // one of them had a Retry-After
-	Saturated bool // at some moment the limit was reached
+	Refused   int  // answers by which the account may be overloaded
+	Waits     bool // one of the refusing answers had a Retry-After
+	Saturated bool // the number of concurrent requests reached the limit at some moment
 }
 
 // New returns a pace that begins with start concurrent requests and never allows more than
@@ -101,7 +104,7 @@ func (p *Pace) Observe(s Seen) (measured bool) {
 	p.busy = p.busy || s.Saturated
 	switch {
 	case s.Waits:
-		p.found(shrink)
+		p.recordLimit(shrink)
 		return true
 	case p.count(s):
 		p.judge()
@@ -141,15 +144,15 @@ func (p *Pace) judge() {
 	many := p.refused > tolerated*floor+deviations*math.Sqrt(max(1, floor))
 	switch {
 	case many && share > crowded:
-		p.found(shrink)
+		p.recordLimit(shrink)
 	case p.trial > 0 && (served > spared*p.served || p.refused+math.Sqrt(before) <= (1-fallen)*before):
-		p.found(1)
+		p.recordLimit(1)
 	case p.trial > 0 && !p.twice && share > high:
 		p.twice = true
 		p.halve(served)
 	case p.trial > 0:
 		p.limit, p.trial, p.twice, p.floor = p.trial, 0, false, share
-		p.limited = false // the earlier result may have been chance
+		p.limited = false // the limit that was found earlier may have been chance
 		p.reset()
 	case many:
 		if p.warming {
@@ -158,20 +161,20 @@ func (p *Pace) judge() {
 		p.trial = p.limit
 		p.halve(served)
 	default:
-		p.floor = min(p.floor, (7*p.floor+share)/8) // the service may have improved
+		p.floor = min(p.floor, (7*p.floor+share)/8) // the service may refuse a smaller share than before
 	}
 	p.warming = false
 }
 
-// halve begins a trial with about half of the load. The argument served is the number of answers a second before the trial.
+// halve begins a trial with about half of the load. served is the number of answers a second before the trial.
 func (p *Pace) halve(served float64) {
 	p.before, p.served = (p.refused-math.Sqrt(p.refused))/p.counted, served
 	p.lower(shrink * shrink)
 }
 
-// found records a limit of the service, and multiplies the limit by factor. The earlier refusals may
-// have come from the load, so they do not show a floor.
-func (p *Pace) found(factor float64) {
+// recordLimit records that a limit of the service was found, and multiplies the Pace's limit by factor. It deletes the floor,
+// because the load may have caused the earlier refusals.
+func (p *Pace) recordLimit(factor float64) {
 	p.limited, p.trial, p.twice, p.previous, p.wait, p.floor = true, 0, false, 0, calm, 0
 	p.lower(factor)
 }
@@ -184,7 +187,7 @@ func (p *Pace) lower(factor float64) {
 	p.reset()
 }
 
-// measure decides whether to change the limit. rate is the throughput at that limit, in requests a second.
+// measure decides whether to change the limit. rate is the throughput at the current limit, in requests a second.
 func (p *Pace) measure(rate float64) {
 	if !p.busy { // something else limits the rate
 		return

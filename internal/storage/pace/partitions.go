@@ -5,22 +5,21 @@ import (
 	"time"
 )
 
-// Partitions measures how many rows a second each throttling partition accepts, and stays below that. Its zero value does not
-// limit. It limits the rows a second and not the concurrent requests, because a partition throttles by its rate, even if few
-// requests are under way.
+// Partitions measures how many rows a second each throttling partition accepts, and stays below that. Its zero value does not limit.
+// It limits the rows a second, because a partition throttles by its rate, even if few requests are concurrent.
 type Partitions struct {
 	limits map[string]*partition
-	many   int // if there are more limits than this, idle ones are dropped
+	many   int // if there are more limits than this, idle limits are dropped
 }
 
 type partition struct {
 	Limit      // of rows
 	takes bool // it has answered a request since it was first throttled
 
-	began    time.Time // of the measurement
-	answered int       // requests since then
+	began    time.Time // beginning of the measurement
+	answered int       // requests since the measurement began
 	refused  int
-	rows     float64 // of the answered requests
+	rows     float64 // rows of the answered requests
 
 	calm int // measurements since the rate was last lowered
 }
@@ -31,11 +30,11 @@ const (
 	target     = 2000
 	lowest     = 10    // rows a second
 	refusal    = 0.05  // share of requests that may be refused
-	below      = 0.9   // factor on the rate that a throttling partition accepts
-	growth     = 0.03  // of the rate per second, while nothing is refused
-	mostGrowth = 0.007 // of the rate, for each measured request
-	used       = 0.5   // the rate grows only if at least this share of it was used
-	settled    = 10    // the growth doubles after each ten calm measurements
+	below      = 0.9   // a throttling partition's limit is this fraction of the rate that it accepts
+	growth     = 0.03  // growth in a second, as a fraction of the rate, while nothing is refused
+	mostGrowth = 0.007 // maximum growth for each measured request, as a fraction of the rate
+	used       = 0.5   // the rate grows only if at least this share of the rate was used
+	settled    = 10    // the growth doubles after this number of measurements without throttling
 	mostSpeed  = 16    // maximum factor of the growth
 
 	measured     = time.Second // a measurement takes at least this long
@@ -60,9 +59,9 @@ func (p *Partitions) Started(key string, rows int, now time.Time) {
 	}
 }
 
-// Throttled records that a request with the given number of rows was throttled. It returns the pause before
-// the repetition, so that throttled requests do not all return at once. It returns 0
-// until the partition has answered a request since it was first throttled, because until then the account may be the cause.
+// Throttled records that a request with the given number of rows was throttled. It returns the pause before the repetition, which
+// differs between requests so that they do not all return at the same time. Before the partition has answered a request after its
+// first throttling, Throttled returns 0, because the account may be the cause.
 func (p *Partitions) Throttled(key string, rows int, now time.Time) time.Duration {
 	l, ok := p.limits[key]
 	if !ok {
@@ -84,7 +83,8 @@ func (p *Partitions) Throttled(key string, rows int, now time.Time) time.Duratio
 	return pause
 }
 
-// Answered records that a request succeeded. expected is the number of rows that was given to Started, and rows is the actual number.
+// Answered records that a request succeeded. expected is the number of rows that was passed to Started, and rows is the actual
+// number.
 func (p *Partitions) Answered(key string, expected, rows int, now time.Time) {
 	if l, ok := p.limits[key]; ok {
 		l.fill(now)
@@ -109,12 +109,12 @@ func (p *Partitions) forget(now time.Time) {
 	p.many = max(1000, 2*len(p.limits))
 }
 
-// measure adjusts the rate to the requests since the last measurement. If a partition throttles, the rows that it answers show
-// the rate that it accepts. After the adjustment, requests that are still repeated at the old rate may be throttled, so the next
+// measure adjusts the rate to the requests since the last measurement. If a partition throttles, the number of rows that it answers
+// shows the rate that it accepts. After the adjustment, requests that were already under way may still be throttled, so the next
 // measurement begins after them.
 //
-// Chance may throttle a few requests, so a measurement continues until the share of refusals is clear. A rate
-// that has long been calm is far below the partition's own, so it grows faster.
+// A few requests may be throttled by chance, so a measurement continues until the share of refusals is clear. A rate without
+// throttling for a long time is far below the rate that the partition accepts, so it grows faster.
 func (l *partition) measure(now time.Time) {
 	took := now.Sub(l.began)
 	n := l.answered + l.refused
@@ -134,7 +134,7 @@ func (l *partition) measure(now time.Time) {
 		}
 		l.calm = 0
 		l.fill(now)
-		rows := l.rows * (1 + 1/float64(l.answered)) // if the requests are few and large, one more may have been almost answered
+		rows := l.rows * (1 + 1/float64(l.answered)) // if the requests are few and large, a further request may have been almost answered
 		l.rate = max(lowest, l.rate/2, min(below*rows/took.Seconds(), l.rate))
 		next = now.Add(min(l.untilFree(), patient))
 	case l.rows > used*l.rate*took.Seconds():
