@@ -16,24 +16,24 @@ import (
 // Mode decides how to treat a row that exists in the destination.
 type Mode string
 
-// The modes of a copy. In each of them, a row that exists in the destination with the same content counts as written, because a
-// repeated step finds the rows that it has written itself.
+// The modes of a copy. In each mode, a row that exists in the destination with the same content counts as written, because a
+// repeated step finds rows that its first run has written.
 const (
-	Replace Mode = "replace" // overwrite it; the default
-	Merge   Mode = "merge"   // overwrite the properties that the source row has
-	Skip    Mode = "skip"    // keep it
-	Fail    Mode = "fail"    // keep it, and report the row as failed
+	Replace Mode = "replace" // overwrite the existing row; the default
+	Merge   Mode = "merge"   // overwrite only the properties that the source row has
+	Skip    Mode = "skip"    // keep the existing row
+	Fail    Mode = "fail"    // keep the existing row, and report the source row as failed
 )
 
 // Modes lists all modes.
 var Modes = []Mode{Replace, Merge, Skip, Fail}
 
-// maxErrors is the number of 500 answers after which a row or transaction counts as their cause.
+// maxErrors is the number of 500 answers after which the row or transaction counts as the cause.
 const maxErrors = 10
 
-// If another program writes a row at the same time, the service answers 409 even to an upsert.
+// Conflicts: if another program writes a row at the same time, the service answers 409 even to an upsert.
 const (
-	maxConflicts  = 5                     // 409 answers about a row before it fails
+	maxConflicts  = 5                     // number of 409 answers after which a row fails
 	conflictPause = 50 * time.Millisecond // first pause before an upsert is repeated; it doubles each time
 )
 
@@ -43,9 +43,9 @@ const (
 type Copy struct {
 	Destination *storage.Table
 	Mode        Mode
-	// Compared may be set only without a mode. If it is set, a row is written only if the destination's row has not changed since
-	// the comparison. The source row's ETag is that of the destination's row, or "" if the destination had none. A row that has
-	// changed since is kept.
+	// Compared may be set only without a mode. If Compared is set, a row is written only if the destination's row has not changed
+	// since the comparison. The ETag of a source row is then the ETag of the destination's row, or "" if the destination had no
+	// such row. A changed row of the destination is kept.
 	Compared bool
 }
 
@@ -56,8 +56,7 @@ func (c Copy) Copy(ctx context.Context, rows []storage.Row) (Result, error) {
 	return All(ctx, storage.RequestOptions{}, nil, c, rows)
 }
 
-// Transactions returns how many transactions the rows take, if the rows are
-// small.
+// Transactions returns the number of transactions for the rows, if the rows are small.
 func Transactions(rows []storage.Row) int { return len(Copy{}.Split(rows)) }
 
 // Changes implements [Changing].
@@ -77,15 +76,14 @@ func (Copy) Split(rows []storage.Row) [][]storage.Row {
 	return all
 }
 
-// Do writes rows of one partition in as few transactions as their size
-// allows, and leaves out failed rows. Its errors are those of
-// [Copy.Copy].
+// Do writes rows of one partition in as few transactions as the rows' size allows, and leaves out failed rows. It has the same
+// errors as [Copy.Copy].
 func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (Result, error) {
 	c.Destination = c.Destination.With(o)
 	o.MaxErrors = maxErrors
 	var r Result
 	limit := len(rows)
-	conflicts := map[key.Key]int{} // for each row; the zero key counts conflicts without a row
+	conflicts := map[key.Key]int{} // number of conflicts by row; those without a row are under the zero key
 	for len(rows) > 0 {
 		b := c.Destination.Batch()
 		for b.Rows() < min(limit, len(rows)) && b.Add(c.op(rows[b.Rows()])) {
@@ -101,11 +99,11 @@ func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.R
 		case err == nil:
 			r.Written += int64(n)
 			rows = rows[n:]
-		case storage.Broken(err) && n > 1: // perhaps a single row is the cause
+		case storage.Broken(err) && n > 1: // a single row may be the cause
 			limit = 1
 		case storage.Broken(err):
 			_, others := c.Destination.With(storage.RequestOptions{Once: true}).MayWrite(ctx)
-			if f, ok := broken(rows[0].Key, err, others); ok {
+			if f, ok := brokenRow(rows[0].Key, err, others); ok {
 				r.Failed, rows = append(r.Failed, f), rows[1:]
 			} else {
 				o.MaxErrors = 0
@@ -115,7 +113,7 @@ func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.R
 				return r, err
 			}
 			conflicts[about]++
-		case refusal == nil || refusal.Temporary() || storage.Denied(err) || storage.NotFound(err): // not about a single row
+		case refusal == nil || refusal.Temporary() || storage.Denied(err) || storage.NotFound(err): // the refusal is not about a single row
 			return r, err
 		case storage.Conflict(err) && conflicts[about] < maxConflicts:
 			if c.kind() == storage.Insert {
@@ -129,7 +127,7 @@ func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.R
 		case at >= 0:
 			r.Failed = append(r.Failed, Failure{Key: about, Reason: reason(refusal)})
 			rows = without(rows, at)
-		default: // the whole transaction is refused: it is too large, or the answer names no row
+		default: // the service refuses the whole transaction: it is too large, or the answer names no row
 			limit = n / 2
 		}
 	}
@@ -157,8 +155,8 @@ func (c Copy) kind() storage.OpKind {
 	return storage.Replace
 }
 
-// failedRow returns the refusal of a transaction of n rows, or nil if err is not a refusal. It also returns the index of the
-// refused row, or -1 if the refusal names no row.
+// failedRow returns the refusal of a transaction of n rows, or nil if err is not a refusal. at is the index of the refused row,
+// or -1 if the refusal names no row.
 func failedRow(err error, n int) (refusal *storage.Error, at int) {
 	switch {
 	case !errors.As(err, &refusal):
@@ -171,9 +169,9 @@ func failedRow(err error, n int) (refusal *storage.Error, at int) {
 	return refusal, refusal.Index
 }
 
-// broken returns the failure of a row if the service fails for it each time, but accepts other rows. It returns false if the
-// service fails for all rows. Then all rows wait until the service recovers.
-func broken(k key.Key, err, others error) (Failure, bool) {
+// brokenRow returns the failure of a row for which the service fails each time although it accepts other rows. It returns false
+// if the service fails for all rows. In that case all rows wait until the service recovers.
+func brokenRow(k key.Key, err, others error) (Failure, bool) {
 	var e *storage.Error
 	if others != nil || !errors.As(err, &e) {
 		return Failure{}, false
@@ -188,16 +186,16 @@ func reason(e *storage.Error) string {
 	return e.Code + ": " + e.Message
 }
 
-// without returns the rows without row i. It copies, because other code uses the page.
+// without returns the rows without row i. It makes a copy, because other code uses the page's rows.
 func without(rows []storage.Row, i int) []storage.Row {
 	rest := make([]storage.Row, 0, len(rows)-1)
 	return append(append(rest, rows[:i]...), rows[i+1:]...)
 }
 
-// resolve handles the rows that exist in the destination, or that have changed there since the comparison. It returns the
-// other rows.
+// resolve handles the rows that exist in the destination, or that have changed in the destination since the comparison. It
+// returns the other rows.
 func (c Copy) resolve(ctx context.Context, part *memory.Part, rows []storage.Row, r *Result) ([]storage.Row, error) {
-	used := int64(0) // bytes of memory, for the existing rows
+	used := int64(0) // bytes of memory for the existing rows
 	defer func() { part.Use(-used) }()
 	existing, err := Existing(rows, storage.Query{}, func(q storage.Query) (storage.Page, error) {
 		p, err := c.Destination.Query(ctx, q)
@@ -226,9 +224,9 @@ func (c Copy) resolve(ctx context.Context, part *memory.Part, rows []storage.Row
 	return left, nil
 }
 
-// Existing returns the given rows that exist, in their existing form. The given rows are in one partition and in table order. A
-// query begins at the first row. Any number of other rows may lie between the given rows, so the next query begins at the first
-// row that was not reached, and requests a single row unless it reads only keys.
+// Existing returns those of the given rows that exist, as they are in the table. The given rows are in one partition and in table
+// order. The first query begins at the first row. Many other rows may lie between the given rows. So each further query begins at
+// the first given row that no query has reached, and reads a single row unless it reads only keys.
 func Existing(rows []storage.Row, q storage.Query, query func(storage.Query) (storage.Page, error)) (map[key.Key]storage.Row, error) {
 	found := map[key.Key]storage.Row{}
 	for last := rows[len(rows)-1].Key; len(rows) > 0; {

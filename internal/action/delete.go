@@ -9,31 +9,32 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// maxReads is how often in succession [Delete] finds all rows still present before it gives up. Then another
-// program writes them again, or the service contradicts itself.
+// maxReads is how often in succession [Delete] finds all rows still present before it gives up. The cause is another program
+// that writes the rows again, or contradictory answers of the service.
 const maxReads = 5
 
 // Delete removes rows from a table.
 type Delete struct {
 	Table *storage.Table
-	// Unchanged deletes a row only if its ETag in the table is still the given row's. Other rows are skipped.
+	// If Unchanged is set, a row is deleted only if its ETag in the table is still the given row's ETag. Other rows are
+	// skipped.
 	Unchanged bool
 }
 
 // Changes implements [Changing].
 func (d Delete) Changes() *storage.Table { return d.Table }
 
-// Split cuts rows in table order into transactions.
+// Split divides rows in table order into transactions.
 func (Delete) Split(rows []storage.Row) [][]storage.Row { return Copy{}.Split(rows) }
 
-// DeleteFound deletes the rows that a query finds. If the function which is not nil, it is called with the key and Timestamp of
-// each row, and only rows for which it returns true are deleted. The result removed is valid even if there is an error.
-func DeleteFound(ctx context.Context, table *storage.Table, q storage.Query, which func(storage.Row) bool) (removed int64, err error) {
+// DeleteFound deletes the rows that a query finds. If include is not nil, DeleteFound calls it with the key and Timestamp of
+// each row, and deletes only the rows for which it returns true. removed is valid even if there is an error.
+func DeleteFound(ctx context.Context, table *storage.Table, q storage.Query, include func(storage.Row) bool) (removed int64, err error) {
 	q.Select = []string{"Timestamp"}
 	err = table.All(ctx, q, func(p storage.Page) error {
 		rows := p.Rows
-		if which != nil {
-			rows = slices.DeleteFunc(rows, func(e storage.Row) bool { return !which(e) })
+		if include != nil {
+			rows = slices.DeleteFunc(rows, func(e storage.Row) bool { return !include(e) })
 		}
 		done, err := All(ctx, storage.RequestOptions{}, nil, Delete{Table: table}, rows)
 		removed += done.Written
@@ -45,11 +46,10 @@ func DeleteFound(ctx context.Context, table *storage.Table, q storage.Query, whi
 	return removed, err
 }
 
-// Do deletes rows of one partition. A row that does not exist counts as deleted,
-// because a first try whose answer was lost may have deleted it. Unless
-// Unchanged is set, Do also deletes rows that have changed since they were read.
+// Do deletes rows of one partition. A row that does not exist counts as deleted, because an earlier try without an answer
+// may have deleted the row. Unless Unchanged is set, Do also deletes rows that have changed since they were read.
 func (d Delete) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (Result, error) {
-	o.Memory = nil // it reads only keys, which need little memory
+	o.Memory = nil // queries here read only keys, which need little memory
 	d.Table = d.Table.With(o)
 	o.MaxErrors = maxErrors
 	var r Result
@@ -67,10 +67,10 @@ func (d Delete) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 			r.Written += int64(n)
 			rows = rows[n:]
 			reads = 0
-		case storage.Broken(err) && n > 1: // perhaps a single row is the cause
+		case storage.Broken(err) && n > 1: // a single row may be the cause
 			limit = 1
 		case storage.Broken(err):
-			if f, ok := broken(rows[0].Key, err, d.Table.With(storage.RequestOptions{Once: true}).MayDelete(ctx)); ok {
+			if f, ok := brokenRow(rows[0].Key, err, d.Table.With(storage.RequestOptions{Once: true}).MayDelete(ctx)); ok {
 				r.Failed, rows = append(r.Failed, f), rows[1:]
 			} else {
 				o.MaxErrors = 0
@@ -79,7 +79,7 @@ func (d Delete) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 			return r, err
 		case storage.NotFound(err) && reads < maxReads:
 			reads++
-			left, err := d.left(ctx, rows)
+			left, err := d.remaining(ctx, rows)
 			if err != nil {
 				return r, err
 			}
@@ -108,8 +108,8 @@ func (d Delete) op(row storage.Row) storage.Op {
 	return o
 }
 
-// left returns the rows that still exist in the table.
-func (d Delete) left(ctx context.Context, rows []storage.Row) ([]storage.Row, error) {
+// remaining returns the rows that still exist in the table.
+func (d Delete) remaining(ctx context.Context, rows []storage.Row) ([]storage.Row, error) {
 	there, err := Existing(rows, storage.Query{Select: []string{}}, func(q storage.Query) (storage.Page, error) { return d.Table.Query(ctx, q) })
 	return slices.DeleteFunc(slices.Clone(rows), func(e storage.Row) bool {
 		_, ok := there[e.Key]

@@ -11,9 +11,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Enqueue puts one message for each row into a queue. A row may get more than one, because a put
-// is repeated if its answer was lost or if a sweep was interrupted
-// before its checkpoint.
+// Enqueue puts one message for each row into a queue. A row may get more than one message: a put is repeated if its
+// answer was lost, or if a command was interrupted before it wrote its checkpoint.
 type Enqueue struct {
 	Queue   *storage.Queue
 	Message *Template
@@ -31,7 +30,7 @@ func (Enqueue) Split(rows []storage.Row) [][]storage.Row {
 	return units
 }
 
-// Do puts the rows' messages.
+// Do puts the rows' messages into the queue.
 func (q Enqueue) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (Result, error) {
 	queue := q.Queue.With(o)
 	var r Result
@@ -80,7 +79,7 @@ func (q Enqueue) message(row storage.Row) (string, error) {
 		text = base64.StdEncoding.EncodeToString([]byte(text))
 	}
 	if len(text) > storage.MaxMessageBytes {
-		return "", fmt.Errorf("the message has %d bytes as sent, but a queue takes at most %d", len(text), storage.MaxMessageBytes)
+		return "", fmt.Errorf("the message has %d bytes as sent, but a queue accepts at most %d", len(text), storage.MaxMessageBytes)
 	}
 	return text, nil
 }

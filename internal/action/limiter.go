@@ -10,25 +10,24 @@ import (
 	"tablesweep/internal/task"
 )
 
-// Limiter slows a process's requests to partitions that have throttled some, to a rate that
-// the partitions accept. A partition has any unique name. The zero value is ready for
-// use. A Limiter is safe for concurrent use.
+// Limiter limits a process's requests to each throttling partition to the rate that the partition accepts. Callers name a
+// partition by any unique text. The zero value is ready for use. A Limiter is safe for concurrent use.
 type Limiter struct {
 	mu         sync.Mutex // guards the following
 	partitions pace.Partitions
 	queues     map[string]*queue
 }
 
-// PartitionName names a table's partition for a [Limiter].
+// PartitionName returns the name of a table's partition for a [Limiter].
 func PartitionName(t *storage.Table, partition string) string { return t.Address() + "/" + partition }
 
 // queue holds the requests that wait for a partition.
 type queue struct {
-	first  chan struct{} // has room for the one request that waits for the partition itself
+	first  chan struct{} // one request at a time holds it and waits for the partition
 	length int
 }
 
-// Free reports whether a request to the partition may be sent at once.
+// Free reports whether a request to the partition may be sent immediately.
 func (l *Limiter) Free(partition string) bool { return l.busyFor(partition) == 0 }
 
 func (l *Limiter) busyFor(partition string) time.Duration {
@@ -44,9 +43,9 @@ func (l *Limiter) Started(partition string, rows int) {
 	l.partitions.Started(partition, rows, time.Now())
 }
 
-// Send calls the function send after [Limiter.Started], with options derived from o. send makes one request or several in
-// sequence, such as the transactions of a unit. If the partition throttles one of them, it is repeated when the partition can
-// accept all of the rows. send returns how many rows it wrote or read.
+// Send calls the function send after [Limiter.Started], with options derived from o. The function send makes one request, or
+// several in sequence, such as the transactions of a unit. If the partition throttles one of these requests, the request is
+// repeated once the partition can accept all of the rows. send returns how many rows it wrote or read.
 func (l *Limiter) Send(o storage.RequestOptions, partition string, rows int, send func(storage.RequestOptions) (int, error)) error {
 	o.OnBusy = func() time.Duration {
 		l.mu.Lock()

@@ -13,35 +13,36 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// Mapped is [Work] on the mapped rows. It counts source rows, and reports failures by their keys. A source row is
-// written if all of its mapped rows are, and failed if one of them failed. Other source rows are skipped.
+// Mapped is [Work] that maps each row and handles the resulting rows, the row's mapped rows. Counts and failures are about source rows. A source row
+// counts as written if all of its mapped rows are written, and as failed if one of them failed. Other source rows are skipped.
 type Mapped struct {
 	Work
-	// Map returns a row's mapped rows. An error concerns only this row.
+	// Map returns a row's mapped rows. If it returns an error, only this row fails.
 	Map func(context.Context, storage.Entity) ([]storage.Entity, error)
-	// Limiter is the limiter for the partitions of mapped rows, which differ from the source's.
+	// Limiter limits the requests to the partitions of the mapped rows. These partitions differ from the source's.
 	Limiter *Limiter
-	// Slots, if set, bounds the number of concurrent requests.
+	// Slots, if set, limits the number of concurrent requests.
 	Slots *semaphore.Weighted
-	// Only, if set, has the keys of the rows to handle. The other rows were handled before, and are mapped only to find duplicate keys.
+	// Only, if set, contains the keys of the rows to handle. The other rows were handled earlier, and are mapped only to find duplicate keys.
 	Only map[key.Key]bool
 
-	reserve *sync.Mutex // see [Mapped.reserved]; nil for work that may be restarted
+	reserve *sync.Mutex // see [Mapped.withReserve]; nil for work that may be restarted
 }
 
 const (
-	// maxMapped is the maximum bytes of unwritten mapped rows. A page's rows may grow by a factor of a hundred.
+	// maxMapped is the maximum size of unwritten mapped rows, in bytes. It is needed because a page's rows may grow by a factor of a hundred.
 	maxMapped = 8 << 20
-	// mappedWeight is the bytes of memory for one byte: as a value, as text, and in the transaction that writes it.
+	// mappedWeight is the bytes of memory for each byte of a mapped row, which exists as a value, as text, and in the transaction that writes it.
 	mappedWeight = 3
-	// maxText is the most bytes of text of a mapped row. The service allows 1 MiB at two bytes a character, and a character
-	// takes at most six bytes of text.
+	// maxText is the maximum size of a mapped row's text, in bytes. The service allows 1 MiB at two bytes a character, and a character takes at most
+	// six bytes of text.
 	maxText = 3 << 20
 )
 
-// reserved reserves memory for the largest row, if the work can't be restarted, because a restart would put messages twice. Units
-// that get no other memory use the reserve in turn. The error is [memory.ErrFull], before any work is done.
-func (m Mapped) reserved(part *memory.Part) (Work, error) {
+// withReserve reserves memory for the largest row if the work must not be restarted, because a restart would put messages twice. Units for which no
+// other memory is free use the reserve one after another. If no memory is free for the reserve, withReserve returns [memory.ErrFull] before any work
+// is done.
+func (m Mapped) withReserve(part *memory.Part) (Work, error) {
 	if _, keyed := m.Work.(Changing); keyed {
 		return m, nil
 	}
@@ -52,8 +53,8 @@ func (m Mapped) reserved(part *memory.Part) (Work, error) {
 	return m, nil
 }
 
-// Split keeps a page whole, because the second of two rows that map to one key must fail. Messages have no keys, so they are put one by one. Then an
-// interruption puts few of them twice.
+// Split makes a page one unit, because the second of two rows that map to one key must fail. Messages have no keys, so each row is a unit. So an
+// interruption causes only a few repeated messages.
 func (m Mapped) Split(rows []storage.Row) [][]storage.Row {
 	if _, keyed := m.Work.(Changing); !keyed {
 		return m.Work.Split(rows)
@@ -70,7 +71,7 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 	}
 	h := mappedRows{memory: o.Memory, reserve: m.reserve}
 	defer h.clear()
-	from := make(map[key.Key]int, len(rows)) // index of the source row, by the key of a mapped row
+	from := make(map[key.Key]int, len(rows)) // index of the source row by the key of a mapped row
 	written, failed := map[int]bool{}, map[int]bool{}
 	fail := func(i int, reason string, broken bool) {
 		if !failed[i] {
@@ -112,7 +113,7 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 		}
 		for _, one := range became {
 			if other, taken := from[one.Key]; taken && keyed && err == nil {
-				err = fmt.Errorf("it becomes PartitionKey %.300q RowKey %.300q, and so does PartitionKey %q RowKey %q of the same page", one.Key.Partition, one.Key.Row, rows[other].Key.Partition, rows[other].Key.Row)
+				err = fmt.Errorf("the map changes its key to PartitionKey %.300q RowKey %.300q, and another row of the same page to the same key: PartitionKey %q RowKey %q", one.Key.Partition, one.Key.Row, rows[other].Key.Partition, rows[other].Key.Row)
 			}
 			if err == nil {
 				from[one.Key] = i
@@ -145,14 +146,15 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 // mappedRows holds mapped rows until they are written.
 type mappedRows struct {
 	memory   *memory.Part
-	reserve  *sync.Mutex // see [Mapped.reserved]
+	reserve  *sync.Mutex // see [Mapped.withReserve]
 	rows     []storage.Row
-	size     int   // bytes of text
-	used     int64 // of the memory
-	reserved bool  // some use the reserve
+	size     int   // size of the rows' text, in bytes
+	used     int64 // bytes of memory in use
+	reserved bool  // some of these rows use the reserve
 }
 
-// fits reports whether there is memory for one more row. After a row that uses the reserve there is none, because the unit would wait for itself.
+// fits reports whether there is memory for another row. If a row of the unit already uses the reserve, fits returns false, because the unit would
+// wait for itself.
 func (h *mappedRows) fits(row storage.Row) bool {
 	bytes := len(row.JSON())
 	return !h.reserved && h.size+bytes <= maxMapped && h.memory.Spare(mappedWeight*int64(bytes))
@@ -182,13 +184,13 @@ func (h *mappedRows) clear() {
 	h.rows, h.size, h.used, h.reserved = h.rows[:0], 0, 0, false
 }
 
-// slotted is work whose units wait for a slot.
+// slotted is work whose units wait for one of [Mapped.Slots].
 type slotted struct {
 	Work
 	slots *semaphore.Weighted
 }
 
-// Changes implements [Changing]; nil if the work changes no table.
+// Changes implements [Changing]. The result is nil if the work does not change a table.
 func (s slotted) Changes() *storage.Table {
 	if c, ok := s.Work.(Changing); ok {
 		return c.Changes()

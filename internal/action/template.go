@@ -14,27 +14,25 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// WholeRow is the template whose message is the row as a JSON object.
+// WholeRow is the template of a message that contains the whole row as a JSON object.
 const WholeRow = "{{json .}}"
 
-// maxWork is how many bytes of text a template may produce for one row, including
-// intermediate text. It is far more than a message can hold.
+// maxWork is how many bytes of text a template may produce for one row, including intermediate text. A message is much
+// shorter than that.
 const maxWork = 2 << 20
 
 // Template makes messages from rows. It is safe for concurrent use.
 //
-// Its work is bounded for every row: it has no loops and no recursion, and its functions
-// produce at most maxWork bytes of text.
+// The work for every row is limited: a template has no loops and no recursion, and its functions produce at most maxWork
+// bytes of text.
 type Template struct{ parsed *template.Template }
 
-// ParseTemplate parses a message's template, in the syntax of text/template without
-// range, template and block. A row is a map: {{.PartitionKey}} and {{.Name}} write a
-// property's text, {{json .Name}} its JSON, and {{json .}} the whole row, with
-// type annotations. A property that the row lacks is an error;
-// {{with index . "Name"}}…{{end}} avoids it.
+// ParseTemplate parses a message's template, in the syntax of text/template without range, template and block. A row is a
+// map: {{.PartitionKey}} and {{.Name}} write a property's text, {{json .Name}} writes its JSON, and {{json .}} the whole row
+// with type annotations. A property that the row lacks is an error. {{with index . "Name"}}…{{end}} avoids this error.
 func ParseTemplate(text string) (*Template, error) {
 	if secret.In(text) {
-		return nil, errors.New("has what looks like a key, a signature or a token; remove it, because templates are stored and others can read their messages; the reader of the messages must get it elsewhere")
+		return nil, errors.New("seems to contain a key, a signature or a token; remove it, because templates are stored and others can read the messages; give the secret to the messages' reader in another way")
 	}
 	t, err := template.New("message").Option("missingkey=error").Funcs((&budget{}).functions(storage.Entity{})).Parse(text)
 	if err != nil {
@@ -43,11 +41,11 @@ func ParseTemplate(text string) (*Template, error) {
 	if t.Tree == nil {
 		return nil, errors.New("the template is empty")
 	}
-	return &Template{t}, straight(t.Root)
+	return &Template{t}, checkFlow(t.Root)
 }
 
-// straight returns an error if the template contains a loop or calls a template.
-func straight(list *parse.ListNode) error {
+// checkFlow returns an error if the template contains a loop or calls a template.
+func checkFlow(list *parse.ListNode) error {
 	if list == nil {
 		return nil
 	}
@@ -57,7 +55,7 @@ func straight(list *parse.ListNode) error {
 		case *parse.RangeNode:
 			return fmt.Errorf("range is not possible in %q, because a row is not a list; {{json .}} writes all of its properties", n)
 		case *parse.TemplateNode:
-			return fmt.Errorf("%q is not possible: write out what it stands for", n)
+			return fmt.Errorf("%q is not possible: write the text itself in this place", n)
 		case *parse.IfNode:
 			branch = &n.BranchNode
 		case *parse.WithNode:
@@ -65,7 +63,7 @@ func straight(list *parse.ListNode) error {
 		default:
 			continue
 		}
-		if err := errors.Join(straight(branch.List), straight(branch.ElseList)); err != nil {
+		if err := errors.Join(checkFlow(branch.List), checkFlow(branch.ElseList)); err != nil {
 			return err
 		}
 	}
@@ -75,35 +73,35 @@ func straight(list *parse.ListNode) error {
 // text returns the message of a row.
 func (t *Template) text(e storage.Entity) (string, error) {
 	b := &budget{left: maxWork}
-	one, err := t.parsed.Clone() // its functions have their own budget
+	one, err := t.parsed.Clone() // the clone's functions have their own budget
 	if err != nil {
 		return "", err
 	}
 	var out message
 	if err := one.Funcs(b.functions(e)).Execute(&out, rowOf(e)); err != nil {
-		return "", plain(err)
+		return "", nameMissing(err)
 	}
 	return out.text.String(), nil
 }
 
-// message collects a template's output, up to the maximum of a queue's message.
+// message collects a template's output, up to the maximum size of a queue's message.
 type message struct{ text bytes.Buffer }
 
 func (m *message) Write(p []byte) (int, error) {
 	if m.text.Len()+len(p) > storage.MaxMessageBytes {
-		return 0, fmt.Errorf("the message has more than %d bytes, the most that a queue takes", storage.MaxMessageBytes)
+		return 0, fmt.Errorf("the message has more than %d bytes, the maximum that a queue accepts", storage.MaxMessageBytes)
 	}
 	return m.text.Write(p)
 }
 
-// value is a property in a template.
+// value is a property as a template uses it.
 type value struct {
 	p    storage.Property
-	text string // set once it has been read
+	text string // empty until String is called
 	read bool
 }
 
-// String returns the same memory each time, because a template may use the value often.
+// String returns the same string each time, without new memory, because a template may use the value often.
 func (v *value) String() string {
 	if !v.read {
 		v.text, v.read = v.p.Text(), true
@@ -111,7 +109,7 @@ func (v *value) String() string {
 	return v.text
 }
 
-// row is an entity in a template.
+// row is an entity as a template uses it.
 type row map[string]any // of *value
 
 func rowOf(e storage.Entity) row {
@@ -128,21 +126,21 @@ func rowOf(e storage.Entity) row {
 // missing matches package template's error for a key that a map lacks.
 var missing = regexp.MustCompile(`map has no entry for key ("[^"]*")$`)
 
-// plain replaces that error's template position by the property's name.
-func plain(err error) error {
+// nameMissing replaces the position in that error by the property's name.
+func nameMissing(err error) error {
 	if m := missing.FindStringSubmatch(err.Error()); m != nil {
 		return fmt.Errorf("the row has no property %s", m[1])
 	}
 	return err
 }
 
-// budget is how many bytes of text the functions of one execution may still produce.
+// budget is the number of bytes of text that the functions of one execution may still produce.
 type budget struct{ left int }
 
 var errWork = fmt.Errorf("the template makes more than %d bytes of text for one row", maxWork)
 
-// spend reduces the budget before a function runs, by the most bytes that the function can produce: the argument times is how
-// many it can produce from each byte of its arguments.
+// spend reduces the budget before a function runs, by the maximum number of bytes that the function can produce. The function
+// produces at most times bytes from each byte of its arguments.
 func (b *budget) spend(times int, args ...any) error {
 	for _, a := range args {
 		b.left -= times * weight(a)
@@ -167,11 +165,11 @@ func weight(a any) int {
 		}
 		return n
 	}
-	return 32 // a number or the like
+	return 32 // a number, for example
 }
 
-// functions returns the text functions of text/template, with bounds, and json.
-// e is the row.
+// functions returns the text functions of text/template, which are limited by the budget, and the function json for the row
+// e.
 func (b *budget) functions(e storage.Entity) template.FuncMap {
 	bounded := func(times int, fn func(...any) string) func(...any) (string, error) {
 		return func(args ...any) (string, error) {
@@ -192,14 +190,14 @@ func (b *budget) functions(e storage.Entity) template.FuncMap {
 	}
 }
 
-// wide matches verbs with which printf writes more than its arguments.
+// wide matches parts of a format with which printf writes more than its arguments.
 var wide = regexp.MustCompile(`[0-9]{4}|\*`)
 
 func (b *budget) printf(format string, args ...any) (string, error) {
 	if wide.MatchString(format) {
-		return "", errors.New("printf takes widths of up to 999 only, written as digits")
+		return "", errors.New("printf accepts only widths of up to 999, written as digits")
 	}
-	// Every verb can write any of the arguments, with up to 12 bytes for each of its bytes.
+	// Every verb can write any argument, with up to 12 bytes for each byte of the argument.
 	longest := 1000
 	for _, a := range args {
 		longest = max(longest, 12*weight(a))

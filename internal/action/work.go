@@ -1,14 +1,12 @@
-// Package action contains the actions of a scan: it copies rows into a table,
-// deletes them, or puts a message for each into a queue. An action splits a page's
-// rows into units and handles one unit at a time. It does not depend on scans or checkpoints.
+// Package action contains the actions of a scan: it copies rows into a table, deletes rows, or puts a message for each row into a
+// queue. An action splits a page's rows into units and handles one unit at a time. It does not depend on scans or checkpoints.
 //
-// A step may be repeated, so every action is idempotent, except that messages may
-// arrive twice. If the service refuses a row, the others continue, and the result has
-// the row's key and the reason.
+// A step may be repeated, so every action is idempotent, except that messages may arrive twice. If the service refuses a row, the
+// work continues with the other rows, and the result contains the row's key and the reason.
 //
-// A copy writes the rows of one partition in entity group transactions of up to 100 rows and
-// 4 MiB. If a transaction is refused for one row, that row is left out and reported, and the others are
-// sent again. If the destination refuses all writes (no such table, no permission), the error ends the scan.
+// A copy writes the rows of one partition in entity group transactions of up to 100 rows and 4 MiB. If a transaction is refused
+// because of one row, that row is left out and reported, and the other rows are sent again. If the destination refuses all writes,
+// because the table or the permission is missing, the error ends the scan.
 package action
 
 import (
@@ -23,7 +21,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// parallel is how many units one [All] handles concurrently.
+// parallel is the number of units that a call of [All] handles concurrently.
 const parallel = 32
 
 // Result counts rows. Rows that are neither written nor failed were
@@ -38,9 +36,9 @@ type Result struct {
 type Failure struct {
 	Key    key.Key
 	Reason string
-	// Line is the number of an input line without a row; 0 for rows.
+	// Line is the number of an input line that is not a row. It is 0 if the failure is about a row.
 	Line int
-	// Broken is set if the service failed each time without a refusal. It may accept the row later.
+	// Broken is set if the service answered each try with an error that is not a refusal. The service may accept the row later.
 	Broken bool
 }
 
@@ -51,15 +49,13 @@ func (f Failure) String() string {
 	return fmt.Sprintf("PartitionKey %q RowKey %q: %s", f.Key.Partition, f.Key.Row, f.Reason)
 }
 
-// Work is an action's handling of rows, one unit at a time: [Copy], [Delete] or
-// [Enqueue]. Its methods are called concurrently.
+// Work handles rows for an action, one unit at a time: [Copy], [Delete] or [Enqueue]. Its methods are called concurrently.
 type Work interface {
 	// Split divides the rows of a page, in table order, into units. It leaves out rows
 	// that need no work.
 	Split(rows []storage.Row) [][]storage.Row
-	// Do handles a unit. Its requests use the options. It must be idempotent, because an interrupted
-	// unit is repeated. An error stops all work. A row that the service refuses is not an
-	// error but a failure in the result.
+	// Do handles a unit. Its requests use the options. Do must be idempotent, because an interrupted unit is repeated. An error
+	// stops all work. A refused row does not cause an error, but a failure in the result.
 	Do(ctx context.Context, o storage.RequestOptions, unit []storage.Row) (Result, error)
 }
 
@@ -69,9 +65,9 @@ type Changing interface {
 	Changes() *storage.Table
 }
 
-// All handles all rows, several units concurrently. Its requests use the options. The
-// rows must be in table order. A unit that changes a partition waits for the limiter, which may be nil. After an error, some units
-// may have been done. If a request is held back ([storage.HeldBack]), the units in progress are completed.
+// All handles all rows, several units concurrently. Its requests use the options. The rows must be in table order. A unit that
+// changes a partition waits for the limiter, which may be nil. If there is an error, some units may have been done. If the error
+// is [storage.HeldBack], the units that have begun are completed.
 func All(ctx context.Context, o storage.RequestOptions, l *Limiter, w Work, rows []storage.Row) (Result, error) {
 	var (
 		mu    sync.Mutex // guards the following
@@ -80,7 +76,7 @@ func All(ctx context.Context, o storage.RequestOptions, l *Limiter, w Work, rows
 	)
 	if m, mapped := w.(Mapped); mapped {
 		var err error
-		if w, err = m.reserved(o.Memory); err != nil {
+		if w, err = m.withReserve(o.Memory); err != nil {
 			return total, err
 		}
 	}
@@ -106,7 +102,7 @@ func All(ctx context.Context, o storage.RequestOptions, l *Limiter, w Work, rows
 	return total, err
 }
 
-// do handles a unit when the limiter permits it.
+// do waits until the limiter permits the unit, and handles it.
 func do(ctx context.Context, o storage.RequestOptions, l *Limiter, w Work, unit []storage.Row) (r Result, err error) {
 	c, changes := w.(Changing)
 	if l == nil || !changes || c.Changes() == nil {
