@@ -15,8 +15,8 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// CatalogConnection is the setting with the connection of all catalogs that name no other connection. If it is not set, they
-// use the app's own storage.
+// CatalogConnection is the setting with the connection of all catalogs that name no other connection. If this setting is empty,
+// these catalogs use the app's own storage.
 const CatalogConnection = "AZURE_STORAGE_CONNECTION_STRING"
 
 // CatalogSettings are the settings of one catalog.
@@ -27,7 +27,7 @@ type CatalogSettings struct {
 	Schema     index.Schema
 	// Setting is the name of the setting with the connection.
 	Setting     string
-	Connection  storage.Connection // only [Load] sets it
+	Connection  storage.Connection // set only by [Load]
 	KeepChanges time.Duration      // 0 means the catalog's default
 }
 
@@ -101,9 +101,9 @@ func LoadCatalogs(settings storage.Settings) ([]CatalogSettings, error) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(named)) {
-		// URLs ignore the case of records and changes.
+		// In URLs, the words records and changes match in any case, so no catalog may have these names.
 		if !catalogName.MatchString(name) || strings.EqualFold(name, "records") || strings.EqualFold(name, "changes") {
-			errs = append(errs, fmt.Errorf("setting TABLESWEEP_CATALOGS: %q can't be a catalog's name: it must be 1 to 63 letters, digits, - and _, start with a letter, and be neither records nor changes in any case", name))
+			errs = append(errs, fmt.Errorf("setting TABLESWEEP_CATALOGS: %q cannot be a catalog's name: a name consists of 1 to 63 letters, digits, - and _, starts with a letter, and is neither records nor changes in any case", name))
 			continue
 		}
 		add(name, named[name])
@@ -126,14 +126,14 @@ func (s catalogText) catalog(name, standard string) (CatalogSettings, error) {
 	} else if err := storage.CheckTableName(c.WAL); err != nil {
 		wrong("wal", "%w", err)
 	} else if strings.EqualFold(c.Table, c.WAL) {
-		wrong("wal", "the table %s is also used by %s; give each its own", c.WAL, settingOf(name, "table"))
+		wrong("wal", "the table %s is also used by %s; set different tables", c.WAL, settingOf(name, "table"))
 	}
 	var err error
 	switch {
 	case s.IndexKeys == "":
-		wrong("indexKeys", "is missing: name the fields by which records are found, such as eid,npi,ssn:digits")
+		wrong("indexKeys", "is missing: set it to the fields by which records are found, such as eid,npi,ssn:digits")
 	case s.RowKey == "":
-		wrong("rowKey", "is missing: name the field that sorts records, such as lastname or timestamp:newest")
+		wrong("rowKey", "is missing: set it to the field that sorts records, such as lastname or timestamp:newest")
 	default:
 		if c.Schema, err = index.Parse(s.IndexKeys, s.RowKey); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", c.SchemaSettings(), err))
@@ -142,7 +142,7 @@ func (s catalogText) catalog(name, standard string) (CatalogSettings, error) {
 	switch {
 	case c.Setting == "":
 		c.Setting = standard
-	case !settingName.MatchString(c.Setting): // it may be a secret
+	case !settingName.MatchString(c.Setting): // the value may be a secret
 		wrong("connection", "must be the name of a setting, not a connection itself")
 	}
 	if s.Changes != "" {
@@ -153,8 +153,8 @@ func (s catalogText) catalog(name, standard string) (CatalogSettings, error) {
 	return c, errors.Join(errs...)
 }
 
-// loadCatalogs reads the settings and connections of all catalogs. The function connect returns the connection in a setting. If
-// the connection is invalid, connect reports this and returns the zero value.
+// loadCatalogs reads the settings and connections of all catalogs. connect returns the connection of a setting. If the
+// connection is invalid, connect records an error and returns the zero value.
 func (c *Config) loadCatalogs(settings storage.Settings, connect func(string) storage.Connection) error {
 	var err error
 	c.Catalogs, err = LoadCatalogs(settings)
@@ -176,7 +176,7 @@ func (c *Config) checkTables() error {
 		for _, u := range []use{{settingOf(cat.Name, "table"), cat.Table, cat.Connection}, {settingOf(cat.Name, "wal"), cat.WAL, cat.Connection}} {
 			for _, other := range uses {
 				if u.account != (storage.Connection{}) && u.account.Same(other.account) && strings.EqualFold(u.table, other.table) {
-					errs = append(errs, fmt.Errorf("%s: the table %s is also used by %s; give each its own", u.setting, u.table, other.setting))
+					errs = append(errs, fmt.Errorf("%s: the table %s is also used by %s; set different tables", u.setting, u.table, other.setting))
 				}
 			}
 			uses = append(uses, u)

@@ -78,7 +78,7 @@ func TestBadCatalogs(t *testing.T) {
 		{"not JSON", named(`people`), []string{"setting TABLESWEEP_CATALOGS must be JSON such as"}},
 		{"unknown field", named(`{"a":{"tabel":"A"}}`), []string{"TABLESWEEP_CATALOGS", "a.tabel: is not a field"}},
 		{"twice", named(`{"a":{"table":"AAA","indexKeys":"x","rowKey":"y"},"a":{"table":"BBB","indexKeys":"x","rowKey":"y"}}`), []string{"TABLESWEEP_CATALOGS", "a: is given twice"}},
-		{"names", named(`{"a/b":{},"records":{},"Records":{},"CHANGES":{}}`), []string{`"a/b" can't be a catalog's name`, `"records" can't be`, `"Records" can't be`, `"CHANGES" can't be`}},
+		{"names", named(`{"a/b":{},"records":{},"Records":{},"CHANGES":{}}`), []string{`"a/b" cannot be a catalog's name`, `"records" cannot be`, `"Records" cannot be`, `"CHANGES" cannot be`}},
 		{"shared", named(`{"a":{"table":"people","indexKeys":"x","rowKey":"y"}}`), []string{"TABLESWEEP_CATALOGS: a: table: the table people is also used by setting TABLE_CATALOG_NAME"}},
 		{"secret", named(`{"a":{"table":"A12","indexKeys":"x","rowKey":"y","connection":"AccountKey=` + secret + `"}}`), []string{"a: connection: must be the name of a setting"}},
 		{"no such setting", named(`{"a":{"table":"A12","indexKeys":"x","rowKey":"y","connection":"NOWHERE"}}`), []string{"setting NOWHERE is missing"}},

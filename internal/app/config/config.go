@@ -22,7 +22,7 @@ import (
 // Setting describes one setting, for the table in docs/settings.md and its test.
 type Setting struct{ Name, Default, Meaning string }
 
-// DeploymentContainer is the setting with the URL of the container from which the app is deployed.
+// DeploymentContainer is the setting with the URL of the blob container that contains the deployed app.
 const DeploymentContainer = "TABLESWEEP_DEPLOYMENT_CONTAINER"
 
 // schedulesSetting is the setting with the schedules.
@@ -57,24 +57,23 @@ var Settings = []Setting{
 
 // Config contains the settings. Its connections do not print secrets.
 type Config struct {
-	// Own is the app's own storage.
 	Own storage.Connection
-	// Connections are the connections that scans may use, by the names of their settings.
+	// Connections contains the connections that scans may use, by the names of their settings.
 	Connections           map[string]storage.Connection
 	StateTable            string
 	ScanRetention         time.Duration
 	Schedules             []schedule.Schedule
-	SchedulesErr          error   // mistakes in other schedules, which are ignored
+	SchedulesErr          error   // mistakes in schedules that are therefore not part of Schedules
 	Price                 float64 // of 10,000 storage requests, in dollars
 	LogTable              string
 	LogRetention          time.Duration                     // 0 means forever
 	LogStreams            map[string]logtail.StreamSettings // by name
 	Catalogs              []CatalogSettings
-	Packages              Container // from which the app is deployed; the zero value if not set
-	SegmentsPerInvocation int       // 0 if the action decides
+	Packages              Container // container with the deployed app; the zero value if not set
+	SegmentsPerInvocation int       // 0 means that it depends on the action
 	Memory                memory.Instance
 	LogLevel              zerolog.Level
-	Console               bool // whether the console is served; valid even if another setting is bad
+	Console               bool // whether the console is served; valid even if another setting is invalid
 }
 
 // Container is a container in an account.
@@ -84,21 +83,21 @@ type Container struct {
 }
 
 const (
-	minRetention = 8 // days: queues keep messages for 7
+	minRetention = 8 // in days; queues keep messages for 7 days
 	maxRetention = 36_500
 	maxPrice     = 1000
 )
 
 var settingName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// Load reads the settings. The error lists all invalid ones by name.
+// Load reads the settings. The error lists the names of all invalid settings.
 func Load(settings storage.Settings) (Config, error) {
 	value := func(name string) string { return valueOf(name, settings) }
 	c := Config{Connections: map[string]storage.Connection{}}
 	var errs []error
 	for _, s := range Settings {
 		if s.Name != storage.HostConnection && s.Name != CatalogConnection { // SettingConnection checks these two
-			errs = append(errs, settings.Twice(s.Name))
+			errs = append(errs, settings.CheckSpelling(s.Name))
 		}
 	}
 	var err error
@@ -116,7 +115,7 @@ func Load(settings storage.Settings) (Config, error) {
 	for name := range strings.SplitSeq(value("TABLESWEEP_CONNECTIONS"), ",") {
 		name = strings.TrimSpace(name)
 		if !settingName.MatchString(name) {
-			// The name may be a connection string. The message must not repeat it.
+			// The name may be a connection string, so the message must not repeat the name.
 			errs = append(errs, errors.New("setting TABLESWEEP_CONNECTIONS must list names of settings, separated by commas, not connections themselves"))
 			continue
 		}
@@ -127,7 +126,7 @@ func Load(settings storage.Settings) (Config, error) {
 		errs = append(errs, fmt.Errorf("setting TABLESWEEP_STATE_TABLE: %w", err))
 	}
 	if days, err := strconv.Atoi(value("TABLESWEEP_SCAN_RETENTION")); err != nil || days < minRetention || days > maxRetention {
-		errs = append(errs, fmt.Errorf("setting TABLESWEEP_SCAN_RETENTION must be a number of days from %d to %d: messages of a scan live for 7", minRetention, maxRetention))
+		errs = append(errs, fmt.Errorf("setting TABLESWEEP_SCAN_RETENTION must be a number of days from %d to %d, because the messages of a scan exist for up to 7 days", minRetention, maxRetention))
 	} else {
 		c.ScanRetention = time.Duration(days) * 24 * time.Hour
 	}
@@ -138,7 +137,7 @@ func Load(settings storage.Settings) (Config, error) {
 	}
 	c.Price, err = Price(settings)
 	errs = append(errs, err, c.loadLog(value))
-	catalogsErr := c.loadCatalogs(settings, connect) // may add to errs
+	catalogsErr := c.loadCatalogs(settings, connect) // connect may add errors to errs
 	errs = append(errs, catalogsErr)
 	if v := value(DeploymentContainer); v != "" {
 		if c.Packages.Account, c.Packages.Name, err = storage.BlobURL(v, c.Own); err != nil || storage.CheckContainerName(c.Packages.Name) != nil {
@@ -146,7 +145,7 @@ func Load(settings storage.Settings) (Config, error) {
 		}
 	}
 	if v := value("TABLESWEEP_SEGMENTS_PER_INVOCATION"); v == "" {
-		// the default depends on the action
+		// 0: the default depends on the action
 	} else if c.SegmentsPerInvocation, err = strconv.Atoi(v); err != nil || c.SegmentsPerInvocation < 1 || c.SegmentsPerInvocation > scans.MaxSegments {
 		errs = append(errs, fmt.Errorf("setting TABLESWEEP_SEGMENTS_PER_INVOCATION must be a number from 1 to %d", scans.MaxSegments))
 	}
@@ -160,7 +159,7 @@ func Load(settings storage.Settings) (Config, error) {
 	}
 	if c.LogLevel, err = zerolog.ParseLevel(value("TABLESWEEP_LOG_LEVEL")); err != nil {
 		errs = append(errs, errors.New("setting TABLESWEEP_LOG_LEVEL must be trace, debug, info, warn or error"))
-		c.LogLevel = zerolog.InfoLevel // so that this error is logged
+		c.LogLevel = zerolog.InfoLevel // for the log of this error
 	}
 	return c, errors.Join(errs...)
 }
@@ -177,7 +176,7 @@ func valueOf(name string, settings storage.Settings) string {
 // NameSchedules adds the setting's name to an error about schedules.
 func NameSchedules(err error) error { return fmt.Errorf("setting %s: %w", schedulesSetting, err) }
 
-// Price reads the price of 10,000 storage requests, in dollars. The command line reads this setting without the others.
+// Price reads the price of 10,000 storage requests, in dollars. The command line reads only this setting.
 func Price(settings storage.Settings) (float64, error) {
 	const name = "TABLESWEEP_PRICE"
 	dollars, err := strconv.ParseFloat(valueOf(name, settings), 64)
@@ -195,7 +194,7 @@ func (c *Config) loadLog(value func(name string) string) error {
 	if err := storage.CheckTableName(c.LogTable); err != nil {
 		errs = append(errs, fmt.Errorf("setting TABLESWEEP_LOG_TABLE: %w", err))
 	} else if strings.EqualFold(c.LogTable, c.StateTable) {
-		errs = append(errs, errors.New("setting TABLESWEEP_LOG_TABLE must name another table than TABLESWEEP_STATE_TABLE"))
+		errs = append(errs, errors.New("setting TABLESWEEP_LOG_TABLE must not name the same table as TABLESWEEP_STATE_TABLE"))
 	}
 	if c.LogRetention, err = logtail.ParseRetention(value("TABLESWEEP_LOG_RETENTION")); err != nil {
 		errs = append(errs, fmt.Errorf("setting TABLESWEEP_LOG_RETENTION: %w", err))

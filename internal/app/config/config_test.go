@@ -49,7 +49,7 @@ func TestLoadReportsEverythingAtOnce(t *testing.T) {
 			t.Errorf("the error does not name %s:\n%v", name, err)
 		}
 	}
-	if want := "settings TABLESWEEP_STATE_TABLE and TableSweep_State_Table differ in case alone"; !strings.Contains(err.Error(), want) {
+	if want := "settings TABLESWEEP_STATE_TABLE and TableSweep_State_Table differ only in upper and lower case"; !strings.Contains(err.Error(), want) {
 		t.Errorf("the error lacks %q:\n%v", want, err)
 	}
 	if strings.Contains(err.Error(), "c2VjcmV0") {

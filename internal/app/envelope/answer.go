@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// ErrNoAnswer is the error of a successful answer without a result: an empty body, or null. The host then waits for a result
-// until functionTimeout.
-var ErrNoAnswer = errors.New("the handler answered with an empty body or null, which leaves the host waiting: answer {}")
+// ErrNoAnswer is the error of a successful answer without a result: an empty body, or null. After such an answer, the host
+// waits for a result until functionTimeout.
+var ErrNoAnswer = errors.New("the handler answered with an empty body or null, so the host keeps waiting for a result; answer {}")
 
 // Answer is a handler's answer to an invocation.
 type Answer struct {
@@ -27,7 +27,7 @@ func ParseAnswer(status int, contentType string, body []byte) (Answer, error) {
 		return Answer{}, ErrNoAnswer
 	}
 	if media, _, err := mime.ParseMediaType(contentType); err != nil || media != "application/json" && media != "text/json" {
-		return Answer{}, fmt.Errorf("the handler answered with Content-Type %q; the host reads application/json only", contentType)
+		return Answer{}, fmt.Errorf("the handler answered with Content-Type %q, but the host reads only application/json", contentType)
 	}
 	var a *Answer
 	if err := json.Unmarshal(body, &a); err != nil {

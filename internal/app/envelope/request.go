@@ -12,13 +12,13 @@ import (
 // HostVersion is the version in the host's headers.
 const HostVersion = "4.0.0.0"
 
-// SecretVariable is the variable in which a host may give its handler a secret. HeaderSecret then contains the secret in every
-// request of that host. The real host gives none.
+// SecretVariable is the variable in which a host may give its handler a secret. Every request of that host contains the secret
+// in HeaderSecret. The real host sets no secret.
 const (
 	SecretVariable = "TABLESWEEP_HOST_SECRET"
 	HeaderSecret   = "X-Tablesweep-Host-Secret"
 	WorkerVariable = "FUNCTIONS_CUSTOMHANDLER_WORKER_ID" // the host's id for the process
-	HeaderWorker   = "X-Tablesweep-Worker"               // contains that id in the answer to such a host's request for /
+	HeaderWorker   = "X-Tablesweep-Worker"               // header with that id, in the answer to such a host's request for /
 )
 
 // Headers of every invocation. (HttpWorkerConstants of azure-functions-host)
@@ -40,21 +40,22 @@ type Message struct {
 	NextVisible  time.Time
 }
 
-// document is the host's request for an invocation: the trigger's data under the name of its binding, and metadata.
+// document is the body of the host's request for an invocation: the trigger's data under the name of the trigger's binding,
+// and metadata.
 type document struct {
 	Data     map[string]any
 	Metadata map[string]any
 }
 
-// sys is the metadata about the run itself.
+// sys is the metadata about the invocation itself.
 type sys struct {
 	MethodName string
 	UtcNow     time.Time
 	RandGuid   string
 }
 
-// Queue returns the document for a message of a function's queue. The real host also adds fields of the message itself to the
-// metadata.
+// Queue returns the document for a message of a function's queue. The real host also copies the fields of the message's JSON
+// to the metadata.
 func Queue(function string, m Message) []byte {
 	return encode(document{map[string]any{"item": encodeTwice(m.Text)}, map[string]any{
 		"DequeueCount": strconv.Itoa(m.DequeueCount), "Id": encodeTwice(m.ID), "PopReceipt": encodeTwice(m.PopReceipt),
@@ -64,8 +65,8 @@ func Queue(function string, m Message) []byte {
 
 // Status is the state of a timer's schedule, in the form that its function receives.
 type Status struct {
-	Last    time.Time // the zero time before the first run
-	Next    time.Time // its value before this run
+	Last    time.Time // time of the last run; zero before the first run
+	Next    time.Time // time of the next run, as computed before this run
 	Updated time.Time `json:"LastUpdated"`
 }
 
@@ -86,7 +87,8 @@ func newSys(function string) sys {
 	return sys{MethodName: function, UtcNow: time.Now().UTC(), RandGuid: uuid.NewString()}
 }
 
-// encodeTwice returns a string in the host's form: it is encoded as JSON, and the document contains that JSON as a string.
+// encodeTwice returns a string in the host's form: the string is encoded as JSON, and the document contains this JSON as a
+// string.
 func encodeTwice(s string) string { return string(encode(s)) }
 
 // encode returns v as JSON, with <, > and & unescaped.

@@ -15,11 +15,11 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// Host is the handler's information about the Functions host that started it.
+// Host describes the Functions host that started the handler.
 type Host struct {
-	// Secret is in every request of the host; "" if the host has none, like the real one.
+	// Secret is in every request of the host. It is "" if the host has no secret, as with the real host.
 	Secret string
-	// Worker is the id that a host with a secret gives this process.
+	// Worker is this process's id, which a host with a secret sets.
 	Worker string
 	// Development is true on a developer's machine, where web pages can send requests to any port.
 	Development bool
@@ -49,9 +49,9 @@ func (h Host) onlyFromHost(next http.Handler) http.Handler {
 	})
 }
 
-// foreignName returns a name in the request that is not a name of this machine. A web page can reach this machine by the page's
-// own name, if that name resolves to this machine (DNS rebinding). Through a host, the name is in X-Forwarded-Host. In a direct
-// request to this port, it is in Host.
+// foreignName returns the request's host name if it is not a name of this machine. A web page can send requests to this machine
+// by the page's own name, if that name resolves to this machine (DNS rebinding). In a request through a Functions host, the
+// name is in X-Forwarded-Host. In a direct request to this port, the name is in Host.
 func foreignName(r *http.Request) (name string, foreign bool) {
 	names := append([]string{r.Host}, r.Header.Values("X-Forwarded-Host")...)
 	if i := slices.IndexFunc(names, func(name string) bool { return !loopback.Is(name) }); i >= 0 {
@@ -64,11 +64,11 @@ func foreignName(r *http.Request) (name string, foreign bool) {
 // page can send simple requests there. A host adds an invocation id or X-Forwarded-Host, and a page cannot.
 // (DefaultHttpProxyService of azure-functions-host; YARP)
 func pastHost(r *http.Request) bool {
-	return has(r, "Origin", "Sec-Fetch-Site") && !has(r, envelope.HeaderInvocation, "X-Ms-Invocation-Id", "X-Forwarded-Host")
+	return hasHeader(r, "Origin", "Sec-Fetch-Site") && !hasHeader(r, envelope.HeaderInvocation, "X-Ms-Invocation-Id", "X-Forwarded-Host")
 }
 
-// withoutPreflight reports whether the request's Content-Type is missing or is one that forms use. A browser sends such a
-// request for any page, without a preflight. (WHATWG Fetch, "CORS-safelisted request-header")
+// withoutPreflight reports whether the request's Content-Type is missing or is one that forms use. For any page, a browser
+// sends such a request without a preflight. (WHATWG Fetch, "CORS-safelisted request-header")
 func withoutPreflight(r *http.Request) bool {
 	return slices.Contains([]string{"", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain"}, mediaType(r))
 }
@@ -81,33 +81,33 @@ func ofOtherSite(r *http.Request) bool {
 	return http.NewCrossOriginProtection().Check(&as) != nil
 }
 
-// isCall reports whether a request is for a queue or timer function. Callers can reach only paths below /api.
+// isCall reports whether a request is for a queue or timer function. Callers can send requests only to paths below /api.
 func isCall(r *http.Request) bool {
 	return r.URL.Path != "/" && !strings.HasPrefix(strings.ToLower(r.URL.Path), "/api/")
 }
 
-// hostsOwn reports whether a request may come from the host itself, and not from a caller. A forwarding host resolves
-// /api/log/..%5C..%5CMaintain to /Maintain, and passes on the caller's headers, including Host. The caller needs a key. The
-// host's own calls have no key, and their Host is this server's address. (DefaultHttpWorkerService and HttpRequestExtensions of
-// azure-functions-host)
+// hostsOwn reports whether the host itself may have sent a request, and not a caller. A forwarding host resolves a caller's
+// /api/log/..%5C..%5CMaintain to /Maintain, and passes on the caller's headers, including Host. Such a caller's request has a
+// key. The host's own calls have no key, and their Host is this server's address. (DefaultHttpWorkerService and
+// HttpRequestExtensions of azure-functions-host)
 func hostsOwn(r *http.Request) bool {
 	address, served := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return r.Method == http.MethodPost && r.URL.RawQuery == "" && (!served || r.Host == address.String()) &&
-		!has(r, "X-Functions-Key", "Accept", "X-Forwarded-For", "X-Forwarded-Host")
+		!hasHeader(r, "X-Functions-Key", "Accept", "X-Forwarded-For", "X-Forwarded-Host")
 }
 
-// has reports whether the request has one of the headers.
-func has(r *http.Request, names ...string) bool {
+// hasHeader reports whether the request has one of the headers.
+func hasHeader(r *http.Request, names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return len(r.Header.Values(name)) > 0 })
 }
 
-// isForwarded reports whether a host forwards a caller's request instead of proxying it: it then adds its name to the caller's
-// User-Agent. (HttpRequestExtensions of azure-functions-host)
+// isForwarded reports whether a host has forwarded a caller's request instead of proxying it. A forwarding host adds its name
+// to the caller's User-Agent. (HttpRequestExtensions of azure-functions-host)
 func isForwarded(r *http.Request) bool {
 	return strings.HasPrefix(strings.ToLower(r.URL.Path), "/api/") && strings.Contains(strings.Join(r.Header.Values("User-Agent"), " "), "Azure-Functions-Host/")
 }
 
-// errNotProxied is the error for callers of a host that does not proxy requests.
+// errNotProxied returns the error for callers of a host that does not proxy requests.
 func errNotProxied() error {
 	return problem.NotProxiedf("", "the Functions host does not pass requests on as they were sent: set customHandler.enableProxyingHttpRequest to true in host.json, "+
 		"or, if it is, update the host (Core Tools, or the image of a container)")
@@ -115,7 +115,7 @@ func errNotProxied() error {
 
 // onlyProxied refuses forwarded requests, because hosts that do not proxy change bodies, paths and parameters.
 func onlyProxied(next http.Handler) http.Handler {
-	return failing(func(w http.ResponseWriter, r *http.Request) error {
+	return withProblems(func(w http.ResponseWriter, r *http.Request) error {
 		if isForwarded(r) {
 			return errNotProxied()
 		}

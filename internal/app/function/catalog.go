@@ -22,21 +22,21 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// catalogRoute is the route that three functions share, with different methods.
+// catalogRoute is a route that three functions share. Each has other methods.
 const catalogRoute = "catalog/{*path}"
 
-// Catalogs are the app's catalogs by their names in URLs: /api/catalog/people/records has the records of "people", and
-// /api/catalog/records those of "".
+// Catalogs contains the app's catalogs by their names in URLs. The records of the catalog "people" are at
+// /api/catalog/people/records, and the records of the catalog "" are at /api/catalog/records.
 type Catalogs map[string]*catalog.Catalog
 
-// resource is a resource that every catalog has, such as records, with a method and its handler.
+// resource is a path that every catalog has, such as records, with a method and its handler.
 type resource struct {
 	method, path string
 	holds        memoryNeed
 	serve        func(*catalog.Catalog, http.ResponseWriter, *http.Request) error
 }
 
-// oneRecord is the path of one record, by its id. It is the Location of a written record.
+// oneRecord is the path of one record, by its id. The answer to a write contains this path in Location.
 const oneRecord = "records/{id:[0-9a-f]{64}}"
 
 // catalogCalls returns the calls for resources of every catalog. A call waits until its catalog's gate is open.
@@ -46,7 +46,7 @@ func (a App) catalogCalls(resources ...resource) (calls []call) {
 	for _, one := range resources {
 		behind := func(r *http.Request) error {
 			name := r.PathValue("name")
-			if _, err := a.Catalogs.named(name); err != nil {
+			if _, err := a.Catalogs.byName(name); err != nil {
 				return err
 			}
 			return a.Gates.Catalogs[name].Pass(r.Context(), awayTime)
@@ -85,12 +85,12 @@ func (c Catalogs) list(w http.ResponseWriter, r *http.Request, _ url.Values) err
 	return answer(w, r, map[string]any{"catalogs": all}, nil)
 }
 
-// named returns the catalog with a name. The error lists the existing names.
-func (c Catalogs) named(name string) (*catalog.Catalog, error) {
+// byName returns the catalog with a name. The error lists the existing names.
+func (c Catalogs) byName(name string) (*catalog.Catalog, error) {
 	if found := c[name]; found != nil {
 		return found, nil
 	}
-	p := problem.NotFoundf("", "this app has no unnamed catalog; to create one, set TABLE_CATALOG_NAME")
+	p := problem.NotFoundf("", "this app has no catalog without a name; to create one, set TABLE_CATALOG_NAME")
 	if name != "" {
 		p.Detail = fmt.Sprintf("there is no catalog %s; to create it, add it to the setting TABLESWEEP_CATALOGS", secret.Name(name))
 	}
@@ -197,7 +197,7 @@ func locationOf(r *http.Request, id string) string {
 	return path + "records/" + id
 }
 
-// getRecord answers with the record of an id, which is the last part of its Location.
+// getRecord answers with the record that has the id in the request's path.
 func getRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) error {
 	if _, err := parameters(r); err != nil {
 		return err
@@ -261,7 +261,7 @@ func countRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) er
 
 // followChanges answers with the changes after a position.
 func followChanges(c *catalog.Catalog, given url.Values, top int, w http.ResponseWriter, r *http.Request) error {
-	if err := onlyAfter(given); err != nil {
+	if err := checkAfter(given); err != nil {
 		return err
 	}
 	changes := newList(r)
@@ -273,7 +273,8 @@ func followChanges(c *catalog.Catalog, given url.Values, top int, w http.Respons
 	return nil
 }
 
-// readSince reads the parameter since. It returns the zero time if it is absent. Durations are measured by the service's clock.
+// readSince reads the parameter since. It returns the zero time if the parameter is absent. A duration is measured back from
+// the service's time.
 func readSince(ctx context.Context, c *catalog.Catalog, given url.Values) (time.Time, error) {
 	if !given.Has("since") {
 		return time.Time{}, nil
@@ -349,7 +350,8 @@ func idempotencyKey(r *http.Request) (string, error) {
 // Headers of conditional requests (RFC 9110, section 13).
 const ifMatch, ifNoneMatch = "If-Match", "If-None-Match"
 
-// entityTags matches a list of entity tags, which may have empty elements (RFC 9110, section 5.6.1). entityTag matches one tag.
+// entityTags matches a list of entity tags. The list may have empty elements (RFC 9110, section 5.6.1). entityTag matches one
+// tag.
 var (
 	entityTags = regexp.MustCompile(`^[ \t,]*((W/)?"[^"\x00-\x20\x7f]*"[ \t]*(,[ \t,]*|$))+$`)
 	entityTag  = regexp.MustCompile(`(W/)?"[^"]*"`)
@@ -358,8 +360,8 @@ var (
 func readCondition(r *http.Request) (catalog.Condition, error) {
 	match, matchErr := readTags(r, ifMatch)
 	differ, differErr := readTags(r, ifNoneMatch)
-	// Proxies make our tags weak when they compress an answer. A weak tag counts for If-None-Match, and never matches for
-	// If-Match (section 8.8.3.2).
+	// A proxy that compresses an answer makes its tag weak. A weak tag can match in If-None-Match, but never in If-Match
+	// (section 8.8.3.2).
 	for i, tag := range differ {
 		differ[i] = strings.TrimPrefix(tag, "W/")
 	}
@@ -379,8 +381,8 @@ func readTags(r *http.Request, name string) ([]string, error) {
 	return nil, problem.Invalidf(name, "must be * or entity tags such as \"17\", separated by commas")
 }
 
-// readSelector reads from a call the conditions, and the selection of the records that it changes. The id in its path or its
-// query selects the records.
+// readSelector reads which records a call changes, and under which conditions. The id in the call's path, or else its query,
+// selects the records.
 func readSelector(s index.Schema, r *http.Request) (catalog.Lookup, catalog.Condition, error) {
 	var queryErr, onceErr error
 	q := catalog.Lookup{ID: r.PathValue("id")}
@@ -400,8 +402,8 @@ func readSelector(s index.Schema, r *http.Request) (catalog.Lookup, catalog.Cond
 // maxValues is the maximum number of values for one index key in a query, because each value costs a request.
 const maxValues = 100
 
-// readQuery reads the query string. It may contain index keys, spelled as in the settings, with their values, and the allowed
-// ones of the parameters row_from, row_to, row_prefix, top and cursor.
+// readQuery reads the query string. The query string may contain index keys, spelled as in the settings, with their values.
+// It may also contain those of the parameters row_from, row_to, row_prefix, top and cursor that are listed in allowed.
 func readQuery(s index.Schema, r *http.Request, allowed ...string) (catalog.Lookup, error) {
 	var takes []input.Parameter
 	for _, k := range s.Keys {
@@ -424,7 +426,7 @@ func readQuery(s index.Schema, r *http.Request, allowed ...string) (catalog.Look
 	}
 	if given.Has("row_prefix") {
 		if given.Has("row_from") || given.Has("row_to") {
-			return q, problem.Invalidf("row_prefix", "replaces row_from and row_to; leave those out")
+			return q, problem.Invalidf("row_prefix", "replaces row_from and row_to; remove row_from and row_to")
 		}
 		q.RowFrom, q.RowTo = given.Get("row_prefix"), given.Get("row_prefix")
 		if _, err := s.Window(q.RowFrom, q.RowTo); err != nil {

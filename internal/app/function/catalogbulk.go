@@ -20,18 +20,17 @@ type inserted struct {
 	Error  *fieldError `json:"error,omitempty"`
 }
 
-// maxListedErrors is the maximum number of errors listed for all records of an answer. Further records list only their first
-// error.
+// maxListedErrors is the maximum number of errors that an answer lists for all records together. For further records, the
+// answer lists only the first error.
 const maxListedErrors = 1000
 
-// insertRecords inserts several records, and answers with a result for each. The argument once is the request's
-// Idempotency-Key. If it is not "", item n gets a key of its own, which consists of this key, a blank and n. One key for all
-// records would not do, because they are in several shards and some may be refused. Each record is decoded for the check, and
-// again for its insertion.
+// insertRecords inserts several records, and answers with a result for each. once is the request's Idempotency-Key. If once
+// is not "", record n gets its own key: once, a blank and n. One key for all records is not enough, because the records are
+// in several shards and some records may be refused. Each record is decoded for the check, and again for its insertion.
 func insertRecords(c *catalog.Catalog, texts record.Texts, once string, w http.ResponseWriter, r *http.Request) error {
 	results := make([]inserted, len(texts))
 	var good record.Texts
-	var at []int // their positions in the body
+	var at []int // positions of the valid records in the body
 	reported := 0
 	for n, text := range texts {
 		if _, err := record.Parse(text); err != nil {

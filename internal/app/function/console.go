@@ -11,11 +11,11 @@ import (
 	"tablesweep/internal/app/console"
 )
 
-// consoleRoute matches only plain file names. Anybody may call an anonymous function, so a host must never take another route
-// for this one.
+// consoleRoute matches only file names. It is strict, because anybody may call an anonymous function, and the host must not
+// match paths of other functions with this route.
 const consoleRoute = "console/{file:regex(^[a-z]+[.](css|js|svg)$)?}"
 
-// consoleHeaders prevent the page from loading or sending anything elsewhere, and from running data as code.
+// consoleHeaders prevent the page from loading from or sending to other sites, and from running data as code.
 var consoleHeaders = map[string]string{
 	"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 		"frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'",
@@ -26,8 +26,8 @@ var consoleHeaders = map[string]string{
 	"Cache-Control":                "no-cache",
 }
 
-// consoleCalls returns the calls for the console's files, which contain no data. If the setting TABLESWEEP_CONSOLE is off, it
-// returns none.
+// consoleCalls returns the calls for the console's files, which contain no data. If the setting TABLESWEEP_CONSOLE is off,
+// there are none.
 //
 // caller: browsers.
 func consoleCalls(on bool) []call {
@@ -47,7 +47,7 @@ func getConsole(w http.ResponseWriter, r *http.Request) error {
 	case !found:
 		notFound(w, r)
 		return nil
-	case name == "" && !strings.HasSuffix(r.URL.Path, "/"): // the page's files are relative to it
+	case name == "" && !strings.HasSuffix(r.URL.Path, "/"): // the page's files are relative to the path with the slash
 		w.Header().Set("Location", path.Base(r.URL.Path)+"/")
 		w.WriteHeader(http.StatusFound)
 		return nil

@@ -15,21 +15,23 @@ import (
 
 // Invocation is one call of a queue or timer function.
 type Invocation struct {
-	// Body is the decoded queue message, or for a timer its schedule as JSON.
+	// Body is the decoded queue message, or the schedule of a timer as JSON.
 	Body []byte
 	// Delivery is the number of deliveries of the message, including this one.
 	Delivery int
 }
 
-// response is the envelope of an answer. The host adds Logs to the invocation's log, but drops them if the invocation failed.
-// After an empty body or null, the host would wait until its time-out. (azure-functions-host, DefaultHttpWorkerService.cs)
+// response is the envelope of an answer. The host adds Logs to the invocation's log, but discards them if the invocation
+// failed. After an empty body or null, the host would wait until its time-out. (azure-functions-host,
+// DefaultHttpWorkerService.cs)
 type response struct {
 	Outputs     outputs  `json:"Outputs"`
 	Logs        []string `json:"Logs"`
 	ReturnValue any      `json:"ReturnValue"`
 }
 
-// outputs are the values of the function's output bindings: the answer of an HTTP function, and nothing for other functions.
+// outputs contains the values of the function's output bindings: the answer of an HTTP function. For other functions it is
+// empty.
 type outputs struct {
 	Answer *httpAnswer `json:"res,omitempty"`
 }
@@ -42,30 +44,29 @@ type httpAnswer struct {
 	Header map[string]string `json:"headers"`
 }
 
-// ParseEnvelope parses the host's request for a queue or timer function: the trigger's data under the name of its binding, and
-// metadata. Its errors are [problem.Invalid].
+// ParseEnvelope parses the host's request for a queue or timer function. The request contains the trigger's data under the name
+// of the trigger's binding, and metadata. Errors are [problem.Invalid].
 func ParseEnvelope(body []byte) (Invocation, error) {
 	var r struct{ Data, Metadata map[string]json.RawMessage }
 	if err := json.Unmarshal(body, &r); err != nil {
 		return Invocation{}, problem.Invalidf("", "the request is not the Functions host's envelope").Because(err)
 	}
 	if len(r.Data) != 1 {
-		return Invocation{}, problem.Invalidf("Data", "has %d values; expected one, the trigger's", len(r.Data))
+		return Invocation{}, problem.Invalidf("Data", "has %d values; only the trigger's value is expected", len(r.Data))
 	}
 	i := Invocation{Delivery: 1}
 	for _, v := range r.Data {
 		i.Body = messageBody(v)
 	}
-	// A message's own top-level properties overwrite metadata of the same name, so a value
-	// that is not a number is ignored.
+	// A message's own top-level properties replace metadata of the same name, so a value that is not a number is ignored.
 	if n, err := strconv.Atoi(string(messageBody(r.Metadata["DequeueCount"]))); err == nil && n > 0 {
 		i.Delivery = n
 	}
 	return i, nil
 }
 
-// messageBody decodes up to two levels of JSON strings. The host encodes a string twice: as JSON, and the result as a JSON
-// string. Its documentation shows one encoding. (azure-functions-host, ScriptInvocationContextExtensions.cs)
+// messageBody decodes up to two levels of JSON strings. The host encodes a string as JSON, and encodes the result as a JSON
+// string. Its documentation shows only the first encoding. (azure-functions-host, ScriptInvocationContextExtensions.cs)
 func messageBody(v json.RawMessage) []byte {
 	for range 2 {
 		var s string
@@ -79,21 +80,21 @@ func messageBody(v json.RawMessage) []byte {
 
 // invocationHandler handles the host's calls of a queue or timer function.
 //
-// host: every message, and every due timer. After a status other than 2xx, the host delivers a message again, up to
-// maxDequeueCount times.
+// host: every message, and every due timer. After a status other than 2xx, the host delivers a message again. The host delivers
+// each message up to maxDequeueCount times.
 func invocationHandler(f Function) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
 		ctx := zerolog.Ctx(r.Context()).With().Str("function", f.Name).Logger().WithContext(r.Context())
-		log := zerolog.Ctx(ctx) // the function adds fields to it
+		log := zerolog.Ctx(ctx) // the function adds fields to this log
 		report, err := f.handle(ctx, r)
 		answer := response{Logs: []string{}}
 		status := http.StatusOK
 		switch {
 		case problem.FateOf(err) != problem.Done:
 			status = problem.Status(err)
-			answer.Logs = append(answer.Logs, err.Error()) // the host drops it
-			if problem.Of(err).Kind != problem.NotReady {  // the log has it once a minute
+			answer.Logs = append(answer.Logs, err.Error()) // the host discards Logs of a failed invocation
+			if problem.Of(err).Kind != problem.NotReady {  // this error is logged once a minute
 				log.Error().Err(err).Dur("took", time.Since(start)).Msg("invocation failed")
 			}
 		case err != nil:
@@ -105,8 +106,8 @@ func invocationHandler(f Function) http.Handler {
 	})
 }
 
-// handle waits until the app is ready, limited only by the invocation's time, and then invokes the function with the request's
-// envelope.
+// handle waits until the app is ready, and invokes the function with the request's envelope. Only the invocation's time limits
+// the wait.
 func (f Function) handle(ctx context.Context, r *http.Request) (report string, err error) {
 	body, err := readBody(r)
 	if err != nil {
@@ -126,10 +127,10 @@ func (f Function) handle(ctx context.Context, r *http.Request) (report string, e
 
 // notProxiedHandler handles the host's calls of an HTTP function.
 //
-// host: a host that does not proxy requests puts each of them into an envelope. Its caller gets a 502. Both this answer and the
-// function's log give the reason.
+// host: a host that does not proxy requests puts each request into an envelope. The caller gets a 502. This answer and the
+// function's log both contain the reason.
 func notProxiedHandler(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body) // the envelope is twice as long as the caller's body; if the answer comes before its end, the host turns it into an empty 500
+	_, _ = io.Copy(io.Discard, r.Body) // the envelope is twice as long as the caller's body; an answer before the envelope's end would become an empty 500
 	err := errNotProxied()
 	writeJSON(w, r, http.StatusOK, response{
 		Outputs: outputs{&httpAnswer{

@@ -32,9 +32,9 @@ func logCalls(of *logtail.Streams) (calls []call) {
 	s := streams{of}
 	for _, path := range []string{"log", "log/*"} {
 		calls = append(calls,
-			call{method: "POST", path: path, needs: needsForEvents, serve: taking(s.append, "stream")},
-			call{method: "GET", path: path, needs: needsForRows, serve: taking(s.read, "stream", "top", "since", "cursor", "after")},
-			call{method: "DELETE", path: path, needs: needsForRows, serve: taking(s.delete, "stream")},
+			call{method: "POST", path: path, needs: needsForEvents, serve: withQuery(s.append, "stream")},
+			call{method: "GET", path: path, needs: needsForRows, serve: withQuery(s.read, "stream", "top", "since", "cursor", "after")},
+			call{method: "DELETE", path: path, needs: needsForRows, serve: withQuery(s.delete, "stream")},
 		)
 	}
 	return calls
@@ -49,7 +49,7 @@ func streamOf(r *http.Request, given url.Values) (string, error) {
 	case given.Has("stream"):
 		return "", problem.Invalidf("stream", "is in the path and in the query; give it once")
 	case strings.ContainsAny(stream, `%/\`):
-		return "", problem.Invalidf("stream", `must not have %%, / or \ in a path, whose escapes a host may change; send the name as /api/log?stream=NAME, escaped`)
+		return "", problem.Invalidf("stream", `must not contain %%, / or \ if it is in the path, because a host may change these; send the name escaped as /api/log?stream=NAME`)
 	}
 	return stream, nil
 }
@@ -107,7 +107,7 @@ func (s streams) append(w http.ResponseWriter, r *http.Request, given url.Values
 	return nil
 }
 
-// writePartial answers when some of several events may be missing.
+// writePartial answers a call of which some events may be missing.
 func writePartial(w http.ResponseWriter, r *http.Request, partial *logtail.PartialError, err error, once string) {
 	zerolog.Ctx(r.Context()).Error().Err(err).Msg("events not appended")
 	ids := make([]*string, len(partial.IDs))
@@ -120,7 +120,7 @@ func writePartial(w http.ResponseWriter, r *http.Request, partial *logtail.Parti
 	}
 	retry := "a retry may append them twice"
 	if once != "" {
-		retry = "a retry with the same Idempotency-Key appends those that are missing"
+		retry = "a retry with the same Idempotency-Key appends the missing events"
 	}
 	status := problem.Status(problemOf(partial.Err))
 	writeProblemJSON(w, r, status, struct {
@@ -129,11 +129,11 @@ func writePartial(w http.ResponseWriter, r *http.Request, partial *logtail.Parti
 		Detail string    `json:"detail"`
 		IDs    []*string `json:"ids"`
 	}{http.StatusText(status), status, fmt.Sprintf(
-		"%d of %d events were appended: those with an id in ids; the others may have been, and %s", known, len(ids), retry), ids})
+		"%d of %d events were appended: those with an id in ids; whether the others were appended is unknown, and %s", known, len(ids), retry), ids})
 }
 
 // splitEvents returns the text of an event, of each event in an array, or of each line. It checks the events, up to the first
-// invalid one. If there are several, its errors contain the index of the event.
+// invalid event. If there are several events, an error contains the event's index.
 func splitEvents(body []byte, lines bool) (record.Texts, error) {
 	texts, several, err := split(body, lines, "event")
 	if err != nil {
@@ -159,7 +159,7 @@ func (s streams) read(w http.ResponseWriter, r *http.Request, given url.Values) 
 		return err
 	}
 	if stream == "" {
-		return taking(s.list, "top", "cursor")(w, r)
+		return withQuery(s.list, "top", "cursor")(w, r)
 	}
 	top, err := readTop(given, defaultEvents, storage.PageRows)
 	if err != nil {
@@ -180,7 +180,7 @@ func (s streams) read(w http.ResponseWriter, r *http.Request, given url.Values) 
 
 // follow answers with the events after a position in the stream.
 func (s streams) follow(stream string, given url.Values, top int, w http.ResponseWriter, r *http.Request) error {
-	if err := onlyAfter(given); err != nil {
+	if err := checkAfter(given); err != nil {
 		return err
 	}
 	events := newList(r)
@@ -192,11 +192,11 @@ func (s streams) follow(stream string, given url.Values, top int, w http.Respons
 	return nil
 }
 
-// onlyAfter refuses the parameters of a list if after is present.
-func onlyAfter(given url.Values) error {
+// checkAfter refuses a list's other parameters if the parameter after is present.
+func checkAfter(given url.Values) error {
 	for _, other := range []string{"since", "cursor"} {
 		if given.Has(other) {
-			return problem.Invalidf(other, "reads from the newest backwards, but after reads forwards; leave one of the two out")
+			return problem.Invalidf(other, "reads backwards from the newest event, but after reads forwards; remove one of the two")
 		}
 	}
 	return nil

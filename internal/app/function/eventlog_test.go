@@ -113,7 +113,7 @@ func TestStreamNamesOverHTTP(t *testing.T) {
 	// be another name than what was sent: the hint has none.
 	for _, path := range []string{"a/b", "a%2Fb", "a%5Cb", "a%252Fb", "50%25", "a//b", "/a"} {
 		w := a.ask(t, "POST", "/api/log/"+path, "{}", nil)
-		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "/api/log?stream=NAME, escaped") {
+		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "send the name escaped as /api/log?stream=NAME") {
 			t.Errorf("%s: %d %s, want a hint at /api/log?stream=NAME", path, w.Code, w.Body)
 		}
 	}
@@ -152,7 +152,7 @@ func TestBadEventRequests(t *testing.T) {
 		{"after nothing", "GET", "/api/log/s?after=", "", 400, "after", "is empty"},
 		{"since nothing", "GET", "/api/log/s?since=", "", 400, "since", "is empty"},
 		{"no name", "GET", "/api/log?stream=", "", 400, "stream", "is empty"},
-		{"after with since", "GET", "/api/log/s?after=now&since=15m", "", 400, "since", "leave one"},
+		{"after with since", "GET", "/api/log/s?after=now&since=15m", "", 400, "since", "remove one"},
 		{"parameter of a POST", "POST", "/api/log/s?top=5", "{}", 400, "top", "not a parameter"},
 		{"top", "GET", "/api/log/s?top=1001", "", 400, "top", "1 to 1000"},
 		{"cursor of the list", "GET", "/api/log?cursor=zz", "", 400, "cursor", "not one that this list returned"},

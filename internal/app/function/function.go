@@ -1,11 +1,11 @@
 // Package function is the Azure Functions custom handler: the HTTP server that the Functions host calls, with a route for each
 // function.
 //
-// The host calls queue and timer functions with a JSON envelope, and expects one in return (envelope.go). It proxies HTTP
-// functions: they receive the caller's request under /api, and the caller receives their answer unchanged. This package only
-// translates; packages engine, catalog and logtail do the work.
+// The host calls queue and timer functions with a JSON envelope, and expects one in return (envelope.go). The host proxies
+// HTTP functions: they receive the caller's request under /api, and the caller receives their answer unchanged. This package
+// only translates calls. Packages engine, catalog and logtail do the work.
 //
-// Start with function.go, which lists the functions. http.go contains the rules for all calls; scans.go, catalog.go and
+// Start with function.go, which lists the functions. http.go contains the rules for all calls. scans.go, catalog.go and
 // eventlog.go contain the calls themselves.
 package function
 
@@ -50,7 +50,7 @@ type Function struct {
 	Schedule string // for a timer function, its NCRONTAB expression
 
 	Route     string   // for an HTTP function, its route below /api
-	Methods   []string // for an HTTP function; none means all, and the app itself refuses wrong methods
+	Methods   []string // for an HTTP function; if empty, the host passes on all methods and the app refuses wrong ones
 	maxBody   int64    // for an HTTP function, the maximum bytes of a body; 0 means maxRequest
 	Anonymous bool     // calls of this HTTP function need no key
 
@@ -63,15 +63,15 @@ type Function struct {
 	calls  []call // of an HTTP function
 }
 
-// App contains everything that the functions use.
+// App contains the data and services that the functions use.
 type App struct {
 	Memory   *memory.Budget // the budget of calls; nil for no limit
-	Engine   engine.Engine  // empty until the storage is ready
+	Engine   engine.Engine  // the zero value until the storage is ready
 	Log      *logtail.Streams
 	Catalogs Catalogs
 	Gates    Gates
 	Health   health.App // the data for GET /api/health
-	// SchedulesErr describes invalid schedules in the settings. Everything else works.
+	// SchedulesErr describes invalid schedules in the settings. All other parts of the app work.
 	SchedulesErr error
 	Console      bool // whether the console is served
 }
@@ -79,11 +79,11 @@ type App struct {
 // Gates delay calls until the storage that they need is ready. A nil gate is open.
 type Gates struct {
 	Settings *gate.Gate            // permanently closed if the app's settings are wrong
-	Own      *gate.Gate            // the app's own storage, of scans and the event log
+	Own      *gate.Gate            // the app's own storage, for scans and the event log
 	Catalogs map[string]*gate.Gate // the storage of each catalog
 }
 
-// maintain maintains scans, streams and catalogs concurrently, so that no part waits for another or fails with it.
+// maintain maintains scans, streams and catalogs concurrently, so that no part waits for another part or fails because of it.
 func (a App) maintain(ctx context.Context, _ Invocation) (string, error) {
 	behind := func(g *gate.Gate, part func(context.Context) error) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -107,7 +107,7 @@ func (a App) maintain(ctx context.Context, _ Invocation) (string, error) {
 		})
 	}
 	_ = g.Wait() // errs contains each part's error
-	// A part with nothing to do, such as a catalog during a migration, must not hide a failed one.
+	// A part with nothing to do, such as a catalog during a migration, must not hide a failed part.
 	failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return problem.FateOf(err) == problem.Done })
 	if a.Gates.Own.Err() == nil {
 		failed = append(failed, a.Engine.WriteMaintained(ctx, errors.Join(failed...)))
@@ -133,7 +133,7 @@ func Functions(a App) []Function {
 		{Name: "EventLog", Trigger: HTTP, Route: "log/{*stream}", maxBody: maxEventBytes, gates: own, calls: logCalls(a.Log)},
 		{Name: "Console", Trigger: HTTP, Route: consoleRoute, Anonymous: true, calls: consoleCalls(a.Console)},
 		{Name: "Service", Trigger: HTTP, Route: serviceRoute, calls: serviceCalls(a)},
-		// These share a route, but have separate function keys.
+		// The next functions share a route, but have separate function keys.
 		{
 			Name: "CatalogInsert", Trigger: HTTP, Route: catalogRoute, Methods: []string{"POST", "PUT", "PATCH"},
 			maxBody: maxRecord, gates: settings, calls: a.catalogCalls(
@@ -146,7 +146,7 @@ func Functions(a App) []Function {
 			gates: settings, calls: append(a.catalogCalls(
 				resource{"GET", "records", needsForRows, findRecords}, resource{"GET", "count", needsForRows, countRecords},
 				resource{"GET", oneRecord, needsForRows, getRecord}, resource{"GET", "changes", needsForRows, listChanges}),
-				call{method: "GET", path: "catalog", needs: needsNothing, serve: taking(a.Catalogs.list)}),
+				call{method: "GET", path: "catalog", needs: needsNothing, serve: withQuery(a.Catalogs.list)}),
 		},
 		{
 			Name: "CatalogDelete", Trigger: HTTP, Route: catalogRoute, Methods: []string{"DELETE"},
@@ -168,22 +168,22 @@ func Handler(functions []Function, host Host, log zerolog.Logger) http.Handler {
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	for _, f := range functions {
-		invoked := limited(maxEnvelope, invocationTime, invocationHandler(f))
+		invoked := withLimits(maxEnvelope, invocationTime, invocationHandler(f))
 		if f.Trigger == HTTP {
 			invoked = http.HandlerFunc(notProxiedHandler)
 		}
 		all.add(http.MethodPost, "/"+strings.ToLower(f.Name), invoked)
 		for _, c := range f.calls {
-			all.add(c.method, "/api/"+c.path, limited(cmp.Or(f.maxBody, maxRequest), requestTime, f.ready(c)))
+			all.add(c.method, "/api/"+c.path, withLimits(cmp.Or(f.maxBody, maxRequest), requestTime, f.whenReady(c)))
 		}
 	}
-	return private(withLogger(log, timed(recovered(host.onlyFromHost(toItsEnd(onlyProxied(all.handler())))))))
+	return keepPrivate(withLogger(log, withDeadlines(recoverPanics(host.onlyFromHost(readToEnd(onlyProxied(all.handler())))))))
 }
 
-// ready returns a handler that waits until the function's gates are open, and then until it has its part of the memory. While
-// it serves the call, it waits for unavailable storage for at most [awayTime].
-func (f Function) ready(c call) http.Handler {
-	return failing(func(w http.ResponseWriter, r *http.Request) error {
+// whenReady returns a handler that waits until the function's gates are open and the call has its part of the memory. During
+// the call, it waits for unavailable storage for at most [awayTime].
+func (f Function) whenReady(c call) http.Handler {
+	return withProblems(func(w http.ResponseWriter, r *http.Request) error {
 		if err := checkHeaders(r); err != nil {
 			return err
 		}
@@ -198,6 +198,6 @@ func (f Function) ready(c call) http.Handler {
 				return err
 			}
 		}
-		return f.holding(c, w, r)
+		return f.serveWithMemory(c, w, r)
 	})
 }

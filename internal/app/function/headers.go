@@ -16,7 +16,7 @@ const (
 	problemType = "application/problem+json" // of an answer with the members of RFC 9457
 )
 
-// bodyTypes are the accepted media types of a JSON body, including the default of curl -d.
+// bodyTypes are the accepted media types of a JSON body, including the type that curl -d sends by default.
 var bodyTypes = []string{"", "application/json", "application/x-www-form-urlencoded"}
 
 // mediaType returns the type of the request's body, without its parameters.
@@ -28,7 +28,7 @@ func mediaType(r *http.Request) string {
 // inLines reports whether the request's body has one record per line.
 func inLines(r *http.Request) bool { return mediaType(r) == jsonLines }
 
-// checkType refuses a body unless its type is JSON or one of the other types that the call accepts.
+// checkType returns an error unless the body's type is JSON or one of the other types that the call accepts.
 func checkType(r *http.Request, others ...string) error {
 	const field = "Content-Type"
 	kind := mediaType(r)
@@ -44,9 +44,9 @@ func checkType(r *http.Request, others ...string) error {
 	return problem.WrongEncodingf(field, "is %q; send JSON as %s", r.Header.Get(field), strings.Join(append([]string{"application/json"}, others...), " or "))
 }
 
-// private keeps answers out of caches, and prevents browsers from interpreting data as a page. The console's page contains no data,
-// so the console overrides Cache-Control.
-func private(next http.Handler) http.Handler {
+// keepPrivate prevents caches from storing answers, and browsers from interpreting data as a page. The console's page contains no
+// data, so the console overrides Cache-Control.
+func keepPrivate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -54,21 +54,21 @@ func private(next http.Handler) http.Handler {
 	})
 }
 
-// checkHeaders refuses a write with an unsupported header that would change its meaning.
+// checkHeaders refuses a write if it has an unsupported header that would change the write's meaning.
 func checkHeaders(r *http.Request) error {
 	switch {
 	case r.Method == http.MethodGet, r.Method == http.MethodHead:
 		return nil
-	case has(r, "If-Unmodified-Since"):
-		return problem.Invalidf("If-Unmodified-Since", "is not supported; compare versions by If-Match")
-	case has(r, "Content-Range"):
+	case hasHeader(r, "If-Unmodified-Since"):
+		return problem.Invalidf("If-Unmodified-Since", "is not supported; use If-Match with the record's version")
+	case hasHeader(r, "Content-Range"):
 		return problem.Invalidf("Content-Range", "is not supported; send the whole body")
 	}
 	return nil
 }
 
-// prefersMinimal reports whether the caller prefers an answer without the record. If so, it says in the answer's header that
-// this preference is met. (RFC 7240)
+// prefersMinimal reports whether the caller prefers an answer without the record. If so, it adds a header to the answer which
+// confirms the preference. (RFC 7240)
 func prefersMinimal(w http.ResponseWriter, r *http.Request) bool {
 	const minimal = "return=minimal"
 	for preference := range strings.FieldsFuncSeq(strings.Join(r.Header.Values("Prefer"), ","), func(c rune) bool { return c == ',' || c == ';' }) {

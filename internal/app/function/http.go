@@ -26,14 +26,14 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// Limits of a request's size and an answer's time. After functionTimeout, the host kills the process with all its invocations. It
-// waits 230 s for an HTTP answer. (Microsoft Learn, "Azure Functions scale and hosting")
+// Limits of a request's size and an answer's time. After functionTimeout, the host kills the process with all its invocations.
+// The host waits 230 s for an HTTP answer. (Microsoft Learn, "Azure Functions scale and hosting")
 const (
 	// maxEnvelope allows a queue message of 64 KiB that is escaped twice, and a copy of its top-level properties as metadata.
 	maxEnvelope   = 1 << 20
 	maxRequest    = scans.MaxRequest
 	maxEventBytes = 4 << 20 // about the size of one transaction
-	maxRecord     = 4 << 20 // a row of 1 MiB in UTF-16, three times as long if every character is escaped
+	maxRecord     = 4 << 20 // a row of 1 MiB in UTF-16, which is three times as long if every character is escaped
 
 	invocationTime = 9 * time.Minute
 	requestTime    = 200 * time.Second
@@ -44,16 +44,16 @@ const (
 	// time for handling.
 	bodyTime   = 150 * time.Second
 	answerTime = 20 * time.Second
-	// If an answer is ready before its request's body has arrived, the answer waits for the rest of the body: at most for
-	// restTime, and for at most maxRest bytes.
+	// If an answer is ready before the request's body has arrived, the answer waits for the rest of the body, but at most for
+	// restTime and for maxRest bytes.
 	restTime = 10 * time.Second
 	maxRest  = 100 << 20 // the host's limit
 )
 
-// limited limits the size of a request's body and the time of its handling. A request that may write continues when its client
-// disconnects. Otherwise, recovery would have to complete half-done writes.
-func limited(bytes int64, t time.Duration, next http.Handler) http.Handler {
-	return failing(func(w http.ResponseWriter, r *http.Request) error {
+// withLimits limits the size of a request's body and the time of its handling. If the client disconnects, a request that may
+// write continues, because a later recovery would have to complete a half-done write.
+func withLimits(bytes int64, t time.Duration, next http.Handler) http.Handler {
+	return withProblems(func(w http.ResponseWriter, r *http.Request) error {
 		ctx := r.Context()
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
 			ctx = context.WithoutCancel(ctx)
@@ -73,7 +73,7 @@ func limited(bytes int64, t time.Duration, next http.Handler) http.Handler {
 	})
 }
 
-// unpacked returns the request's body, uncompressed. Both forms are limited to limit bytes.
+// unpacked returns the request's body, uncompressed. The compressed and the uncompressed body may each have at most limit bytes.
 func unpacked(w http.ResponseWriter, r *http.Request, limit int64) (io.ReadCloser, error) {
 	body := http.MaxBytesReader(w, r.Body, limit)
 	switch encoding := strings.ToLower(strings.Join(r.Header.Values("Content-Encoding"), ",")); encoding {
@@ -82,11 +82,11 @@ func unpacked(w http.ResponseWriter, r *http.Request, limit int64) (io.ReadClose
 	case "gzip", "x-gzip":
 		return http.MaxBytesReader(w, &gzipBody{packed: body}, limit), nil
 	default:
-		return nil, problem.WrongEncodingf("Content-Encoding", "is %q; send the body as it is or with gzip", encoding)
+		return nil, problem.WrongEncodingf("Content-Encoding", "is %q; send the body uncompressed or with gzip", encoding)
 	}
 }
 
-// gzipBody uncompresses a body. It reads nothing before its first Read.
+// gzipBody uncompresses a body. It begins to read the body at the first call of Read.
 type gzipBody struct {
 	packed io.ReadCloser
 	reader *gzip.Reader
@@ -103,11 +103,11 @@ func (b *gzipBody) Read(p []byte) (n int, err error) {
 
 func (b *gzipBody) Close() error { return b.packed.Close() }
 
-// timed disconnects clients that send or read slowly, because the host does not buffer for them.
-func timed(next http.Handler) http.Handler {
+// withDeadlines disconnects clients that send or read slowly, because the host does not buffer requests and answers.
+func withDeadlines(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w)
-		// It fails only for connections in tests, which have no deadlines.
+		// This fails only in tests, whose connections have no deadlines.
 		_ = c.SetWriteDeadline(time.Now().Add(requestTime + answerTime))
 		if r.Body != http.NoBody {
 			_ = c.SetReadDeadline(time.Now().Add(bodyTime)) // the server clears it when the body has arrived
@@ -116,8 +116,8 @@ func timed(next http.Handler) http.Handler {
 	})
 }
 
-// toItsEnd reads the body of each request to its end, even if the answer is ready earlier.
-func toItsEnd(next http.Handler) http.Handler {
+// readToEnd reads the body of each request to its end, even if the answer is ready earlier.
+func readToEnd(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
 			on := &readingOn{ResponseWriter: w, request: r}
@@ -128,9 +128,9 @@ func toItsEnd(next http.Handler) http.Handler {
 	})
 }
 
-// readingOn is an answer that begins when the request's body has arrived, or is too long or too slow. If a handler answers and
-// stops reading, the host gives its caller an empty 500. readingOn is also the request's body, and counts its bytes. The part
-// that the handler does not read is neither uncompressed nor stored.
+// readingOn is an answer that begins once the request's body has arrived, or has proved too long or too slow. It exists because a
+// caller gets an empty 500 from the host if the handler answers and stops reading. readingOn is also the request's body, and
+// counts its bytes. The part of the body that the handler does not read is neither uncompressed nor stored.
 type readingOn struct {
 	http.ResponseWriter
 	request *http.Request
@@ -157,19 +157,19 @@ func (on *readingOn) WriteHeader(status int) {
 	expects := on.got == 0 && on.request.Header.Get("Expect") != "" // the client waits for an answer before it sends the body
 	if !on.ended && !expects && on.request.ContentLength <= maxRest {
 		_ = http.NewResponseController(on.ResponseWriter).SetReadDeadline(time.Now().Add(restTime))
-		_, _ = io.CopyN(io.Discard, on, maxRest-on.got) // send the answer even if this fails
+		_, _ = io.CopyN(io.Discard, on, maxRest-on.got) // the answer is sent even if this fails
 		on.ended = true
 	}
 	on.ResponseWriter.WriteHeader(status)
 }
 
-// parameters reads the query's parameters. Only the allowed ones may be present, at most once each.
+// parameters reads the query's parameters. The query may contain only the allowed parameters, each at most once.
 func parameters(r *http.Request, allowed ...string) (url.Values, error) {
 	return input.Query(r.URL.RawQuery, input.Once(allowed...))
 }
 
-// taking returns the handler of a call whose query may have only the allowed parameters, at most once each.
-func taking(serve func(w http.ResponseWriter, r *http.Request, given url.Values) error, allowed ...string) func(http.ResponseWriter, *http.Request) error {
+// withQuery returns the handler of a call whose query may contain only the allowed parameters, each at most once.
+func withQuery(serve func(w http.ResponseWriter, r *http.Request, given url.Values) error, allowed ...string) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		given, err := parameters(r, allowed...)
 		if err != nil {
@@ -179,7 +179,7 @@ func taking(serve func(w http.ResponseWriter, r *http.Request, given url.Values)
 	}
 }
 
-// readTop reads the parameter top. It returns standard if it is absent.
+// readTop reads the parameter top. It returns standard if the parameter is absent.
 func readTop(given url.Values, standard, limit int) (int, error) {
 	if !given.Has("top") {
 		return standard, nil
@@ -191,7 +191,8 @@ func readTop(given url.Values, standard, limit int) (int, error) {
 	return top, input.Top(top, limit)
 }
 
-// readBody reads a request's body within the limits of limited and timed. Its type must be JSON or one of the types in others.
+// readBody reads a request's body within the limits of withLimits and withDeadlines. The body's type must be JSON or one of the
+// types in others.
 func readBody(r *http.Request, others ...string) ([]byte, error) {
 	if err := checkType(r, others...); err != nil {
 		return nil, err
@@ -206,14 +207,14 @@ func readBody(r *http.Request, others ...string) ([]byte, error) {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, problem.Invalidf("", "the body did not arrive within %v", bodyTime)
 	case err != nil:
-		return nil, problem.Invalidf("", "the body can't be read").Because(err)
+		return nil, problem.Invalidf("", "the body cannot be read").Because(err)
 	case !utf8.Valid(b):
 		return nil, problem.Invalidf("", "line %d of the body is not valid UTF-8; send JSON in UTF-8", invalidLine(b))
 	}
 	return bytes.TrimPrefix(b, []byte(lines.ByteOrderMark)), nil
 }
 
-// readAll reads a request's body, into a single allocation if its length is known.
+// readAll reads a request's body. If the body's length is known, a single allocation holds it.
 func readAll(r *http.Request) ([]byte, error) {
 	if r.ContentLength <= 0 || r.ContentLength > maxRecord || r.Header.Get("Content-Encoding") != "" {
 		return io.ReadAll(r.Body)
@@ -245,9 +246,9 @@ func withLogger(log zerolog.Logger, next http.Handler) http.Handler {
 	})
 }
 
-// recovered turns a panic into an error of its own invocation. Other invocations continue.
-func recovered(next http.Handler) http.Handler {
-	return failing(func(w http.ResponseWriter, r *http.Request) error {
+// recoverPanics turns a panic into an error of the invocation that panicked. Other invocations continue.
+func recoverPanics(next http.Handler) http.Handler {
+	return withProblems(func(w http.ResponseWriter, r *http.Request) error {
 		return task.Do(func() error {
 			next.ServeHTTP(w, r)
 			return nil
@@ -255,8 +256,8 @@ func recovered(next http.Handler) http.Handler {
 	})
 }
 
-// failing returns a handler that answers with fn's error as a problem.
-func failing(fn func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+// withProblems returns a handler that calls fn, and answers with fn's error as a problem.
+func withProblems(fn func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := fn(w, r); err != nil {
 			writeProblem(w, r, err)
@@ -280,15 +281,15 @@ func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(r.Context().Err(), context.Canceled):
 		log.Debug().Err(err).Msg("the caller closed the connection")
-	case status < http.StatusInternalServerError || p.Kind == problem.Moving: // the host does not log such answers
+	case status < http.StatusInternalServerError || p.Kind == problem.Moving: // the host's log does not contain such answers
 		log.Info().Str("method", r.Method).Str("route", r.Pattern).Int("status", status).Stringer("code", p.Kind).Msg("request refused")
-	case p.Kind != problem.NotReady: // the log has this error once a minute
+	case p.Kind != problem.NotReady: // this error is logged once a minute
 		log.Error().Err(err).Str("path", r.URL.Path).Msg("request failed")
 	}
 	writeProblemJSON(w, r, status, problemBody(p, err))
 }
 
-// problemBody returns p in the form of RFC 9457, with all errors that are joined in err.
+// problemBody returns the problem p in the form of RFC 9457, with all errors that are joined in err.
 func problemBody(p *problem.Error, err error) any {
 	status := problem.Status(p)
 	return struct {
@@ -300,8 +301,8 @@ func problemBody(p *problem.Error, err error) any {
 	}{http.StatusText(status), status, p.Field, publicText(p), fieldErrors(err)}
 }
 
-// problemOf is [problem.Of], except that an error of unavailable storage, or of storage that refuses the app, becomes
-// [problem.Busy]. Therefore callers see the reason.
+// problemOf returns the same as [problem.Of], except for an error of storage that is unavailable or refuses the app. Such an
+// error becomes [problem.Busy], so that callers see the reason.
 func problemOf(err error) *problem.Error {
 	var p *problem.Error
 	var away *storage.AwayError
@@ -311,7 +312,7 @@ func problemOf(err error) *problem.Error {
 	case errors.As(err, &away):
 		return problem.Busyf("", "%s", away.Sentence())
 	case errors.Is(err, memory.ErrFull):
-		return full()
+		return errFull()
 	case storage.BeingDeleted(err):
 		return problem.BeingDeleted("", err)
 	case storage.Passing(err):
@@ -322,8 +323,8 @@ func problemOf(err error) *problem.Error {
 	return problem.Of(err)
 }
 
-// publicText returns the text of an error for callers. It includes the cause if the status is below 500, or if the app is not
-// ready because of an error of the storage. Only the log shows other causes.
+// publicText returns the text of an error for callers. The text includes the cause if the status is below 500, or if the app is
+// not ready because of a storage error. Other causes appear only in the log.
 func publicText(p *problem.Error) string {
 	if p.Err == nil || problem.Status(p) >= http.StatusInternalServerError && !(p.Kind == problem.NotReady && (storage.Passing(p.Err) || storage.Denied(p.Err))) {
 		return p.Detail
@@ -337,11 +338,11 @@ type fieldError struct {
 	Detail string `json:"detail"`
 }
 
-// maxErrors is the maximum number of listed errors, per record if there are several records. A body may have hundreds of
-// thousands of errors.
+// maxErrors is the maximum number of errors that an answer lists, or lists per record if there are several records. It is needed
+// because a body may have hundreds of thousands of errors.
 const maxErrors = 20
 
-// firstOf returns the first problems that are joined in an error, at most the given number.
+// firstOf returns the problems that are joined in an error, but at most the first of them up to the number most.
 func firstOf(err error, most int) []*problem.Error {
 	all := problem.All(err)
 	return all[:min(len(all), most)]
@@ -360,7 +361,7 @@ func fieldErrors(err error) []fieldError {
 	return list
 }
 
-// answer answers with v as JSON. If there was an error, it only returns the error.
+// answer writes v as JSON. If err is not nil, answer only returns err.
 func answer(w http.ResponseWriter, r *http.Request, v any, err error) error {
 	if err == nil {
 		writeJSON(w, r, http.StatusOK, v)
@@ -368,13 +369,13 @@ func answer(w http.ResponseWriter, r *http.Request, v any, err error) error {
 	return err
 }
 
-// writeJSON answers with v as JSON.
+// writeJSON writes an answer with v as JSON.
 func writeJSON(w http.ResponseWriter, r *http.Request, status int, v any) {
 	writeBytes(w, r, status, "application/json", encode(v))
 }
 
-// writeProblemJSON answers with v, which has the members of RFC 9457. It hides secrets, because a caller may have sent one in the
-// place of a name.
+// writeProblemJSON writes an answer with v, which has the members of RFC 9457. It hides secrets, because a caller may have sent a
+// secret instead of a name.
 func writeProblemJSON(w http.ResponseWriter, r *http.Request, status int, v any) {
 	writeBytes(w, r, status, problemType, secret.HideJSON(encode(v)))
 }

@@ -14,17 +14,17 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// list contains the items of an answer as JSON. They use the call's part of the memory.
+// list contains the items of an answer as JSON. The items use the call's part of the memory.
 type list struct {
 	part  *memory.Part
 	items [][]byte
 	bytes int
-	full  bool // the part is too small
+	full  bool // the part of the memory is too small
 }
 
 func newList(r *http.Request) *list { return &list{part: memory.PartIn(r.Context())} }
 
-// offer adds an item, unless the answer would then exceed [logtail.MaxAnswer] bytes. The first item may exceed it.
+// offer adds an item, unless the answer would then exceed [logtail.MaxAnswer] bytes. The first item may be longer.
 func (l *list) offer(item any) (taken bool) { return l.take(item, logtail.MaxAnswer) }
 
 func (l *list) add(item any) { l.take(item, math.MaxInt) }
@@ -49,7 +49,7 @@ func (l *list) check(err error) error {
 
 // texts returns the JSON of each item. It removes the items from l.
 func (l *list) texts() iter.Seq[[]byte] {
-	l.part.SetUsed(int64(l.bytes)) // the rows from which they were made are no longer needed
+	l.part.SetUsed(int64(l.bytes)) // the rows from which the items were made are no longer needed
 	return func(yield func([]byte) bool) {
 		for len(l.items) > 0 && yield(l.items[0]) {
 			l.items = l.items[1:]
@@ -57,7 +57,7 @@ func (l *list) texts() iter.Seq[[]byte] {
 	}
 }
 
-// textsOf returns the JSON of records. Each overwrites the previous one.
+// textsOf returns the JSON of records. Each text overwrites the previous text.
 func textsOf(records iter.Seq[record.Record]) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		var text []byte
@@ -77,11 +77,12 @@ func writeCursored(w http.ResponseWriter, r *http.Request, name string, l *list,
 	}{cursor})
 }
 
-// writeList answers with an object: the items under a name, and then the members of rest. It does not copy the items.
+// writeList answers with an object. The object contains the items under a name, and after them the members of rest. The
+// items are not copied.
 func writeList(w http.ResponseWriter, r *http.Request, name string, items iter.Seq[[]byte], rest any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
-	out := bufio.NewWriter(w) // Flush returns its errors
+	out := bufio.NewWriter(w) // Flush returns the errors of writes
 	out.WriteString(`{"` + name + `":[`)
 	first := true
 	for text := range items {

@@ -12,40 +12,42 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// memoryNeed is the memory that a call needs. Each call takes its part once, before it reads its body or any row.
+// memoryNeed is the memory that a call needs. Each call reserves its part of the memory once, before it reads its body or any
+// row.
 type memoryNeed int
 
 const (
-	// needsLittle means at most [memory.Small], including a body of [maxRequest]. Calls that need little never wait for large
-	// ones.
+	// needsLittle means at most [memory.Small], including a body of [maxRequest] bytes. Such a call never waits for the memory of
+	// large calls.
 	needsLittle memoryNeed = iota
 	// needsNothing is for calls that answer from data that the app always holds.
 	needsNothing
-	// needsForRecords is for calls with a body of records: the body, and the data made from it. A call with a short body does
-	// not wait for large ones.
+	// needsForRecords is for calls with a body of records. They need memory for the body and the data made from it. A call with a
+	// short body does not wait for the memory of large calls.
 	needsForRecords
 	// needsForEvents is for calls with a body of events.
 	needsForEvents
-	// needsForRecord is for calls whose body turns one record into another: the body, and the data that the call reads and
-	// writes. Such a call is served like one that needsForRows, unless the body is too long to be kept for a repetition.
+	// needsForRecord is for calls whose body changes a record. They need memory for the body, and for the data that the call
+	// reads and writes. Such a call is served as with needsForRows, unless the body is too long to be kept for a repetition.
 	needsForRecord
-	// needsForRows is for the rows that a call reads, its answer, and its writes. Such a call does not wait for large ones if
-	// it needs little. If its part is too small, the call is served again with a larger part, and then with smaller pages.
-	// Therefore it must change nothing before it has the memory that it needs.
+	// needsForRows is for calls that need memory for the rows that they read, for their answer and for their writes. A call with
+	// few rows does not wait for the memory of large calls. If the call's part of the memory is too small, the call is served
+	// again, first with a larger part, and after that with smaller pages. Therefore the call must change nothing before it has
+	// the memory that it needs.
 	needsForRows
 )
 
 const (
-	// memoryTime is the maximum time for which a call waits for its part.
+	// memoryTime is the maximum time for which a call waits for its part of the memory.
 	memoryTime = 10 * time.Second
 
-	rowsMemory  = 4 << 20  // part of a call that reads rows, if it is free at once: more than most need
+	rowsMemory  = 4 << 20  // part of a call that reads rows, if so much is free without waiting; few calls need more
 	againMemory = 16 << 20 // minimum of the next part, if rowsMemory was too small
 	smallAnswer = 16 << 10 // minimum part of a call while it answers
 
-	// A body takes its own length, and twice that while it grows. Events also take memory in transactions. Records take more,
-	// under each index key and in the log, but only a limited number of them are written at once. One record may have 15 index
-	// keys.
+	// A body needs memory for its length, and for twice its length while the body's buffer grows. Events need additional memory
+	// in transactions. Records need more, under each index key and in the log, but only a limited number of them is written
+	// concurrently. One record may have 15 index keys.
 	bodyWeight    = 2
 	eventsWeight  = 4
 	recordsWeight = 13
@@ -67,23 +69,24 @@ func (h memoryNeed) ofBody(bytes int64) int64 {
 	return min(recordsWeight*bytes, bodyWeight*bytes+recordsMost)
 }
 
-// whole is the maximum length of a body that is kept in memory until its call has a part for it.
-func (h memoryNeed) whole() int64 {
+// maxKept is the maximum length of a body that is kept in memory before its call has a part of the memory.
+func (h memoryNeed) maxKept() int64 {
 	if h == needsForRecords {
 		return memory.Small / recordsWeight
 	}
 	return memory.Small / eventsWeight
 }
 
-// takeBody takes the part for a request's body, and for the data made from it. A small body is read first, so a slow sender holds
-// only the bytes that have arrived. A larger body of unknown length takes the part of the largest one, until it ends.
+// takeBody reserves the part for a request's body and the data made from it. A small body is read before that, so a slow sender
+// holds memory only for the bytes that have arrived. A larger body of unknown length holds the memory of the largest possible
+// body until its end.
 func (f Function) takeBody(h memoryNeed, take *taker, r *http.Request) (*memory.Part, error) {
 	known := r.ContentLength >= 0 && r.Header.Get("Content-Encoding") == ""
-	if known && r.ContentLength > h.whole() {
+	if known && r.ContentLength > h.maxKept() {
 		return take.part(r.Context(), h.ofBody(min(r.ContentLength, f.maxBody)))
 	}
 	body := &replayableBody{ReadCloser: r.Body}
-	if err := body.begin(f.memory.Coming(), h.whole()); err != nil {
+	if err := body.begin(f.memory.Coming(), h.maxKept()); err != nil {
 		return nil, err
 	}
 	r.Body = body
@@ -96,15 +99,16 @@ func (f Function) takeBody(h memoryNeed, take *taker, r *http.Request) (*memory.
 	return take.part(r.Context(), h.ofBody(int64(len(body.text))))
 }
 
-// replayableBody is a body whose beginning has been read. If that is the whole body, it can be read again.
+// replayableBody is a body whose beginning is kept after it is read. If the beginning is the whole body, the body can be read
+// again.
 type replayableBody struct {
 	io.ReadCloser
 	text []byte
 	next int   // the first unread byte of text
-	err  error // after text; nil if there may be more
+	err  error // the error after text; nil if more bytes may follow
 }
 
-// begin reads the beginning of the body, at most the given number of bytes. It releases the part when it has read them.
+// begin reads the beginning of the body, at most the given number of bytes. After that it releases the part.
 func (b *replayableBody) begin(part *memory.Part, most int64) error {
 	defer part.Release()
 	coming := &heldBody{ReadCloser: b.ReadCloser, part: part, weigh: func(bytes int64) int64 { return bytes }}
@@ -132,7 +136,8 @@ func (b *replayableBody) Read(p []byte) (n int, err error) {
 	return b.ReadCloser.Read(p)
 }
 
-// readAgain makes a call read its body again from the beginning. It reports false if more of the body was read than is kept.
+// readAgain sets the request's body back to its beginning. It returns false if that is impossible, because more of the body was
+// read than is kept.
 func readAgain(r *http.Request) bool {
 	body, ok := r.Body.(*replayableBody)
 	if ok {
@@ -141,8 +146,8 @@ func readAgain(r *http.Request) bool {
 	return ok && body.err != nil
 }
 
-// holding serves a call with its part of the app's memory. It always releases the part at the end.
-func (f Function) holding(c call, w http.ResponseWriter, r *http.Request) error {
+// serveWithMemory waits for the call's part of the app's memory, serves the call, and releases the part.
+func (f Function) serveWithMemory(c call, w http.ResponseWriter, r *http.Request) error {
 	take := taker{f.memory, memoryTime}
 	var part *memory.Part
 	var err error
@@ -174,10 +179,10 @@ func (f Function) holding(c call, w http.ResponseWriter, r *http.Request) error 
 	}
 }
 
-// serveWith serves a call with a part of the memory, and releases it.
+// serveWith serves a call with a part of the memory, and releases the part.
 func serveWith(part *memory.Part, c call, w http.ResponseWriter, r *http.Request) error {
 	defer part.Release()
-	needs := part.Used // while the caller reads the answer
+	needs := part.Used // memory for the time while the caller reads the answer
 	switch c.needs {
 	case needsForRows:
 		r = r.WithContext(part.In(r.Context()))
@@ -193,8 +198,8 @@ func serveWith(part *memory.Part, c call, w http.ResponseWriter, r *http.Request
 	return c.serve(&releasingAnswer{w, part, needs}, r)
 }
 
-// releasingAnswer is an answer. When it begins, its call keeps only the memory for the answer, and releases the memory for
-// reading. Therefore slow readers delay nobody.
+// releasingAnswer is an answer that releases memory. When the answer begins, its call keeps only the memory for the answer and
+// releases the memory for reading rows. So callers that read slowly do not delay other calls.
 type releasingAnswer struct {
 	http.ResponseWriter
 	part  *memory.Part
@@ -210,13 +215,14 @@ func (l *releasingAnswer) WriteHeader(status int) {
 	l.ResponseWriter.WriteHeader(status)
 }
 
-// taker takes parts of a budget. left is the total time for which it may still wait.
+// taker reserves parts of a budget. left is the time for which it may still wait, for all its parts together.
 type taker struct {
 	from *memory.Budget
 	left time.Duration
 }
 
-// forLittle takes a part for a call that needs little. If a larger part is free at once, it takes that instead.
+// forLittle reserves a part for a call that needs little. If a larger part is free without waiting, forLittle reserves that part
+// instead.
 func (t *taker) forLittle(ctx context.Context) (*memory.Part, error) {
 	if part, ok := t.from.TryTake(rowsMemory); ok {
 		return part, nil
@@ -224,8 +230,8 @@ func (t *taker) forLittle(ctx context.Context) (*memory.Part, error) {
 	return t.part(ctx, memory.Small)
 }
 
-// guess returns how many bytes to take for work that may need the given number. It is limited to half of the memory, because
-// others wait behind a large request.
+// guess returns how many bytes to reserve for work that may need the given number. The result is at most half of the memory,
+// because other calls wait until a large call gets its memory.
 func (t *taker) guess(bytes int64) int64 { return min(bytes, t.from.Half()) }
 
 // part waits for a part of the given size.
@@ -245,9 +251,9 @@ func (t *taker) part(ctx context.Context, bytes int64) (*memory.Part, error) {
 type heldBody struct {
 	io.ReadCloser
 	part  *memory.Part
-	weigh func(bytes int64) int64 // returns the memory that this many bytes need
+	weigh func(bytes int64) int64 // returns the memory that the given number of bytes needs
 	all   bool                    // only the body uses the part
-	bytes int64                   // that have arrived
+	bytes int64                   // bytes that have arrived
 }
 
 // Read implements [io.Reader].
@@ -264,7 +270,7 @@ func (b *heldBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// full returns the answer to a call that got no memory in time.
-func full() *problem.Error {
-	return problem.Busyf("", "other calls and steps are using all of the app's memory; try again later, send less at once, lower top, or give the app larger instances (instanceMemoryMB)")
+// errFull returns the error of a call that got no memory in time.
+func errFull() *problem.Error {
+	return problem.Busyf("", "other calls and steps are using all of the app's memory; try again later, send less in one request, lower top, or give the app larger instances (instanceMemoryMB)")
 }

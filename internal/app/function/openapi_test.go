@@ -303,7 +303,7 @@ func (o *openAPI) playSchedules(a *app) {
 	row.Key.Row, row.Properties[1] = "s|nightly", storage.BinaryProperty("Data", []byte(unproved))
 	proof.Must(o, state.Write(o.Context(), storage.Op{Kind: storage.Replace, Row: row.Row()}))
 	time.Sleep(10 * time.Second)
-	if got = o.play(a, 200, "GET", "/api/health", "").Body.String(); !strings.Contains(got, `{"name":"schedule nightly","state":"warning","detail":"the newest success is that of 2000-01-02T03:00:00Z, whose proof has failed: a page is gone`) {
+	if got = o.play(a, 200, "GET", "/api/health", "").Body.String(); !strings.Contains(got, `{"name":"schedule nightly","state":"warning","detail":"the newest success is the occurrence of 2000-01-02T03:00:00Z, but its verification has failed: a page is gone`) {
 		o.Error(got)
 	}
 }

@@ -89,7 +89,7 @@ var recorded = []struct {
 	{name: "the console without its slash", line: "GET /api/console", headers: proxiedHeaders, status: 302},
 	{name: "a preflight", line: "OPTIONS /api/scans", headers: proxiedHeaders, status: 204},
 	{name: "a method that no route has", line: "PROPFIND /api/log/a", headers: proxiedHeaders, status: 405, kind: "application/problem+json"},
-	{name: "%2F in a path, which comes escaped once more", line: "GET /api/log/a%252Fb", headers: proxiedHeaders, status: 400, kind: "application/problem+json", answer: `{"title":"Bad Request","status":400,"field":"stream","detail":"must not have %, / or \\ in a path`},
+	{name: "%2F in a path, which comes escaped once more", line: "GET /api/log/a%252Fb", headers: proxiedHeaders, status: 400, kind: "application/problem+json", answer: `{"title":"Bad Request","status":400,"field":"stream","detail":"must not contain %, / or \\ if it is in the path`},
 	{name: "bytes that are no UTF-8 in a path", line: "GET /api/log/%25E2%2582", headers: proxiedHeaders, status: 400, kind: "application/problem+json", answer: `{"title":"Bad Request","status":400,"field":"stream"`},
 	{name: "a %zz in a query, escaped", line: "GET /api/log?stram=%25zz", headers: proxiedHeaders, status: 400, kind: "application/problem+json", answer: `{"title":"Bad Request","status":400,"field":"stram"`},
 	{name: "several values", line: "GET /api/log?stream=a&stream=b", headers: proxiedHeaders, status: 400, kind: "application/problem+json", answer: `{"title":"Bad Request","status":400,"field":"stream"`},

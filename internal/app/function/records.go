@@ -15,8 +15,8 @@ import (
 // maxRecords is the maximum number of records or events in one request.
 const maxRecords = 1000
 
-// split returns the texts of a body's records: one record, the elements of an array or, if inLines, one record per line. noun
-// is the word for a record in errors. Package record checks the content of the texts.
+// split returns the texts of a body's records. If inLines is true, each line is a record. Otherwise the body is one record,
+// or an array of records. noun is the word for a record in errors. Package record checks the content of the texts.
 func split(body []byte, inLines bool, noun string) (texts record.Texts, several bool, err error) {
 	if inLines {
 		texts, err = splitLines(body, noun)
@@ -71,13 +71,13 @@ func elements(body []byte, most int) (texts []jsontext.Value, err error) {
 		if err != nil {
 			return nil, err
 		}
-		end := dec.InputOffset() // the decoder reuses value
+		end := dec.InputOffset() // the decoder reuses the memory of value
 		texts = append(texts, body[end-int64(len(value)):end])
 	}
 	if len(texts) == most {
 		return texts, nil
 	}
-	if _, err := dec.ReadToken(); err != nil { // the closing one
+	if _, err := dec.ReadToken(); err != nil { // the closing bracket
 		return nil, err
 	}
 	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {

@@ -13,15 +13,15 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// call is a method and a path of an HTTP function, with its handler.
+// call is a method and a path of an HTTP function, with the handler of both.
 type call struct {
 	method, path string // the path is relative to /api
 	needs        memoryNeed
-	behind       func(*http.Request) error // the call's own gate; nil for none
+	behind       func(*http.Request) error // waits for the call's own gate; nil if the call has none
 	serve        func(http.ResponseWriter, *http.Request) error
 }
 
-// routes are the handlers of each path, by method. Paths are in lower case, except for their parameters.
+// routes contains the handlers of each path, by method. Paths are in lower case, except their parameters.
 type routes map[string]map[string]http.Handler
 
 func (all routes) add(method, pattern string, h http.Handler) {
@@ -31,7 +31,7 @@ func (all routes) add(method, pattern string, h http.Handler) {
 	all[pattern][method] = h
 }
 
-// methods are the methods that a route may have. Any other method is treated as TRACE, which no route has.
+// methods lists the methods that a route may have. Any other method is treated as TRACE, which no route has.
 var methods = []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"}
 
 // handler returns the router of all routes. The Functions host ignores case and a trailing slash when it matches routes, and
@@ -47,7 +47,7 @@ func (all routes) handler() http.Handler {
 		other := otherMethod(handlers)
 		for _, method := range append(methods, http.MethodTrace) {
 			h := handlers[method]
-			if h == nil { // explicit, because otherwise a pattern with a parameter in this place would match the method
+			if h == nil { // add a handler, because otherwise a pattern with a parameter in this place would match the method
 				h = other
 			}
 			router.Method(method, pattern, withParameters(h))
@@ -56,9 +56,9 @@ func (all routes) handler() http.Handler {
 	return router
 }
 
-// inLowerCase makes the router match the path in lower case, escaped, and without a trailing slash.
+// inLowerCase gives the router the path in lower case, escaped, and without a trailing slash.
 func inLowerCase(next http.Handler) http.Handler {
-	return failing(func(w http.ResponseWriter, r *http.Request) error {
+	return withProblems(func(w http.ResponseWriter, r *http.Request) error {
 		if !utf8.ValidString(r.URL.Path) { // the same rule as in [input.Query] and readBody
 			return problem.Invalidf("", "the path is not valid UTF-8; escape the bytes of UTF-8")
 		}
@@ -72,7 +72,7 @@ func inLowerCase(next http.Handler) http.Handler {
 	})
 }
 
-// withParameters sets the parameters of the path as the caller sent them: unescaped, and in their own case.
+// withParameters sets the parameters of the path as the caller sent them: unescaped, and not in lower case.
 func withParameters(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Pattern = chi.RouteContext(r.Context()).RoutePattern()
@@ -91,20 +91,20 @@ func withParameters(next http.Handler) http.Handler {
 }
 
 func setParameter(r *http.Request, name, escaped string) {
-	value, _ := url.PathUnescape(escaped) // the server refuses paths for which this fails
+	value, _ := url.PathUnescape(escaped) // never fails, because the server refuses such paths
 	r.SetPathValue(name, value)
 }
 
-// otherMethod answers a method that a route does not have: with 405, or 204 for OPTIONS.
+// otherMethod answers a method that a route does not have. The answer is 405, or 204 for OPTIONS.
 func otherMethod(handlers map[string]http.Handler) http.Handler {
 	allowed := slices.DeleteFunc(slices.Clone(methods), func(m string) bool { return handlers[m] == nil && m != http.MethodOptions })
 	allow := strings.Join(allowed, ", ")
-	return failing(func(w http.ResponseWriter, r *http.Request) error {
+	return withProblems(func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Allow", allow)
 		if r.Method == http.MethodOptions {
 			w.WriteHeader(http.StatusNoContent)
 			return nil
 		}
-		return problem.WrongMethodf("", "%s does not take %s; allowed: %s", r.URL.Path, r.Method, allow)
+		return problem.WrongMethodf("", "%s does not accept %s; allowed: %s", r.URL.Path, r.Method, allow)
 	})
 }

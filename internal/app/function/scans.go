@@ -32,25 +32,25 @@ type scanAPI struct{ engine.Engine }
 func scanCalls(e engine.Engine) []call {
 	s := scanAPI{e}
 	return []call{
-		{method: "POST", path: "scans", serve: taking(s.start)},
-		{method: "GET", path: "scans", serve: taking(s.list, "top", "cursor", "state", "action", "table", "name", "since")},
-		{method: "POST", path: "scans/estimate", serve: taking(s.estimate)},
+		{method: "POST", path: "scans", serve: withQuery(s.start)},
+		{method: "GET", path: "scans", serve: withQuery(s.list, "top", "cursor", "state", "action", "table", "name", "since")},
+		{method: "POST", path: "scans/estimate", serve: withQuery(s.estimate)},
 		{method: "GET", path: "scans/connections", serve: answerByID(e.Connections)},
 		{method: "GET", path: "scans/connections/{id}/tables", serve: answerByID(e.TableNames)},
 		{method: "GET", path: "scans/connections/{id}/queues", serve: answerByID(e.QueueNames)},
 		{method: "GET", path: "scans/{id}", serve: answerByID(e.Status)},
-		{method: "DELETE", path: "scans/{id}", serve: taking(s.cancel)},
+		{method: "DELETE", path: "scans/{id}", serve: withQuery(s.cancel)},
 		{method: "GET", path: "scans/{id}/timeline", serve: answerByID(e.Timeline)},
 		{method: "GET", path: "scans/{id}/ranges", serve: answerByID(e.Ranges)},
-		{method: "GET", path: "scans/{id}/members", serve: taking(s.members, "top", "cursor", "state")},
-		{method: "GET", path: "scans/{id}/failed", serve: taking(s.failed, "top", "cursor")},
-		{method: "POST", path: "scans/{id}/retry", serve: taking(s.retry)},
+		{method: "GET", path: "scans/{id}/members", serve: withQuery(s.members, "top", "cursor", "state")},
+		{method: "GET", path: "scans/{id}/failed", serve: withQuery(s.failed, "top", "cursor")},
+		{method: "POST", path: "scans/{id}/retry", serve: withQuery(s.retry)},
 	}
 }
 
-// answerByID returns a handler that answers with the result of read for the scan or connection in the path.
+// answerByID returns a handler that calls read with the id of the scan or connection in the path, and answers with the result.
 func answerByID[ID ~string, T any](read func(ctx context.Context, id ID) (T, error)) func(http.ResponseWriter, *http.Request) error {
-	return taking(func(w http.ResponseWriter, r *http.Request, _ url.Values) error {
+	return withQuery(func(w http.ResponseWriter, r *http.Request, _ url.Values) error {
 		found, err := read(r.Context(), ID(r.PathValue("id")))
 		return answer(w, r, found, err)
 	})
@@ -84,7 +84,7 @@ func (s scanAPI) cancel(w http.ResponseWriter, r *http.Request, _ url.Values) er
 	return writeStarted(w, r, id, s.Cancel(r.Context(), id))
 }
 
-// retry retries a scan: its remaining steps, and with the body {"rows":"failed"} also its failed rows.
+// retry retries a scan's remaining steps. With the body {"rows":"failed"} it also retries the scan's failed rows.
 func (s scanAPI) retry(w http.ResponseWriter, r *http.Request, _ url.Values) error {
 	body, err := readBody(r)
 	if err != nil {
@@ -99,18 +99,18 @@ func (s scanAPI) retry(w http.ResponseWriter, r *http.Request, _ url.Values) err
 			return err
 		}
 		switch options.Rows {
-		case "": // as without a body
+		case "": // same as without a body
 		case "failed":
 			retry = s.RetryFailed
 		default:
-			return problem.Invalidf("rows", "%s is unknown; use failed, or leave it out", secret.Name(options.Rows))
+			return problem.Invalidf("rows", "%s is unknown; use failed, or leave rows out", secret.Name(options.Rows))
 		}
 	}
 	id := scanID(r)
 	return writeStarted(w, r, id, retry(r.Context(), id))
 }
 
-// writeStarted answers a scan's start, cancellation or retry. If there was an error, it only returns the error.
+// writeStarted answers a scan's start, cancellation or retry. If err is not nil, writeStarted only returns err.
 func writeStarted(w http.ResponseWriter, r *http.Request, id ledger.ScanID, err error) error {
 	if err == nil {
 		writeJSON(w, r, http.StatusAccepted, struct {
@@ -121,8 +121,8 @@ func writeStarted(w http.ResponseWriter, r *http.Request, id ledger.ScanID, err 
 	return err
 }
 
-// statusPath returns the path of the scan's status. It has no host and scheme, because only the caller knows these: a host behind
-// a TLS proxy would use http.
+// statusPath returns the path of the scan's status. The path has no host name and no scheme, because only the caller knows them.
+// Behind a TLS proxy, the scheme would be wrong.
 func statusPath(id ledger.ScanID) string { return "/api/scans/" + string(id) }
 
 func (s scanAPI) start(w http.ResponseWriter, r *http.Request, _ url.Values) error {

@@ -19,9 +19,9 @@ import (
 // caller: clients that watch backups or start one.
 func scheduleCalls(a App) []call {
 	return []call{
-		{method: "GET", path: "schedules", serve: taking(a.listSchedules)},
-		{method: "GET", path: "schedules/{name}/backups", serve: taking(a.listBackups, "top", "cursor")},
-		{method: "POST", path: "schedules/{name}/run", serve: taking(a.runSchedule)},
+		{method: "GET", path: "schedules", serve: withQuery(a.listSchedules)},
+		{method: "GET", path: "schedules/{name}/backups", serve: withQuery(a.listBackups, "top", "cursor")},
+		{method: "POST", path: "schedules/{name}/run", serve: withQuery(a.runSchedule)},
 	}
 }
 
@@ -55,8 +55,9 @@ func (a App) runSchedule(w http.ResponseWriter, r *http.Request, _ url.Values) e
 	return writeStarted(w, r, id, err)
 }
 
-// refreshSchedules advances the schedules before they are read, because timers may fail. It deletes no backups, because that
-// takes long. It returns an error only if the storage is unavailable, so that the caller does not wait for the storage again.
+// refreshSchedules advances the schedules before they are read, because timers may fail. It deletes no backups, because
+// deletions take long. It returns an error only if the storage is unavailable, so that the caller does not wait for the
+// storage again.
 func (a App) refreshSchedules(ctx context.Context) error {
 	err := a.Engine.AdvanceBeforeReading(ctx)
 	if errors.Is(err, storage.ErrAway) {
@@ -68,7 +69,7 @@ func (a App) refreshSchedules(ctx context.Context) error {
 	return nil
 }
 
-// checkSchedules checks whether the last successes of schedules are recent.
+// checkSchedules checks for each schedule whether its last success is recent.
 func (a App) checkSchedules(ctx context.Context) []health.Check {
 	ctx, cancel := context.WithTimeout(ctx, healthTime)
 	defer cancel()

@@ -13,10 +13,10 @@ import (
 	"tablesweep/internal/task"
 )
 
-// serviceRoute matches exactly the paths of Service.
+// serviceRoute matches only the paths of the function Service.
 const serviceRoute = "{name:regex(^(health|openapi[.]json)$)}"
 
-// healthTime is the maximum age of an answer of /api/health, so that frequent requests cost little.
+// healthTime is the maximum age of an answer of /api/health. Answers are reused, so that frequent requests cost little.
 const healthTime = 10 * time.Second
 
 // serviceCalls returns the calls for information about the app. No gate delays them.
@@ -25,7 +25,7 @@ const healthTime = 10 * time.Second
 func serviceCalls(a App) []call {
 	h := healthCache{app: a, last: make(chan health.Report, 1)}
 	h.last <- health.Report{}
-	return []call{{method: "GET", path: "health", needs: needsNothing, serve: taking(h.serve)}, {method: "GET", path: "openapi.json", needs: needsNothing, serve: taking(getOpenAPI)}}
+	return []call{{method: "GET", path: "health", needs: needsNothing, serve: withQuery(h.serve)}, {method: "GET", path: "openapi.json", needs: needsNothing, serve: withQuery(getOpenAPI)}}
 }
 
 func getOpenAPI(w http.ResponseWriter, r *http.Request, _ url.Values) error {
@@ -34,7 +34,7 @@ func getOpenAPI(w http.ResponseWriter, r *http.Request, _ url.Values) error {
 }
 
 // healthCache keeps the last report for [healthTime]. A goroutine that has received the report from the channel last may make a
-// new one.
+// new report.
 type healthCache struct {
 	app  App
 	last chan health.Report // contains one report
@@ -53,8 +53,8 @@ func (h healthCache) get(ctx context.Context) health.Report {
 	began := time.Now()
 	last := <-h.last
 	defer func() { h.last <- last }()
-	if began.Sub(last.At) >= healthTime { // callers that waited for a report use it, however long it took
-		// A caller that disconnects must not spoil the answer for the others.
+	if began.Sub(last.At) >= healthTime { // callers that waited for a report use that report, however long it took
+		// If one caller disconnects, the other callers must still get a complete answer.
 		last = health.NewReport(time.Now(), h.app.checks(context.WithoutCancel(ctx)))
 	}
 	return last
@@ -69,7 +69,7 @@ func (a App) checks(ctx context.Context) []health.Check {
 	checks := []health.Check{settings, health.Of("storage", "prepared", a.Gates.Own.Err())}
 	for _, name := range slices.Sorted(maps.Keys(a.Gates.Catalogs)) {
 		c := health.Of("catalog "+a.Catalogs[name].Name, "prepared", a.Gates.Catalogs[name].Err())
-		if c.State == health.Failed { // scans work without a catalog
+		if c.State == health.Failed { // only a warning, because scans work without a catalog
 			c.State = health.Warning
 		}
 		checks = append(checks, c)

@@ -1,5 +1,5 @@
-// Package gate delays calls until the storage that they need is prepared. A process serves at once, and prepares its storage in
-// the background, with retries.
+// Package gate delays calls until the storage that they need is prepared. A process serves calls from its start, and prepares
+// its storage in the background, with retries.
 package gate
 
 import (
@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	tryTime    = 20 * time.Second // for one attempt; calls that wait for it learn its error
+	tryTime    = 20 * time.Second // for one attempt; calls that wait for the attempt get its error
 	firstPause = time.Second      // after a failure; doubles up to maxPause
 	maxPause   = 4 * time.Second  // short, so that work continues soon after an outage
 	reportTime = time.Minute      // between two reports of failures
@@ -32,10 +32,10 @@ type Gate struct {
 func New() *Gate { return &Gate{changed: make(chan struct{})} }
 
 // Prepare calls prepare until it succeeds, and then opens the gate. It calls report for the first failure, and at most once a
-// minute for later ones. It returns early only if ctx ends.
+// minute for later failures. It returns early only if ctx ends.
 //
-// If prepare returns a [problem.Error], only a person can fix it, so [Gate.Pass] returns it at once. After any other error, Pass
-// continues to wait.
+// If prepare returns a [problem.Error], only a person can remove the cause, so [Gate.Pass] returns this error immediately. After
+// any other error, Pass continues to wait.
 func (g *Gate) Prepare(ctx context.Context, prepare func(context.Context) error, report func(error)) {
 	var reported time.Time
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
@@ -77,7 +77,7 @@ func (g *Gate) Err() error {
 	return err
 }
 
-// state returns the result of Err, and two more: a channel that is closed when the current attempt has ended, and whether a
+// state returns the result of Err as err. The channel changed is closed when the current attempt has ended. act is true if a
 // person must act.
 func (g *Gate) state() (changed <-chan struct{}, act bool, err error) {
 	if g == nil {
@@ -98,18 +98,18 @@ func (g *Gate) state() (changed <-chan struct{}, act bool, err error) {
 // Wait waits until the gate opens or ctx ends. Its errors are [problem.Error].
 func (g *Gate) Wait(ctx context.Context) error { return g.wait(ctx, false) }
 
-// Pass waits until the gate opens, at most for the given time. If a person must act, it returns the reason at once.
+// Pass waits until the gate opens, at most for the given time. If a person must act, it returns the reason immediately.
 func (g *Gate) Pass(ctx context.Context, most time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	return g.wait(ctx, true)
 }
 
-// wait implements Wait and Pass. If atOnce is true and a person must act, it returns the reason at once.
-func (g *Gate) wait(ctx context.Context, atOnce bool) error {
+// wait implements Wait and Pass. If early is true and a person must act, it returns the reason immediately.
+func (g *Gate) wait(ctx context.Context, early bool) error {
 	for {
 		changed, act, err := g.state()
-		if err == nil || act && atOnce {
+		if err == nil || act && early {
 			return err
 		}
 		select {

@@ -27,7 +27,7 @@ type App struct {
 	Settings   storage.Settings // the app's settings, to which files in Root may refer
 	// Others are the other accounts that scans read and write, by connection.
 	Others map[string]*storage.Account
-	// Instance is the memory of the instance. Memory is the budget of the app's work, or nil if this process is not the app.
+	// Instance describes the instance's memory. Memory is the budget of the app's work, or nil if this process is not the app.
 	Instance memory.Instance
 	Memory   *memory.Budget
 }
@@ -47,7 +47,7 @@ func (a App) Check(ctx context.Context) []Check {
 			return []Check{judgeMemory(a.Instance, a.Memory.Usage())}
 		},
 		func() []Check { return []Check{mayWrite(ctx, "state table", table)} },
-		func() []Check { return maintained(ctx, table) },
+		func() []Check { return checkMaintained(ctx, table) },
 		func() []Check {
 			heartbeats, err := ledger.New(table).Heartbeats(ctx)
 			if err != nil && !storage.NotFound(err) {
@@ -75,22 +75,22 @@ func (a App) Check(ctx context.Context) []Check {
 			return []Check{judgeOther(name, err)}
 		})
 	}
-	return together(parts)
+	return runAll(parts)
 }
 
-// maintained checks the clock and Maintain's last run.
-func maintained(ctx context.Context, state *storage.Table) []Check {
+// checkMaintained checks the clock and Maintain's last run.
+func checkMaintained(ctx context.Context, state *storage.Table) []Check {
 	m, err := ledger.New(state).Maintained(ctx)
-	checks := clock(state)
+	checks := checkClock(state)
 	if err != nil && !storage.NotFound(err) {
 		return append(checks, Of("Maintain", "", err))
 	}
 	return append(checks, judgeMaintained(m)...)
 }
 
-// clock checks this machine's clock by the Date of the account's answers, including refusals. It returns no check if there was no
-// answer.
-func clock(t *storage.Table) []Check {
+// checkClock checks this machine's clock by the header Date of the account's answers, including refusals. It returns no check if
+// there was no answer.
+func checkClock(t *storage.Table) []Check {
 	now, known := t.Now(time.Now())
 	if !known {
 		return nil
@@ -101,7 +101,7 @@ func clock(t *storage.Table) []Check {
 func (a App) hostJSON() Check {
 	read, err := hostjson.Load(a.Root, a.Settings.Get)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Check{"host.json", Unknown, "there is none in this folder; run this in the app's folder"}
+		return Check{"host.json", Unknown, "there is none in this folder; run the command in the app's folder"}
 	}
 	if err != nil {
 		return Of("host.json", "", err)

@@ -17,18 +17,19 @@ import (
 )
 
 const (
-	// nowhere is the name of a table that does not exist. The service checks permissions before it reports this.
+	// nowhere is the name of a table that does not exist. The service checks the permission before it reports that the table is
+	// missing.
 	nowhere = "tablesweepdoctor"
 	// hostContainer is the container of the Functions host's locks.
 	hostContainer = "azure-webjobs-hosts"
-	// maxAnswer is the maximum number of bytes read of an answer of the app.
+	// maxAnswer is the maximum number of bytes that are read of an answer of the app.
 	maxAnswer = 1 << 20
 )
 
 // Doctor is the data for the checks from outside the app.
 type Doctor struct {
 	App              // Check sets Own and StateTable from the settings
-	URL string       // of the app, such as https://APP.azurewebsites.net; may be ""
+	URL string       // the app's URL, such as https://APP.azurewebsites.net; may be ""
 	Key string       // a function key; may be ""
 	Web *http.Client // for the app's URL
 }
@@ -43,26 +44,26 @@ func (d Doctor) Check(ctx context.Context) []Check {
 		for line := range strings.SplitSeq(err.Error(), "\n") {
 			checks = append(checks, Check{"settings", Failed, line})
 		}
-		return append(checks, d.hostJSON(), d.site(ctx))
+		return append(checks, d.hostJSON(), d.checkSite(ctx))
 	}
 	parts := []func() []Check{
-		func() []Check { return []Check{settings(c)} },
-		func() []Check { return d.own(ctx, c) },
+		func() []Check { return []Check{settingsCheck(c)} },
+		func() []Check { return d.checkOwn(ctx, c) },
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Connections)) {
 		if name != storage.HostConnection {
-			parts = append(parts, func() []Check { return []Check{tables(ctx, name, c.Connections[name], nil)} })
+			parts = append(parts, func() []Check { return []Check{checkTables(ctx, name, c.Connections[name], nil)} })
 		}
 	}
 	for _, cat := range c.Catalogs {
 		parts = append(parts, func() []Check { return catalog(ctx, cat) })
 	}
-	parts = append(parts, func() []Check { return []Check{d.site(ctx)} })
-	return together(parts)
+	parts = append(parts, func() []Check { return []Check{d.checkSite(ctx)} })
+	return runAll(parts)
 }
 
-// settings returns a check that lists the names in the settings.
-func settings(c config.Config) Check {
+// settingsCheck returns a check that lists the connections and catalogs in the settings.
+func settingsCheck(c config.Config) Check {
 	var catalogs []string
 	for _, cat := range c.Catalogs {
 		catalogs = append(catalogs, cat.Title())
@@ -71,12 +72,12 @@ func settings(c config.Config) Check {
 		strings.Join(slices.Sorted(maps.Keys(c.Connections)), ", "), cmp.Or(strings.Join(catalogs, ", "), "none"))}
 }
 
-// refused returns a failed check. It names the missing role, or another possible reason for the refusal. t is any table of the
-// account.
-func refused(name, who string, err error, c storage.Connection, t *storage.Table, role string) Check {
+// refusedCheck returns a failed check. The check names the missing role, or another possible reason for the refusal. t is any
+// table of the account.
+func refusedCheck(name, who string, err error, c storage.Connection, t *storage.Table, role string) Check {
 	detail := who + oneLine(err.Error())
 	var e *storage.Error
-	off := slices.DeleteFunc(clock(t), func(c Check) bool { return c.State != Failed })
+	off := slices.DeleteFunc(checkClock(t), func(c Check) bool { return c.State != Failed })
 	switch {
 	case !errors.As(err, &e) || e.Status != http.StatusForbidden:
 	case len(off) > 0:
@@ -95,21 +96,21 @@ func open(c storage.Connection) (*storage.Account, error) {
 	return storage.Open(c, storage.Options{Patience: answerTime})
 }
 
-// own checks the app's own storage: the roles on it, and the state that a running app stores there.
-func (d Doctor) own(ctx context.Context, c config.Config) []Check {
+// checkOwn checks the app's own storage: the roles for it, and the state that a running app stores in it.
+func (d Doctor) checkOwn(ctx context.Context, c config.Config) []Check {
 	const name = "connection " + storage.HostConnection
 	a, err := open(c.Own)
 	if err != nil {
 		return []Check{Of(name, "", err)}
 	}
-	account := tables(ctx, storage.HostConnection, c.Own, a)
-	if account.State == Failed { // every other check would report the same
-		return append([]Check{account, d.hostJSON()}, clock(a.Table(nowhere))...)
+	account := checkTables(ctx, storage.HostConnection, c.Own, a)
+	if account.State == Failed { // every other check would report the same error
+		return append([]Check{account, d.hostJSON()}, checkClock(a.Table(nowhere))...)
 	}
 	if d.URL == "" && !deployed(ctx, a, c.StateTable) {
-		none := Check{"app's storage", Warning, fmt.Sprintf("not deployed: there is neither the table %s nor a queue of the app; "+
+		none := Check{"app's storage", Warning, fmt.Sprintf("not deployed: the account has neither the table %s nor a queue of the app; "+
 			"commands do not need them, and an app creates them when it starts", c.StateTable)}
-		return append([]Check{account, d.hostJSON(), none}, clock(a.Table(nowhere))...)
+		return append([]Check{account, d.hostJSON(), none}, checkClock(a.Table(nowhere))...)
 	}
 	d.Own, d.StateTable = a, c.StateTable
 	parts := []func() []Check{
@@ -117,13 +118,13 @@ func (d Doctor) own(ctx context.Context, c config.Config) []Check {
 		func() []Check { return []Check{mayWrite(ctx, "log table", a.Table(c.LogTable))} },
 	}
 	for _, queue := range slices.Sorted(maps.Values(scans.Queues)) {
-		parts = append(parts, func() []Check { return []Check{mayUse(ctx, c.Own, a, queue)} })
+		parts = append(parts, func() []Check { return []Check{checkQueue(ctx, c.Own, a, queue)} })
 	}
-	return together(append(parts, func() []Check { return []Check{blobs(ctx, c.Own, a)} }))
+	return runAll(append(parts, func() []Check { return []Check{checkBlobs(ctx, c.Own, a)} }))
 }
 
-// deployed reports whether an app seems to have started in the account before. That is so if the account has a table or a queue
-// of the app, or if this cannot be determined.
+// deployed reports whether an app seems to have started in the account before. It returns true if the account has a table or a
+// queue of the app, or if that is unknown.
 func deployed(ctx context.Context, a *storage.Account, stateTable string) bool {
 	once := storage.RequestOptions{Once: true}
 	if _, err := a.Table(stateTable).With(once).Query(ctx, storage.Query{Top: 1}); !storage.NotFound(err) {
@@ -141,8 +142,9 @@ func deployed(ctx context.Context, a *storage.Account, stateTable string) bool {
 	return false
 }
 
-// tables checks the sign-in to an account, and the permissions to read and write its tables. It opens the account if a is nil.
-func tables(ctx context.Context, setting string, c storage.Connection, a *storage.Account) Check {
+// checkTables checks the sign-in to an account, and the permissions to read and write its tables. It opens the account if a is
+// nil.
+func checkTables(ctx context.Context, setting string, c storage.Connection, a *storage.Account) Check {
 	name := "connection " + setting
 	who := fmt.Sprintf("account %s by %s", c, c.SignsIn())
 	if a == nil {
@@ -157,7 +159,7 @@ func tables(ctx context.Context, setting string, c storage.Connection, a *storag
 		return judgeOther(setting, err)
 	}
 	if err != nil && !storage.NotFound(err) {
-		check := refused(name, who+": ", err, c, table, "Storage Table Data Reader")
+		check := refusedCheck(name, who+": ", err, c, table, "Storage Table Data Reader")
 		var e *storage.Error
 		if c.Managed() && !errors.As(err, &e) {
 			check.Detail += fmt.Sprintf("; a managed identity can sign in only in Azure: elsewhere, remove %[1]s__credential and %[1]s__clientId, and run az login", setting)
@@ -170,13 +172,13 @@ func tables(ctx context.Context, setting string, c storage.Connection, a *storag
 	case err == nil:
 		return Check{name, OK, who + ": tables can be read and written"}
 	case setting == storage.HostConnection:
-		return refused(name, who+": ", err, c, table, "Storage Table Data Contributor")
+		return refusedCheck(name, who+": ", err, c, table, "Storage Table Data Contributor")
 	}
 	return Check{name, OK, who + ": tables can be read but not written, so scans can use it as a source but not as a destination"}
 }
 
-// mayUse checks that messages can be written to a queue.
-func mayUse(ctx context.Context, c storage.Connection, a *storage.Account, queue string) Check {
+// checkQueue checks that messages can be written to a queue.
+func checkQueue(ctx context.Context, c storage.Connection, a *storage.Account, queue string) Check {
 	name := "role on queue " + queue
 	q, err := a.Queue(queue)
 	if err != nil {
@@ -185,15 +187,15 @@ func mayUse(ctx context.Context, c storage.Connection, a *storage.Account, queue
 	exists, err := q.With(storage.RequestOptions{Once: true}).MayWrite(ctx)
 	switch {
 	case err != nil:
-		return refused(name, "", err, c, a.Table(nowhere), "Storage Queue Data Contributor")
+		return refusedCheck(name, "", err, c, a.Table(nowhere), "Storage Queue Data Contributor")
 	case !exists:
-		return Check{name, Unknown, "can't be checked until the queue exists"}
+		return Check{name, Unknown, "not checked, because the queue does not exist yet"}
 	}
 	return Check{name, OK, "messages can be written"}
 }
 
-// blobs checks that the Functions host can read its locks, without which no timer runs.
-func blobs(ctx context.Context, c storage.Connection, a *storage.Account) Check {
+// checkBlobs checks that the Functions host can read its locks. Without the locks, no timer runs.
+func checkBlobs(ctx context.Context, c storage.Connection, a *storage.Account) Check {
 	locks, err := a.Container(hostContainer)
 	if err != nil {
 		return Check{"blobs", Unknown, err.Error()}
@@ -201,9 +203,9 @@ func blobs(ctx context.Context, c storage.Connection, a *storage.Account) Check 
 	err = locks.With(storage.RequestOptions{Once: true}).List(ctx, "none/", func(storage.Blob) error { return nil })
 	switch {
 	case storage.HasCode(err, "ContainerNotFound"):
-		return Check{"blobs", Warning, "the Functions host has not made its container " + hostContainer + " yet"}
+		return Check{"blobs", Warning, "the Functions host has not created its container " + hostContainer + " yet"}
 	case err != nil:
-		return refused("blobs", "", err, c, a.Table(nowhere), "Storage Blob Data Owner")
+		return refusedCheck("blobs", "", err, c, a.Table(nowhere), "Storage Blob Data Owner")
 	}
 	return Check{"blobs", OK, "container " + hostContainer + " can be read"}
 }
@@ -218,8 +220,8 @@ func catalog(ctx context.Context, c config.CatalogSettings) []Check {
 	return []Check{mayWrite(ctx, name, a.Table(c.Table).With(once)), mayWrite(ctx, name+", log", a.Table(c.WAL).With(once))}
 }
 
-// site checks the app itself through its URL, with the key.
-func (d Doctor) site(ctx context.Context) Check {
+// checkSite checks the app itself by a request to its URL, with the key.
+func (d Doctor) checkSite(ctx context.Context) Check {
 	const name = "app"
 	if d.URL == "" {
 		return Check{name, Unknown, "not checked; give its address by --url, and a key by --key"}
@@ -229,7 +231,7 @@ func (d Doctor) site(ctx context.Context) Check {
 	if err != nil {
 		return Check{name, Failed, "its URL " + err.Error()}
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*answerTime) // an app that is asleep must start first
+	ctx, cancel := context.WithTimeout(ctx, 2*answerTime) // an app without an instance must start one
 	defer cancel()
 	status, answer, err := s.Send(ctx, http.MethodGet, "/api/health", nil)
 	if err != nil {
@@ -238,7 +240,7 @@ func (d Doctor) site(ctx context.Context) Check {
 	return judgeSite(host, status, s, answer)
 }
 
-// judgeSite judges an app's answer. It never repeats the key, whatever the answer contains.
+// judgeSite judges an app's answer. The check never contains the key, even if the answer does.
 func judgeSite(host string, status int, s Site, answer []byte) Check {
 	const name = "app"
 	var report Report
@@ -246,7 +248,7 @@ func judgeSite(host string, status int, s Site, answer []byte) Check {
 	means := map[int][]State{http.StatusOK: {OK, Warning}, http.StatusServiceUnavailable: {Failed}}
 	switch {
 	case status == http.StatusUnauthorized && s.Key == "":
-		return Check{name, Failed, host + " answers, but needs a key; give the name of the environment variable that has it by --key"}
+		return Check{name, Failed, host + " answers, but needs a key; give the name of the environment variable that contains the key by --key"}
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		return Check{name, Failed, host + " answers, but refuses the key: it must be a host key, or a key of the function Service"}
 	case err != nil || len(report.Checks) == 0 || !slices.Contains(means[status], report.Status):

@@ -1,8 +1,8 @@
 // Package health reports which parts of the app work and which are missing: settings, storage and its roles, the clock,
 // host.json, queues, and Maintain's last run.
 //
-// GET /api/health answers with the checks of a running app ([App]). "tablesweep doctor" prints these, and the checks that are
-// only possible from outside ([Doctor]). judge.go decides the meaning of a result, without I/O.
+// GET /api/health answers with the checks of a running app ([App]). "tablesweep doctor" prints the same checks, and those
+// that are possible only from outside the app ([Doctor]). judge.go decides what a result means, without I/O.
 package health
 
 import (
@@ -18,7 +18,7 @@ import (
 // State is the result of a check.
 type State string
 
-// The states. Unknown means that the check could not be made here.
+// The states. Unknown means that this process could not make the check.
 const (
 	OK      State = "ok"
 	Unknown State = "unknown"
@@ -33,12 +33,12 @@ var order = [...]State{OK, Unknown, Warning, Failed}
 type Check struct {
 	Name   string `json:"name"`
 	State  State  `json:"state"`
-	Detail string `json:"detail"` // one line; says what to change if the part does not work
+	Detail string `json:"detail"` // one line, with the change to make if the part does not work
 }
 
 // Report is the result of all checks at one time.
 type Report struct {
-	// Status is the worst state of the checks, where unknown counts as ok.
+	// Status is the worst state of all checks. Unknown counts as OK.
 	Status State     `json:"status"`
 	At     time.Time `json:"at"`
 	Checks []Check   `json:"checks"`
@@ -55,7 +55,7 @@ func NewReport(at time.Time, checks []Check) Report {
 	return Report{Status: worst, At: at.UTC(), Checks: checks}
 }
 
-// Of returns a check with the detail, or a failed check if err is not nil.
+// Of returns a check in the state OK with the detail, or a failed check if err is not nil.
 func Of(name, detail string, err error) Check {
 	if err != nil {
 		return Check{name, Failed, oneLine(err.Error())}
@@ -63,8 +63,8 @@ func Of(name, detail string, err error) Check {
 	return Check{name, OK, detail}
 }
 
-// together runs parts of the checks concurrently, and returns their checks in order.
-func together(parts []func() []Check) []Check {
+// runAll runs the parts concurrently, and returns their checks in the parts' order.
+func runAll(parts []func() []Check) []Check {
 	found := make([][]Check, len(parts))
 	var g task.Group
 	for i, part := range parts {
@@ -79,7 +79,8 @@ func together(parts []func() []Check) []Check {
 	return slices.Concat(found...)
 }
 
-// maxDetail is the maximum number of characters of an error in a detail, because failed sign-ins return a page of text.
+// maxDetail is the maximum number of characters of an error in a detail. It is needed because a failed sign-in returns a
+// page of text.
 const maxDetail = 400
 
 // oneLine joins the lines of an error, and removes control characters.

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// clockSlack is the difference at which a clock gets a warning.
+	// clockSlack is the difference from the service's clock above which there is a warning.
 	clockSlack = 30 * time.Second
 	// clockLimit is the maximum difference that the service accepts in a signed request. (Microsoft Learn, "Authorize with Shared
 	// Key")
 	clockLimit = 15 * time.Minute
-	// maintainLate is the age of Maintain's last run that indicates a problem. It runs every minute, and takes a few minutes at
-	// most.
+	// maintainLate is the age of Maintain's last run that indicates a problem. Maintain runs every minute, and a run takes at
+	// most a few minutes.
 	maintainLate = 10 * time.Minute
 	// shortestRetry is the minimum wait before a message's next delivery. Without a wait, all five deliveries of a message
 	// could fail in one short outage.
@@ -34,7 +34,8 @@ const (
 	memoryCheck = "memory"
 )
 
-// judgeClock judges the time by which a clock is ahead of the service's clock. Dates of answers have whole seconds.
+// judgeClock judges a clock. ahead is the time by which the clock is ahead of the service's clock. It is inexact, because the
+// Date of an answer has whole seconds.
 func judgeClock(ahead time.Duration) Check {
 	how := "ahead of"
 	if ahead < 0 {
@@ -43,15 +44,15 @@ func judgeClock(ahead time.Duration) Check {
 	detail := fmt.Sprintf("%v %s the storage's", ahead.Round(time.Second), how)
 	switch {
 	case ahead >= clockLimit:
-		return Check{"clock", Failed, detail + "; the storage refuses signed requests from 15 minutes on: set this machine's clock"}
+		return Check{"clock", Failed, detail + "; the storage refuses signed requests if the difference is 15 minutes or more: set this machine's clock"}
 	case ahead >= clockSlack:
 		return Check{"clock", Warning, detail + "; set this machine's clock"}
 	}
 	return Check{"clock", OK, "right to within " + clockSlack.String()}
 }
 
-// judgeOther judges the answer to a query of a table that does not exist. While an account is unavailable, scans wait for it, and
-// then continue.
+// judgeOther judges another account by the answer to a query of a table that does not exist. While an account is unavailable,
+// scans wait, and continue once it answers.
 func judgeOther(connection string, err error) Check {
 	name := "connection " + connection
 	switch {
@@ -82,13 +83,13 @@ func judgeHeartbeats(heartbeats []ledger.Heartbeat) Check {
 
 // judgeMemory reports the memory of the instance, and the part that the app's work uses.
 func judgeMemory(i memory.Instance, u memory.Usage) Check {
-	detail := fmt.Sprintf("the instance has %d MB (by %s); rows, bodies and answers may use %d MB of it, use %d MB now, and have used at most %d MB",
+	detail := fmt.Sprintf("the instance has %d MB (by %s); rows, bodies and answers may use %d MB, use %d MB now, and have used at most %d MB",
 		i.Bytes>>20, i.From, u.Bytes>>20, u.Used>>20, u.Most>>20)
 	if u.Waiting > 0 {
 		detail += fmt.Sprintf("; steps and calls waiting for memory: %d", u.Waiting)
 	}
 	if i.Left() < memory.Least {
-		return Check{memoryCheck, Warning, fmt.Sprintf("%s; that leaves %d MB beside the Functions host: use larger instances (instanceMemoryMB), or correct %s", detail, i.Left()>>20, memory.Setting)}
+		return Check{memoryCheck, Warning, fmt.Sprintf("%s; only %d MB remain beside the Functions host: use larger instances (instanceMemoryMB), or correct %s", detail, i.Left()>>20, memory.Setting)}
 	}
 	return Check{memoryCheck, OK, detail}
 }
@@ -97,32 +98,32 @@ func judgeMemory(i memory.Instance, u memory.Usage) Check {
 func judgeMaintained(m ledger.Maintained) []Check {
 	const name = "Maintain"
 	if m.At.IsZero() {
-		return []Check{{name, Warning, "has never run; it runs every minute while the app is running; check whether the app is started, and see its log"}}
+		return []Check{{name, Warning, "has never run; it runs every minute while the app is running; check that the app is started, and read its log"}}
 	}
 	ago := fmt.Sprintf("ran %v ago", m.Age().Round(time.Second))
 	run := Check{name, OK, ago}
 	switch {
 	case m.Age() >= maintainLate:
-		run = Check{name, Warning, ago + "; it runs every minute while the app is running; check whether the app is started, and see its log"}
+		run = Check{name, Warning, ago + "; it runs every minute while the app is running; check that the app is started, and read its log"}
 	case m.Error != "":
 		run = Check{name, Warning, ago + " and failed: " + oneLine(m.Error)}
 	}
 	poison := Check{"poison queues", OK, "empty"}
 	if m.Poison > 0 {
-		poison = Check{"poison queues", Warning, fmt.Sprintf("%d messages that this app can't handle; read them in the queues whose names end in -poison, then delete them", m.Poison)}
+		poison = Check{"poison queues", Warning, fmt.Sprintf("%d messages that this app cannot handle; read them in the queues whose names end in -poison, then delete them", m.Poison)}
 	}
 	return []Check{run, poison}
 }
 
-// JudgeSchedules judges the schedules of an app. The argument wrong is the error of invalid schedules in the settings.
-// JudgeSchedules returns no check if the app has no schedule.
+// JudgeSchedules judges the schedules of an app. wrong is the error of invalid schedules in the settings. If the app has no
+// schedule, there is no check.
 func JudgeSchedules(list schedule.ScheduleList, wrong, err error) (checks []Check) {
 	const name = "schedules"
 	if wrong != nil {
 		checks = append(checks, Check{name, Warning, oneLine(wrong.Error())})
 	}
 	if err != nil {
-		return append(checks, Check{name, Warning, oneLine("can't be read: " + err.Error())})
+		return append(checks, Check{name, Warning, oneLine("cannot be read: " + err.Error())})
 	}
 	for _, s := range list.Schedules {
 		if s.Removed {
@@ -130,10 +131,10 @@ func JudgeSchedules(list schedule.ScheduleList, wrong, err error) (checks []Chec
 		}
 		success, state, detail := "it has never succeeded", OK, "no success yet"
 		if s.Success != nil {
-			success = "the newest success is that of " + s.Success.Occurrence.Format(time.RFC3339)
+			success = "the newest success is the occurrence of " + s.Success.Occurrence.Format(time.RFC3339)
 			detail = success
 			if p := s.Success.Proof; p != nil && p.State == schedule.ProofFailed {
-				state, success = Warning, success+", whose proof has failed: "+p.Error
+				state, success = Warning, success+", but its verification has failed: "+p.Error
 				detail = success
 			}
 		}
@@ -148,15 +149,15 @@ func JudgeSchedules(list schedule.ScheduleList, wrong, err error) (checks []Chec
 	return checks
 }
 
-// judgeHost checks the values of host.json on which scans depend.
+// judgeHost judges the values of host.json on which scans depend.
 func judgeHost(a hostjson.App) Check {
 	const name = "host.json"
 	q := a.Queues
 	switch {
 	case !q.Base64:
-		return Check{name, Failed, `messageEncoding must be "base64": the app sends its messages so`}
+		return Check{name, Failed, `messageEncoding must be "base64", because the app sends its messages in base64`}
 	case !a.Handler.Proxy:
-		return Check{name, Failed, "enableProxyingHttpRequest must be true: the app answers requests as they were sent"}
+		return Check{name, Failed, "enableProxyingHttpRequest must be true, because the app needs requests as their callers sent them"}
 	case q.MaxDequeue != scans.MaxDeliveries:
 		return Check{name, Warning, fmt.Sprintf("maxDequeueCount is %d; set it to %d, because the app relies on that number of deliveries", q.MaxDequeue, scans.MaxDeliveries)}
 	case q.Visibility < shortestRetry:
@@ -164,5 +165,5 @@ func judgeHost(a hostjson.App) Check {
 	case a.FunctionTimeout > 0 && a.FunctionTimeout < shortestTimeout:
 		return Check{name, Warning, fmt.Sprintf("functionTimeout is %v, but a step takes up to 9 minutes; after the timeout, the host ends the process with all its steps; set it to 00:10:00", a.FunctionTimeout)}
 	}
-	return Check{name, OK, fmt.Sprintf("batchSize %d and newBatchThreshold %d: up to %d steps at once of each function on an instance; visibilityTimeout %v", q.BatchSize, q.NewBatchThreshold, q.BatchSize+q.NewBatchThreshold, q.Visibility)}
+	return Check{name, OK, fmt.Sprintf("batchSize %d and newBatchThreshold %d: up to %d concurrent steps of each function on an instance; visibilityTimeout %v", q.BatchSize, q.NewBatchThreshold, q.BatchSize+q.NewBatchThreshold, q.Visibility)}
 }

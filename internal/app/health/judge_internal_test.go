@@ -30,12 +30,12 @@ func TestJudgeMemory(t *testing.T) {
 	const mib = 1 << 20
 	usage := memory.Usage{Bytes: 146 * mib, Used: 5 * mib, Most: 99 * mib, Waiting: 3}
 	got := judgeMemory(memory.Instance{Bytes: 512 * mib, From: memory.Setting}, usage)
-	want := "the instance has 512 MB (by TABLESWEEP_MEMORY_MB); rows, bodies and answers may use 146 MB of it, use 5 MB now, and have used at most 99 MB; steps and calls waiting for memory: 3"
+	want := "the instance has 512 MB (by TABLESWEEP_MEMORY_MB); rows, bodies and answers may use 146 MB, use 5 MB now, and have used at most 99 MB; steps and calls waiting for memory: 3"
 	if got.State != OK || got.Detail != want {
 		t.Errorf("%+v", got)
 	}
 	got = judgeMemory(memory.Instance{Bytes: 300 * mib}, memory.Usage{})
-	if got.State != Warning || !strings.HasSuffix(got.Detail, "that leaves 80 MB beside the Functions host: use larger instances (instanceMemoryMB), or correct TABLESWEEP_MEMORY_MB") {
+	if got.State != Warning || !strings.HasSuffix(got.Detail, "only 80 MB remain beside the Functions host: use larger instances (instanceMemoryMB), or correct TABLESWEEP_MEMORY_MB") {
 		t.Errorf("%+v", got)
 	}
 }

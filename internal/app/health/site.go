@@ -13,10 +13,10 @@ import (
 	"tablesweep/internal/input/loopback"
 )
 
-// errAddress is the error of an address that no app has, or that has a key in it.
+// errAddress is the error of an address that is not an app's, or that contains a key.
 var errAddress = errors.New("must be of the form https://APP.azurewebsites.net, without a key")
 
-// Site is an app as its callers reach it.
+// Site is a running app, with its address and a key.
 type Site struct {
 	URL string // such as https://APP.azurewebsites.net
 	Key string // a function key; may be ""
@@ -40,8 +40,8 @@ func (s Site) address() (*url.URL, error) {
 	return u, nil
 }
 
-// Send sends a request with the key. It follows no redirects, so the key goes nowhere else. The body is JSON, and may be empty.
-// It returns the answer's status, and its body up to 1 MiB. No error contains the key.
+// Send sends a request with the key. It does not follow redirects, which could send the key to another server. The body is
+// JSON, and may be empty. Send returns the answer's status, and at most 1 MiB of its body. No error contains the key.
 func (s Site) Send(ctx context.Context, method, path string, body []byte) (status int, answer []byte, err error) {
 	u, err := s.address()
 	if err != nil {
@@ -61,7 +61,7 @@ func (s Site) Send(ctx context.Context, method, path string, body []byte) (statu
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	resp, err := client.Do(r)
 	if err != nil {
-		if text := s.Hide(err.Error()); text != err.Error() { // an answer that is not HTTP
+		if text := s.Hide(err.Error()); text != err.Error() { // the server's answer is not HTTP and contains the key
 			err = errors.New(text)
 		}
 		return 0, nil, err
@@ -71,16 +71,16 @@ func (s Site) Send(ctx context.Context, method, path string, body []byte) (statu
 	return resp.StatusCode, answer, nil
 }
 
-// Unknown returns the error for an answer, with this status, that does not come from this app.
+// Unknown returns the error of an answer with the given status that did not come from this app.
 func (s Site) Unknown(status int) error {
 	host, err := s.Host()
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%s answers with status %d, but not as this app does: is the app published and started?", host, status)
+	return fmt.Errorf("%s answers with status %d, but the answer is not from this app; check that the app is published and started", host, status)
 }
 
-// Hide returns a text without the key.
+// Hide returns the text without the key.
 func (s Site) Hide(text string) string {
 	if s.Key == "" {
 		return text

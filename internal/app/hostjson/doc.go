@@ -1,8 +1,8 @@
 // Package hostjson reads a function app's files in the same way as the Functions host: host.json and local.settings.json.
 //
 // It supports the parts of these files on which the app depends: the settings of the queue extension, functionTimeout and the
-// custom handler. It refuses, by name, every unsupported setting that would change how the app runs. It starts nothing and opens
-// only these files.
+// custom handler. If an unsupported setting would change how the app runs, the package returns an error with the setting's name.
+// It opens only these files, and starts no process.
 //
 // (Microsoft Learn: "host.json reference for Azure Functions", "Azure Functions
 // custom handlers", "Azure Queue storage trigger", "Timer trigger", "HTTP trigger")
@@ -12,20 +12,21 @@ import "time"
 
 // App is a function app.
 type App struct {
-	// Queues are the settings of the queue extension, for all queue triggers of the app.
+	// Queues contains the settings of the queue extension, for all queue triggers of the app.
 	Queues Queues
-	// FunctionTimeout limits an invocation. Afterwards, the host ends the handler process. 0 means no limit.
+	// FunctionTimeout is the maximum time of an invocation. After that time, the host ends the handler process. 0 means no
+	// limit.
 	FunctionTimeout time.Duration
 	// Handler is the custom handler.
 	Handler Handler
-	// Only lists the functions to which the app is restricted; nil means all.
+	// Only lists the functions to which the app is restricted. nil means all functions.
 	Only []string
 }
 
-// Queues are the settings extensions.queues of host.json.
+// Queues contains the settings extensions.queues of host.json.
 type Queues struct {
 	BatchSize         int           // messages per get, 1 to 32
-	NewBatchThreshold int           // the next get waits until at most this many run
+	NewBatchThreshold int           // the next get waits until at most this number of messages is in progress
 	MaxPolling        time.Duration // maximum wait between polls of an empty queue
 	Visibility        time.Duration // wait before the retry of a failed message
 	MaxDequeue        int           // deliveries before a message goes to the poison queue
@@ -37,7 +38,7 @@ type Handler struct {
 	Executable string   // as in the file, with settings expanded
 	Arguments  []string // with settings expanded
 	Directory  string   // working directory below the app's root, "" for the root itself
-	// Proxy passes HTTP requests to the handler unchanged.
+	// If Proxy is true, the host passes HTTP requests to the handler unchanged.
 	Proxy bool
 	// InitTimeout is the maximum time until a handler first answers.
 	InitTimeout time.Duration

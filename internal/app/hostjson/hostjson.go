@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// day is the longest time span in these files, except for functionTimeout, which is limited only by time.Duration.
+// day is the maximum of time spans in these files, except functionTimeout, which only time.Duration limits.
 const day = 24 * time.Hour
 
 func (a *App) readHost(data []byte, x expander, p *problems) {
@@ -29,7 +29,8 @@ func (a *App) readHost(data []byte, x expander, p *problems) {
 	o.done()
 }
 
-// functionTimeout reads functionTimeout. Its default is 30 minutes on every plan except Consumption. -1 means no limit.
+// functionTimeout reads the field functionTimeout. The default is 30 minutes on every plan except Consumption. The
+// value -1 means no limit.
 func functionTimeout(o *object) time.Duration {
 	raw := strings.Trim(string(o.fields["functiontimeout"]), `"`)
 	if raw == "-1" || raw == "-00:00:01" {
@@ -69,7 +70,7 @@ func (a *App) readHTTP(o *object) {
 
 func (a *App) readHandler(host *object, x expander) {
 	if _, ok := host.fields["customhandler"]; !ok {
-		host.problems.addf("host.json: customHandler is missing: the local host runs custom handlers only")
+		host.problems.addf("host.json: customHandler is missing, but the local host runs only custom handlers")
 		return
 	}
 	o := host.object("customHandler")
@@ -77,7 +78,7 @@ func (a *App) readHandler(host *object, x expander) {
 		Proxy:       o.flag("enableProxyingHttpRequest", false),
 		InitTimeout: o.span("initializationTimeout", 30*time.Second, time.Millisecond, day),
 	}
-	o.ignore("enableForwardingHttpRequest") // proxying takes precedence
+	o.ignore("enableForwardingHttpRequest") // proxying takes precedence over forwarding
 	d := o.object("description")
 	a.Handler.Executable = x.expand(d.at("defaultExecutablePath"), d.text("defaultExecutablePath", ""))
 	a.Handler.Directory = d.text("workingDirectory", "")

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Load reads host.json in the root directory fsys. setting returns a setting's value, or "". The error lists all mistakes, each
-// with its file and field.
+// Load reads host.json in the root directory fsys. The function setting returns a setting's value, or "". The error lists all
+// mistakes, each with its file and field.
 func Load(fsys fs.FS, setting func(name string) string) (App, error) {
 	p := &problems{}
 	x := expander{setting: setting, problems: p}
@@ -24,7 +24,7 @@ func Load(fsys fs.FS, setting func(name string) string) (App, error) {
 	return a, errors.Join(p.errs...)
 }
 
-// LocalSettings reads the values of local.settings.json. It returns none if the file is missing.
+// LocalSettings reads the values of local.settings.json. If the file is missing, there are no values.
 func LocalSettings(fsys fs.FS) (map[string]string, error) {
 	const file = "local.settings.json"
 	data, err := fs.ReadFile(fsys, file)
@@ -37,7 +37,7 @@ func LocalSettings(fsys fs.FS) (map[string]string, error) {
 	p := &problems{}
 	o := parseObject(file, data, p)
 	if o.flag("IsEncrypted", false) {
-		p.addf("%s is encrypted: run func settings decrypt", file)
+		p.addf("%s is encrypted; decrypt it by \"func settings decrypt\"", file)
 	}
 	var values map[string]string
 	o.take("Values", "an object whose values are strings", &values)
@@ -46,7 +46,7 @@ func LocalSettings(fsys fs.FS) (map[string]string, error) {
 	spelled := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if other, twice := spelled[strings.ToLower(name)]; twice {
-			p.addf("%s: %s and %s differ in case alone; remove one", file, other, name)
+			p.addf("%s: %s and %s differ only in upper and lower case; remove one", file, other, name)
 		}
 		spelled[strings.ToLower(name)] = name
 	}

@@ -109,7 +109,7 @@ func TestLoadReportsEverythingWrong(t *testing.T) {
 	}
 	for _, want := range []string{
 		`host.json: version must be "2.0", not "3"`,
-		`host.json: functionTimout: unknown`,
+		`host.json: functionTimout is unknown`,
 		`host.json: functionTimeout: "ten" is not a time span`,
 		`host.json: extensions.queues.batchSize must be 1 to 32, not 33`,
 		`host.json: extensions.http.routePrefix must be "api", not "v1"`,
@@ -117,7 +117,7 @@ func TestLoadReportsEverythingWrong(t *testing.T) {
 		`host.json: extensions.queues.maxPollingInterval: must be 00:00:00.1 to 1.00:00:00`,
 		`host.json: extensions.queues.maxDequeueCount must be 1`,
 		`host.json: extensions.queues.messageEncoding must be "base64" or "none", not "utf8"`,
-		`host.json: extensions.queues.batchsizes: unknown`,
+		`host.json: extensions.queues.batchsizes is unknown`,
 		`host.json: customHandler.description.defaultExecutablePath is missing`,
 		`host.json: customHandler.description.workingDirectory must lie inside the app`,
 		`host.json: customHandler.enableProxyingHttpRequest must be true or false, not "yes"`,
@@ -153,8 +153,8 @@ func TestLocalSettings(t *testing.T) {
 		{"values", `{"IsEncrypted":false,"Values":{"A":"1","B":""},"Host":{"CORS":"*"}}`, map[string]string{"A": "1", "B": ""}, ""},
 		{"encrypted", `{"IsEncrypted":true,"Values":{}}`, nil, "is encrypted"},
 		{"no strings", `{"Values":{"A":1}}`, nil, "Values must be an object whose values are strings"},
-		{"twice", `{"Values":{"a__clientId":"1","B":"2","A__clientID":"3"}}`, nil, "A__clientID and a__clientId differ in case alone; remove one"},
-		{"mistyped", `{"Value":{"A":"1"}}`, nil, "local.settings.json: Value: unknown"},
+		{"twice", `{"Values":{"a__clientId":"1","B":"2","A__clientID":"3"}}`, nil, "A__clientID and a__clientId differ only in upper and lower case; remove one"},
+		{"mistyped", `{"Value":{"A":"1"}}`, nil, "local.settings.json: Value is unknown"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

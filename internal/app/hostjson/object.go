@@ -18,13 +18,13 @@ func (p *problems) addf(format string, args ...any) {
 }
 
 // object reads a JSON object field by field. It reports every field of a wrong type, and at the end every field that was not
-// read, each with its place. Names match in any case, as in the host's configuration.
+// read. Each report contains the field's place. Names match in any case, as in the host's configuration.
 type object struct {
 	place    string // for example host.json: extensions.queues
 	fields   map[string]json.RawMessage
-	names    map[string]string // the names as in the file, by the lower-case name
+	names    map[string]string // names as in the file, by the lower-case name
 	problems *problems
-	// setting returns the setting that replaces a field, or "". It may be nil.
+	// setting, unless nil, returns the value of the setting that replaces a field, or "".
 	setting func(name string) string
 }
 
@@ -46,7 +46,7 @@ func parseObject(place string, data []byte, p *problems) *object {
 // host.json values)
 const overridePrefix = "AzureFunctionsJobHost__"
 
-// override returns the setting that replaces a field, as JSON that fits v.
+// override returns the value of the setting that replaces a field, as JSON that can be decoded into v.
 func (o *object) override(name string, v any) (json.RawMessage, bool) {
 	if o.setting == nil {
 		return nil, false
@@ -59,7 +59,7 @@ func (o *object) override(name string, v any) (json.RawMessage, bool) {
 	return json.RawMessage(text), text != ""
 }
 
-// take decodes a field into v. It reports whether the field was present and valid.
+// take decodes a field into v. take returns true if the field was present and valid.
 func (o *object) take(name, want string, v any) bool {
 	raw, ok := o.fields[strings.ToLower(name)]
 	if text, replaced := o.override(name, v); replaced {
@@ -134,7 +134,7 @@ func (o *object) object(name string) *object {
 	return child
 }
 
-// ignore marks fields that have no effect here.
+// ignore marks fields that have no effect in the local host, so that done does not report them.
 func (o *object) ignore(names ...string) {
 	for _, name := range names {
 		delete(o.fields, strings.ToLower(name))
@@ -144,6 +144,6 @@ func (o *object) ignore(names ...string) {
 // done reports the remaining fields, which are misspelled or unsupported.
 func (o *object) done() {
 	for _, name := range slices.Sorted(maps.Keys(o.fields)) {
-		o.problems.addf("%s: unknown, or not supported by the local host", o.at(o.names[name]))
+		o.problems.addf("%s is unknown, or the local host does not support it", o.at(o.names[name]))
 	}
 }

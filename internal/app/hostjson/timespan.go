@@ -22,7 +22,7 @@ func parseTimeSpan(s string) (time.Duration, error) {
 		return time.Duration(n)
 	}
 	days, hours, minutes, seconds := num(2)+num(3), num(4), num(5), num(6)
-	fraction, _ := strconv.Atoi((m[7] + "0000000")[:7]) // of 100 ns
+	fraction, _ := strconv.Atoi((m[7] + "0000000")[:7]) // in units of 100 ns
 	if days > 100_000 || hours > 23 || minutes > 59 || seconds > 59 {
 		return 0, fmt.Errorf("%q is not a time span: a part is too large", s)
 	}

@@ -23,12 +23,12 @@ import (
 	"tablesweep/internal/task"
 )
 
-// prepare prepares the app's parts in the background, each behind a gate of its own. If the settings are wrong, there is only a
-// gate that stays closed.
+// prepare prepares the app's parts in the background, each behind a gate of its own. If the settings are wrong, prepare only
+// adds a gate that stays closed.
 func prepare(ctx context.Context, app *function.App, catalogs []config.CatalogSettings, settingsErr error) {
 	behind := func(what string, prepare func(context.Context) error) *gate.Gate {
 		g := gate.New()
-		go g.Prepare(ctx, prepare, func(err error) { // ends when it has succeeded, or with ctx
+		go g.Prepare(ctx, prepare, func(err error) { // ends when the preparation has succeeded, or with ctx
 			zerolog.Ctx(ctx).Error().Err(err).Msg(what + " not ready; trying again")
 		})
 		return g
@@ -42,7 +42,7 @@ func prepare(ctx context.Context, app *function.App, catalogs []config.CatalogSe
 	app.Gates.Own = behind("scans and the event log", func(ctx context.Context) error {
 		return storageError(storage.HostConnection, errors.Join(app.Engine.TryPrepare(ctx), app.Log.TryPrepare(ctx)))
 	})
-	go func() { // advance the schedules at the start, because the timer may have stopped; ends afterwards, or with ctx
+	go func() { // advance the schedules at the start, because the timer may have stopped; the goroutine ends after that, or with ctx
 		err := app.Gates.Own.Wait(ctx)
 		if err == nil {
 			err = task.Do(func() error { return app.Engine.AdvanceSchedules(ctx, true) })
@@ -68,8 +68,8 @@ func prepare(ctx context.Context, app *function.App, catalogs []config.CatalogSe
 	}
 }
 
-// storageError adds the setting of the failed storage to an error. If the service refuses permanently, a person must act, and
-// callers get the error at once.
+// storageError adds the setting of the failed storage to an error. If the service refuses the request permanently, a person
+// must act. In that case the result is a [problem.Error], which callers get immediately.
 func storageError(setting string, err error) error {
 	if err == nil {
 		return nil

@@ -10,17 +10,17 @@ import (
 	"tablesweep/internal/problem/secret"
 )
 
-// maxValue is the maximum length of a text in a line of the log, in bytes. Keys, messages and callers' input may be longer, and a
-// line of 64 KB is truncated on its way to the reader of the log.
+// maxValue is the maximum length of a text in a line of the log, in bytes. Keys, messages and callers' input may be longer, and
+// the Functions host would truncate a line of 64 KB.
 const maxValue = 1000
 
-// newLog returns the handler's log. Warnings and errors go to stderr, which the host logs with that level. Everything else goes
-// to stdout.
+// newLog returns the handler's log. Warnings and errors go to stderr, and the host logs them with their level. All other lines
+// go to stdout.
 func newLog(stdout, stderr io.Writer, level zerolog.Level) zerolog.Logger {
 	return zerolog.New(byLevel{stdout, stderr}).Level(level).With().Timestamp().Logger()
 }
 
-// byLevel writes warnings and errors to one writer, and everything else to another.
+// byLevel writes warnings and errors to the writer high, and all other lines to the writer low.
 type byLevel struct{ low, high io.Writer }
 
 // Write implements [io.Writer], for lines without a level.
@@ -32,14 +32,14 @@ func (b byLevel) WriteLevel(l zerolog.Level, p []byte) (int, error) {
 	if l >= zerolog.WarnLevel && l < zerolog.NoLevel {
 		w = b.high
 	}
-	if _, err := w.Write(secret.InJSON(p, func(text string) string { return cut(secret.Hide(text)) })); err != nil {
+	if _, err := w.Write(secret.InJSON(p, func(text string) string { return shorten(secret.Hide(text)) })); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
-// cut returns the text, shortened to at most maxValue bytes as JSON.
-func cut(text string) string {
+// shorten returns the text, shortened to at most maxValue bytes as JSON.
+func shorten(text string) string {
 	whole := text
 	for most := min(maxValue, len(whole)); ; most /= 2 {
 		if quoted, _ := jsontext.AppendQuote(nil, text); len(quoted) <= maxValue {

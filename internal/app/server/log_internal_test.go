@@ -150,8 +150,8 @@ func TestSecretsAreNotRepeated(t *testing.T) {
 
 func TestCut(t *testing.T) {
 	for _, text := range []string{"", "short", strings.Repeat("x", 5000), strings.Repeat("é", 5000), strings.Repeat("\x00", 5000), strings.Repeat("😀", 998)} {
-		got, _ := json.Marshal(cut(text))
-		if len(got) > maxValue || len(text) > maxValue && len(got) < 300 || len(text) < maxValue && cut(text) != text {
+		got, _ := json.Marshal(shorten(text))
+		if len(got) > maxValue || len(text) > maxValue && len(got) < 300 || len(text) < maxValue && shorten(text) != text {
 			t.Errorf("%.20q… is cut to %d bytes: %.20q", text, len(got), got)
 		}
 	}

@@ -16,9 +16,9 @@ type parentProcess int
 
 func parent() parentProcess { return parentProcess(os.Getppid()) }
 
-// gone returns a channel that is closed when the parent has ended. An orphan gets another parent, which shows this. The channel
-// stays open if ctx ends first.
-func (p parentProcess) gone(ctx context.Context) <-chan struct{} {
+// ended returns a channel that is closed when the parent has ended. The end is noticed because an orphan gets another parent.
+// The channel stays open if ctx ends earlier.
+func (p parentProcess) ended(ctx context.Context) <-chan struct{} {
 	gone := make(chan struct{})
 	go func() { // ends with the parent, or with ctx
 		for os.Getppid() == int(p) {

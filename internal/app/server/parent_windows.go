@@ -6,20 +6,21 @@ import (
 	"syscall"
 )
 
-// parentProcess is a handle of the process that started this one. An id would not do: Windows never changes an orphan's parent
-// id, and reuses the id.
+// parentProcess is a handle of the process that started this one. An id is not enough, because Windows never changes an
+// orphan's parent id, and reuses ids.
 type parentProcess struct{ handle syscall.Handle }
 
 func parent() parentProcess {
 	h, err := syscall.OpenProcess(syscall.SYNCHRONIZE, false, uint32(os.Getppid()))
 	if err != nil {
-		return parentProcess{syscall.InvalidHandle} // already ended, or no permission to watch it
+		return parentProcess{syscall.InvalidHandle} // the parent has already ended, or this process may not watch it
 	}
 	return parentProcess{h}
 }
 
-// gone returns a channel that is closed when the parent has ended. It stays open if the parent cannot be watched.
-func (p parentProcess) gone(context.Context) <-chan struct{} {
+// ended returns a channel that is closed when the parent has ended. The channel stays open if the parent cannot be
+// watched.
+func (p parentProcess) ended(context.Context) <-chan struct{} {
 	gone := make(chan struct{})
 	if p.handle == syscall.InvalidHandle {
 		return gone

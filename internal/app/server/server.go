@@ -20,7 +20,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// portVariables contain the port on which the Functions host expects the handler to listen. The second is the older name.
+// portVariables lists the variables with the port on which the Functions host expects the handler to listen. The second variable
+// has the older name.
 var portVariables = []string{"FUNCTIONS_CUSTOMHANDLER_PORT", "FUNCTIONS_HTTPWORKER_PORT"}
 
 // Port returns the port on which a Functions host expects the handler to listen, or "" if no host has started the process.
@@ -37,12 +38,13 @@ const (
 	shutdownTime = 5 * time.Second
 	// orphanTime is how long an orphan waits for its invocations to end. Other processes repeat the work that waits for storage.
 	orphanTime = 50 * time.Second
-	// startPause is the wait between a failed start and the exit, because the host restarts the handler at once.
+	// startPause is the wait between a failed start and the exit. Without the wait, the host would restart the handler again and
+	// again without a pause.
 	startPause = 2 * time.Second
 )
 
-// Restart ends the handler with the exit code that makes the host start another,
-// without counting it as a crash. (azure-functions-host, WorkerProcess.cs)
+// Restart is the error that ends the handler with an exit code after which the host starts another handler and does not count a
+// crash. (azure-functions-host, WorkerProcess.cs)
 type Restart struct {
 	Cause error // nil if the handler ended as intended
 }
@@ -59,14 +61,14 @@ func (r Restart) Error() string {
 
 func (r Restart) Unwrap() error { return r.Cause }
 
-// Serve runs the custom handler until ctx or its host ends. It listens at once, and prepares the storage in the background. Its
-// errors are of type [Restart]. Warnings and errors are logged to stderr, everything else to stdout.
+// Serve runs the custom handler until ctx or its host ends. It listens from its start, and prepares the storage in the
+// background. Its errors are of type [Restart]. Warnings and errors are logged to stderr, and all other lines to stdout.
 func Serve(ctx context.Context, settings storage.Settings, stdout, stderr io.Writer) error {
 	started := parent()
 	port := Port(settings)
 	host := function.Host{Secret: settings.Get(envelope.SecretVariable), Worker: settings.Get(envelope.WorkerVariable), Development: strings.EqualFold(settings.Get("AZURE_FUNCTIONS_ENVIRONMENT"), "Development")}
-	_ = os.Unsetenv(envelope.SecretVariable) // child processes must not have it
-	signal.Ignore(syscall.SIGPIPE)           // an orphan's log has no reader, which must not end the process
+	_ = os.Unsetenv(envelope.SecretVariable) // child processes must not inherit the secret
+	signal.Ignore(syscall.SIGPIPE)           // a log without a reader must not end an orphan
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
 	if err != nil {
 		time.Sleep(startPause)
@@ -90,7 +92,7 @@ func Serve(ctx context.Context, settings storage.Settings, stdout, stderr io.Wri
 	prepare(ctx, &app, c.Catalogs, settingsErr)
 	server := &http.Server{
 		Handler: function.Handler(function.Functions(app), host, log), ReadHeaderTimeout: 30 * time.Second,
-		DisableGeneralOptionsHandler: true, // it would answer everyone who requests *
+		DisableGeneralOptionsHandler: true, // that handler would answer any request for * without a check
 	}
 	log.Info().Str("port", port).Msg("listening")
 	ended := make(chan error, 1)
@@ -100,14 +102,14 @@ func Serve(ctx context.Context, settings storage.Settings, stdout, stderr io.Wri
 	case err := <-ended:
 		return Restart{fmt.Errorf("serve: %w", err)}
 	case <-ctx.Done():
-	case <-started.gone(ctx):
-		log.Warn().Msg("the Functions host has ended; finishing the calls under way")
+	case <-started.ended(ctx):
+		log.Warn().Msg("the Functions host has ended; finishing the current calls")
 		grace = orphanTime
 	}
 	return Restart{end(ctx, server, app.Catalogs, grace)}
 }
 
-// end waits for the work under way, at most for the given time. Other processes repeat or complete the rest.
+// end waits until the current work is done, at most for the time grace. Other processes repeat or complete the rest.
 func end(ctx context.Context, server *http.Server, catalogs function.Catalogs, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()

@@ -12,12 +12,12 @@ import (
 
 const (
 	watchTime = 2 * time.Second  // between two checks of the accounts
-	awayTime  = 30 * time.Second // outages this long get a warning
-	awayAgain = time.Minute      // between two warnings about a connection
+	awayTime  = 30 * time.Second // an outage of this length gets a warning
+	awayAgain = time.Minute      // time between two warnings about a connection
 )
 
-// watch logs unavailable accounts for which requests wait. It logs at most one line per connection and minute, and one more
-// when the account answers again. It returns when ctx ends.
+// watch logs unavailable accounts for which requests wait. It logs at most one line per connection and minute, and another
+// line when the account answers again. It returns when ctx ends.
 func watch(ctx context.Context, accounts []*storage.Account) {
 	warned := map[string]time.Time{} // by connection
 	for task.Sleep(ctx, watchTime) {
