@@ -23,14 +23,14 @@ const (
 	Serial Contender = "serial"
 	// Published reads a whole level of a prefix, or a whole partition, in one invocation.
 	Published Contender = "published prefix scan"
-	Prefix    Contender = "prefix, a query an invocation"
-	Adaptive  Contender = "adaptive, a query an invocation"
-	Adaptive4 Contender = "adaptive, up to 4 an invocation"
+	Prefix    Contender = "prefix, one query per invocation"
+	Adaptive  Contender = "adaptive, one query per invocation"
+	Adaptive4 Contender = "adaptive, up to 4 queries per invocation"
 	Hinted    Contender = "adaptive, hints of the same rows"
 	Hinted80  Contender = "adaptive, hints of 80 % of the rows"
 	Bound     Contender = "bound"
-	Bound8    Contender = "bound, eight children"
-	Bound4    Contender = "bound, up to 4 an invocation"
+	Bound8    Contender = "bound, eight new steps per query"
+	Bound4    Contender = "bound, up to 4 queries per invocation"
 )
 
 // boundChildren is the number of children that a step of the bound has.

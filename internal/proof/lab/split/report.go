@@ -168,8 +168,8 @@ func Mean(figures []Figure, column func(Figure) float64) (mean float64, worst Fi
 // means and the worst sets follow it.
 func RealTable(figures []Figure) string {
 	var b strings.Builder
-	b.WriteString("| keys | pages | queries ÷ optimum | empty | time ÷ published | hop 10 | ÷ a query an invocation | ÷ bound (of eight children) | " +
-		"up to 4: ÷ published | hop 10 | ÷ a query an invocation | ÷ bound | hints: queries; ÷ bound | hints of 80 % | progress with hints | with hints of 80 % |\n")
+	b.WriteString("| keys | pages | queries ÷ optimum | empty | time ÷ published | hop 10 | ÷ prefix | ÷ bound (eight steps) | " +
+		"four: ÷ published | hop 10 | ÷ prefix | ÷ bound | hints: queries; ÷ bound | hints of 80 % | progress, hints | progress, 80 % |\n")
 	b.WriteString("|---|" + strings.Repeat("--:|", 15) + "\n")
 	for _, f := range figures {
 		fmt.Fprintf(&b, "| %s | %d | %.2f | %.1f %% | %.2f | %.2f | %.2f | %.2f (%.2f) | %.2f | %.2f | %.2f | %.2f | %.2f; %.2f | %.2f; %.2f | %s | %s |\n", f.Set, f.Pages, f.Queries, 100*f.Empty,
@@ -184,13 +184,13 @@ func RealTable(figures []Figure) string {
 		{"queries ÷ optimum", func(f Figure) float64 { return f.Queries }},
 		{"time ÷ published", func(f Figure) float64 { return f.One.PerPublished }},
 		{"time ÷ published, hop 10", func(f Figure) float64 { return f.One.PerPublished10 }},
-		{"time ÷ prefix, a query an invocation", func(f Figure) float64 { return f.One.PerPrefix }},
+		{"time ÷ prefix, one query per invocation", func(f Figure) float64 { return f.One.PerPrefix }},
 		{"time ÷ bound", func(f Figure) float64 { return f.One.PerBound }},
-		{"time ÷ bound of eight children", func(f Figure) float64 { return f.PerBound8 }},
-		{"up to 4 an invocation: time ÷ published", func(f Figure) float64 { return f.Four.PerPublished }},
-		{"up to 4 an invocation: time ÷ published, hop 10", func(f Figure) float64 { return f.Four.PerPublished10 }},
-		{"up to 4 an invocation: time ÷ prefix, a query an invocation", func(f Figure) float64 { return f.Four.PerPrefix }},
-		{"up to 4 an invocation: time ÷ bound", func(f Figure) float64 { return f.Four.PerBound }},
+		{"time ÷ bound of eight new steps per query", func(f Figure) float64 { return f.PerBound8 }},
+		{"up to 4 queries per invocation: time ÷ published", func(f Figure) float64 { return f.Four.PerPublished }},
+		{"up to 4 queries per invocation: time ÷ published, hop 10", func(f Figure) float64 { return f.Four.PerPublished10 }},
+		{"up to 4 queries per invocation: time ÷ prefix, one query per invocation", func(f Figure) float64 { return f.Four.PerPrefix }},
+		{"up to 4 queries per invocation: time ÷ bound", func(f Figure) float64 { return f.Four.PerBound }},
 		{"hints of the same rows: queries ÷ optimum", func(f Figure) float64 { return f.Hinted }},
 		{"hints of the same rows: time ÷ bound", func(f Figure) float64 { return f.HintedTime }},
 		{"hints of 80 % of the rows: queries ÷ optimum", func(f Figure) float64 { return f.Hinted80 }},
@@ -222,7 +222,7 @@ func (p *Progress) String() string {
 	if p.Shown == 0 {
 		return "0 %"
 	}
-	return fmt.Sprintf("%.0f %%; %.0f, at worst %.0f", 100*p.Shown, 100*p.Mean, 100*p.Worst)
+	return fmt.Sprintf("%.0f %%; %.0f (%.0f)", 100*p.Shown, 100*p.Mean, 100*p.Worst)
 }
 
 // queries returns a result's queries as a multiple of the optimum's.
