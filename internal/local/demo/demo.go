@@ -37,8 +37,8 @@ const (
 // Options configure the demonstration.
 type Options struct {
 	Root       string    // the app's directory
-	Executable string    // the handler
-	Instances  int       // handler processes
+	Executable string    // the handler program
+	Instances  int       // the number of handler processes
 	Connection string    // connection string of the account to use; embedded storage if empty
 	Progress   io.Writer // gets a line for each event
 	// Watch, if not nil, is called when the demonstration has ended, and the app runs until Watch returns. In that case, the
@@ -56,13 +56,13 @@ type Report struct {
 	Strategies []StrategyFigures `json:"strategies"`
 }
 
-// Figures are a scan's figures.
+// Figures holds the numbers of a scan.
 type Figures struct {
 	ID           string  `json:"id"`
 	Rows         int64   `json:"rows"`
 	Steps        int64   `json:"steps"`
 	Queries      int64   `json:"queries"`
-	Transactions int64   `json:"transactions"` // storage requests by the handlers
+	Transactions int64   `json:"transactions"` // the number of storage requests by the handlers
 	Seconds      float64 `json:"seconds"`
 }
 
@@ -219,7 +219,7 @@ func (d *demo) load(ctx context.Context) error {
 	return nil
 }
 
-// copy lets the app copy the table, and verifies the copy.
+// copy starts the app's copy of the table, and verifies the result.
 func (d *demo) copy(ctx context.Context) error {
 	d.print("POST /api/scans: copy table %s to %s", sourceTable, destinationTable)
 	s, err := d.scan(ctx, scans.Request{
@@ -246,7 +246,7 @@ func (d *demo) count(ctx context.Context, strategy string) error {
 		SegmentsPerInvocation: 1, // so that the number of steps shows how the strategy splits
 	})
 	if err == nil && s.Rows != int64(d.report.Rows) {
-		err = fmt.Errorf("it counted %d rows", s.Rows)
+		err = fmt.Errorf("the strategy counted %d rows", s.Rows)
 	}
 	optimum := (d.report.Rows + storage.PageRows - 1) / storage.PageRows
 	d.report.Strategies = append(d.report.Strategies, StrategyFigures{Name: strategy, Figures: s, QueriesPerOptimum: float64(s.Queries) / float64(optimum)})

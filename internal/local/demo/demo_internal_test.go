@@ -20,10 +20,10 @@ import (
 
 const root = "../../.."
 
-// portVariable is how the host tells a handler where to listen.
+// portVariable is the variable in which the host passes a handler's port.
 const portVariable = "FUNCTIONS_CUSTOMHANDLER_PORT"
 
-// TestMain runs the tests. Their handler processes are this program, too.
+// TestMain runs the tests. Their handler processes run this test program.
 func TestMain(m *testing.M) {
 	if os.Getenv(portVariable) != "" {
 		fmt.Fprintln(os.Stderr, server.Serve(context.Background(), storage.SettingsOf(os.Environ()), os.Stdout, os.Stderr))
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// newDemo returns a demonstration of some of the rows, which polls more often.
+// newDemo returns a demonstration with some of the rows and more frequent polling.
 func newDemo(t *testing.T, instances, rows int) *demo {
 	t.Helper()
 	self, err := os.Executable()
@@ -47,8 +47,7 @@ func newDemo(t *testing.T, instances, rows int) *demo {
 	}
 }
 
-// TestDemo runs the demonstration, and then looks at what the app shows its user. The program's
-// own test runs the command, with all rows.
+// TestDemo runs the demonstration, and then requests what the app shows to its user. A test of the program runs the command with all rows.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	const rows = 3000
@@ -72,7 +71,7 @@ func TestDemo(t *testing.T) {
 	r, err := d.run(t.Context())
 	proof.Must(t, err)
 	if !watched || !r.Verified || r.Rows != rows || r.Copy.Rows != rows || len(r.Processes) != 3 {
-		t.Errorf("watched %v, report %+v", watched, r)
+		t.Errorf("watched: %v, want true; report %+v", watched, r)
 	}
 	if len(r.Strategies) != len(strategy.Names) {
 		t.Errorf("%d strategies compared, want %d", len(r.Strategies), len(strategy.Names))
@@ -84,7 +83,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// startAndCopy starts the app until the test ends, and has it copy the table.
+// startAndCopy starts the app until the test ends, and copies the table with it.
 func (d *demo) startAndCopy(t *testing.T) {
 	t.Helper()
 	stop, err := d.start(t.Context())
@@ -93,7 +92,7 @@ func (d *demo) startAndCopy(t *testing.T) {
 	proof.Must(t, d.copy(t.Context()))
 }
 
-// TestOnAzurite copies the same rows on the other emulator, and exports and imports odd ones there.
+// TestOnAzurite copies the same rows on the other emulator, and exports and imports unusual rows there.
 func TestOnAzurite(t *testing.T) {
 	t.Parallel()
 	connection := os.Getenv("TABLESWEEP_AZURITE")
@@ -103,7 +102,7 @@ func TestOnAzurite(t *testing.T) {
 	d := newDemo(t, 2, testsize.Slow(3000, 10_000, 0))
 	d.Connection = connection
 	d.startAndCopy(t)
-	// Azurite takes "'," for a key's end, and cuts characters of a long request apart.
+	// Azurite mistakes "'," for the end of a key, and splits characters of a long request.
 	rows := slices.DeleteFunc(emulatortest.NastyRows(testsize.Slow(500, 2000, 8833)), func(e storage.Entity) bool {
 		return strings.Contains(e.Key.Partition+e.Key.Row, "',") || e.Key.Row == "all"
 	})

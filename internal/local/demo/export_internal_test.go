@@ -24,7 +24,7 @@ import (
 
 const container = "exports"
 
-// fill makes a table of rows.
+// fill creates a table with rows.
 func (d *demo) fill(t *testing.T, table string, rows []storage.Entity) {
 	t.Helper()
 	to := d.account.Table(table)
@@ -35,7 +35,7 @@ func (d *demo) fill(t *testing.T, table string, rows []storage.Entity) {
 	proof.Must(t, err)
 }
 
-// copied has the app copy rows between places, and kills so many handler processes with SIGKILL meanwhile, at even distances.
+// copied copies rows between places with the app, and kills the given number of handler processes with SIGKILL at even distances.
 func (d *demo) copied(t *testing.T, from, to scans.TableRef, rows, kills int) {
 	t.Helper()
 	var s status.Status
@@ -46,7 +46,7 @@ func (d *demo) copied(t *testing.T, from, to scans.TableRef, rows, kills int) {
 	killed := 0
 	for at := "/api/scans/" + string(s.ID); s.State == "" || s.State == "running"; time.Sleep(10 * time.Millisecond) {
 		if err := d.call(t.Context(), "GET", at, nil, http.StatusOK, &s); err != nil {
-			t.Logf("one that was killed did not answer: %v", err)
+			t.Logf("a killed handler did not answer: %v", err)
 			continue
 		}
 		if killed < kills && s.State == "running" && s.Rows.Scanned >= int64(rows*(killed+1)/(kills+2)) && d.host.Kill(killed%d.Instances) {
@@ -54,19 +54,19 @@ func (d *demo) copied(t *testing.T, from, to scans.TableRef, rows, kills int) {
 		}
 	}
 	if s.State != "succeeded" || s.Rows.Scanned != int64(rows) || s.Rows.Written != int64(rows) || s.Rows.Failed != 0 || s.Steps.Pending != 0 {
-		t.Fatalf("%+v, want %d rows", s, rows)
+		t.Fatalf("the scan's figures are %+v, want %d rows", s, rows)
 	}
 	if killed < (kills+1)/2 {
-		t.Errorf("only %d processes were killed", killed)
+		t.Errorf("killed only %d processes", killed)
 	}
 	t.Logf("%s%s to %s%s: %d rows, %d steps, %d processes killed", from.Table, from.Container, to.Table, to.Container, rows, s.Steps.Done, killed)
 }
 
-// exportAndImport has the app export a table to a container and import it again, and compares both with the table. It returns the hashes of the
-// export's files, sorted.
+// exportAndImport exports a table to a container and imports it again with the app, and compares both with the table. It returns the sorted hashes of the
+// export's files.
 func (d *demo) exportAndImport(t *testing.T, table string, rows, kills int) (hashes []string) {
 	t.Helper()
-	export := scans.TableRef{Container: container, Prefix: table + "/" + rand.Text()} // an earlier test may have left another
+	export := scans.TableRef{Container: container, Prefix: table + "/" + rand.Text()} // an earlier test may have left another export
 	d.copied(t, scans.TableRef{Table: table}, export, rows, kills)
 	objects, err := place.InContainer(d.account, container, export.Prefix)
 	proof.Must(t, err)
@@ -98,8 +98,8 @@ func (d *demo) exportAndImport(t *testing.T, table string, rows, kills int) (has
 	return hashes
 }
 
-// TestExportWhileProcessesAreKilled has three processes export a table and import it again, and kills them all the while. Both are
-// exact, and the export's files have the same bytes as one without kills.
+// TestExportWhileProcessesAreKilled exports a table and imports it again with three processes, which are killed again and again. Both must be exact, and the
+// export's files must have the same bytes as those of an export without kills.
 func TestExportWhileProcessesAreKilled(t *testing.T) {
 	t.Parallel()
 	rows, kills := testsize.Slow(400, 800, 8833), testsize.Slow(1, 3, 20)
@@ -110,11 +110,11 @@ func TestExportWhileProcessesAreKilled(t *testing.T) {
 	proof.Must(t, err)
 	defer stop()
 	var hashes [2][]string
-	for i, table := range []string{"nasty", "nastytwin"} { // a table of its own has no hints of an earlier scan
+	for i, table := range []string{"nasty", "nastytwin"} { // a separate table has no hints of an earlier scan
 		d.fill(t, table, emulatortest.NastyRows(rows))
 		hashes[i] = d.exportAndImport(t, table, rows, kills*(1-i))
 	}
 	if !slices.Equal(hashes[0], hashes[1]) {
-		t.Errorf("%d files, without kills %d, or their content differs", len(hashes[0]), len(hashes[1]))
+		t.Errorf("%d files, and %d without kills, or their content differs", len(hashes[0]), len(hashes[1]))
 	}
 }

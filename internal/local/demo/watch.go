@@ -9,7 +9,7 @@ import (
 	"tablesweep/internal/local/demo/debian"
 )
 
-// catalogSettings configure a catalog of packages, and turn the console on.
+// catalogSettings configure a catalog of packages, and enable the console.
 var catalogSettings = map[string]string{
 	"TABLESWEEP_CONSOLE": "on",
 	"TABLE_CATALOG_NAME": "PackageCatalog", "TABLE_CATALOG_INDEX_KEYS": "package,source,section", "TABLE_CATALOG_ROW_KEY": "version",

@@ -19,11 +19,11 @@ import (
 // https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions
 const maxOperations = 100
 
-// batch is a parsed entity group transaction. If it cannot be carried out, refused has the reason.
+// batch is a parsed entity group transaction. If the batch cannot be carried out, refused is the reason.
 type batch struct {
 	table   string
 	parts   []batchPart
-	writes  []write // of the parts before the refused one
+	writes  []write // the parts before the refused one
 	refused *table.OperationError
 }
 
@@ -88,7 +88,7 @@ func (s tableService) batchPath(p batchPart) string {
 	return p.path
 }
 
-// understand parses the operations up to the first invalid one.
+// understand parses the operations before the first invalid one.
 func (s tableService) understand(parts []batchPart) batch {
 	b := batch{parts: parts, writes: make([]write, 0, len(parts))}
 	seen := make(map[key.Key]bool, len(parts))

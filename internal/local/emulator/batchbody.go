@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// A batch is a multipart body with one part. That part is a query in HTTP form, or the change set: again a multipart body, whose
-// parts are writes. The code here parses it without copying, because mime/multipart and net/http would need more time for that
-// than everything else that a batch does.
+// A batch is a multipart body with one part. That part is either a query in HTTP form or the change set, which is another multipart body whose parts are
+// writes. The code here parses the body without copying it, because mime/multipart and net/http would need more time for this than the rest of the batch's
+// work.
 
 // batchPart is one request inside a batch.
 type batchPart struct {
@@ -21,7 +21,7 @@ type batchPart struct {
 	ifMatch     string
 	prefer      string
 	contentType string
-	contentID   string // the client's id for it, or ""
+	contentID   string // the client's id for the request, or ""
 	body        []byte
 }
 
@@ -32,7 +32,7 @@ func parseBatchBody(contentType string, body []byte) (parts []batchPart, isQuery
 		return nil, false, err
 	}
 	if len(sets) != 1 {
-		return nil, false, invalidInput("a batch has one change set or one query, and nothing else")
+		return nil, false, invalidInput("a batch must have one change set or one query, and nothing else")
 	}
 	contentType = ""
 	content := eachField(sets[0], func(name, value []byte) {
@@ -43,7 +43,7 @@ func parseBatchBody(contentType string, body []byte) (parts []batchPart, isQuery
 	if strings.EqualFold(contentType, "application/http") {
 		query, err := parseBatchPart(content, "")
 		if err == nil && query.method != http.MethodGet {
-			err = invalidInput("a write in a batch belongs into its change set")
+			err = invalidInput("a write in a batch must be in the change set")
 		}
 		return []batchPart{query}, true, err
 	}
@@ -133,7 +133,7 @@ func eachField(b []byte, fn func(name, value []byte)) (body []byte) {
 	return b
 }
 
-// parseBatchPart parses a request in HTTP form. Clients put its Content-ID before the request or into its header.
+// parseBatchPart parses a request in HTTP form. Clients put the request's Content-ID either before the request or into its header.
 func parseBatchPart(content []byte, contentID string) (p batchPart, err error) {
 	line, rest := cutLine(content)
 	verb, target, ok := bytes.Cut(line, []byte(" "))

@@ -13,7 +13,7 @@ import (
 
 const batchType = `multipart/mixed; boundary="batch_1"`
 
-// encodeBatch writes parts as a client does.
+// encodeBatch encodes parts as a client does.
 func encodeBatch(parts []batchPart) []byte {
 	var b bytes.Buffer
 	b.WriteString("--batch_1\r\nContent-Type: multipart/mixed; boundary=changeset_2\r\n\r\n")
@@ -34,7 +34,7 @@ func encodeBatch(parts []batchPart) []byte {
 func TestParseBatchBody(t *testing.T) {
 	t.Parallel()
 	want := []batchPart{
-		{method: "POST", path: "/a/t", prefer: "return-no-content", body: []byte(`{"A":"--changeset_2 is no delimiter here"}`)},
+		{method: "POST", path: "/a/t", prefer: "return-no-content", body: []byte(`{"A":"--changeset_2 is not a delimiter here"}`)},
 		{method: "PUT", path: "/a/t(PartitionKey='p q',RowKey='%')", ifMatch: "*", body: []byte("{\r\n}")},
 		{method: "DELETE", path: "/a/t", ifMatch: `W/"x"`, body: []byte{}},
 	}
@@ -55,11 +55,11 @@ func TestParseBatchBody(t *testing.T) {
 			t.Errorf("%s (-want +got)\n%s", name, diff)
 		}
 	}
-	// A body that is cut off anywhere before its end is refused.
+	// A body that is truncated anywhere before its end is refused.
 	end := bytes.LastIndex(sent, []byte("--batch_1--")) + len("--batch_1--")
 	for i := range end {
 		if got, _, err := parseBatchBody(batchType, sent[:i]); err == nil {
-			t.Fatalf("cut after %d bytes: %d parts", i, len(got))
+			t.Fatalf("truncated after %d bytes: got %d parts, want an error", i, len(got))
 		}
 	}
 }
@@ -73,7 +73,7 @@ func TestParseBatchBodyErrors(t *testing.T) {
 		{"other boundary", "multipart/mixed; boundary=x", good},
 		{"another type of part", batchType, strings.Replace(good, "multipart/mixed; boundary=changeset_2", "text/plain", 1)},
 		{"two change sets", batchType, strings.Replace(good, "--batch_1--", "--batch_1\r\n\r\n--batch_1--", 1)},
-		{"a write without change set", batchType, strings.Replace(good, "multipart/mixed; boundary=changeset_2", "application/http", 1)},
+		{"a write without a change set", batchType, strings.Replace(good, "multipart/mixed; boundary=changeset_2", "application/http", 1)},
 		{"no request line", batchType, strings.Replace(good, " HTTP/1.1", "", 1)},
 		{"bad URL", batchType, strings.Replace(good, "/x", "/%zz", 1)},
 	} {
@@ -83,19 +83,18 @@ func TestParseBatchBodyErrors(t *testing.T) {
 	}
 }
 
-// A hostile body takes no more time than any other of its size.
+// The time to parse a malicious body grows only linearly with its size.
 func TestParseBatchBodyIsLinear(t *testing.T) {
 	t.Parallel()
 	for _, filler := range []string{"--batch_1", "--batch_1 ", "--batch_1\r", "\n--batch_1-", "--batch_1\n"} {
 		body := []byte(strings.Repeat(filler, 4<<20/len(filler)))
 		if _, _, err := parseBatchBody(batchType, body); err == nil {
-			t.Errorf("%q repeated is accepted", filler)
+			t.Errorf("the repeated text %q is accepted", filler)
 		}
 	}
 }
 
-// FuzzParseBatchBody checks that no body makes the parser panic, and that it sees in
-// a change set the parts that mime/multipart sees.
+// FuzzParseBatchBody checks that no body makes the parser panic, and that the parser finds the same parts in a change set as mime/multipart.
 func FuzzParseBatchBody(f *testing.F) {
 	f.Add([]byte("PUT http://host/x HTTP/1.1\r\nIf-Match: *\r\n\r\n{}\r\n"), []byte("--changeset_2\r\n\r\nDELETE /y HTTP/1.1\r\n\r\n\r\n"))
 	f.Add([]byte("a\n\n"), []byte("--changeset_2--\r\n"))
@@ -105,12 +104,12 @@ func FuzzParseBatchBody(f *testing.F) {
 
 		body := "--changeset_2\r\nA: b\r\n\r\n" + string(first) + "\r\n--changeset_2\r\nA: b\r\n\r\n" + string(second) + "\r\n--changeset_2--\r\n"
 		if strings.Contains(strings.ReplaceAll(body, "\r\n--", ""), "\n--") {
-			return // a delimiter behind a bare newline, which mime/multipart takes only if all are
+			return // a delimiter after a bare newline, which mime/multipart accepts only if all delimiters have one
 		}
 		got, err := cutParts("multipart/mixed; boundary=changeset_2", []byte(body))
 		want, wantErr := stdlibParts(body)
 		if wantErr != nil {
-			return // it is stricter about the parts' headers
+			return // mime/multipart is stricter about the parts' headers
 		}
 		if err != nil {
 			t.Fatalf("%q: %v", body, err)
@@ -120,7 +119,7 @@ func FuzzParseBatchBody(f *testing.F) {
 			contents = append(contents, string(eachField(part, func(_, _ []byte) {})))
 		}
 		if diff := cmp.Diff(want, contents); diff != "" {
-			t.Errorf("%q (-mime/multipart +ours)\n%s", body, diff)
+			t.Errorf("the parts of %q (-mime/multipart +ours):\n%s", body, diff)
 		}
 	})
 }

@@ -17,16 +17,15 @@ import (
 	"tablesweep/internal/proof"
 )
 
-// The figures that the emulator must reach. The benchmarks fail where it doesn't.
+// The benchmarks fail if the emulator does not reach these figures.
 const (
-	minPageRatio    = 15.0 // Azurite's time for a page over the emulator's
-	minBatchRatio   = 5.0  // the same for a batch
-	maxGrowth       = 1.5  // a page's time in 10 million rows over that in 100,000
+	minPageRatio    = 15.0 // Azurite's time for a page, divided by the emulator's
+	minBatchRatio   = 5.0  // Azurite's time for a batch, divided by the emulator's
+	maxGrowth       = 1.5  // the time for a page of 10 million rows, divided by the time for a page of 100,000
 	maxMillionBytes = 700 << 20
 )
 
-// BenchmarkPage reads pages of 1,000 rows out of 100,000 over HTTP. With Azurite at
-// hand it reports how many times longer that takes.
+// BenchmarkPage reads pages of 1,000 from 100,000 rows over HTTP. If Azurite is available, it reports how many times longer Azurite takes.
 func BenchmarkPage(b *testing.B) {
 	againstAzurite(b, minPageRatio, func(s backend) (func() request, func(answer)) {
 		table := s.newTable(b)
@@ -61,18 +60,16 @@ func BenchmarkBatch(b *testing.B) {
 	})
 }
 
-// The requests of a comparison. Azurite's first ones take longer, until its code is
-// compiled.
+// The numbers of requests in a comparison. Azurite's first requests take longer, until its code is compiled.
 const (
 	warmUp     = 60
 	rounds     = 8
-	roundTrips = 25 // a round
+	roundTrips = 25 // requests in a round
 )
 
-// againstAzurite measures requests to the emulator, and to Azurite too if there is
-// one. prepare loads the data, and returns what makes the requests and what checks
-// the answers. Other work on the machine shall not decide: it only ever lengthens a
-// request, so the rounds of both take turns, and the fastest request of each counts.
+// againstAzurite measures requests to the emulator and, if available, to Azurite. prepare loads the data, and returns a function that makes the requests and
+// one that checks the answers. Other work on the machine only lengthens requests. So the rounds of the emulator and of Azurite alternate, and the fastest
+// request of each counts.
 func againstAzurite(b *testing.B, minRatio float64, prepare func(backend) (next func() request, check func(answer))) {
 	ours := newSide(b, "emulator", prepare)
 	sides := []*side{ours}
@@ -96,7 +93,7 @@ func againstAzurite(b *testing.B, minRatio float64, prepare func(backend) (next 
 	b.ReportMetric(float64(azurite.fastest), "azurite-ns/op")
 	b.ReportMetric(ratio, "x-faster")
 	if ratio < minRatio {
-		b.Errorf("%.1f times faster than Azurite (%v, %v), want %.0f", ratio, ours.fastest, azurite.fastest, minRatio)
+		b.Errorf("%.1f times faster than Azurite (%v against %v), want at least %.0f", ratio, ours.fastest, azurite.fastest, minRatio)
 	}
 }
 
@@ -105,7 +102,7 @@ type side struct {
 	backend
 	next    func() request
 	check   func(answer)
-	fastest time.Duration // request
+	fastest time.Duration // the fastest request
 }
 
 func newSide(b *testing.B, name string, prepare func(backend) (func() request, func(answer))) *side {
@@ -116,17 +113,15 @@ func newSide(b *testing.B, name string, prepare func(backend) (func() request, f
 	return s
 }
 
-// round sends requests one after the other over a connection, and times them from
-// the request's first byte to the answer's last. Of the client only the writing and
-// reading of bytes is in that: net/http's client would be a good part of the
-// emulator's time.
+// round sends requests one after the other over a connection, and measures the time from a request's first byte to its answer's last byte. The client only
+// writes and reads bytes, because net/http's client would take a large part of the emulator's time.
 func (s *side) round(b *testing.B, n int) {
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.tableURL, "http://"))
 	proof.Must(b, err)
 	defer conn.Close()
 	reader := bufio.NewReaderSize(conn, 64<<10)
 	var sent, body bytes.Buffer
-	runtime.GC() // of what was needed to get here
+	runtime.GC() // collects the garbage of the preparation
 	for range n {
 		r := s.tableRequest(b, s.next())
 		sent.Reset()
@@ -146,8 +141,8 @@ func (s *side) round(b *testing.B, n int) {
 	}
 }
 
-// BenchmarkPageOfMillions reads pages of a key range from the middle of 10 million
-// rows, and compares that with 100,000: the fastest page of each, by turns.
+// BenchmarkPageOfMillions alternately reads pages of a key range from the middle of 10 million rows and of 100,000 rows, and compares the fastest page of
+// each.
 func BenchmarkPageOfMillions(b *testing.B) {
 	page := func(rows int) func() {
 		e := newEmulator(b, emulator.Options{})
@@ -156,7 +151,7 @@ func BenchmarkPageOfMillions(b *testing.B) {
 		filter := "$filter=" + urlQuery("PartitionKey gt '"+emulator.FillPartition(rows/2)+"'")
 		return func() {
 			if got := account.table(b, request{method: "GET", path: "/rows()", query: filter}); nextOf(got) == "" {
-				b.Fatalf("not a full page: %v", got)
+				b.Fatalf("the page is not full: %v", got)
 			}
 		}
 	}
@@ -176,7 +171,7 @@ func BenchmarkPageOfMillions(b *testing.B) {
 	growth := float64(large) / float64(small)
 	b.ReportMetric(growth, "x-page-of-100k")
 	if growth > maxGrowth {
-		b.Errorf("a page of 10 million rows takes %.2f times as long as one of 100,000, want %.1f", growth, maxGrowth)
+		b.Errorf("a page of 10 million rows takes %.2f times as long as one of 100,000, want at most %.1f", growth, maxGrowth)
 	}
 }
 

@@ -24,13 +24,13 @@ import (
 	"tablesweep/internal/local/emulator/refusal"
 )
 
-// blobService is the Blob service's side of the pipeline. blobRoutes lists the supported requests: all that read an export, and
-// those that the Functions host sends for its own blobs.
+// blobService is the part of the pipeline for the Blob service. blobRoutes lists the supported requests: those that read an export, and those that the
+// Functions host sends for its own blobs.
 type blobService struct{ *Emulator }
 
 const (
 	maxBlobBody  = 256 << 20 // bytes; less than the service's limit since version 2019-12-12, because blobs are in memory here
-	maxBlobsPage = 5000      // in one list
+	maxBlobsPage = 5000      // the maximum number of blobs in one list
 )
 
 // blobStore contains an account's containers.
@@ -38,7 +38,7 @@ type blobStore struct {
 	mu         sync.Mutex // guards the fields below
 	containers map[string]*container
 	deleting   map[string]time.Time // time until which the names of deleted containers are refused
-	version    int64                // of the last write, for ETags
+	version    int64                // the number of the last write, for ETags
 }
 
 // container is a container with its blobs by their names.
@@ -54,13 +54,13 @@ type resource struct {
 	modified time.Time
 }
 
-// blob is a blob. Its content never changes.
+// blob is a blob. Its content does not change.
 type blob struct {
 	resource
 	lease
 	created time.Time
 	content []byte
-	header  [][2]string // of its content, by the names in answers
+	header  [][2]string // the headers about its content, with their names in answers
 	md5     string
 }
 
@@ -68,7 +68,7 @@ type blob struct {
 // x-ms-blob-.
 var contentHeaders = [][2]string{{"Content-Type", "application/octet-stream"}, {"Content-Encoding"}, {"Content-Language"}, {"Cache-Control"}, {"Content-Disposition"}}
 
-// stamp returns a resource that is written now.
+// stamp returns a resource with the given time as its last write.
 func (s *blobStore) stamp(metadata map[string]string, now time.Time) resource {
 	s.version = max(s.version+1, now.UnixMicro())
 	return resource{metadata, fmt.Sprintf("0x%X", s.version), now.UTC().Truncate(time.Second)}
@@ -79,7 +79,7 @@ func (r resource) answer(status int, more ...[2]string) response {
 	return response{status: status, header: append([][2]string{{"ETag", strconv.Quote(r.etag)}, {"Last-Modified", httpTime(r.modified)}}, more...)}
 }
 
-// described returns the answer to a read of a resource.
+// described returns the answer to a request that reads a resource.
 func (r resource) described(more ...[2]string) response {
 	for name, value := range r.metadata {
 		more = append(more, [2]string{metadataPrefix + name, value})
@@ -98,7 +98,7 @@ type blobCall struct {
 	plan      fault.Plan
 	metadata  map[string]string // from the request
 	container string
-	name      string     // of the blob, or ""
+	name      string     // the blob's name, or ""
 	in        *container // nil if it does not exist
 	blob      *blob      // nil if it does not exist
 }
@@ -106,12 +106,12 @@ type blobCall struct {
 // blobRoute is a supported request. The number of its path's parts is 0 for the account, 1 for a container, and 2 for a blob in a
 // container.
 type blobRoute struct {
-	name    string // in Microsoft's documentation
+	name    string // the name in Microsoft's documentation
 	method  string // GET includes HEAD
 	parts   int
 	comp    string
 	kind    fault.Kind
-	makes   bool   // its container or blob need not exist
+	makes   bool   // the container or blob need not exist
 	headers string // additional allowed headers, without x-ms-; other x-ms- headers are refused
 	run     func(*blobCall) (response, error)
 }
@@ -130,7 +130,7 @@ var blobRoutes = []blobRoute{
 	{"Lease Blob", http.MethodPut, 2, "lease", fault.PutBlob, false, "lease-id lease-action lease-duration lease-break-period proposed-lease-id", (*blobCall).changeLease},
 }
 
-// ServedBlobs says what the Blob service supports, and what it refuses.
+// ServedBlobs returns a sentence that lists what the Blob service supports and refuses.
 func ServedBlobs() string {
 	var names []string
 	for _, r := range blobRoutes {
@@ -145,7 +145,7 @@ const usualHeaders = "version date client-request-id return-client-request-id us
 func noBlob() error { return refusal.New("BlobNotFound", "The specified blob does not exist.") }
 
 func notPart(what string) error {
-	return refusal.New("NotImplemented", what+" is not part of embedded storage. Azurite has it.")
+	return refusal.New("NotImplemented", what+" is not part of embedded storage. Use Azurite for it.")
 }
 
 func (s blobService) maxBody() int64 { return maxBlobBody }
@@ -234,7 +234,7 @@ func (s blobService) parse(c *call) (operation, error) {
 
 var errNotModified = errors.New("the blob is not modified")
 
-// meetsConditions returns an error if the request's conditions forbid it.
+// meetsConditions returns an error if the request's conditions forbid the request.
 // https://learn.microsoft.com/rest/api/storageservices/specifying-conditional-headers-for-blob-service-operations
 func (b *blobCall) meetsConditions(write bool) error {
 	match, none := strings.Trim(b.Header.Get("If-Match"), `"`), strings.Trim(b.Header.Get("If-None-Match"), `"`)
@@ -277,7 +277,7 @@ type entry struct {
 	Metadata   *elements
 }
 
-// list answers with a page of the sorted names, as entries. A name that contains the delimiter after the prefix is cut after
+// list answers with a page of the sorted names, as entries. If a name contains the delimiter after the prefix, the list has only the name's beginning, up to
 // that delimiter.
 func (b *blobCall) list(element string, all []string, describe func(name string) (elements, resource)) (response, error) {
 	type entries struct {
@@ -389,7 +389,7 @@ func hash(content []byte) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// checked returns the hash of the request's body. It must match the hash in a header, if there is one.
+// checked returns the hash of the request's body, which must match the hash in a header, if there is one.
 func (b *blobCall) checked() (string, error) {
 	found := hash(b.body)
 	for _, header := range []string{"Content-MD5", "X-Ms-Blob-Content-MD5"} {

@@ -8,16 +8,16 @@ import (
 
 func batchProperties() []property {
 	return []property{
-		{"a batch takes every kind of write", batchWrites},
-		{"a batch's answers name what they are about", batchNames},
-		{"a batch is all or nothing", batchAtomic},
-		{"a batch stays in one partition", batchOnePartition},
-		{"a batch takes an entity once", batchDuplicate},
-		{"a batch stays in one table", batchOneTable},
+		{"a batch may contain every kind of write", batchWrites},
+		{"a batch's answers name their entities", batchNames},
+		{"a batch is carried out completely or not at all", batchAtomic},
+		{"a batch's entities must be in one partition", batchOnePartition},
+		{"a batch may contain an entity once", batchDuplicate},
+		{"a batch's entities must be in one table", batchOneTable},
 		{"a batch has at most 100 operations", batchOperations},
 		{"a batch has at most 4 MiB", batchBytes},
 		{"quotes in a batch's paths are doubled", batchQuotes},
-		{"a batch into nothing, or of nothing, is refused", batchNoTable},
+		{"a batch for a missing table, or without operations, is refused", batchNoTable},
 	}
 }
 
@@ -40,14 +40,14 @@ func batchWrites(t *testing.T, b backend) {
 	check(t, "batch", got, 202, "")
 	same(t, "statuses", got.statuses(), []int{204, 204, 204, 204, 204, 204})
 	if n := strings.Count(strings.ToLower(string(got.body)), "\r\netag: w/\"datetime'"); n != 5 {
-		t.Errorf("%d ETags in %s", n, got.body)
+		t.Errorf("got %d ETags in %s", n, got.body)
 	}
 	same(t, "rows", b.all(t, table, ""), []string{"p/added", "p/merged", "p/replaced", "p/upmerged", "p/upserted"})
 	same(t, "merged", members(t, b.get(t, table, "p", "merged")), map[string]string{"A": "1", "B": "2"})
 	same(t, "replaced", members(t, b.get(t, table, "p", "replaced")), map[string]string{"B": "2"})
 }
 
-// Microsoft's JavaScript SDK takes the RowKeys of its answers from these headers.
+// Microsoft's JavaScript SDK reads the RowKeys of its answers from these headers.
 func batchNames(t *testing.T, b backend) {
 	table := b.newTable(t)
 	check(t, "insert", b.insert(t, table, "p", "there", ""), 204, "")
@@ -57,7 +57,7 @@ func batchNames(t *testing.T, b backend) {
 	got := b.batch(t, []batchOp{add("1"), add("2"), {"PUT", entityPath(table, "p", "there"), anyETag(), `{"A":2}`}})
 	same(t, "statuses", got.statuses(), []int{204, 204, 204})
 	has := func(a answer, line string) bool { return strings.Contains(string(a.body), "\r\n"+line+"\r\n") }
-	echoes := either(t, b, true, false, "Azurite forgets Content-IDs")
+	echoes := either(t, b, true, false, "Azurite drops Content-IDs")
 	for _, row := range []string{"1", "2"} {
 		url := b.entityURL(table, "p", row)
 		same(t, "Location", has(got, "Location: "+url), true)
@@ -66,10 +66,10 @@ func batchNames(t *testing.T, b backend) {
 	}
 	clash := b.batch(t, []batchOp{add("3"), add("1")})
 	refused(t, clash, 409, "EntityAlreadyExists", "1")
-	same(t, "Content-ID of the refused", has(clash, "Content-ID: 71"), echoes)
+	same(t, "Content-ID of the refused operation", has(clash, "Content-ID: 71"), echoes)
 }
 
-// refused checks that a batch failed as a whole for one operation.
+// refused checks that a batch failed as a whole because of one operation.
 func refused(t testing.TB, got answer, status int, code, index string) {
 	t.Helper()
 	if got.status != 202 {
@@ -111,7 +111,7 @@ func batchOnePartition(t *testing.T, b backend) {
 		{"POST", "/" + table, nil, entityBody("p", "1", "")},
 		{"POST", "/" + table, nil, entityBody("q", "2", "")},
 	})
-	rows := either(t, b, []string{}, []string{"p/1", "q/2"}, "Azurite takes batches across partitions")
+	rows := either(t, b, []string{}, []string{"p/1", "q/2"}, "Azurite accepts batches across partitions")
 	if !b.azurite {
 		refused(t, got, 400, "CommandsInBatchActOnDifferentPartitions", "1")
 	}
@@ -138,7 +138,7 @@ func batchOneTable(t *testing.T, b backend) {
 	if !b.azurite {
 		refused(t, got, 400, "InvalidInput", "1")
 	}
-	rows := either(t, b, []string{}, []string{"p/1"}, "Azurite does not look at the second operation's table")
+	rows := either(t, b, []string{}, []string{"p/1"}, "Azurite does not check the second operation's table")
 	same(t, "rows", b.all(t, one, ""), rows)
 }
 
@@ -184,12 +184,12 @@ func batchQuotes(t *testing.T, b backend) {
 	if !b.azurite {
 		refused(t, got, 400, "InvalidInput", "")
 	}
-	rows := either(t, b, []string{"it's/1"}, []string{"it's/1", "it's/2"}, "Azurite takes single quotes within quotes")
+	rows := either(t, b, []string{"it's/1"}, []string{"it's/1", "it's/2"}, "Azurite accepts single quotes within quotes")
 	same(t, "rows", b.all(t, table, ""), rows)
 }
 
 func batchNoTable(t *testing.T, b backend) {
-	refused(t, b.batch(t, []batchOp{{"POST", "/nothing", nil, entityBody("p", "1", "")}}), 404, "TableNotFound", either(t, b, "", "0", "Azurite numbers an operation that is alone"))
+	refused(t, b.batch(t, []batchOp{{"POST", "/nothing", nil, entityBody("p", "1", "")}}), 404, "TableNotFound", either(t, b, "", "0", "Azurite numbers a single operation"))
 	if !b.azurite {
 		check(t, "no operations", b.batch(t, nil), 202, "")
 	}

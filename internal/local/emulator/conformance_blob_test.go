@@ -14,19 +14,19 @@ func blobProperties() []property {
 	return []property{
 		{"containers are created once", containerLifecycle},
 		{"container names follow the rules", containerNames},
-		{"a blob is put, read and deleted", blobLifecycle},
-		{"a blob can be put if there is none", blobConditions},
-		{"a range of a blob is read", blobRanges},
+		{"a blob can be put, read and deleted", blobLifecycle},
+		{"a blob can be put only if it does not exist", blobConditions},
+		{"a range of a blob can be read", blobRanges},
 		{"blobs are listed in pages, by their prefix", blobList},
-		{"names of blobs are kept", blobNames},
+		{"names of blobs are stored unchanged", blobNames},
 		{"a blob needs its container", blobWithoutContainer},
 		{"blob requests are authenticated", blobAuthentication},
-		{"a blob's properties are kept", blobHeaders},
-		{"blobs have conditions", blobReadConditions},
-		{"blobs are walked by a delimiter", blobWalk},
+		{"a blob's properties are stored", blobHeaders},
+		{"requests for blobs may have conditions", blobReadConditions},
+		{"a delimiter groups blobs in a list", blobWalk},
 		{"containers are listed, described and deleted", containerCalls},
 		{"leases are acquired, renewed, released and broken", leaseCalls},
-		{"a leased blob is refused to others", leasedBlob},
+		{"a leased blob refuses requests without its lease", leasedBlob},
 	}
 }
 
@@ -109,7 +109,7 @@ func blobLifecycle(t *testing.T, b backend) {
 	same(t, "status", got.status, 200)
 	same(t, "content", string(got.body), content)
 	if put.header.Get("ETag") == "" || put.header.Get("x-ms-version") == "" || put.header.Get("Date") == "" {
-		t.Errorf("put answers with %v", put.header)
+		t.Errorf("the answer to the put is %v", put.header)
 	}
 	check(t, "replace", b.putBlob(t, container, "a/b", "other", nil), 201, "")
 	same(t, "new content", string(b.getBlob(t, container, "a/b", nil).body), "other")
@@ -127,8 +127,8 @@ func blobLifecycle(t *testing.T, b backend) {
 func blobConditions(t *testing.T, b backend) {
 	container := b.newContainer(t)
 	none := map[string]string{"If-None-Match": "*"}
-	check(t, "put the first", b.putBlob(t, container, "b", "first", none), 201, "")
-	check(t, "put the second", b.putBlob(t, container, "b", "second", none), 409, "BlobAlreadyExists")
+	check(t, "the first put", b.putBlob(t, container, "b", "first", none), 201, "")
+	check(t, "the second put", b.putBlob(t, container, "b", "second", none), 409, "BlobAlreadyExists")
 	same(t, "content", string(b.getBlob(t, container, "b", nil).body), "first")
 }
 
@@ -136,15 +136,15 @@ func blobRanges(t *testing.T, b backend) {
 	container := b.newContainer(t)
 	check(t, "put", b.putBlob(t, container, "b", "0123456789", nil), 201, "")
 	check(t, "put", b.putBlob(t, container, "empty", "", nil), 201, "")
-	for asked, want := range map[string]string{"bytes=0-0": "0", "bytes=2-4": "234", "bytes=7-": "789", "bytes=8-100": "89", "bytes=0-9": "0123456789"} {
-		got := b.getBlob(t, container, "b", map[string]string{"x-ms-range": asked})
-		same(t, asked, got.status, 206)
-		same(t, asked, string(got.body), want)
+	for rangeHeader, want := range map[string]string{"bytes=0-0": "0", "bytes=2-4": "234", "bytes=7-": "789", "bytes=8-100": "89", "bytes=0-9": "0123456789"} {
+		got := b.getBlob(t, container, "b", map[string]string{"x-ms-range": rangeHeader})
+		same(t, rangeHeader, got.status, 206)
+		same(t, rangeHeader, string(got.body), want)
 		first := strings.Index("0123456789", want)
 		same(t, "Content-Range", got.header.Get("Content-Range"), fmt.Sprintf("bytes %d-%d/10", first, first+len(want)-1))
 	}
-	check(t, "behind the end", b.getBlob(t, container, "b", map[string]string{"x-ms-range": "bytes=10-20"}), either(t, b, 416, 206, "Azurite takes the end for a part of the blob"), either(t, b, "InvalidRange", "", "as above"))
-	check(t, "far behind the end", b.getBlob(t, container, "b", map[string]string{"x-ms-range": "bytes=11-20"}), 416, "InvalidRange")
+	check(t, "after the end", b.getBlob(t, container, "b", map[string]string{"x-ms-range": "bytes=10-20"}), either(t, b, 416, 206, "Azurite treats the end as a part of the blob"), either(t, b, "InvalidRange", "", "as above"))
+	check(t, "far after the end", b.getBlob(t, container, "b", map[string]string{"x-ms-range": "bytes=11-20"}), 416, "InvalidRange")
 	check(t, "of nothing", b.getBlob(t, container, "empty", map[string]string{"x-ms-range": "bytes=0-20"}), 416, "InvalidRange")
 }
 
@@ -167,7 +167,7 @@ func blobList(t *testing.T, b backend) {
 	for query := "&maxresults=2&prefix=a"; ; {
 		p := b.listBlobs(t, container, query)
 		if names = append(names, p.names()...); len(p.Blobs) > 2 {
-			t.Errorf("a page of %d blobs", len(p.Blobs))
+			t.Errorf("the page has %d blobs", len(p.Blobs))
 		}
 		if p.NextMarker == "" {
 			break
@@ -200,21 +200,21 @@ func blobWithoutContainer(t *testing.T, b backend) {
 func blobAuthentication(t *testing.T, b backend) {
 	container := b.newContainer(t)
 	wrong := *b.account
-	wrong.key = []byte("not the key")
+	wrong.key = []byte("a wrong key")
 	got := wrong.blob(t, request{method: "GET", path: "/" + container, query: aContainer + "&comp=list"})
 	check(t, "another key", got, 403, either(t, b, "AuthenticationFailed", "AuthorizationFailure", "Azurite has one code for both"))
 }
 
-// blobCall sends a request about a container or a blob. header has names and values in turn.
+// blobCall sends a request about a container or a blob. header consists of names, each followed by its value.
 func (b backend) blobCall(t testing.TB, method, path, query string, header ...string) answer {
 	t.Helper()
-	h := map[string]string{"x-ms-client-request-id": leaseA, "x-ms-return-client-request-id": "true", "Accept": "application/xml"} // as the .NET client does
+	h := map[string]string{"x-ms-client-request-id": leaseA, "x-ms-return-client-request-id": "true", "Accept": "application/xml"} // like the .NET client
 	for i := 0; i < len(header); i += 2 {
 		h[header[i]] = header[i+1]
 	}
 	got := b.blob(t, request{method: method, path: "/" + path, query: query, header: h})
 	if id := got.header.Get("x-ms-client-request-id"); got.status < 300 && id != leaseA { // Azurite sends none with 304
-		t.Errorf("%s %s?%s answers request %q", method, path, query, id)
+		t.Errorf("the answer to %s %s?%s has the client's request id %q", method, path, query, id)
 	}
 	return got
 }
@@ -229,7 +229,7 @@ func blobHeaders(t *testing.T, b backend) {
 	put := b.putBlob(t, container, "b", content, given)
 	check(t, "put", put, 201, "")
 	same(t, "MD5 of the put", put.header.Get("Content-MD5"), sum)
-	same(t, "told by the put", put.header.Get("x-ms-meta-colorOfIt")+" "+put.header.Get("x-ms-request-server-encrypted"), " true")
+	same(t, "MD5 in the answer to the put", put.header.Get("x-ms-meta-colorOfIt")+" "+put.header.Get("x-ms-request-server-encrypted"), " true")
 	want := map[string]string{
 		"Content-Type": "text/csv", "Content-Encoding": "identity", "Content-Language": "de", "Cache-Control": "no-store", "Content-Disposition": "inline",
 		"x-ms-meta-colorOfIt": "red", "Content-MD5": sum, "ETag": put.header.Get("ETag"), "Last-Modified": put.header.Get("Last-Modified"),
@@ -244,20 +244,20 @@ func blobHeaders(t *testing.T, b backend) {
 	same(t, "content of HEAD", len(head.body), 0)
 	same(t, "tier", head.header.Get("x-ms-access-tier")+" "+head.header.Get("x-ms-access-tier-inferred"), "Hot true")
 	gone := b.blobCall(t, "HEAD", container+"/nothere", "")
-	same(t, "HEAD of none", gone.status, 404)
+	same(t, "HEAD of a missing blob", gone.status, 404)
 	same(t, "its code", gone.header.Get("x-ms-error-code"), "BlobNotFound")
 	same(t, "its type", gone.header.Get("Content-Type"), "")
 
 	part := b.getBlob(t, container, "b", map[string]string{"Range": "bytes=2-4", "x-ms-range": "bytes=5-6", "x-ms-range-get-content-md5": "true"})
 	same(t, "x-ms-range counts", string(part.body), "56")
-	same(t, "MD5 of all", part.header.Get("x-ms-blob-content-md5"), sum)
+	same(t, "MD5 of the whole blob", part.header.Get("x-ms-blob-content-md5"), sum)
 	same(t, "MD5 of the part", part.header.Get("Content-MD5"), "n2FAjjr7Yz5QzfGyDeb0Zg==")
 	same(t, "Range", string(b.getBlob(t, container, "b", map[string]string{"Range": "bytes=2-4"}).body), "234")
 
 	plain := b.putBlob(t, container, "plain", "x", nil)
 	check(t, "put", plain, 201, "")
-	same(t, "a type of its own", b.blobCall(t, "HEAD", container+"/plain", "").header.Get("Content-Type"), "application/octet-stream")
-	check(t, "wrong MD5", b.putBlob(t, container, "plain", "y", map[string]string{"x-ms-blob-content-md5": sum}), 400, either(t, b, "Md5Mismatch", "InvalidOperation", "Azurite has no code of its own"))
+	same(t, "a content type from the request", b.blobCall(t, "HEAD", container+"/plain", "").header.Get("Content-Type"), "application/octet-stream")
+	check(t, "wrong MD5", b.putBlob(t, container, "plain", "y", map[string]string{"x-ms-blob-content-md5": sum}), 400, either(t, b, "Md5Mismatch", "InvalidOperation", "Azurite has no separate code"))
 	same(t, "it stays", string(b.getBlob(t, container, "plain", nil).body), "x")
 
 	set := b.blobCall(t, "PUT", container+"/b", "comp=metadata", "x-ms-meta-size", "9")
@@ -280,26 +280,26 @@ func blobReadConditions(t *testing.T, b backend) {
 		for _, method := range []string{"GET", "HEAD"} {
 			got := b.blobCall(t, method, container+"/b", "", header, value)
 			if got.status != status {
-				t.Errorf("%s, %s: %v, want %d", method, what, got, status)
+				t.Errorf("%s with %s: got %v, want %d", method, what, got, status)
 			}
 		}
 	}
 	read("matches", "If-Match", etag, 200)
 	read("matches any", "If-Match", "*", 200)
-	read("does not match", "If-Match", other, 412)
+	read("the ETag differs", "If-Match", other, 412)
 	read("matches none", "If-None-Match", other, 200)
-	read("matches what it must not", "If-None-Match", etag, 304)
+	read("the ETag matches If-None-Match", "If-None-Match", etag, 304)
 	same(t, "its code", b.getBlob(t, container, "b", map[string]string{"If-None-Match": etag}).header.Get("x-ms-error-code"), "ConditionNotMet")
 	read("changed since", "If-Modified-Since", past, 200)
-	read("not changed since", "If-Modified-Since", modified, 304)
-	read("not changed until", "If-Unmodified-Since", modified, 200)
+	read("not modified since", "If-Modified-Since", modified, 304)
+	read("modified after", "If-Unmodified-Since", modified, 200)
 	read("changed before", "If-Unmodified-Since", past, 412)
-	check(t, "put over another", b.putBlob(t, container, "b", "new", map[string]string{"If-Match": other}), 412, "ConditionNotMet")
-	check(t, "put over the same", b.putBlob(t, container, "b", "new", map[string]string{"If-None-Match": etag}), 412, "ConditionNotMet")
-	check(t, "put over none", b.putBlob(t, container, "none", "new", map[string]string{"If-Match": etag}), 412, "ConditionNotMet")
+	check(t, "put with another ETag", b.putBlob(t, container, "b", "new", map[string]string{"If-Match": other}), 412, "ConditionNotMet")
+	check(t, "put with the same ETag", b.putBlob(t, container, "b", "new", map[string]string{"If-None-Match": etag}), 412, "ConditionNotMet")
+	check(t, "put with If-None-Match", b.putBlob(t, container, "none", "new", map[string]string{"If-Match": etag}), 412, "ConditionNotMet")
 	check(t, "delete another", b.blobCall(t, "DELETE", container+"/b", "", "If-Match", other), 412, "ConditionNotMet")
-	check(t, "put over it", b.putBlob(t, container, "b", "new", map[string]string{"If-Match": etag}), 201, "")
-	check(t, "delete the old one", b.blobCall(t, "DELETE", container+"/b", "", "If-Match", etag), 412, "ConditionNotMet")
+	check(t, "put over the blob", b.putBlob(t, container, "b", "new", map[string]string{"If-Match": etag}), 201, "")
+	check(t, "delete with the old ETag", b.blobCall(t, "DELETE", container+"/b", "", "If-Match", etag), 412, "ConditionNotMet")
 }
 
 func blobWalk(t *testing.T, b backend) {
@@ -384,7 +384,7 @@ func containerCalls(t *testing.T, b backend) {
 	}
 	check(t, "delete", b.blobCall(t, "DELETE", name, aContainer), 202, "")
 	check(t, "delete again", b.blobCall(t, "DELETE", name, aContainer), 404, "ContainerNotFound")
-	same(t, "HEAD of none", b.blobCall(t, "HEAD", name, aContainer).status, 404)
+	same(t, "HEAD of a missing container", b.blobCall(t, "HEAD", name, aContainer).status, 404)
 }
 
 const leaseA, leaseB = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"
@@ -446,7 +446,7 @@ func leaseCalls(t *testing.T, b backend) {
 			t.Errorf("%s: the id is %q", what, got.header.Get(id))
 		}
 		if time := got.header.Get("x-ms-lease-time"); c.status == 202 && (time == "0") != (c.state == "broken") {
-			t.Errorf("%s: %s s are left", what, time)
+			t.Errorf("%s: the lease ends in %s s", what, time)
 		}
 	}
 	check(t, "of none", b.lease(t, container+"/none", "acquire", duration, "15"), 404, "BlobNotFound")
@@ -457,24 +457,24 @@ func leasedBlob(t *testing.T, b backend) {
 	path := container + "/b"
 	check(t, "put", b.putBlob(t, container, "b", "x", nil), 201, "")
 	id := func(id string) map[string]string { return map[string]string{"x-ms-lease-id": id} }
-	check(t, "put with the id of no lease", b.putBlob(t, container, "b", "y", id(leaseA)), 412, "LeaseNotPresentWithBlobOperation")
+	check(t, "put with a lease id without a lease", b.putBlob(t, container, "b", "y", id(leaseA)), 412, "LeaseNotPresentWithBlobOperation")
 	check(t, "acquire", b.lease(t, path, "acquire", "x-ms-lease-duration", "60", "x-ms-proposed-lease-id", leaseA), 201, "")
 	head := b.blobCall(t, "HEAD", path, "").header
 	same(t, "told", head.Get("x-ms-lease-status")+" "+head.Get("x-ms-lease-duration"), "locked fixed")
 	check(t, "put", b.putBlob(t, container, "b", "y", nil), 412, "LeaseIdMissing")
-	check(t, "put with another", b.putBlob(t, container, "b", "y", id(leaseB)), 412, "LeaseIdMismatchWithBlobOperation")
+	check(t, "put with another lease id", b.putBlob(t, container, "b", "y", id(leaseB)), 412, "LeaseIdMismatchWithBlobOperation")
 	check(t, "set metadata", b.blobCall(t, "PUT", path, "comp=metadata", "x-ms-meta-a", "b"), 412, "LeaseIdMissing")
-	check(t, "set metadata with it", b.blobCall(t, "PUT", path, "comp=metadata", "x-ms-meta-a", "b", "x-ms-lease-id", leaseA), 200, "")
+	check(t, "set metadata with the lease id", b.blobCall(t, "PUT", path, "comp=metadata", "x-ms-meta-a", "b", "x-ms-lease-id", leaseA), 200, "")
 	check(t, "delete", b.blobCall(t, "DELETE", path, ""), 412, "LeaseIdMissing")
 	check(t, "read", b.getBlob(t, container, "b", nil), 200, "")
-	check(t, "read with it", b.getBlob(t, container, "b", id(leaseA)), 200, "")
-	check(t, "read with another", b.getBlob(t, container, "b", id(leaseB)), 412, "LeaseIdMismatchWithBlobOperation")
-	check(t, "put with it", b.putBlob(t, container, "b", "y", id(leaseA)), 201, "")
+	check(t, "read with the lease id", b.getBlob(t, container, "b", id(leaseA)), 200, "")
+	check(t, "read with another lease id", b.getBlob(t, container, "b", id(leaseB)), 412, "LeaseIdMismatchWithBlobOperation")
+	check(t, "put with the lease id", b.putBlob(t, container, "b", "y", id(leaseA)), 201, "")
 	same(t, "still leased", b.blobCall(t, "HEAD", path, "").header.Get("x-ms-lease-state"), "leased")
 	check(t, "break", b.lease(t, path, "break", "x-ms-lease-break-period", "0"), 202, "")
-	check(t, "put with what is lost", b.putBlob(t, container, "b", "z", id(leaseA)), 412, either(t, b, "LeaseLost", "LeaseNotPresentWithBlobOperation", "Azurite has one code for both"))
+	check(t, "put with the id of a lost lease", b.putBlob(t, container, "b", "z", id(leaseA)), 412, either(t, b, "LeaseLost", "LeaseNotPresentWithBlobOperation", "Azurite has one code for both"))
 	check(t, "put", b.putBlob(t, container, "b", "z", nil), 201, "")
 	same(t, "free", b.blobCall(t, "HEAD", path, "").header.Get("x-ms-lease-state"), "available")
 	check(t, "acquire again", b.lease(t, path, "acquire", "x-ms-lease-duration", "-1", "x-ms-proposed-lease-id", leaseB), 201, "")
-	check(t, "delete with it", b.blobCall(t, "DELETE", path, "", "x-ms-lease-id", leaseB), 202, "")
+	check(t, "delete with the lease id", b.blobCall(t, "DELETE", path, "", "x-ms-lease-id", leaseB), 202, "")
 }

@@ -7,25 +7,25 @@ import (
 	"testing"
 )
 
-// clientProperties are what other people's clients rely on, as they put it on the wire.
+// clientProperties are properties on which other clients rely, in the form in which they send requests.
 func clientProperties() []property {
 	return []property{
-		{"typed values may come as text", textValues},
-		{"doubles come back in their shortest form", shortestDoubles},
+		{"typed values may be sent as text", textValues},
+		{"Doubles are returned in their shortest form", shortestDoubles},
 		{"other methods may be tunneled through POST", tunneledMerges},
-		{"an ETag's W may be small", smallETags},
-		{"every date is a version", versions},
-		{"a body is JSON, and says so", contentTypes},
-		{"a table is found by its name", tableByName},
-		{"rows have no single name", rowByName},
-		{"a batch may be a query", batchQuery},
+		{"the W of an ETag may be lower-case", smallETags},
+		{"every date is accepted as a version", versions},
+		{"a body must be JSON with a JSON content type", contentTypes},
+		{"a table can be read by its name", tableByName},
+		{"a row cannot be named by a single key", rowByName},
+		{"a batch may contain a query", batchQuery},
 	}
 }
 
-// Storage Explorer and azure-storage for JavaScript send what was typed into a form.
+// Storage Explorer and azure-storage for JavaScript send values as the text that a user typed.
 func textValues(t *testing.T, b backend) {
 	table := b.newTable(t)
-	const capitals = "Azurite takes no capitals"
+	const capitals = "Azurite refuses capitals"
 	for i, c := range []struct{ edm, sent, want string }{
 		{"Int32", `"1"`, "1"}, {"Int32", `"-7"`, "-7"},
 		{"Double", `"3.5"`, "3.5"}, {"Double", `"3"`, "3.0"}, {"Double", `"3.50"`, "3.5"}, {"Double", `"1e3"`, "1000.0"},
@@ -57,8 +57,7 @@ func shortestDoubles(t *testing.T, b backend) {
 	}
 }
 
-// Every Merge and InsertOrMerge of Microsoft.Azure.Cosmos.Table 1.0.8 and
-// WindowsAzure.Storage 9.3.3 comes like this.
+// Microsoft.Azure.Cosmos.Table 1.0.8 and WindowsAzure.Storage 9.3.3 send every Merge and InsertOrMerge in this form.
 func tunneledMerges(t *testing.T, b backend) {
 	table := b.newTable(t)
 	tunnel := func(method, row, ifMatch, members string) answer {
@@ -85,7 +84,7 @@ func tunneledMerges(t *testing.T, b backend) {
 
 	at := entityPath(table, "p", "r")
 	got := b.batch(t, []batchOp{{"POST", at, map[string]string{"X-HTTP-Method": "MERGE", "If-Match": "*"}, `{"F":6}`}})
-	if b.azurite { // which can't tell an insert from a tunneled merge in a batch
+	if b.azurite { // Azurite does not distinguish an insert from a tunneled merge in a batch
 		same(t, "in a batch", got.statuses(), []int{400})
 		return
 	}
@@ -97,7 +96,7 @@ func smallETags(t *testing.T, b backend) {
 	table := b.newTable(t)
 	current := b.insert(t, table, "p", "r", "").header.Get("ETag")
 	small := "w" + strings.TrimPrefix(current, "W")
-	check(t, "current", b.write(t, "MERGE", table, "r", small, `"A":1`), either(t, b, 204, 412, "Azurite compares letter by letter"),
+	check(t, "current", b.write(t, "MERGE", table, "r", small, `"A":1`), either(t, b, 204, 412, "Azurite compares case-sensitively"),
 		either(t, b, "", "UpdateConditionNotSatisfied", "as above"))
 	check(t, "old", b.write(t, "PUT", table, "r", `w/"datetime'2020-01-01T00%3A00%3A00Z'"`, `"A":1`), 412, "UpdateConditionNotSatisfied")
 	check(t, "none", b.write(t, "PUT", table, "r", `"x"`, `"A":1`), 400, "InvalidInput")
@@ -105,7 +104,7 @@ func smallETags(t *testing.T, b backend) {
 
 func versions(t *testing.T, b backend) {
 	queue := b.newQueue(t)
-	ask := func(version string) map[string]answer {
+	send := func(version string) map[string]answer {
 		header := map[string]string{"x-ms-version": version}
 		return map[string]answer{
 			"table " + version: b.table(t, request{method: "GET", path: "/Tables", query: "$top=1", header: header}),
@@ -113,7 +112,7 @@ func versions(t *testing.T, b backend) {
 		}
 	}
 	for _, version := range []string{"", "2009-09-19", "2013-08-15", "2017-07-29", "2019-02-02", "2021-12-02", "2026-04-06"} {
-		for what, got := range ask(version) {
+		for what, got := range send(version) {
 			check(t, what, got, 200, "")
 		}
 	}
@@ -123,11 +122,11 @@ func versions(t *testing.T, b backend) {
 		return signed.queue(t, request{method: "PUT", path: "/" + queue, header: map[string]string{"x-ms-version": version}})
 	}
 	check(t, "SharedKey", create("2015-02-21"), 204, "")
-	const never = "Azurite never signs a length of zero"
-	check(t, "SharedKey of old", create("2014-02-14"), either(t, b, 204, 403, never), either(t, b, "", "AuthenticationFailed", never))
+	const never = "Azurite does not sign a length of zero"
+	check(t, "SharedKey of old versions", create("2014-02-14"), either(t, b, 204, 403, never), either(t, b, "", "AuthenticationFailed", never))
 	for _, version := range []string{"latest", "2019-2-2", "2019-13-01", "20190202"} {
-		for what, got := range ask(version) {
-			check(t, what, got, either(t, b, 400, 200, "Azurite was told not to look"), either(t, b, "InvalidHeaderValue", "", "as above"))
+		for what, got := range send(version) {
+			check(t, what, got, either(t, b, 400, 200, "Azurite was started with --skipApiVersionCheck"), either(t, b, "InvalidHeaderValue", "", "as above"))
 		}
 	}
 }
@@ -154,7 +153,7 @@ func contentTypes(t *testing.T, b backend) {
 		"": "MediaTypeNotSupported", "text/plain": "MediaTypeNotSupported", "application/xml": "MediaTypeNotSupported", "application/atom+xml": "AtomFormatNotSupported",
 	} {
 		for what, got := range send(contentType) {
-			if b.azurite { // answers with several errors, and takes some replacements
+			if b.azurite { // Azurite answers with several errors, and accepts some replacements
 				same(t, what, got.status == 400 || got.status == 204, true)
 				continue
 			}
@@ -171,20 +170,20 @@ func contentTypes(t *testing.T, b backend) {
 	}
 }
 
-// azure-storage for JavaScript makes a table only where this says that there is none.
+// azure-storage for JavaScript creates a table only if this request shows that the table does not exist.
 func tableByName(t *testing.T, b backend) {
 	name := b.newTable(t)
 	at := func(name string) request { return request{method: "GET", path: "/Tables('" + name + "')"} }
 	found := b.table(t, at(name))
 	check(t, "found", found, 200, "")
-	if !b.azurite { // which answers with the table's rows
+	if !b.azurite { // Azurite answers with the table's rows
 		var table struct{ TableName string }
 		if err := json.Unmarshal(found.body, &table); err != nil {
 			t.Fatalf("%v: %v", found, err)
 		}
 		same(t, "name", table.TableName, name)
 	}
-	check(t, "missing", b.table(t, at("missing")), 404, either(t, b, "ResourceNotFound", "TableNotFound", "Azurite looks for rows"))
+	check(t, "missing", b.table(t, at("missing")), 404, either(t, b, "ResourceNotFound", "TableNotFound", "Azurite searches for rows"))
 	lists := map[string]request{
 		"keys":           {method: "GET", path: entityPath("Tables", "p", "r")},
 		"put":            {method: "PUT", path: "/Tables('" + name + "')", body: "{}"},
@@ -201,31 +200,31 @@ func tableByName(t *testing.T, b backend) {
 func rowByName(t *testing.T, b backend) {
 	name := b.newTable(t)
 	check(t, "insert", b.insert(t, name, "p", "r", ""), 204, "")
-	const broken = "Azurite breaks down"
+	const broken = "Azurite fails"
 	for _, method := range []string{"GET", "POST", "PUT", "DELETE"} {
-		ask := func(table string) answer {
+		send := func(table string) answer {
 			body := ""
 			if method == "POST" || method == "PUT" {
 				body = entityBody("p", "r2", "")
 			}
 			return b.table(t, request{method: method, path: "/" + table + "('r')", body: body, header: anyETag()})
 		}
-		check(t, method+" missing table", ask("nothing"), either(t, b, 404, 500, broken), either(t, b, "TableNotFound", "", broken))
-		check(t, method, ask(name), either(t, b, 400, 500, broken), either(t, b, "InvalidInput", "", broken))
+		check(t, method+" missing table", send("nothing"), either(t, b, 404, 500, broken), either(t, b, "TableNotFound", "", broken))
+		check(t, method, send(name), either(t, b, 400, 500, broken), either(t, b, "InvalidInput", "", broken))
 	}
 	same(t, "rows", b.all(t, name, ""), []string{"p/r"})
 }
 
-// The .NET and JavaScript clients' Retrieve in a batch.
+// The .NET and JavaScript clients send Retrieve in a batch in this form.
 func batchQuery(t *testing.T, b backend) {
 	table := b.newTable(t)
 	check(t, "insert", b.insert(t, table, "p", "r", `"A":1`), 204, "")
-	ask := func(line, accept string) answer {
+	send := func(line, accept string) answer {
 		body := "--batch_b\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n" +
 			strings.Replace(line, " /", " "+b.tableURL+"/"+b.name+"/", 1) + " HTTP/1.1\r\nAccept: " + accept + "\r\nDataServiceVersion: 3.0;\r\n\r\n\r\n--batch_b--\r\n"
 		return b.table(t, request{method: "POST", path: "/$batch", header: map[string]string{"Content-Type": "multipart/mixed; boundary=batch_b"}, body: body})
 	}
-	content := func(a answer) answer { // the answer within the batch's
+	content := func(a answer) answer { // the answer inside the batch's answer
 		if len(a.statuses()) != 1 {
 			t.Fatal(a)
 		}
@@ -235,21 +234,21 @@ func batchQuery(t *testing.T, b backend) {
 		return answer{status: a.statuses()[0], body: []byte(body)}
 	}
 	const json = "application/json;odata=minimalmetadata"
-	found := ask("GET "+entityPath(table, "p", "r"), json)
+	found := send("GET "+entityPath(table, "p", "r"), json)
 	check(t, "found", found, 202, "")
-	query := ask("GET /"+table+"()?$filter="+urlQuery("A eq 1")+"&$select=RowKey", "application/json;odata=nometadata")
+	query := send("GET /"+table+"()?$filter="+urlQuery("A eq 1")+"&$select=RowKey", "application/json;odata=nometadata")
 	check(t, "query", query, 202, "")
-	if b.azurite { // whose answer has no empty line before the row, and is a change set
+	if b.azurite { // Azurite's answer has no empty line before the row, and is a change set
 		same(t, "has the row", strings.Contains(string(found.body), `"A":1`), true)
 		return
 	}
 	same(t, "row", members(t, content(found)), map[string]string{"A": "1"})
 	same(t, "change sets", strings.Count(string(found.body), "changeset"), 0)
 	same(t, "rows", string(content(query).body), `{"value":[{"RowKey":"r"}]}`)
-	refused(t, ask("GET "+entityPath(table, "p", "none"), json), 404, "ResourceNotFound", "")
-	refused(t, ask("GET /nothing()", json), 404, "TableNotFound", "")
-	refused(t, ask("GET /"+table+"()?$orderby=A", json), 501, "NotImplemented", "")
-	refused(t, ask("GET /$batch", json), 405, "UnsupportedHttpVerb", "")
-	check(t, "a write without change set", ask("DELETE "+entityPath(table, "p", "r"), json), 400, "InvalidInput")
+	refused(t, send("GET "+entityPath(table, "p", "none"), json), 404, "ResourceNotFound", "")
+	refused(t, send("GET /nothing()", json), 404, "TableNotFound", "")
+	refused(t, send("GET /"+table+"()?$orderby=A", json), 501, "NotImplemented", "")
+	refused(t, send("GET /$batch", json), 405, "UnsupportedHttpVerb", "")
+	check(t, "a write without a change set", send("DELETE "+entityPath(table, "p", "r"), json), 400, "InvalidInput")
 	same(t, "rows", b.all(t, table, ""), []string{"p/r"})
 }

@@ -11,7 +11,7 @@ import (
 
 func urlQuery(s string) string { return url.QueryEscape(s) }
 
-// fieldsOf returns one field of every row of a query's answer.
+// fieldsOf returns one field of every row in a query's answer.
 func fieldsOf(t testing.TB, a answer, name string) []string {
 	t.Helper()
 	var body struct{ Value []map[string]any }
@@ -25,8 +25,7 @@ func fieldsOf(t testing.TB, a answer, name string) []string {
 	return fields
 }
 
-// members returns the custom members of an entity's JSON, with the text of their
-// values as sent.
+// members returns the custom members of an entity's JSON. The values are texts as sent.
 func members(t testing.TB, a answer) map[string]string {
 	t.Helper()
 	var raw map[string]json.RawMessage
@@ -44,10 +43,10 @@ func members(t testing.TB, a answer) map[string]string {
 
 func entityProperties() []property {
 	return []property{
-		{"values that don't fit their type are refused", badValues},
-		{"an insert answers as it is asked to", insertAnswers},
-		{"If-Match guards deletions, and is required", deleteConditions},
-		{"any legal key works", legalKeys},
+		{"values that do not fit their type are refused", badValues},
+		{"an insert's answer has the requested form", insertAnswers},
+		{"a deletion requires If-Match, which must match", deleteConditions},
+		{"every legal key is accepted", legalKeys},
 		{"illegal keys are refused", illegalKeys},
 		{"properties have limits", propertyLimits},
 		{"entities have limits", entityLimits},
@@ -81,7 +80,7 @@ func badValues(t *testing.T, b backend) {
 			want = either(t, b, 400, c.azurite, lax)
 		}
 		if got.status != want {
-			t.Errorf("%s: got %v, want %d", c.members, got, want)
+			t.Errorf("inserting %s: got %v, want status %d", c.members, got, want)
 		}
 	}
 }
@@ -107,7 +106,7 @@ func insertAnswers(t *testing.T, b backend) {
 	same(t, "Location of an update", update.header.Get("Location"), "")
 }
 
-// entityURL is the whole URL of one entity.
+// entityURL returns the whole URL of one entity.
 func (b backend) entityURL(table, partition, row string) string {
 	return b.tableURL + "/" + b.name + entityPath(table, partition, row)
 }
@@ -160,7 +159,7 @@ func illegalKeys(t *testing.T, b backend) {
 			same(t, "code", got.code(), "OutOfRangeInput")
 		}
 	}
-	check(t, "long key", b.insert(t, table, "p", strings.Repeat("k", 513), ""), 400, either(t, b, "KeyValueTooLarge", "InvalidInput", "Azurite has no such code"))
+	check(t, "long key", b.insert(t, table, "p", strings.Repeat("k", 513), ""), 400, either(t, b, "KeyValueTooLarge", "InvalidInput", "Azurite does not have this code"))
 	missing := b.table(t, request{method: "POST", path: "/" + table, body: `{"PartitionKey":"p"}`})
 	check(t, "no RowKey", missing, 400, "PropertiesNeedValue")
 }
@@ -179,10 +178,10 @@ func propertyLimits(t *testing.T, b backend) {
 		{"supplementary characters", `"S":"` + strings.Repeat("😀", 16<<10+1) + `"`, 400, "PropertyValueTooLarge", 400},
 		{"64 KiB of bytes", `"B@odata.type":"Edm.Binary","B":"` + strings.Repeat("AAAA", 64<<10/3) + `AA=="`, 204, "", 204},
 		{"more bytes", `"B@odata.type":"Edm.Binary","B":"` + strings.Repeat("AAAA", 64<<10/3+1) + `"`, 400, "PropertyValueTooLarge", 400},
-		{"dash in a name", `"a-b":1`, 400, "PropertyNameInvalid", 204},
-		{"a name twice", `"A":1,"\u0041":2`, 400, "DuplicatePropertiesSpecified", 204},
-		{"digit first in a name", `"1a":1`, 400, "PropertyNameInvalid", 204},
-		{"letters of any language", `"größe_1":1`, 204, "", 204},
+		{"a name with a dash", `"a-b":1`, 400, "PropertyNameInvalid", 204},
+		{"the same name twice", `"A":1,"\u0041":2`, 400, "DuplicatePropertiesSpecified", 204},
+		{"a name that starts with a digit", `"1a":1`, 400, "PropertyNameInvalid", 204},
+		{"a name with letters of any language", `"größe_1":1`, 204, "", 204},
 		{"long name", `"` + strings.Repeat("n", 256) + `":1`, 400, "PropertyNameTooLong", 204},
 	} {
 		got := b.insert(t, table, "p", c.name, c.members)

@@ -13,13 +13,13 @@ import (
 func queryProperties() []property {
 	return []property{
 		{"rows are in the order of UTF-16 units", ordinalOrder},
-		{"pages hold $top rows, or 1000", pageSizes},
-		{"tokens go on where the page ended", tokensGoOn},
-		{"$top has bounds", topBounds},
-		{"options that the service lacks are refused", unsupportedOptions},
+		{"a page has $top rows, or 1000", pageSizes},
+		{"tokens continue where the page ended", tokensGoOn},
+		{"$top has limits", topBounds},
+		{"unsupported options are refused", unsupportedOptions},
 		{"filters select", filters},
 		{"wrong filters are refused", wrongFilters},
-		{"15 comparisons are enough", comparisonLimit},
+		{"a filter may have 15 comparisons", comparisonLimit},
 		{"$select projects", projection},
 	}
 }
@@ -36,7 +36,7 @@ func ordinalOrder(t *testing.T, b backend) {
 		check(t, "insert", b.insert(t, table, "q", "_"+k, ""), 204, "")
 	}
 	for _, k := range inOrder {
-		if k == "z" { // partition q comes just before
+		if k == "z" { // partition q is directly before
 			for _, r := range inOrder {
 				want = append(want, "q/_"+r)
 			}
@@ -59,7 +59,7 @@ func (b backend) fill(t testing.TB, table string, partitions, rows int) {
 	}
 }
 
-// inserts returns the operations that insert rows of five properties.
+// inserts returns operations that insert rows of five properties.
 func inserts(table, partition string, start, end int) (ops []batchOp) {
 	for r := start; r < end; r++ {
 		properties := fmt.Sprintf(`"N":%d,"S":"value %d","D":%d.5,"B":true,"L":"%d","L@odata.type":"Edm.Int64"`, r, r, r, r)
@@ -116,17 +116,17 @@ func topBounds(t *testing.T, b backend) {
 		azurite int
 	}{{"1001", 200}, {"-1", 400}, {"many", 400}} {
 		got := b.table(t, request{method: "GET", path: "/" + table + "()", query: "$top=" + c.top})
-		check(t, "$top="+c.top, got, either(t, b, 400, c.azurite, "Azurite takes more than 1000"),
+		check(t, "$top="+c.top, got, either(t, b, 400, c.azurite, "Azurite accepts more than 1000"),
 			either(t, b, "InvalidInput", "", "Azurite sends no code"))
 	}
 	check(t, "insert", b.insert(t, table, "p", "r", ""), 204, "")
 	const endless = "Azurite sends a token, which leads to the same page"
 	none := b.query(t, table, "$top=0", "")
 	same(t, "rows", len(none.rows), 0)
-	same(t, "there is more", none.next != "", either(t, b, false, true, endless))
+	same(t, "more rows", none.next != "", either(t, b, false, true, endless))
 	tables := b.table(t, request{method: "GET", path: "/Tables", query: "$top=0"})
-	same(t, "tables", len(fieldsOf(t, tables, "TableName")) > 0, either(t, b, false, true, "Azurite lists all"))
-	same(t, "there are more tables", tables.header.Get("x-ms-continuation-NextTableName") != "", false)
+	same(t, "tables", len(fieldsOf(t, tables, "TableName")) > 0, either(t, b, false, true, "Azurite lists all tables"))
+	same(t, "more tables", tables.header.Get("x-ms-continuation-NextTableName") != "", false)
 }
 
 func unsupportedOptions(t *testing.T, b backend) {
@@ -156,7 +156,7 @@ func filters(t *testing.T, b backend) {
 	}
 	const ticks = "Azurite compares times to the millisecond"
 	for _, c := range []struct {
-		filter, want string // want is the keys, without slashes
+		filter, want string // want lists the keys, without slashes
 	}{
 		{"PartitionKey eq 'a'", "a1 a2"},
 		{"'a' eq PartitionKey", "a1 a2"},
@@ -177,7 +177,7 @@ func filters(t *testing.T, b backend) {
 		{"S ge ''", "a1 a2 b1"},
 		{"I eq 1", "a1"}, {"I ne 1", "a2"}, {"I gt 1", "a2"}, {"I ge 1", "a1 a2"}, {"I lt 2", "a1"}, {"I le 2", "a1 a2"},
 		{"I gt -5", "a1 a2"},
-		{"D eq 1.5", "a1"}, {"D lt 0.0", "a2"}, {"D gt -2.5", "a1"}, {"D le 1.5e0", either(t, b, "a1 a2", "", "Azurite reads no exponents")},
+		{"D eq 1.5", "a1"}, {"D lt 0.0", "a2"}, {"D gt -2.5", "a1"}, {"D le 1.5e0", either(t, b, "a1 a2", "", "Azurite does not parse exponents")},
 		{"T eq true", "a1"}, {"T eq false", "a2"}, {"T ne true", "a2"},
 		{"T eq True", "a1"}, {"T eq FALSE", "a2"},
 		{"L eq 10L", "a1"}, {"L gt 10L", "a2"}, {"L eq 9007199254740993L", "a2"}, {"L lt 9007199254740993L", "a1"},
@@ -195,7 +195,7 @@ func filters(t *testing.T, b backend) {
 			got = append(got, strings.ReplaceAll(k, "/", ""))
 		}
 		if strings.Join(got, " ") != c.want {
-			t.Errorf("%s: got %v, want %s", c.filter, got, c.want)
+			t.Errorf("the filter %s: got %v, want %s", c.filter, got, c.want)
 		}
 	}
 }
@@ -218,7 +218,7 @@ func wrongFilters(t *testing.T, b backend) {
 		"1 eq 1":                       400,
 	} {
 		got := b.table(t, request{method: "GET", path: "/" + table + "()", query: "$filter=" + urlQuery(filter)})
-		if want := either(t, b, 400, azurite, "Azurite lets some errors pass"); got.status != want {
+		if want := either(t, b, 400, azurite, "Azurite accepts some errors"); got.status != want {
 			t.Errorf("%s: got %v, want %d", filter, got, want)
 		}
 	}
@@ -229,11 +229,11 @@ func comparisonLimit(t *testing.T, b backend) {
 	filter := func(n int) string {
 		return "$filter=" + urlQuery(strings.TrimSuffix(strings.Repeat("RowKey ne 'x' and ", n), " and "))
 	}
-	ask := func(n int) answer {
+	send := func(n int) answer {
 		return b.table(t, request{method: "GET", path: "/" + table + "()", query: filter(n)})
 	}
-	check(t, "15", ask(15), 200, "")
-	check(t, "16", ask(16), either(t, b, 400, 200, "Azurite has no such limit"), either(t, b, "InvalidInput", "", "as above"))
+	check(t, "15", send(15), 200, "")
+	check(t, "16", send(16), either(t, b, 400, 200, "Azurite does not have this limit"), either(t, b, "InvalidInput", "", "as above"))
 }
 
 func projection(t *testing.T, b backend) {
@@ -244,7 +244,7 @@ func projection(t *testing.T, b backend) {
 		{"PartitionKey,RowKey", `{"PartitionKey":"p","RowKey":"r"}`},
 		{"B, A", `{"A":1,"B":"2","B@odata.type":"Edm.Int64"}`},
 		{"", `{"PartitionKey":"p","RowKey":"r","A":1,"B":"2","B@odata.type":"Edm.Int64","C":3}`},
-		{"X,A", either(t, b, `{"A":1,"X":null}`, `{"A":1}`, "Azurite leaves out what a row lacks")},
+		{"X,A", either(t, b, `{"A":1,"X":null}`, `{"A":1}`, "Azurite leaves out properties that a row lacks")},
 	} {
 		p := b.query(t, table, "$select="+urlQuery(c.columns), "")
 		var got, want map[string]any
@@ -257,7 +257,7 @@ func projection(t *testing.T, b backend) {
 		same(t, c.columns, got, want)
 	}
 	row := b.table(t, request{method: "GET", path: entityPath(table, "p", "r"), query: "$select=A,X", header: map[string]string{"Accept": "application/json;odata=nometadata"}})
-	same(t, "a row alone", string(row.body), either(t, b, `{"A":1,"X":null}`, `{"A":1}`, "as above"))
+	same(t, "a single row", string(row.body), either(t, b, `{"A":1,"X":null}`, `{"A":1}`, "as above"))
 	all := b.query(t, table, "$select=*", "")
-	same(t, "* selects all", strings.Contains(string(all.rows[0]), `"C":3`), either(t, b, true, false, "Azurite takes * for a name"))
+	same(t, "* selects all", strings.Contains(string(all.rows[0]), `"C":3`), either(t, b, true, false, "Azurite treats * as a name"))
 }

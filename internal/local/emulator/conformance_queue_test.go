@@ -9,19 +9,19 @@ import (
 
 func queueProperties() []property {
 	return []property{
-		{"queues are created, found again, and deleted", queueLifecycle},
+		{"queues can be created, created again, and deleted", queueLifecycle},
 		{"queue names follow the rules", queueNames},
 		{"queues are listed in pages", queueList},
-		{"names of headers and parameters are signed in order", queueSignatures},
+		{"names of headers and parameters are signed in sorted order", queueSignatures},
 		{"metadata has limits", queueMetadataLimits},
-		{"any text that XML can hold is kept", messageTexts},
-		{"answers escape only what XML must", messageEscapes},
+		{"every text that XML can represent is stored", messageTexts},
+		{"answers escape only the characters that XML requires", messageEscapes},
 		{"an update changes the text and the receipt", messageUpdate},
 		{"peeking changes nothing", messagePeek},
-		{"32 messages are the most", messageBatches},
-		{"parameters have bounds", messageBounds},
+		{"a request returns at most 32 messages", messageBatches},
+		{"parameters have limits", messageBounds},
 		{"a message has at most 64 KiB", messageSize},
-		{"clearing leaves nothing", messageClear},
+		{"clearing removes all messages", messageClear},
 		{"queue requests are authenticated", queueAuthentication},
 	}
 }
@@ -41,7 +41,7 @@ type message struct {
 	MessageText  string
 }
 
-// messages reads a list of messages.
+// messages parses a list of messages.
 func (a answer) messages(t testing.TB) []message {
 	t.Helper()
 	var list struct {
@@ -127,14 +127,14 @@ func queueList(t *testing.T, b backend) {
 }
 
 func queueSignatures(t *testing.T, b backend) {
-	// Python's client sends its whole map beside the names, and signs both.
+	// Python's client sends its whole map in addition to the names, and signs both.
 	signed := *b.account
 	signed.lite = false
 	both := map[string]string{"x-ms-meta": "{'val': 'x'}", "x-ms-meta-val": "x"}
-	check(t, "create as Python does", signed.queue(t, request{method: "PUT", path: "/" + b.newName(), header: both}), 201, "")
-	if !b.azurite { // which fails at names that it does not know
+	check(t, "create like Python's client", signed.queue(t, request{method: "PUT", path: "/" + b.newName(), header: both}), 201, "")
+	if !b.azurite { // Azurite refuses unknown names
 		order := signed.queue(t, request{method: "GET", path: "/", query: "comp=list&include=metadata&include-a=1"})
-		check(t, "a name that begins another", order, 200, "")
+		check(t, "a name that is a prefix of another", order, 200, "")
 	}
 }
 
@@ -146,7 +146,7 @@ func queueMetadataLimits(t *testing.T, b backend) {
 		{"a-b", "1", "InvalidMetadata"}, {"1a", "1", "InvalidMetadata"}, {"a.b", "1", "InvalidMetadata"},
 		{"", "1", "EmptyMetadataKey"}, {"a", strings.Repeat("x", 8<<10), "MetadataTooLarge"},
 	} {
-		what := fmt.Sprintf("%q, %d bytes", c.name, len(c.value))
+		what := fmt.Sprintf("the metadata name %q with %d bytes", c.name, len(c.value))
 		header := map[string]string{"x-ms-meta-" + c.name: c.value}
 		set := b.queue(t, request{method: "PUT", path: "/" + queue, query: "comp=metadata", header: header})
 		created := b.queue(t, request{method: "PUT", path: "/" + b.newName(), header: header})
@@ -169,10 +169,10 @@ func messageTexts(t *testing.T, b backend) {
 		check(t, "delete", b.deleteMessage(t, queue, got), 204, "")
 	}
 	control := b.queue(t, request{method: "POST", path: "/" + queue + "/messages", body: "<QueueMessage><MessageText>\u0001</MessageText></QueueMessage>"})
-	same(t, "control character", control.status, either(t, b, 400, 201, "Azurite takes characters that XML has no place for"))
+	same(t, "control character", control.status, either(t, b, 400, 201, "Azurite accepts characters that XML does not allow"))
 }
 
-// Microsoft's JavaScript SDK hands numeric references to its user undecoded.
+// Microsoft's JavaScript SDK returns numeric references to its user without decoding them.
 func messageEscapes(t *testing.T, b backend) {
 	queue := b.newQueue(t)
 	const text = "<a href=\"it's\">&amp;</a>\ttab\nline\r\nü日本😀 &#39;"
@@ -189,7 +189,7 @@ func messageEscapes(t *testing.T, b backend) {
 	}
 }
 
-// update changes a message's visibility, and its text unless that is "".
+// update changes a message's visibility, and its text unless text is "".
 func (b backend) update(t testing.TB, queue string, m message, visibility, text string) answer {
 	t.Helper()
 	r := request{method: "PUT", path: "/" + queue + "/messages/" + m.MessageID, query: "popreceipt=" + urlQuery(m.PopReceipt) + visibility}
@@ -216,7 +216,7 @@ func messageUpdate(t *testing.T, b backend) {
 func messagePeek(t *testing.T, b backend) {
 	queue := b.newQueue(t)
 	b.put(t, queue, "x", "")
-	for _, query := range []string{"peekonly=true", either(t, b, "peekonly=True", "peekonly=true", "Azurite takes True for false")} {
+	for _, query := range []string{"peekonly=true", either(t, b, "peekonly=True", "peekonly=true", "Azurite treats True as false")} {
 		got := b.receive(t, queue, query).messages(t)
 		same(t, "peeked", got, []message{{MessageID: got[0].MessageID, MessageText: "x"}})
 	}
@@ -233,7 +233,7 @@ func messageBatches(t *testing.T, b backend) {
 	same(t, "32", len(b.receive(t, queue, "numofmessages=32").messages(t)), 32)
 	same(t, "the last", len(b.receive(t, queue, "numofmessages=32").messages(t)), 1)
 	count = b.queue(t, request{method: "GET", path: "/" + queue, query: "comp=metadata"})
-	same(t, "count with hidden ones", count.header.Get("x-ms-approximate-messages-count"), "33")
+	same(t, "count with hidden messages", count.header.Get("x-ms-approximate-messages-count"), "33")
 }
 
 func messageBounds(t *testing.T, b backend) {
@@ -259,7 +259,7 @@ func messageBounds(t *testing.T, b backend) {
 		"<QueryParameterValue>33</QueryParameterValue><MinimumAllowed>1</MinimumAllowed><MaximumAllowed>32</MaximumAllowed></Error>"
 	got := string(b.receive(t, queue, "numofmessages=33").body)
 	same(t, "sentence", strings.Contains(got, sentence), true)
-	same(t, "details", strings.HasSuffix(got, details), either(t, b, true, false, "Azurite writes them otherwise"))
+	same(t, "details", strings.HasSuffix(got, details), either(t, b, true, false, "Azurite writes them in another form"))
 	check(t, "not a number", b.receive(t, queue, "numofmessages=many"), 400, either(t, b, invalid, none, "Azurite's codes vary"))
 }
 
@@ -267,15 +267,15 @@ func messageSize(t *testing.T, b backend) {
 	queue := b.newQueue(t)
 	same(t, "64 KiB", b.put(t, queue, strings.Repeat("x", 64<<10), "").status, 201)
 	check(t, "more", b.put(t, queue, strings.Repeat("x", 64<<10+1), ""), 413, "RequestBodyTooLarge")
-	same(t, "escaped, and larger so", b.put(t, queue, strings.Repeat("<", 32<<10-64), "").status, 201)
+	same(t, "a text that escapes make larger", b.put(t, queue, strings.Repeat("<", 32<<10-64), "").status, 201)
 	same(t, "a body of 131,584 bytes", b.putBody(t, queue, 131_584).status, 201)
-	check(t, "a body of 131,585 bytes", b.putBody(t, queue, 131_585), either(t, b, 413, 201, "Azurite looks at the text alone"),
+	check(t, "a body of 131,585 bytes", b.putBody(t, queue, 131_585), either(t, b, 413, 201, "Azurite checks only the text"),
 		either(t, b, "RequestBodyTooLarge", "", "as above"))
 	m := b.receiveOne(t, queue)
 	check(t, "an update", b.update(t, queue, m, "&visibilitytimeout=0", strings.Repeat("x", 64<<10+1)), 413, "RequestBodyTooLarge")
 }
 
-// putBody puts a short message in a body of the given size.
+// putBody puts a short message, in a body of the given size.
 func (b backend) putBody(t testing.TB, queue string, size int) answer {
 	t.Helper()
 	const body = "<QueueMessage><MessageText>x</MessageText></QueueMessage>"
@@ -299,7 +299,7 @@ func queueAuthentication(t *testing.T, b backend) {
 		a.lite = lite
 		got := a.queue(t, request{method: "GET", path: "/" + queue, query: "comp=metadata"})
 		check(t, "signed", got, 200, "")
-		a.key = []byte("not the key")
+		a.key = []byte("a wrong key")
 		check(t, "wrong key", a.queue(t, request{method: "PUT", path: "/" + queue + "2"}), 403, "AuthenticationFailed")
 	}
 }

@@ -16,19 +16,16 @@ import (
 	"tablesweep/internal/proof"
 )
 
-// backend is a storage account that the conformance suite runs against. Every
-// property takes tables and queues of its own.
+// backend is a storage account that the conformance suite tests. Every property uses new tables and queues.
 type backend struct {
 	*account
 	azurite bool
 }
 
-// azuriteVariable holds a connection string of an Azurite that was started with
-// --skipApiVersionCheck.
+// azuriteVariable contains the connection string of an Azurite that was started with --skipApiVersionCheck.
 const azuriteVariable = "TABLESWEEP_AZURITE"
 
-// TestConformance holds the emulator, and Azurite where there is one, to what the
-// real services are documented to do.
+// TestConformance checks that the emulator and, if available, Azurite behave as the real services are documented.
 func TestConformance(t *testing.T) {
 	suites := [][]property{tableProperties(), entityProperties(), queryProperties(), batchProperties(), queueProperties(), blobProperties(), clientProperties()}
 	for _, name := range []string{"emulator", "azurite"} {
@@ -47,7 +44,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// property is one thing that a backend must do.
+// property is one behaviour that a backend must have.
 type property struct {
 	name  string
 	check func(*testing.T, backend)
@@ -85,18 +82,17 @@ func serve(t testing.TB, e *emulator.Emulator) string {
 	return s.ConnectionString()
 }
 
-// either is a declared difference: what the emulator answers, as the real service
-// does, what Azurite answers, and why they differ.
+// either returns what a backend must answer: real for the emulator, as in the real service, or azurite for Azurite. why is the reason of the difference.
 func either[T any](t testing.TB, b backend, real, azurite T, why string) T {
 	t.Helper()
 	if !b.azurite {
 		return real
 	}
-	t.Logf("differs: want %v, where the service has %v: %s", azurite, real, why)
+	t.Logf("Azurite differs: want %v, but the service has %v: %s", azurite, real, why)
 	return azurite
 }
 
-// newName returns a name for a table or a queue that is not taken.
+// newName returns an unused name for a table or a queue.
 func (b backend) newName() string { return fmt.Sprintf("t%x", rand.Uint64()) }
 
 // newTable creates a table.
@@ -110,7 +106,7 @@ func (b backend) newTable(t testing.TB) string {
 	return name
 }
 
-// insert adds an entity. members are JSON members; the keys come first.
+// insert adds an entity. members are JSON members that follow the keys.
 func (b backend) insert(t testing.TB, table, partition, row, members string) answer {
 	t.Helper()
 	return b.table(t, request{
@@ -156,7 +152,7 @@ func tableProperties() []property {
 		{"table names follow the rules", tableNames},
 		{"tables are listed in pages", tableList},
 		{"requests are authenticated", tableAuthentication},
-		{"every answer is dated and numbered", answerHeaders},
+		{"every answer has a date and a request id", answerHeaders},
 	}
 }
 
@@ -208,11 +204,11 @@ func tableAuthentication(t *testing.T, b backend) {
 	check(t, "SharedKey", full.table(t, list), 200, "")
 	check(t, "SharedKeyLite", b.table(t, list), 200, "")
 	wrong := *b.account
-	wrong.key = []byte("not the key")
+	wrong.key = []byte("a wrong key")
 	check(t, "wrong key", wrong.table(t, list), 403, either(t, b, "AuthenticationFailed", "AuthorizationFailure", "Azurite uses another code"))
 	stale := list
 	stale.header = map[string]string{"x-ms-date": "Mon, 02 Jan 2006 15:04:05 GMT"}
-	check(t, "old date", b.table(t, stale), either(t, b, 403, 200, "Azurite does not look at the date"),
+	check(t, "old date", b.table(t, stale), either(t, b, 403, 200, "Azurite does not check the date"),
 		either(t, b, "AuthenticationFailed", "", "as above"))
 }
 
@@ -220,7 +216,7 @@ func answerHeaders(t *testing.T, b backend) {
 	got := b.table(t, request{method: "GET", path: "/Tables", header: map[string]string{"x-ms-client-request-id": "mine"}})
 	for _, name := range []string{"Date", "x-ms-request-id", "x-ms-version"} {
 		if got.header.Get(name) == "" {
-			t.Errorf("no header %s", name)
+			t.Errorf("the header %s is missing", name)
 		}
 	}
 	if _, err := http.ParseTime(got.header.Get("Date")); err != nil {

@@ -56,7 +56,7 @@ func NewKey() string {
 	return base64.StdEncoding.EncodeToString(key)
 }
 
-// Options configure an emulator. The zero value means an account named [DefaultAccount], without latency and faults.
+// Options configure an emulator. With the zero value, the account is named [DefaultAccount], and has no latency and no faults.
 type Options struct {
 	Latency time.Duration // minimum duration of a request
 	Faults  string        // a fault spec; "" for none
@@ -67,7 +67,7 @@ type Options struct {
 	// clock.
 	Clock func() time.Time
 
-	// Tables are tables with an implementation of their own, by name; for example, computed tables.
+	// Tables are tables with a separate implementation, by name. For example, their rows can be computed.
 	Tables map[string]table.Rows
 
 	// OnRequest, if set, is called before a request is carried out, and again after it, before the answer is sent. It may block,
@@ -82,8 +82,8 @@ type Options struct {
 // Event is the argument of OnRequest.
 type Event struct {
 	fault.Request
-	Applied bool // the request was carried out
-	Found   int  // rows or messages in the answer, if Applied
+	Applied bool // the request has been carried out
+	Found   int  // the number of rows or messages in the answer, if Applied
 }
 
 // Emulator is one storage account in memory. Its methods may be called
@@ -111,7 +111,7 @@ type Emulator struct {
 // https://learn.microsoft.com/rest/api/storageservices/setting-timeouts-for-table-service-operations
 const defaultClientTime = 30 * time.Second
 
-// New returns an empty account. The error names the wrong option.
+// New returns an empty account. The error names the invalid option.
 func New(o Options) (*Emulator, error) {
 	e := &Emulator{
 		account:    cmp.Or(o.Account, DefaultAccount),
@@ -140,8 +140,7 @@ func New(o Options) (*Emulator, error) {
 	return e, e.SetFaults(o.Faults)
 }
 
-// SetKey replaces the account's key, as its owner can. From now on, requests signed with the old key are refused. Connection
-// strings still contain the first key.
+// SetKey replaces the account's key. Afterwards, requests signed with the old key are refused. Connection strings still contain the first key.
 func (e *Emulator) SetKey(text string) error {
 	key, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
@@ -160,7 +159,7 @@ func (e *Emulator) SetFaults(spec string) error {
 	return err
 }
 
-// deleting counts the fault of a deletion after which the name stays blocked for a while.
+// deleting counts the fault of a deletion if the deleted name stays blocked for a while.
 func (e *Emulator) deleting(plan fault.Plan) {
 	if plan.Deletion > 0 {
 		e.injector.Load().Fired(fault.Deletion)
@@ -179,7 +178,7 @@ func (e *Emulator) buffer() []byte {
 	return nil
 }
 
-// recycle returns an unused buffer to the pool.
+// recycle returns a buffer that is no longer used to the pool.
 func (e *Emulator) recycle(b []byte) {
 	if cap(b) > 0 {
 		e.buffers.Put(&b)

@@ -57,8 +57,8 @@ func parseQueryOptions(c *call) (queryOptions, error) {
 	return q, nil
 }
 
-// token is a continuation token: the key to continue at, and the number of previous answers with the same key, so that the tokens
-// of repeated empty pages differ.
+// token is a continuation token. It consists of the key to continue at and the number of previous answers with the same key. The number makes the tokens of
+// repeated empty pages differ.
 type token struct {
 	key  key.Key
 	hops int
@@ -92,9 +92,11 @@ func parseToken(partition, row string) (token, error) {
 	return token{key.Key{Partition: p, Row: r}, n}, nil
 }
 
-func badToken() error { return invalidInput("the continuation token is not one of ours") }
+func badToken() error {
+	return invalidInput("the continuation token does not have the form of this service's tokens")
+}
 
-// encodeToken returns the form of the service's tokens.
+// encodeToken encodes a text in the form of the service's tokens.
 func encodeToken(s string) string {
 	encoded := base64.RawURLEncoding.EncodeToString([]byte(s))
 	return "1!" + strconv.Itoa(len(encoded)) + "!" + encoded
@@ -109,7 +111,7 @@ func decodeToken(s string) (string, bool) {
 	return string(b), err == nil
 }
 
-// onTable returns a run that first finds the table.
+// onTable returns a run that looks the table up before it calls do.
 func (s tableService) onTable(name string, do func(*table.Table, time.Time, fault.Plan) (response, error)) run {
 	return func(now time.Time, plan fault.Plan) (response, error) {
 		stored, err := s.tables.Get(name, now)
@@ -134,8 +136,7 @@ func (s tableService) parseQuery(c *call, t target) (operation, error) {
 	op := operation{Request: fault.Request{
 		Kind:  fault.Query,
 		Table: t.resource,
-		// The key takes the place of the token: a query that continues after an empty page has a new token, but counts as the same
-		// request.
+		// The key replaces the token here. If a query continues after an empty page, its token is new, but it counts as the same request.
 		Identity: strings.Join([]string{"query " + t.resource, values.Get("$filter"), values.Get("$select"), values.Get("$top"), at.key.Partition, at.key.Row}, "\x00"),
 	}}
 	if q.Filter != nil {
@@ -165,7 +166,7 @@ func (s tableService) parseQuery(c *call, t target) (operation, error) {
 	return op, nil
 }
 
-// cutPage shortens or empties a page if the plan says so and rows are left for the next page.
+// cutPage shortens or empties a page if the plan requires this and if the next page has rows.
 func (s tableService) cutPage(page table.Answer, plan fault.Plan) table.Answer {
 	keep := len(page.Rows)
 	switch {
@@ -208,7 +209,7 @@ func entityRequest(kind fault.Kind, name string, k key.Key) fault.Request {
 	}
 }
 
-// write is one parsed write, alone or in a batch.
+// write is one parsed write. It may be a part of a batch.
 type write struct {
 	kind fault.Kind
 	table.Operation

@@ -13,8 +13,8 @@ import (
 	"tablesweep/internal/local/emulator"
 )
 
-// Microsoft's client talks to an account in memory. A fault spec makes its first request
-// fail, and the counts show that the client has tried twice.
+// A client of Microsoft's SDK uses an account in memory. A fault spec makes the client's first request fail, and the counts show that the client has tried
+// twice.
 func Example() {
 	em, err := emulator.New(emulator.Options{Faults: "busy p=1 times=1"})
 	if err != nil {

@@ -44,6 +44,5 @@ func Fill(e *Emulator, name string, rows int) error {
 // FillPartition returns the partition of the i-th row of Fill.
 func FillPartition(i int) string { return fmt.Sprintf("p%08d", i/100) }
 
-// SetClientTime changes how long a client may take to send a body or to read an answer.
-// No request may be under way.
+// SetClientTime changes how long a client may take to send a body or to read an answer. It must not be called during a request.
 func SetClientTime(e *Emulator, d time.Duration) { e.clientTime = d }

@@ -19,7 +19,7 @@ import (
 	"tablesweep/internal/proof"
 )
 
-// inProcess returns an emulator and an account that reaches it without sockets.
+// inProcess returns an emulator and an account that is connected to it without sockets.
 func inProcess(t testing.TB, faults string) (*emulator.Emulator, backend) {
 	t.Helper()
 	e := newEmulator(t, emulator.Options{})
@@ -31,7 +31,7 @@ func inProcess(t testing.TB, faults string) (*emulator.Emulator, backend) {
 	return e, b
 }
 
-// local returns the account of an emulator that is reached without sockets.
+// local returns the account of an emulator, connected without sockets.
 func local(t testing.TB, e *emulator.Emulator) backend {
 	t.Helper()
 	a := newAccount(t, e.ConnectionString())
@@ -45,7 +45,7 @@ func TestFailures(t *testing.T) {
 		name, fault string
 		status      int
 		code        string
-		header      string // Retry-After
+		header      string // of Retry-After
 		applied     bool
 	}{
 		{"busy", "busy p=1 times=1 on=insert", 503, "ServerBusy", "", false},
@@ -70,12 +70,12 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// Damaged answers look whole to HTTP. Of half an answer's request, all is carried out.
+// HTTP clients see damaged answers as complete. A request with half an answer is carried out completely.
 func TestDamagedAnswers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		fault, contentType, body string
-		rows                     []string // after an insert
+		rows                     []string // after the insert
 	}{
 		{"html", "text/html", "<html><body>Sign in to use the network.</body></html>", []string{}},
 		{"empty", "application/json", "", []string{}},
@@ -98,7 +98,7 @@ func TestDamagedAnswers(t *testing.T) {
 	}
 }
 
-// A reset is seen as one, in process and over TCP.
+// Clients see a reset as a reset, in process and over TCP.
 func TestResets(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{"reset-before", "reset-after"} {
@@ -128,7 +128,7 @@ func TestResets(t *testing.T) {
 	}
 }
 
-// Whatever the pages look like, following the tokens gives every row once.
+// However short the pages are, following the tokens returns every row once.
 func TestShortAndEmptyPages(t *testing.T) {
 	t.Parallel()
 	for _, spec := range []string{"short-page p=1", "short-page p=1 rows=7", "empty-page p=0.7", "seed=2; short-page p=0.5; empty-page p=0.5", "empty-page p=1 times=3"} {
@@ -148,7 +148,7 @@ func TestShortAndEmptyPages(t *testing.T) {
 					break
 				}
 				if seen[p.next] || len(seen) > 1000 {
-					t.Fatalf("after %d pages, token %s", len(seen), p.next)
+					t.Fatalf("the pages do not end: after %d pages, the token is %s", len(seen), p.next)
 				}
 				seen[p.next], next = true, p.next
 				if len(p.rows) == 0 {
@@ -204,7 +204,7 @@ func TestQueueFaults(t *testing.T) {
 	})
 }
 
-// TestExpiredLeases: an expired lease keeps nobody out, and its holder can renew it until the blob has changed.
+// TestExpiredLeases: an expired lease blocks no other request, and its holder can renew the lease until the blob has changed.
 func TestExpiredLeases(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -217,10 +217,10 @@ func TestExpiredLeases(t *testing.T) {
 			status              int
 			code, state         string
 		}{
-			{"put with it", "PUT", "", append(id, "x-ms-blob-type", "BlockBlob"), 412, "LeaseLost", "expired"},
-			{"read with it", "GET", "", id, 412, "LeaseLost", "expired"},
-			{"set metadata with it", "PUT", "comp=metadata", id, 412, "LeaseLost", "expired"},
-			{"delete with it", "DELETE", "", id, 412, "LeaseLost", "expired"},
+			{"put with the expired lease", "PUT", "", append(id, "x-ms-blob-type", "BlockBlob"), 412, "LeaseLost", "expired"},
+			{"read with the expired lease", "GET", "", id, 412, "LeaseLost", "expired"},
+			{"set metadata with the expired lease", "PUT", "comp=metadata", id, 412, "LeaseLost", "expired"},
+			{"delete with the expired lease", "DELETE", "", id, 412, "LeaseLost", "expired"},
 			{"set metadata", "PUT", "comp=metadata", nil, 200, "", "available"},
 			{"put", "PUT", "", []string{"x-ms-blob-type", "BlockBlob"}, 201, "", "available"},
 			{"renew", "PUT", "comp=lease", append(id, "x-ms-lease-action", "renew"), 200, "", "leased"},
@@ -240,8 +240,8 @@ func TestExpiredLeases(t *testing.T) {
 	})
 }
 
-// While time stands still, messages keep the order in which they were put. A message that expired is gone, whoever holds it.
-func TestMessagesInTime(t *testing.T) {
+// If the clock does not advance, messages have the order in which they were put. An expired message is gone even for its receiver.
+func TestMessageOrderAtOneTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, b := inProcess(t, "duplicate p=1 queue=twice")
@@ -259,7 +259,7 @@ func TestMessagesInTime(t *testing.T) {
 		same(t, "peeked", texts(b.receive(t, queue, "peekonly=true&numofmessages=32").messages(t)), "short first second ")
 		short := b.receiveOne(t, queue)
 		time.Sleep(20*time.Second - 1)
-		same(t, "when the late one is visible", texts(b.receive(t, queue, "numofmessages=32").messages(t)), "first second late ")
+		same(t, "when the late message is visible", texts(b.receive(t, queue, "numofmessages=32").messages(t)), "first second late ")
 		time.Sleep(time.Nanosecond)
 		same(t, "count", b.queue(t, request{method: "GET", path: "/" + queue, query: "comp=metadata"}).header.Get("X-Ms-Approximate-Messages-Count"), "3")
 		check(t, "delete an expired message", b.deleteMessage(t, queue, short), 404, "MessageNotFound")
@@ -271,11 +271,11 @@ func TestMessagesInTime(t *testing.T) {
 		check(t, "delete the duplicate", b.deleteMessage(t, "twice", second), 204, "")
 		check(t, "delete it again", b.deleteMessage(t, "twice", second), 400, "PopReceiptMismatch")
 		time.Sleep(5 * time.Second)
-		check(t, "delete the first when it expired", b.deleteMessage(t, "twice", first), 404, "MessageNotFound")
+		check(t, "delete the first message after it expired", b.deleteMessage(t, "twice", first), 404, "MessageNotFound")
 	})
 }
 
-func TestDeletionTakesItsTime(t *testing.T) {
+func TestDeletedNamesStayBlocked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e, b := inProcess(t, "deletion=40s")
@@ -292,10 +292,10 @@ func TestDeletionTakesItsTime(t *testing.T) {
 		check(t, "create a queue", b.queue(t, request{method: "PUT", path: "/soon"}), 201, "")
 		check(t, "delete it", b.queue(t, request{method: "DELETE", path: "/soon"}), 204, "")
 		time.Sleep(40*time.Second - 1)
-		check(t, "create it again", b.queue(t, request{method: "PUT", path: "/soon"}), 409, "QueueBeingDeleted")
+		check(t, "create it again during the deletion", b.queue(t, request{method: "PUT", path: "/soon"}), 409, "QueueBeingDeleted")
 		check(t, "use it", b.queue(t, request{method: "GET", path: "/soon", query: "comp=metadata"}), 409, "QueueBeingDeleted")
 		time.Sleep(time.Nanosecond)
-		check(t, "create it later", b.queue(t, request{method: "PUT", path: "/soon"}), 201, "")
+		check(t, "create it after the deletion", b.queue(t, request{method: "PUT", path: "/soon"}), 201, "")
 
 		container := request{method: "PUT", path: "/soon", query: "restype=container"}
 		check(t, "create a container", b.blob(t, container), 201, "")
@@ -303,13 +303,13 @@ func TestDeletionTakesItsTime(t *testing.T) {
 		check(t, "delete it", b.blob(t, container), 202, "")
 		time.Sleep(40*time.Second - 1)
 		container.method = "PUT"
-		check(t, "create it again", b.blob(t, container), 409, "ContainerBeingDeleted")
+		check(t, "create it again during the deletion", b.blob(t, container), 409, "ContainerBeingDeleted")
 		time.Sleep(time.Nanosecond)
-		check(t, "create it later", b.blob(t, container), 201, "")
+		check(t, "create it after the deletion", b.blob(t, container), 201, "")
 	})
 }
 
-// In virtual time, latency and rate limits hold exactly.
+// In virtual time, latency and rate limits are exact.
 func TestTimeIsVirtual(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -320,14 +320,14 @@ func TestTimeIsVirtual(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		e, b := inProcess(t, "partition-rate=100")
-		b.fill(t, "rows", 1, 100) // takes the first second's worth
-		same(t, "at once", b.insert(t, "rows", "p0", "x", "").status, 503)
+		b.fill(t, "rows", 1, 100) // uses the tokens of the first second
+		same(t, "immediately after", b.insert(t, "rows", "p0", "x", "").status, 503)
 		same(t, "elsewhere", b.insert(t, "rows", "other", "x", "").status, 204)
 		time.Sleep(20 * time.Millisecond)
 		same(t, "later", b.insert(t, "rows", "p0", "x", "").status, 204)
 		same(t, "fired", e.FaultCounts(), map[string]int{"partition-rate": 1})
 	})
-	// Each message that a get returns counts.
+	// Each message in the answer of a get counts.
 	synctest.Test(t, func(t *testing.T) {
 		e, b := inProcess(t, "")
 		queue := b.newQueue(t)
@@ -369,7 +369,7 @@ func TestOnRequest(t *testing.T) {
 		b.get(t, "rows", "p", "r")
 	}
 	if len(faults) == 0 || faults[0] != "point rows partition-rate" {
-		t.Errorf("got the faults %v, want the limit's", faults)
+		t.Errorf("got the faults %v, want that of the rate limit", faults)
 	}
 }
 
@@ -407,10 +407,10 @@ func TestAdministration(t *testing.T) {
 		}
 	}
 	if _, text := call("GET", "counts", ""); !strings.Contains(text, `"tables":1,`) {
-		t.Errorf("counts are %s", text)
+		t.Errorf("the counts are %s, want those of the requests", text)
 	}
 	if _, text := call("DELETE", "counts", ""); !strings.Contains(text, `"tables":0,`) {
-		t.Errorf("counts are %s", text)
+		t.Errorf("the counts after the reset are %s, want zeros", text)
 	}
 }
 
@@ -425,7 +425,7 @@ func TestTransportObeysItsContext(t *testing.T) {
 		start := time.Now()
 		_, err := b.http.Do(req.WithContext(ctx))
 		if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Second {
-			t.Errorf("got error %v after %v", err, time.Since(start))
+			t.Errorf("got error %v after %v, want the context's error after its time", err, time.Since(start))
 		}
 	})
 }

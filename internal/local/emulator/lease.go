@@ -10,8 +10,7 @@ import (
 	"tablesweep/internal/local/emulator/refusal"
 )
 
-// lease is a blob's lease. The zero value is not acquired.
-// https://learn.microsoft.com/rest/api/storageservices/lease-blob
+// lease is a blob's lease. The zero value is a lease that is not acquired. https://learn.microsoft.com/rest/api/storageservices/lease-blob
 type lease struct {
 	id       string
 	duration time.Duration // or endless
@@ -57,8 +56,7 @@ func (l lease) allows(id string, write bool, now time.Time) error {
 	return refusal.New("LeaseLost", "A lease ID was specified, but the lease for the blob has expired.")
 }
 
-// change returns the lease after an action. proposed and duration are for a new lease. period is for a break, and below 0 if
-// absent.
+// change returns the lease after an action. proposed and duration apply to a new lease. period applies to a break, and is below 0 if absent.
 func (l lease) change(action, id, proposed string, duration, period time.Duration, now time.Time) (lease, error) {
 	refuse := func(code, message string) (lease, error) { return l, refusal.New(code, message) }
 	state, mine := l.state(now), l.id != "" && strings.EqualFold(l.id, map[bool]string{true: proposed, false: id}[action == "acquire"])
@@ -93,7 +91,7 @@ func (l lease) change(action, id, proposed string, duration, period time.Duratio
 	return l, nil
 }
 
-// about returns the headers that describe the lease. Their names begin with the prefix.
+// about returns the headers that describe the lease, with names that begin with the prefix.
 func (l lease) about(now time.Time, prefix string) [][2]string {
 	headers := [][2]string{{prefix + "State", l.state(now)}, {prefix + "Status", "unlocked"}}
 	if l.locked(now) {

@@ -21,11 +21,11 @@ import (
 // request out, and answers.
 type pipeline struct {
 	*Emulator
-	name    string // the service's, in hosts
+	name    string // the service's name in hosts
 	service service
 }
 
-// service is the part that differs between the services. Errors other than *refusal.Error are bugs.
+// service is the part of a pipeline that differs between the services. Errors other than *refusal.Error are bugs.
 type service interface {
 	// parse checks and parses a request, and changes nothing.
 	parse(c *call) (operation, error)
@@ -35,7 +35,7 @@ type service interface {
 	maxBody() int64
 	// failure returns the answer to a failed request, without the header of the error code.
 	failure(c *call, p *refusal.Error) response
-	// headers sets the headers that every answer with the status has.
+	// headers sets the headers of every answer with the status.
 	headers(h http.Header, c *call, status int)
 }
 
@@ -91,7 +91,7 @@ func (p pipeline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := p.newCall(r)
-	defer func() { p.recycle(c.body) }() // parse and run keep no reference to it
+	defer func() { p.recycle(c.body) }() // parse and run keep no reference to the body
 	op, err := p.prepare(c, w)
 	if err != nil {
 		p.fail(w, c, err)
@@ -101,7 +101,7 @@ func (p pipeline) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.event(Event{Request: op.Request})
 	plan := p.injector.Load().Plan(time.Now(), op.Request)
 	if !task.Sleep(r.Context(), p.latency+plan.Latency) {
-		return // the client is gone
+		return // the client has disconnected
 	}
 	if plan.Fail != "" && !plan.Fail.Applied() {
 		p.breakDown(w, c, op, plan, response{})
@@ -127,8 +127,7 @@ func (p pipeline) event(e Event) {
 
 // prepare checks and reads the request.
 func (p pipeline) prepare(c *call, w http.ResponseWriter) (operation, error) {
-	// In process, there is no connection with a deadline. A refused request needs one as well, because net/http reads the rest of
-	// its body.
+	// In process, there is no connection with a deadline. Even a refused request needs a deadline, because net/http reads the rest of its body.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(p.clientTime))
 	if err := leftOut(c); err != nil {
 		return operation{}, err
@@ -186,7 +185,7 @@ func (p pipeline) read(c *call, w http.ResponseWriter) error {
 		switch {
 		case err == nil:
 		case err == io.EOF:
-			// net/http continues to read during the answer, to notice that the client disconnects
+			// net/http continues to read during the answer, so that it notices if the client disconnects
 			_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 			return nil
 		case errors.As(err, &tooLarge):
@@ -194,7 +193,7 @@ func (p pipeline) read(c *call, w http.ResponseWriter) error {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return refusal.New("OperationTimedOut", "The request body did not arrive in time.")
 		default:
-			return refusal.New("InvalidInput", "The request body can't be read: "+err.Error())
+			return refusal.New("InvalidInput", "The request body cannot be read: "+err.Error())
 		}
 	}
 }
@@ -207,7 +206,7 @@ func bodyTooLarge(limit int64) error {
 // minRead is the minimum free space for a read, in bytes.
 const minRead = 512
 
-// breakDown makes a request fail as planned. answer is its answer if it was carried out.
+// breakDown makes a request fail as planned. If the request was carried out, answer is its answer.
 func (p pipeline) breakDown(w http.ResponseWriter, c *call, op operation, plan fault.Plan, answer response) {
 	if p.onFault != nil {
 		p.onFault(op.Request, plan.Cause)
@@ -287,7 +286,7 @@ func (p pipeline) write(w http.ResponseWriter, c *call, r response) {
 	p.service.headers(h, c, r.status)
 	for _, pair := range r.header {
 		if strings.HasPrefix(pair[0], metadataPrefix) {
-			h[pair[0]] = []string{pair[1]} // Python's client finds it only in lower case
+			h[pair[0]] = []string{pair[1]} // Python's client finds the name only in lower case
 			continue
 		}
 		h.Set(pair[0], pair[1])
@@ -301,7 +300,7 @@ func (p pipeline) write(w http.ResponseWriter, c *call, r response) {
 	if r.status != http.StatusNoContent && r.status != http.StatusNotModified {
 		h.Set("Content-Length", strconv.Itoa(len(r.body)))
 	}
-	// Start the time here, because the client does not cause latency and faults.
+	// The time starts here, because latency and faults are not the client's.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(p.clientTime))
 	w.WriteHeader(r.status)
 	if c.Method != http.MethodHead && r.status != http.StatusNotModified {

@@ -17,20 +17,20 @@ import (
 	"tablesweep/internal/local/emulator/refusal"
 )
 
-// queueService is the Queue service's side of the pipeline.
+// queueService is the part of the pipeline for the Queue service.
 type queueService struct{ *Emulator }
 
 // The service's limits on messages.
 // https://learn.microsoft.com/rest/api/storageservices/put-message
 const (
-	maxMessageBytes = 64 << 10 // of decoded text
+	maxMessageBytes = 64 << 10 // bytes of decoded text
 	maxQueueBody    = 131_584  // bytes; measured on the live service, because it is not documented
 	maxMessages     = 32       // per get or peek
 	maxQueues       = 5000     // per list
 	maxVisibility   = 7 * 24 * 60 * 60
 	defaultTTL      = 7 * 24 * 60 * 60
 	defaultHidden   = 30
-	endlessTTL      = 1 << 33 // seconds, some 270 years; longer times overflow
+	endlessTTL      = 1 << 33 // seconds, about 270 years; longer times overflow
 
 	// https://learn.microsoft.com/rest/api/storageservices/setting-and-retrieving-properties-and-metadata-for-queue-resources
 	maxMetadataBytes = 8 << 10
@@ -75,7 +75,7 @@ func (s queueService) parseList(c *call, op operation) (operation, error) {
 		return op, err
 	}
 	limit := min(cmp.Or(most, maxQueues), maxQueues)
-	tokens := "/" + s.account + "/" // start of the markers
+	tokens := "/" + s.account + "/" // the beginning of the markers
 	from := strings.TrimPrefix(c.query.Get("marker"), tokens)
 	withMetadata := slices.Contains(strings.Split(c.query.Get("include"), ","), "metadata")
 	op.Kind, op.Identity = fault.Queues, "queues?"+c.URL.RawQuery
@@ -99,7 +99,7 @@ func (s queueService) parseList(c *call, op operation) (operation, error) {
 			case len(list.Queues) < limit:
 				next := entry{Name: name}
 				if withMetadata {
-					if q, err := s.queues.Get(name, now); err == nil { // otherwise it was just deleted
+					if q, err := s.queues.Get(name, now); err == nil { // otherwise the queue was just deleted
 						next.Metadata = sortedElements(q.Metadata())
 					}
 				}
@@ -156,7 +156,7 @@ func (s queueService) parseQueue(c *call, op operation) (operation, error) {
 	return op, nil
 }
 
-// metadataPrefix starts the names of headers with metadata.
+// metadataPrefix is the beginning of the names of metadata headers.
 const metadataPrefix = "x-ms-meta-"
 
 // parseMetadata reads the name-value pairs in a request's header. The services keep the client's spelling of the names. net/http
@@ -172,9 +172,9 @@ func parseMetadata(h http.Header) (map[string]string, error) {
 		case name == "":
 			return nil, refusal.New("EmptyMetadataKey", "The key for one of the metadata key-value pairs is empty.")
 		case !entity.IsIdentifier(name):
-			return nil, invalidMetadata("It has characters that are not permitted: " + name)
+			return nil, invalidMetadata("The name has characters that are not permitted: " + name)
 		case len(values) > 1:
-			return nil, invalidMetadata("It has a name twice: " + name)
+			return nil, invalidMetadata("A name occurs twice: " + name)
 		}
 		metadata[name] = values[0]
 		size += len(name) + len(values[0])
@@ -189,7 +189,7 @@ func invalidMetadata(why string) error {
 	return refusal.New("InvalidMetadata", "The metadata specified is invalid. "+why+".")
 }
 
-// onQueue returns a run that first finds the queue.
+// onQueue returns a run that looks the queue up before it calls do.
 func (s queueService) onQueue(name string, do func(*queue.Queue, time.Time, fault.Plan) (response, error)) run {
 	return func(now time.Time, plan fault.Plan) (response, error) {
 		q, err := s.queues.Get(name, now)
@@ -231,7 +231,7 @@ func (s queueService) parseMessages(c *call, op operation) (operation, error) {
 	op.run = s.onQueue(op.Queue, func(q *queue.Queue, now time.Time, _ fault.Plan) (response, error) {
 		messages := q.Get(now, n, now.Add(seconds(hidden)))
 		s.counts.results(0, len(messages))
-		s.injector.Load().Charge(now, op.Request, len(messages)-1) // op.Request includes one
+		s.injector.Load().Charge(now, op.Request, len(messages)-1) // op.Request already includes one message
 		r := messageList(messages, (*messageXML).received)
 		r.found = len(messages)
 		return r, nil
@@ -257,7 +257,7 @@ func (s queueService) parsePut(c *call, op operation) (operation, error) {
 	}
 	op.Kind, op.Identity = fault.Put, "put "+op.Queue+"\x00"+text
 	op.run = s.onQueue(op.Queue, func(q *queue.Queue, now time.Time, plan fault.Plan) (response, error) {
-		expires := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC) // the service's value for never
+		expires := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC) // the service's time for messages that do not expire
 		if ttl > 0 && ttl < endlessTTL {
 			expires = now.Add(seconds(ttl))
 		}

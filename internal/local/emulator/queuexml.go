@@ -105,7 +105,7 @@ func (x errorXML) MarshalXML(e *xml.Encoder, start xml.StartElement) error {
 	return elements(x).MarshalXML(e, start)
 }
 
-// xmlHead starts every XML document of the service.
+// xmlHead is the beginning of every XML document of the service.
 const xmlHead = "\ufeff" + `<?xml version="1.0" encoding="utf-8"?>`
 
 func xmlResponse(status int, v any) response {
@@ -117,8 +117,8 @@ func xmlResponse(status int, v any) response {
 	return response{status: status, contentType: "application/xml", body: closed(append([]byte(xmlHead), text...))}
 }
 
-// unreferenced undoes the escapes that encoding/xml makes and the service does not. The service escapes only &, <, > and carriage
-// returns, and Microsoft's JavaScript SDK does not decode numeric references.
+// unreferenced undoes the escapes that encoding/xml writes but the service does not. The service escapes only &, <, > and carriage returns, and Microsoft's
+// JavaScript SDK does not decode numeric references.
 var unreferenced = strings.NewReplacer("&#34;", `"`, "&#39;", "'", "&#x9;", "\t", "&#xA;", "\n")
 
 // closed writes elements without content as <Name />, a form that encoding/xml cannot write.

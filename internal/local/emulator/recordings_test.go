@@ -21,11 +21,11 @@ import (
 	"tablesweep/internal/proof/testsize"
 )
 
-// recording is a request to the real service, and its answer. The hosts in both are ENDPOINT.
-// testdata/README.md says where they come from.
+// recording is a request to the real service, and its answer. The hosts in both are replaced by ENDPOINT. testdata/README.md describes the source of the
+// recordings.
 type recording struct {
-	Case    string // the test of Microsoft's that sent it
-	N       int    // its place among the case's
+	Case    string // the name of Microsoft's test that sent the request
+	N       int    // the request's number in its case
 	Service string // "table" or "queue"
 	Request struct {
 		Method, Path, Query, Body string
@@ -36,14 +36,14 @@ type recording struct {
 
 type recordedAnswer struct {
 	Status  int
-	Headers map[string]string // by the name in small letters
+	Headers map[string]string // by the name in lower case
 	Body    string
 }
 
 func (r recording) String() string { return fmt.Sprintf("%s %d", r.Case, r.N) }
 
-// TestRecordings sends what was sent to the real service, and compares the answers. What differs by
-// choice, and nothing else, is in testdata/differences.txt.
+// TestRecordings sends the recorded requests, and compares the answers with those of the real service. testdata/differences.txt lists the intended
+// differences. There must be no others.
 func TestRecordings(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
@@ -70,7 +70,7 @@ func TestRecordings(t *testing.T) {
 		all = all[end:]
 	}
 	for name := range choices {
-		t.Errorf("%s does not differ", name)
+		t.Errorf("%s does not differ; remove it from testdata/differences.txt", name)
 	}
 }
 
@@ -90,7 +90,7 @@ func readRecordings(t *testing.T) []recording {
 	return all
 }
 
-// readChoices returns the reasons of differences, by recording and part.
+// readChoices returns the reasons of the intended differences, by recording and part.
 func readChoices(t *testing.T) map[string]string {
 	t.Helper()
 	file, err := os.ReadFile("testdata/differences.txt")
@@ -112,13 +112,13 @@ var (
 	batchTarget  = regexp.MustCompile(`(?m)^(?:POST|PUT|GET|MERGE|DELETE) /(\w+)`)
 )
 
-// player sends a case's requests to an account of its own.
+// player sends the requests of one case to a new account.
 type player struct {
 	*account
-	ours map[string]string // by what the recordings have in its place: ids, times, tokens
+	ours map[string]string // our ids, times and tokens, by those in the recordings
 }
 
-// newPlayer returns an account with the tables and queues that the case uses without making them.
+// newPlayer returns an account with the tables and queues that the case uses but does not create.
 func newPlayer(t *testing.T, records []recording) player {
 	t.Helper()
 	p := player{newAccount(t, serve(t, newEmulator(t, emulator.Options{Account: "storagename"}))), make(map[string]string)}
@@ -143,7 +143,7 @@ func newPlayer(t *testing.T, records []recording) player {
 			use(tables, batchTarget, r.Request.Body)
 		}
 		if r.Answer.Headers["x-ms-continuation-nexttablename"] != "" {
-			tables["zzz"] = true // one that is not listed any more
+			tables["zzz"] = true // a table that is no longer listed
 		}
 	}
 	for name := range queues {
@@ -160,7 +160,7 @@ func (a *account) createTable(t testing.TB, name string) answer {
 	return a.table(t, request{method: "POST", path: "/Tables", body: `{"TableName":"` + name + `"}`})
 }
 
-// play sends a request, and returns how the parts of the answer differ: status, body, and headers.
+// play sends a request, and returns the differences of the answer's status, body and headers.
 func (p player) play(t *testing.T, r recording) map[string]string {
 	t.Helper()
 	ours := strings.NewReplacer(p.pairs()...)
@@ -183,7 +183,7 @@ func (p player) play(t *testing.T, r recording) map[string]string {
 	return p.compare(r.Answer, p.received(send(t, sent), endpoint))
 }
 
-// pairs returns what the recordings have, each before what has its place here.
+// pairs returns the recorded values, each followed by our value for it.
 func (p player) pairs() []string {
 	var pairs []string
 	for _, recorded := range slices.Sorted(maps.Keys(p.ours)) {
@@ -192,10 +192,10 @@ func (p player) pairs() []string {
 	return pairs
 }
 
-// uncompared are headers that the recordings leave out.
+// uncompared lists headers that the recordings do not contain.
 var uncompared = []string{"Content-Length", "Date", "Server", "X-Ms-Error-Code", "X-Ms-Request-Id"}
 
-// received brings an answer into the form of the recordings.
+// received converts an answer into the form of the recordings.
 func (p player) received(got answer, endpoint string) recordedAnswer {
 	a := recordedAnswer{got.status, make(map[string]string), strings.ReplaceAll(string(got.body), endpoint, "ENDPOINT")}
 	for name := range got.header {
@@ -234,7 +234,7 @@ func (p player) compare(recorded, got recordedAnswer) map[string]string {
 	return parts
 }
 
-// volatile are what no two answers share: a group each. Only their form is compared.
+// volatile matches values that differ in every answer, each as a group. Only their form is compared.
 var volatile = regexp.MustCompile(strings.Join([]string{
 	`RequestId:([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})`,
 	`Time:(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7}Z)`,
@@ -247,7 +247,7 @@ var volatile = regexp.MustCompile(strings.Join([]string{
 	`x-ms-continuation-next\w+: (1!\d+![0-9A-Za-z_-]+)`,
 }, "|"))
 
-// masked returns the text with what is volatile left out, and that.
+// masked returns the text without the volatile values, and these values.
 func masked(text string) (string, []string) {
 	var b strings.Builder
 	var found []string

@@ -51,14 +51,14 @@ type renderer struct {
 	account string
 	table   string
 	b       []byte
-	stamp   []byte            // scratch
-	chosen  []entity.Property // scratch
+	stamp   []byte            // a reused buffer
+	chosen  []entity.Property // a reused slice
 }
 
 // columns are the properties that a query selects.
 type columns struct {
-	text    string   // as in the query
-	names   []string // in order; nil for all
+	text    string   // the text in the query
+	names   []string // the names in order; nil for all
 	selects bool     // the query has a $select, which may be empty
 }
 
@@ -159,7 +159,7 @@ func (r *renderer) row(row table.Row) {
 	}
 }
 
-// properties appends the custom properties, and a comma after the last.
+// properties appends the custom properties, and a comma after the last one.
 func (r *renderer) properties(p entity.Properties) {
 	switch {
 	case r.columns.names != nil:
@@ -175,7 +175,7 @@ func (r *renderer) properties(p entity.Properties) {
 	}
 }
 
-// selected appends the selected properties, with null for those that the row lacks.
+// selected appends the selected properties, with null for properties that the row lacks.
 func (r *renderer) selected(p entity.Properties) {
 	names := r.columns.names
 	r.chosen = slices.Grow(r.chosen[:0], len(names))[:len(names)]
@@ -218,7 +218,7 @@ func (r *renderer) text(name, value string) {
 	r.b = append(r.b, ',')
 }
 
-// etag appends the ETag. It uses the stamp, and returns the same as [table.Row.ETag].
+// etag appends the ETag, which is the same as [table.Row.ETag], with the stamp as its buffer.
 func (r *renderer) etag() {
 	r.b = append(r.b, `"odata.etag":"W/\"datetime'`...)
 	for _, c := range r.stamp {
@@ -231,7 +231,7 @@ func (r *renderer) etag() {
 	r.b = append(r.b, `'\"",`...)
 }
 
-// entityLink returns the row's URL, relative to the account's.
+// entityLink returns the row's URL, relative to the account's URL.
 func entityLink(name string, row table.Row) string {
 	return name + "(PartitionKey='" + pathKey(row.PartitionKey) + "',RowKey='" + pathKey(row.RowKey) + "')"
 }

@@ -18,19 +18,18 @@ import (
 	"tablesweep/internal/proof"
 )
 
-// account is a client of a storage account that is made of net/http alone: it signs
-// for itself, and shares no code with the emulator or the SDK.
+// account is a client of a storage account. It uses only net/http, signs its requests itself, and shares no code with the emulator or the SDK.
 type account struct {
 	name     string
 	key      []byte
-	tableURL string // without the account's name
+	tableURL string // the URL without the account's name
 	queueURL string
 	blobURL  string
 	http     *http.Client
 	lite     bool // sign by SharedKeyLite
 }
 
-// newAccount reads a connection string whose endpoints end with the account's name.
+// newAccount parses a connection string whose endpoints end with the account's name.
 func newAccount(t testing.TB, connection string) *account {
 	t.Helper()
 	fields := make(map[string]string)
@@ -40,7 +39,7 @@ func newAccount(t testing.TB, connection string) *account {
 	}
 	key, err := base64.StdEncoding.DecodeString(fields["AccountKey"])
 	if err != nil || len(key) == 0 {
-		t.Fatalf("connection string without a good AccountKey: %v", err)
+		t.Fatalf("the connection string has no valid AccountKey: %v", err)
 	}
 	suffix := "/" + fields["AccountName"]
 	return &account{
@@ -54,14 +53,14 @@ func newAccount(t testing.TB, connection string) *account {
 	}
 }
 
-// answer is a response that was read to its end.
+// answer is a response whose body was read completely.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// code returns the error code, in whichever form it comes.
+// code returns the error code, in any of the services' forms.
 func (a answer) code() string {
 	var o struct {
 		Error struct {
@@ -80,7 +79,7 @@ func (a answer) String() string {
 	return fmt.Sprintf("%d %s: %.400s", a.status, a.code(), a.body)
 }
 
-// request is what the account sends. Path and query are as on the wire.
+// request describes a request of the account. Path and query are in the form in which they are sent.
 type request struct {
 	method, path, query string
 	header              map[string]string
@@ -122,7 +121,7 @@ func (a *account) queueRequest(t testing.TB, r request) *http.Request {
 	return a.signed(t, a.queueURL, r)
 }
 
-// blob sends a request to the Blob service, which Azurite takes signed by SharedKey alone.
+// blob sends a request to the Blob service. It is signed by SharedKey, because Azurite accepts no other scheme there.
 func (a *account) blob(t testing.TB, r request) answer {
 	t.Helper()
 	full := *a
@@ -130,7 +129,7 @@ func (a *account) blob(t testing.TB, r request) answer {
 	return a.send(t, full.signed(t, a.blobURL, r))
 }
 
-// signed returns a request, signed as the Queue and Blob services want it.
+// signed returns a request that is signed for the Queue and Blob services.
 func (a *account) signed(t testing.TB, base string, r request) *http.Request {
 	t.Helper()
 	req := a.build(t, base, r, map[string]string{"x-ms-version": "2024-08-04"})
@@ -168,7 +167,7 @@ func (a *account) signed(t testing.TB, base string, r request) *http.Request {
 	return req
 }
 
-// build makes a request. Its own header counts before the defaults; "" leaves one out.
+// build creates a request. The request's own headers replace the defaults, and the value "" removes one.
 func (a *account) build(t testing.TB, base string, r request, defaults map[string]string) *http.Request {
 	t.Helper()
 	address := base + "/" + a.name + r.path
@@ -184,7 +183,7 @@ func (a *account) build(t testing.TB, base string, r request, defaults map[strin
 			case value == "":
 				req.Header.Del(name)
 			case strings.HasPrefix(name, "x-ms-meta-"):
-				req.Header[name] = []string{value} // spelled like this on the wire
+				req.Header[name] = []string{value} // sent in this spelling
 			default:
 				req.Header.Set(name, value)
 			}
@@ -216,7 +215,7 @@ func (a *account) send(t testing.TB, req *http.Request) answer {
 	return answer{resp.StatusCode, resp.Header, body.Bytes()}
 }
 
-// entityPath is the path of one entity.
+// entityPath returns the path of one entity.
 func entityPath(table, partition, row string) string {
 	quote := func(s string) string { return url.PathEscape(strings.ReplaceAll(s, "'", "''")) }
 	return "/" + table + "(PartitionKey='" + quote(partition) + "',RowKey='" + quote(row) + "')"
@@ -270,8 +269,7 @@ func (a answer) statuses() []int {
 	return statuses
 }
 
-// innerCode returns the error code in a batch's answer, and the failed operation's
-// index as its message tells it, if it does.
+// innerCode returns the error code in a batch's answer, and the index of the failed operation if the message contains it.
 func (a answer) innerCode() (code, index string) {
 	start := bytes.Index(a.body, []byte(`{"odata.error"`))
 	if start < 0 {
@@ -293,10 +291,10 @@ func (a answer) innerCode() (code, index string) {
 // page is a query's answer.
 type page struct {
 	rows []json.RawMessage
-	next string // query parameters that go on, or ""
+	next string // the query parameters of the next page, or ""
 }
 
-// query asks for one page; next is "" or the page before's.
+// query reads one page. next is "" for the first page, and otherwise the previous page's next.
 func (a *account) query(t testing.TB, table, options, next string) page {
 	t.Helper()
 	got := a.table(t, request{method: "GET", path: "/" + table + "()", query: strings.Trim(options+"&"+next, "&")})
@@ -310,7 +308,7 @@ func (a *account) query(t testing.TB, table, options, next string) page {
 	return page{body.Value, nextOf(got)}
 }
 
-// nextOf returns the query parameters that go on after an answer, or "".
+// nextOf returns the query parameters of the page after an answer, or "".
 func nextOf(a answer) string {
 	next := ""
 	for _, part := range []string{"NextPartitionKey", "NextRowKey"} {
@@ -321,7 +319,7 @@ func nextOf(a answer) string {
 	return next
 }
 
-// all pages through a query and returns its rows' keys as "partition/row".
+// all reads all pages of a query, and returns the rows' keys as "partition/row".
 func (a *account) all(t testing.TB, table, options string) []string {
 	t.Helper()
 	keys := []string{}
@@ -334,6 +332,6 @@ func (a *account) all(t testing.TB, table, options string) []string {
 		}
 		next = p.next
 	}
-	t.Fatal("the pages don't end")
+	t.Fatal("the pages do not end")
 	return nil
 }

@@ -49,12 +49,12 @@ func (p pipeline) onlyHosts(addr string) http.Handler {
 	given, _, _ := net.SplitHostPort(addr)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isAdmin(r) && !loopback.Is(r.RemoteAddr) { // because no signature protects it
-			http.Error(w, "/_emulator answers its own machine alone", http.StatusForbidden)
+			http.Error(w, "/_emulator answers only requests from the same machine", http.StatusForbidden)
 			return
 		}
 		host := (&url.URL{Host: r.Host}).Hostname()
 		if !loopback.Is(r.Host) && !strings.EqualFold(host, given) && !arrivedAt(r.Context(), host) {
-			p.fail(w, p.newCall(r), refusal.New("AuthorizationFailure", "Embedded storage is not served as "+strconv.Quote(host)+": use localhost, or serve it at that address."))
+			p.fail(w, p.newCall(r), refusal.New("AuthorizationFailure", "Embedded storage is not served as "+strconv.Quote(host)+". Use localhost, or serve it at that address."))
 			return
 		}
 		p.ServeHTTP(w, r)
@@ -69,8 +69,8 @@ func arrivedAt(ctx context.Context, host string) bool {
 	return err == nil && ok && ip.Unmap() == local.AddrPort().Addr().Unmap()
 }
 
-// start serves in a goroutine that ends with Close. A ReadTimeout would also cancel longer requests, so the handler limits the
-// time to read a body.
+// start serves in a goroutine that ends with Close. The server has no ReadTimeout, because that would also cancel long requests. Instead, the handler limits
+// the time for reading a body.
 func (s *Server) start(l net.Listener, h http.Handler, clientTime time.Duration) {
 	server := &http.Server{Handler: h, ReadHeaderTimeout: clientTime, WriteTimeout: clientTime}
 	s.servers = append(s.servers, server)
@@ -80,7 +80,7 @@ func (s *Server) start(l net.Listener, h http.Handler, clientTime time.Duration)
 // ConnectionString returns a connection string for the server's endpoints.
 func (s *Server) ConnectionString() string { return s.connection }
 
-// Close stops serving at once, and aborts requests under way.
+// Close stops serving immediately, and aborts requests under way.
 func (s *Server) Close() error {
 	var errs []error
 	for _, server := range s.servers {

@@ -8,7 +8,7 @@ import (
 	"tablesweep/internal/proof"
 )
 
-// TestAdministrationIsLocal: what no signature protects answers this machine alone, wherever it is served.
+// TestAdministrationIsLocal: requests without a signature are answered only on this machine, at every address of the server.
 func TestAdministrationIsLocal(t *testing.T) {
 	e, err := New(Options{})
 	proof.Must(t, err)
@@ -25,8 +25,8 @@ func TestAdministrationIsLocal(t *testing.T) {
 		}
 	}
 	r, w := httptest.NewRequest(http.MethodGet, "http://evil.example/_emulator/counts", nil), httptest.NewRecorder()
-	r.RemoteAddr = "127.0.0.1:5000" // a page of a browser on this machine
+	r.RemoteAddr = "127.0.0.1:5000" // from a web page in a browser on this machine
 	if served.ServeHTTP(w, r); w.Code != http.StatusForbidden {
-		t.Errorf("under another name: %d", w.Code)
+		t.Errorf("with another host name: status %d, want a refusal", w.Code)
 	}
 }

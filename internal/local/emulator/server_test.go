@@ -11,11 +11,11 @@ import (
 	"tablesweep/internal/proof"
 )
 
-// A page that leads its own name to this machine signs like anybody else.
-func TestHosts(t *testing.T) {
+// A web page whose own name resolves to this machine can sign like any client, and is refused.
+func TestForeignHostsAreRefused(t *testing.T) {
 	t.Parallel()
 	a := newAccount(t, serve(t, newEmulator(t, emulator.Options{})))
-	ask := func(host string, req *http.Request) answer {
+	send := func(host string, req *http.Request) answer {
 		req.Host = host
 		return a.send(t, req)
 	}
@@ -30,16 +30,16 @@ func TestHosts(t *testing.T) {
 		if !c.own {
 			status, code = 403, "AuthorizationFailure"
 		}
-		check(t, c.host, ask(c.host, a.tableRequest(t, request{method: "GET", path: "/Tables"})), status, code)
-		check(t, c.host, ask(c.host, a.queueRequest(t, request{method: "GET", path: "/", query: "comp=list"})), status, code)
+		check(t, c.host, send(c.host, a.tableRequest(t, request{method: "GET", path: "/Tables"})), status, code)
+		check(t, c.host, send(c.host, a.queueRequest(t, request{method: "GET", path: "/", query: "comp=list"})), status, code)
 		counts, err := http.NewRequestWithContext(t.Context(), "GET", a.tableURL+"/_emulator/counts", nil)
 		proof.Must(t, err)
-		same(t, c.host+": counts", ask(c.host, counts).status, status)
+		same(t, c.host+": counts", send(c.host, counts).status, status)
 	}
 }
 
-// The address that Serve was given names it, too, and "0.0.0.0" stands for every address.
-func TestGivenHost(t *testing.T) {
+// The address that was passed to Serve is accepted as the host. With "0.0.0.0", every address of the machine is accepted.
+func TestServedAddressIsAccepted(t *testing.T) {
 	t.Parallel()
 	e := newEmulator(t, emulator.Options{})
 	s, err := e.Serve(context.Background(), "0.0.0.0:0", "127.0.0.1:0", "127.0.0.1:0")
@@ -71,7 +71,7 @@ func ownAddresses(t *testing.T) []string {
 	return own
 }
 
-// TestMetadataNames: names of metadata come back in small letters, and none is taken twice.
+// TestMetadataNames: names of metadata are returned in lower case, and a name that occurs twice is refused.
 func TestMetadataNames(t *testing.T) {
 	t.Parallel()
 	a := newAccount(t, serve(t, newEmulator(t, emulator.Options{})))
@@ -83,10 +83,10 @@ func TestMetadataNames(t *testing.T) {
 	twice := a.queueRequest(t, request{method: "PUT", path: "/named", query: "comp=metadata", header: map[string]string{"x-ms-meta-color": "blue,red"}})
 	delete(twice.Header, "x-ms-meta-color")
 	twice.Header["X-Ms-Meta-Color"] = []string{"blue", "red"}
-	check(t, "a name twice", a.send(t, twice), 400, "InvalidMetadata")
+	check(t, "the same name twice", a.send(t, twice), 400, "InvalidMetadata")
 }
 
-func TestLeftOut(t *testing.T) {
+func TestUnsupportedRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	a := newAccount(t, serve(t, newEmulator(t, emulator.Options{})))
 	for _, c := range []struct{ method, query, name string }{

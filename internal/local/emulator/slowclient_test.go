@@ -14,8 +14,7 @@ import (
 	"tablesweep/internal/proof"
 )
 
-// dial sends the head of a request, and nothing of its body. It returns when the server
-// asks for the body, or at once if there is none.
+// dial sends the head of a request without the body. It returns when the server requests the body, or immediately if there is none.
 func dial(t *testing.T, a *account, r request, length int) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(a.tableURL, "http://"))
@@ -35,13 +34,13 @@ func dial(t *testing.T, a *account, r request, length int) net.Conn {
 	const proceed = "HTTP/1.1 100 Continue\r\n\r\n"
 	got := make([]byte, len(proceed))
 	if _, err := io.ReadFull(conn, got); err != nil || string(got) != proceed {
-		t.Fatalf("the server answers %q, %v", got, err)
+		t.Fatalf("the server answered %q, %v; want 100 Continue", got, err)
 	}
 	return conn
 }
 
-// Clients that announce much and send nothing cost next to nothing.
-func TestAnnouncedBodiesTakeNoMemory(t *testing.T) { // measures the heap: not parallel
+// Clients that announce a large body but send nothing cost almost no memory.
+func TestAnnouncedBodiesTakeNoMemory(t *testing.T) { // not parallel, because it measures the heap
 	a := newAccount(t, serve(t, newEmulator(t, emulator.Options{})))
 	before := heap()
 	const clients = 64
@@ -49,12 +48,11 @@ func TestAnnouncedBodiesTakeNoMemory(t *testing.T) { // measures the heap: not p
 		dial(t, a, a.batchRequest(nil), 4<<20)
 	}
 	if grown := heap() - before; grown > clients*256<<10 {
-		t.Errorf("%d clients take %d KiB", clients, grown>>10)
+		t.Errorf("%d clients take %d KiB, which is too much", clients, grown>>10)
 	}
 }
 
-// A client that stops in the middle of its body is cut off; others have all the time
-// that the emulator itself takes.
+// A client that stops in the middle of its body is disconnected. Other clients have as much time as the emulator itself takes.
 func TestStalledBody(t *testing.T) {
 	t.Parallel()
 	const clientTime = 300 * time.Millisecond
@@ -75,15 +73,15 @@ func TestStalledBody(t *testing.T) {
 	if _, err := reader.ReadByte(); err != io.EOF {
 		t.Errorf("the connection: %v, want it closed", err)
 	}
-	check(t, "a slow emulator", a.table(t, request{method: "POST", path: "/Tables", body: `{"TableName":"rows"}`}), 201, "")
+	check(t, "the answer of a slow emulator", a.table(t, request{method: "POST", path: "/Tables", body: `{"TableName":"rows"}`}), 201, "")
 }
 
-// A client that doesn't read its answer is cut off.
+// A client that does not read its answer is disconnected.
 func TestUnreadAnswer(t *testing.T) {
 	t.Parallel()
 	e, b := inProcess(t, "")
 	value := strings.Repeat("x", 30_000)
-	for batch := range 4 { // 12 MB, more than sockets hold
+	for batch := range 4 { // 12 MB, which is more than the sockets' buffers
 		var ops []batchOp
 		for i := range 100 {
 			ops = append(ops, batchOp{"POST", "/rows", nil, entityBody("p", fmt.Sprintf("%d-%d", batch, i), `"A":"`+value+`"`)})
@@ -96,8 +94,8 @@ func TestUnreadAnswer(t *testing.T) {
 	conn := dial(t, a, request{method: "GET", path: "/rows()"}, 0)
 	got, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	proof.Must(t, err)
-	time.Sleep(5 * clientTime) // its body is being sent
+	time.Sleep(5 * clientTime) // the answer's body is being sent
 	if n, err := io.Copy(io.Discard, got.Body); err == nil {
-		t.Errorf("all %d bytes came", n)
+		t.Errorf("the client got all %d bytes, want an interrupted answer", n)
 	}
 }

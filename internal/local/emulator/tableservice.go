@@ -18,7 +18,7 @@ import (
 	"tablesweep/internal/local/emulator/table"
 )
 
-// tableService is the Table service's side of the pipeline.
+// tableService is the part of the pipeline for the Table service.
 type tableService struct{ *Emulator }
 
 // maxBody is the limit on an entity group transaction, the largest request of all.
@@ -46,7 +46,7 @@ func (s tableService) refused(c *call, p *refusal.Error, level metadata, method,
 	return r
 }
 
-// preferenceApplied comes first in an answer's header. In a batch's part, it comes before the version.
+// preferenceApplied is the first line in an answer's header, and the line before the version in a part of a batch.
 const preferenceApplied = "Preference-Applied"
 
 // method returns the effective method of a request. A POST may tunnel another method, as in the older .NET SDKs.
@@ -118,9 +118,9 @@ func checkContentType(contentType string) error {
 // target is a parsed path: /resource, /resource(), /resource('name') or /resource(PartitionKey='…',RowKey='…').
 type target struct {
 	resource string
-	name     string // of resource('name'), if named
+	name     string // the name in resource('name'), if named
 	named    bool
-	key      key.Key // of resource(PartitionKey='…',RowKey='…'), if keyed
+	key      key.Key // the key in resource(PartitionKey='…',RowKey='…'), if keyed
 	keyed    bool
 }
 
@@ -200,7 +200,7 @@ func (s tableService) parseTables(c *call, t target) (operation, error) {
 		}
 		var body struct{ TableName string }
 		if err := json.Unmarshal(c.body, &body); err != nil {
-			return op, invalidInput("the body is no JSON object with a TableName")
+			return op, invalidInput("the body is not a JSON object with a TableName")
 		}
 		op.Table = body.TableName
 		op.Identity += body.TableName
@@ -239,7 +239,7 @@ func (s tableService) parseTables(c *call, t target) (operation, error) {
 	return op, nil
 }
 
-// preferred answers a creation with the new resource, or without it if the client prefers that. location is the resource's URL.
+// preferred answers a creation with the new resource, or without the resource if the client prefers that. location is the resource's URL.
 func (s tableService) preferred(c *call, prefer, location string, render func(metadata) []byte) response {
 	if prefer == "return-no-content" {
 		r := response{status: http.StatusNoContent}
@@ -310,7 +310,7 @@ func (s tableService) parseTableQuery(c *call, op operation) (operation, error) 
 	return op, nil
 }
 
-// tableEntry renders a table in the list of tables, or alone.
+// tableEntry renders a table, either as an item in the list of tables or as a whole answer.
 func (s tableService) tableEntry(c *call, name string, level metadata, alone bool) []byte {
 	b := []byte{'{'}
 	if alone && level != noMetadata {

@@ -20,11 +20,10 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// The handler processes of these tests are the test binary itself, which then asks
-// the test what to do with each request.
+// The handler processes of these tests run this test program. Each process requests an order from the test for each request that it gets.
 const (
 	roleVariable  = "HOST_TEST_ROLE"  // child or host
-	orderVariable = "HOST_TEST_ORDER" // URL of the test that gives the orders; "": answer {}
+	orderVariable = "HOST_TEST_ORDER" // the URL of the test that gives the orders; if empty, the answer is {}
 )
 
 func TestMain(m *testing.M) {
@@ -38,7 +37,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// call is a request that a handler process got.
+// call is a request that a handler process received.
 type call struct {
 	Method, URI, Host string
 	Header            http.Header
@@ -47,17 +46,17 @@ type call struct {
 	PID               int
 }
 
-// order is what the handler is to do: say something, then exit, break off or answer.
+// order is the work of the handler: it logs a text, and then exits, breaks the connection or answers.
 type order struct {
 	Stdout, Stderr string
 	Exit           *int
-	Break          bool // the connection, without an answer
+	Break          bool // the connection is broken, without an answer
 	Status         int  // default 200
 	Header         map[string]string
 	Body           string
 }
 
-// answer orders the envelope's answer.
+// answer returns an order to answer with the envelope.
 func answer(body string) order {
 	return order{Header: map[string]string{"Content-Type": "application/json"}, Body: body}
 }
@@ -71,12 +70,12 @@ func child() {
 	}
 	err := http.ListenAndServe("127.0.0.1:"+os.Getenv("FUNCTIONS_CUSTOMHANDLER_PORT"), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if secret := os.Getenv(envelope.SecretVariable); len(secret) < 20 || !slices.Equal(r.Header.Values(envelope.HeaderSecret), []string{secret}) {
-			fmt.Fprintf(os.Stderr, "%s %s does not show that the host has sent it\n", r.Method, r.URL)
+			fmt.Fprintf(os.Stderr, "%s %s has no proof that the host sent it\n", r.Method, r.URL)
 			os.Exit(5)
 		}
 		if r.URL.Path == "/" {
 			w.Header().Set(envelope.HeaderWorker, os.Getenv(envelope.WorkerVariable))
-			w.WriteHeader(http.StatusNotFound) // an answer, whatever it is
+			w.WriteHeader(http.StatusNotFound) // any answer is enough
 			return
 		}
 		body, _ := io.ReadAll(r.Body)
@@ -85,8 +84,8 @@ func child() {
 			fmt.Fprint(w, "{}")
 			return
 		}
-		said, _ := json.Marshal(call{r.Method, r.RequestURI, r.Host, r.Header, r.ContentLength, string(body), os.Getpid()})
-		resp, err := http.Post(os.Getenv(orderVariable), "application/json", bytes.NewReader(said))
+		report, _ := json.Marshal(call{r.Method, r.RequestURI, r.Host, r.Header, r.ContentLength, string(body), os.Getpid()})
+		resp, err := http.Post(os.Getenv(orderVariable), "application/json", bytes.NewReader(report))
 		if err != nil {
 			panic(err)
 		}
@@ -114,7 +113,7 @@ func child() {
 	os.Exit(4)
 }
 
-// orphanMaker runs an app until it is killed.
+// orphanMaker runs an app until this process is killed.
 func orphanMaker() {
 	os.Setenv(roleVariable, "child")
 	h, err := host.Start(context.Background(), host.Options{
@@ -128,7 +127,7 @@ func orphanMaker() {
 	select {}
 }
 
-// orders is a server that records the calls of handlers and gives each an order.
+// orders is a server that records the calls of handlers, and returns an order for each call.
 type orders struct {
 	*httptest.Server
 	give func(n int, c call) order // n counts the calls from 0
@@ -163,7 +162,7 @@ func (o *orders) all() []call {
 	return append([]call(nil), o.calls...)
 }
 
-// wait waits until there are n calls, and returns them.
+// wait waits until there are n calls, and returns the calls.
 func (o *orders) wait(t *testing.T, n int) []call {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d calls", n), func() bool { return len(o.all()) >= n })

@@ -19,21 +19,21 @@ import (
 	"tablesweep/internal/task"
 )
 
-// webHost is a host with the function Web, for which f stands.
+// webHost returns a host with the function Web, whose handler is f.
 func webHost(f handlerFunc) *Host {
 	h := newTestHost(hostjson.App{}, 1, f)
 	h.functions = []hosted{{Function: function.Function{Name: "Web", Trigger: function.HTTP, Route: "web", Anonymous: true}}}
 	return h
 }
 
-// localRequest is a request of a program on this machine.
+// localRequest returns a request from a program on this machine.
 func localRequest(method string) *http.Request {
 	r := httptest.NewRequest(method, "/api/web", nil)
 	r.Host = "localhost"
 	return r
 }
 
-// TestPick: requests take turns among the instances whose handler is ready.
+// TestPick: the instances with a ready handler get requests in turn.
 func TestPick(t *testing.T) {
 	t.Parallel()
 	h := newTestHost(hostjson.App{}, 3, nil)
@@ -43,17 +43,17 @@ func TestPick(t *testing.T) {
 		counts[h.pick().id]++
 	}
 	if counts[1] != 0 || counts[0] < 10 || counts[2] < 10 {
-		t.Errorf("picked %v, want none for 1 and the rest shared", counts)
+		t.Errorf("requests per instance: %v; want none for instance 1, and equal numbers for the others", counts)
 	}
 	h.instances[0].publish(nil)
 	h.instances[2].publish(nil)
 	if h.pick() == nil {
-		t.Error("without a ready instance, none was picked")
+		t.Error("without a ready instance, pick returned nil, want an instance")
 	}
 }
 
-// TestClientLeaves: an invocation ends when its client leaves. That is no error.
-func TestClientLeaves(t *testing.T) {
+// TestClientDisconnects: an invocation ends when its client disconnects. This is not an error.
+func TestClientDisconnects(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var took atomic.Int64
@@ -78,7 +78,7 @@ func TestClientLeaves(t *testing.T) {
 	})
 }
 
-// streaming is a handler whose answer has no end.
+// streaming is a handler whose answer does not end.
 type streaming struct{}
 
 func (streaming) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -87,8 +87,8 @@ func (streaming) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: from, Request: r}, nil
 }
 
-// TestClientLeavesWithinAnAnswer: that is no error either.
-func TestClientLeavesWithinAnAnswer(t *testing.T) {
+// TestClientDisconnectsDuringAnswer: a client that disconnects during the answer is not an error either.
+func TestClientDisconnectsDuringAnswer(t *testing.T) {
 	t.Parallel()
 	h := webHost(nil)
 	h.client.Transport = streaming{}

@@ -12,7 +12,7 @@ import (
 	"tablesweep/internal/proof"
 )
 
-// response is a response that was read.
+// response is a response whose body was read.
 type response struct {
 	*http.Response
 	text string
@@ -36,7 +36,7 @@ func request(t *testing.T, method, url string, body io.Reader) *http.Request {
 	return r
 }
 
-// post sends a body, so that the request does not come again.
+// post sends a request with a body, so that the client does not repeat it.
 func post(t *testing.T, url string) response {
 	t.Helper()
 	return do(t, request(t, "POST", url, strings.NewReader("body")))
@@ -59,7 +59,7 @@ func TestProxy(t *testing.T) {
 	req := withHeader(withHeader(request(t, "PATCH", r.URL()+"/API/Things/a/b?x=1&y=%26", chunked("body")), "X-Mine", "2"), "User-Agent", "curl/8")
 	resp := do(t, req)
 	if resp.StatusCode != 302 || resp.Header.Get("Location") != "/elsewhere" || resp.Header.Get("X-Own") != "1" || resp.text != "got body" {
-		t.Errorf("answer %d %v %q", resp.StatusCode, resp.Header, resp.text)
+		t.Errorf("the answer has status %d, header %v and body %q", resp.StatusCode, resp.Header, resp.text)
 	}
 	c := o.all()[0]
 	if c.Method != "PATCH" || c.URI != "/API/Things/a/b?x=1&y=%26" || c.Header.Get("X-Azure-Functions-InvocationId") == "" || c.Header.Get("X-Mine") != "2" ||
@@ -69,7 +69,7 @@ func TestProxy(t *testing.T) {
 	req = withHeader(request(t, "POST", r.URL()+"/api/things", strings.NewReader("body")), "X-Forwarded-For", "7.7.7.7")
 	do(t, withHeader(withHeader(req, "Origin", r.URL()), "Sec-Fetch-Site", "same-origin"))
 	c = o.all()[1]
-	if c.Header.Get("Origin") != r.URL() || c.Header.Get("Sec-Fetch-Site") != "same-origin" { // by which the handler refuses other sites' pages
+	if c.Header.Get("Origin") != r.URL() || c.Header.Get("Sec-Fetch-Site") != "same-origin" { // so that the handler can refuse the pages of other sites
 		t.Errorf("the handler got headers %v", c.Header)
 	}
 	if !strings.HasPrefix(c.Host, "127.0.0.1:") || "http://"+c.Host == r.URL() || "http://"+c.Header.Get("X-Forwarded-Host") != r.URL() ||
@@ -79,13 +79,13 @@ func TestProxy(t *testing.T) {
 	before := len(o.all())
 	for _, path := range []string{"/things", "/", "/admin/host/status", "/api", "/Work"} {
 		if resp := do(t, request(t, "POST", r.URL()+path, nil)); resp.StatusCode != 404 || len(o.all()) > before {
-			t.Errorf("%s: status %d, want 404, and that the handler does not see it", path, resp.StatusCode)
+			t.Errorf("%s: status %d, want 404, and no request to the handler", path, resp.StatusCode)
 		}
 	}
 }
 
-// TestSecret: each process has a secret of its own, which every request of the host has, whatever a caller sends. The handlers of
-// all tests end without it.
+// TestSecret: each process has its own secret, which the host adds to every request, whatever the caller sends. The handlers of all tests fail without the
+// secret.
 func TestSecret(t *testing.T) {
 	t.Parallel()
 	o := newOrders(t, func(n int, _ call) order {
@@ -103,7 +103,7 @@ func TestSecret(t *testing.T) {
 		req := request(t, "POST", r.URL()+"/api/web", strings.NewReader("body"))
 		req.Header[name] = []string{envelope.HeaderSecret, "x"}
 		if resp := do(t, req); resp.StatusCode != 200 {
-			t.Errorf("%s: status %d", name, resp.StatusCode)
+			t.Errorf("the request %s: status %d", name, resp.StatusCode)
 		}
 	}
 	o.wait(t, 4)
@@ -116,7 +116,7 @@ func TestSecret(t *testing.T) {
 		}
 	}
 	if len(secrets) != 2 {
-		t.Errorf("%d secrets of two processes", len(secrets))
+		t.Errorf("got %d secrets from two processes, want 2", len(secrets))
 	}
 }
 
@@ -136,13 +136,13 @@ func TestKeys(t *testing.T) {
 	}{
 		{"the console", "/api/open", "", "", 200},
 		{"the console's files, in any case", "/API/Open/x.js", "", "", 200},
-		{"what begins like the console", "/api/opens", "", "", 401},
+		{"a path that begins like the console's", "/api/opens", "", "", 401},
 		{"the console, escaped", "/api/%6Fpen", "", "", 401},
 		{"without a key", "/api/function", "", "", 401},
 		{"with a wrong key", "/api/function", "x", "", 401},
 		{"with the key", "/api/function", key, "", 200},
 		{"with the key in the query", "/api/function", "", key, 200},
-		{"the header goes first", "/api/function", "x", key, 401},
+		{"the header takes precedence", "/api/function", "x", key, 401},
 	} {
 		req := request(t, "POST", r.URL()+tt.path+"?code="+tt.code, strings.NewReader("{}"))
 		req.Header.Set("x-functions-key", tt.key)

@@ -28,36 +28,36 @@ import (
 
 // Options configure a [Host].
 type Options struct {
-	// Root is the app's directory, which contains host.json. Default: the working directory.
+	// Root is the app's directory, which contains host.json. The default is the working directory.
 	Root string
 	// Executable, an absolute path, replaces host.json's defaultExecutablePath and its arguments.
 	Executable string
 	// Settings are app settings. They override the environment, which overrides local.settings.json.
 	Settings map[string]string
-	// Addr is the address on which the app is served. Default: 127.0.0.1:7071. Port 0 means any free port.
+	// Addr is the address on which the app is served. The default is 127.0.0.1:7071. Port 0 means any free port.
 	Addr string
-	// Instances is the number of handler processes. Default 1.
+	// Instances is the number of handler processes. The default is 1.
 	Instances int
-	// Functions are the app's functions. Default: [function.Functions].
+	// Functions are the app's functions. The default is [function.Functions].
 	Functions []function.Function
-	// Key, if set, is required of all requests but the console's, as in the cloud. Addresses other than loopback always need one;
-	// see [Host.Key].
+	// Key, if set, is required of all requests except those for the console, as in the cloud. On addresses that are not loopback addresses, a key is always
+	// required; see [Host.Key].
 	Key string
-	// Times are the host's times, which tests shorten. Default: the real host's.
+	// Times are the host's times, which tests shorten. The default is the real host's times.
 	Times Times
-	// Log receives the output of the host and its handlers. Default: none.
+	// Log receives the output of the host and its handlers. By default, there is no log.
 	Log zerolog.Logger
 }
 
-// Times are the host's times to wait.
+// Times are the durations for which the host waits.
 type Times struct {
-	Drain   time.Duration // how long invocations under way may continue when the host ends
-	Grace   time.Duration // from an invocation's time-out to the end of its process
-	Pause   time.Duration // between two attempts to get a timer's lease while storage is unavailable
-	Restart time.Duration // from a failed start of a handler to the next attempt
+	Drain   time.Duration // how long running invocations may continue when the host ends
+	Grace   time.Duration // the time between an invocation's time-out and the end of its process
+	Pause   time.Duration // the time between two attempts to get a timer's lease while storage is unavailable
+	Restart time.Duration // the time between a failed start of a handler and the next attempt
 }
 
-// defaultTimes returns the times of the real host. Pause is our own.
+// defaultTimes returns the times of the real host, except for Pause, which the real host does not have.
 func defaultTimes() Times {
 	return Times{Drain: 10 * time.Second, Grace: 2 * time.Second, Pause: 5 * time.Second, Restart: 3 * time.Second}
 }
@@ -68,12 +68,12 @@ type Host struct {
 	app       hostjson.App
 	command   command
 	id        string           // identifies the host as the holder of leases
-	client    *http.Client     // to the handlers
+	client    *http.Client     // for requests to the handlers
 	own       *storage.Account // AzureWebJobsStorage
 	instances []*instance
 	functions []hosted
 	listener  net.Listener
-	next      atomic.Uint64 // round robin over instances
+	next      atomic.Uint64 // counts requests, which the instances get in turn
 
 	stop    context.CancelFunc // begins the shutdown
 	busy    sync.WaitGroup     // goroutines that may finish their work during the shutdown
@@ -83,9 +83,9 @@ type Host struct {
 // hosted is a function with the data of its trigger.
 type hosted struct {
 	function.Function
-	queue    *storage.Queue // of a queue function
-	poison   *storage.Queue // of a queue function; nil if failed messages are not moved
-	schedule calendar.Cron  // of a timer function
+	queue    *storage.Queue // the queue of a queue function
+	poison   *storage.Queue // the poison queue of a queue function; nil if failed messages are not moved
+	schedule calendar.Cron  // the schedule of a timer function
 }
 
 // Start runs the app in options.Root and returns when every instance is ready. The app ends with ctx or [Host.Close].
@@ -137,8 +137,8 @@ func Start(ctx context.Context, options Options) (*Host, error) {
 // none.
 func (h *Host) Key() string { return h.options.Key }
 
-// drain waits at most [Times.Drain] for invocations under way. The caller then kills the handler processes. Like the real host,
-// it sends them no other signal first.
+// drain waits at most [Times.Drain] for running invocations. The caller then kills the handler processes. Like the real host, the caller sends no other
+// signal beforehand.
 func (h *Host) drain() {
 	done := make(chan struct{})
 	go func() { // ends with the work, which ends with the processes
@@ -188,8 +188,8 @@ func load(o Options) (*Host, error) {
 	return h, h.bind(settings)
 }
 
-// bind creates the triggers of all functions that neither a setting nor host.json turns off. It sends no request, because
-// storage that is unavailable now may become available.
+// bind creates the triggers of all functions that neither a setting nor host.json disables. It sends no requests, because unavailable storage may become
+// available later.
 func (h *Host) bind(settings storage.Settings) error {
 	connection, err := storage.SettingConnection(storage.HostConnection, storage.SettingsOf(h.command.env))
 	if err == nil {
@@ -280,8 +280,8 @@ func (h *Host) Kill(instance int) bool {
 	return p != nil
 }
 
-// Close shuts the host down in order: it accepts nothing new, waits up to [Times.Drain] for invocations, and kills the handler
-// processes. Unfinished messages stay hidden until their lease ends. Close returns when everything has stopped.
+// Close shuts the host down in order: it accepts no new work, waits up to [Times.Drain] for invocations, and kills the handler processes. Unfinished messages
+// stay hidden until their lease ends. Close returns when all goroutines have ended.
 func (h *Host) Close() {
 	h.stop()
 	_ = h.listener.Close()

@@ -23,7 +23,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// hostJSON is host.json with the sections given.
+// hostJSON returns a host.json with the given sections.
 func hostJSON(sections string) string {
 	return `{"version":"2.0",` + sections + `"customHandler":{"description":{"defaultExecutablePath":"absent"},"enableProxyingHttpRequest":true}}`
 }
@@ -32,7 +32,7 @@ const fastQueues = `"extensions":{"queues":{"maxPollingInterval":"00:00:00.1","m
 
 var workFunction = function.Function{Name: "Work", Trigger: function.Queue, Queue: "work"}
 
-// webFunction is the HTTP function Web, which needs no key.
+// webFunction returns the HTTP function Web, which needs no key.
 func webFunction(route string, methods ...string) function.Function {
 	return function.Function{Name: "Web", Trigger: function.HTTP, Route: route, Methods: methods, Anonymous: true}
 }
@@ -46,7 +46,7 @@ type rig struct {
 	emulator     *emulator.Emulator
 }
 
-// writeApp makes the folder of an app, with host.json, and returns it.
+// writeApp creates an app's directory with host.json, and returns the path.
 func writeApp(t *testing.T, hostJSON string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -54,13 +54,13 @@ func writeApp(t *testing.T, hostJSON string) string {
 	return root
 }
 
-// quick are times in which the tests need not wait.
+// quick returns times that are short enough for tests.
 func quick() host.Times {
 	const short = 100 * time.Millisecond
 	return host.Times{Drain: short, Grace: short, Pause: short, Restart: short}
 }
 
-// newRig makes the storage of an app whose handlers will follow orders.
+// newRig creates the storage of an app whose handlers follow orders.
 func newRig(t *testing.T, o *orders) *rig {
 	t.Helper()
 	em, account := emulatortest.NewAccount(t, emulator.Options{})
@@ -70,11 +70,11 @@ func newRig(t *testing.T, o *orders) *rig {
 	proof.Must(t, err)
 	r.poison, err = account.Queue("work-poison")
 	proof.Must(t, err)
-	proof.Must(t, r.work.Create(t.Context())) // the host leaves that to the app
+	proof.Must(t, r.work.Create(t.Context())) // as the app does, because the host does not create it
 	return r
 }
 
-// start starts the app, with the function Work unless the options have others.
+// start starts the app. If the options have no functions, the app has the function Work.
 func (r *rig) start(t *testing.T, sections string, options host.Options) {
 	t.Helper()
 	options.Root, options.Executable = writeApp(t, hostJSON(sections)), os.Args[0]
@@ -109,22 +109,22 @@ func put(t *testing.T, q *storage.Queue, text string) {
 
 func encode(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 
-// settle waits until a queue holds n messages.
+// settle waits until a queue contains n messages.
 func settle(t *testing.T, q *storage.Queue, n int) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%d messages in %s", n, q.Name()), func() bool {
+	eventually(t, fmt.Sprintf("queue %s has %d messages", q.Name(), n), func() bool {
 		got, err := q.Length(t.Context())
 		return err == nil && got == n || n == 0 && storage.NotFound(err)
 	})
 }
 
-// eventually waits for something that other processes do.
+// eventually waits for an effect of other processes.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	end, limited := t.Deadline()
 	for !ok() {
 		if limited && time.Until(end) < 10*time.Second {
-			t.Fatalf("not before the test's deadline: %s", what)
+			t.Fatalf("this did not happen before the test's deadline: %s", what)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
@@ -166,9 +166,9 @@ func TestQueueInvocation(t *testing.T) {
 	} {
 		eventually(t, fmt.Sprint("log line ", want), func() bool { return len(r.log.lines(want...)) == 1 })
 	}
-	r.Close() // what the handler said last without an end of line is told when it ends
+	r.Close() // a line that the handler wrote without a line end is logged when it ends
 	if len(r.log.lines(`"warn"`, `"with a Warning"`)) != 1 {
-		t.Error("no warning for a line on stderr that has one")
+		t.Error("the line on stderr with \"Warning\" is not logged as a warning")
 	}
 }
 
@@ -206,8 +206,7 @@ func TestQueueRetryAndPoison(t *testing.T) {
 	}
 }
 
-// TestCrash: a crash fails the invocations of its process, whose messages come
-// again, and the process is restarted, as often as that happens.
+// TestCrash: a crash fails the invocations of its process, and their messages reappear. The process is restarted after every crash.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	o := newOrders(t, func(n int, _ call) order {
@@ -226,16 +225,16 @@ func TestCrash(t *testing.T) {
 		seen[c.PID] = true
 	}
 	if len(seen) != 5 {
-		t.Errorf("deliveries in %d processes, want 5", len(seen))
+		t.Errorf("the messages were delivered to %d processes, want 5", len(seen))
 	}
 	if got := len(r.log.lines("exited with code 9, and is restarted")); got != 3 {
 		t.Errorf("%d crashes logged, want 3", got)
 	}
 }
 
-// TestStorageGoesAway: a host starts without its storage, and works when it is there. If the storage then refuses connections, or says nothing, the host
-// keeps its processes. Soon after the storage has come back, all works.
-func TestStorageGoesAway(t *testing.T) {
+// TestStorageFails: a host starts without its storage, and works when the storage is available. If the storage then refuses connections or does not answer,
+// the host keeps its processes. Soon after the storage answers again, everything works.
+func TestStorageFails(t *testing.T) {
 	t.Parallel()
 	for name, mode := range map[string]outagetest.Mode{"refuses": outagetest.Refuse, "hangs": outagetest.Hang} {
 		t.Run(name, func(t *testing.T) {
@@ -251,21 +250,20 @@ func TestStorageGoesAway(t *testing.T) {
 			way.Set(outagetest.Forward)
 			settle(t, r.work, 0)
 			way.Set(mode)
-			eventually(t, "each instance has said that it can't read the queue", func() bool {
-				return len(r.log.lines("can't read the queue", `"instance":0`)) >= 2 && len(r.log.lines("can't read the queue", `"instance":1`)) >= 2
+			eventually(t, "each instance has logged that it cannot read the queue", func() bool {
+				return len(r.log.lines("cannot read the queue", `"instance":0`)) >= 2 && len(r.log.lines("cannot read the queue", `"instance":1`)) >= 2
 			})
 			way.Set(outagetest.Forward)
 			put(t, r.work, encode("after"))
 			settle(t, r.work, 0)
 			if !cmp.Equal(r.PIDs(), pids) {
-				t.Errorf("processes %v, and then %v", pids, r.PIDs())
+				t.Errorf("the processes were %v, and are now %v; want the same", pids, r.PIDs())
 			}
 		})
 	}
 }
 
-// TestFunctionTimeout: a function that runs too long takes its process with it, and
-// what else runs there.
+// TestFunctionTimeout: if a function runs too long, its process is killed, and the process's other invocations fail.
 func TestFunctionTimeout(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -276,7 +274,7 @@ func TestFunctionTimeout(t *testing.T) {
 		return answer("{}")
 	})
 	t.Cleanup(func() { close(release) })
-	// The retries come when the process is dead: 100 ms after the time-out.
+	// The retries begin after the process has been killed, 100 ms after the time-out.
 	sections := strings.Replace(`"functionTimeout":"00:00:01",`+fastQueues, `"maxDequeue`, `"visibilityTimeout":"00:00:01","maxDequeue`, 1)
 	r := startRig(t, o, sections, host.Options{})
 	put(t, r.work, encode("a"))
@@ -284,14 +282,14 @@ func TestFunctionTimeout(t *testing.T) {
 	calls := o.wait(t, 4)
 	settle(t, r.work, 0)
 	if calls[0].PID != calls[1].PID || calls[2].PID == calls[0].PID || calls[3].PID != calls[2].PID {
-		t.Errorf("processes %d %d %d %d, want one, and another for the retries", calls[0].PID, calls[1].PID, calls[2].PID, calls[3].PID)
+		t.Errorf("the invocations ran in the processes %d %d %d %d, want one process, and another for the retries", calls[0].PID, calls[1].PID, calls[2].PID, calls[3].PID)
 	}
 	if len(r.log.lines("exceeded functionTimeout")) == 0 || len(r.log.lines("exited with code")) != 0 {
 		t.Error("the log must report a time-out and not a failure")
 	}
 }
 
-// TestExit: a handler that ends with code 200 is restarted. That is no failure.
+// TestExit: a handler that ends with code 200 is restarted. This is not a failure.
 func TestExit(t *testing.T) {
 	t.Parallel()
 	o := newOrders(t, func(n int, _ call) order {
@@ -306,10 +304,10 @@ func TestExit(t *testing.T) {
 		eventually(t, "another process", func() bool { return r.PIDs()[0] != pid && r.PIDs()[0] != 0 })
 		pid = r.PIDs()[0]
 		if resp := post(t, r.URL()+"/api/web"); resp.StatusCode != []int{500, 500, 500, 500, 201}[n] {
-			t.Errorf("request %d: status %d", n, resp.StatusCode)
+			t.Errorf("request %d: status %d, want 200", n, resp.StatusCode)
 		}
 	}
-	if len(o.all()) != 5 || len(r.log.lines("process is restarted")) != 4 || len(r.log.lines("exited with code")) != 0 {
+	if len(o.all()) != 5 || len(r.log.lines("process has ended, and is restarted")) != 4 || len(r.log.lines("exited with code")) != 0 {
 		t.Error("exit code 200 must restart the handler, and be no error")
 	}
 }
@@ -323,7 +321,7 @@ func TestStartFails(t *testing.T) {
 	t.Cleanup(func() { _ = taken.Close() })
 	tests := []struct {
 		name    string
-		host    string // host.json
+		host    string // the content of host.json
 		options host.Options
 		want    string
 	}{

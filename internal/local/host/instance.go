@@ -12,13 +12,13 @@ import (
 	"tablesweep/internal/task"
 )
 
-// instance is one machine of the app: a handler process that it keeps running, and the listeners that invoke it.
+// instance represents one machine of the app: a handler process that is kept running, and the listeners that invoke it.
 type instance struct {
 	id   int
 	host *Host
 	log  zerolog.Logger
 
-	started   chan error // gets the result of the first start
+	started   chan error // receives the result of the first start
 	mu        sync.Mutex // guards the fields below
 	process   *process   // nil if none is ready
 	published chan struct{}
@@ -31,10 +31,10 @@ func newInstance(h *Host, id int) *instance {
 	}
 }
 
-// run keeps the handler process running. It takes no message after ctx has ended, and kills the process when work ends.
+// run keeps the handler process running. It receives no messages after ctx has ended, and kills the process when work ends.
 func (in *instance) run(ctx, work context.Context) {
 	life, end := context.WithCancel(work)
-	defer end() // if it never started
+	defer end() // in case the process never started
 	polling, stop := context.WithCancel(life)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)()
@@ -53,14 +53,14 @@ func (in *instance) run(ctx, work context.Context) {
 	listeners.Wait()
 }
 
-// firstTries is the number of attempts to start the first process. An attempt fails if another program takes the port.
+// firstTries is the number of attempts to start the first process. An attempt fails if another program has taken the port.
 const firstTries = 3
 
-// supervise runs the handler process and restarts it until ctx ends. It returns at once if the first process does not start.
+// supervise runs the handler process and restarts it until ctx ends. If the first process does not start, supervise returns immediately.
 func (in *instance) supervise(ctx context.Context) {
 	runtime.LockOSThread() // see contain
 	defer runtime.UnlockOSThread()
-	ever := false // it was ready at least once
+	ever := false // a process was ready at least once
 	for try := 1; ; try++ {
 		p, err := in.start(ctx)
 		switch {
@@ -88,7 +88,7 @@ func (in *instance) supervise(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case p.wanted.Load(), p.code == 200: // the same distinction as in the real host
-			in.log.Info().Msg("the handler process is restarted")
+			in.log.Info().Msg("the handler process has ended, and is restarted")
 		default:
 			in.log.Error().Msgf("the handler process exited with code %d, and is restarted", p.code)
 		}
@@ -147,7 +147,7 @@ func (in *instance) current() *process {
 	return in.process
 }
 
-// recycle kills the current process, if there is one. The host then starts another.
+// recycle kills the current process, if there is one. The host then starts another process.
 func (in *instance) recycle() {
 	if p := in.current(); p != nil {
 		p.recycle()

@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/app/envelope"
 )
 
-// maxAnswer is the maximum number of bytes read of an answer.
+// maxAnswer is the maximum number of bytes that are read from an answer.
 const maxAnswer = 128 << 20
 
 // invocation is one run of a function on an instance.
@@ -28,9 +28,8 @@ func (in *instance) newInvocation(f hosted) invocation {
 	return invocation{in: in, function: f, id: uuid.NewString()}
 }
 
-// within calls the function do with the handler's process. The function's time starts here, and includes the wait for a process
-// that is being restarted. Soon after the time has passed, the instance's process is killed, and all its other invocations fail
-// with it.
+// within calls the function do with the handler's process. The function's time starts here, and includes the wait for a process that is being restarted. Soon
+// after this time, the instance's process is killed, and all its other invocations fail as well.
 func (v invocation) within(ctx context.Context, do func(ctx context.Context, p *process) error) (err error) {
 	log := v.in.log.With().Str("function", v.function.Name).Str("invocation", v.id).Logger()
 	start := time.Now()
@@ -40,7 +39,7 @@ func (v invocation) within(ctx context.Context, do func(ctx context.Context, p *
 	}()
 	var errTimeout error
 	if limit := v.in.host.app.FunctionTimeout; limit > 0 {
-		errTimeout = fmt.Errorf("function %s exceeded functionTimeout, %v: its handler process will be killed with all that runs in it", v.function.Name, limit)
+		errTimeout = fmt.Errorf("function %s exceeded functionTimeout, %v: its handler process will be killed, and its other invocations fail", v.function.Name, limit)
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, errTimeout)
 		defer cancel()
@@ -59,7 +58,7 @@ func (v invocation) within(ctx context.Context, do func(ctx context.Context, p *
 		}
 		err = cause
 	}
-	left := errors.Is(err, context.Canceled) // the client disconnected, if ctx has not ended
+	left := errors.Is(err, context.Canceled) // if ctx has not ended, the client disconnected
 	if err != nil && ctx.Err() == nil && !left || errTimeout != nil && err == errTimeout {
 		log.Error().Err(err).Msg("the invocation failed")
 	}
@@ -83,7 +82,7 @@ func (v invocation) post(ctx context.Context, p *process, document []byte) (enve
 	if err != nil {
 		return envelope.Answer{}, err
 	}
-	// The real host writes the document as a stream (ObjectContent), so there is no Content-Length.
+	// The real host writes the document as a stream (ObjectContent). Therefore there is no Content-Length.
 	req.ContentLength = -1
 	req.Header.Set("Content-Type", envelope.ContentType)
 	req.Header.Set("User-Agent", envelope.UserAgent)

@@ -19,19 +19,19 @@ const (
 	timerLease    = time.Minute
 )
 
-// lease is the right to run a timer. Only one of the hosts on a storage account has it. It passes the schedule's state to the
-// next holder. Its times are by the service's clock.
+// lease is the right to run a timer. Only one of the hosts on a storage account has the lease. A host passes the schedule's state to the next holder in the
+// lease. All times are by the service's clock.
 type lease struct {
 	table  *storage.Table
-	name   string // the function's
-	holder string // this host
+	name   string // the function's name
+	holder string // the id of this host
 }
 
 // errHeld means that another host has the lease.
 var errHeld = errors.New("another host holds the timer's lease")
 
-// take acquires or renews the lease and returns the schedule's state. The error is [errHeld] if another host has the lease.
-// update, if not nil, is the new state.
+// take acquires or renews the lease, and returns the schedule's state. The error is [errHeld] if another host has the lease. If update is not nil, it is the
+// new state.
 func (l lease) take(ctx context.Context, update *envelope.Status) (envelope.Status, error) {
 	partition, at := timerPosition, &key.Bound{Key: l.name}
 	page, err := l.table.Query(ctx, storage.Query{Range: key.Range{Partition: &partition, Low: at, High: at}})
@@ -65,7 +65,7 @@ func (l lease) take(ctx context.Context, update *envelope.Status) (envelope.Stat
 	return status, err
 }
 
-// release frees the lease at once. A host does this when it shuts down in order.
+// release releases the lease immediately. A host does this when it shuts down in order.
 func (l lease) release(ctx context.Context, status envelope.Status) error {
 	if _, err := l.take(ctx, nil); err != nil {
 		return err

@@ -17,18 +17,18 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// MessageLease is the time for which the queue extension hides messages. It renews the hiding after half of this time.
-// (QueueListener of the queue extension)
+// MessageLease is the time for which the queue extension hides messages. The extension extends it after half of the time. (QueueListener of the queue
+// extension)
 const MessageLease = 10 * time.Minute
 
-// poisonLife is how long a message stays in the poison queue. The queue extension sets no time, so the service's default applies.
-// (Microsoft Learn, "Put Message")
+// poisonLife is how long a message stays in the poison queue. The queue extension does not set this time, so the service's default applies. (Microsoft Learn,
+// "Put Message")
 const poisonLife = 7 * 24 * time.Hour
 
 const (
 	// minPolling is the minimum wait between two polls. (QueuePollingIntervals of the queue extension)
 	minPolling = 100 * time.Millisecond
-	// settling limits the request that settles a message, even while the host stops.
+	// settling is the maximum time of a request that settles a message. This request is sent even while the host stops.
 	settling = 10 * time.Second
 )
 
@@ -42,18 +42,18 @@ type listener struct {
 	log     zerolog.Logger
 }
 
-// Poll polls a queue for a function of an instance until ctx ends, as a [Host] does. It returns when all its messages are
-// settled or work has ended. random returns numbers in [0, 1), which determine the waits between polls of an empty queue.
-// invoke runs the function with a decoded message. If invoke fails, the message is delivered again. When work ends, invoke must
-// end as well: the instance is lost, and settles no more messages.
+// Poll polls a queue for a function of an instance until ctx ends, as a [Host] does. random returns numbers in [0, 1), which determine the waits between
+// polls of an empty queue. invoke runs the function with a decoded message. If invoke fails, the message is delivered again. A message is settled when it is
+// deleted, visible again or in the poison queue. Poll returns when all its messages are settled or work has ended. When work ends, invoke must end as well,
+// because the instance is lost and settles no more messages.
 func Poll(ctx, work context.Context, messages, poison *storage.Queue, options hostjson.Queues, random func() float64, log zerolog.Logger,
 	invoke func(ctx context.Context, m envelope.Message) error) {
 	l := listener{queue: messages, poison: poison, options: options, random: random, invoke: invoke, log: log}
 	l.poll(ctx, work)
 }
 
-// poll polls until ctx ends. It returns when all its messages are settled or work has ended. It gets batchSize messages whenever
-// at most newBatchThreshold are unfinished.
+// poll polls until ctx ends. It returns when all its messages are settled or work has ended. Whenever at most newBatchThreshold messages are unfinished, it
+// gets batchSize messages.
 func (l *listener) poll(ctx, work context.Context) {
 	finished := make(chan struct{})
 	held := 0
@@ -63,7 +63,7 @@ func (l *listener) poll(ctx, work context.Context) {
 		}
 	}()
 	pause := backoff{most: l.options.MaxPolling}
-	found := false // a message arrived since the last pause
+	found := false // whether a message arrived since the last pause
 	for ctx.Err() == nil {
 		for held > l.options.NewBatchThreshold {
 			<-finished
@@ -71,8 +71,8 @@ func (l *listener) poll(ctx, work context.Context) {
 		}
 		// Do not use ctx: an abandoned request could still take messages, which would stay hidden.
 		messages, err := l.queue.Get(work, l.options.BatchSize, MessageLease)
-		if err != nil && !storage.NotFound(err) && ctx.Err() == nil { // the app creates the queue
-			l.log.Warn().Err(err).Msg("can't read the queue")
+		if err != nil && !storage.NotFound(err) && ctx.Err() == nil { // an unknown queue is not an error, because the app creates it
+			l.log.Warn().Err(err).Msg("cannot read the queue")
 		}
 		for _, m := range messages {
 			held++
@@ -130,7 +130,7 @@ func (l *listener) settle(ctx context.Context, m storage.Message, failure error)
 	case failure == nil:
 		return taken(l.queue.Delete(ctx, m))
 	case l.poison == nil:
-		return nil // stays hidden for its lease, which avoids a fast endless loop
+		return nil // the message stays hidden until its lease ends, which avoids a fast endless loop
 	case m.DequeueCount < l.options.MaxDequeue:
 		_, err := l.queue.Update(ctx, m, l.options.Visibility)
 		return taken(err)
@@ -148,7 +148,7 @@ func (l *listener) settle(ctx context.Context, m storage.Message, failure error)
 	return taken(l.queue.Delete(ctx, m))
 }
 
-// taken ignores errors that mean that another consumer owns the message.
+// taken drops errors that mean that another consumer has received the message.
 func taken(err error) error {
 	if storage.NotFound(err) || storage.HasCode(err, "PopReceiptMismatch") {
 		return nil
@@ -156,7 +156,7 @@ func taken(err error) error {
 	return err
 }
 
-// invokeRenewing invokes the function and keeps the message hidden during the invocation. m gets the newest pop receipt.
+// invokeRenewing invokes the function, and keeps the message hidden during the invocation. Afterwards, m has the newest pop receipt.
 func (l *listener) invokeRenewing(ctx context.Context, m *storage.Message, text string) error {
 	renewing, stop := context.WithCancel(ctx)
 	renewed := make(chan struct{})
@@ -190,8 +190,7 @@ func (l *listener) invokeRenewing(ctx context.Context, m *storage.Message, text 
 	return err
 }
 
-// decode returns a message's text. If the real host cannot decode a message, the message fails without a log line and without an
-// invocation.
+// decode returns a message's text. If the text cannot be decoded, the message fails. The real host then writes no log line and does not invoke the function.
 func decode(text string, isBase64 bool) (string, error) {
 	if !isBase64 {
 		return text, nil
@@ -206,8 +205,7 @@ func decode(text string, isBase64 bool) (string, error) {
 	return string(b), nil
 }
 
-// backoff is the host's RandomizedExponentialBackoffStrategy: the minimum wait after a message, then about twice as long each
-// time.
+// backoff is the host's RandomizedExponentialBackoffStrategy. After a message, it waits for the minimum time. Each further wait is about twice as long.
 type backoff struct {
 	most     time.Duration
 	current  time.Duration

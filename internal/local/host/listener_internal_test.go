@@ -35,7 +35,7 @@ type bench struct {
 	deliveries []string   // "SECONDS: TEXT #DELIVERY"
 }
 
-// newBench makes a listener whose function is f, with a message for each of the texts.
+// newBench creates a listener whose function is f, and a message with each of the texts.
 func newBench(t *testing.T, options hostjson.Queues, f func(ctx context.Context) error, texts ...string) *bench {
 	t.Helper()
 	em, account := emulatortest.NewAccount(t, emulator.Options{})
@@ -63,14 +63,14 @@ func newBench(t *testing.T, options hostjson.Queues, f func(ctx context.Context)
 	return b
 }
 
-// during runs the listener for a time.
+// during runs the listener for the given time.
 func (b *bench) during(t *testing.T, d time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
 	b.poll(ctx, t.Context())
 }
 
-// take gets what is visible in a queue.
+// take receives the visible messages of a queue.
 func take(t *testing.T, q *storage.Queue) (texts []string) {
 	t.Helper()
 	messages, err := q.Get(t.Context(), storage.MaxGetMessages, time.Second)
@@ -85,7 +85,7 @@ func plainQueues() hostjson.Queues {
 	return hostjson.Queues{BatchSize: 4, NewBatchThreshold: 2, MaxPolling: time.Second, MaxDequeue: 3}
 }
 
-// expect checks what was delivered, how many messages are left, hidden or not, and what is poisoned.
+// expect checks the deliveries, the number of visible and hidden messages that are left, and the poisoned messages.
 func (b *bench) expect(t *testing.T, deliveries []string, left int, poisoned []string) {
 	t.Helper()
 	if diff := cmp.Diff(deliveries, b.deliveries); diff != "" {
@@ -103,7 +103,7 @@ func TestListenerPoisonsWithoutInvoking(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name, text string
-		elsewhere  int // deliveries
+		elsewhere  int // the number of earlier deliveries to other hosts
 	}{
 		{"delivered too often elsewhere", base64.StdEncoding.EncodeToString([]byte("a")), 3},
 		{"not base64", "{}", 0},
@@ -127,8 +127,7 @@ func TestListenerPoisonsWithoutInvoking(t *testing.T) {
 	}
 }
 
-// TestListenerWithoutPoisonQueue: a poison queue's own messages have nowhere to go,
-// and come back when their lease ends.
+// TestListenerWithoutPoisonQueue: failed messages of a poison queue are not moved. They reappear when their lease ends.
 func TestListenerWithoutPoisonQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -144,7 +143,7 @@ func TestListenerWithoutPoisonQueue(t *testing.T) {
 	})
 }
 
-// TestListenerRenews: a function that runs for hours keeps its message.
+// TestListenerRenews: a function that runs for hours keeps its message hidden.
 func TestListenerRenews(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -159,8 +158,7 @@ func TestListenerRenews(t *testing.T) {
 	})
 }
 
-// TestListenerConcurrency: at most batchSize + newBatchThreshold run at once, and
-// that many do.
+// TestListenerConcurrency: exactly batchSize + newBatchThreshold invocations run concurrently, if there are enough messages.
 func TestListenerConcurrency(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -179,22 +177,22 @@ func TestListenerConcurrency(t *testing.T) {
 		}, slices.Repeat([]string{"a"}, 200)...)
 		b.during(t, 10*time.Minute)
 		if most != 6 || len(b.deliveries) != 200 {
-			t.Errorf("%d ran at once, %d deliveries; want 6, 200", most, len(b.deliveries))
+			t.Errorf("%d invocations ran concurrently, and there were %d deliveries; want 6 and 200", most, len(b.deliveries))
 		}
 		b.expect(t, b.deliveries, 0, nil)
 	})
 }
 
-// TestListenerEnds: how a message is left when the host goes away under it.
+// TestListenerEnds: the host ends while the function runs.
 func TestListenerEnds(t *testing.T) {
 	t.Parallel()
-	const took = 90 * time.Second // half a minute more than the host lives
+	const took = 90 * time.Second // half a minute longer than the host runs
 	tests := []struct {
 		name  string
 		drain time.Duration
 		left  int
 	}{
-		{"done in the time that is left", time.Minute, 0},
+		{"done before the host has ended", time.Minute, 0},
 		{"killed: hidden until the lease ends", time.Second, 1},
 	}
 	for _, test := range tests {
@@ -202,7 +200,7 @@ func TestListenerEnds(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				options := plainQueues()
-				options.MaxDequeue = 1 // no failure must be counted
+				options.MaxDequeue = 1 // so that no failure counts
 				b := newBench(t, options, func(ctx context.Context) error {
 					task.Sleep(ctx, took)
 					return ctx.Err()
@@ -236,9 +234,9 @@ func TestBackoff(t *testing.T) {
 		want   time.Duration
 	}{
 		{true, 0, ms(100)},
-		{false, 0, ms(180)},   // 100 + 80 % of 100
+		{false, 0, ms(180)},   // 100 + 80% of 100
 		{false, 0.5, ms(300)}, // 100 + 200
-		{false, 1, ms(580)},   // 100 + 120 % of 400
+		{false, 1, ms(580)},   // 100 + 120% of 400
 		{false, 0.5, ms(900)},
 		{false, 0.5, ms(1700)},
 		{false, 0.5, ms(2000)},
@@ -252,7 +250,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// TestStorageErrorsNameTheSetting: what the host can't read is called by the setting that somebody must look at.
+// TestStorageErrorsNameTheSetting: the error about unreadable storage names the setting with the connection.
 func TestStorageErrorsNameTheSetting(t *testing.T) {
 	t.Parallel()
 	h, err := load(Options{Root: "../../..", Settings: map[string]string{
@@ -265,8 +263,8 @@ func TestStorageErrorsNameTheSetting(t *testing.T) {
 	}
 }
 
-// TestFunctionsTurnedOff: a setting, or the list of host.json, leaves functions out.
-func TestFunctionsTurnedOff(t *testing.T) {
+// TestDisabledFunctionsAreLeftOut: a setting, or the list in host.json, disables functions.
+func TestDisabledFunctionsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	hostJSON := `{"version":"2.0","functions":["maintain","Scans"],"customHandler":{"description":{"defaultExecutablePath":"absent"},"enableProxyingHttpRequest":true}}`

@@ -13,7 +13,7 @@ import (
 	"tablesweep/internal/proof"
 )
 
-// TestKeysOnTheNetwork: an app that other machines can reach needs keys, whether or not somebody asked for them.
+// TestKeysOnTheNetwork: an app that other machines can reach requires keys, even if no key was configured.
 func TestKeysOnTheNetwork(t *testing.T) {
 	t.Parallel()
 	functions := []function.Function{{Name: "Web", Trigger: function.HTTP, Route: "web"}, workFunction}
@@ -24,26 +24,26 @@ func TestKeysOnTheNetwork(t *testing.T) {
 			r := startRig(t, o, "", host.Options{Addr: addr, Functions: functions})
 			made := r.Key() != ""
 			if want := addr != "127.0.0.1:0"; made != want {
-				t.Fatalf("key %q, want one: %v", r.Key(), want)
+				t.Fatalf("the app's key is %q; want a key: %v", r.Key(), want)
 			}
 			for key, want := range map[string]bool{"": !made, "wrong": !made, r.Key() + "x": !made, r.Key(): true} {
 				req := request(t, "GET", strings.NewReplacer("[::]", "127.0.0.1", "0.0.0.0", "127.0.0.1").Replace(r.URL())+"/api/web", nil)
 				req.Header.Set("x-functions-key", key)
 				if status := do(t, req).StatusCode; (status == http.StatusUnauthorized) == want {
-					t.Errorf("with the key %q: %d, want let in: %v", key, status, want)
+					t.Errorf("with the key %q: status %d; want access: %v", key, status, want)
 				}
 			}
 		})
 	}
 }
 
-// TestForeignPages: an app without keys answers its own pages and programs on this machine,
-// and refuses what other web pages can send, whatever the route.
+// TestForeignPages: an app without keys answers its own pages and programs on this machine. It refuses requests that other web pages can send, on every
+// route.
 func TestForeignPages(t *testing.T) {
 	t.Parallel()
 	functions := []function.Function{webFunction("web"), workFunction}
 	tests := []struct {
-		name, host, origin, site string // PORT is the app's
+		name, host, origin, site string // PORT is replaced by the app's port
 		refused                  bool
 	}{
 		{"program", "", "", "", false},
@@ -63,11 +63,11 @@ func TestForeignPages(t *testing.T) {
 		{"file", "127.0.0.1:PORT", "null", "", true},
 		{"another scheme", "127.0.0.1:PORT", "https://127.0.0.1:PORT", "", true},
 		{"rebound name", "evil.example:PORT", "http://evil.example:PORT", "same-origin", true},
-		{"rebound name, typed", "evil.example:PORT", "", "none", true},
+		{"rebound name, typed by the user", "evil.example:PORT", "", "none", true},
 		{"rebound name, old browser", "evil.example", "", "", true},
 		{"name that begins like ours", "localhost.evil.example:PORT", "", "", true},
 		{"address of another machine", "10.1.2.3:PORT", "", "", true},
-		{"address of nobody", "0.0.0.0:PORT", "", "", true},
+		{"unused address", "0.0.0.0:PORT", "", "", true},
 	}
 	try := func(t *testing.T, o *orders, r *rig, key string) {
 		t.Helper()

@@ -31,15 +31,15 @@ const readyPoll = 25 * time.Millisecond
 // command is the handler's command line and environment.
 type command struct {
 	path string
-	own  bool // the program is this one, and proves this by [envelope.HeaderWorker]
+	own  bool // the program is this one, which proves this with [envelope.HeaderWorker]
 	args []string
 	dir  string
 	root string
 	env  []string
 }
 
-// newCommand resolves the handler's executable and its environment. A relative path means a file of the app if it exists, and
-// otherwise a program on the PATH.
+// newCommand resolves the handler's executable and its environment. A relative path is a file of the app if this file exists, and otherwise a program on the
+// PATH.
 func newCommand(o Options, h hostjson.Handler, settings storage.Settings) command {
 	root := o.Root
 	if abs, err := filepath.Abs(root); err == nil {
@@ -65,11 +65,11 @@ func isFile(path string) bool {
 type process struct {
 	cmd     *exec.Cmd
 	address string        // HOST:PORT
-	id      string        // by which the process proves that it uses the port; "" if it cannot
-	secret  string        // by which the host proves that a request comes from it
+	id      string        // with this, the process proves that it uses the port; "" if it cannot
+	secret  string        // with this, the host proves that it sent a request
 	done    chan struct{} // closed when the process has ended
 	code    int           // exit code, valid after done; -1 if a signal ended it
-	wanted  atomic.Bool   // the host itself ended the process
+	wanted  atomic.Bool   // the host itself has ended the process
 }
 
 // startProcess starts a handler process. The calling goroutine must be locked to its thread until the process has ended; see
@@ -99,7 +99,7 @@ func startProcess(c command, log zerolog.Logger) (*process, error) {
 	}
 	p := &process{cmd: cmd, id: id, address: fmt.Sprintf("127.0.0.1:%d", port), secret: secret, done: make(chan struct{})}
 	go func() { // ends with the process
-		_ = cmd.Wait() // the exit code has the result
+		_ = cmd.Wait() // the result is in the exit code
 		stdout.flush()
 		stderr.flush()
 		p.code = cmd.ProcessState.ExitCode()
@@ -108,8 +108,7 @@ func startProcess(c command, log zerolog.Logger) (*process, error) {
 	return p, nil
 }
 
-// logLine logs a line of the handler. A line in zerolog's form keeps its level, message and fields, because a line within a line
-// is hard to read.
+// logLine logs a line of the handler. If the line has zerolog's form, logLine logs its level, message and fields instead of a line within a line.
 func logLine(log zerolog.Logger, level zerolog.Level, line string) {
 	var fields map[string]any
 	d := json.NewDecoder(strings.NewReader(line))
@@ -129,8 +128,8 @@ func logLine(log zerolog.Logger, level zerolog.Level, line string) {
 	log.WithLevel(level).Fields(fields).Msg(message)
 }
 
-// unusedPort returns a free port of the system, as the real host does. If another program takes the port first, the handler
-// exits, and is restarted with another port.
+// unusedPort returns a free port of the system, as the real host does. If another program takes the port before the handler, the handler exits, and is
+// restarted with another port.
 func unusedPort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -177,7 +176,7 @@ func (p *process) waitReady(ctx context.Context, client *http.Client, limit time
 	}
 }
 
-// sign adds the secret to a request for this process. Every request of the host has it.
+// sign adds the secret to a request for this process. Every request of the host has the secret.
 func (p *process) sign(r *http.Request) { r.Header.Set(envelope.HeaderSecret, p.secret) }
 
 // mark sets the headers of all requests of an invocation.
@@ -187,7 +186,7 @@ func (p *process) mark(r *http.Request, invocation string) {
 	r.Header.Set(envelope.HeaderHostVersion, envelope.HostVersion)
 }
 
-// recycle kills the process because the host wants it to end. Like the real host, it sends no other signal first.
+// recycle kills the process because the host wants to replace it. Like the real host, it sends no other signal beforehand.
 func (p *process) recycle() {
 	p.wanted.Store(true)
 	p.kill()
@@ -196,7 +195,7 @@ func (p *process) recycle() {
 // kill ends the process with SIGKILL and waits for its end.
 func (p *process) kill() {
 	select {
-	case <-p.done: // its id may belong to another process by now
+	case <-p.done: // the id may already belong to another process
 	default:
 		killGroup(p.cmd)
 		<-p.done

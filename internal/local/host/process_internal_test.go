@@ -15,8 +15,8 @@ import (
 	"tablesweep/internal/app/envelope"
 )
 
-// An answer from the port is the process's only if it shows so: another program may have taken the port.
-func TestSomebodyElsesPort(t *testing.T) {
+// An answer from the port counts only if it proves that it comes from the process, because another program may have taken the port.
+func TestAnotherProgramsPortIsRefused(t *testing.T) {
 	t.Parallel()
 	at := ""
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.Header().Set(envelope.HeaderWorker, at) }))
@@ -25,7 +25,7 @@ func TestSomebodyElsesPort(t *testing.T) {
 	close(ended)
 	p := &process{address: server.Listener.Addr().String(), id: "mine", done: ended}
 	if err := p.waitReady(t.Context(), server.Client(), time.Minute); !errors.Is(err, errExited) {
-		t.Errorf("another program's answer: %v", err)
+		t.Errorf("another program's answer was accepted: %v", err)
 	}
 	at = "mine"
 	if err := p.waitReady(context.Background(), server.Client(), time.Minute); err != nil {
@@ -33,7 +33,7 @@ func TestSomebodyElsesPort(t *testing.T) {
 	}
 }
 
-// TestLogLine: a handler's line of JSON is no line within a line.
+// TestLogLine: a handler's line of JSON is not logged as a text within a line.
 func TestLogLine(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
@@ -47,7 +47,7 @@ func TestLogLine(t *testing.T) {
 		var out bytes.Buffer
 		logLine(zerolog.New(&out), zerolog.InfoLevel, line)
 		if got := strings.TrimSpace(out.String()); got != want {
-			t.Errorf("%s: %s, want %s", line, got, want)
+			t.Errorf("the line %s is logged as %s, want %s", line, got, want)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"tablesweep/internal/proof"
 )
 
-// TestCloseEndsEverything: no process is left, and messages that were not done stay hidden.
+// TestCloseEndsEverything: after Close, no process runs, and unfinished messages are hidden.
 func TestCloseEndsEverything(t *testing.T) {
 	t.Parallel()
 	o := newOrders(t, func(int, call) order {
@@ -29,20 +29,20 @@ func TestCloseEndsEverything(t *testing.T) {
 	r.Close()
 	for _, pid := range pids {
 		if alive(pid) {
-			t.Errorf("process %d is still there", pid)
+			t.Errorf("process %d still runs", pid)
 		}
 	}
 	got, err := r.work.Get(t.Context(), 1, time.Minute)
 	if n, errLength := r.work.Length(t.Context()); err != nil || errLength != nil || len(got) != 0 || n != 1 {
-		t.Errorf("got %v of %d, %v, %v; want the message hidden", got, n, err, errLength)
+		t.Errorf("visible messages %v of %d, errors %v, %v; want the message hidden", got, n, err, errLength)
 	}
 	if _, err := net.Dial("tcp", strings.TrimPrefix(r.URL(), "http://")); err == nil {
 		t.Error("the app is still served")
 	}
 }
 
-// TestNoOrphans: handlers don't outlive a host that is killed.
-func TestNoOrphans(t *testing.T) {
+// TestHandlersEndWithTheirHost: if a host is killed, its handlers end.
+func TestHandlersEndWithTheirHost(t *testing.T) {
 	t.Parallel()
 	root := writeApp(t, hostJSON(""))
 	cmd := exec.Command(os.Args[0])
@@ -60,8 +60,7 @@ func TestNoOrphans(t *testing.T) {
 	eventually(t, "the end of the handlers", func() bool { return !alive(a) && !alive(b) })
 }
 
-// alive reports whether a process runs. One that has ended and that nobody waited
-// for doesn't.
+// alive reports whether a process runs. A process that has ended counts as ended even if its parent has not waited for it.
 func alive(pid int) bool {
 	if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil {
 		_, state, _ := bytes.Cut(stat, []byte(") "))

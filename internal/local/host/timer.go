@@ -19,19 +19,18 @@ const (
 	soonAgain = renewal / 3
 )
 
-// timer runs one function's schedule for all instances of the host. Only one of the hosts on the same storage runs it. Its runs
-// never overlap.
+// timer runs one function's schedule for all instances of the host. Only one of the hosts on a storage account runs it. Its runs never overlap.
 type timer struct {
 	host     *Host
 	function hosted
 	lease    *lease
 
-	// state contains the schedule's state unless it is being written to the lease. If two writes ran at once, each would take
-	// the other for a write of another host.
+	// state contains the schedule's state, except while the state is being written to the lease. If two writes ran concurrently, each would seem to be a
+	// write of another host.
 	state chan envelope.Status
 }
 
-// keepTimer fires one function's timer until ctx ends. work limits its runs.
+// keepTimer fires one function's timer until ctx ends. When work ends, its runs end.
 func (h *Host) keepTimer(ctx, work context.Context, f hosted) {
 	t := &timer{
 		host: h, function: f, state: make(chan envelope.Status, 1),
@@ -47,7 +46,7 @@ func (h *Host) keepTimer(ctx, work context.Context, f hosted) {
 			task.Sleep(ctx, timerLease)
 			continue
 		case err != nil && ctx.Err() == nil:
-			log.Warn().Err(err).Msg("can't get the timer's lease")
+			log.Warn().Err(err).Msg("cannot get the timer's lease")
 			task.Sleep(ctx, h.options.Times.Pause)
 			continue
 		}
@@ -68,7 +67,7 @@ func (h *Host) keepTimer(ctx, work context.Context, f hosted) {
 	}
 }
 
-// renew renews the lease until ctx ends or another host has it. It continues while storage is unavailable.
+// renew renews the lease until ctx ends or another host has the lease. It continues while storage is unavailable.
 func (t *timer) renew(ctx context.Context) {
 	for pause := renewal; task.Sleep(ctx, pause); {
 		err := t.record(ctx, nil)
@@ -82,14 +81,14 @@ func (t *timer) renew(ctx context.Context) {
 	}
 }
 
-// keep stores the schedule's state for the next holder. Like the real host, the timer calls it at the start and after each run,
-// and waits for it. (TimerListener and StorageScheduleMonitor of the WebJobs SDK)
+// keep stores the schedule's state for the next holder. Like the real host, the timer waits for this at the start and after each run. (TimerListener and
+// StorageScheduleMonitor of the WebJobs SDK)
 func (t *timer) keep(ctx context.Context, status envelope.Status) {
 	for t.record(ctx, &status) != nil && task.Sleep(ctx, t.host.options.Times.Pause) {
 	}
 }
 
-// record renews the lease and stores the schedule's state in it. changed, if not nil, is the new state.
+// record renews the lease, and stores the schedule's state in it. If changed is not nil, it is the new state.
 func (t *timer) record(ctx context.Context, changed *envelope.Status) error {
 	status := <-t.state
 	defer func() { t.state <- status }()
@@ -102,15 +101,15 @@ func (t *timer) record(ctx context.Context, changed *envelope.Status) error {
 	return err
 }
 
-// fireAll fires the timer until ctx ends. It fires at once if a time of the schedule has passed while no host ran it.
+// fireAll fires the timer until ctx ends. If a time of the schedule has passed while no host ran the timer, fireAll fires it immediately.
 func (t *timer) fireAll(ctx, work context.Context, status envelope.Status) {
 	schedule := t.function.schedule
-	// Round drops the monotonic clock, which does not count the time for which the machine sleeps.
+	// Round removes the monotonic clock reading, because the monotonic clock stops while the machine sleeps.
 	now := time.Now().Round(0)
 	if status.Next.IsZero() {
 		status.Next = schedule.Next(now)
 	}
-	for free := (time.Time{}); ; { // when the last run ended
+	for free := (time.Time{}); ; { // the time at which the last run ended
 		t.keep(ctx, status)
 		for wait := time.Until(status.Next); wait > 0 && ctx.Err() == nil; wait = time.Until(status.Next) {
 			task.Sleep(ctx, min(wait, 10*time.Second))
@@ -121,7 +120,7 @@ func (t *timer) fireAll(ctx, work context.Context, status envelope.Status) {
 		now = time.Now().Round(0)
 		due := status.Next
 		if free.After(due) {
-			due = free // all times during the last run become one run now
+			due = free // the times that passed during the last run become one run now
 		}
 		t.fire(work, status, now.Sub(due) > lateness)
 		status = envelope.Status{Last: now, Next: schedule.Next(now), Updated: now}

@@ -26,8 +26,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// handlerFunc is a handler without a process: it answers invocations of an instance
-// in the test's own time.
+// handlerFunc is a handler without a process. It answers the invocations of an instance in the test's virtual time.
 type handlerFunc func(*http.Request) (body string, err error)
 
 func (f handlerFunc) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -39,7 +38,7 @@ func (f handlerFunc) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: header, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
 }
 
-// newTestHost makes a host of n instances that f stands for.
+// newTestHost returns a host with n instances, whose handler is f.
 func newTestHost(a hostjson.App, n int, f handlerFunc) *Host {
 	h := &Host{app: a, client: &http.Client{Transport: f}, options: Options{Times: defaultTimes()}}
 	for i := range n {
@@ -53,12 +52,11 @@ func newTestHost(a hostjson.App, n int, f handlerFunc) *Host {
 type tick struct {
 	Second     float64
 	Instance   string
-	Last, Next float64 // seconds, -1 for never
+	Last, Next float64 // in seconds; -1 for never
 	PastDue    bool
 }
 
-// ticks runs a timer on two instances for a time, each run taking as long as
-// takes says, and returns what the function was told.
+// ticks runs a timer on two instances for the given time, and returns the function's inputs. The i-th run lasts as long as takes(i).
 func ticks(t *testing.T, schedule string, during time.Duration, takes func(i int) time.Duration) (list []tick) {
 	start := time.Now()
 	seconds := func(s string) float64 {
@@ -97,7 +95,7 @@ func ticks(t *testing.T, schedule string, during time.Duration, takes func(i int
 	return list
 }
 
-// timerFunction is the function Tick with a schedule.
+// timerFunction returns the function Tick with a schedule.
 func timerFunction(t *testing.T, s string) hosted {
 	t.Helper()
 	cron, err := calendar.ParseCron(s)
@@ -105,8 +103,7 @@ func timerFunction(t *testing.T, s string) hosted {
 	return hosted{Function: function.Function{Name: "Tick", Trigger: function.Timer}, schedule: cron}
 }
 
-// TestTimer: a schedule fires once, whatever the number of instances, and takes
-// turns among them.
+// TestTimer: a schedule fires once at each of its times, for any number of instances, and the instances run it in turn.
 func TestTimer(t *testing.T) {
 	t.Parallel()
 	noTime := func(int) time.Duration { return 0 }
@@ -117,7 +114,7 @@ func TestTimer(t *testing.T) {
 		takes    func(int) time.Duration
 		want     []tick
 	}{
-		// Time starts at midnight UTC in a bubble.
+		// In a synctest bubble, time starts at midnight UTC.
 		{"every minute", "0 * * * * *", 130 * time.Second, noTime, []tick{
 			{60, "instance1", -1, 60, false},
 			{120, "instance0", 60, 120, false},
@@ -126,7 +123,7 @@ func TestTimer(t *testing.T) {
 			"a run that takes longer than the schedule", "*/10 * * * * *", 39 * time.Second,
 			func(i int) time.Duration { return []time.Duration{25 * time.Second, 0, 0}[i] }, []tick{
 				{10, "instance1", -1, 10, false},
-				{35, "instance0", 10, 20, false}, // once for 20 and 30
+				{35, "instance0", 10, 20, false}, // one run for 20 and 30
 			},
 		},
 	}
@@ -142,8 +139,8 @@ func TestTimer(t *testing.T) {
 	}
 }
 
-// TestWaitsForRestart: an invocation waits for a process that is being restarted.
-func TestWaitsForRestart(t *testing.T) {
+// TestInvocationWaitsForRestart: an invocation waits for a process that is being restarted.
+func TestInvocationWaitsForRestart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := newTestHost(hostjson.App{FunctionTimeout: time.Minute}, 1, func(*http.Request) (string, error) { return "{}", nil })
@@ -164,15 +161,14 @@ func TestWaitsForRestart(t *testing.T) {
 	})
 }
 
-// TestHangsWithoutAnswer: an empty answer or null keeps the invocation until
-// functionTimeout.
+// TestHangsWithoutAnswer: after an empty answer or null, the invocation hangs until functionTimeout.
 func TestHangsWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{"", "null"} {
 		synctest.Test(t, func(t *testing.T) {
 			h := newTestHost(hostjson.App{FunctionTimeout: time.Minute}, 1, func(*http.Request) (string, error) { return body, nil })
 			h.instances[0].process.done = make(chan struct{})
-			close(h.instances[0].process.done) // nothing to kill
+			close(h.instances[0].process.done) // there is no process to kill
 			start := time.Now()
 			_, err := h.instances[0].newInvocation(hosted{Function: function.Function{Name: "Work"}}).invoke(t.Context(), nil)
 			if took := time.Since(start); took != time.Minute || err == nil || !strings.Contains(err.Error(), "exceeded functionTimeout") {
@@ -182,21 +178,21 @@ func TestHangsWithoutAnswer(t *testing.T) {
 	}
 }
 
-// leased makes a host with one instance that shares an account with others.
+// leased returns a host with one instance that shares an account with other hosts.
 func leased(account *storage.Account, id string, f handlerFunc) *Host {
 	h := newTestHost(hostjson.App{}, 1, f)
 	h.id, h.own = id, account
 	return h
 }
 
-// runs are those of a timer's function, by several hosts.
+// runs records the runs of a timer's function by several hosts.
 type runs struct {
 	start time.Time
 	mu    sync.Mutex // guards list
 	list  []string   // "SECOND HOST", and "late" if the run was past due
 }
 
-// by returns a handler of a host that notes each run, and fails it or not.
+// by returns the handler of a host. It records each run, and fails with err unless err is nil.
 func (x *runs) by(host string, err error) handlerFunc {
 	return func(r *http.Request) (string, error) {
 		body, _ := io.ReadAll(r.Body)
@@ -211,7 +207,7 @@ func (x *runs) by(host string, err error) handlerFunc {
 	}
 }
 
-// want compares the runs so far.
+// want compares the recorded runs.
 func (x *runs) want(t *testing.T, want ...string) {
 	t.Helper()
 	x.mu.Lock()
@@ -221,8 +217,8 @@ func (x *runs) want(t *testing.T, want ...string) {
 	}
 }
 
-// TestTimerLease: of several hosts on one storage one keeps a timer; another takes over at
-// once when it ends in good order, and knows what was done. That runs fail stops neither.
+// TestTimerLease: one of several hosts on a storage account keeps a timer. When this host ends in order, another host immediately gets the lease and the
+// schedule's state. Failed runs do not change this.
 func TestTimerLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -239,15 +235,15 @@ func TestTimerLease(t *testing.T) {
 		}
 		kept := lease{table: account.Table(timerTable), name: f.Function.Name, holder: "a"}
 		if got, err := kept.take(t.Context(), nil); err != nil || !got.Next.Equal(all.start.Add(time.Minute)) {
-			t.Errorf("the lease has the state %+v, %v; want the next time from its first seconds on", got, err)
+			t.Errorf("the lease has the state %+v, %v; want the next time in it from the first seconds on", got, err)
 		}
 		time.Sleep(5*time.Minute + 30*time.Second)
-		all.want(t, "60 a", "120 a", "182 b late", "240 b", "300 b") // a ends after 151 s; b asks once a minute from second 2 on
+		all.want(t, "60 a", "120 a", "182 b late", "240 b", "300 b") // a ends after 151 s; b requests the lease once a minute from second 2 on
 		hosts.Wait()
 	})
 }
 
-// silent is a transport whose service says nothing while it is away.
+// silent is a transport whose service does not answer while it is away.
 type silent struct {
 	next policy.Transporter
 	away atomic.Bool
@@ -261,8 +257,8 @@ func (s *silent) Do(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// TestLeaseLost: the lease of a host that is away lapses after a minute. When the host is back, it fires no more. Another one has got the lease, and has
-// made up for the run that could not be recorded.
+// TestLeaseLost: if a host cannot connect to storage, its lease expires after a minute. Another host gets the lease, and repeats the run that could not be
+// recorded. When the first host is connected again, it no longer fires.
 func TestLeaseLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -287,7 +283,7 @@ func TestLeaseLost(t *testing.T) {
 	})
 }
 
-// TestTimerAfterOutage: what was missed while the storage was away is made up for as soon as it is back.
+// TestTimerAfterOutage: runs that were missed while storage was away are made up for as soon as storage answers again.
 func TestTimerAfterOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -300,12 +296,12 @@ func TestTimerAfterOutage(t *testing.T) {
 		time.AfterFunc(190*time.Second, func() { via.away.Store(false) })
 		h.keepTimer(ctx, t.Context(), timerFunction(t, "0 * * * * *"))
 		if got := all.list; len(got) < 3 || got[0] != "60 a" || got[1] < "190 a late" || got[1] > "230 a late" || got[2] != "240 a" {
-			t.Errorf("runs: %v; want one that makes up for those missed, before 230", got)
+			t.Errorf("the runs are %v; want one before 230 for the missed runs", got)
 		}
 	})
 }
 
-// refusing is a transport whose service refuses every request for good, and counts it.
+// refusing is a transport whose service refuses every request permanently, and counts the requests.
 type refusing func()
 
 func (f refusing) Do(r *http.Request) (*http.Response, error) {
@@ -313,18 +309,17 @@ func (f refusing) Do(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusBadRequest, Header: http.Header{"X-Ms-Error-Code": {"InvalidInput"}}, Body: http.NoBody, Request: r}, nil
 }
 
-// TestTimerWithoutStorage: while storage is away, the host asks for the lease, and warns, every
-// five seconds.
+// TestTimerWithoutStorage: while storage is away, the host requests the lease, and logs a warning, every five seconds.
 func TestTimerWithoutStorage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		asked := 0
-		account := emulatortest.Open(t, emulatortest.New(t, emulator.Options{}), refusing(func() { asked++ }))
+		requests := 0
+		account := emulatortest.Open(t, emulatortest.New(t, emulator.Options{}), refusing(func() { requests++ }))
 		ctx, stop := context.WithTimeout(t.Context(), 58*time.Second)
 		defer stop()
 		leased(account, "a", nil).keepTimer(ctx, t.Context(), timerFunction(t, "0 * * * * *"))
-		if asked != 12+1 { // the last time to give the lease back
-			t.Errorf("asked %d times in 58 seconds, want 12 and once more at the end", asked)
+		if requests != 12+1 { // the last request releases the lease
+			t.Errorf("sent %d requests in 58 seconds, want 12 and one more at the end", requests)
 		}
 	})
 }

@@ -14,8 +14,8 @@ import (
 	"tablesweep/internal/key"
 )
 
-// compact has a line per package, in table order: source, package, version, architecture, section and size, separated by tabs.
-// The source is empty if it equals the previous line's, and the package if it equals the source.
+// compact contains a line for each package, in table order: source, package, version, architecture, section and size, separated by tabs. The source is empty
+// if it equals the source in the previous line. The package is empty if it equals the source.
 //
 //go:embed packages.tsv.gz
 var compact []byte

@@ -28,10 +28,10 @@ const typeSuffix = "@odata.type"
 // Decoder decodes entities. The zero value is ready to use.
 type Decoder struct {
 	json       jsontext.Decoder
-	source     bytes.Buffer // input of json
+	source     bytes.Buffer // the input of json
 	properties []member
 	types      []member
-	rendered   []byte // scratch
+	rendered   []byte // a reused buffer
 }
 
 // Decode decodes a client's entity. Like the service, it drops null properties, and system properties other than the keys. The
@@ -77,8 +77,7 @@ func (d *Decoder) typeName(property string) string {
 	return ""
 }
 
-// member is a member of the body: a property and its JSON text, or the property that a type annotation is for and the type's
-// name.
+// member is a member of the body. It is either a property with its JSON text, or an annotated property with the name of its type.
 type member struct{ name, value string }
 
 func invalidInput(format string, args ...any) error {
@@ -121,7 +120,7 @@ func (d *Decoder) split(body []byte) error {
 		return badJSON(err)
 	}
 	if _, err := d.json.ReadToken(); !errors.Is(err, io.EOF) {
-		return invalidInput("something follows the JSON object")
+		return invalidInput("the body has more than one JSON object")
 	}
 	return nil
 }
@@ -130,13 +129,13 @@ func badJSON(err error) error {
 	if errors.Is(err, jsontext.ErrDuplicateName) {
 		return refusal.New("DuplicatePropertiesSpecified", "A property is specified more than one time.")
 	}
-	if strings.Contains(err.Error(), "invalid surrogate pair") { // package jsontext has no error value for it
+	if strings.Contains(err.Error(), "invalid surrogate pair") { // package jsontext has no error value for this
 		return invalidInput("a text has half a surrogate pair, which embedded storage does not keep")
 	}
 	return invalidInput("the body is not a JSON object")
 }
 
-// readValue reads the next name or value. It returns a substring of the whole text.
+// readValue reads the next name or value, and returns it as a substring of the whole text.
 func (d *Decoder) readValue(whole string) (string, error) {
 	v, err := d.json.ReadValue()
 	if err != nil {
@@ -199,13 +198,13 @@ func appendProperty(b []byte, p member, typeName string) ([]byte, error) {
 	return append(b, text...), nil
 }
 
-// needsAnnotation reports whether the type cannot be seen from the JSON text.
+// needsAnnotation reports whether the JSON text does not show the type.
 func needsAnnotation(t odata.Type, text string) bool {
 	switch t {
 	case odata.String, odata.Int32, odata.Boolean:
 		return false
 	case odata.Double:
-		return text[0] == '"' // NaN and the infinities
+		return text[0] == '"' // a number in quotes is NaN or an infinity
 	}
 	return true
 }
@@ -266,8 +265,8 @@ func unquoted(text string) string {
 	return text
 }
 
-// normalizeDouble returns a Double in the form in which Azurite returns it: the shortest text that parses to the same number,
-// with a point or an exponent, and without a negative zero.
+// normalizeDouble returns a Double in Azurite's form: the shortest text that parses to the same number, with a point or an exponent, and without a negative
+// zero.
 func normalizeDouble(text string) (string, bool) {
 	if text == "NaN" || text == "Infinity" || text == "-Infinity" {
 		return quote(text), true
@@ -286,7 +285,7 @@ func normalizeDouble(text string) (string, bool) {
 	return shortest, true
 }
 
-// normalizeQuoted normalizes the types that are sent as annotated strings.
+// normalizeQuoted normalizes values of the types that are sent as annotated strings.
 func normalizeQuoted(p member, t odata.Type) (string, error) {
 	s, err := unquote(p.value)
 	if err != nil {

@@ -21,7 +21,7 @@ func decode(t testing.TB, body string) entity.Entity {
 	return e
 }
 
-// What the conformance suite does not have: several spellings of one row.
+// TestStoredForm decodes several spellings of one row, which the conformance suite does not have.
 func TestStoredForm(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ sent, stored string }{
@@ -51,13 +51,12 @@ func TestDecodeRefuses(t *testing.T) {
 		`{"A":1,"A@odata.type":"Edm.String"}`, `{"A":true,"A@odata.type":"Edm.Int32"}`,
 	} {
 		if e, err := new(entity.Decoder).Decode([]byte(body)); err == nil {
-			t.Errorf("%s is taken as %s", body, e.Properties)
+			t.Errorf("%s is accepted as %s, want an error", body, e.Properties)
 		}
 	}
 }
 
-// The shortcut in Check must not let anything pass: compare it with what the limits
-// say at their edges.
+// The shortcut in Check must not accept an invalid row. The test compares Check with the exact limits.
 func TestCheckAtTheLimits(t *testing.T) {
 	t.Parallel()
 	k := key.Key{Partition: "p", Row: "r"}
@@ -69,7 +68,7 @@ func TestCheckAtTheLimits(t *testing.T) {
 		return entity.Properties(strings.Join(parts, ","))
 	}
 	full := `"` + strings.Repeat("x", 32<<10) + `"`
-	// Each of 15 properties takes 8 + 2*len(name) + 4 + 64 KiB.
+	// Each of the 15 properties takes 8 + 2*len(name) + 4 + 64 KiB.
 	taken := 4 + 4 + 15*(8+4+64<<10) + 10*4 + 5*6
 	last := (1<<20 - taken - 8 - 4 - 4) / 2
 	exact := func(extra int) entity.Properties {
@@ -82,9 +81,9 @@ func TestCheckAtTheLimits(t *testing.T) {
 	}{
 		{"252", many(252, "1"), ""},
 		{"253", many(253, "1"), "TooManyProperties"},
-		{"253 of one letter's width", entity.Properties(strings.TrimSuffix(strings.Repeat(`"a":1,`, 253), ",")), "TooManyProperties"},
+		{"253 properties with names of one letter", entity.Properties(strings.TrimSuffix(strings.Repeat(`"a":1,`, 253), ",")), "TooManyProperties"},
 		{"1 MiB", exact(0), ""},
-		{"1 MiB and a character", exact(1), "EntityTooLarge"},
+		{"1 MiB and one character", exact(1), "EntityTooLarge"},
 	} {
 		err := entity.Check(k, c.p)
 		var got *refusal.Error
@@ -94,8 +93,7 @@ func TestCheckAtTheLimits(t *testing.T) {
 	}
 }
 
-// FuzzDecode checks that any body is either refused or kept: its stored form decodes
-// to itself.
+// FuzzDecode checks that any body is either refused, or stored in a form that decodes to itself.
 func FuzzDecode(f *testing.F) {
 	f.Add(`{"PartitionKey":"p","RowKey":"r","A":1.50,"B":"x\"y","C@odata.type":"Edm.Int64","C":"9"}`)
 	f.Add(`{"D@odata.type":"Edm.DateTime","D":"2026-01-01T00:00:00Z","G@odata.type":"Edm.Guid","G":"0f8fad5b-d9cb-469f-a165-70867728950e"}`)
@@ -111,7 +109,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		second, err := d.Decode([]byte("{" + string(first.Properties) + "}"))
 		if err != nil || second.Properties != first.Properties {
-			t.Errorf("%s becomes %s, %v", first.Properties, second.Properties, err)
+			t.Errorf("the stored form %s decodes to %s, %v", first.Properties, second.Properties, err)
 		}
 		names := make(map[string]bool)
 		for p := range first.Properties.All() {
@@ -124,7 +122,7 @@ func FuzzDecode(f *testing.F) {
 			again[p.Name] = true
 		}
 		if merged != first.Properties.Sorted() || !maps.Equal(names, again) {
-			t.Errorf("%s merged with itself becomes %s, want the same, sorted", first.Properties, merged)
+			t.Errorf("%s merged with itself becomes %s, want the same properties, sorted", first.Properties, merged)
 		}
 	})
 }

@@ -29,14 +29,14 @@ const (
 	maxNameUnits     = 255
 	minDateTimeTicks = 504_911_232_000_000_000 // 1601-01-01
 
-	// maxKeyUnits is the stricter interpretation of the documentation, which states both 1 KiB (two bytes per unit) and 1,024
-	// characters. The service accepts every key that is accepted here.
+	// maxKeyUnits is the stricter of the two limits in the documentation, which are 1 KiB (two bytes per unit) and 1,024 characters. The service accepts
+	// every key that is accepted here.
 	maxKeyUnits = 512
 )
 
-// Properties are a row's custom properties, as JSON members without the braces: `"A":1,"B@odata.type":"Edm.Int64","B":"2"`.
-// Only a [Decoder] and Merge make them. Therefore readers rely on the form: there is no white space, names have no escapes, and
-// a property has an annotation only if its text does not show the type. The annotation comes directly before the property.
+// Properties are a row's custom properties, as JSON members without the braces: `"A":1,"B@odata.type":"Edm.Int64","B":"2"`. Only a [Decoder] and Merge create
+// them, so readers rely on the form: there is no white space, names have no escapes, and a property has an annotation only if its text does not show the
+// type. The annotation comes directly before the property.
 type Properties string
 
 // Property is one member of Properties.
@@ -44,7 +44,7 @@ type Property struct {
 	Name string
 	Type odata.Type
 	JSON string // the value's text
-	Full string // the whole member, with its annotation
+	Full string // the whole member, including its annotation
 }
 
 // All yields the properties in the order in which they were written.

@@ -2,8 +2,8 @@ package fault
 
 import "time"
 
-// bucket is a token bucket that holds at most one second's tokens. It admits a request of any cost if any token is left, and may
-// go into debt. So a batch of 100 passes a low limit, and delays the requests after it.
+// bucket is a token bucket that contains at most the tokens of one second. It admits a request of any cost if any token is left, so its number of tokens may
+// become negative. So a batch of 100 passes a low limit, and delays the requests after it.
 type bucket struct {
 	tokens float64
 	filled time.Time

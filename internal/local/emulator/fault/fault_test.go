@@ -59,12 +59,12 @@ func FuzzSpec(f *testing.F) {
 		}
 		again, err := fault.NewInjector(in.String())
 		if err != nil || !maps.Equal(fates(in, some), fates(again, some)) {
-			t.Errorf("%q is printed as %q, which does something else, or fails: %v", text, in, err)
+			t.Errorf("%q is printed as %q, which has another meaning, or an error: %v", text, in, err)
 		}
 	})
 }
 
-// fates plans every request and tells what became of it.
+// fates plans every request, and counts how often each kind of fault occurs.
 func fates(in *fault.Injector, requests []fault.Request) map[string]int {
 	now := time.Unix(0, 0)
 	failed := make(map[string]int)
@@ -89,12 +89,12 @@ func TestDrawsDoNotDependOnOrder(t *testing.T) {
 	for seed := range uint64(3) {
 		rand.New(rand.NewPCG(seed, 0)).Shuffle(len(requests), func(i, j int) { requests[i], requests[j] = requests[j], requests[i] })
 		if diff := cmp.Diff(want, fates(injector(t, spec), requests)); diff != "" {
-			t.Errorf("in another order (-want +got)\n%s", diff)
+			t.Errorf("the faults of the requests in another order (-want +got):\n%s", diff)
 		}
 	}
 	other := fates(injector(t, "seed=4; busy p=0.1; timeout-after p=0.1"), requests)
 	if cmp.Equal(want, other) {
-		t.Error("another seed draws the same")
+		t.Error("another seed causes the same faults")
 	}
 	busy, timeout := 0, 0
 	for what, n := range want {
@@ -118,11 +118,11 @@ func TestLatencyIsWithinItsRange(t *testing.T) {
 		low, high = min(low, d), max(high, d)
 	}
 	if low < 2*time.Millisecond || low > 3*time.Millisecond || high > 20*time.Millisecond || high < 19*time.Millisecond {
-		t.Errorf("latencies are from %v to %v", low, high)
+		t.Errorf("the latencies are from %v to %v, want the whole range", low, high)
 	}
 }
 
-// admitted counts the requests let in when one comes every interval for the time.
+// admitted returns how many requests are admitted if a request arrives in every interval during the time.
 func admitted(in *fault.Injector, r fault.Request, every, during time.Duration) (n int) {
 	start := time.Unix(0, 0)
 	for at := time.Duration(0); at < during; at += every {
@@ -138,7 +138,7 @@ func TestRateLimits(t *testing.T) {
 	for _, c := range []struct {
 		name, spec string
 		request    fault.Request
-		want       int // of 10,000 requests in 10 s; a bucket holds a second's worth
+		want       int // of 10,000 requests in 10 s; a bucket contains the tokens of one second
 	}{
 		{"account", "account-rate=100", fault.Request{}, 1100},
 		{"fast enough", "account-rate=2000", fault.Request{}, 10_000},
@@ -157,7 +157,7 @@ func TestRateLimits(t *testing.T) {
 			}
 			for _, n := range in.Counts() {
 				if got+n != 10_000 {
-					t.Errorf("%d refusals counted for %d admitted", n, got)
+					t.Errorf("counted %d refusals, but %d requests were admitted", n, got)
 				}
 			}
 		})

@@ -9,36 +9,35 @@ import (
 	"time"
 )
 
-// Request describes a request to the rules.
+// Request describes a request, so that rules can be applied to it.
 type Request struct {
 	Kind      Kind
 	Table     string
 	Queue     string
-	Partition string // the one partition that it affects, if Confined; "" for a queue
-	Confined  bool   // it affects one partition or one queue
-	Entities  int    // entities or messages that it affects, as far as known in advance
+	Partition string // the partition that the request affects, if Confined; "" for a queue
+	Confined  bool   // the request affects only one partition or one queue
+	Entities  int    // the number of entities or messages that the request affects, as far as known before it is carried out
 	Identity  string // distinguishes this request from others, but not from its own retries
 }
 
-// Plan describes the faults of one request. It has at most one way to fail. Short, Empty, Duplicate, Delay and Deletion may
-// remain unused. A caller that uses one reports it with [Injector.Fired].
+// Plan describes the faults of one request. A request fails in at most one way. The faults Short, Empty, Duplicate, Delay and Deletion may remain unused. The
+// caller reports each of them that takes effect with [Injector.Fired].
 type Plan struct {
 	Latency    time.Duration
 	Fail       Name          // "", Busy, or a rule of a timeout, a reset or a damaged answer
-	Cause      Name          // the rule that made it fail; may be a rate limit if Fail is Busy
-	RetryAfter time.Duration // with Busy; 0 for no header
+	Cause      Name          // the rule that made the request fail; may be a rate limit if Fail is Busy
+	RetryAfter time.Duration // the time in the header Retry-After, if Fail is Busy; 0 for no header
 
 	Short     bool
 	ShortRows int    // the page's length, or 0 for a random one
-	ShortDraw uint64 // random number for the length
+	ShortDraw uint64 // the random number for the length
 	Empty     bool
 	Copies    int           // how many copies of a queue message to store
-	Delay     time.Duration // additional delay of its delivery
+	Delay     time.Duration // the additional delay of the message's delivery
 	Deletion  time.Duration // how long the name of a deleted table, queue or container stays blocked
 }
 
-// Injector applies a spec and counts what fired. Its methods may be called
-// concurrently.
+// Injector applies a spec, and counts the faults that took effect. Its methods may be called concurrently.
 type Injector struct {
 	spec  string
 	seed  uint64
@@ -108,7 +107,7 @@ func (in *Injector) Plan(now time.Time, req Request) Plan {
 	return plan
 }
 
-// apply adds to the plan a rule that takes effect. If several rules make the request fail, the first one decides.
+// apply adds a rule that takes effect to the plan. If several rules make the request fail, the first one decides how it fails.
 func (in *Injector) apply(plan *Plan, r rule, draw uint64) {
 	switch r.name {
 	case Latency:

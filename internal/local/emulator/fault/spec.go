@@ -191,7 +191,7 @@ func parseRule(words []string) (rule, error) {
 		return r, wrong(words[0], "unknown fault")
 	}
 	if hasValue == (kind == chance) {
-		return r, wrong(words[0], "write a chance as name p=0.1, a value as name=value")
+		return r, wrong(words[0], "write a probability as name p=0.1, and a value as name=value")
 	}
 	if kind != chance {
 		r.p = 1
@@ -224,7 +224,7 @@ func (r *rule) parseValue(kind shape, value string) (err error) {
 			r.max, err = parseDuration(high)
 		}
 		if err == nil && r.max < r.min {
-			err = fmt.Errorf("the range ends before it starts")
+			err = fmt.Errorf("the end of the range is less than its start")
 		}
 	case rate:
 		if r.rate, err = strconv.ParseFloat(value, 64); err != nil || !(r.rate > 0) {

@@ -35,8 +35,8 @@ type Queue struct {
 	mu       sync.Mutex // guards the fields below
 	metadata map[string]string
 	sequence uint64
-	// A stored message is in all three of these fields: by the time at which it becomes visible, by the time at which it
-	// expires, and by id. An id has several messages only if a duplicate was put.
+	// A stored message is in all three of these fields: by the time at which it becomes visible, by the time at which it expires, and by id. Several messages
+	// have the same id only if a duplicate was put.
 	visible *btree.BTreeG[*Message]
 	expiry  *btree.BTreeG[*Message]
 	byID    map[string][]*Message
@@ -59,7 +59,7 @@ func newQueue(metadata map[string]string) *Queue {
 	}
 }
 
-// Put adds a message in the given number of copies with the same id, and returns it as stored.
+// Put adds a message in the given number of copies with the same id, and returns the stored message.
 func (q *Queue) Put(now time.Time, text string, visible, expires time.Time, copies int) Message {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -115,7 +115,7 @@ func (q *Queue) Get(now time.Time, n int, until time.Time) []Message {
 	return messages
 }
 
-// Peek returns up to n visible messages without a pop receipt, and leaves them unchanged.
+// Peek returns up to n visible messages without a pop receipt, and does not change them.
 func (q *Queue) Peek(now time.Time, n int) []Message {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -128,7 +128,7 @@ func (q *Queue) Peek(now time.Time, n int) []Message {
 	return messages
 }
 
-// due returns up to n visible messages, starting with the one that became visible first.
+// due returns up to n visible messages, in the order in which they became visible.
 func (q *Queue) due(now time.Time, n int) []*Message {
 	q.expire(now)
 	var due []*Message
@@ -150,8 +150,8 @@ func (q *Queue) hide(m *Message, until time.Time) {
 	q.visible.Set(m)
 }
 
-// Update changes the time at which a received message becomes visible, and its text if that is not nil. It returns the message
-// with its new receipt, or a *refusal.Error.
+// Update changes the time at which a received message becomes visible. If text is not nil, it also changes the text. It returns the message with its new
+// receipt, or a *refusal.Error.
 func (q *Queue) Update(now time.Time, id, receipt string, visible time.Time, text *string) (Message, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -223,8 +223,7 @@ func (q *Queue) SetMetadata(metadata map[string]string) {
 	q.metadata = metadata
 }
 
-// newID returns a random Guid from crypto/rand. A test can make crypto/rand deterministic, which matters because the faults of a
-// message depend on its id.
+// newID returns a random Guid from crypto/rand. The faults of a message depend on its id, and tests can make crypto/rand deterministic.
 func newID() string { return uuid.NewString() }
 
 // newReceipt returns a random receipt in the service's form.

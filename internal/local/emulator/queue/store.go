@@ -65,7 +65,7 @@ func (s *Store) Get(name string, now time.Time) (*Queue, error) {
 	return s.get(name, now)
 }
 
-// get is Get for callers that hold s.mu.
+// get is like Get, for callers that hold s.mu.
 func (s *Store) get(name string, now time.Time) (*Queue, error) {
 	if q := s.queues[name]; q != nil {
 		return q, nil

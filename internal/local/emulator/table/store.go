@@ -14,7 +14,7 @@ import (
 type Store struct {
 	mu       sync.RWMutex // guards the fields below; both are keyed by the lower-case name
 	tables   map[string]*Table
-	deleting map[string]time.Time // when the name becomes free again
+	deleting map[string]time.Time // the time at which the name becomes free again
 }
 
 // NewStore returns a store without tables.

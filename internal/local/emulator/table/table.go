@@ -146,7 +146,7 @@ type Operation struct {
 	IfMatch    string // an ETag, "*", or "" for no condition
 }
 
-// OperationError says which of several operations was refused, and why.
+// OperationError is the refusal of one of several operations.
 type OperationError struct {
 	Index int
 	Err   error // a *refusal.Error
@@ -158,8 +158,8 @@ func (e *OperationError) Error() string { return fmt.Sprintf("operation %d: %v",
 // Unwrap returns the reason.
 func (e *OperationError) Unwrap() error { return e.Err }
 
-// Apply carries out all operations or none. No key may occur twice. It returns the resulting rows (without content for deleted
-// ones), or an *OperationError.
+// Apply carries out all operations or none. No key may occur twice. Apply returns the resulting rows, without content for deleted rows, or an
+// *OperationError.
 func (t *Table) Apply(now time.Time, operations []Operation) ([]Row, error) {
 	if t.own != nil {
 		return t.own.Apply(now, operations)
@@ -167,7 +167,7 @@ func (t *Table) Apply(now time.Time, operations []Operation) ([]Row, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	results := make([]Row, len(operations))
-	var near btree.PathHint // the operations of a batch are often neighbours
+	var near btree.PathHint // the operations of a batch often have neighbouring keys
 	for i, op := range operations {
 		row, err := t.outcome(op, &near)
 		if err != nil {
@@ -187,7 +187,7 @@ func (t *Table) Apply(now time.Time, operations []Operation) ([]Row, error) {
 	return results, nil
 }
 
-// outcome returns the row that the operation would produce, without changing the table. For a Delete it has only the key.
+// outcome returns the row that the operation would produce, without changing the table. For a Delete, the row has only its key.
 func (t *Table) outcome(op Operation, near *btree.PathHint) (Row, error) {
 	old, exists := t.rows.GetHint(probe(op.Key), near)
 	row := probe(op.Key)
@@ -204,7 +204,7 @@ func (t *Table) outcome(op Operation, near *btree.PathHint) (Row, error) {
 		row.Properties = old.Properties.Merge(op.Properties)
 	case op.Action == Insert:
 		row.Properties = op.Properties
-	default: // only an insert keeps the client's order of properties
+	default: // only an insert preserves the client's order of properties
 		row.Properties = op.Properties.Sorted()
 	}
 	return row, entity.Check(op.Key, row.Properties)
@@ -217,7 +217,7 @@ type Query struct {
 	From   key.Key       // where to continue; the zero key is the start
 }
 
-// Bounds returns the first key that the query may find, and the first key after all of them, or nil if there is none.
+// Bounds returns the first key that the query may find, and the first key after all that it may find. end is nil if there is no such key.
 func (q Query) Bounds() (start key.Key, end *key.Key) {
 	if q.Filter == nil {
 		return q.From, nil
@@ -234,11 +234,11 @@ type Answer struct {
 	Rows    []Row
 	Next    key.Key // where to continue, if More
 	More    bool
-	Visited int // rows visited, for tests of the cost
+	Visited int // the number of rows visited, for tests of the cost
 }
 
-// The service ends a page after five seconds of work, or at the boundary of a partition server. Limits on rows and bytes replace
-// that here. They end the pages of scans that find little, and prevent a page of huge rows from filling the memory.
+// The service ends a page after five seconds of work, or at the boundary of a partition server. The emulator instead limits rows and bytes. These limits end
+// the pages of scans that find few rows, and prevent a page of huge rows from filling the memory.
 const (
 	maxVisited   = 250_000
 	maxPageBytes = 16 << 20

@@ -45,8 +45,8 @@ func filter(t testing.TB, s string) *odata.Filter {
 	return f
 }
 
-// However the pages are cut, a query gives what sorting and filtering all rows gives.
-func TestQueryAgainstNaiveTwin(t *testing.T) {
+// With any division into pages, a query returns the same rows as sorting and filtering all rows.
+func TestQueryEqualsSortingAndFiltering(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(5, 6))
 	words := []string{"", "a", "aa", "ab", "b", "z", "\uffff", "😀", "ü"}
@@ -81,13 +81,13 @@ func TestQueryAgainstNaiveTwin(t *testing.T) {
 			q.From, more = page.Next, page.More
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("%s (-want +got)\n%s", text, diff)
+			t.Fatalf("the rows of %s (-want +got):\n%s", text, diff)
 		}
 	}
 }
 
-// A page visits the rows it returns and no others, however large the table.
-func TestQueryCostsWhatAnIndexCosts(t *testing.T) {
+// A page visits only the rows that it returns, however large the table is.
+func TestQueryVisitsOnlyItsRows(t *testing.T) {
 	t.Parallel()
 	rows := newTable(t)
 	for p := range 200 {
@@ -113,13 +113,13 @@ func TestQueryCostsWhatAnIndexCosts(t *testing.T) {
 	} {
 		page := rows.Query(table.Query{Filter: filter(t, c.filter), Top: 1000})
 		if len(page.Rows) != c.rows || page.Visited != c.visited {
-			t.Errorf("%s: %d rows, %d visited, want %d, %d", c.filter, len(page.Rows), page.Visited, c.rows, c.visited)
+			t.Errorf("%s: %d rows and %d visited, want %d and %d", c.filter, len(page.Rows), page.Visited, c.rows, c.visited)
 		}
 	}
 }
 
-// A scan that finds nothing ends its pages all the same, as the service's do.
-func TestFruitlessScanIsCut(t *testing.T) {
+// A scan that finds no rows also ends its pages, as in the service.
+func TestScanWithoutResultsEndsItsPages(t *testing.T) {
 	testsize.InFull(t)
 	t.Parallel()
 	rows := newTable(t)
@@ -133,11 +133,11 @@ func TestFruitlessScanIsCut(t *testing.T) {
 	q := table.Query{Filter: filter(t, "N eq 1"), Top: 1000}
 	first := rows.Query(q)
 	if len(first.Rows) != 0 || !first.More {
-		t.Fatalf("first page has %d rows, more: %v", len(first.Rows), first.More)
+		t.Fatalf("the first page has %d rows, more: %v; want 0 and true", len(first.Rows), first.More)
 	}
 	q.From = first.Next
 	if second := rows.Query(q); second.More || first.Visited+second.Visited != 300_000 {
-		t.Errorf("visited %d and %d rows", first.Visited, second.Visited)
+		t.Errorf("the pages visited %d and %d rows", first.Visited, second.Visited)
 	}
 }
 
@@ -160,7 +160,7 @@ func TestPageIsBoundedInBytes(t *testing.T) {
 	}
 }
 
-func TestETagsAreUniqueWhileTimeStandsStill(t *testing.T) {
+func TestETagsAreUniqueAtOneTime(t *testing.T) {
 	t.Parallel()
 	rows := newTable(t)
 	now := time.Now()
@@ -170,14 +170,14 @@ func TestETagsAreUniqueWhileTimeStandsStill(t *testing.T) {
 		proof.Must(t, err)
 		for _, row := range got {
 			if seen[row.ETag()] {
-				t.Errorf("%s was there before", row.ETag())
+				t.Errorf("the ETag %s occurs twice", row.ETag())
 			}
 			seen[row.ETag()] = true
 		}
 	}
 }
 
-// Readers see all of a batch or nothing.
+// Readers see all rows of a batch or none.
 func TestBatchesAreAtomicForReaders(t *testing.T) {
 	t.Parallel()
 	rows := newTable(t)
@@ -202,7 +202,7 @@ func TestBatchesAreAtomicForReaders(t *testing.T) {
 				page := rows.Query(table.Query{Top: 1000})
 				for _, row := range page.Rows {
 					if row.Properties != page.Rows[0].Properties {
-						t.Errorf("a page has %s and %s", page.Rows[0].Properties, row.Properties)
+						t.Errorf("a page has rows of two batches: %s and %s", page.Rows[0].Properties, row.Properties)
 						return
 					}
 				}
@@ -215,7 +215,7 @@ func TestBatchesAreAtomicForReaders(t *testing.T) {
 		_, err := rows.Apply(time.Now(), refused[1:])
 		var which *table.OperationError
 		if !errors.As(err, &which) || which.Index != 49 {
-			t.Errorf("got error %v, want one at 49", err)
+			t.Errorf("got error %v, want one for operation 49", err)
 		}
 	}
 	close(done)
