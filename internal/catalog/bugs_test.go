@@ -80,7 +80,7 @@ var planted = []struct{ name, test, file, old, wrong string }{
 	{"PUT takes a record from anywhere for its own", "TestMoves", "write.go",
 		"planErr != nil || !p.mayMatch(from) {", "planErr != nil || !p.mayMatch(from) && !WRONG {"},
 	{"a lost answer of a group is proof for one write alone", "TestGroupAfterLostAnswers", "log.go",
-		"		if err = nil; !ours { // if it is ours, all are committed\n", "		if WRONG && ours {\n			for _, m := range all {\n				m.err = ErrRaced\n			}\n			all[at].err = nil\n			return\n		}\n		if err = nil; !ours { // if it is ours, all are committed\n"},
+		"		if err = nil; !ours { // if our entry is in the log, all writes are committed\n", "		if WRONG && ours {\n			for _, m := range all {\n				m.err = ErrRaced\n			}\n			all[at].err = nil\n			return\n		}\n		if err = nil; !ours { // if our entry is in the log, all writes are committed\n"},
 	{"a group that is refused over one write is over", "TestGroupRefusedOverSome", "log.go",
 		"			_ = inHalves(all, at, again)\n", "			if !WRONG {\n				_ = inHalves(all, at, again)\n			}\n"},
 	{"a group that does not fit is refused", "TestGroupsFitTransactions", "log.go",

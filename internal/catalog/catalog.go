@@ -11,7 +11,7 @@ import (
 // Options configure a [Catalog].
 type Options struct {
 	Name   string         // for messages
-	Index  *storage.Table // of the index rows
+	Index  *storage.Table // contains the index rows
 	Log    *storage.Table
 	Schema index.Schema
 	// KeepChanges is how long changes are kept; 0 means 30 days.
@@ -50,7 +50,7 @@ func New(o Options) *Catalog {
 // Close waits for the work that continues after writes and queries were answered.
 func (c *Catalog) Close() {
 	_ = c.Reader.reading.Wait()              // the callers have the errors
-	_ = c.Writer.committer.background.Wait() // errors are logged; recovery does the rest
+	_ = c.Writer.committer.background.Wait() // errors are logged, and Maintain completes the writes
 }
 
 // Finding is one problem found in a catalog.

@@ -17,14 +17,14 @@ import (
 
 // Change is a write that was applied.
 type Change struct {
-	ID   string    `json:"id"`   // its position among the changes; also a cursor
-	Time time.Time `json:"time"` // of the commit
+	ID   string    `json:"id"`   // the change's position in the list of changes; also a cursor
+	Time time.Time `json:"time"` // the time of the commit
 	Kind wal.Kind  `json:"kind"`
-	// RecordID and ETag are the record's, as in [Meta]. RecordID shows which changes belong to one record. ETag shows which of
-	// these is the latest: it is the greatest number. A deletion also has an ETag, which no record has.
+	// RecordID is the record's ID, and ETag its ETag, as in [Meta]. All changes with one RecordID concern the same record. The
+	// change with the greatest ETag is the latest of them. A deletion has an ETag of its own, which no record has.
 	RecordID string `json:"recordId"`
 	ETag     string `json:"etag"`
-	OldID    string `json:"oldId,omitzero"` // the record's ID until this change, if it was different
+	OldID    string `json:"oldId,omitzero"` // the record's ID before this change, if it was different
 	// Record is the written record or, for a deletion, the deleted one.
 	Record record.Record `json:"record"`
 }
@@ -32,7 +32,7 @@ type Change struct {
 func changeOf(row storage.Row) (Change, error) {
 	e, err := store.EntryOf(row.Entity())
 	if err == nil && len(e.Writes) == 0 {
-		err = fmt.Errorf("the entry %s has no writes", row.Key.Row)
+		err = fmt.Errorf("the log entry %s contains no writes", row.Key.Row)
 	}
 	if err != nil {
 		return Change{}, err
@@ -54,12 +54,13 @@ func changeLog(table *storage.Table, sizes *logtail.Sizes) logtail.Log {
 	return logtail.Log{Table: table, Shards: shards, Prefix: store.ChangePrefix, Sizes: sizes}
 }
 
-// Changes calls take with at most top changes (1 to MaxTop), newest first, until take refuses one. It lists changes older than
-// cursor, if that is not "", and newer than since, if that is not zero. next is the cursor for the next page, or "" after the
-// last one. Changes are kept for [Options.KeepChanges]. A page costs one request for each of the 16 shards.
+// Changes calls the function take with at most top changes (1 to MaxTop), newest first, until take returns false. If cursor is
+// not "", it lists only older changes than the cursor. If since is not zero, it lists only changes after that time. The result
+// next is the cursor for the next page, or "" after the last page. Changes are kept for [Options.KeepChanges]. A page costs one
+// request for each of the 16 shards.
 //
-// A change is listed only when its index rows are written. Therefore a newer change may be listed before an older one.
-// [Reader.ChangesAfter] misses none.
+// A change is listed only after its index rows are written. Therefore an older change may become visible after a newer one.
+// [Reader.ChangesAfter] misses no change.
 func (rd *Reader) Changes(ctx context.Context, top int, cursor string, since time.Time, take func(Change) bool) (next string, err error) {
 	if err := input.Top(top, MaxTop); err != nil {
 		return "", err
@@ -89,15 +90,15 @@ func (rd *Reader) Changes(ctx context.Context, top int, cursor string, since tim
 	return next, nil
 }
 
-// ChangesAfter calls take with at most top changes (1 to MaxTop) after a position, sorted by id, oldest first. The position is
-// [logtail.Now], a time, the id of a change, or the result of an earlier call. Each change is found once. A time or an id
-// selects the changes committed since then.
+// ChangesAfter calls the function take with at most top changes (1 to MaxTop) after a position, sorted by id, oldest first. The
+// argument after is the position: [logtail.Now], a time, the id of a change, or the result of an earlier call. Each change is
+// found once. A time or an id selects the changes committed since then.
 //
-// Changes are listed in the order in which the service has written them. Two changes of one record may be listed in two answers
-// in the wrong order if both writes were under way at once; compare their ETags. A call makes one request for each of the 16
-// shards. Once in two minutes, a call makes twice as many requests. While a write that is some minutes old is not yet a change,
-// for example because it is parked, each call makes twice as many requests, and the service searches all changes since that
-// write.
+// Changes are listed in the order in which the service has written them. If two writes of one record were under way at the same
+// time, two answers may list their changes in the wrong order. The change with the greater ETag is the later one. A call makes
+// one request for each of the 16 shards. Once in two minutes, a call makes twice as many requests. If a write is some minutes
+// old but not yet a change, for example because it cannot be applied, each call makes twice as many requests, and the service
+// searches all changes since that write.
 func (rd *Reader) ChangesAfter(ctx context.Context, after string, top int, take func(Change)) (logtail.Next, error) {
 	if _, err := rd.guard.Now(ctx); err != nil {
 		return logtail.Next{}, err
@@ -119,8 +120,8 @@ func (rd *Reader) ChangesAfter(ctx context.Context, after string, top int, take 
 	return next, nil
 }
 
-// oldestPending returns the time of the oldest write that is committed but not yet a change. It returns the current time if there
-// is none.
+// oldestPending returns the time of the oldest write that is committed but not yet a change. If there is no such write, it
+// returns the current time.
 func (rd *Reader) oldestPending(ctx context.Context) (time.Time, error) {
 	oldest := rd.ServiceNow()
 	var mu sync.Mutex
@@ -132,7 +133,7 @@ func (rd *Reader) oldestPending(ctx context.Context) (time.Time, error) {
 			defer mu.Unlock()
 			for _, row := range p.Entities() {
 				t, err := logtail.KeyTime(row.Key.Row[len(store.EntryPrefix):])
-				if err == nil && t.Before(oldest) { // package check reports rows that are not entries
+				if err == nil && t.Before(oldest) { // package check reports rows that are not log entries
 					oldest = t
 				}
 			}

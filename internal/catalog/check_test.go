@@ -76,7 +76,7 @@ func TestCheckRepairs(t *testing.T) {
 		{"a row too many", func(w *world, _ *catalog.Catalog, row storage.Entity) {
 			row.Key.Partition = "3_npi8"
 			w.write("People", storage.Op{Kind: storage.Insert, Row: row.Row()})
-		}, "does not belong here by its record's values"},
+		}, "the row's key does not match the values of its record"},
 		{"all rows are missing", func(w *world, _ *catalog.Catalog, _ storage.Entity) {
 			for _, row := range w.rows("People", "") {
 				w.write("People", storage.Op{Kind: storage.Delete, Row: row.Row()})

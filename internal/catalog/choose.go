@@ -23,12 +23,12 @@ type chooser struct {
 	stages *stages
 }
 
-// choose returns the live head of the only record that a write's query finds, if it meets the condition. If the query finds
-// several, the error is a Conflict.
+// choose returns the live head of the only record that a write's query finds, if the record meets the condition. If the query
+// finds several records, the error is a Conflict.
 //
-// The heads of one first index value show the committed records, all at the same moment. Therefore a query by the first index
-// key is answered from heads. It finds a record even while other writers move it. Index rows answer only the queries that heads
-// cannot answer: queries by other keys, and queries for records of other programs.
+// The heads of all records with the same first index value show their committed state at one moment. Therefore choose answers a
+// query by the first index key from heads, and finds a record even while other writers move the record. It uses index rows only
+// if heads cannot answer the query: for a query by other keys, or for a record of another program.
 func (ch *chooser) choose(ctx context.Context, q Lookup, on Condition) (*store.Head, error) {
 	h, firstHashes, err := ch.chosen(ctx, q)
 	if err != nil {
@@ -47,8 +47,8 @@ func (ch *chooser) choose(ctx context.Context, q Lookup, on Condition) (*store.H
 	return h, refuse(err, firstHashes...)
 }
 
-// chosen returns the head of the only record that the query finds, or nil. With an ID, it may be the head of a deletion.
-// firstHashes is as in refused.
+// chosen returns the head of the only record that the query finds, or nil. If the query has an ID, the head may be that of a
+// deletion. firstHashes is as in [refused].
 func (ch *chooser) chosen(ctx context.Context, q Lookup) (h *store.Head, firstHashes []index.FirstHash, err error) {
 	if q.ID != "" {
 		h, err = ch.reader.headOf(ctx, q.ID)
@@ -80,7 +80,7 @@ func (ch *chooser) chooseHead(ctx context.Context, p plan, firstHashes []index.F
 	held := part.Used()
 	var chosen *store.Head
 	for _, first := range firstHashes {
-		part.SetUsed(held) // the previous value's heads are no longer needed
+		part.SetUsed(held) // frees the heads of the previous value
 		heads, err := ch.headsOf(ctx, p, first)
 		if err != nil {
 			return nil, err
@@ -102,8 +102,8 @@ func (ch *chooser) chooseHead(ctx context.Context, p plan, firstHashes []index.F
 	return chosen, checked()
 }
 
-// headMatches reports whether the query matches the record of a head. It reads the record if only the record has the sort
-// value.
+// headMatches reports whether the query matches the record of a head. If the query limits the sort value, headMatches reads the
+// record, because a head does not contain the sort value.
 func (ch *chooser) headMatches(ctx context.Context, p plan, h *store.Head) (bool, error) {
 	if p.window == (index.Window{}) {
 		return true, nil
@@ -111,15 +111,16 @@ func (ch *chooser) headMatches(ctx context.Context, p plan, h *store.Head) (bool
 	part := memory.PartIn(ctx)
 	held := part.Used()
 	r, found, err := ch.reader.contents(ctx, h)
-	part.SetUsed(held)        // the record is no longer needed
-	if err != nil || !found { // overtaken: the following write will notice
+	part.SetUsed(held)        // frees the record
+	if err != nil || !found { // a newer write has replaced the record; the caller's write will notice
 		return !found, err
 	}
 	id, err := ch.Identify(r)
 	return err == nil && p.window.Contains(id.Sort), nil
 }
 
-// mayMatch reports whether the rows of a write may match the query. Rows near a window's ends may lie outside it.
+// mayMatch reports whether the rows of a write may match the query. It may also be true for rows that lie just outside the
+// query's window.
 func (p plan) mayMatch(w wal.Write) bool {
 	for _, k := range p.keys {
 		if !slices.ContainsFunc(k.partitions, func(in index.Partition) bool { return slices.Contains(w.Partitions, in.Key) }) {
@@ -130,7 +131,7 @@ func (p plan) mayMatch(w wal.Write) bool {
 	return ok && rows.In("").Contains(key.Key{Row: w.Row})
 }
 
-// headsOf returns the live heads of a first index value that may match the query, as they were at one moment. One page shows
+// headsOf returns the live heads with a first index value that may match the query, as they were at one moment. One page shows
 // one moment. Several pages show one moment only if no head was written after the first page was read.
 func (ch *chooser) headsOf(ctx context.Context, p plan, first index.FirstHash) ([]*store.Head, error) {
 	part := memory.PartIn(ctx)
@@ -145,7 +146,7 @@ func (ch *chooser) headsOf(ctx context.Context, p plan, first index.FirstHash) (
 			if err != nil {
 				return nil, fmt.Errorf("catalog %s: %w", ch.Name, err)
 			}
-			if pages == 0 { // the service dates an answer when it sends it, in whole seconds
+			if pages == 0 { // the service dates an answer in whole seconds, when it sends the answer
 				began = page.Date.Add(-time.Since(start))
 			}
 			changed = changed || slices.ContainsFunc(page.Rows, func(row storage.Row) bool { return !row.Timestamp().Before(began) })
@@ -164,8 +165,8 @@ func (ch *chooser) headsOf(ctx context.Context, p plan, first index.FirstHash) (
 	return nil, tooManyRaces()
 }
 
-// heads returns the live heads of a page that may match the query. It releases the page's memory, except for the share of these
-// heads. The result bytes is that share.
+// heads returns the live heads of a page that may match the query. It releases the page's memory, except the part that these
+// heads need. The result bytes is the size of that part.
 func (p plan) heads(part *memory.Part, page storage.Page) (heads []*store.Head, bytes int64, err error) {
 	for _, row := range page.Rows {
 		h, err := store.HeadOf(row.Entity())
@@ -183,8 +184,8 @@ func (p plan) heads(part *memory.Part, page storage.Page) (heads []*store.Head, 
 	return heads, bytes, nil
 }
 
-// chooseRow returns the head of the only record whose index rows a query finds, or nil. It adds the first index values that it
-// meets to firstHashes.
+// chooseRow returns the head of the only record whose index rows a query finds, or nil. It adds the hashes of the first index
+// values of all records found to firstHashes.
 func (ch *chooser) chooseRow(ctx context.Context, q Lookup, firstHashes *[]index.FirstHash) (*store.Head, error) {
 	q.Top = 2
 	for range maxRaces {
@@ -208,7 +209,7 @@ func (ch *chooser) chooseRow(ctx context.Context, q Lookup, firstHashes *[]index
 		case h.Version == m.version:
 			return h, nil
 		}
-		// The row is out of date: a write is under way.
+		// The row is out of date, because a write is under way.
 		if err := ch.stages.complete(ctx, store.ShardOf(h.First), h.Entry); !settled(err) {
 			return nil, err
 		}

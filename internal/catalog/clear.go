@@ -16,7 +16,7 @@ import (
 )
 
 // tombstoneAge is the age at which Maintain checks whether an entry's tombstones are still needed. Readers assume that younger
-// ones still exist.
+// tombstones still exist.
 const tombstoneAge = time.Minute
 
 // tombstones are the index rows of a deletion, and the head of its identity.
@@ -26,11 +26,12 @@ type tombstones struct {
 	head  *store.Head
 }
 
-// clearer deletes index rows, heads and notes that are no longer needed.
+// clearer deletes index rows, heads and notes that are no longer needed. A note is a row of the log that lists rows to delete
+// later.
 type clearer struct{ *store.Store }
 
-// readTombstones reads the tombstones of a deletion, and older rows of its identity. known contains the ETags of rows that need
-// not be read, by partition.
+// readTombstones reads the tombstones of a deletion, and older rows of its identity. The argument known contains the ETags of
+// tombstones that need not be read, by partition.
 func (cl *clearer) readTombstones(ctx context.Context, w wal.Write, known map[index.PartitionKey]string) (tombstones, error) {
 	l := tombstones{write: w}
 	for _, partition := range w.Partitions {
@@ -52,7 +53,7 @@ func (cl *clearer) readTombstones(ctx context.Context, w wal.Write, known map[in
 	return l, err
 }
 
-// deleteRows deletes the rows that have not changed since they were read. The result all reports whether no row had changed.
+// deleteRows deletes the rows that have not changed since they were read. The result all is true if no row has changed.
 func (cl *clearer) deleteRows(ctx context.Context, rows []storage.Entity) (all bool, err error) {
 	all = true
 	for _, row := range rows {
@@ -65,16 +66,16 @@ func (cl *clearer) deleteRows(ctx context.Context, rows []storage.Entity) (all b
 	return all, nil
 }
 
-// notedWrites returns the deletions in a note in the log.
+// notedWrites returns the deletions that a note in the log lists.
 func notedWrites(note storage.Entity) (writes []wal.Write, err error) {
 	if err = store.Decode(note.Get("Writes"), &writes); err != nil {
-		err = fmt.Errorf("row %s of the log: %w", note.Key.Row, err)
+		err = fmt.Errorf("log row %s: %w", note.Key.Row, err)
 	}
 	return writes, err
 }
 
-// clearTombstones deletes the tombstones in the notes if no older write can still be under way, and then the notes. The heads
-// stay for a day.
+// clearTombstones deletes the tombstones that the notes list if no older write can still be under way, and then deletes the
+// notes. The heads stay for a day.
 func (cl *clearer) clearTombstones(ctx context.Context, shard store.Shard, notes []storage.Entity) error {
 	if len(notes) == 0 {
 		return nil
@@ -91,7 +92,7 @@ func (cl *clearer) clearTombstones(ctx context.Context, shard store.Shard, notes
 	return errors.Join(err, cl.writeNotes(ctx, done))
 }
 
-// readNoted reads the tombstones of each note.
+// readNoted reads the tombstones that each note lists.
 func (cl *clearer) readNoted(ctx context.Context, notes []storage.Entity) ([][]tombstones, error) {
 	all := make([][]tombstones, len(notes))
 	var g task.Group
@@ -105,7 +106,7 @@ func (cl *clearer) readNoted(ctx context.Context, notes []storage.Entity) ([][]t
 			var known map[index.PartitionKey]string
 			if text := note.Get("Rows"); text != "" {
 				if err := store.Decode(text, &known); err != nil {
-					return fmt.Errorf("row %s of the log: %w", note.Key.Row, err)
+					return fmt.Errorf("log row %s: %w", note.Key.Row, err)
 				}
 			}
 			for _, w := range writes {
@@ -121,8 +122,9 @@ func (cl *clearer) readNoted(ctx context.Context, notes []storage.Entity) ([][]t
 	return all, g.Wait()
 }
 
-// settle deletes the tombstones that are no longer needed. It returns operations for each note whose tombstones need not wait.
-// One operation deletes the note. If only the head remains to be deleted, another one records this in the note for that time.
+// settle deletes the tombstones that are no longer needed. If none of a note's tombstones must wait, it returns operations for
+// the note. One operation deletes the note. If only the head remains to be deleted, a second operation replaces the later note
+// by one that lists only the head.
 func (cl *clearer) settle(ctx context.Context, notes []storage.Entity, left [][]tombstones, pending func(identity index.IdentityHash) bool) (done [][]storage.Op, err error) {
 	settled := make([][]storage.Op, len(notes)) // also nil after an error
 	var g task.Group
@@ -155,8 +157,8 @@ func (cl *clearer) settle(ctx context.Context, notes []storage.Entity, left [][]
 	return slices.DeleteFunc(settled, func(ops []storage.Op) bool { return ops == nil }), err
 }
 
-// writeNotes carries out operations on notes of one shard, as many at once as fit into a transaction. It skips operations that
-// another process has done; the next run handles the rest.
+// writeNotes carries out operations on notes of one shard, in transactions that are as large as possible. If another process
+// has already done one of a transaction's operations, the next run repeats the others.
 func (cl *clearer) writeNotes(ctx context.Context, all [][]storage.Op) (err error) {
 	for some := range slices.Chunk(all, storage.MaxBatchRows/2) {
 		if failed := cl.Log.Write(ctx, slices.Concat(some...)...); !store.Overtaken(failed) {
@@ -166,8 +168,8 @@ func (cl *clearer) writeNotes(ctx context.Context, all [][]storage.Op) (err erro
 	return err
 }
 
-// pendingIdentities determines which identities have pending entries in the shard. If an entry cannot be read, pending reports
-// true for every identity.
+// pendingIdentities returns a function that reports whether an identity has a pending entry in the shard. If an entry cannot be
+// read, the function returns true for every identity.
 func (cl *clearer) pendingIdentities(ctx context.Context, shard store.Shard) (pending func(identity index.IdentityHash) bool, err error) {
 	known, unreadable := map[index.IdentityHash]bool{}, false
 	q := shard.Query(store.EntryPrefix)
@@ -185,10 +187,10 @@ func (cl *clearer) pendingIdentities(ctx context.Context, shard store.Shard) (pe
 	return func(identity index.IdentityHash) bool { return unreadable || known[identity] }, err
 }
 
-// clearDue deletes the rows of notes that are a day old.
+// clearDue deletes the rows that notes list, if the notes are a day old.
 func (cl *clearer) clearDue(ctx context.Context, shard store.Shard) error {
 	due := shard.Query(store.ClearPrefix)
-	due.Range.Low = &key.Bound{Key: store.ClearPrefix + key.Inverted(cl.Clock())} // later ones sort first
+	due.Range.Low = &key.Bound{Key: store.ClearPrefix + key.Inverted(cl.Clock())} // notes that are due later sort before this key
 	return cl.Log.All(ctx, due, func(p storage.Page) error {
 		rows := slices.DeleteFunc(p.Entities(), func(row storage.Entity) bool {
 			return p.Date.Sub(row.Timestamp) < clearAfter-time.Minute // our clock or the writer's clock is wrong
@@ -224,7 +226,7 @@ func (cl *clearer) clearDue(ctx context.Context, shard store.Shard) error {
 	})
 }
 
-// clearHeads deletes the heads of notes that concern only a head, and the notes, in one transaction.
+// clearHeads handles notes that list only a head. In one transaction, it deletes these heads and the notes.
 func (cl *clearer) clearHeads(ctx context.Context, notes []storage.Entity) error {
 	var ops []storage.Op
 	for _, note := range notes {
@@ -237,12 +239,12 @@ func (cl *clearer) clearHeads(ctx context.Context, notes []storage.Entity) error
 	return cl.Log.Write(ctx, ops...)
 }
 
-// headDeletion returns the operation that deletes the head of a write, unless it has changed.
+// headDeletion returns the operation that deletes the head of a write's identity, unless the head has changed.
 func headDeletion(w wal.Write, etag string) storage.Op {
 	return storage.Op{Kind: storage.Delete, IfMatch: etag, Row: storage.Row{Key: store.HeadKey(w.First, w.Identity)}}
 }
 
-// clearNoted deletes the rows of a note, and the note.
+// clearNoted deletes the rows that a note lists, and then the note.
 func (cl *clearer) clearNoted(ctx context.Context, note storage.Entity) error {
 	ops := []storage.Op{{Kind: storage.Delete, Row: storage.Row{Key: note.Key}}}
 	writes, err := notedWrites(note)
@@ -263,7 +265,7 @@ func (cl *clearer) clearNoted(ctx context.Context, note storage.Entity) error {
 		if l.head == nil {
 			continue
 		}
-		// Delete the head last: a process that repeats an older write sees from the head that the write is obsolete.
+		// Delete the head last, because it shows a process that repeats an older write that the write is obsolete.
 		ops = append(ops, headDeletion(w, l.head.ETag))
 	}
 	return cl.Log.Write(ctx, ops...)

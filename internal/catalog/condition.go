@@ -11,12 +11,11 @@ import (
 	"tablesweep/internal/stream/claim"
 )
 
-// Meta identifies a record and its version. It is not a part of the record.
+// Meta identifies a record and its version. Meta is not a part of the record.
 type Meta struct {
 	// ID changes only if the record's index values or its sort value change.
 	ID string `json:"id"`
-	// ETag changes with each write. It is the same under every index key, and "" if another
-	// program wrote the record.
+	// ETag changes with each write. It is "" if another program wrote the record.
 	ETag string `json:"etag,omitempty"`
 }
 
@@ -31,38 +30,38 @@ func etagOf(version int64) string {
 	return `"` + strconv.FormatInt(version, 10) + `"`
 }
 
-// AnyETag stands for the ETag of any record.
+// AnyETag stands for any ETag.
 const AnyETag = "*"
 
-// Condition is a condition on the existing record of a write. The zero value means no condition.
+// Condition is a condition of a write on the record that exists before the write. The zero value means no condition.
 type Condition struct {
-	Match  []string // unless empty: the record must exist and have one of these ETags, or any if AnyETag is among them
-	Differ []string // unless empty: the record must not exist, or have none of these ETags
-	// Once, unless "", is the caller's Idempotency-Key. For a day, the same write with this key is carried out once, and
-	// repetitions get the first answer.
+	Match  []string // if not empty, the record must exist and have one of these ETags; AnyETag admits every ETag
+	Differ []string // if not empty, the record must not have any of these ETags; with AnyETag, it must not exist
+	// Once is the caller's Idempotency-Key, or "". For a day, the same write with this key is carried out once, and repetitions
+	// get the first answer.
 	Once string
-	// Invocation, unless "", is the host's id of the request, which the host may repeat. If Once is "", Invocation has the same
-	// effect as Once, but only for a deletion, and only for an hour.
+	// Invocation is the host's id of the request, or "". The host may send a request repeatedly with the same id. If Once is
+	// "", Invocation has the same effect as Once, but only for a deletion, and only for an hour.
 	Invocation string
 }
 
-// check returns an Unmet error unless the head's record meets the condition.
+// check returns an Unmet error if the head's record does not meet the condition.
 func (on Condition) check(h *store.Head) error {
 	has := func(etags []string) bool {
 		return h.Live() && (slices.Contains(etags, AnyETag) || slices.Contains(etags, etagOf(h.Version)))
 	}
 	switch {
 	case len(on.Match) > 0 && !h.Live():
-		return problem.Unmetf("If-Match", "there is no such record")
+		return problem.Unmetf("If-Match", "the record does not exist")
 	case len(on.Match) > 0 && !has(on.Match):
-		return problem.Unmetf("If-Match", "the record has changed; read it again, and send its new ETag")
+		return problem.Unmetf("If-Match", "the record has changed; read the record again, and send its new ETag")
 	case has(on.Differ):
-		return problem.Unmetf("If-None-Match", "the record exists")
+		return problem.Unmetf("If-None-Match", "the record exists already")
 	}
 	return nil
 }
 
-// id returns the id of a deletion. parts describe the deletion.
+// id returns the id of a deletion that parts describe.
 func (on Condition) id(parts ...any) claim.ID {
 	return claim.Sent{Key: on.Once, Invocation: on.Invocation}.ID(store.Encode(parts))
 }

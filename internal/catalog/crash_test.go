@@ -176,7 +176,7 @@ func TestBadEntryStopsNothing(t *testing.T) {
 		for _, e := range []storage.Entity{later, garbage} {
 			proof.Must(t, log.Write(t.Context(), storage.Op{Kind: storage.Insert, Row: e.Row()}))
 		}
-		if found := w.findings(c, false); len(found) != 2 || !strings.Contains(found[0].Problem+found[1].Problem, "can't be applied: read the entry e|zzz: this program does not know its format") {
+		if found := w.findings(c, false); len(found) != 2 || !strings.Contains(found[0].Problem+found[1].Problem, "cannot be applied: the entry e|zzz cannot be read: this program does not know the row's format") {
 			t.Errorf("check finds %+v", found)
 		}
 		w.pass(c, time.Minute)

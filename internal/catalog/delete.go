@@ -27,18 +27,18 @@ const deleteTime = 100 * time.Second
 // Deleted is the result of a deletion.
 type Deleted struct {
 	Records int  `json:"deleted"`
-	More    bool `json:"more,omitzero"` // the time or the memory was not enough; the same call continues
-	// Repeated means that there was an earlier try of the request. It did not end, or it ended before this one. Records does
-	// not count the records that the earlier try has deleted.
+	More    bool `json:"more,omitzero"` // records may remain; repeat the call to delete them
+	// If Repeated is true, an earlier try of the request did not end, or ended before this one. Records does not count the
+	// records that the earlier try has deleted.
 	Repeated bool `json:"repeated,omitzero"`
 
-	// After an error, the other found records:
-	committed int // not all index rows are written yet
-	unknown   int // perhaps committed; the answer was lost
-	waiting   int // not started
+	// The following fields count the other records found, after an error.
+	committed int // the deletion is committed, but not all index rows are written yet
+	unknown   int // the deletion may be committed, because its answer was lost
+	waiting   int // the deletion was not started
 }
 
-// Summary describes the result after an error. It is "" if no records were found.
+// Summary describes the result after an error. If no records were found, it returns "".
 func (d Deleted) Summary() string {
 	all := d.Records + d.committed + d.unknown + d.waiting
 	if all == 0 {
@@ -56,15 +56,16 @@ func (d Deleted) Summary() string {
 	return text + "; repeat the call to continue"
 }
 
-// Delete deletes all records that the query finds. It also completes deletions and moves that a crash has left half done. After
-// deleteTime, or if there is no memory for the next records, it returns More. By then it has deleted at least one record. After
-// an error, [Deleted.Summary] describes what was done, and a retry continues. With a condition, the query must find only one
-// record; with an ID, that record must exist. The query's Top and Cursor must not be set. The function noted, unless nil, is
-// called with the number of deleted records whenever that number has grown.
+// Delete deletes all records that the query finds. It also completes deletions and moves that a crash has interrupted. If
+// deleteTime is over, or if there is no memory for the next records, the result's More is true, and at least one record was
+// deleted. After an error, [Deleted.Summary] describes the deletions so far, and a retry continues. If there is a condition,
+// the query must find only one record. If the query has an ID, the record with that ID must exist. The query's Top and Cursor
+// must not be set. If the function noted is not nil, it is called with the number of deleted records after each deletion.
 //
-// With an id (see [Condition]), a deletion is carried out once. The first try deletes all records that it finds, including
-// newer writes, but each record once. A repetition returns the first try's result. If the first try did not end, the repetition
-// deletes the rest, and counts only that. It keeps records that were written since the first try's claim.
+// If the condition has an id (see [Condition]), the deletion is carried out once. The first try deletes all records that it
+// finds, even records written after it began, but no record twice. A repetition returns the first try's result. If the first
+// try did not end, the repetition deletes the remaining records, and counts only these. It keeps records that were written
+// after the first try's claim.
 func (wr *Writer) Delete(ctx context.Context, q Lookup, on Condition, noted func(records int)) (Deleted, error) {
 	if err := wr.guard.Writable(ctx); err != nil {
 		return Deleted{}, err
@@ -105,14 +106,14 @@ func (wr *Writer) deleteAll(ctx context.Context, q Lookup, p plan, o claim.ID, n
 	x := deleting{Writer: wr, plan: p, start: wr.Clock(), claim: claimed, removed: map[index.IdentityHash]bool{}, noted: noted}
 	x.done.Repeated = claimed.Known
 	err := x.all(ctx, q)
-	if errors.Is(err, memory.ErrFull) && !o.None() && !claimed.Known && x.done.Summary() == "" { // the next try starts from scratch, and does not count as a repetition
+	if errors.Is(err, memory.ErrFull) && !o.None() && !claimed.Known && x.done.Summary() == "" { // the next try does not count as a repetition
 		err = cmp.Or(claimsIn(wr.Log).Release(ctx, claimed), err)
 	}
 	if err == nil && !o.None() && !x.done.More {
 		switch kept, err := claimsIn(wr.Log).Record(ctx, claimed, store.Encode(x.done)); {
-		case err != nil: // then a repetition counts the records that it finds
-			zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", wr.Name).Msg("answer of a deletion not kept")
-		case !kept: // a repetition has ended before, and its answer is valid
+		case err != nil: // a repetition will return the number of records that it finds itself
+			zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", wr.Name).Msg("the answer of a deletion was not stored; a repetition of the request deletes the records that it finds")
+		case !kept: // a repetition has ended before this try, and recorded its answer
 			x.done.Repeated = true
 		}
 	}
@@ -124,16 +125,16 @@ type deleting struct {
 	*Writer
 	plan  plan
 	start time.Time
-	claim claim.Claim // zero for none
+	claim claim.Claim // the zero value if the request has no id
 	noted func(records int)
-	heads map[index.IdentityHash]*store.Head // by identity: unhandled heads of the query's first index value
-	bytes int64                              // of the memory of the heads
+	heads map[index.IdentityHash]*store.Head // heads with the query's first index value that were not handled yet, by identity
+	bytes int64                              // memory of the heads
 
 	mu      sync.Mutex
 	done    Deleted
-	removed map[index.IdentityHash]bool // deleted identities; each is deleted once, because otherwise concurrent writers could keep the deletion going
-	behind  bool                        // found rows or heads of records that are gone or have moved
-	err     error                       // the first error; afterwards nothing new starts
+	removed map[index.IdentityHash]bool // identities that were deleted; each is deleted once, because otherwise concurrent writers could prolong the deletion forever
+	behind  bool                        // some rows or heads belong to records that were deleted meanwhile, or have moved
+	err     error                       // the first error; after it, no further deletion starts
 }
 
 // all deletes all records that the query finds.
@@ -150,10 +151,11 @@ func (x *deleting) all(ctx context.Context, q Lookup) error {
 // errNotToDelete means that a record must not be deleted.
 var errNotToDelete = errors.New("the record was written since the deletion was claimed")
 
-// checkDeletable returns errNotToDelete for a live head whose record must not be deleted. There are two reasons. This deletion
-// may already have deleted the identity. Or the head's write is newer than the claim, and the claim does not belong to this
-// try, or no longer does. The head is read before the claim. Therefore a first try that was suspended deletes nothing that was
-// written after a repetition has taken over. row is the index row in which the record was found, or empty.
+// checkDeletable returns errNotToDelete if the record of a live head must not be deleted. There are two reasons: this deletion
+// has already deleted the identity once, or the head's write is newer than the claim, and another try has made the claim or
+// taken the claim over. The head is read before the claim. Therefore, if the first try was suspended and a repetition has taken
+// the claim over, the first try deletes no newer writes. The argument row is the index row in which the record was found, or
+// empty.
 func (x *deleting) checkDeletable(ctx context.Context, h *store.Head, row storage.Entity, version int64) error {
 	x.mu.Lock()
 	again := x.removed[h.Identity]
@@ -174,15 +176,16 @@ func (x *deleting) checkDeletable(ctx context.Context, h *store.Head, row storag
 	return nil
 }
 
-// since reports whether a live head's write counts as newer than the claim. The write's index rows are written after its
-// commit, and a process that completes the write touches the head. Therefore, if the head or such an index row is older than
-// the claim, so is the write.
+// since reports whether a live head's write counts as newer than the claim. If the head or an index row of the write is older
+// than the claim, the write is also older: index rows are written after the commit, and a process that completes the write
+// updates the head.
 func (x *deleting) since(h *store.Head, row storage.Entity, version int64) bool {
 	older := func(written time.Time) bool { return !written.IsZero() && written.Before(x.claim.Made) }
 	return !x.claim.Made.IsZero() && !older(h.Written) && !(version == h.Version && older(row.Timestamp))
 }
 
-// pass deletes the records that the query finds, page by page. again reports whether a record may have moved past the search.
+// pass deletes the records that the query finds, page by page. The result again is true if the search may have missed a record
+// that has moved.
 func (x *deleting) pass(ctx context.Context, q Lookup) (again bool, err error) {
 	x.behind = false
 	part := memory.PartIn(ctx)
@@ -190,9 +193,9 @@ func (x *deleting) pass(ctx context.Context, q Lookup) (again bool, err error) {
 		return false, err
 	}
 	for more := true; more; more = q.Cursor != "" {
-		var gone []index.FirstHash // the hashes of the first index values of found tombstones
+		var gone []index.FirstHash // the hashes of the first index values in the tombstones found
 		page, err := x.reader.search(ctx, q, func(row storage.Entity) { gone = append(gone, store.FirstOf(row)) }, false)
-		needs := writingAtOnce(page.found)
+		needs := writingMemory(page.found)
 		if err == nil && !part.Use(needs) {
 			err = fmt.Errorf("catalog %s: %w", x.Name, memory.ErrFull)
 		}
@@ -204,14 +207,14 @@ func (x *deleting) pass(ctx context.Context, q Lookup) (again bool, err error) {
 		}
 		var g task.Group
 		var all []member
-		ctx := (*memory.Part)(nil).In(ctx) // the part keeps memory for the following work
+		ctx := (*memory.Part)(nil).In(ctx) // the following work has its memory already
 		for _, m := range page.found {
 			hash := m.id.Hash()
 			h := x.heads[hash]
 			delete(x.heads, hash)
 			all = append(all, x.member(m.id.First(), hash, 1+int64(len(m.row.JSON()))/weightBytes, func(ctx context.Context) (bool, error) { return x.removeFound(ctx, h, m) }))
 		}
-		if page.next == "" { // no row shows these records yet
+		if page.next == "" { // on the last page, delete also the records that no index row contains yet
 			for _, h := range x.heads {
 				all = append(all, x.member(h.First, h.Identity, 1, func(ctx context.Context) (bool, error) { return x.removeUnseen(ctx, h) }))
 			}
@@ -226,7 +229,7 @@ func (x *deleting) pass(ctx context.Context, q Lookup) (again bool, err error) {
 		for _, m := range page.found {
 			needs += m.bytes()
 		}
-		part.Use(-needs) // they are no longer needed
+		part.Use(-needs) // frees the records
 		if x.done.More = x.over() && (page.next != "" || x.behind || x.done.waiting > 0); x.done.More {
 			return false, nil
 		}
@@ -235,8 +238,8 @@ func (x *deleting) pass(ctx context.Context, q Lookup) (again bool, err error) {
 	return x.behind, nil
 }
 
-// writingAtOnce returns the memory for deleting the found records: a row in the log for each deletion that is under way at once.
-func writingAtOnce(found []match) int64 {
+// writingMemory returns the memory for deleting the found records: one row in the log for each concurrent deletion.
+func writingMemory(found []match) int64 {
 	all, largest := 0, 0
 	for _, m := range found {
 		all, largest = all+len(m.row.JSON()), max(largest, len(m.row.JSON()))
@@ -244,13 +247,13 @@ func writingAtOnce(found []match) int64 {
 	return 2 * storage.MemoryOf(min(all, max(largest, bulkWriters*weightBytes)), min(len(found), bulkWriters))
 }
 
-// over reports whether no more deletions may start.
+// over reports whether further deletions may no longer start.
 func (x *deleting) over() bool {
 	return x.err != nil || x.done.Records > 0 && x.Clock().Sub(x.start) >= deleteTime
 }
 
-// member returns the deletion of an identity with this first index value. It calls the function do, unless the deletion is
-// over. The results of do are those of stages.removeAt.
+// member returns the deletion of one identity as a member of a group. first is the hash of the identity's first index value.
+// The member calls the function do, unless the whole deletion is over. The results of do are those of stages.removeAt.
 func (x *deleting) member(first index.FirstHash, identity index.IdentityHash, weight int64, do func(context.Context) (done bool, err error)) member {
 	return member{first, weight, func(ctx context.Context) error {
 		x.mu.Lock()
@@ -284,11 +287,11 @@ func (x *deleting) member(first index.FirstHash, identity index.IdentityHash, we
 			x.done.waiting++
 		}
 		x.err = cmp.Or(x.err, err)
-		return nil // the others under way end by themselves
+		return nil // deletions that are under way may end
 	}}
 }
 
-// readHeads reads the live heads for a query by the first index key. They show committed records whose index rows may not be
+// readHeads reads the live heads for a query by the first index key. Heads show committed records whose index rows may not be
 // written yet.
 func (x *deleting) readHeads(ctx context.Context) error {
 	part := memory.PartIn(ctx)
@@ -322,13 +325,14 @@ func (x *deleting) removeFound(ctx context.Context, h *store.Head, m match) (don
 	stays := func(h *store.Head) error { return x.checkDeletable(ctx, h, row, m.version) }
 	done, err = x.stages.removeAt(ctx, h, m.id.First(), m.id.Hash(), record.FromProperties(row.Properties), stays, slots)
 	if !done {
-		slots() // waits, so that no reads stay under way
+		slots() // waits for the reads
 	}
 	return done, err
 }
 
-// readAhead starts to read the slots of the write's rows, except for row, which was already read. The returned function waits for
-// them. It omits slots that could not be read, and slots of other records, which may pass to this record before the write.
+// readAhead starts to read the slots of the write's index rows. It does not read the argument row again. The returned function
+// waits for the slots. It omits slots that could not be read, and slots of other records, because they may become slots of this
+// record before the write.
 func (wr *Writer) readAhead(ctx context.Context, w wal.Write, row storage.Entity) func() knownSlots {
 	slots := make([]*store.Slot, len(w.Partitions))
 	var g task.Group
@@ -348,7 +352,7 @@ func (wr *Writer) readAhead(ctx context.Context, w wal.Write, row storage.Entity
 		})
 	}
 	return func() knownSlots {
-		_ = g.Wait() // missing slots are read again
+		_ = g.Wait() // the write reads missing slots again
 		known := knownSlots{}
 		for i, s := range slots {
 			if s != nil {
@@ -359,7 +363,7 @@ func (wr *Writer) readAhead(ctx context.Context, w wal.Write, row storage.Entity
 	}
 }
 
-// removeUnseen deletes the record of a live head, if it matches the query.
+// removeUnseen deletes the record of a live head, if the record matches the query.
 func (x *deleting) removeUnseen(ctx context.Context, h *store.Head) (done bool, err error) {
 	stays := func(h *store.Head) error { return x.checkDeletable(ctx, h, storage.Entity{}, 0) }
 	r, found, err := x.reader.contents(ctx, h)
@@ -373,8 +377,8 @@ func (x *deleting) removeUnseen(ctx context.Context, h *store.Head) (done bool, 
 	return x.stages.removeAt(ctx, h, h.First, h.Identity, r, stays, nil)
 }
 
-// deleteOne deletes the only record that the query finds, for a request with the id. Without an ID in the query, there may be no
-// such record.
+// deleteOne deletes the only record that the query finds, for a request with the id. If the query finds no record, the result is
+// zero, or an error if the query has an ID.
 func (wr *Writer) deleteOne(ctx context.Context, q Lookup, on Condition, o claim.ID) (Deleted, error) {
 	done, err := wr.writeOne(ctx, q, on, o, func(h *store.Head) (decision, error) {
 		r, found, err := wr.reader.contents(ctx, h)

@@ -6,59 +6,61 @@
 // values. This is the published form of the pattern, and other programs can read it. Our rows have a few more columns:
 //
 //	tsw_identity  hash of the index values and the sort value
-//	tsw_version   version of the identity's write that is in the row (package wal)
-//	tsw_gone      true in a tombstone, which has no record
+//	tsw_version   version of the write that the row contains (package wal)
+//	tsw_gone      true in a tombstone, which does not contain a record
 //	tsw_first     in a tombstone, the hash of the first index key's value
-//	tsw_next      in a tombstone of a record that has moved, its new identity and its version there
-//	tsw_line      in a row of a record that has moved, its first identity and that identity's last version
+//	tsw_next      in a tombstone of a record that has moved, the record's new identity and its version there
+//	tsw_line      in a row of a record that has moved, the record's first identity and that identity's last version
 //
-// The log is a second table. It has 16 shards, each a partition. The value of the first index key selects a record's shard. That
-// value never changes:
+// The log is a second table. It has 16 shards, each a partition. A record's first index value, which is its value of the first
+// index key, selects the record's shard. That value never changes. A note is a row of the log that lists rows to delete later.
 //
 //	RowKey               row
-//	h|FIRST|IDENTITY     head of an identity: Entry, Content (hash), its newest Write, and Sure
+//	h|FIRST|IDENTITY     head of an identity: its newest Write, with Entry and Content (a hash), and Sure
 //	e|ENTRY              a pending entry, whose index rows may be incomplete: Kind, Writes, and the record
-//	g|ENTRY              a note of the tombstones of an applied entry: Writes, the ETags of Rows, its t| row (Later)
+//	g|ENTRY              a note of the tombstones of an applied entry: Writes, the ETags of Rows, and the entry's t| row (Later)
 //	c|ENTRY              a change: an applied entry
 //	i|…                  the id of a request (package claim): Request (hash), Outcome, and the Write and Entry of the answer
-//	t|TICKS|ENTRY        a note of rows to delete after TICKS: tombstones of Writes and heads, or only the Head
+//	t|TICKS|ENTRY        a note of rows to delete after TICKS: the tombstones and heads of Writes, or only the Head
 //
-// The partition "claims" contains the claims of all requests, whatever their shard. The row "schema", "" contains the catalog's
-// Schema and State. ENTRY starts with the entry's time in inverted ticks, so changes are sorted newest first.
+// The partition "claims" contains the claims of all requests, for all shards. The row with PartitionKey "schema" and RowKey ""
+// contains the catalog's Schema and State. ENTRY starts with the entry's time in inverted ticks, so changes are sorted newest
+// first.
 //
 // # The life of a write
 //
-// It has four stages, all in stages.go: decide, commit, apply, finish. DESIGN.md describes them. If a row of an insertion has the
-// key of another record's row, the insertion is withdrawn: one transaction deletes its entry and commits a removal.
+// A write has four stages, all in stages.go: decide, commit, apply, finish. DESIGN.md describes them. If a row of an insertion
+// has the key of another record's row, the insertion is withdrawn: one transaction deletes the insertion's entry and commits a
+// removal.
 //
-// A crash before the end of the commit leaves nothing. A later crash leaves the entry. [Maintainer.Maintain] and package check
-// then apply and finish it, and so does a retry of the write, which finds the entry. Every write to an index row is conditional
-// on the row's version. Therefore applying an entry is idempotent: any number of processes may apply it, repeatedly or late, in
-// any order.
+// A crash before the end of the commit leaves nothing. A later crash leaves the entry. [Maintainer.Maintain], package check and
+// a retry of the write apply and finish such an entry. Every write to an index row is conditional on the row's version.
+// Therefore applying an entry is idempotent: any number of processes may apply the entry, repeatedly or late, in any order. If
+// the service will always refuse an entry's rows, the entry is parked: Maintain skips the entry, and package check reports it.
 //
-// Writes are decided by heads, while readers use index rows. Therefore, before a write is refused, the entries of the records
-// that caused the refusal are applied (stages.write). A client that reads after a 412, 409 or 404 finds the reason. This holds
-// because an entry leaves the log only when all rows have its writes, or later ones.
+// Writes are decided from heads, while readers use index rows. Therefore, before a write is refused, the entries of the records
+// that caused the refusal are applied (stages.write). A client that reads after a 412, 409 or 404 finds the reason, because an
+// entry leaves the log only when all index rows contain its writes, or later writes.
 //
 // # Groups
 //
 // Writes of many records in one shard are committed together and finished together (group.go). A group contains an identity at
-// most once. Writes with an Idempotency-Key, moves and withdrawals are committed alone. A transaction is atomic. It may be
-// refused because of one write although that write's entry is in the log. Then an earlier try, whose answer was lost, has
-// committed all writes. If the entry is not there, no write was committed, and none will be, because the reason for the refusal
-// stays.
+// most once. Writes with an Idempotency-Key, moves and withdrawals are committed alone. A group's transaction may be refused
+// because of one write. If that write's entry is in the log, an earlier try of the transaction has committed all writes, and
+// its answer was lost. If the entry is not in the log, no write was committed. None will be committed later, because the reason
+// for the refusal stays.
 //
 // # Files
 //
-// Calls go down this list, never up. The same is true of types: each contains only types below it.
+// In this list, functions call only functions below them, and types contain only types below them.
 //
 //	catalog.go    Catalog      combines the parts
-//	write.go      Writer       the callers' writes: Insert, Put, Replace, Patch, and many writes at once
+//	write.go      Writer       the callers' writes: Insert, Put, Replace, Patch, and many concurrent writes
 //	delete.go     Writer       Delete
 //	repair.go     Maintainer   changes of records by packages check and migrate
 //	maintain.go   Maintainer   Maintain: repairs after crashes
 //	clear.go      clearer      index rows and notes that are no longer needed
-//	once.go       Writer       repeated requests: the commit of a write stores its answer
+//	once.go       Writer       repeated requests: the commit of a write stores the request's answer
 //	choose.go     chooser      the one record that a write concerns
 //	stages.go     stages       a write: decide, commit, apply, finish
 //	group.go      committer    several writes that are committed and finished together
@@ -67,61 +69,65 @@
 //	find.go       Reader       reads and merges index rows
 //	follow.go     Reader       records that move while a call reads pages
 //	plan.go                    a checked lookup, and its cursor
-//	changes.go    Reader       the list of changes, and their followers
+//	changes.go    Reader       the list of changes, and reading new changes
 //	schema.go     SchemaGuard  the schema's row: permission to write and read
 //	condition.go               ETags, and conditions on them
 //	refusals.go                errors of refused writes
 //
-// Package store defines the form of the rows, and reads heads, entries and index rows. Packages check and migrate also use it.
+// Package store defines the form of the rows, and reads heads, entries and index rows. Packages check and migrate also use
+// package store.
 //
 // # The end of an identity
 //
 // Tombstones stop older writes that are still under way: writes of a suspended process, and requests that the service carries out
-// after their sender has repeated them. Tombstones can be deleted within minutes if no such write exists. No clock can show this,
-// but the log can. An entry's writer deletes the entry once its rows are written, and marks the head as not Sure if it had to
-// repeat a request. Any other process marks the head before it applies an entry. Therefore, if the identity has no entry and its
-// head is Sure, nothing is under way. Otherwise the tombstones stay for a day. The head always stays for a day. Therefore the
-// identity's next life has greater versions and later changes than the last.
+// after their sender has repeated them. If there is no such write, tombstones can be deleted within minutes. Clocks cannot show
+// that there is none, but the log can. An entry's writer deletes the entry once its rows are written. If the writer had to repeat
+// a request, it marks the head as not Sure. Any other process marks the head as not Sure before it applies an entry. Therefore,
+// if the identity has no pending entry and its head is Sure, no older write is under way. Otherwise the tombstones stay for a
+// day. The head always stays for a day. Therefore, if a record with this identity is inserted again, its versions are greater and
+// its changes later than those of the deleted record.
 //
-// A record's ETag is its version. A condition is checked on the head on which the commit depends.
+// A record's ETag is its version. A condition is checked against the head, and the commit fails if the head has changed since
+// then.
 //
 // # Following the changes
 //
 // A follower reads changes by their Timestamps, like a follower of a stream (package logtail). A change is written when its entry
-// is finished, perhaps hours after its commit, and its key contains the time of the commit. Therefore a position goes back to the
-// oldest pending entry, and nothing modifies a change after it was written. Entries are dated by the service's clock, and
-// committed within a minute.
+// is finished, perhaps hours after its commit, but its key contains the time of the commit. Therefore a follower searches all
+// changes since the oldest pending entry. A change is never modified. Entries get their times from the service's clock, and are
+// committed within a minute of these times.
 //
 // # Several identities
 //
 // A replacement that changes an index value or the sort value moves the record from one identity to another. One transaction
-// commits it with both heads. Therefore the first index value, which selects the shard, cannot change. Versions continue to grow
-// over such moves, and the rows of a moved record name its first identity. A read that finds rows of several identities returns
-// the newest.
+// commits the move with both heads. Therefore both heads must be in one shard, and the first index value, which selects the
+// shard, cannot change. A record's version also grows when the record moves, and the rows of a moved record contain its first
+// identity. A read that finds rows of several identities of one record returns the newest row.
 //
-// Eight hex digits of a hash distinguish records with the same sort value, so row keys can collide. If two records with the same
-// row key share an index value, the second is refused. A replacement checks this before it commits. An insertion finds out later,
-// and is withdrawn.
+// Only eight hex digits of a hash distinguish records with the same sort value, so two records can have the same row key. If such
+// records also share an index value, the second record is refused. A replacement checks this before its commit. An insertion
+// detects it when it writes its rows, and is withdrawn.
 //
 // # Reading while records move
 //
 // A page of one partition shows one moment, and a move within the partition is one transaction. Between two pages of one call, a
-// record may move from the unread to the read part of the partition. It leaves a tombstone, whose tsw_next leads to the next
-// identity's head, and so on to the record's current place. Therefore a call follows the tombstones that are not older than
-// itself, by the service's times. Several partitions never show one moment, so in that case all tombstones of the last minutes
-// are followed. A call is refused as busy if the trail is longer than maxHops, or if another record has taken a place on it.
-// Therefore no lookup misses a record that was under the key all the time. Nothing follows a record that moves between two calls.
+// record may move from the unread rows of the partition to the rows already read. The record leaves a tombstone, whose tsw_next
+// names the next identity. That identity's head may name a further identity, and so on to the record's current place. Therefore a
+// call follows each tombstone that may be younger than the call, by the service's times. If a call reads several partitions,
+// which never show one moment, it follows all tombstones of the last minutes. If a record has moved more than maxHops times, or
+// another record has taken one of its places, the call is refused as busy. Therefore a call finds every record that was under the
+// key all the time. A record that moves between two calls may be missed.
 //
-// If a move has brought a record to its place, a write that replaces or removes the record waits until the move's rows are
-// written. Otherwise a query by a former value of the record could return a version older than an acknowledged write.
+// If the last write of a record was a move, a write that replaces or removes the record writes the rows of the move first.
+// Otherwise a query by a former value of the record could return an older version than that of an acknowledged write.
 //
 // # Schemas
 //
-// A process whose schema differs from the stored one is refused. A running process checks the schema every half minute, before it
-// writes and while it reads. Package migrate changes it.
+// Reads and writes of a process fail if its schema differs from the stored schema. A running process checks the stored schema
+// every half minute, before it writes and while it reads. Package migrate changes the stored schema.
 //
 // # Weaknesses
 //
-// All records with the same index value are in one partition, which accepts 2,000 rows a second. The claims are also one
-// partition, so at most this many writes a second can have an Idempotency-Key.
+// All records with the same index value are in one partition, which accepts 2,000 rows a second. The claims are also in one
+// partition, so at most 2,000 writes a second can have an Idempotency-Key.
 package catalog

@@ -23,9 +23,9 @@ const firstRows = 64
 
 // match is a record that a query has found.
 type match struct {
-	row     storage.Row // contains the record; has no key if the record was followed
+	row     storage.Row // contains the record; has no key if a tombstone has led to the record
 	id      index.Identity
-	version int64 // of the row
+	version int64 // the row's version
 	state   wal.VersionClaim
 }
 
@@ -35,48 +35,50 @@ func (m match) meta() Meta {
 	return metaOf(w)
 }
 
-// mergedPage is a merged page of an index key's partitions: all their rows in the range, up to last.
+// mergedPage contains the rows of an index key's partitions in a range, merged in the order of their RowKeys, up to the RowKey
+// last.
 type mergedPage struct {
 	key   wanted
-	rows  []candidate // by RowKey
-	bytes int64       // of the memory of its pages
-	last  string      // RowKey, unless end
+	rows  []candidate // sorted by RowKey
+	bytes int64       // memory of its pages
+	last  string      // RowKey up to which all rows are known; not set if end is true
 	end   bool        // there are no more rows
 	pages int         // number of answers
 	err   error
 }
 
-// candidate is a row that a query has read, and the result of decoding it. It does not keep the decoded properties, which take
-// several times the memory of the row's text.
+// candidate is a row that a query has read, and whether its record matches. A candidate does not keep the decoded properties,
+// because they take several times the memory of the row's text.
 type candidate struct {
 	match
 	kind rowKind
 }
 
-// rowKind is the meaning of a row for a query.
+// rowKind is the kind of a row that a query has read.
 type rowKind int
 
 const (
-	otherRow    rowKind = iota // its record does not match the query
-	matchingRow                // its record matches
+	otherRow    rowKind = iota // the row's record does not match the query
+	matchingRow                // the row's record matches the query
 	tombstoneRow
 )
 
 // answer is the result of a search.
 type answer struct {
 	found []match
-	next  string // cursor
+	next  string // the next page's cursor
 }
 
-// search reads a page of the records that match the query. It calls gone, if not nil, for each tombstone that it meets. If all
-// is true, it has no time limit: it reads whole pages until it has the page's records or there are no more.
+// search returns a page of the records that match the query. If the function gone is not nil, search calls it for each
+// tombstone that it reads. If all is true, search has no time limit: it reads until the page is full or there are no more
+// records.
 //
-// Under each index key of the query, all matching records have the same RowKeys. Therefore search reads a page under every key
-// at once, and takes the first page that has enough matches. If no page has enough, it continues under the key that has come
-// farthest, because the fewest other records share that key. A cursor is a RowKey, so it is valid under every key. One page
-// shows one moment. Before the same call reads the next page, a record may move from the unread rows to the read ones.
-// Therefore search follows the tombstones that may be younger than the call; see trail.follow. Several partitions never show
-// one moment.
+// A matching record has the same RowKey under each index key of the query. Therefore search reads a page under every key
+// concurrently, and uses the first page that has enough matches. If no page has enough, search continues with the key whose
+// page ends at the greatest RowKey, because the fewest other records share that key's value. A cursor is a RowKey, so it is
+// valid under every key. One page shows one moment. Before the same call reads the next page, a record may move from the unread
+// rows to the rows already read. Therefore search follows the tombstones that may be younger than the call; see trail.follow.
+// Several partitions never show one moment.
 func (rd *Reader) search(ctx context.Context, q Lookup, gone func(storage.Entity), all bool) (answer, error) {
 	p, err := newPlan(rd.Schema, q)
 	if err != nil {
@@ -84,8 +86,8 @@ func (rd *Reader) search(ctx context.Context, q Lookup, gone func(storage.Entity
 	}
 	checked := rd.guard.checking(ctx)
 	x := search{trail: newTrail(rd, p), gone: gone}
-	// If the first rows are not enough, matches may be rare, so read whole pages. With several keys, a key that few records share
-	// most likely ends at once.
+	// Read only a few rows under each of several keys at first, because few records may share one of the values. If these rows
+	// are not enough, matches may be rare, so read whole pages.
 	after, keys, top, next := p.after, p.keys, p.top, ""
 	switch {
 	case len(keys) > 1 && !all:
@@ -107,7 +109,7 @@ func (rd *Reader) search(ctx context.Context, q Lookup, gone func(storage.Entity
 		keys, top = []wanted{s.key}, storage.PageRows
 		x.pages += s.pages
 		last, full, err := x.take(ctx, s, after)
-		memory.PartIn(ctx).Use(-s.bytes) // the pages are no longer needed
+		memory.PartIn(ctx).Use(-s.bytes) // frees the pages
 		switch {
 		case err != nil:
 			return answer{}, cmp.Or(checked(), err)
@@ -131,8 +133,8 @@ type search struct {
 	gone func(storage.Entity)
 }
 
-// take adds the matches of a merged page. If there are enough, full is true, and last is the RowKey of the last row taken, or
-// the argument after if none was taken. Of the rows with one RowKey, it takes all or none.
+// take adds the matches of a merged page to the answer. If the answer is complete, full is true, and last is the RowKey of the
+// last row taken, or the argument after if no row was taken. It takes either all rows with a RowKey or none of them.
 func (x *search) take(ctx context.Context, s mergedPage, after string) (last string, full bool, err error) {
 	states := make([]wal.VersionClaim, len(s.rows))
 	for i, c := range s.rows {
@@ -170,8 +172,7 @@ func (x *search) take(ctx context.Context, s mergedPage, after string) (last str
 		if err != nil {
 			return "", false, err
 		}
-		// A record after the page will be found later if the tombstone and the new row were written at one moment, that is, in
-		// one partition.
+		// Leave out a record that lies after the page in the same partition, because a later page will contain it.
 		if m != nil && (several || s.end || !key.Less(s.last, m.id.Row)) {
 			err = x.add(ctx, *m)
 		}
@@ -182,13 +183,13 @@ func (x *search) take(ctx context.Context, s mergedPage, after string) (last str
 	return "", false, nil
 }
 
-// raceKeys reads a page under each index key, all at once. It returns the first page that has need matches or reaches the end.
-// Otherwise it returns the page that has come farthest.
+// raceKeys reads a page under each index key, all concurrently. It returns the first page that has at least need matches or
+// reaches the end. If there is no such page, it returns the page that ends at the greatest RowKey.
 func (rd *Reader) raceKeys(ctx context.Context, p plan, keys []wanted, rows index.RowRange, top, need int) mergedPage {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan mergedPage, len(keys))
-	for _, k := range keys { // raceKeys does not wait for slower ones, which end with ctx
+	for _, k := range keys { // raceKeys does not wait for the slower keys, whose requests end with ctx
 		rd.reading.Go(func() error {
 			s := mergedPage{key: k}
 			if err := task.Do(func() error { s = rd.readMergedPage(ctx, p, k, rows, top); return nil }); err != nil {
@@ -209,7 +210,7 @@ func (rd *Reader) raceKeys(ctx context.Context, p plan, keys []wanted, rows inde
 		case i == 0, best.err != nil, s.err == nil && key.Less(best.last, s.last):
 			best, s = s, best
 		}
-		part.Use(-s.bytes) // of the page that is not the best
+		part.Use(-s.bytes) // frees the page that is not the best
 	}
 	return best
 }
@@ -224,7 +225,7 @@ func (s mergedPage) matches() int {
 	return n
 }
 
-// readMergedPage reads a page of each of the key's partitions, and keeps the rows up to the point that all pages have reached.
+// readMergedPage reads a page of each of the key's partitions, and merges the rows up to the least RowKey at which a page ends.
 func (rd *Reader) readMergedPage(ctx context.Context, p plan, k wanted, rows index.RowRange, top int) mergedPage {
 	top = rd.rowSizes.Rows(ctx, top, readMost/int64(len(k.partitions)))
 	pages := make([]storage.Page, len(k.partitions))
@@ -262,7 +263,7 @@ func (rd *Reader) readMergedPage(ctx context.Context, p plan, k wanted, rows ind
 	return s
 }
 
-// readPage reads until a page has a row, or the range ends. tries is the number of pages.
+// readPage reads pages until a page has a row, or the range ends. The result tries is the number of pages read.
 func (rd *Reader) readPage(ctx context.Context, q storage.Query) (page storage.Page, tries int, err error) {
 	for tries = 1; tries <= maxEmpty; tries++ {
 		if page, err = rd.readRows(ctx, q); err != nil {
@@ -273,10 +274,10 @@ func (rd *Reader) readPage(ctx context.Context, q storage.Query) (page storage.P
 		}
 		q.Token = page.Next
 	}
-	return storage.Page{}, tries, problem.Busyf("", "the storage keeps sending empty pages; try again")
+	return storage.Page{}, tries, problem.Busyf("", "the storage sends only empty pages; try again")
 }
 
-// readRows reads one page of index rows. It uses the part of the memory in ctx.
+// readRows reads one page of index rows. The page's memory is counted in ctx's [memory.Part].
 func (rd *Reader) readRows(ctx context.Context, q storage.Query) (storage.Page, error) {
 	page, err := rd.rowSizes.Query(ctx, rd.Index, q)
 	if err != nil {
@@ -295,10 +296,10 @@ func (rd *Reader) candidate(p plan, read wanted, row storage.Row) candidate {
 	}
 	id, err := rd.Identify(record.FromProperties(e.Properties))
 	if err != nil || !p.window.Contains(id.Sort) {
-		return found // not a record; package check reports it
+		return found // the row does not match, or does not contain a record, which package check reports
 	}
 	for _, k := range p.keys {
-		if k.rank != read.rank && !k.value(id.Values[k.rank]) {
+		if k.rank != read.rank && !k.has(id.Values[k.rank]) {
 			return found
 		}
 	}
@@ -306,13 +307,13 @@ func (rd *Reader) candidate(p plan, read wanted, row storage.Row) candidate {
 	return found
 }
 
-// versionClaimOf returns the position of a row among the writes of its record.
+// versionClaimOf returns the position of a row's write among the writes of its record.
 func versionClaimOf(row storage.Entity) wal.VersionClaim {
 	s := wal.VersionClaim{Identity: store.IdentityOf(row), Version: row.Int(store.VersionColumn)}
 	if text := row.Get(store.LineColumn); text != "" {
 		s.Lineage = &wal.FormerIdentity{}
 		if store.Decode(text, s.Lineage) != nil {
-			s.Lineage = nil // another program wrote it
+			s.Lineage = nil // another program has changed the row
 		}
 	}
 	return s

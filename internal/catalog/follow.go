@@ -20,14 +20,14 @@ import (
 // maxHops is the maximum number of moves of one record that a query follows.
 const maxHops = 10
 
-// trail is the result of a call so far, and the data for following records that move while it reads.
+// trail is the result of a call so far, with the data that the call needs to follow records that move while it reads.
 type trail struct {
 	*Reader
 	plan  plan
 	found []match
-	met   []wal.VersionClaim // of rows that do not match, but may show that a match is outdated
-	start time.Time          // of the call, by our clock
-	bytes int                // of the found records, and of those that newer ones have replaced
+	met   []wal.VersionClaim // versions in rows that do not match; they may show that a match is outdated
+	start time.Time          // the start of the call, by our clock
+	bytes int                // size of the records found, including matches that newer ones have replaced
 	pages int                // number of pages read
 	led   bool               // a tombstone has led to a record
 }
@@ -36,8 +36,8 @@ func newTrail(rd *Reader, p plan) trail {
 	return trail{Reader: rd, plan: p, start: time.Now()}
 }
 
-// leadsOn reports whether a row is a tombstone whose record may have moved to a part that the call has already read, or to a
-// partition in which its row is not yet written. several means that the call reads several partitions.
+// leadsOn reports whether a row is a tombstone whose record may have moved to rows that the call has already read, or to a
+// partition in which the record's row is not yet written. If several is true, the call reads several partitions.
 func (t *trail) leadsOn(row storage.Entity, several bool) bool {
 	switch {
 	case row.Get(store.NextColumn) == "":
@@ -48,23 +48,23 @@ func (t *trail) leadsOn(row storage.Entity, several bool) bool {
 	return t.pages > 1 && !t.older(row, 0)
 }
 
-// older reports whether a row was written before the call began, by more than the margin.
+// older reports whether a row was written before the call began, and earlier by more than the margin.
 func (t *trail) older(row storage.Entity, margin time.Duration) bool {
 	now, _ := t.Index.Now(t.Clock())
 	return row.Timestamp.Before(now.Add(-time.Since(t.start) - time.Second - margin)) // the service dates its answers in whole seconds
 }
 
-// follow goes from the tombstone of a moved record to the record's current place. It makes one request for each move, and one for
-// the record. It returns nil if the record does not match the query, or was deleted. The error is Busy if the place cannot be
-// determined.
+// follow finds the current place of a moved record from its tombstone. It makes one request for each move, and one for the
+// record. If the record does not match the query, or was deleted, it returns nil. If the place cannot be determined, the error is
+// Busy.
 func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) {
 	lost := tooManyRaces()
-	if t.older(row, 0) { // the move from there has ended, and its new row was read
+	if t.older(row, 0) { // all rows of the move were written before the call began, so the call has found the record's new row
 		lost = nil
 	}
 	var at, line wal.FormerIdentity
 	if store.Decode(row.Get(store.NextColumn), &at) != nil || store.Decode(row.Get(store.LineColumn), &line) != nil {
-		return nil, lost // somebody has changed it
+		return nil, lost // somebody has changed the tombstone
 	}
 	for hops := maxHops; ; {
 		h, err := t.trace(ctx, store.FirstOf(row), at, line, &hops)
@@ -78,7 +78,7 @@ func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) 
 		if err != nil {
 			return nil, err
 		}
-		if !found { // overtaken: it has moved again
+		if !found { // the record has changed or moved again
 			at = wal.FormerIdentity{Identity: h.Identity, Version: h.Version}
 			continue
 		}
@@ -94,19 +94,20 @@ func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) 
 }
 
 // errLostTrail means that the place to which a record has moved can no longer be determined.
-var errLostTrail = errors.New("it is no longer known where a moved record is")
+var errLostTrail = errors.New("the new place of a moved record is unknown")
 
-// trace follows a line of writes from the first new place of a moved record to its current one. It returns the live head there,
-// or nil if the record was deleted. The error may be errLostTrail. It makes one request per move, and subtracts these from
-// hops.
+// trace follows the moves of a record from the identity at to the record's current identity. It returns the live head there, or
+// nil if the record was deleted. The argument line is the lineage of the record's writes, as in [wal.Write]. If another record
+// has one of the identities, or if there are more moves than hops, the error is errLostTrail. trace makes one request for each
+// move, and subtracts the moves from hops.
 func (rd *Reader) trace(ctx context.Context, first index.FirstHash, at, line wal.FormerIdentity, hops *int) (*store.Head, error) {
 	for *hops > 0 {
 		*hops--
 		h, err := rd.ReadHead(ctx, first, at.Identity)
 		switch {
-		case err != nil || h == nil: // deleted a day ago
+		case err != nil || h == nil: // the record was deleted at least a day ago
 			return nil, err
-		case h.Lineage == nil || *h.Lineage != line: // another record has taken this place
+		case h.Lineage == nil || *h.Lineage != line: // another record has this identity now
 			return nil, errLostTrail
 		case h.Next != nil:
 			at = *h.Next
@@ -119,27 +120,27 @@ func (rd *Reader) trace(ctx context.Context, first index.FirstHash, at, line wal
 	return nil, errLostTrail
 }
 
-// full reports whether an answer ends before a row, because it has all requested records, or at least one record and no room for
-// that row.
+// full reports whether an answer must end before a row: it contains all requested records, or at least one record and no room
+// for that row.
 func (t *trail) full(before storage.Row) bool {
 	return len(t.found) >= t.plan.top || len(t.found) > 0 && t.bytes+len(before.JSON()) > maxAnswer
 }
 
-// bytes returns the memory that the match takes.
+// bytes returns the memory of the match.
 func (m match) bytes() int64 { return int64(len(m.row.JSON())) + matchBytes }
 
-// add adds a match, unless a newer write of its identity was found.
+// add adds a match, unless a match with a newer write of the same identity was found.
 func (t *trail) add(ctx context.Context, m match) error {
 	if t.plan.counts {
 		m.row = storage.Row{}
 	} else {
-		m.row = m.row.Clone() // the rest of its page is no longer needed
+		m.row = m.row.Clone() // a copy, so that the rest of its page can be freed
 		t.bytes += len(m.row.JSON())
 	}
 	if !memory.PartIn(ctx).Use(m.bytes()) {
 		return fmt.Errorf("catalog %s: %w", t.Name, memory.ErrFull)
 	}
-	if t.led && m.state.Identity != "" { // the record may also be found in its new place
+	if t.led && m.state.Identity != "" { // the record may have been found twice, in its old and its new place
 		if i := slices.IndexFunc(t.found, func(f match) bool { return f.state.Identity == m.state.Identity }); i >= 0 {
 			if t.found[i].version < m.version {
 				t.found[i] = m
@@ -151,7 +152,7 @@ func (t *trail) add(ctx context.Context, m match) error {
 	return nil
 }
 
-// answer returns the found records. A record that was found in two places is returned from the newer one.
+// answer returns the records found. If a record was found in two places, it returns the newer write.
 func (t *trail) answer(next string) answer {
 	if t.led {
 		t.found, _ = newestOnly(t.found, nil, t.met)
@@ -165,8 +166,8 @@ func (t *trail) answer(next string) answer {
 	return answer{t.found, next}
 }
 
-// contents returns the record of a live head. found is false if a later write has overtaken it. It uses the part of the memory in
-// ctx.
+// contents returns the record of a live head. If a later write has replaced the record, found is false. The record's memory is
+// counted in ctx's [memory.Part].
 func (rd *Reader) contents(ctx context.Context, h *store.Head) (r record.Record, found bool, err error) {
 	row, found, err := rd.Index.With(charged(ctx)).Get(ctx, h.At(h.Partitions[0]))
 	if err == nil && (!found || store.IdentityOf(row) != h.Identity || row.Int(store.VersionColumn) != h.Version) {
@@ -180,19 +181,19 @@ func (rd *Reader) contents(ctx context.Context, h *store.Head) (r record.Record,
 	return r, store.HashOf(r) == h.Content, nil
 }
 
-// charged makes requests use the part of the memory in ctx.
+// charged returns options for requests whose memory is counted in ctx's [memory.Part].
 func charged(ctx context.Context) storage.RequestOptions {
 	return storage.RequestOptions{Memory: memory.PartIn(ctx)}
 }
 
-// recorded is Recorded for a record that a call holds: it uses the part of the memory in ctx.
+// recorded is [store.Store.Recorded], but the row's memory is counted in ctx's [memory.Part].
 func (rd *Reader) recorded(ctx context.Context, shard store.Shard, id wal.EntryID) (row storage.Entity, found bool, err error) {
 	s := store.Store{Log: rd.Log.With(charged(ctx))}
 	return s.Recorded(ctx, shard, id)
 }
 
-// newestOnly drops outdated matches. A match is outdated if the found matches, the rows or the argument met show a newer write
-// of the same record. The result old reports which of the rows are outdated.
+// newestOnly drops outdated matches. A match is outdated if the found matches, the rows or the argument met contain a newer
+// write of the same record. The result old reports for each row whether it is outdated.
 func newestOnly(found []match, rows, met []wal.VersionClaim) (kept []match, old []bool) {
 	all := make([]wal.VersionClaim, 0, len(found)+len(rows)+len(met))
 	for _, m := range found {

@@ -21,21 +21,22 @@ import (
 )
 
 const (
-	// groupWrites is the maximum number of writes committed together. Most have two operations on the log, and a transaction has
-	// room for 100.
+	// groupWrites is the maximum number of writes that are committed together. Most writes have two operations on the log, and a
+	// transaction has room for 100.
 	groupWrites = 48
-	// bulkWriters is the number of concurrent writes: enough to keep a laptop's connection busy, and fewer than the log's shards
-	// can handle.
+	// bulkWriters is the maximum number of concurrent writes. It keeps a laptop's connection busy, and does not overload the
+	// log's shards.
 	bulkWriters = 2 * groupWrites
-	// weightBytes is the number of a record's bytes that count as one more concurrent write, because memory holds them for each
-	// index key and for the log.
+	// weightBytes is the number of bytes of a record that count as one more concurrent write. A write keeps a copy of the
+	// record in memory for each index key and for the log.
 	weightBytes = 8 << 10
-	// maxBackground limits the writes that are completed after their answer. On slow storage, each may take minutes.
+	// maxBackground is the maximum number of writes that are completed after their answer. On slow storage, each may take
+	// minutes.
 	maxBackground = 100
 )
 
-// member is one of several writes, of different identities. first is the hash of its first index value. The weight is the
-// number of writes that the member counts as.
+// member is one of several writes of different identities. The field first is the hash of the write's first index value. The
+// field weight is the number of writes that the member counts as.
 type member struct {
 	first  index.FirstHash
 	weight int64
@@ -45,7 +46,7 @@ type member struct {
 // weightOf returns the weight of a record's write.
 func weightOf(r record.Record) int64 { return 1 + int64(r.Size())/weightBytes }
 
-// chunks divides the members into parts that run together, and returns each with its weight.
+// chunks divides the members into parts that run together, and yields each part with its weight.
 func chunks(all []member) iter.Seq2[[]member, int64] {
 	return func(yield func([]member, int64) bool) {
 		for len(all) > 0 {
@@ -62,9 +63,9 @@ func chunks(all []member) iter.Seq2[[]member, int64] {
 	}
 }
 
-// inGroups carries out the writes, many concurrently. Writes to one shard wait for each other when they commit, and one
-// transaction commits all that are ready. Another transaction finishes their entries in the background. The error is that of a
-// member.
+// inGroups carries out the writes, many concurrently. When writes to one shard are ready to commit, they wait for each other,
+// and one transaction commits them. In the background, another transaction finishes their entries. If members fail, inGroups
+// returns the error of one of them.
 func (ct *committer) inGroups(ctx context.Context, all []member) error {
 	shards := map[store.Shard][]member{}
 	for _, m := range all {
@@ -75,7 +76,7 @@ func (ct *committer) inGroups(ctx context.Context, all []member) error {
 	var g task.Group
 	for _, shard := range store.Shards() {
 		for some, weight := range chunks(shards[shard]) {
-			_ = room.Acquire(context.WithoutCancel(ctx), weight) // all at once, because they wait for each other
+			_ = room.Acquire(context.WithoutCancel(ctx), weight) // the members of a group must run together, because they wait for each other
 			of := &group{committer: ct, committed: make(chan struct{})}
 			of.coming.Store(int64(len(some)))
 			of.staying.Store(int64(len(some)))
@@ -92,7 +93,7 @@ func (ct *committer) inGroups(ctx context.Context, all []member) error {
 	return g.Wait()
 }
 
-// group is a group of writes to one shard that are committed together.
+// group is several writes to one shard that are committed together.
 type group struct {
 	*committer
 	coming    atomic.Int64  // members that may still join the commit
@@ -104,7 +105,7 @@ type group struct {
 	carried []applied
 }
 
-// turn is a member's place in its group. The member joins the group's commit once, or leaves it.
+// turn belongs to one member of a group. The member uses its turn once: it joins the group's commit, or leaves the group.
 type turn struct {
 	*group
 	over bool
@@ -112,13 +113,13 @@ type turn struct {
 
 type turnKey struct{}
 
-// turnOf returns the turn of the member in ctx, or nil if the write is alone.
+// turnOf returns the turn of the group's member whose context is ctx. It returns nil if the write does not belong to a group.
 func turnOf(ctx context.Context) *turn {
 	t, _ := ctx.Value(turnKey{}).(*turn)
 	return t
 }
 
-// join commits m with the group, and reports true. It reports false if there is no group, or if the turn is over.
+// join commits m with the group, and returns true. If there is no group, or if the turn is over, it returns false.
 func (t *turn) join(ctx context.Context, m *commitment) bool {
 	if t == nil || t.over {
 		return false
@@ -131,7 +132,7 @@ func (t *turn) join(ctx context.Context, m *commitment) bool {
 	return true
 }
 
-// leave ends the turn, so the group no longer waits for this member. The last member commits.
+// leave ends the turn, so the group no longer waits for this member. If no other member is awaited, it commits the group.
 func (t *turn) leave(ctx context.Context) {
 	if t == nil || t.over {
 		return
@@ -143,7 +144,7 @@ func (t *turn) leave(ctx context.Context) {
 	}
 }
 
-// end ends the member. The last member starts to finish the group's entries.
+// end ends the member. At the end of the group's last member, it starts to finish the group's entries.
 func (t *turn) end(ctx context.Context) {
 	t.leave(ctx)
 	if t.staying.Add(-1) == 0 && len(t.carried) > 0 {
@@ -152,8 +153,8 @@ func (t *turn) end(ctx context.Context) {
 }
 
 // commit inserts a new entry, updates the heads, and stores the answer for a request with the id, all in one transaction. If
-// the write belongs to a group and has a single head and no further operations, it is committed together with the group's other
-// writes.
+// the write belongs to a group, has a single head and needs no further operations, commit waits for the group's other writes
+// and commits all of them together.
 func (ct *committer) commit(ctx context.Context, d decision, o claim.ID) (store.Entry, error) {
 	m := &commitment{decision: d, once: o, err: errLost}
 	m.entry = store.Entry{Entry: wal.Entry{Kind: d.kind}, Shard: store.ShardOf(d.updates[0].to.First), Record: d.record}
@@ -177,7 +178,8 @@ func (ct *committer) commit(ctx context.Context, d decision, o claim.ID) (store.
 	return m.entry, ErrRaced
 }
 
-// finishLater finishes the entry in the background. If ctx has a group, the entries of the group are finished together.
+// finishLater finishes the entry in the background. If the write belongs to a group, the entries of the group are finished
+// together.
 func (ct *committer) finishLater(ctx context.Context, e applied) {
 	t := turnOf(ctx)
 	if t == nil {
@@ -189,14 +191,14 @@ func (ct *committer) finishLater(ctx context.Context, e applied) {
 	t.carried = append(t.carried, e)
 }
 
-// doLater calls the function do in the background. If the process dies first, or has too much work under way, the work is left
-// to recovery.
+// doLater calls the function do in the background. If the process dies before that, or already has too much work under way,
+// Maintain does the work later.
 func (ct *committer) doLater(ctx context.Context, do func(context.Context) error) {
 	left := func(err error) {
-		zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", ct.Name).Msg("log entry not completed yet; Maintain will complete it")
+		zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", ct.Name).Msg("a log entry is not completed yet; Maintain will complete the entry")
 	}
 	started := ct.background.TryGo(func() error {
-		ctx, cancel := context.WithTimeout(storage.WithPatience(context.WithoutCancel(ctx), 0), applyTime) // nobody waits for it
+		ctx, cancel := context.WithTimeout(storage.WithPatience(context.WithoutCancel(ctx), 0), applyTime) // no caller waits for this work
 		defer cancel()
 		if err := task.Do(func() error { return do(ctx) }); err != nil {
 			left(err)
@@ -204,6 +206,6 @@ func (ct *committer) doLater(ctx context.Context, do func(context.Context) error
 		return nil
 	})
 	if !started {
-		left(fmt.Errorf("more than %d writes are being completed", maxBackground))
+		left(fmt.Errorf("more than %d writes are being completed at the same time", maxBackground))
 	}
 }

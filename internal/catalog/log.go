@@ -18,7 +18,8 @@ import (
 	"tablesweep/internal/task"
 )
 
-// clearAfter is the age at which tombstones are deleted. It exceeds applyTime, after which a writer gives up.
+// clearAfter is the age at which tombstones are deleted even if an older write may still be under way. It is longer than
+// applyTime, after which a writer gives up.
 const clearAfter = 24 * time.Hour
 
 // committer writes the log's transactions, for one write or for a group of them.
@@ -28,18 +29,18 @@ type committer struct {
 	background task.Group // finishes writes after their answers
 }
 
-// commitment is a decision to commit, and its result.
+// commitment is a decision to commit, and the commit's result.
 type commitment struct {
 	decision
 	entry store.Entry
 	once  claim.ID
-	err   error // ErrRaced if a head had changed
+	err   error // ErrRaced if a head has changed since it was read
 }
 
-// outcomes are the outcomes of commits, by kind.
+// outcomes contains the outcome of a commit for each kind of write.
 var outcomes = map[wal.Kind]Outcome{wal.Insert: Created, wal.Replace: Replaced, wal.Delete: deleted}
 
-// ops returns the operations of the commit.
+// ops returns the operations of the commit's transaction.
 func (m *commitment) ops() []storage.Op {
 	e := m.entry
 	ops := []storage.Op{{Kind: storage.Insert, Row: store.EntryRow(store.EntryPrefix, e).Row()}}
@@ -54,10 +55,10 @@ func (m *commitment) ops() []storage.Op {
 	return append(ops, m.more...)
 }
 
-// commitAll commits writes of different identities of one shard. It dates their entries by the service's clock, later than the
-// heads. Followers of the changes rely on every entry being committed within a minute of its time. The work before the commit
-// may have taken minutes, so commitAll checks the schema again. A migration is exempt, because it has not read its own schema
-// yet.
+// commitAll commits writes of different identities of one shard. It gives each entry a time by the service's clock that is
+// later than the times of its heads. Followers of the changes find an entry only if it is committed within a minute of its
+// time. The work before the commit may have taken minutes, so commitAll checks the schema again. It does not check the schema
+// during a migration, which has not read its own schema yet.
 func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 	if ct.guard.lastRead() == schemaOurs {
 		if err := ct.guard.Writable(ctx); err != nil {
@@ -72,8 +73,8 @@ func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 		for _, u := range m.updates {
 			t = wal.After(t, u.from.State())
 		}
-		// Each entry has a clock of its own. Otherwise a single head from a writer whose clock is far ahead would change the
-		// dates of all later entries.
+		// Use a new clock for each entry. A shared clock never goes back, so one head from a writer whose clock is far ahead
+		// would change the times of all later entries.
 		m.entry.ID = wal.EntryID(logtail.NewClock().NextKey(t))
 		m.entry.Time = t
 	}
@@ -83,13 +84,13 @@ func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 }
 
 // commitIn commits writes of different identities of one shard in one transaction. If the transaction is refused because of one
-// write, the others are committed again. Each write gets its own error. The context committing limits all committing requests,
-// because the entries have their dates already. The context ctx lasts longer, so that the result of a request can still be
-// determined.
+// write, commitIn commits the others again. Each write gets its own error. The context committing limits the requests that
+// commit, because the entries already have their times. The context ctx lasts longer, so that commitIn can still determine the
+// result of a request.
 func (ct *committer) commitIn(ctx, committing context.Context, all []*commitment) {
 	again := func(some []*commitment) error {
 		ct.commitIn(ctx, committing, some)
-		return nil // each write has its own error
+		return nil // the writes contain the errors
 	}
 	var ops [][]storage.Op
 	for _, m := range all {
@@ -99,14 +100,14 @@ func (ct *committer) commitIn(ctx, committing context.Context, all []*commitment
 	switch {
 	case err == nil:
 	case store.Overtaken(err) && at >= 0:
-		// Another writer was faster, perhaps the first try of this request, whose answer was lost.
+		// Another writer was faster, or an earlier try of this request has committed but its answer was lost.
 		_, ours, failed := ct.Recorded(ctx, all[at].entry.Shard, all[at].entry.ID)
 		if failed == nil && !ours {
 			all[at].err = ErrRaced
 			_ = inHalves(all, at, again)
 			return
 		}
-		if err = nil; !ours { // if it is ours, all are committed
+		if err = nil; !ours { // if our entry is in the log, all writes are committed
 			err = &unanswered{failed}
 		}
 	case len(all) > 1 && (hopeless(err) || store.Overtaken(err) || errors.Is(err, errTooMany)):
@@ -116,7 +117,7 @@ func (ct *committer) commitIn(ctx, committing context.Context, all []*commitment
 		err = unstorable(err)
 	default:
 		passing := storage.Passing(err)
-		if err = fmt.Errorf("catalog %s: record the write: %w", ct.Name, err); passing {
+		if err = fmt.Errorf("catalog %s: the write was not recorded in the log: %w", ct.Name, err); passing {
 			err = &unanswered{err}
 		}
 	}
@@ -125,17 +126,17 @@ func (ct *committer) commitIn(ctx, committing context.Context, all []*commitment
 	}
 }
 
-// errLost is the error of a write whose commit did not end because of a panic.
+// errLost is the error of a write whose commit was interrupted by a panic.
 var errLost = &unanswered{errors.New("the commit did not end")}
 
-// errTooMany means that operations do not fit into a transaction.
+// errTooMany means that the operations do not fit into one transaction.
 var errTooMany = errors.New("too large for a transaction")
 
-// writeLog sends the operations of several writes as one transaction. If the transaction is refused, at is the index of the
-// write that caused the refusal, or -1 if that is unknown.
+// writeLog sends the operations of several writes as one transaction. If the transaction is refused, the result at is the index
+// of the write that caused the refusal, or -1 if that write is unknown.
 func (ct *committer) writeLog(ctx context.Context, all [][]storage.Op) (at int, err error) {
 	b := ct.Log.Batch()
-	var of []int // the write of each operation
+	var of []int // for each operation, the index of its write
 	for i, ops := range all {
 		for _, op := range ops {
 			if !b.Add(op) {
@@ -159,8 +160,8 @@ type unanswered struct{ error }
 
 func (e *unanswered) Unwrap() error { return e.error }
 
-// finishing returns the operations that move the entry to the changes, and note its tombstones for deletion. If a request that
-// applied the entry may still be carried out, they also mark the heads.
+// finishing returns the operations that move the entry to the changes, and insert a note of its tombstones. If the service may
+// still carry out a request that applied the entry, the operations also mark the heads as not Sure.
 func (ct *committer) finishing(e applied) []storage.Op {
 	ops := []storage.Op{deletion(e.Entry)}
 	if e.Kind != wal.Undo {
@@ -185,7 +186,7 @@ func (ct *committer) finishing(e applied) []storage.Op {
 }
 
 // toChanges moves applied entries of one shard to the changes, in one transaction. If the transaction is refused because of one
-// of them, that entry and the others are moved separately.
+// entry, toChanges moves that entry and the others separately.
 func (ct *committer) toChanges(ctx context.Context, all ...applied) error {
 	var ops [][]storage.Op
 	for _, e := range all {
@@ -205,19 +206,18 @@ func (ct *committer) toChanges(ctx context.Context, all ...applied) error {
 		switch {
 		case getErr != nil:
 			return getErr
-		case !there: // the error concerns an upsert: others are writing that row
+		case !there: // the entry is gone, so the error concerns an upsert of a row that others are writing
 			return tooManyRaces()
 		}
-		err = ct.Log.Write(ctx, ops[0][0]) // a restored backup has brought the entry back
+		err = ct.Log.Write(ctx, ops[0][0]) // the change exists already, because a restored backup contains the entry
 	}
-	if store.Overtaken(err) { // another process has finished it
+	if store.Overtaken(err) { // another process has finished the entry
 		return nil
 	}
 	return err
 }
 
-// inHalves calls the function do with each half of a list. It first leaves out the element with the index at, unless that is
-// -1.
+// inHalves calls the function do with each half of a list. If at is not -1, it leaves out the element with the index at.
 func inHalves[T any](all []T, at int, do func([]T) error) error {
 	if at >= 0 {
 		all = slices.Concat(all[:at], all[at+1:])
@@ -228,8 +228,8 @@ func inHalves[T any](all []T, at int, do func([]T) error) error {
 	return g.Wait()
 }
 
-// onceOps returns the operations that store a write's id and its answer. The answer's record is in the entry. Without an id,
-// there are no operations.
+// onceOps returns the operations that store a request's id and its answer. The entry contains the answer's record. If the
+// request has no id, there are no operations.
 func onceOps(o claim.ID, shard store.Shard, entry wal.EntryID, w wal.Write, did Outcome) []storage.Op {
 	if o.None() {
 		return nil
@@ -241,13 +241,13 @@ func onceOps(o claim.ID, shard store.Shard, entry wal.EntryID, w wal.Write, did 
 	).Row()}}
 }
 
-// deletion returns the operation that deletes an entry.
+// deletion returns the operation that deletes a pending entry.
 func deletion(e store.Entry) storage.Op {
 	return storage.Op{Kind: storage.Delete, Row: storage.Row{Key: e.Shard.EntryKey(store.EntryPrefix, e.ID)}}
 }
 
-// clearLater returns the operation that writes a note of rows to delete, which is due at the time now plus clearAfter. The id
-// distinguishes the note from others.
+// clearLater returns the operation that inserts a note of rows to delete. The note is due after clearAfter, counted from now.
+// The id distinguishes the note from others.
 func clearLater(now time.Time, shard store.Shard, id wal.EntryID, what storage.Property) storage.Op {
 	return storage.Op{Kind: storage.Replace, Row: storage.Entity{
 		Key:        shard.Key(store.ClearPrefix + key.Inverted(now.Add(clearAfter)) + "|" + string(id)),
@@ -255,17 +255,17 @@ func clearLater(now time.Time, shard store.Shard, id wal.EntryID, what storage.P
 	}.Row()}
 }
 
-// unstorable returns the caller's error for a record that the service permanently refuses: its commit was refused, or its
-// insertion was withdrawn. The status is below 500, so a load counts the record as refused and continues.
+// unstorable returns the caller's error for a record that the service will always refuse. The error's status is below 500, so
+// an import counts the record as refused and continues.
 func unstorable(cause error) error {
 	if storage.HasCode(cause, "EntityTooLarge", "PropertyValueTooLarge", "TooManyProperties", "RequestBodyTooLarge") {
-		return problem.TooLargef("", "the record is too large for a row; shorten it").Because(cause)
+		return problem.TooLargef("", "the record is too large for a row; shorten the record").Because(cause)
 	}
-	return problem.Invalidf("", "the storage refuses the record; correct what its error names").Because(cause)
+	return problem.Invalidf("", "the storage refuses the record; correct the fields that its error names").Because(cause)
 }
 
-// hopeless reports whether another try of a commit or of an entry would end with the same error. A [problem.Error] is for the
-// caller, and never hopeless.
+// hopeless reports whether another try to commit a write or to apply an entry would end with the same error. A [problem.Error]
+// is meant for the caller, and is never hopeless.
 func hopeless(err error) bool {
 	var refused *storage.Error
 	switch {

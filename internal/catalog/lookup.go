@@ -18,17 +18,18 @@ import (
 )
 
 const (
-	// DefaultTop is the default number of records that a query returns, MaxTop the maximum.
+	// DefaultTop is the number of records that a query returns by default. MaxTop is the maximum.
 	DefaultTop = 100
 	MaxTop     = 1000
-	// fillTime is how long a query reads to fill its page. Then it returns the found records, and a cursor.
+	// fillTime is the time for which a query reads to fill its page. After fillTime, it returns the records found, and a
+	// cursor.
 	fillTime = 10 * time.Second
 	// maxEmpty is the maximum number of consecutive empty pages that a query reads.
 	maxEmpty = 20
-	// maxAnswer is the maximum number of bytes of an answer's records as rows; as JSON they take fewer. A single record may
-	// exceed it.
+	// maxAnswer is the maximum size in bytes of the rows of an answer's records. Their JSON is smaller. A single record may be
+	// larger than maxAnswer.
 	maxAnswer = logtail.MaxAnswer
-	// readMost is the approximate number of bytes of large rows that a query requests at once.
+	// readMost is the approximate number of bytes that a query requests in one request if rows are large.
 	readMost = maxAnswer + maxAnswer/4
 	// matchBytes is the memory of a match without its record.
 	matchBytes = 1 << 10
@@ -38,30 +39,33 @@ const (
 type Lookup struct {
 	// ID, if not "", selects only the record with this ID, for a write.
 	ID string
-	// Keys contains the values of the requested index keys. All must match. A number matches in every spelling.
+	// Keys contains a value for each index key of the query. A record must match all of them. A number matches in every
+	// spelling.
 	Keys map[string]string
-	// Or contains further values of some of these keys. A record matches if it has one of a key's values. Writes refuse it.
+	// Or contains further values for some of these keys. A record matches a key if it has one of the key's values. A write must
+	// not use Or.
 	Or map[string][]string
 	// RowFrom and RowTo limit the sort value; see [index.Schema.Window].
 	RowFrom, RowTo string
 	Top            int    // maximum number of records, 1 to MaxTop; 0 means DefaultTop
-	Cursor         string // from the previous page; "" for the first page
+	Cursor         string // the previous page's cursor; "" for the first page
 
-	counts bool // only their number is needed
+	counts bool // the caller needs only the number of records
 }
 
 // Matches is one page of the records that a query has found, in the catalog's order.
 type Matches struct {
-	rows []storage.Row // contain the records
+	rows []storage.Row // the records' rows
 	Meta []Meta        // of each record
-	// Cursor, if not "", requests the next page. A page may have fewer records than requested, or none, and still have a cursor,
-	// because reading is limited to about ten seconds and to records of 8 MiB. A record that exists all the time and does not
-	// move is returned exactly once. A record that moves between two pages may be returned twice or not at all.
+	// Cursor is the cursor for the next page, or "" if there is none. A page may have a cursor although it has fewer records
+	// than requested, or none, because a page takes about ten seconds and 8 MiB of records at most. A record that exists all the
+	// time and does not move is returned exactly once. A record that moves between two pages may be returned twice or not at
+	// all.
 	Cursor string
 }
 
-// matchesOf returns a reader's answer in the form for callers. Meta is as long as the rows, and never nil. The rows are not
-// copied.
+// matchesOf returns a reader's answer in the form for callers. Meta has one element for each row, and is never nil. The rows
+// are not copied.
 func matchesOf(a answer) Matches {
 	r := Matches{Cursor: a.next, rows: make([]storage.Row, len(a.found)), Meta: make([]Meta, len(a.found))}
 	for i, f := range a.found {
@@ -70,7 +74,8 @@ func matchesOf(a answer) Matches {
 	return r
 }
 
-// Records returns the records. It decodes one at a time, because decoded records take several times the memory.
+// Records yields the records. It decodes one record at a time, because a decoded record takes several times the memory of its
+// row.
 func (m Matches) Records() iter.Seq[record.Record] {
 	return func(yield func(record.Record) bool) {
 		for _, row := range m.rows {
@@ -87,18 +92,18 @@ type Reader struct {
 	guard *SchemaGuard
 
 	reading  task.Group    // queries whose callers no longer wait for them
-	rowSizes logtail.Sizes // of index rows
-	logSizes logtail.Sizes // of changes
+	rowSizes logtail.Sizes // sizes of index rows
+	logSizes logtail.Sizes // sizes of changes
 }
 
-// Find returns the records that match the query. It makes one request for each value of an index key, all at once. It makes more
-// if it has to read more than 1,000 rows, or if records have moved meanwhile.
+// Find returns the records that match the query. It makes one request for each value of an index key, all concurrently. It makes
+// more requests if it must read more than 1,000 rows, or if records have moved meanwhile.
 func (rd *Reader) Find(ctx context.Context, q Lookup) (Matches, error) {
 	found, err := rd.search(ctx, q, nil, false)
 	return matchesOf(found), err
 }
 
-// Get returns the record with an ID, and its current Meta. It costs two requests.
+// Get returns the record with the given ID, and the record's current Meta. It costs two requests.
 func (rd *Reader) Get(ctx context.Context, id string) (record.Record, Meta, error) {
 	for range maxRaces {
 		h, err := rd.headOf(ctx, id)
@@ -116,7 +121,7 @@ func (rd *Reader) Get(ctx context.Context, id string) (record.Record, Meta, erro
 	return record.Record{}, Meta{}, tooManyRaces()
 }
 
-// headOf reads the head of the record with an ID. It returns nil if there is none.
+// headOf reads the head of the record with the given ID. If there is no such head, it returns nil.
 func (rd *Reader) headOf(ctx context.Context, id string) (*store.Head, error) {
 	first, identity, ok := splitID(id)
 	if !ok {
@@ -127,14 +132,13 @@ func (rd *Reader) headOf(ctx context.Context, id string) (*store.Head, error) {
 	return h, cmp.Or(err, checked())
 }
 
-// noSuchID returns the error for an ID that no record has.
+// noSuchID returns the error for an ID without a record.
 func noSuchID() error {
-	return problem.NotFoundf("", "there is no record with this id; it was deleted, or its index values or its sort value have changed")
+	return problem.NotFoundf("", "there is no record with this id; the record was deleted, or its index values or its sort value have changed")
 }
 
-// List returns all records whose sort value is in the query's window, sorted by the text of
-// the first index key. The query has no Keys. It costs one request for each 1,000 rows of
-// the first index key.
+// List returns the records whose sort value lies in the query's window, sorted by the text of the first index key. The query
+// must not have Keys. A list costs one request for each 1,000 rows of the first index key.
 func (rd *Reader) List(ctx context.Context, q Lookup) (Matches, error) {
 	found, err := rd.list(ctx, q)
 	return matchesOf(found), err
@@ -142,7 +146,7 @@ func (rd *Reader) List(ctx context.Context, q Lookup) (Matches, error) {
 
 func (rd *Reader) list(ctx context.Context, q Lookup) (answer, error) {
 	p, err := planOf(rd.Schema, q, nil, nil)
-	var last key.Key // of the previous page, and then the last row taken
+	var last key.Key // the last row of the previous page, or the last row taken since then
 	if err == nil && p.after != "" && store.Decode(p.after, &last) != nil {
 		err = problem.Invalidf("cursor", "is not one that this list returned; leave it out to start from the beginning")
 	}
@@ -183,14 +187,14 @@ func (rd *Reader) list(ctx context.Context, q Lookup) (answer, error) {
 				if err != nil {
 					return answer{}, cmp.Or(checked(), err)
 				}
-				if m != nil { // even if its row seems to be on a later page, because the token may lead past that row
+				if m != nil { // also a record whose row lies behind this page, because the token may lead past that row
 					err = x.add(ctx, *m)
 				}
 				if err != nil {
 					return answer{}, cmp.Or(checked(), err)
 				}
 			}
-			memory.PartIn(ctx).Use(-storage.MemoryOf(page.Bytes, len(page.Rows))) // it is no longer needed
+			memory.PartIn(ctx).Use(-storage.MemoryOf(page.Bytes, len(page.Rows))) // frees the page
 			if token = page.Next; token == nil {
 				break
 			}
@@ -202,7 +206,7 @@ func (rd *Reader) list(ctx context.Context, q Lookup) (answer, error) {
 	return x.answer(""), checked()
 }
 
-// listRanges returns the key ranges of the first index key's rows after a row.
+// listRanges returns the key ranges that contain the first index key's rows after the key at.
 func listRanges(s index.Schema, at key.Key) []key.Range {
 	var ranges []key.Range
 	if at.Partition != "" {
@@ -221,7 +225,8 @@ func listRanges(s index.Schema, at key.Key) []key.Range {
 	return ranges
 }
 
-// pages returns the function that reads the query's pages: that of Find, or that of List if it has no Keys.
+// pages returns the function that reads a page of the query. If the query has no Keys, it reads pages as List does, otherwise
+// as Find does.
 func (rd *Reader) pages(q Lookup) func(context.Context, Lookup) (answer, error) {
 	if len(q.Keys) == 0 {
 		return rd.list
@@ -229,7 +234,7 @@ func (rd *Reader) pages(q Lookup) func(context.Context, Lookup) (answer, error) 
 	return func(ctx context.Context, q Lookup) (answer, error) { return rd.search(ctx, q, nil, false) }
 }
 
-// Each calls fn with every record that Find returns for the query, until fn fails. If the query has no Keys, it uses List
+// Each calls fn with every record that Find returns for the query, until fn fails. If the query has no Keys, Each uses List
 // instead of Find.
 func (rd *Reader) Each(ctx context.Context, q Lookup, fn func(record.Record) error) error {
 	read := rd.pages(q)
@@ -253,11 +258,11 @@ func (rd *Reader) Each(ctx context.Context, q Lookup, fn func(record.Record) err
 // Total is the number of records that a query finds.
 type Total struct {
 	Count int `json:"count"`
-	// Cursor, if not "", continues the count, which stops after about ten seconds.
+	// Cursor is "" if the count is complete. A count stops after about ten seconds, and the cursor continues the count.
 	Cursor string `json:"cursor,omitempty"`
 }
 
-// Count counts the records that Find returns for the query. If the query has no Keys, it uses List instead of Find. A count
+// Count counts the records that Find returns for the query. If the query has no Keys, Count uses List instead of Find. A count
 // costs as much as reading the records.
 func (rd *Reader) Count(ctx context.Context, q Lookup) (Total, error) {
 	read := rd.pages(q)

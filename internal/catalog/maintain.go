@@ -15,11 +15,11 @@ import (
 	"tablesweep/internal/stream/claim"
 )
 
-// inFlight is the age of an entry up to which only its own writer handles it.
+// inFlight is the age up to which Maintain leaves an entry to the entry's own writer.
 const inFlight = 20 * time.Second
 
-// Maintainer completes interrupted writes, deletes rows that are no longer needed, and moves records for packages check and
-// migrate.
+// Maintainer completes interrupted writes, and deletes rows that are no longer needed. Packages check and migrate use it to
+// change records.
 type Maintainer struct {
 	*store.Store
 	guard       *SchemaGuard
@@ -29,8 +29,8 @@ type Maintainer struct {
 	tidying     claim.Tidying
 }
 
-// Maintain completes the writes that crashes have left unfinished. It deletes tombstones, claims of requests and old changes that
-// are no longer needed. It may run at any time, and several times at once.
+// Maintain completes writes that crashes have interrupted. It deletes old changes, and tombstones and claims that are no longer
+// needed. It may run at any time, in several processes at the same time.
 func (mt *Maintainer) Maintain(ctx context.Context) error {
 	if err := mt.guard.Writable(ctx); err != nil {
 		return fmt.Errorf("maintain: %w", err)
@@ -43,7 +43,7 @@ func (mt *Maintainer) Maintain(ctx context.Context) error {
 	return errors.Join(err, trimErr, mt.tidy(ctx))
 }
 
-// tidy deletes claims that are no longer needed, and the answers stored beside records, if this is due.
+// tidy deletes the claims and the stored answers of requests that are no longer needed. It does so at most once an hour.
 func (mt *Maintainer) tidy(ctx context.Context) error {
 	now := mt.ServiceNow()
 	return mt.tidying.Due(now, func() error {
@@ -58,17 +58,18 @@ func (mt *Maintainer) tidy(ctx context.Context) error {
 	})
 }
 
-// CompleteAll applies all entries in the log, including parked ones and those of writers under way. It does not check whether the
-// stored schema is ours.
+// CompleteAll applies all pending entries in the log, including entries that could not be applied before, and entries whose
+// writers are still under way. It does not check the stored schema.
 func (mt *Maintainer) CompleteAll(ctx context.Context) error {
 	return store.EachShard(func(shard store.Shard) error { return mt.recoverShard(ctx, shard, true) })
 }
 
-// recoverShard applies the shard's entries: all of them, or those that are neither parked nor left to their own writers. It parks
-// an entry that the service permanently refuses. It also deletes tombstones that are no longer needed.
+// recoverShard applies the shard's pending entries, and deletes tombstones that are no longer needed. If the argument all is
+// false, it leaves out parked entries, and young entries, which their own writers apply. It parks an entry that the service will
+// always refuse; see park.
 func (mt *Maintainer) recoverShard(ctx context.Context, shard store.Shard, all bool) error {
 	var errs error
-	// The notes of tombstones sort directly after the entries.
+	// One query reads the entries and the notes of tombstones, because the notes sort directly after the entries.
 	q := shard.Query(store.EntryPrefix)
 	q.Range.High = shard.Query(store.TombstonePrefix).Range.High
 	err := mt.Log.All(ctx, q, func(p storage.Page) error {
@@ -85,7 +86,7 @@ func (mt *Maintainer) recoverShard(ctx context.Context, shard store.Shard, all b
 			}
 			e, err := store.EntryOf(row)
 			if errors.Is(err, store.ErrNewer) {
-				zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", mt.Name).Msg("entry skipped, because a newer version of this program wrote it")
+				zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", mt.Name).Msg("a log entry was skipped, because a newer version of this program wrote the entry")
 				continue
 			}
 			bad := err != nil
@@ -107,9 +108,9 @@ func (mt *Maintainer) recoverShard(ctx context.Context, shard store.Shard, all b
 	return errors.Join(errs, err)
 }
 
-// park marks an entry with the reason why it cannot be applied.
+// park stores in an entry why the entry cannot be applied. Maintain skips such a parked entry, and package check reports it.
 func (mt *Maintainer) park(ctx context.Context, row storage.Entity, reason error) error {
-	zerolog.Ctx(ctx).Error().Err(reason).Str("catalog", mt.Name).Str("entry", row.Key.Row).Msg("entry can't be applied; catalog check reports it")
+	zerolog.Ctx(ctx).Error().Err(reason).Str("catalog", mt.Name).Str("entry", row.Key.Row).Msg("a log entry cannot be applied; to see why, run: tablesweep catalog check")
 	err := mt.Log.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: row.ETag, Row: storage.Entity{
 		Key: row.Key, Properties: []storage.Property{storage.StringProperty(store.ParkedColumn, reason.Error())},
 	}.Row()})

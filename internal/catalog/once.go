@@ -18,26 +18,26 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// deleted is the outcome of a deletion, in the row that stores its answer.
+// deleted is the outcome of a deletion, in the row that stores the deletion's answer.
 const deleted Outcome = "deleted"
 
-// claimsIn returns the claims of all requests, which are in the log's table.
+// claimsIn returns the claims of all requests. They are in the log's table.
 func claimsIn(log *storage.Table) claim.Claims {
 	return claim.Claims{Table: log, Partition: store.ClaimsPartition}
 }
 
-// onceOf returns the id of a write, from its Idempotency-Key. parts describe the write.
+// onceOf returns the id of a write that parts describe and that has the given Idempotency-Key.
 func onceOf(key string, parts ...any) claim.ID {
 	if key == "" {
-		return claim.ID{} // parts may contain values that are refused later
+		return claim.ID{} // do not encode parts, because they may contain values that are refused later
 	}
 	return claim.Sent{Key: key}.ID(store.Encode(parts))
 }
 
-// once carries out a request with the id, or returns the answer of an earlier try. The commit of a write stores that answer in
-// one of the shards. A request is claimed before anything is read. All claims are in one place, so the error is KeyReused if
-// the Idempotency-Key was used for any other write of the catalog. An invalid write releases its claim, so a corrected write
-// can use the same key.
+// once carries out a request with the id, or returns the answer of an earlier try. The commit of a write stores the answer in
+// one of the shards. The request is claimed before it reads anything. All claims are in one partition, so the error is
+// KeyReused if the Idempotency-Key was used for any other write of the catalog. An invalid write releases its claim, so a
+// corrected write can use the same key.
 func (wr *Writer) once(ctx context.Context, o claim.ID, shards []store.Shard, write func() (Written, error)) (Written, error) {
 	if err := wr.guard.Writable(ctx); err != nil {
 		return Written{}, err
@@ -46,7 +46,7 @@ func (wr *Writer) once(ctx context.Context, o claim.ID, shards []store.Shard, wr
 		return write()
 	}
 	var claimed claim.Claim
-	if o.Keyed() || len(shards) > 1 { // otherwise the answer's row is enough: no caller chose the id, and a shard prevents repetitions
+	if o.Keyed() || len(shards) > 1 { // no claim is needed if the host chose the id and only one shard can store the answer
 		var err error
 		if claimed, err = claimsIn(wr.Log).Take(ctx, o); err != nil {
 			return Written{}, fmt.Errorf("catalog %s: %w", wr.Name, err)
@@ -69,7 +69,8 @@ func (wr *Writer) once(ctx context.Context, o claim.ID, shards []store.Shard, wr
 	return done, err
 }
 
-// writeOne writes the only record that the selector finds, for a request with the id. It calls decide with the record's head.
+// writeOne writes the only record that the selector finds, for a request with the id. It calls the function decide with the
+// record's head.
 func (wr *Writer) writeOne(ctx context.Context, selector Lookup, on Condition, o claim.ID, decide func(*store.Head) (decision, error)) (Written, error) {
 	shards, err := shardsOf(wr.Schema, selector)
 	if err != nil {
@@ -79,7 +80,7 @@ func (wr *Writer) writeOne(ctx context.Context, selector Lookup, on Condition, o
 	held := part.Used()
 	return wr.once(ctx, o, shards, func() (Written, error) {
 		return wr.stages.write(ctx, o, func() (decision, error) {
-			part.SetUsed(held) // data of an earlier decision is no longer needed
+			part.SetUsed(held) // frees the data of an earlier decision
 			h, err := wr.chooser.choose(ctx, selector, on)
 			if err != nil {
 				return decision{}, err
@@ -95,7 +96,7 @@ func shardsOf(s index.Schema, selector Lookup) ([]store.Shard, error) {
 		return []store.Shard{store.ShardOf(first)}, nil
 	}
 	if selector.ID != "" {
-		return nil, nil // it finds nothing
+		return nil, nil // the selector finds no record
 	}
 	p, err := newPlan(s, selector)
 	if err != nil || p.keys[0].rank > 0 {
@@ -109,7 +110,8 @@ func shardsOf(s index.Schema, selector Lookup) ([]store.Shard, error) {
 	return slices.Compact(shards), nil
 }
 
-// answered returns the first answer to a request with the id, and completes the write. found is false if no shard has an answer.
+// answered returns the first answer to a request with the id, and completes the write. If no shard has an answer, found is
+// false.
 func (wr *Writer) answered(ctx context.Context, o claim.ID, shards []store.Shard) (first Written, found bool, err error) {
 	var mu sync.Mutex
 	err = store.EachOf(shards, func(shard store.Shard) error {
@@ -127,8 +129,8 @@ func (wr *Writer) answered(ctx context.Context, o claim.ID, shards []store.Shard
 	return first, found, nil
 }
 
-// answeredIn is answered for one shard. The error is KeyReused if the id was used for another write, and a Conflict if the write
-// was withdrawn.
+// answeredIn does the work of answered for one shard. If the id was used for another write, the error is KeyReused. If the write
+// was withdrawn, the error is a Conflict.
 func (wr *Writer) answeredIn(ctx context.Context, o claim.ID, shard store.Shard) (first Written, found bool, err error) {
 	row, found, err := wr.Log.Get(ctx, o.Row(string(shard)).Key)
 	if err != nil || !found {
@@ -151,14 +153,14 @@ func (wr *Writer) answeredIn(ctx context.Context, o claim.ID, shard store.Shard)
 		return first, true, wr.stages.complete(ctx, shard, entry)
 	}
 	var h *store.Head
-	if err == nil { // a write that changed nothing may name an entry whose change was deleted
+	if err == nil { // no change is found if the write changed nothing and names an old entry whose change was deleted
 		h, err = wr.ReadHead(ctx, w.First, w.Identity)
 	}
 	if err == nil && h.Live() && h.Version == w.Version {
 		first.Record, found, err = wr.reader.contents(ctx, h)
 	}
 	if err == nil && !found {
-		_, err = wr.stages.applyFor(ctx, []index.FirstHash{w.First}) // perhaps the process that withdrew it died before the rows were gone
+		_, err = wr.stages.applyFor(ctx, []index.FirstHash{w.First}) // deletes the rows if the process that withdrew the write died before that
 		err = cmp.Or(err, error(problem.Conflictf("Idempotency-Key", "was used for this write, but the write was refused or its record has changed since; read the record, and use a new key")))
 	}
 	return first, true, err

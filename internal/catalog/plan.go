@@ -20,41 +20,41 @@ import (
 
 // plan is a checked query.
 type plan struct {
-	keys   []wanted // in the schema's order
+	keys   []wanted // the query's index keys, in the schema's order
 	window index.Window
 	top    int
-	counts bool   // only the number of records is needed
-	after  string // RowKey
-	digest string // of everything on which a cursor depends
+	counts bool   // the caller needs only the number of records
+	after  string // the RowKey at which the previous page ended
+	digest string // hash of everything on which a cursor depends
 }
 
-// wanted is an index key of a query, and the partitions of the requested values.
+// wanted is an index key of a query, with the partitions of the requested values.
 type wanted struct {
 	rank       int
 	partitions []index.Partition
 }
 
-// value reports whether the value is one of the requested ones.
-func (w wanted) value(value string) bool {
+// has reports whether the value is one of the requested values.
+func (w wanted) has(value string) bool {
 	return slices.ContainsFunc(w.partitions, func(p index.Partition) bool { return p.Value == value })
 }
 
 // matches reports whether the record matches the query.
 func (p plan) matches(id index.Identity) bool {
-	return p.window.Contains(id.Sort) && !slices.ContainsFunc(p.keys, func(k wanted) bool { return !k.value(id.Values[k.rank]) })
+	return p.window.Contains(id.Sort) && !slices.ContainsFunc(p.keys, func(k wanted) bool { return !k.has(id.Values[k.rank]) })
 }
 
 // newPlan checks a query by index keys.
 func newPlan(s index.Schema, q Lookup) (plan, error) {
 	var errs error
 	if len(q.Keys) == 0 {
-		errs = problem.Invalidf("", "give the value of an index key: %s", s.Fields())
+		errs = problem.Invalidf("", "give a value for at least one of the index keys: %s", s.Fields())
 	}
 	var keys []wanted
 	for _, field := range slices.Sorted(maps.Keys(q.Keys)) {
 		k, err := wantedValues(s, field, append([]string{q.Keys[field]}, q.Or[field]...))
 		if err == nil && slices.ContainsFunc(keys, func(other wanted) bool { return k.rank == other.rank }) {
-			err = problem.Invalidf(field, "is given twice; give one value for an index key")
+			err = problem.Invalidf(field, "is given twice; give each index key only one value")
 		}
 		keys, errs = append(keys, k), errors.Join(errs, err)
 	}
@@ -79,7 +79,7 @@ func wantedValues(s index.Schema, field string, values []string) (wanted, error)
 	return k, nil
 }
 
-// planOf completes a plan. It joins its errors to errs.
+// planOf returns the plan of a query whose keys were already checked. It joins its errors to errs, the errors of the keys.
 func planOf(s index.Schema, q Lookup, keys []wanted, errs error) (plan, error) {
 	p := plan{keys: keys, top: cmp.Or(q.Top, DefaultTop), counts: q.counts}
 	errs = errors.Join(errs, input.Top(p.top, MaxTop))
@@ -102,7 +102,7 @@ func planOf(s index.Schema, q Lookup, keys []wanted, errs error) (plan, error) {
 	return p, err
 }
 
-// cursor is the content of a cursor, which is its JSON in base64.
+// cursor is the content of a cursor. Callers get the content's JSON in base64.
 type cursor struct {
 	Query string `json:"q"`
 	After string `json:"a"`
@@ -122,7 +122,7 @@ func (p plan) readCursor(text string) (after string, err error) {
 		err = json.Unmarshal(b, &c)
 	}
 	if err != nil || c.Query != p.digest || c.After == "" {
-		return "", problem.Invalidf("cursor", "is not one that this query returned; do not change the query between pages")
+		return "", problem.Invalidf("cursor", "is not one that this query returned; send the same query with each cursor")
 	}
 	return c.After, nil
 }

@@ -5,25 +5,25 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// maxRaces is how often a write is decided again after other writes have overtaken it.
+// maxRaces is the maximum number of times that a write is decided again because other writers were faster.
 const maxRaces = 50
 
-// identityTaken refuses a write because another record has the identity.
+// identityTaken returns the error of a write whose identity belongs to another record.
 func identityTaken(row string) error {
 	return problem.Conflictf("", "a record with the same index values and row key (%s) exists with other contents; PUT replaces it", row)
 }
 
-// rowKeyTaken refuses a write because another record has the row key; see collision.
+// rowKeyTaken returns the error of a write whose row key belongs to another record; see [collision].
 func rowKeyTaken(s index.Schema, cause error) error {
-	return problem.Conflictf(s.Sort.Field, "the record was not written, because another record has its row key; change this value slightly in one of the two").Because(cause)
+	return problem.Conflictf(s.Sort.Field, "the record was not written, because another record has the same row key; change this value slightly in one of the two records").Because(cause)
 }
 
-// unknownToLog refuses a write because only index rows contain the record.
+// unknownToLog returns the error of a write to a record that is in the index, but not in the log.
 func unknownToLog() error {
 	return problem.Conflictf("", `the record is not in the catalog's log; "tablesweep catalog check" lists such rows, and "tablesweep catalog export" and "tablesweep catalog import" move them to another catalog`)
 }
 
-// tooManyRaces is the error of a call that other writers have overtaken maxRaces times.
+// tooManyRaces returns the error of a call that was repeated maxRaces times because other writers were faster.
 func tooManyRaces() error {
-	return problem.Busyf("", "others keep changing this record; try again")
+	return problem.Busyf("", "other writers keep changing this record; try again")
 }

@@ -12,7 +12,8 @@ import (
 	"tablesweep/internal/stream/claim"
 )
 
-// Changes of records by packages check and migrate. After ErrRaced, they leave a record to the writer that was faster.
+// Packages check and migrate use the functions below to change records. After ErrRaced, they leave a record to the writer that
+// was faster.
 
 // Move moves the record r of the head to another identity.
 func (mt *Maintainer) Move(ctx context.Context, h *store.Head, id index.Identity, r record.Record) error {
@@ -30,7 +31,7 @@ func (mt *Maintainer) Move(ctx context.Context, h *store.Head, id index.Identity
 		return err
 	case target != nil && !target.Gone && target.Content != store.HashOf(r):
 		return identityTaken(w.Row)
-	case target == nil || target.Gone || target.Version < h.Version: // a reverted change of schema finds the record unchanged
+	case target == nil || target.Gone || target.Version < h.Version: // the record has returned to its former identity, because a change of the schema was reverted
 		w = wal.TakeIdentity(h.State(), target.State(), w, mt.Clock())
 		if _, err := mt.stages.do(ctx, entering(target, w, r), claim.ID{}); err != nil {
 			return err
@@ -40,9 +41,9 @@ func (mt *Maintainer) Move(ctx context.Context, h *store.Head, id index.Identity
 	return err
 }
 
-// Adopt adds a record that only index rows contain to the log, and writes all its index rows. If the rows have versions, the
-// record of the newest row replaces r. If that row is a tombstone, or several rows of its version differ, the error is a
-// Conflict.
+// Adopt adds a record to the log if only index rows contain the record, and writes all its index rows. If the rows have
+// versions, the record of the newest row replaces r. If the newest row is a tombstone, or if rows with the newest version
+// differ, the error is a Conflict.
 func (mt *Maintainer) Adopt(ctx context.Context, id index.Identity, r record.Record) error {
 	w := store.WriteFor(id)
 	all, err := mt.Copies(ctx, w)
@@ -50,7 +51,7 @@ func (mt *Maintainer) Adopt(ctx context.Context, id index.Identity, r record.Rec
 		return err
 	}
 	before := &wal.Head{Write: wal.Write{Gone: true}}
-	all = slices.DeleteFunc(all, func(x store.Copy) bool { return x.Slot.State == wal.NoRow || x.Slot.Identity != w.Identity }) // apply notices a collision
+	all = slices.DeleteFunc(all, func(x store.Copy) bool { return x.Slot.State == wal.NoRow || x.Slot.Identity != w.Identity }) // if another record has the row's key, apply will find that out
 	for _, x := range all {
 		if x.Slot.Version > before.Version {
 			before.Version, r = x.Slot.Version, x.Record
@@ -71,7 +72,7 @@ func (mt *Maintainer) Adopt(ctx context.Context, id index.Identity, r record.Rec
 	return err
 }
 
-// Restore writes a record whose identity has the head of a deletion.
+// Restore writes a record whose head is that of a deletion.
 func (mt *Maintainer) Restore(ctx context.Context, h *store.Head, id index.Identity, r record.Record) error {
 	w, verdict := wal.Insertion(h.State(), store.WriteFor(id), store.HashOf(r), mt.Clock())
 	if verdict != wal.Commit {
@@ -81,8 +82,8 @@ func (mt *Maintainer) Restore(ctx context.Context, h *store.Head, id index.Ident
 	return err
 }
 
-// Remove deletes the record r of an identity. If the record is already gone or has moved, it returns false, and completes the
-// write that has done this.
+// Remove deletes the record r of an identity. If the record was already deleted or has moved, Remove returns false, and
+// completes the write that has deleted or moved the record.
 func (mt *Maintainer) Remove(ctx context.Context, first index.FirstHash, identity index.IdentityHash, r record.Record) (bool, error) {
 	return mt.stages.removeAt(ctx, nil, first, identity, r, nil, nil)
 }

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// schemaTrust is how long a process trusts the schema that it has read. A change of schema waits for SchemaWait, which is
-	// longer, before it moves a record.
+	// schemaTrust is the time for which a process may use the schema that it has read. SchemaWait is longer, and a migration
+	// waits for SchemaWait before it moves a record.
 	schemaTrust = 30 * time.Second
 	commitTime  = 25 * time.Second // maximum duration of a commit
 	serviceTime = 30 * time.Second // maximum duration of a request in the service (Microsoft Learn, "Setting timeouts for Table service operations")
 	SchemaWait  = schemaTrust + commitTime + serviceTime
 )
 
-// SchemaGuard checks that the schema stored in the log is ours. A process with another schema must not write, and its reads are
-// invalid.
+// SchemaGuard checks that the schema stored in the log equals that of the options. A process with another schema must not
+// write, and its reads are invalid.
 type SchemaGuard struct {
 	*store.Store
 
@@ -32,7 +32,7 @@ type SchemaGuard struct {
 	readAt time.Time // when stored was read
 }
 
-// storedSchema is the result of the last read of the stored schema, unless that differed from ours.
+// storedSchema is the result of the last read of the stored schema, if that schema did not differ from that of the options.
 type storedSchema int
 
 const (
@@ -42,13 +42,13 @@ const (
 )
 
 // Prepare creates missing tables, and checks that the stored schema equals that of the options. A catalog of another program has
-// no stored schema. It can be read, but not written before package migrate has taken it over.
+// no stored schema. Such a catalog can be read, but it cannot be written before package migrate has taken it over.
 func (sg *SchemaGuard) Prepare(ctx context.Context) error {
 	return sg.prepare(ctx, storage.RequestOptions{})
 }
 
-// TryPrepare is Prepare without retries. It is for callers that repeat it, and must notice soon that the service is available
-// again.
+// TryPrepare is Prepare without retries. It is for callers that retry themselves, and must notice soon that the service is
+// available again.
 func (sg *SchemaGuard) TryPrepare(ctx context.Context) error {
 	return sg.prepare(ctx, storage.RequestOptions{Once: true})
 }
@@ -70,7 +70,7 @@ func (sg *SchemaGuard) prepare(ctx context.Context, o storage.RequestOptions) er
 		}
 		return nil
 	})
-	if errors.Is(err, errEnough) { // another program's rows
+	if errors.Is(err, errEnough) { // the index contains rows of another program
 		return nil
 	}
 	if err != nil {
@@ -90,7 +90,7 @@ func (sg *SchemaGuard) Readable(ctx context.Context) error {
 	return err
 }
 
-// Now returns the service's time. It makes a request if there was no answer yet.
+// Now returns the service's time. If the service has not sent an answer yet, Now makes a request.
 func (sg *SchemaGuard) Now(ctx context.Context) (time.Time, error) {
 	if _, known := sg.Log.Now(sg.Clock()); !known {
 		if err := sg.Readable(ctx); err != nil {
@@ -103,29 +103,30 @@ func (sg *SchemaGuard) Now(ctx context.Context) (time.Time, error) {
 // errEnough ends a query early.
 var errEnough = errors.New("enough")
 
-// checkSchema compares the schema stored in the log's table with ours. found is false if none is stored.
+// checkSchema compares the schema stored in the log's table with that of the options. If no schema is stored, found is false.
 func (sg *SchemaGuard) checkSchema(ctx context.Context, log *storage.Table) (found bool, err error) {
 	row, found, err := log.Get(ctx, store.SchemaKey)
 	if err != nil || !found {
 		return found, err
 	}
 	if err := store.CheckFormat(row.Int("Format")); err != nil {
-		return true, fmt.Errorf("catalog %s: its schema: %w", sg.Name, err)
+		return true, fmt.Errorf("catalog %s: the stored schema cannot be read: %w", sg.Name, err)
 	}
 	switch stored := row.Get("Schema"); {
 	case row.Get("State") != store.Ready:
-		return true, problem.Movingf("", "the records of catalog %s are being moved to the schema %s; try again later. If that was interrupted, finish it with: tablesweep catalog migrate. With the old settings, the same command moves the records back", sg.Name, stored)
+		return true, problem.Movingf("", "the records of catalog %s are being moved to the schema %s; try again later. If that move was interrupted, finish it with: tablesweep catalog migrate. With the old settings, the same command moves the records back", sg.Name, stored)
 	case stored != sg.Schema.String():
 		return true, problem.Conflictf("", "catalog %s was written with the schema %s, but the settings say %s; restore the settings of the index keys and the row key, or move every record with: tablesweep catalog migrate", sg.Name, stored, sg.Schema)
 	}
 	return true, nil
 }
 
-// readSchema reads the stored schema, and remembers whether it is ours. found is false if none is stored.
+// readSchema reads the stored schema, and remembers whether it equals that of the options. If no schema is stored, found is
+// false.
 func (sg *SchemaGuard) readSchema(ctx context.Context) (found bool, err error) {
 	now := time.Now()
 	if found, err = sg.checkSchema(ctx, sg.Log); storage.HasCode(err, "TableNotFound") {
-		found, err = false, nil // another program's catalog may have no log
+		found, err = false, nil // a catalog of another program may have no log
 	}
 	if err != nil {
 		return found, err
@@ -156,21 +157,21 @@ func (sg *SchemaGuard) trusted() storedSchema {
 	return sg.stored
 }
 
-// Writable returns an error unless the stored schema equals that of the options. Every write calls it. It makes a request only if
-// the last answer is older than half a minute.
+// Writable returns an error unless the stored schema equals that of the options. Every write calls Writable. It makes a request
+// only if the last answer is older than half a minute.
 func (sg *SchemaGuard) Writable(ctx context.Context) error {
 	if sg.trusted() == schemaOurs {
 		return nil
 	}
 	found, err := sg.readSchema(ctx)
 	if err == nil && !found {
-		err = problem.Conflictf("", "catalog %s holds records that another program wrote, or has lost its log; it can be read, but before any write run: tablesweep catalog migrate", sg.Name)
+		err = problem.Conflictf("", "catalog %s holds records that another program wrote, or has lost its log; the catalog can be read, but before any write run: tablesweep catalog migrate", sg.Name)
 	}
 	return err
 }
 
-// checking checks in the background, while the caller reads, that the stored schema is ours or missing. The returned function
-// waits for the check. If it returns an error, the data read is invalid.
+// checking checks the stored schema in the background, while the caller reads. The returned function waits for the check. If
+// the stored schema differs from that of the options, the function returns an error, and the data read is invalid.
 func (sg *SchemaGuard) checking(ctx context.Context) (result func() error) {
 	if sg.trusted() != schemaUnread {
 		return func() error { return nil }

@@ -22,13 +22,14 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// A write has four stages. insertion, replacement or removal decides it, by the heads read. commit records it in the log. apply
-// writes its index rows. finish answers the caller, and then moves the entry to the changes.
+// A write has four stages. First, insertion, replacement or removal decides on the write, from the heads that were read. Then
+// commit records the write in the log, and apply writes its index rows. Finally, finish answers the caller, and moves the entry
+// to the changes.
 
-// applyTime limits the time to write index rows. Afterwards the rest is left to recovery.
+// applyTime is the maximum time for writing index rows. Maintain writes the remaining rows.
 const applyTime = 5 * time.Minute
 
-// stages carries writes through their stages: the caller's own writes, and unfinished writes of other writers.
+// stages carries out the stages of writes: the caller's own writes, and unfinished writes of other writers.
 type stages struct {
 	*store.Store
 	committer *committer
@@ -37,33 +38,34 @@ type stages struct {
 // decision describes what a write will do.
 type decision struct {
 	kind    wal.Kind
-	record  record.Record // for a deletion, the deleted record
+	record  record.Record // the written record or, for a deletion, the deleted record
 	updates []headUpdate
-	more    []storage.Op // committed together with it
-	// same, unless nil, is a head whose last write already has the intended result. Then only that write is completed.
+	more    []storage.Op // further operations of the same transaction
+	// If same is not nil, it is a head whose last write already has the intended result. In this case, only that write is
+	// completed.
 	same  *store.Head
-	slots func() knownSlots // unless nil
+	slots func() knownSlots // returns the slots that were already read; may be nil
 }
 
-// knownSlots are the known slots of a write's index rows.
+// knownSlots are the slots of a write's index rows that were already read.
 type knownSlots map[index.PartitionKey]store.Slot
 
 // headUpdate makes a write the newest of its identity.
 type headUpdate struct {
-	from    *store.Head // as read; nil for none
+	from    *store.Head // the head as it was read; nil if there was no head
 	to      wal.Write
-	content wal.ContentHash // "" if the record is gone
+	content wal.ContentHash // "" for a deletion
 }
 
 var (
-	// ErrRaced means that another writer was faster, and nothing was done.
+	// ErrRaced means that another writer was faster, and this write was not done.
 	ErrRaced = errors.New("overtaken")
-	// errRepeated means that nothing was done because another try of the request has done it.
+	// errRepeated means that another try of the request was faster and has done the write.
 	errRepeated = problem.Busyf("", "another attempt at this request was faster; try again")
 )
 
-// refused is a refusal because of commits by other writers. The log contains these commits, but the index rows that readers use
-// may not contain them yet.
+// refused is the error of a write that was refused because of other writers' commits. The log contains these commits, but the
+// index rows that readers use may not contain them yet.
 type refused struct {
 	error
 	firstHashes []index.FirstHash // the hashes of the first index values of the records that caused the refusal
@@ -71,7 +73,7 @@ type refused struct {
 
 func (e *refused) Unwrap() error { return e.error }
 
-// refuse marks err as a refusal because of records with these first index values. nil stays nil.
+// refuse returns err as a refusal that records with these first index values have caused. If err is nil, it returns nil.
 func refuse(err error, firstHashes ...index.FirstHash) error {
 	if err == nil {
 		return nil
@@ -79,9 +81,9 @@ func refuse(err error, firstHashes ...index.FirstHash) error {
 	return &refused{err, firstHashes}
 }
 
-// write carries out the result of decide, for a request with the id. If another write overtakes it, it decides again. If it is
-// refused while writes of the same records are under way, it completes these and decides again. Therefore a client that reads
-// after a refusal sees the reason.
+// write carries out the decision that the function decide returns, for a request with the id. If another writer is faster,
+// write calls decide again. If decide refuses while writes of the records that caused the refusal are under way, write
+// completes these writes and calls decide again. Therefore a client that reads after a refusal sees the reason.
 func (st *stages) write(ctx context.Context, o claim.ID, decide func() (decision, error)) (Written, error) {
 	for range maxRaces {
 		var done Written
@@ -123,9 +125,9 @@ func (st *stages) do(ctx context.Context, d decision, o claim.ID) (Written, erro
 	return Written{outcomes[e.Kind], metaOf(e.Writes[len(e.Writes)-1]), e.Record}, nil
 }
 
-// removeAt is Remove with more information: the argument read is the identity's head, or nil if it was not read, and slots is
-// as in decision. If stays is not nil and returns an error, the head's record is kept. If done is true, the deletion is
-// committed, even if there is an error.
+// removeAt is Remove with more arguments. The argument read is the identity's head, or nil if the head was not read. slots is
+// as in decision. If the function stays is not nil and returns an error, the head's record is kept. If done is true, the
+// deletion is committed, even if there is an error.
 func (st *stages) removeAt(ctx context.Context, read *store.Head, first index.FirstHash, identity index.IdentityHash, r record.Record, stays func(*store.Head) error, slots func() knownSlots) (done bool, err error) {
 	w, err := st.write(ctx, claim.ID{}, func() (decision, error) {
 		h := read
@@ -150,7 +152,7 @@ func (st *stages) removeAt(ctx context.Context, read *store.Head, first index.Fi
 	return w.Outcome == deleted || errors.As(err, new(*committed)), err
 }
 
-// writing returns the memory for a write of the record: a row under each index key, and one in the log.
+// writing returns the memory for a write of the record: a row under each index key, and a row in the log.
 func (wr *Writer) writing(r record.Record) int64 {
 	return int64(1+len(wr.Schema.Keys)) * storage.MemoryOf(textOf(r), 1)
 }
@@ -163,19 +165,19 @@ func textOf(r record.Record) (bytes int) {
 	return bytes
 }
 
-// room prepares the part of the memory in ctx for a write: it keeps the given bytes beside the data read, and releases the rest.
-// The error is [memory.ErrFull].
+// room reserves the given number of bytes for a write, beside the data read, in ctx's [memory.Part]. It releases the rest of the
+// part. The error is [memory.ErrFull].
 func (wr *Writer) room(ctx context.Context, bytes int64) error {
 	part := memory.PartIn(ctx)
 	if !part.Use(bytes) {
 		return fmt.Errorf("catalog %s: %w", wr.Name, memory.ErrFull)
 	}
-	part.Use(-bytes) // not used while the caller reads the answer
+	part.Use(-bytes) // the bytes count as used only while the write is under way
 	part.Keep(part.Used() + bytes)
 	return nil
 }
 
-// insertion decides whether to insert the record. h is its identity's head.
+// insertion decides whether to insert the record. h is the head of the record's identity.
 func insertion(now time.Time, h *store.Head, id index.Identity, r record.Record) (decision, error) {
 	switch w, verdict := wal.Insertion(h.State(), store.WriteFor(id), store.HashOf(r), now); verdict {
 	case wal.Same:
@@ -192,7 +194,7 @@ func entering(h *store.Head, w wal.Write, r record.Record) decision {
 	return decision{kind: wal.Insert, record: r, updates: []headUpdate{{h, w, store.HashOf(r)}}}
 }
 
-// replacement decides whether to replace the record of the live head old with the record r. w describes r's index rows.
+// replacement decides whether to replace the record of the live head old by the record r. w describes r's index rows.
 func (st *stages) replacement(ctx context.Context, old *store.Head, w wal.Write, r record.Record) (decision, error) {
 	var target *store.Head
 	if old.Identity != w.Identity {
@@ -207,7 +209,7 @@ func (st *stages) replacement(ctx context.Context, old *store.Head, w wal.Write,
 	case wal.Same:
 		return decision{record: r, same: old}, nil
 	case wal.Taken:
-		// It may be the record itself, which has moved there since its head was read.
+		// The record found may be this record, which has moved there since its head was read.
 		now, err := st.ReadHead(ctx, old.First, old.Identity)
 		if err == nil && (now == nil || now.ETag != old.ETag) {
 			return decision{}, ErrRaced
@@ -224,8 +226,8 @@ func (st *stages) replacement(ctx context.Context, old *store.Head, w wal.Write,
 	return decision{kind: wal.Replace, record: r, updates: updates}, st.afterMove(ctx, old)
 }
 
-// free checks that no other record has the write's row key. Another record may still take it before the rows are written. Such
-// collisions are rare, and even rarer at that moment.
+// free checks that no other record has the write's row key. Another record may still take the row key before the rows are
+// written. Such collisions are rare, and even rarer in that short time.
 func (st *stages) free(ctx context.Context, w wal.Write) error {
 	all, err := st.Copies(ctx, w)
 	for _, x := range all {
@@ -241,9 +243,9 @@ func (st *stages) removal(ctx context.Context, h *store.Head, r record.Record, s
 	return decision{kind: wal.Delete, record: r, updates: []headUpdate{{h, wal.Removal(h.State()), ""}}, slots: slots}, st.afterMove(ctx, h)
 }
 
-// afterMove must precede a write that replaces or removes the record of the head old. If a move has brought the record there, the
-// move's rows are written first. Otherwise a query by a former value would find the old record after the later write is
-// acknowledged.
+// afterMove must be called before a write that replaces or removes the record of the head old. If a move has brought the record
+// there, afterMove writes the move's rows. Otherwise a query by a former value could find the old record after the later write
+// was acknowledged.
 func (st *stages) afterMove(ctx context.Context, old *store.Head) error {
 	if old.Instead == nil {
 		return nil
@@ -254,7 +256,7 @@ func (st *stages) afterMove(ctx context.Context, old *store.Head) error {
 	return nil
 }
 
-// unchanged completes the last write of a head, which already has the intended result.
+// unchanged completes the last write of a head whose record is already as intended.
 func (st *stages) unchanged(ctx context.Context, d decision, o claim.ID) (Written, error) {
 	h, shard := d.same, store.ShardOf(d.same.First)
 	err := st.complete(ctx, shard, h.Entry)
@@ -273,13 +275,13 @@ func (st *stages) unchanged(ctx context.Context, d decision, o claim.ID) (Writte
 // applied is an entry whose index rows are written.
 type applied struct {
 	store.Entry
-	sure bool                          // every request was answered at the first try, so none can be carried out later
-	gone map[index.PartitionKey]string // ETags of written tombstones, by partition, if the answers contain them
+	sure bool                          // every request was answered at the first try, so the service cannot carry out any of them later
+	gone map[index.PartitionKey]string // ETags of the written tombstones, by partition, as far as the answers contain them
 }
 
-// apply writes the index rows of an entry's writes, all partitions at once. If some fail, it still writes the others, and returns
-// one of the errors. known contains slots of rows that need not be read, by partition. It must be empty if there are several
-// writes.
+// apply writes the index rows of an entry's writes, in all partitions concurrently. If some fail, it still writes the others, and
+// returns one of the errors. The argument known contains slots that were already read, by partition. It must be empty if there
+// are several writes.
 func (st *stages) apply(ctx context.Context, e store.Entry, writes []wal.Write, known knownSlots) (applied, error) {
 	partitions := map[index.PartitionKey][]wal.Write{}
 	for _, w := range writes {
@@ -289,7 +291,7 @@ func (st *stages) apply(ctx context.Context, e store.Entry, writes []wal.Write, 
 	}
 	for p, in := range partitions {
 		if len(in) == 2 && in[0].Row == in[1].Row {
-			partitions[p] = in[1:] // one row passes from the old identity to the new one; see wal.Write.Instead
+			partitions[p] = in[1:] // the row changes from the old identity to the new one; see wal.Write.Instead
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, applyTime)
@@ -316,14 +318,14 @@ func (st *stages) apply(ctx context.Context, e store.Entry, writes []wal.Write, 
 	return applied{e, !repeated.Load(), gone}, err
 }
 
-// applyTo writes the rows of one partition in one transaction. Therefore a page never shows a moving record twice, and never
-// misses it. applyTo sets repeated if it sent the transaction more than once. etag is the ETag of the only row written, or "" if
-// the answer does not contain it.
+// applyTo writes the rows of one partition in one transaction. Therefore a page always shows a moving record exactly once. If
+// applyTo sends the transaction more than once, it sets repeated. The result etag is the ETag of the only row written, or "" if
+// the answer does not contain the ETag.
 func (st *stages) applyTo(ctx context.Context, partition index.PartitionKey, writes []wal.Write, known knownSlots, r record.Record, repeated *atomic.Bool) (etag string, err error) {
 	slots := make([]store.Slot, len(writes))
 	for i, w := range writes {
 		if w.Fresh {
-			continue // most likely there is no row; otherwise the insertion is refused
+			continue // most likely there is no row; if there is one, the service refuses the insertion
 		}
 		var ok bool
 		if slots[i], ok = known[partition]; ok {
@@ -341,7 +343,7 @@ func (st *stages) applyTo(ctx context.Context, partition index.PartitionKey, wri
 		var tries storage.Counter
 		batch := st.Index.With(storage.RequestOptions{Counter: &tries}).Batch()
 		for _, op := range ops {
-			batch.Add(op) // there are at most two
+			batch.Add(op) // at most two rows
 		}
 		err = batch.Do(ctx)
 		if tries.Requests() > 1 {
@@ -359,8 +361,8 @@ func (st *stages) applyTo(ctx context.Context, partition index.PartitionKey, wri
 	return "", tooManyRaces()
 }
 
-// readSlot reads the slot of the write's row in a partition, without the record, which may be large. Only a row of another
-// program must be read with its record, which determines the identity.
+// readSlot reads the slot of the write's row in a partition. It does not read the record, which may be large, unless another
+// program wrote the row. In that case, it needs the record to determine the identity.
 func (st *stages) readSlot(ctx context.Context, partition index.PartitionKey, w wal.Write) (store.Slot, error) {
 	at := w.At(partition)
 	row, found, err := st.Index.Get(ctx, at, store.SlotColumns...)
@@ -373,7 +375,8 @@ func (st *stages) readSlot(ctx context.Context, partition index.PartitionKey, w 
 	return st.SlotOf(row), nil
 }
 
-// rowOps returns the operations for the writes in a partition whose rows are in the state of slots. The error is a collision.
+// rowOps returns the operations that carry out the writes in a partition. slots contains the present state of the writes' rows.
+// The error is a [collision].
 func rowOps(partition index.PartitionKey, writes []wal.Write, slots []store.Slot, r record.Record) (ops []storage.Op, err error) {
 	for i, w := range writes {
 		row := store.IndexRow(w, partition, r)
@@ -394,20 +397,20 @@ func rowOps(partition index.PartitionKey, writes []wal.Write, slots []store.Slot
 type collision struct{ at key.Key }
 
 func (e *collision) Error() string {
-	return fmt.Sprintf("another record has the row key %q in %q", e.at.Row, e.at.Partition)
+	return fmt.Sprintf("another record has the row key %q in the index partition %q", e.at.Row, e.at.Partition)
 }
 
-// finish ends the write of an entry that this process has committed. e and err are the results of apply. The entry moves to the
-// changes in the background.
+// finish ends the write of an entry that this process has committed. e and err are the results of apply. finish starts a
+// background task that moves the entry to the changes.
 func (st *stages) finish(ctx context.Context, e applied, err error) error {
 	switch {
 	case err == nil:
 		st.committer.finishLater(ctx, e)
 		return nil
 	case errors.As(err, new(*collision)), e.Kind == wal.Insert && hopeless(err):
-		return st.applyPending(ctx, e.Entry) // perhaps we were too slow, and the row key now belongs to another record
+		return st.applyPending(ctx, e.Entry) // while we were slow, another record may have taken the row key
 	}
-	return &committed{problem.Busyf("", "the write is committed and will be completed, but is not yet visible under every key; it may be sent again").Because(err)}
+	return &committed{problem.Busyf("", "the write is committed and will be completed, but the record is not yet visible under every key; you may send the write again").Because(err)}
 }
 
 // committed is the error of a committed write whose index rows are not all written.
@@ -415,9 +418,9 @@ type committed struct{ error }
 
 func (e *committed) Unwrap() error { return e.error }
 
-// The functions below carry out entries of other writers.
+// The functions below apply entries of other writers.
 
-// complete applies an entry of another writer, if it is still pending.
+// complete applies an entry of another writer, if the entry is still pending.
 func (st *stages) complete(ctx context.Context, shard store.Shard, id wal.EntryID) error {
 	row, found, err := st.Log.Get(ctx, shard.EntryKey(store.EntryPrefix, id))
 	if err != nil || !found {
@@ -431,8 +434,8 @@ func (st *stages) complete(ctx context.Context, shard store.Shard, id wal.EntryI
 }
 
 // applyFor applies the pending entries of records with these hashes of first index values. It makes one request for each of
-// their shards, which may contain large entries of other records. Therefore it reads no records, except those of entries that
-// it applies, one at a time. The result some reports whether there were any entries that were not hopeless.
+// their shards. A shard may contain large entries of other records. Therefore applyFor reads only the records of entries that
+// it applies, one at a time. The result some is true if it has found entries that are not hopeless.
 func (st *stages) applyFor(ctx context.Context, firstHashes []index.FirstHash) (some bool, err error) {
 	var shards []store.Shard
 	for _, first := range firstHashes {
@@ -447,7 +450,7 @@ func (st *stages) applyFor(ctx context.Context, firstHashes []index.FirstHash) (
 			for _, row := range p.Entities() {
 				e, err := store.EntryOf(row)
 				if err != nil || !slices.ContainsFunc(e.Writes, func(w wal.Write) bool { return slices.Contains(firstHashes, w.First) }) {
-					continue // recovery reports entries that cannot be read
+					continue // package check reports entries that cannot be read
 				}
 				err = st.complete(ctx, shard, e.ID)
 				if !settled(err) { // a hopeless entry must not block others
@@ -463,20 +466,20 @@ func (st *stages) applyFor(ctx context.Context, firstHashes []index.FirstHash) (
 	return any.Load(), err
 }
 
-// settled reports whether an entry needs no more work, by the error of applyPending: it was applied or withdrawn, or it is
-// hopeless.
+// settled reports whether an entry needs no more work, because it was applied or withdrawn, or because it is hopeless. The
+// argument is the error of applyPending.
 func settled(err error) bool {
 	return err == nil || hopeless(err) || errors.As(err, new(*withdrawn))
 }
 
-// applyPending applies an entry again, regardless of who committed it and when. If another record has taken the row key of an
-// insertion, or the service permanently refuses its rows, applyPending withdraws the insertion and returns a withdrawn error.
+// applyPending applies an entry of any writer. If another record has taken the row key of an insertion, or if the service will
+// always refuse its rows, applyPending withdraws the insertion and returns a [withdrawn] error.
 func (st *stages) applyPending(ctx context.Context, e store.Entry) error {
 	writes, newer, err := st.current(ctx, e)
 	if err != nil {
 		return err
 	}
-	for _, id := range newer { // an entry may leave the log only when all rows have its writes, or later ones
+	for _, id := range newer { // an entry may leave the log only when all rows contain its writes, or later writes
 		if err := st.complete(ctx, e.Shard, id); !settled(err) {
 			return err
 		}
@@ -492,8 +495,9 @@ func (st *stages) applyPending(ctx context.Context, e store.Entry) error {
 	return st.committer.toChanges(ctx, done)
 }
 
-// current returns the writes of an entry that are the newest of their identities. It marks their heads as not sure, because
-// this process applies another's entry. The result newer lists the entries that have overtaken the entry's other writes.
+// current returns the writes of an entry that are the newest writes of their identities. It marks their heads as not Sure,
+// because this process applies an entry of another writer. The result newer lists the entries whose writes have replaced the
+// entry's other writes.
 func (st *stages) current(ctx context.Context, e store.Entry) (writes []wal.Write, newer []wal.EntryID, err error) {
 	for _, w := range e.Writes {
 		h, err := st.headInDoubt(ctx, e, w)
@@ -509,7 +513,8 @@ func (st *stages) current(ctx context.Context, e store.Entry) (writes []wal.Writ
 	return writes, newer, nil
 }
 
-// headInDoubt returns the head of the write's identity, or nil. If the head is of the entry e, headInDoubt marks the head as not sure.
+// headInDoubt returns the head of the write's identity, or nil. If the entry e has written the head, headInDoubt marks the head as not
+// Sure.
 func (st *stages) headInDoubt(ctx context.Context, e store.Entry, w wal.Write) (*store.Head, error) {
 	for {
 		h, err := st.ReadHead(ctx, w.First, w.Identity)
@@ -522,8 +527,8 @@ func (st *stages) headInDoubt(ctx context.Context, e store.Entry, w wal.Write) (
 	}
 }
 
-// withdraw undoes an insertion that cannot be applied. One transaction deletes its entry and commits a removal. The first to
-// change the record or to complete the insertion wins.
+// withdraw undoes an insertion that cannot be applied. One transaction deletes the insertion's entry and commits a removal. If
+// another process changes the record or completes the insertion before that, nothing is undone.
 func (st *stages) withdraw(ctx context.Context, e store.Entry, cause error) error {
 	w := e.Writes[0]
 	h, err := st.ReadHead(ctx, w.First, w.Identity)
@@ -541,7 +546,7 @@ func (st *stages) withdraw(ctx context.Context, e store.Entry, cause error) erro
 	if _, there, err := st.Recorded(ctx, e.Shard, e.ID); there || err != nil {
 		return err
 	}
-	// Another process has withdrawn it, and may have died before the rows were gone.
+	// Another process has withdrawn the insertion, and may have died before it deleted the rows.
 	if h, err = st.ReadHead(ctx, w.First, w.Identity); err == nil && h != nil {
 		err = st.complete(ctx, e.Shard, h.Entry)
 	}
@@ -551,12 +556,12 @@ func (st *stages) withdraw(ctx context.Context, e store.Entry, cause error) erro
 	return withdrawnFor(cause, st.Schema)
 }
 
-// withdrawn means that an insertion could not be applied, and was withdrawn.
+// withdrawn is the error of an insertion that could not be applied and was therefore withdrawn.
 type withdrawn struct{ error }
 
 func (e *withdrawn) Unwrap() error { return e.error }
 
-// withdrawnFor returns the error of an insertion that was withdrawn because of the cause.
+// withdrawnFor returns the error of an insertion that was withdrawn because of the error cause.
 func withdrawnFor(cause error, s index.Schema) error {
 	if errors.As(cause, new(*collision)) {
 		return &withdrawn{rowKeyTaken(s, cause)}

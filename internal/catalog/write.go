@@ -23,7 +23,7 @@ const (
 	Unchanged Outcome = "unchanged" // the same record existed already
 )
 
-// Written is the result of a write: its effect, and the record that now exists.
+// Written is the result of a write: the write's effect, and the record that now exists.
 type Written struct {
 	Outcome
 	Meta
@@ -43,11 +43,11 @@ type Writer struct {
 // After an error of Insert, Put, Replace or Patch, the write may be committed but not yet visible under every key. A retry
 // completes it, and so does Maintain.
 
-// Insert adds a record. If a record with the same identity and other contents exists, the error is a Conflict. once, if not "",
-// is the caller's Idempotency-Key. For a day, an insertion with the same key and record returns the first result, even if the
-// record has changed since. Any other write with the key is refused as KeyReused.
+// Insert adds a record. If a record with the same identity and other contents exists, the error is a Conflict. The argument
+// once is the caller's Idempotency-Key, or "". For a day, an insertion with the same key and record returns the first result,
+// even if the record has changed since. For any other write with this key, the error is KeyReused.
 func (wr *Writer) Insert(ctx context.Context, r record.Record, once string) (Written, error) {
-	fresh := true // most likely there is no head, so the first try does not read it
+	fresh := true // most likely there is no head, so the first try does not read one
 	return wr.writeAt(ctx, r, onceOf(once, store.HashOf(r)), func(id index.Identity) (d decision, err error) {
 		var h *store.Head
 		if !fresh {
@@ -60,7 +60,7 @@ func (wr *Writer) Insert(ctx context.Context, r record.Record, once string) (Wri
 	})
 }
 
-// Put creates the record, or replaces the contents of the record that has its identity.
+// Put creates the record. If a record with the same identity exists, Put replaces that record's contents.
 func (wr *Writer) Put(ctx context.Context, r record.Record, on Condition) (Written, error) {
 	if err := wr.room(ctx, wr.writing(r)); err != nil {
 		return Written{}, err
@@ -80,7 +80,7 @@ func (wr *Writer) Put(ctx context.Context, r record.Record, on Condition) (Writt
 	})
 }
 
-// writeAt writes the record at its identity, for a request with the id.
+// writeAt writes the record r, for a request with the id. It calls the function decide with the record's identity.
 func (wr *Writer) writeAt(ctx context.Context, r record.Record, o claim.ID, decide func(index.Identity) (decision, error)) (Written, error) {
 	id, err := wr.Identify(r)
 	if err != nil {
@@ -102,7 +102,8 @@ func (wr *Writer) Replace(ctx context.Context, r record.Record, selector Lookup,
 	if selector.ID != "" || err == nil || problem.Of(err).Kind != problem.NotFound {
 		return done, err
 	}
-	// The first try, whose answer was lost, may have moved the record to where the selector does not find it.
+	// The first try may have moved the record to a place where the selector does not find it, although the answer of that try
+	// was lost.
 	h, from, moveErr := wr.movedTo(ctx, id)
 	if moveErr != nil || h == nil || h.Content != store.HashOf(r) {
 		return done, cmp.Or(moveErr, err)
@@ -113,8 +114,8 @@ func (wr *Writer) Replace(ctx context.Context, r record.Record, selector Lookup,
 	return Written{Unchanged, metaOf(h.Write), r}, wr.stages.complete(ctx, store.ShardOf(h.First), h.Entry)
 }
 
-// movedTo returns the live head of an identity whose last write has moved a record there, and the write that removed the record
-// from its former place. The head is nil if there is none.
+// movedTo returns the live head of an identity if the identity's last write has moved a record there, and the write that
+// removed the record from its former place. Otherwise the head is nil.
 func (wr *Writer) movedTo(ctx context.Context, id index.Identity) (h *store.Head, from wal.Write, err error) {
 	h, err = wr.ReadHead(ctx, id.First(), id.Hash())
 	if err != nil || !h.Live() {
@@ -143,8 +144,8 @@ func (wr *Writer) Patch(ctx context.Context, patch []byte, selector Lookup, on C
 	})
 }
 
-// changeOne replaces the only record that the selector finds with the result r of the function change. It calls change with the
-// record's head. The result found of change is false if another write has overtaken that head.
+// changeOne replaces the only record that the selector finds by the result r of the function change. It calls change with the
+// record's head. If another write has replaced that head, the result found of change is false.
 func (wr *Writer) changeOne(ctx context.Context, selector Lookup, on Condition, o claim.ID, change func(*store.Head) (r record.Record, found bool, err error)) (Written, error) {
 	return wr.writeOne(ctx, selector, on, o, func(h *store.Head) (decision, error) {
 		r, found, err := change(h)
@@ -159,7 +160,7 @@ func (wr *Writer) changeOne(ctx context.Context, selector Lookup, on Condition, 
 			return decision{}, err
 		}
 		if id.First() != h.First {
-			return decision{}, problem.Invalidf(wr.Schema.Keys[0].Field, "is the first index key, which never changes; delete the record and insert the new one")
+			return decision{}, problem.Invalidf(wr.Schema.Keys[0].Field, "is the first index key, whose value cannot change; delete the record, and insert the new one")
 		}
 		return wr.stages.replacement(ctx, h, store.WriteFor(id), r)
 	})
@@ -172,8 +173,7 @@ type Result struct {
 }
 
 // InsertAll inserts records as Insert does, many concurrently; see [Writer.WriteAll]. The function once returns the
-// Idempotency-Key of the record with the given index. If once is nil, no record has a key. The results do not contain the
-// records.
+// Idempotency-Key for the record with the index i. If once is nil, no record has a key. The results do not contain the records.
 func (wr *Writer) InsertAll(ctx context.Context, records record.Some, once func(i int) string) []Result {
 	return wr.WriteAll(ctx, records, func(ctx context.Context, i int) (Written, error) {
 		key := ""
@@ -188,11 +188,11 @@ func (wr *Writer) InsertAll(ctx context.Context, records record.Some, once func(
 
 // WriteAll writes records, many concurrently. Records with the same identity are written in their order. WriteAll calls the
 // function write with each record's index. It returns a result for each record. If the process dies, some records are written
-// and some are not. After Maintain, none is half written.
+// and some are not. Once Maintain has run, every record is either completely written or not written.
 func (wr *Writer) WriteAll(ctx context.Context, records record.Some, write func(ctx context.Context, i int) (Written, error)) []Result {
 	results := make([]Result, records.Len())
 	var rounds [][]member
-	times := map[index.IdentityHash]int{} // by identity
+	times := map[index.IdentityHash]int{} // number of records with each identity
 	for i := range records.Len() {
 		r := records.At(i)
 		id, err := wr.Identify(r)
@@ -212,7 +212,7 @@ func (wr *Writer) WriteAll(ctx context.Context, records record.Some, write func(
 			return nil
 		}})
 	}
-	_ = task.Do(func() error { return wr.guard.Writable(ctx) }) // one check for all records; after an error, each write checks again
+	_ = task.Do(func() error { return wr.guard.Writable(ctx) }) // one check for all records; if it fails, each write checks again
 	for _, round := range rounds {
 		_ = wr.committer.inGroups(ctx, round) // the results contain the errors
 	}

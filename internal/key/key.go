@@ -1,11 +1,9 @@
-// Package key orders table keys and computes with their prefixes.
+// Package key compares table keys as the Table service does, and computes with their prefixes.
 //
-// The Table service sorts rows by PartitionKey, then RowKey. It compares both as
-// ordinal UTF-16 code units. Go compares strings by their UTF-8 bytes, which is
-// code point order. The two orders differ in one way: UTF-16 encodes characters
-// above U+FFFF with surrogates (U+D800–U+DFFF), so they sort before
-// U+E000–U+FFFF. All code in this project that compares keys uses this
-// package. It does no I/O.
+// The Table service sorts rows by PartitionKey, then RowKey. It compares both as ordinal UTF-16 code units. Go compares strings
+// by their UTF-8 bytes, which is the order of code points. The two orders differ in one way: UTF-16 encodes characters above
+// U+FFFF with surrogates (U+D800–U+DFFF), so these characters sort before U+E000–U+FFFF. All code in this project that compares
+// keys uses this package. The package does no I/O.
 package key
 
 import (
@@ -21,15 +19,15 @@ type Key struct {
 	Row       string // RowKey
 }
 
-// Clone returns a copy of k, so that a longer text of which k is a part can be freed.
+// Clone returns a copy of k. If k is a part of a longer text, the text can then be freed.
 func (k Key) Clone() Key {
 	return Key{Partition: strings.Clone(k.Partition), Row: strings.Clone(k.Row)}
 }
 
-// BehindPartition returns the first key behind all rows of a partition.
+// BehindPartition returns the first key after all rows of a partition.
 func BehindPartition(partition string) Key { return Key{Partition: partition + "\x00"} }
 
-// Behind returns the first key behind k.
+// Behind returns the first key after k.
 func (k Key) Behind() Key { return Key{Partition: k.Partition, Row: k.Row + "\x00"} }
 
 // Compare orders two rows as the service does: by partition, then by row key.
@@ -46,9 +44,8 @@ func Compare(a, b string) int {
 	n := min(len(a), len(b))
 	for i := range n {
 		if a[i] != b[i] {
-			// Two characters whose bytes first differ here sort as their bytes do in UTF-16,
-			// except for lead bytes of three-byte characters from U+E000 (0xEE, 0xEF) and
-			// of four-byte characters (0xF0 and up).
+			// At this point the bytes differ for the first time. The order of the bytes is also the order in UTF-16, except for
+			// the lead bytes of three-byte characters from U+E000 (0xEE, 0xEF) and of four-byte characters (0xF0 and up).
 			return cmp.Compare(byteRank(a[i]), byteRank(b[i]))
 		}
 	}
@@ -66,9 +63,8 @@ func byteRank(b byte) int {
 // Less reports whether a sorts before b.
 func Less(a, b string) bool { return Compare(a, b) < 0 }
 
-// Successor returns the smallest key that is greater than every key starting
-// with prefix. If prefix is empty or only U+FFFF characters, there is no such key, and
-// ok is false. The result is always well formed: no surrogate pair is cut.
+// Successor returns the smallest key that is greater than every key starting with prefix. If prefix is empty or contains only
+// U+FFFF characters, there is no such key, and ok is false. The result never contains half a surrogate pair.
 func Successor(prefix string) (next string, ok bool) {
 	for len(prefix) > 0 {
 		r, size := utf8.DecodeLastRuneInString(prefix)
@@ -80,8 +76,7 @@ func Successor(prefix string) (next string, ok bool) {
 	return "", false
 }
 
-// Units returns the key's length in UTF-16 code units, which is how the service
-// measures it.
+// Units returns the key's length in UTF-16 code units. The service measures keys in these units.
 func Units(s string) int {
 	n := 0
 	for _, r := range s {
@@ -93,7 +88,7 @@ func Units(s string) int {
 	return n
 }
 
-// The 0x100000 characters above U+FFFF come before U+E000 in the service's order.
+// In the service's order, the 0x100000 characters above U+FFFF come before U+E000.
 const (
 	surrogates = 0xD800
 	supplement = 0x10000
@@ -101,8 +96,8 @@ const (
 	lastRune   = 0xFFFF
 )
 
-// Rank returns a character's number in the service's order, from 0. It is not
-// defined for U+D800 to U+DFFF, which are not characters.
+// Rank returns a character's number in the service's order, from 0. For U+D800 to U+DFFF, which are not characters, the result
+// is undefined.
 func Rank(char rune) rune {
 	switch {
 	case char >= supplement:
@@ -124,7 +119,7 @@ func AtRank(rank rune) rune {
 	return rank
 }
 
-// Ordinary reports whether a key that the program makes up, such as a cut, may hold the character. The service
+// Ordinary reports whether the program may use the character in keys of its own, such as the bounds of ranges. The service
 // refuses control characters in keys, and some software refuses noncharacters.
 func Ordinary(char rune) bool {
 	return utf8.ValidRune(char) && !unicode.IsControl(char) && char&0xFFFE != 0xFFFE && char != utf8.RuneError

@@ -5,12 +5,11 @@ import "strings"
 // Bound is one end of a [Range].
 type Bound struct {
 	Key  string `json:"k"`
-	Open bool   `json:"o,omitempty"` // the key itself is outside
+	Open bool   `json:"o,omitempty"` // the range does not contain the key itself
 }
 
-// Range is a set of rows between two bounds. The bounds are partition keys or, if
-// Partition is set, row keys within that partition. A nil bound does not
-// limit. The service answers both forms from its index.
+// Range is a set of rows between two bounds. The bounds are partition keys or, if Partition is set, row keys within that
+// partition. nil means no bound. The service uses its index for both forms.
 type Range struct {
 	Partition *string `json:"p,omitempty"`
 	Low       *Bound  `json:"l,omitempty"`
@@ -20,7 +19,7 @@ type Range struct {
 // Contains reports whether the row lies in the range.
 func (r Range) Contains(k Key) bool { return r.Side(k) == 0 }
 
-// Side returns -1 for a row before the range, 0 for a row in it, and 1 for a row after it.
+// Side returns -1 for a row before the range, 0 for a row in the range, and 1 for a row after the range.
 func (r Range) Side(k Key) int {
 	v := k.Partition
 	if r.Partition != nil {
@@ -82,9 +81,8 @@ func (r Range) End() *Key {
 	return &end
 }
 
-// Empty reports whether no key lies between the bounds. It may report
-// false for a range that no well-formed key can lie in. Such a range costs one
-// query, which returns no rows.
+// Empty reports whether no key lies between the bounds. It may return false although no well-formed key lies between the
+// bounds. Such a range costs one query, which returns no rows.
 func (r Range) Empty() bool {
 	if r.Low == nil || r.High == nil {
 		return false
@@ -93,8 +91,7 @@ func (r Range) Empty() bool {
 	return c > 0 || c == 0 && (r.Low.Open || r.High.Open)
 }
 
-// Narrow narrows r to the partition keys that also lie between the bounds.
-// r must be a range of partition keys.
+// Narrow returns the part of r that also lies between the bounds. r must be a range of partition keys.
 func (r Range) Narrow(low, high *Bound) Range {
 	if r.Low == nil || low != nil && tighter(*low, *r.Low, 1) {
 		r.Low = low
@@ -105,28 +102,28 @@ func (r Range) Narrow(low, high *Bound) Range {
 	return r
 }
 
-// tighter compares lower bounds (side 1) or upper bounds (side -1).
+// tighter reports whether the bound a excludes more keys than the bound b. The argument side is 1 for lower bounds and -1 for
+// upper bounds.
 func tighter(a, b Bound, side int) bool {
 	c := Compare(a.Key, b.Key) * side
 	return c > 0 || c == 0 && a.Open
 }
 
-// Token is the service's continuation token. It is opaque, and it belongs to
-// the query that returned it, so a step with a token has the same range as the
-// step before it.
+// Token is the service's continuation token. A token is opaque and belongs to the query that returned it. Therefore a step with
+// a token has the same range as the step before it.
 type Token struct {
 	Partition string `json:"p"`
 	Row       string `json:"r,omitempty"` // the service may leave it out
-	// After is the last key of the earlier pages. All keys of the token's page are greater. It is nil if
-	// the earlier pages had no row, or if the key was not recorded.
+	// After is the last key of the earlier pages. All keys of the token's page are greater. If the earlier pages had no row, or
+	// if the key was not recorded, After is nil.
 	After *Key `json:"a,omitempty"`
 }
 
-// Bounds limit a scan by partition key. Empty fields do not limit.
+// Bounds limit a scan to a range of partition keys. "" means no limit.
 type Bounds struct {
-	Prefix string `json:"prefix,omitempty"` // partition keys start with it
-	After  string `json:"after,omitempty"`  // partition keys are strictly greater
-	Before string `json:"before,omitempty"` // partition keys are strictly less
+	Prefix string `json:"prefix,omitempty"` // start of the partition keys
+	After  string `json:"after,omitempty"`  // lower limit; this key is not included
+	Before string `json:"before,omitempty"` // upper limit; this key is not included
 }
 
 // Range returns the range of partition keys within the bounds.
@@ -145,7 +142,7 @@ func (b Bounds) Range() Range {
 	return r.Narrow(low, high)
 }
 
-// And returns the intersection of two bounds.
+// And returns the bounds that limit a scan to the keys within both b and other.
 func (b Bounds) And(other Bounds) Bounds {
 	both := Bounds{Prefix: b.Prefix, After: b.After, Before: b.Before}
 	if Less(both.After, other.After) {
@@ -158,14 +155,14 @@ func (b Bounds) And(other Bounds) Bounds {
 	case strings.HasPrefix(b.Prefix, other.Prefix):
 	case strings.HasPrefix(other.Prefix, b.Prefix):
 		both.Prefix = other.Prefix
-	default: // none
+	default: // no key is within both
 		both.Before = b.Prefix
 	}
 	return both
 }
 
-// PrefixEnd returns the upper bound of the keys that start with prefix. It is nil if every
-// key after the prefix starts with it.
+// PrefixEnd returns the upper bound of the keys that start with prefix. If every key after prefix starts with prefix, PrefixEnd
+// returns nil.
 func PrefixEnd(prefix string) *Bound {
 	if next, ok := Successor(prefix); ok {
 		return &Bound{Key: next, Open: true}

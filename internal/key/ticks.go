@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Tick is 100 ns, .NET's unit of time. It is the resolution of the service's times and of keys made from times.
+// Tick is .NET's unit of time, 100 ns. It is the resolution of the service's times, and of keys that are made from times.
 const Tick = 100 * time.Nanosecond
 
 // MaxTicks is .NET's DateTime.MaxValue.Ticks, 9999-12-31T23:59:59.9999999Z.
@@ -24,10 +24,10 @@ func TickTime(ticks int64) time.Time {
 	return time.Unix(n/1e7, n%1e7*100).UTC()
 }
 
-// Inverted returns the time as a key that sorts newest first: DateTime.MaxValue.Ticks
-// minus the time's ticks, in 19 digits. This is the log-tail pattern of Microsoft's
-// table design guide. Ticks count from year 1. The time is rounded down to a tick
-// and must be in the years 1 to 9999. Package logtail makes keys of the same tick distinct.
+// Inverted returns a key for the time: DateTime.MaxValue.Ticks minus the time's ticks, in 19 digits. These keys sort newest
+// first. This is the log-tail pattern of Microsoft's table design guide. Ticks count from year 1. The time is rounded down to a
+// tick, and must be in the years 1 to 9999. Different times within one tick have the same key; package logtail distinguishes
+// them.
 func Inverted(t time.Time) string {
 	return fmt.Sprintf("%019d", MaxTicks-Ticks(t))
 }
@@ -36,7 +36,7 @@ func Inverted(t time.Time) string {
 func InvertedTime(inverted string) (time.Time, error) {
 	u, err := strconv.ParseUint(inverted, 10, 64) // ParseUint refuses a sign
 	if err != nil || len(inverted) != 19 || u > MaxTicks {
-		return time.Time{}, fmt.Errorf("%q is not a time of 19 digits", inverted)
+		return time.Time{}, fmt.Errorf("%q is not an inverted time of 19 digits", inverted)
 	}
 	return TickTime(MaxTicks - int64(u)), nil
 }

@@ -6,10 +6,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Merge applies a JSON merge patch (RFC 7396) to the record: fields of the patch replace
-// the record's fields, null removes a field, and objects are merged. A new value has its own type, or
-// the type that the patch names, because the record's
-// annotation is dropped with the old value. Errors are those of [Parse].
+// Merge applies a JSON merge patch (RFC 7396) to the record: fields of the patch replace the record's fields, null removes a
+// field, and objects are merged. A new value has the type that its JSON shows, or the type that the patch names. The annotation
+// of the old value is dropped. Errors are those of [Parse].
 func (r Record) Merge(patch []byte) (Record, error) {
 	changes, err := split(patch, maxMembers)
 	if err != nil {
@@ -21,7 +20,7 @@ func (r Record) Merge(patch []byte) (Record, error) {
 	}
 	changed := map[string]bool{}
 	for _, m := range changes {
-		if depth(m.value) > maxDepth { // bounds the work: a deeper patch would make a deeper field
+		if depth(m.value) > maxDepth { // limits the work; a deeper patch would result in a field that is too deep
 			return Record{}, tooDeep(m)
 		}
 		changed[m.name+typeSuffix] = true
@@ -58,7 +57,7 @@ func merge(members, changes []member) ([]member, error) {
 	return slices.DeleteFunc(members, func(m member) bool { return gone[m.name] }), nil
 }
 
-// mergeValue applies a patch to a value, which may be missing.
+// mergeValue applies a patch to a value. The old value may be missing.
 func mergeValue(old, patch jsontext.Value) (jsontext.Value, error) {
 	if patch.Kind() != '{' {
 		return patch, nil

@@ -6,17 +6,16 @@ import (
 	"strings"
 )
 
-// Property names are C# identifiers of at most 255 characters, and three are reserved.
-// (Microsoft Learn, "Understanding the Table service data model") A field with such an ASCII
-// name is stored in a property of that name. Other names are escaped: a
-// prefix, then letters and digits unchanged, and every other character, including the
-// underscore, as _HEX_:
+// A property's name must be a C# identifier of at most 255 characters, and three names are reserved. (Microsoft Learn,
+// "Understanding the Table service data model") A field whose name is such an identifier in ASCII is stored in a property of
+// the same name. Other names are escaped. An escaped name starts with a prefix. After the prefix, letters and digits are
+// unchanged, and every other character, including the underscore, becomes _HEX_:
 //
 //	first name    tsw_x_first_20_name
 //	it's          tsw_x_it_27_s
 //	PartitionKey  tsw_x_PartitionKey
 //
-// The name of a field with an object or array is always escaped, with another prefix.
+// If the field's value is an object or array, the name is always escaped, with another prefix.
 const (
 	maxNameLength = 255
 	escapedPrefix = OwnPrefix + "x_"
@@ -25,7 +24,7 @@ const (
 
 var reservedNames = []string{"PartitionKey", "RowKey", "Timestamp"}
 
-// property returns the name of the property that holds the field.
+// property returns the name of the property that stores the field.
 func (f Field) property() string {
 	switch {
 	case f.Nested:
@@ -36,8 +35,9 @@ func (f Field) property() string {
 	return escapedPrefix + escape(f.Name)
 }
 
-// named is the inverse of property. The field has no value. ok is false if no field has such a property.
-func named(property string) (f Field, ok bool) {
+// fieldNamed is the inverse of property. It does not set the field's value. If the name is not that of a field's property, ok is
+// false.
+func fieldNamed(property string) (f Field, ok bool) {
 	if !strings.HasPrefix(property, OwnPrefix) {
 		return Field{Name: property}, true
 	}
@@ -48,7 +48,7 @@ func named(property string) (f Field, ok bool) {
 		}
 	}
 	f = Field{Name: unescape(escaped), Nested: nested}
-	return f, f.Name != "" && f.property() == property // only one escaped form is valid
+	return f, f.Name != "" && f.property() == property // a name has only one valid escaped form
 }
 
 // isPlain reports whether the name needs no escaping.
@@ -78,7 +78,7 @@ func escape(name string) string {
 	return string(b)
 }
 
-// unescape reverses escape. For any other text, the result is arbitrary.
+// unescape is the inverse of escape. If the text is not a result of escape, unescape may return any text.
 func unescape(escaped string) string {
 	var b strings.Builder
 	for escaped != "" {

@@ -18,8 +18,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Limits of a record. A row has at most 252 properties and 1 MiB. The limits leave room for
-// its keys and for columns of the package that stores the record.
+// Limits of a record. A row has at most 252 properties and 1 MiB. The limits leave room for the row's keys, and for columns of
+// the package that stores the record.
 // (https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model)
 const (
 	maxFields = 240
@@ -27,18 +27,20 @@ const (
 	maxValue  = 64 << 10  // bytes of a String, in UTF-16, or a Binary
 	maxDepth  = 64        // of nested objects and arrays
 
-	// maxMembers bounds the names in a record or a patch. Every field may have an annotation, and a patch may also name fields to remove.
+	// maxMembers is the maximum number of names in a record or a patch. Every field may have an annotation, and a patch may also name
+	// fields to remove.
 	maxMembers = 4 * maxFields
-	// maxErrors bounds the reported errors of a record, because nobody reads more.
+	// maxErrors is the maximum number of errors that are reported for a record.
 	maxErrors = 20
-	// maxNested bounds the members of a nested object. A nested object that fits into a value has fewer members.
+	// maxNested is the maximum number of members of a nested object. A nested object that fits into a property's value has
+	// fewer members.
 	maxNested = maxValue / 4
 )
 
 const typeSuffix = "@odata.type"
 
-// Parse reads a record from a JSON object. All errors are joined [problem.Error]s. Each names the field
-// and the change to make.
+// Parse reads a record from a JSON object. It joins all errors. Each is a [problem.Error] that names the field and the
+// correction.
 func Parse(data []byte) (Record, error) {
 	members, err := split(data, maxMembers)
 	if err != nil {
@@ -77,12 +79,13 @@ type member struct {
 	value jsontext.Value // a part of the data
 }
 
-// split divides an object into its members. It reads no more than the given number of them.
+// split divides an object into its members. If there are more members than most, it returns an error.
 func split(data []byte, most int) ([]member, error) {
 	if !utf8.Valid(data) {
 		return nil, problem.Invalidf("", "is not valid UTF-8; send JSON in UTF-8")
 	}
-	// A string with half a surrogate pair is refused later, by an error that names its field.
+	// The decoder must accept a string with half a surrogate pair. Such a string is refused later, with an error that names its
+	// field.
 	dec := jsontext.NewDecoder(bytes.NewBuffer(data), jsontext.AllowInvalidUTF8(true))
 	if dec.PeekKind() != '{' {
 		return nil, problem.Invalidf("", "must be a JSON object, such as {\"name\":\"value\"}")
@@ -92,7 +95,7 @@ func split(data []byte, most int) ([]member, error) {
 	for err == nil && dec.PeekKind() == '"' {
 		var m member
 		if len(members) == most {
-			return nil, problem.TooLargef("", "the object has more than %d names; a record has %d fields at most", most, maxFields)
+			return nil, problem.TooLargef("", "the object has more than %d names, but a record has at most %d fields; leave some of them out", most, maxFields)
 		}
 		if m, err = readMember(dec, data); err == nil {
 			members = append(members, m)
@@ -123,7 +126,7 @@ func readMember(dec *jsontext.Decoder, data []byte) (member, error) {
 	if err != nil {
 		return member{}, err
 	}
-	end := dec.InputOffset() // before the decoder reuses value
+	end := dec.InputOffset() // must come before the decoder reuses value
 	return member{name: string(name), value: data[end-int64(len(value)) : end]}, nil
 }
 
@@ -139,7 +142,7 @@ func syntaxError(data []byte, err error) error {
 	return problem.Invalidf("", "is not valid JSON").Because(input.Located(data, err))
 }
 
-// annotations returns the annotated types by field.
+// annotations returns the types that annotations name, by field.
 func annotations(members []member) (map[string]storage.Type, error) {
 	types := map[string]storage.Type{}
 	var errs []error
@@ -164,7 +167,7 @@ func annotations(members []member) (map[string]storage.Type, error) {
 	}
 	for _, of := range slices.Sorted(maps.Keys(types)) {
 		if !given[of] && len(errs) < maxErrors {
-			errs = append(errs, problem.Invalidf(of+typeSuffix, "gives a type to field %q, which is missing; names that end with %s are for this only", of, typeSuffix))
+			errs = append(errs, problem.Invalidf(of+typeSuffix, "gives a type to the field %q, which is missing; add the field, or rename this one, because names that end with %s are reserved for types", of, typeSuffix))
 		}
 	}
 	return types, errors.Join(errs...)
@@ -177,12 +180,12 @@ func parseField(m member, types map[string]storage.Type) (Field, error) {
 	}
 	t, annotated := types[m.name]
 	kind := m.value.Kind()
-	if !m.value.IsValid() { // the syntax was checked, so only its text can be wrong
-		return f, problem.Invalidf(m.name, "has half a surrogate pair, which is not a character; send whole characters")
+	if !m.value.IsValid() { // the syntax was checked before, so a string in the value must be wrong
+		return f, problem.Invalidf(m.name, "contains half a surrogate pair, which is not a character; send whole characters")
 	}
 	if f.Nested = kind == '{' || kind == '['; f.Nested {
 		if annotated {
-			return f, problem.Invalidf(m.name, "is an object or array and can't be an %v; leave its annotation out", t)
+			return f, problem.Invalidf(m.name, "is an object or array, which cannot be an %v; leave out the annotation", t)
 		}
 		var err error
 		if f.Value, err = nest(m); err != nil {
@@ -199,30 +202,30 @@ func parseField(m member, types map[string]storage.Type) (Field, error) {
 		}
 	}
 	if n := len(f.property()); n > maxNameLength {
-		return f, problem.Invalidf(m.name, "has a name that takes %d characters as a property name, at most %d are possible; choose a shorter one", n, maxNameLength)
+		return f, problem.Invalidf(m.name, "has a name that takes %d characters as the name of a property, but at most %d are possible; choose a shorter name", n, maxNameLength)
 	}
 	n, most, unit := f.valueBytes(), maxValue, "bytes"
 	if f.Type == storage.String {
 		n, most, unit = n/2, most/2, "characters of UTF-16"
 	}
 	if n > most {
-		return f, problem.TooLargef(m.name, "has %d %s, at most %d are possible; split it into several fields", n, unit, most)
+		return f, problem.TooLargef(m.name, "has %d %s, but at most %d are possible; divide the value into several fields", n, unit, most)
 	}
 	return f, nil
 }
 
-// check checks the limits of the record as a whole.
+// check returns an error if the record as a whole exceeds a limit.
 func (r Record) check() error {
 	if n := len(r.Fields); n > maxFields {
-		return problem.TooLargef("", "the object has %d fields, at most %d are possible; nest some of them in an object", n, maxFields)
+		return problem.TooLargef("", "the object has %d fields, but at most %d are possible; put some of them into a nested object", n, maxFields)
 	}
 	if n := r.Size(); n > maxBytes {
-		return problem.TooLargef("", "the object takes %d bytes, at most %d are possible; leave fields out or shorten them", n, maxBytes)
+		return problem.TooLargef("", "the object takes %d bytes, but at most %d are possible; leave out fields, or shorten them", n, maxBytes)
 	}
 	return nil
 }
 
-// Size returns the record's bytes within a row, counted as the service's team describes in
+// Size returns the number of bytes that the record takes in a row. It counts them as the service's team describes in
 // "Understanding Windows Azure Storage Billing".
 func (r Record) Size() int {
 	n := 0

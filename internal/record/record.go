@@ -1,25 +1,24 @@
 // Package record converts JSON objects to rows of typed properties and back, without loss
 // in either direction. Catalogs and event streams store their callers' JSON as records.
 //
-// A [Record] is a set of fields. [Parse] reads one from JSON:
+// A [Record] is a set of fields. [Parse] reads a record from JSON:
 //
 //	JSON                           property
 //	"text"                         String, at most 64 KiB in UTF-16
 //	true, false                    Boolean
-//	7, 5000000000                  Int32, or Int64 if it does not fit. One beyond 2^53 comes
+//	7, 5000000000                  Int32, or Int64 if the number does not fit. An Int64 beyond 2^53 comes
 //	                               back as text with its type, because many readers would round it
-//	3.0, 1e5                       Double; it keeps its text, so 3.0 stays 3.0
+//	3.0, 1e5                       Double with the same text, so 3.0 stays 3.0
 //	null                           none: the field is absent
 //	{…}, […]                       String, the value's compact JSON under a marked name
 //	"f@odata.type": "Edm.Guid"     none: the type of field f
 //
-// The annotations name the service's own types, some of which JSON lacks. A record's JSON
-// has an annotation only where the value does not show its type. So [Parse] of a
-// record's JSON returns the same record.
+// An annotation, such as "f@odata.type", names one of the service's types. A record's JSON has an annotation only where the
+// value does not show its type. Therefore [Parse] of a record's JSON returns the same record.
 //
-// A field may have any name. Legal property names are kept. Others are escaped (see
-// name.go) to names that start with [OwnPrefix]. Packages that store records use this prefix,
-// except tsw_x_ and tsw_j_, for their own columns.
+// A field may have any name. Names that are legal for properties are not changed. Other names are escaped (see name.go), and
+// their escaped forms start with tsw_x_ or tsw_j_. Packages that store records may add columns of their own. The names of these
+// columns start with [OwnPrefix], but not with tsw_x_ or tsw_j_.
 //
 // The package does not depend on a record's keys, tables or versions.
 package record
@@ -38,8 +37,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// OwnPrefix is the prefix of all properties that are not fields. [FromProperties] skips
-// them.
+// OwnPrefix is the prefix of the names of all properties that are not fields. [FromProperties] skips these properties.
 const OwnPrefix = "tsw_"
 
 // Record is a set of fields.
@@ -55,8 +53,8 @@ type Field struct {
 	Value  jsontext.Value // as in [storage.Property]
 }
 
-// Get returns a field's value as text: a string without quotes, any other value as JSON. ok is
-// false if the record has no such field.
+// Get returns a field's value as text: a string without quotes, any other value as JSON. If the record has no such field, ok is
+// false.
 func (r Record) Get(name string) (text string, ok bool) {
 	i, ok := slices.BinarySearchFunc(r.Fields, name, func(f Field, name string) int { return cmp.Compare(f.Name, name) })
 	if !ok {
@@ -65,7 +63,7 @@ func (r Record) Get(name string) (text string, ok bool) {
 	return r.Fields[i].text(), true
 }
 
-// Only returns a record with only the named fields.
+// Only returns a record that contains only the named fields of r.
 func (r Record) Only(names []string) Record {
 	kept := slices.DeleteFunc(slices.Clone(r.Fields), func(f Field) bool { return !slices.Contains(names, f.Name) })
 	return Record{Fields: kept}
@@ -89,8 +87,8 @@ func (r Record) Properties() []storage.Property {
 	return properties
 }
 
-// FromProperties is the inverse of [Record.Properties]. It reads the properties of any writer,
-// and skips properties with [OwnPrefix] that do not hold a field.
+// FromProperties is the inverse of [Record.Properties]. It also reads properties that other programs have written. It skips
+// properties with [OwnPrefix] that do not store a field.
 func FromProperties(properties []storage.Property) Record {
 	r := Record{Fields: make([]Field, 0, len(properties))}
 	for _, p := range properties {
@@ -99,13 +97,13 @@ func FromProperties(properties []storage.Property) Record {
 		}
 	}
 	r.sort()
-	// Another program may have stored a field twice: plain and nested.
+	// Another program may have stored a field twice, once as a nested value.
 	r.Fields = slices.CompactFunc(r.Fields, func(a, b Field) bool { return a.Name == b.Name })
 	return r
 }
 
 func fieldOf(p storage.Property) (Field, bool) {
-	f, ok := named(p.Name)
+	f, ok := fieldNamed(p.Name)
 	if !ok {
 		return Field{}, false
 	}
@@ -116,7 +114,7 @@ func fieldOf(p storage.Property) (Field, bool) {
 	if v, err := normalize(p.Type, p.Value); err == nil {
 		f.Value = v
 	} else if p.Type == storage.Double {
-		f.Value = shortest(p.Value) // the text may have more digits than a Double
+		f.Value = shortest(p.Value) // the text may have more digits than the Double needs
 	}
 	return f, true
 }
@@ -161,8 +159,8 @@ func (f Field) annotated() bool {
 	return true
 }
 
-// plainInt64 reports whether an Int64 is written as a number. Then a reader does not take it for
-// an Int32, and JavaScript, whose numbers are Doubles, does not round it.
+// plainInt64 reports whether an Int64 is written as a number without an annotation. This is possible if the number does not fit
+// into an Int32, and JavaScript, whose numbers are Doubles, does not round it.
 func (f Field) plainInt64() bool {
 	const exact = 1 << 53
 	n, err := strconv.ParseInt(f.text(), 10, 64)
@@ -177,7 +175,7 @@ func (f Field) appendValue(b []byte) []byte {
 }
 
 func appendString(b []byte, s string) []byte {
-	// Names and texts were checked on input, so this can't fail.
+	// This cannot fail, because names and texts were checked on input.
 	b, _ = jsontext.AppendQuote(b, s)
 	return b
 }
@@ -191,8 +189,8 @@ func (r Record) Hash() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// canonical returns the same bytes for equal records, and different ones otherwise. Values were normalized on
-// input, except for Doubles, which keep their text.
+// canonical returns bytes that are equal if and only if the records are equal. Values were normalized on input, except for
+// Doubles, which keep their text.
 func (r Record) canonical() []byte {
 	var b []byte
 	for _, f := range r.Fields {

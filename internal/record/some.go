@@ -2,10 +2,11 @@ package record
 
 import "github.com/go-json-experiment/json/jsontext"
 
-// Some is several records. Only a few are decoded at a time, because a record of small fields takes ten times the memory of its text.
+// Some is a list of records. Only a few of the records need to be decoded at a time, because a record of small fields takes ten times
+// the memory of its text.
 type Some interface {
 	Len() int
-	// At returns the record with the given index. It may be called repeatedly.
+	// At returns the record with the given index. It may be called several times for one index.
 	At(i int) Record
 }
 
@@ -28,7 +29,7 @@ func (t Texts) Len() int { return len(t) }
 func (t Texts) At(i int) Record {
 	r, err := Parse(t[i])
 	if err != nil {
-		panic("record: internal error: a text that was read before: " + err.Error())
+		panic("record: internal error: a text that was accepted before is invalid:  " + err.Error())
 	}
 	return r
 }

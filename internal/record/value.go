@@ -16,7 +16,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// plainType returns the type of a value without an annotation. A whole number beyond Int32 is an Int64.
+// plainType returns the type of a value that has no annotation. A whole number that does not fit into an Int32 is an Int64.
 func plainType(v jsontext.Value) storage.Type {
 	t := odata.Implied(v)
 	if t == storage.Double && !bytes.ContainsAny(v, ".eE") {
@@ -25,8 +25,8 @@ func plainType(v jsontext.Value) storage.Type {
 	return t
 }
 
-// normalize checks a value against its type, and returns it in the form that a property
-// stores. The error describes the form that the value must have.
+// normalize checks that a value is valid for its type, and returns the value in the form that a property stores. The error
+// describes the form that the value must have.
 func normalize(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 	switch t {
 	case storage.Boolean:
@@ -50,7 +50,7 @@ func normalize(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 	return normalizeString(t, v)
 }
 
-// normalizeString normalizes a value whose type is a string in JSON.
+// normalizeString normalizes a value of a type whose values are strings in JSON.
 func normalizeString(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 	if v.Kind() != '"' {
 		return nil, fmt.Errorf("must be a string, to be an %v", t)
@@ -58,18 +58,18 @@ func normalizeString(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 	text, err := jsontext.AppendUnquote(nil, v)
 	if err != nil {
 		if t == storage.String {
-			return bytes.Clone(v), nil // half a surrogate pair, which parseField refuses
+			return bytes.Clone(v), nil // a String with half a surrogate pair, which parseField refuses
 		}
-		return nil, fmt.Errorf("is not valid Unicode, so it can't be an %v", t)
+		return nil, fmt.Errorf("is not valid Unicode, so it cannot be an %v", t)
 	}
 	switch t {
 	case storage.DateTime:
 		at, ok := odata.ParseDateTime(string(text))
 		if !ok || at < storage.MinDateTime || at > key.MaxTicks {
-			return nil, errors.New("must be a time such as 2026-02-03T04:05:06.1234567Z, in UTC not before the year 1601 nor after 9999")
+			return nil, errors.New("must be a time such as 2026-02-03T04:05:06.1234567Z, in UTC from the year 1601 to 9999")
 		}
 		if !odata.KeepsTime(string(text)) {
-			return nil, errors.New("has more than 7 digits of a second, the most that a DateTime keeps; round it, or send it as a string")
+			return nil, errors.New("has more than 7 digits of a second, but a DateTime keeps only 7; round the time, or send it as a string")
 		}
 		text = odata.AppendDateTime(nil, at)
 	case storage.GUID:
@@ -81,14 +81,15 @@ func normalizeString(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 	case storage.Binary:
 		data, ok := odata.ParseBinary(string(text))
 		if !ok {
-			return nil, errors.New("must be in base64, of the standard alphabet and padded")
+			return nil, errors.New("must be padded base64 in the standard alphabet")
 		}
 		return storage.BinaryProperty("", []byte(data)).Value, nil
 	}
 	return jsontext.AppendQuote(nil, text)
 }
 
-// normalizeDouble keeps the number's text, and adds a decimal point if it has neither a point nor an exponent. -0.0 becomes 0.0.
+// normalizeDouble returns the number's text. If the text has neither a point nor an exponent, it adds a decimal point. -0.0
+// becomes 0.0.
 func normalizeDouble(v jsontext.Value) (jsontext.Value, error) {
 	switch string(v) {
 	case `"NaN"`, `"Infinity"`, `"-Infinity"`:
@@ -99,13 +100,13 @@ func normalizeDouble(v jsontext.Value) (jsontext.Value, error) {
 	}
 	f, err := strconv.ParseFloat(string(v), 64)
 	if err != nil {
-		return nil, errors.New("is beyond the range of a Double; send it as a string")
+		return nil, errors.New("lies beyond the range of a Double; send the number as a string")
 	}
-	if f == 0 && math.Signbit(f) { // the storage drops the sign of 0, so the answer to a write must not show one
+	if f == 0 && math.Signbit(f) { // the storage drops the sign of 0, so the answer to a write must not contain the sign
 		return jsontext.Value("0.0"), nil
 	}
 	if !odata.KeepsNumber(string(v)) {
-		return nil, fmt.Errorf("has more digits than a Double keeps, which would make it %s; round it, or send it as a string", shortest(v))
+		return nil, fmt.Errorf("has more digits than a Double keeps, which would change it to %s; round the number, or send it as a string", shortest(v))
 	}
 	if bytes.ContainsAny(v, ".eE") {
 		return bytes.Clone(v), nil
@@ -113,7 +114,7 @@ func normalizeDouble(v jsontext.Value) (jsontext.Value, error) {
 	return append(bytes.Clone(v), ".0"...), nil
 }
 
-// shortest returns the shortest text of a Double. Equal Doubles have the same one.
+// shortest returns the shortest text of a Double. Equal Doubles have the same shortest text.
 func shortest(v jsontext.Value) jsontext.Value {
 	f, err := strconv.ParseFloat(string(v), 64)
 	if err != nil {
@@ -129,7 +130,7 @@ func shortest(v jsontext.Value) jsontext.Value {
 	return append(b, ".0"...)
 }
 
-// nest returns the String that stores an object or array.
+// nest returns the value of the String property that stores an object or array.
 func nest(m member) (jsontext.Value, error) {
 	if depth(m.value) > maxDepth {
 		return nil, tooDeep(m)

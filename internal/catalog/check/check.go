@@ -1,8 +1,8 @@
 // Package check compares a catalog's index rows with each other and with its log, and repairs them.
 //
-// It reads the index and the heads once, into a tally that needs little memory. If the two differ, it reads them again, and
-// checks the suspect records one by one. Writes under way are not errors, so every difference is read again before it is
-// reported.
+// It reads the index and the heads once, into a tally that needs little memory. If the tally shows differences, the package
+// reads the index and the heads again, and checks the suspect records one by one. A write under way is not an error, so the
+// package reads every difference again before it reports the difference.
 package check
 
 import (
@@ -23,14 +23,15 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Run compares. If repair is true, it also completes unfinished writes, and sets all rows of the log's records to their newest
-// writes. It trusts the log, so it reverts a row that was changed by hand. It keeps rows that the log does not know. If the log
-// is lost, or older than the index, only people can judge such rows.
+// Run compares the catalog's index with its log. If repair is true, Run also completes unfinished writes, and sets every index
+// row of the log's records to its record's newest write. Run trusts the log, so it reverts an index row that was changed by
+// hand. It keeps rows of records that are not in the log: if the log is lost, or older than the index, only people can decide
+// whether such rows are right.
 //
-// Run calls found for each problem, never concurrently. For a catalog that another program wrote, or that has another schema, the
-// error is a Conflict; see package migrate. Run may be interrupted, and called again.
+// Run calls the function found for each problem, never concurrently. If another program wrote the catalog, or if the catalog has
+// another schema, the error is a Conflict; see package migrate. Run may be interrupted, and called again.
 func Run(ctx context.Context, c *catalog.Catalog, repair bool, found func(catalog.Finding)) (Result, error) {
-	k := &checker{Catalog: c, repair: repair, found: found, claimed: map[uint64]bool{}}
+	k := &checker{Catalog: c, repair: repair, found: found, covered: map[uint64]bool{}}
 	if err := k.Writable(ctx); err != nil {
 		return k.sum, err
 	}
@@ -46,14 +47,15 @@ func Run(ctx context.Context, c *catalog.Catalog, repair bool, found func(catalo
 	if err != nil || suspect == nil {
 		return k.sum, err
 	}
-	// Heads first, so that their records are in place when the rows are checked.
+	// Check the heads before the rows, because that repairs the rows of their records.
 	if err := store.EachShard(func(shard store.Shard) error { return k.heads(ctx, shard, suspect) }); err != nil {
 		return k.sum, err
 	}
 	return k.sum, k.rows(ctx, suspect)
 }
 
-// compare reads the index and the heads once. The function suspect reports which identities differ. It is nil if none differs.
+// compare reads the index and the heads once. The function suspect reports whether an identity may have differences. It is nil
+// if there are no differences.
 func (k *checker) compare(ctx context.Context) (suspect func(identity index.IdentityHash) bool, err error) {
 	t := newTally()
 	err = k.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
@@ -72,7 +74,7 @@ func (k *checker) compare(ctx context.Context) (suspect func(identity index.Iden
 				h, err := store.HeadOf(row)
 				if err != nil {
 					_, identity, _ := strings.Cut(strings.TrimPrefix(row.Key.Row, store.HeadPrefix), "|")
-					k.claim(identity) // its rows cannot be judged
+					k.cover(identity) // its rows cannot be checked
 					k.report(row.Key, false, "%v", err)
 					continue
 				}
@@ -89,22 +91,23 @@ func (k *checker) compare(ctx context.Context) (suspect func(identity index.Iden
 	return t.close(), err
 }
 
-// entries counts the shard's entries, and reports those that are parked or cannot be read.
+// entries counts the shard's pending log entries. It reports entries that cannot be read, and entries that Maintain could not
+// apply.
 func (k *checker) entries(ctx context.Context, shard store.Shard) error {
 	return k.Log.All(ctx, shard.Query(store.EntryPrefix), func(p storage.Page) error {
 		for _, row := range p.Entities() {
 			k.count(&k.sum.Pending, 1)
 			if reason := row.Get(store.ParkedColumn); reason != "" {
-				k.report(row.Key, false, "an entry of the log can't be applied: %s", reason)
+				k.report(row.Key, false, "a log entry cannot be applied: %s", reason)
 			} else if _, err := store.EntryOf(row); err != nil {
-				k.report(row.Key, false, "an entry of the log can't be applied: %v", err)
+				k.report(row.Key, false, "a log entry cannot be applied: %v", err)
 			}
 		}
 		return nil
 	})
 }
 
-// heads checks the index rows of the shard's suspect records.
+// heads checks the index rows of suspect records, for all heads of the shard.
 func (k *checker) heads(ctx context.Context, shard store.Shard, suspect func(identity index.IdentityHash) bool) error {
 	return store.Each(ctx, k.Log, shard.Query(store.HeadPrefix), func(ctx context.Context, row storage.Entity) error {
 		h, err := store.HeadOf(row)
@@ -115,7 +118,7 @@ func (k *checker) heads(ctx context.Context, shard store.Shard, suspect func(ide
 	})
 }
 
-// head checks the index rows of one record.
+// head checks the index rows of the head's record.
 func (k *checker) head(ctx context.Context, h *store.Head) error {
 	all, err := k.Copies(ctx, h.Write)
 	if err != nil {
@@ -125,14 +128,14 @@ func (k *checker) head(ctx context.Context, h *store.Head) error {
 		if changing, err := k.changing(ctx, h); changing || err != nil {
 			return err
 		}
-		// A write that has ended meanwhile may have replaced the rows read.
+		// A write that has ended meanwhile may have replaced the rows.
 		if all, err = k.Copies(ctx, h.Write); err != nil {
 			return err
 		}
 	}
 	for _, x := range all {
 		if x.Slot.Identity == h.Identity && !x.Good(h) {
-			k.claim(x.At.Partition, x.At.Row)
+			k.cover(x.At.Partition, x.At.Row)
 		}
 	}
 	at := h.At(h.Partitions[0])
@@ -145,8 +148,8 @@ func (k *checker) head(ctx context.Context, h *store.Head) error {
 		return nil
 	}
 	if id, err := k.Identify(r); err != nil || id.Hash() != h.Identity {
-		k.claim(string(h.Identity))
-		k.report(at, false, "the record is placed by another schema; move it with: tablesweep catalog migrate")
+		k.cover(string(h.Identity))
+		k.report(at, false, "the record's index rows were written with another schema; move the record with: tablesweep catalog migrate")
 		return nil
 	}
 	if x := newestOf(h, all); x.Slot.Version > h.Version && (x.Slot.State == wal.Tombstone || store.HashOf(x.Record) != h.Content) {
@@ -166,10 +169,10 @@ func (k *checker) head(ctx context.Context, h *store.Head) error {
 	return nil
 }
 
-// newer is the problem of a row with a write that the log does not know.
+// newer describes the problem of an index row that contains a later write than its record's head.
 const newer = "the index row is newer than the log; was the log restored from a backup?"
 
-// newestOf returns the copy with the greatest version, of all copies with the head's identity.
+// newestOf returns the copy with the greatest version among the copies with the head's identity.
 func newestOf(h *store.Head, all []store.Copy) (newest store.Copy) {
 	for _, x := range all {
 		if x.Slot.Identity == h.Identity && x.Slot.Version > newest.Slot.Version {
@@ -189,21 +192,21 @@ func (k *checker) mend(ctx context.Context, h *store.Head, x store.Copy, r recor
 			if err != nil {
 				return err
 			}
-			what = "the index row is another record's"
+			what = "another record's row is in this place"
 			switch why {
 			case belongs:
-				k.report(x.At, false, "another record has this row's key; change the sort value of one of the two")
+				k.report(x.At, false, "another record has this row's key; change the sort value of one of the two records")
 				return nil
 			case stray:
-				what, allowed = what+", and its contents differ from that record", false
+				what, allowed = what+", and its contents differ from that record in the log", false
 			case strayCopy:
-				k.claim(x.At.Partition, x.At.Row)
+				k.cover(x.At.Partition, x.At.Row)
 			}
 		}
 		op.Kind, op.IfMatch = storage.Replace, x.Slot.ETag
 	}
 	return k.repairing(allowed, x.At, what, func() error {
-		if op.Kind == storage.Insert && h.Sure { // an insertion has no condition, and may be carried out late
+		if op.Kind == storage.Insert && h.Sure { // an insertion has no condition, so the service may carry it out late
 			if err := k.Log.Write(ctx, store.Doubt(h.Write, h.ETag)); err != nil {
 				return err
 			}
@@ -213,7 +216,8 @@ func (k *checker) mend(ctx context.Context, h *store.Head, x store.Copy, r recor
 	})
 }
 
-// lost describes a record whose copies all differ from the log, and whose change is no longer in the log because of its age.
+// lost describes a record whose copies all differ from the log. The record itself is no longer in the log, because its last
+// change was deleted for its age.
 func lost(h *store.Head, all []store.Copy) string {
 	if slices.ContainsFunc(all, func(x store.Copy) bool { return x.Ours(h) }) {
 		return "all of the record's index rows differ from its last write; write the record again"
@@ -225,8 +229,8 @@ func lost(h *store.Head, all []store.Copy) string {
 type Result struct {
 	Records   int `json:"records"`   // records in the log
 	Rows      int `json:"rows"`      // rows of the index table
-	Untracked int `json:"untracked"` // rows that the log does not know, such as those of another program
-	Pending   int `json:"pending"`   // pending entries of the log
+	Untracked int `json:"untracked"` // rows whose records are not in the log, such as rows of another program
+	Pending   int `json:"pending"`   // pending log entries
 	Problems  int `json:"problems"`  // findings
 	Repaired  int `json:"repaired"`  // findings that were repaired
 }
@@ -239,22 +243,23 @@ type checker struct {
 
 	mu  sync.Mutex // guards the fields below
 	sum Result
-	// claimed contains hashes of everything that heads judge: keys of index rows, and identities.
-	claimed map[uint64]bool
+	// covered contains hashes of the keys of index rows, and of identities, that were checked with their heads. The method rows
+	// does not check them again.
+	covered map[uint64]bool
 }
 
-// claim notes that a head judges a row, or all rows of an identity.
-func (k *checker) claim(what ...string) {
+// cover adds the key of an index row, or an identity, to the field covered.
+func (k *checker) cover(what ...string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.claimed[sumOf(what...)] = true
+	k.covered[sumOf(what...)] = true
 }
 
-// judged reports whether a head judges a row with one of the identities.
-func (k *checker) judged(at key.Key, identities ...index.IdentityHash) bool {
+// isCovered reports whether the field covered contains the row's key or one of the identities.
+func (k *checker) isCovered(at key.Key, identities ...index.IdentityHash) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.claimed[sumOf(at.Partition, at.Row)] || slices.ContainsFunc(identities, func(identity index.IdentityHash) bool { return k.claimed[sumOf(string(identity))] })
+	return k.covered[sumOf(at.Partition, at.Row)] || slices.ContainsFunc(identities, func(identity index.IdentityHash) bool { return k.covered[sumOf(string(identity))] })
 }
 
 // count adds to a number of the summary.
@@ -275,7 +280,7 @@ func (k *checker) report(at key.Key, repaired bool, format string, args ...any) 
 	k.found(catalog.Finding{Partition: at.Partition, Row: at.Row, Problem: fmt.Sprintf(format, args...), Repaired: repaired})
 }
 
-// repairing reports a problem. If allowed, it first repairs the problem.
+// repairing reports a problem. If allowed is true, it repairs the problem before it reports it.
 func (k *checker) repairing(allowed bool, at key.Key, what string, repair func() error) error {
 	if !allowed {
 		k.report(at, false, "%s", what)
@@ -284,9 +289,9 @@ func (k *checker) repairing(allowed bool, at key.Key, what string, repair func()
 	switch err := repair(); {
 	case err == nil:
 		k.report(at, true, "%s", what)
-	case store.Overtaken(err), errors.Is(err, catalog.ErrRaced): // it is being written
+	case store.Overtaken(err), errors.Is(err, catalog.ErrRaced): // somebody else is writing the record
 	case problem.Status(err) < 500:
-		k.report(at, false, "%s, and can't be repaired: %v", what, err)
+		k.report(at, false, "%s, and cannot be repaired: %v", what, err)
 	default:
 		return err
 	}

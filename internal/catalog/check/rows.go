@@ -11,11 +11,11 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// rows checks the index rows of suspect identities that no head has judged.
+// rows checks the index rows of suspect identities that were not checked with a head.
 func (k *checker) rows(ctx context.Context, suspect func(identity index.IdentityHash) bool) error {
 	return store.Each(ctx, k.Index, storage.Query{}, func(ctx context.Context, row storage.Entity) error {
 		s := k.SlotOf(row)
-		if !suspect(s.Identity) || k.judged(row.Key, s.Identity) {
+		if !suspect(s.Identity) || k.isCovered(row.Key, s.Identity) {
 			return nil
 		}
 		if s.State == wal.Tombstone {
@@ -24,11 +24,11 @@ func (k *checker) rows(ctx context.Context, suspect func(identity index.Identity
 		r := store.ContentOf(row)
 		id, err := k.Identify(r)
 		if err != nil {
-			k.unknown(row, fmt.Sprintf("the row does not hold a record: %v", err))
+			k.unknown(row, fmt.Sprintf("the row does not contain a record: %v", err))
 			return nil
 		}
 		switch {
-		case k.judged(row.Key, id.Hash()):
+		case k.isCovered(row.Key, id.Hash()):
 			return nil
 		case id.Hash() != s.Identity:
 			k.unknown(row, "the row was changed by hand, or written with another schema")
@@ -56,13 +56,13 @@ func (k *checker) rows(ctx context.Context, suspect func(identity index.Identity
 	})
 }
 
-// unknown reports a row that the log does not know.
+// unknown reports a row whose record is not in the log. what describes the problem.
 func (k *checker) unknown(row storage.Entity, what string) {
 	k.count(&k.sum.Untracked, 1)
 	k.report(row.Key, false, "%s", what)
 }
 
-// tombstone checks a tombstone. If its identity no longer has a head, the tombstone was left behind.
+// tombstone checks a tombstone. If its identity no longer has a head, the tombstone should have been deleted.
 func (k *checker) tombstone(ctx context.Context, row storage.Entity, s store.Slot) error {
 	h, err := k.ReadHead(ctx, store.FirstOf(row), s.Identity)
 	if err != nil || h != nil {
@@ -75,17 +75,17 @@ func (k *checker) tombstone(ctx context.Context, row storage.Entity, s store.Slo
 	return nil
 }
 
-// deletedRow handles a row that still contains a deleted record, or contains it again because of a later write that the log does
-// not know.
+// deletedRow handles a row with a record that is deleted according to the head. Either the deletion has not changed the row, or
+// the row contains a later write that is not in the log.
 func (k *checker) deletedRow(ctx context.Context, row storage.Entity, s store.Slot, h *store.Head) error {
 	if changing, err := k.changing(ctx, h); changing || err != nil {
 		return err
 	}
 	now, found, err := k.Index.Get(ctx, row.Key)
-	if err != nil || !found || now.ETag != row.ETag { // it was written meanwhile
+	if err != nil || !found || now.ETag != row.ETag { // the row was written meanwhile
 		return err
 	}
-	what, allowed := "the row holds a deleted record", k.repair
+	what, allowed := "the row contains a deleted record", k.repair
 	if s.Version > h.Version {
 		what, allowed = newer, false
 	}
@@ -94,16 +94,16 @@ func (k *checker) deletedRow(ctx context.Context, row storage.Entity, s store.Sl
 	})
 }
 
-// placement is the relation of a row to the place of another record's row.
+// placement describes a row in a place where another record should have a row.
 type placement int
 
 const (
-	belongs   placement = iota // two records have one key
-	stray                      // the log does not know the row's content
-	strayCopy                  // the log knows the row's content, so deleting the row loses nothing
+	belongs   placement = iota // the row is in its own place too, because both records have the same key
+	stray                      // the row is in the wrong place, and its content is not in the log
+	strayCopy                  // the row is in the wrong place, but its content is in the log, so deleting the row loses nothing
 )
 
-// placementOf determines whether a row belongs to the place of another record's row.
+// placementOf returns the placement of a row that was found in another record's place.
 func (k *checker) placementOf(ctx context.Context, x store.Copy) (placement, error) {
 	if x.Slot.State == wal.Tombstone {
 		h, err := k.ReadHead(ctx, store.FirstOf(x.Row), x.Slot.Identity)
@@ -115,7 +115,7 @@ func (k *checker) placementOf(ctx context.Context, x store.Copy) (placement, err
 	r := store.ContentOf(x.Row)
 	id, err := k.Identify(r)
 	if err != nil {
-		return stray, nil // it contains no record
+		return stray, nil // the row does not contain a record
 	}
 	if store.WriteFor(id).HasRowAt(x.At) {
 		return belongs, nil
@@ -143,9 +143,9 @@ func (k *checker) misplacedRow(ctx context.Context, row storage.Entity, id index
 	if err != nil {
 		return err
 	}
-	what, allowed := "the row does not belong here by its record's values", k.repair
+	what, allowed := "the row's key does not match the values of its record", k.repair
 	if !there {
-		what, allowed = what+", and its contents differ from the record", false
+		what, allowed = what+", and its contents differ from the record's other rows", false
 	}
 	return k.repairing(allowed, row.Key, what, func() error { return k.DeleteRow(ctx, row) })
 }

@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	// groups is the number of groups of identities in a tally.
+	// groups is the number of groups into which a tally divides the identities.
 	groups = 1 << 20
-	// maxTombstones is the maximum number of identities of tombstones in a tally.
+	// maxTombstones is the maximum number of identities with tombstones that a tally remembers.
 	maxTombstones = 1 << 20
 )
 
 // tally compares the index with the log in bounded memory, while both are read page by page, in any order. For each index row
-// that a head expects, it adds a hash of the row's key, version and content to the sum of the identity's group. For each existing
-// row, it subtracts the hash. If a group's sum is not 0 at the end, the group is suspect: a row is wrong, or was being written.
-// The check then examines the group's identities one by one.
+// that should exist according to a head, it adds a hash of the row's key, version and content to the sum of the identity's group.
+// For each existing row, it subtracts the hash. If a group's sum is not 0 at the end, the group is suspect: one of its rows is
+// wrong, or a write was changing the row. The check then examines the group's identities one by one.
 type tally struct {
 	sums    map[uint64]uint64
 	suspect map[uint64]bool
-	gone    map[index.IdentityHash]bool // identities of tombstones whose heads were not read yet
+	gone    map[index.IdentityHash]bool // identities with tombstones whose heads were not read yet
 }
 
 func newTally() *tally {
@@ -54,7 +54,7 @@ func rowHash(w wal.Write, p index.PartitionKey, content wal.ContentHash) uint64 
 	return sumOf(string(p), w.Row, string(w.Identity), strconv.FormatInt(w.Version, 10), string(content))
 }
 
-// row counts an index row. A row without a record is suspect.
+// row adds an index row to the tally. If the row does not contain a record, its group becomes suspect.
 func (t *tally) row(c *catalog.Catalog, row storage.Entity) {
 	s := c.SlotOf(row)
 	if s.State == wal.Tombstone {
@@ -79,7 +79,7 @@ func (t *tally) row(c *catalog.Catalog, row storage.Entity) {
 	t.sums[groupOf(w.Identity)] -= rowHash(w, index.PartitionKey(row.Key.Partition), store.HashOf(r))
 }
 
-// close ends the tally. The returned function reports which identities are suspect. It is nil if none is suspect.
+// close ends the tally. The returned function reports whether an identity is suspect. It is nil if no identity is suspect.
 func (t *tally) close() func(identity index.IdentityHash) bool {
 	for identity := range t.gone {
 		t.suspect[groupOf(identity)] = true

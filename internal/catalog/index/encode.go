@@ -10,11 +10,11 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// maxUnits is the maximum number of UTF-16 units in a key. The service's documentation states this limit and a larger one.
-// Other clients rely on the smaller one.
+// maxUnits is the maximum number of UTF-16 units in a key. The service's documentation states this limit and a larger limit.
+// Other clients rely on the smaller limit.
 const maxUnits = 512
 
-// legal reports whether a key may contain the character, by the service's documented data model.
+// legal reports whether a key may contain the character, according to the service's documentation of its data model.
 func legal(r rune) bool {
 	switch r {
 	case '/', '\\', '#', '?':
@@ -25,8 +25,8 @@ func legal(r rune) bool {
 
 func illegal(r rune) bool { return !legal(r) }
 
-// partitionKey returns the PartitionKey of a normalised value. If the value has illegal characters, each of these, and each
-// tilde, becomes a tilde and two hex digits. The key then starts with a tilde, where other keys start with a digit.
+// partitionKey returns the PartitionKey of a normalised value. In a value with illegal characters, each illegal character and
+// each tilde becomes a tilde and two hex digits. The key of such a value starts with a tilde. Other keys start with a digit.
 func partitionKey(field, value string) (PartitionKey, error) {
 	field = strings.ToLower(field)
 	k := partitionStart(field) + value
@@ -36,8 +36,7 @@ func partitionKey(field, value string) (PartitionKey, error) {
 	return PartitionKey(k), checkLength(field, "PartitionKey", k)
 }
 
-// partitionStart returns the prefix of all unescaped PartitionKeys of a field, which is in
-// lower case.
+// partitionStart returns the prefix of all unescaped PartitionKeys of a field. The field must be in lower case.
 func partitionStart(field string) string {
 	return strconv.Itoa(utf8.RuneCountInString(field)) + "_" + field
 }
@@ -55,8 +54,8 @@ func escapedKey(k string) string {
 	return b.String()
 }
 
-// FirstPrefixes returns prefixes in ascending order. Every PartitionKey of the first index key starts with one of them. No
-// PartitionKey of another index key does.
+// FirstPrefixes returns prefixes in ascending order. Every PartitionKey of the first index key starts with one of these
+// prefixes. No PartitionKey of another index key does.
 func (s Schema) FirstPrefixes() []string {
 	start := partitionStart(strings.ToLower(s.Keys[0].Field))
 	if strings.ContainsFunc(start, illegal) {
@@ -71,8 +70,8 @@ func rowKey(field, sort, hash8 string) (string, error) {
 	return k, checkLength(field, "RowKey", k)
 }
 
-// rowStem returns the common prefix of all RowKeys of a sort value. No other RowKey has this prefix. It is everything except the
-// 8 characters of the hash. Its last character shows whether the value is escaped.
+// rowStem returns the prefix that all RowKeys of a sort value share, and no other RowKeys. The prefix is the whole RowKey except
+// for the 8 characters of the hash. The prefix's last character shows whether the value is escaped.
 func rowStem(sort string) string {
 	if strings.ContainsFunc(sort, illegal) {
 		return ordered(sort) + "!"
@@ -80,22 +79,22 @@ func rowStem(sort string) string {
 	return sort + ":"
 }
 
-// mark starts an escape in [ordered] text.
+// mark starts an escape in a result of [ordered].
 const mark = '\uFFFD'
 
-// ordered escapes a sort value so that the results sort like the values. It keeps the legal characters below mark. Every other
-// character becomes three things: the greatest unescaped character below it; the mark, which sorts after everything else that can
-// follow there; and two hex digits. There is one exception: nothing sorts before the space, so U+0000 to U+001F sort directly
-// after it. Prefixes remain prefixes.
+// ordered escapes a sort value. The results sort like the values. ordered keeps the legal characters below mark. Every other
+// character becomes the greatest unescaped character below it, the mark, and two hex digits. The mark sorts after every other
+// character that can follow there. There is one exception: U+0000 to U+001F sort directly after the space, because no unescaped
+// character sorts before the space. If a value is a prefix of another value, its result is a prefix of the other result.
 func ordered(sort string) string {
-	i := strings.IndexFunc(sort, escaped)
+	i := strings.IndexFunc(sort, isEscaped)
 	if i < 0 {
 		return sort
 	}
 	var b strings.Builder
 	b.WriteString(sort[:i])
 	for _, r := range sort[i:] {
-		if !escaped(r) {
+		if !isEscaped(r) {
 			b.WriteRune(r)
 			continue
 		}
@@ -106,8 +105,8 @@ func ordered(sort string) string {
 	return b.String()
 }
 
-// escaped reports whether [ordered] escapes the character.
-func escaped(r rune) bool { return !legal(r) || r >= mark && r <= 0xFFFF }
+// isEscaped reports whether [ordered] escapes the character.
+func isEscaped(r rune) bool { return !legal(r) || r >= mark && r <= 0xFFFF }
 
 // below returns the greatest unescaped character before r.
 func below(r rune) rune {
@@ -122,8 +121,7 @@ func below(r rune) rune {
 	return r - 1
 }
 
-// ceil returns the smallest key of legal characters that is at least k, in the order of
-// [ordered].
+// ceil returns the smallest key of legal characters that is not less than k, in the order of [ordered].
 func ceil(k string) string {
 	i := strings.IndexFunc(k, illegal)
 	if i < 0 {
@@ -135,10 +133,10 @@ func ceil(k string) string {
 	return k[:i] + string(r)
 }
 
-// lowByte returns two hex digits for a character. They are different for all characters that are escaped after the same one.
+// lowByte returns two hex digits for a character. Characters for which [below] is the same have different digits.
 func lowByte(r rune) string { return hex.EncodeToString([]byte{byte(r)}) }
 
-// checkText refuses text that the service cannot store.
+// checkText returns an error for text that the service cannot store.
 func checkText(field, value string) error {
 	if !utf8.ValidString(value) {
 		return problem.Invalidf(field, "is not valid Unicode text: %q", value)
@@ -148,7 +146,7 @@ func checkText(field, value string) error {
 
 func checkLength(field, what, k string) error {
 	if n := key.Units(k); n > maxUnits {
-		return problem.Invalidf(field, "is too long: its %s would have %d UTF-16 units, and %d are possible", what, n, maxUnits)
+		return problem.Invalidf(field, "is too long: its %s would have %d UTF-16 units, but at most %d are possible", what, n, maxUnits)
 	}
 	return nil
 }

@@ -19,27 +19,27 @@ type PartitionKey string
 
 // Identity distinguishes records, and determines the keys of a record's index rows.
 type Identity struct {
-	Values     []string       // normalised values in the schema's order, "" for an absent key
-	Sort       string         // the normalised sort value; inverted ticks for a time, 23 digits for a number
-	Partitions []PartitionKey // for each present key, the first key's first; no duplicates
-	Row        string         // the RowKey of all the rows
+	Values     []string       // the normalised values, in the schema's order; "" for an absent key
+	Sort       string         // the normalised sort value: inverted ticks for a time, 23 digits for a number
+	Partitions []PartitionKey // a partition for each present key, in the schema's order, without duplicates
+	Row        string         // the RowKey of all index rows
 	Schema     string         // the schema's text
 }
 
-// Identity returns the record's identity. get returns the text of a field (for a number its [Number]) and ignores the case of the
-// field's name. ok is false if the field is absent or null. Empty text counts as absent. All index keys but the first may be
-// absent. An absent key has no row, and an empty value in the hash.
+// Identity returns the record's identity. The function get returns the text of a field, or for a number its [Number]. It ignores
+// the case of the field's name. If the field is absent or null, ok is false. Empty text counts as absent. All index keys except
+// the first may be absent. For an absent key, there is no index row, and the hash contains an empty value.
 //
-// The RowKey's hash is computed from the normalised values; for Lower, that is the published form. Therefore different
+// The RowKey's hash is computed from the normalised values. For Lower, that is the published form. Therefore different
 // spellings of one identifier result in one RowKey. With Exact, F314 and f314 are two identifiers. They result in two RowKeys,
-// so they do not collide in the partition of a third key. Different identities may still have the same hash, because it has 32
-// bits and ignores that a value may contain a "|". [Identity.Hash] distinguishes such records.
+// so both records fit into the partition of a third key. Different identities may still have the same hash, because the hash
+// has 32 bits and does not distinguish "|" in a value from "|" between values. [Identity.Hash] distinguishes such records.
 //
-// Keys cannot contain '/', '\', '#', '?', U+0000–U+001F and U+007F–U+009F. If a value contains one of them, the PartitionKey
-// starts with "~" instead of a digit, and the RowKey has "!" instead of ":" before its hash. No two values have the same escaped
-// form.
+// Keys cannot contain '/', '\', '#', '?', U+0000–U+001F and U+007F–U+009F. If a value contains one of these characters, the
+// PartitionKey starts with "~" instead of a digit, and the RowKey has "!" instead of ":" before its hash. Different values
+// always have different escaped forms.
 //
-// All errors are [problem.Invalid], name the field, and are joined.
+// Every error is a [problem.Invalid] and names its field. Several errors are joined.
 func (s Schema) Identity(get func(field string) (value string, ok bool)) (Identity, error) {
 	id := Identity{Values: make([]string, len(s.Keys)), Schema: s.String()}
 	var errs []error
@@ -70,7 +70,7 @@ func (s Schema) Identity(get func(field string) (value string, ok bool)) (Identi
 func (s Schema) SortOf(get func(field string) (value string, ok bool)) (string, error) {
 	raw, ok := get(s.Sort.Field)
 	if !ok || raw == "" {
-		return "", problem.Invalidf(s.Sort.Field, "is missing or empty; every record needs the field that sorts it")
+		return "", problem.Invalidf(s.Sort.Field, "is missing or empty; every record needs the field that sorts the records")
 	}
 	if err := checkText(s.Sort.Field, raw); err != nil {
 		return "", err
@@ -82,7 +82,7 @@ func (s Schema) SortOf(get func(field string) (value string, ok bool)) (string, 
 	return value, nil
 }
 
-// value returns the sort value of a non-empty text.
+// value returns the normalised sort value of a non-empty text.
 func (s Sort) value(raw string) (string, error) {
 	switch s.Order {
 	case Newest:
@@ -103,16 +103,16 @@ type Partition struct {
 	Value string // normalised
 }
 
-// Partitions returns the partitions that a query by an index key's value reads. One is that of the text. If the text is a
-// number in another spelling than in keys, that of its [Number] is the other. It ignores the case of the field's name. Errors
-// are [problem.Invalid]. For an unknown field, the error lists the index keys.
+// Partitions returns the partitions that a query by an index key's value reads. It returns the partition of the text. If the
+// text is a number, but not in the form of [Number], it also returns the partition of that form. It ignores the case of the
+// field's name. Errors are [problem.Invalid]. For an unknown field, the error lists the index keys.
 func (s Schema) Partitions(field, value string) ([]Partition, error) {
 	i := s.Rank(field)
 	if i < 0 {
-		return nil, problem.Invalidf(field, "is not an index key; there are %s", s.Fields())
+		return nil, problem.Invalidf(field, "is not an index key; the index keys are %s", s.Fields())
 	}
 	if value == "" {
-		return nil, problem.Invalidf(field, "is empty; give the value to find")
+		return nil, problem.Invalidf(field, "is empty; give a value to find")
 	}
 	spellings := []string{value}
 	if n, ok := Number(value); ok && n != value {
@@ -129,10 +129,11 @@ func (s Schema) Partitions(field, value string) ([]Partition, error) {
 	return all, nil
 }
 
-// IdentityHash is 32 hex digits that are different for different identities, including those of different schemas.
+// IdentityHash is the hash of an identity, 32 hex digits. Different identities have different hashes, and so have identities of
+// different schemas.
 type IdentityHash string
 
-// FirstHash is 32 hex digits that all records with one normalised value of the first index key share, and no others.
+// FirstHash is the hash of a normalised value of the first index key, 32 hex digits. Different values have different hashes.
 type FirstHash string
 
 // HashLength is the number of hex digits in an [IdentityHash] and a [FirstHash].
@@ -143,20 +144,20 @@ func (id Identity) Hash() IdentityHash {
 	return IdentityHash(digest(append(slices.Clip(id.Values), id.Sort, id.Schema)...))
 }
 
-// First returns the hash of the first index value.
+// First returns the hash of the value of the first index key.
 func (id Identity) First() FirstHash { return FirstHashOf(id.Values[0]) }
 
 // FirstHashOf returns the hash of a normalised value of the first index key.
 func FirstHashOf(normalised string) FirstHash { return FirstHash(digest(normalised)) }
 
-// Shard returns the number of the hash's shard, 0 to shards-1. It never changes for the same number of shards.
+// Shard returns the number of the hash's shard, 0 to shards-1. For the same number of shards, the result never changes.
 func (f FirstHash) Shard(shards int) int {
 	h := fnv.New64a()
 	h.Write([]byte(f))
 	return int(h.Sum64() % uint64(shards))
 }
 
-// partition returns the PartitionKey of a non-empty value, and the normalised value.
+// partition normalises a non-empty value, and returns its PartitionKey and the normalised value.
 func (k Key) partition(raw string) (partition PartitionKey, value string, err error) {
 	if err := checkText(k.Field, raw); err != nil {
 		return "", "", err
@@ -178,9 +179,9 @@ func (k Key) normalise(raw string) (string, error) {
 	return strings.ToLower(raw), nil
 }
 
-// hash8 returns the 8 hex digits at the end of a RowKey. The values are joined in the alphabetical order of their fields, so the
-// order of the schema's keys does not matter. The form is published and stored in rows, so it must not change. MD5 is not used
-// for security here.
+// hash8 returns the 8 hex digits at the end of a RowKey. It joins the values in the alphabetical order of their fields, so the
+// order of the schema's keys does not matter. The form of the hash must not change, because it is published and stored in rows.
+// MD5 is not used for security here.
 func (s Schema) hash8(values []string) string {
 	type named struct{ name, value string }
 	all := make([]named, len(values))
@@ -196,7 +197,7 @@ func (s Schema) hash8(values []string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// digest returns half a SHA-256 of the texts, each preceded by its length.
+// digest returns the first half of a SHA-256 of the texts. Each text is preceded by its length.
 func digest(texts ...string) string {
 	var b []byte
 	for _, t := range texts {

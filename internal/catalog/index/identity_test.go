@@ -157,11 +157,11 @@ func TestErrorsNameTheField(t *testing.T) {
 		{"sort empty", s, with("lastname", ""), "lastname", "missing or empty"},
 		{"sort absent", s, fields{"eid": "F314"}, "lastname", "missing or empty"},
 		{"nothing left", s, with("ssn", "n/a"), "ssn", `"n/a" has no digits`},
-		{"other digits", s, with("ssn", "12٣"), "ssn", "digits other than 0 to 9"},
+		{"other digits", s, with("ssn", "12٣"), "ssn", "digits of another script"},
 		{"not text", s, with("eid", "a\xed\xa0\x80"), "eid", "not valid Unicode"},
 		{"sort not text", s, with("lastname", "a\xff"), "lastname", "not valid Unicode"},
-		{"long value", s, with("eid", strings.Repeat("x", 508)), "eid", "513 UTF-16 units, and 512"},
-		{"long sort", s, with("lastname", strings.Repeat("😀", 252)), "lastname", "513 UTF-16 units, and 512"},
+		{"long value", s, with("eid", strings.Repeat("x", 508)), "eid", "513 UTF-16 units, but at most 512"},
+		{"long sort", s, with("lastname", strings.Repeat("😀", 252)), "lastname", "513 UTF-16 units, but at most 512"},
 		{"long by its escapes", s, with("eid", strings.Repeat("/", 200)), "eid", "606 UTF-16 units"},
 		{"no time", newest, with("lastname", "2026-02"), "lastname", "neither a time"},
 		{"no zone", newest, with("lastname", "2026-02-15T10:00:00"), "lastname", "neither a time"},
@@ -184,7 +184,7 @@ func TestErrorsNameTheField(t *testing.T) {
 			t.Errorf("error %v doesn't tell of %s", err, field)
 		}
 	}
-	if _, err := s.Partitions("npi", "1"); err == nil || !strings.Contains(err.Error(), "there are eid, ssn") {
+	if _, err := s.Partitions("npi", "1"); err == nil || !strings.Contains(err.Error(), "the index keys are eid, ssn") {
 		t.Errorf("error for an unknown field: %v", err)
 	}
 	if _, err := s.Identity(with("eid", strings.Repeat("x", 507)).get); err != nil {

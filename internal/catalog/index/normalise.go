@@ -11,7 +11,7 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// digits returns the value's digits 0 to 9.
+// digits returns only the digits 0 to 9 of the value.
 func (k Key) digits(raw string) (string, error) {
 	var b strings.Builder
 	for _, r := range raw {
@@ -19,17 +19,17 @@ func (k Key) digits(raw string) (string, error) {
 		case r >= '0' && r <= '9':
 			b.WriteRune(r)
 		case unicode.IsDigit(r):
-			// If they were dropped, two identifiers would become one.
-			return "", problem.Invalidf(k.Field, "%q has digits other than 0 to 9", raw)
+			// Without these digits, different identifiers would become the same.
+			return "", problem.Invalidf(k.Field, "%q has digits of another script; use the digits 0 to 9", raw)
 		}
 	}
 	if b.Len() == 0 {
-		return "", problem.Invalidf(k.Field, "%q has no digits, and nothing else counts in this index key", raw)
+		return "", problem.Invalidf(k.Field, "%q has no digits, but only digits count in this index key", raw)
 	}
 	return b.String(), nil
 }
 
-// recordTime parses a record's time: RFC 3339, or a date, which means midnight UTC.
+// recordTime parses the time in a record's field. The text is a time in RFC 3339, or a date, which means midnight UTC.
 func recordTime(text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, strings.ToUpper(text))
 	if err != nil {
@@ -41,8 +41,8 @@ func recordTime(text string) (time.Time, error) {
 	return t, checkYear(t)
 }
 
-// ticksOf returns the first and the last tick of the times that a text means. An RFC 3339 time means one tick. A text such as
-// 2026-02 or 2026-02-15T10 means all times in UTC that start with it.
+// ticksOf returns the first and the last tick of the times that a text means. A time in RFC 3339 means one tick. A text such as
+// 2026-02 or 2026-02-15T10 means all times in UTC that start with the text.
 func ticksOf(text string) (first, last time.Time, err error) {
 	text = strings.ToUpper(text)
 	if t, err := time.Parse(time.RFC3339, text); err == nil {
@@ -68,7 +68,7 @@ func ticksOf(text string) (first, last time.Time, err error) {
 		if len(whole) != len(p.layout) {
 			continue
 		}
-		// Go parses a fraction only after the seconds.
+		// The layouts need no fractions, because Go parses a fraction after the seconds even if the layout has none.
 		if first, err := time.Parse(p.layout, text); err == nil {
 			next := first.AddDate(p.years, p.months, p.days).Add(p.rest)
 			return first, next.Add(-key.Tick), checkYear(first)
@@ -77,10 +77,10 @@ func ticksOf(text string) (first, last time.Time, err error) {
 	return first, last, fmt.Errorf("%q is neither a time such as 2026-02-15T10:30:00Z nor the start of one, such as 2026-02", text)
 }
 
-// checkYear checks that the time has a sort value.
+// checkYear returns an error if the time cannot be a sort value.
 func checkYear(t time.Time) error {
 	if y := t.UTC().Year(); y < 1 || y > 9999 {
-		return errors.New("the time lies outside the years 1 to 9999")
+		return errors.New("the time lies outside the years 1 to 9999; correct the year")
 	}
 	return nil
 }

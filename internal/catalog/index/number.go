@@ -9,12 +9,13 @@ import (
 	"strings"
 )
 
-// jsonNumber matches a number of JSON (RFC 8259, section 6).
+// jsonNumber matches a JSON number (RFC 8259, section 6).
 var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
 
-// Number returns the text of a number in keys, which is the same for all its spellings: 3.10 and 31e-1 become 3.1, and 7.0
-// becomes 7. Whole numbers within 64 bits are written in full. Other numbers get the shortest text of the same Double, in the
-// form of JavaScript and RFC 8785: 1e+21, 1.5e-7. ok is false if the text is not a number, or beyond the range of a Double.
+// Number returns the text that represents a number in keys. All spellings of a number have the same text: 3.10 and 31e-1 become
+// 3.1, and 7.0 becomes 7. Whole numbers within 64 bits are written in full. Other numbers get the shortest text of the same
+// Double, in the form of JavaScript and RFC 8785: 1e+21, 1.5e-7. If the text is not a number, or lies beyond the range of a
+// Double, ok is false.
 func Number(text string) (canonical string, ok bool) {
 	if !jsonNumber.MatchString(text) {
 		return "", false
@@ -36,17 +37,17 @@ func Number(text string) (canonical string, ok bool) {
 	return mantissa + "e" + exponent[:1] + strings.TrimLeft(exponent[1:], "0"), true
 }
 
-// A number as a sort value has three parts: the sign, the position of its first digit relative to the point, and its digits.
-// All have fixed lengths, and sort as text in the order of the numbers. For a negative number, the sort value is the
-// [complement] of these parts.
+// The sort value of a number has three parts: the sign, the position of the number's first digit relative to the point, and the
+// digits. Each part has a fixed length, so the sort values sort as text in the order of the numbers. For a negative number, the
+// sort value is the [complement] of these parts.
 const (
-	positive      = "6" // the sign; 3 for negative numbers
+	positive      = "6" // the sign of a positive number; its complement is 3
 	numberDigits  = 19  // an Int64 has no more
-	doubleDigits  = 17  // enough to distinguish any two Doubles
+	doubleDigits  = 17  // this many digits distinguish any two Doubles
 	exponentShift = 500 // makes a Double's position, -323 to 309, a number of three digits
 )
 
-// sortNumber returns the sort value of a number, from the least to the greatest.
+// sortNumber returns the sort value of a number. Sort values are in the order of the numbers, least first.
 func sortNumber(text string) (string, error) {
 	canonical, ok := Number(text)
 	if !ok {
@@ -54,7 +55,7 @@ func sortNumber(text string) (string, error) {
 	}
 	digits, point := significant(canonical)
 	if given, _ := significant(text); len(given) > doubleDigits && given != digits {
-		return "", errors.New("has more digits than a number can hold; round it")
+		return "", errors.New("has more digits than a number can have; round the number")
 	}
 	if digits == "" {
 		return positive + strings.Repeat("0", 3+numberDigits), nil
@@ -66,8 +67,8 @@ func sortNumber(text string) (string, error) {
 	return sort, nil
 }
 
-// significant returns a number's digits without zeros at either end, and the position of the point; 0 is directly before the
-// first digit.
+// significant returns a number's digits without zeros at either end, and the position of the point. Position 0 is directly
+// before the first digit.
 func significant(number string) (digits string, point int) {
 	number = strings.TrimPrefix(number, "-")
 	if e := strings.IndexAny(number, "eE"); e >= 0 {
@@ -80,7 +81,7 @@ func significant(number string) (digits string, point int) {
 	return strings.TrimRight(digits, "0"), point
 }
 
-// complement replaces each digit, including the sign, with 9 minus the digit. That reverses the order.
+// complement replaces each digit, including the sign, by 9 minus the digit. That reverses the order of sort values.
 func complement(digits string) string {
 	b := []byte(digits)
 	for i := range b {

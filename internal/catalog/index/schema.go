@@ -1,9 +1,9 @@
 // Package index computes the keys of a catalog's index rows.
 //
-// A catalog stores each record once under each of its identifiers, so that one request finds it by any of them. A [Schema] names
-// the identifiers (the index keys), and the field that sorts the records of one identifier. An [Identity] contains the keys of
-// one record: a PartitionKey for each index key, and the RowKey of all its rows. A [Window] is the range of a partition's rows
-// that a query requests.
+// A catalog stores each record once under each of its identifiers. Therefore one request finds the record by any of its
+// identifiers. A [Schema] names the index keys, which are the fields with the identifiers, and the field that sorts the records
+// of one identifier. An [Identity] contains the keys of one record's index rows: a PartitionKey for each index key, and the
+// RowKey of all rows. A [Window] is the range of a partition's rows that a query requests.
 //
 // The keys have a published form, which other programs also write and read:
 //
@@ -11,8 +11,8 @@
 //	RowKey       = lower(sort value) + ":" + first 8 hex digits of
 //	               MD5(lower(values), joined by "|" in alphabetical order of their fields)
 //
-// Values that are legal in keys have exactly this form. Other values are escaped; see [Schema.Identity]. Lower case is Go's
-// strings.ToLower: that of Unicode, character by character, independent of language.
+// Values that are legal in keys have exactly this form. Other values are escaped; see [Schema.Identity]. The function lower is
+// Go's strings.ToLower, which applies Unicode's rules to each character, independently of the language.
 //
 // The package does no I/O. It does not know the other columns of a row, or how rows are
 // written, versioned and repaired.
@@ -27,27 +27,27 @@ import (
 	"unicode/utf8"
 )
 
-// maxKeys is the maximum number of index keys. A query by all of them is one filter, and a filter may have 15 comparisons.
+// maxKeys is the maximum number of index keys. A query by all index keys is one filter, and a filter may have 15 comparisons.
 const maxKeys = 15
 
-// maxField is the maximum number of characters of a field name: the service's limit for property names.
+// maxField is the maximum number of characters of a field name. It is the service's limit for property names.
 const maxField = 255
 
-// Schema names the fields that find a catalog's records, and the field that sorts them.
-// [Parse] returns valid ones.
+// Schema names the fields by which a catalog's records are found, and the field that sorts the records. [Parse] returns only
+// valid schemas.
 type Schema struct {
-	Keys []Key // the first is in every record; at most 15, no field twice
+	Keys []Key // 1 to 15 different index keys; every record has the first
 	Sort Sort
 }
 
-// Key is an index key: a field that finds records.
+// Key is an index key: a field by which records are found.
 type Key struct {
-	Field      string // as configured; case is ignored
+	Field      string // the name as configured; its case is ignored
 	Normaliser Normaliser
 }
 
-// String returns the key in the form that [Parse] accepts. It omits the normaliser if that is Lower and the field's name has no
-// colon.
+// String returns the key in the form that [Parse] accepts. If the normaliser is Lower and the field's name has no colon, it
+// omits the normaliser.
 func (k Key) String() string {
 	if k.normaliser() == Lower && !strings.Contains(k.Field, ":") {
 		return k.Field
@@ -55,7 +55,7 @@ func (k Key) String() string {
 	return k.Field + ":" + string(k.normaliser())
 }
 
-// Normaliser determines which values count as equal. The empty one is Lower.
+// Normaliser determines which values count as equal. The empty Normaliser is Lower.
 type Normaliser string
 
 // The normalisers.
@@ -67,12 +67,12 @@ const (
 
 // Sort is the field that sorts the records of one identifier.
 type Sort struct {
-	Field string // as configured; case is ignored
+	Field string // the name as configured; its case is ignored
 	Order Order
 }
 
-// String returns the sort field in the form that [Parse] accepts. It omits the order if that is Text and the field's name has no
-// colon.
+// String returns the sort field in the form that [Parse] accepts. If the order is Text and the field's name has no colon, it
+// omits the order.
 func (s Sort) String() string {
 	if order := cmp.Or(s.Order, Text); order != Text || strings.Contains(s.Field, ":") {
 		return s.Field + ":" + string(order)
@@ -80,7 +80,7 @@ func (s Sort) String() string {
 	return s.Field
 }
 
-// Order determines how values are sorted. The empty one is Text.
+// Order determines how values are sorted. The empty Order is Text.
 type Order string
 
 // The orders.
@@ -92,8 +92,8 @@ const (
 )
 
 // Parse parses a schema from its two settings: index keys such as "eid,npi,ssn:digits", and a sort field such as "lastname" or
-// "timestamp:newest". The text after the last colon is always a normaliser (lower, digits, exact) or, for the sort field, an
-// [Order]. Therefore a misspelled normaliser does not become a part of the name. A name that contains a colon needs its
+// "timestamp:newest". The text after the last colon must be a normaliser (lower, digits, exact) or, for the sort field, an
+// [Order]. Therefore a misspelled normaliser cannot become a part of the name. A name that contains a colon needs its
 // normaliser: "a:b:lower". The error lists all mistakes.
 func Parse(indexKeys, rowKey string) (Schema, error) {
 	var s Schema
@@ -113,8 +113,8 @@ func Parse(indexKeys, rowKey string) (Schema, error) {
 	return s, nil
 }
 
-// String returns the schema as a line such as "eid:lower,ssn:digits;lastname:text". Two schemas are equivalent if and only if
-// their lines are equal, because fields are in lower case, and normalisers are never omitted.
+// String returns the schema as a line such as "eid:lower,ssn:digits;lastname:text". Its fields are in lower case, and it never
+// omits normalisers. Therefore two schemas are equivalent if and only if their lines are equal.
 func (s Schema) String() string {
 	var b strings.Builder
 	for i, k := range s.Keys {
@@ -127,7 +127,8 @@ func (s Schema) String() string {
 	return b.String()
 }
 
-// Rank returns an index key's position among the keys, or -1 for any other field. It ignores case.
+// Rank returns an index key's position among the keys, or -1 if the field is not an index key. It ignores the case of the
+// field's name.
 func (s Schema) Rank(field string) int {
 	name := strings.ToLower(field)
 	return slices.IndexFunc(s.Keys, func(k Key) bool { return strings.ToLower(k.Field) == name })
@@ -150,11 +151,11 @@ func (s Schema) checkKeys() error {
 	for i, k := range s.Keys {
 		switch strings.ToLower(k.Field) {
 		case "":
-			continue // reported already
+			continue // this error was already reported
 		case "top", "cursor", "row_from", "row_to", "row_prefix", "select":
-			errs = append(errs, fmt.Errorf("index key %q: queries have a parameter of that name; rename the field", k.Field))
+			errs = append(errs, fmt.Errorf("index key %q: queries have a parameter of the same name; rename the field", k.Field))
 		case "code":
-			errs = append(errs, fmt.Errorf("index key %q: queries have the function key in a parameter of that name; rename the field", k.Field))
+			errs = append(errs, fmt.Errorf("index key %q: queries have the function key in a parameter of the same name; rename the field", k.Field))
 		}
 		if s.Rank(k.Field) < i {
 			errs = append(errs, fmt.Errorf("index key %q is named twice; case makes no difference", k.Field))
@@ -165,8 +166,9 @@ func (s Schema) checkKeys() error {
 
 func (k Key) normaliser() Normaliser { return cmp.Or(k.Normaliser, Lower) }
 
-// cutEnd splits a setting's item into a field name and the text after the last colon, which must be one of ends. Without a
-// colon, it returns the first of ends. If one of ends is itself the ending of another, the longer one must come first.
+// cutEnd splits an item of a setting into a field name and the text after the last colon, which must be one of ends. If the
+// item has no colon, the result end is the first of ends. If one of ends is a suffix of another, the longer one must come
+// first.
 func cutEnd(item string, ends ...string) (field, end string, err error) {
 	field, end = strings.TrimSpace(item), ends[0]
 	for _, e := range ends {
@@ -177,7 +179,7 @@ func cutEnd(item string, ends ...string) (field, end string, err error) {
 	if i := strings.LastIndexByte(field, ':'); i >= 0 {
 		field, end = strings.TrimSpace(field[:i]), strings.TrimSpace(field[i+1:])
 		if !slices.Contains(ends, end) {
-			err = fmt.Errorf("unknown ending %q; there are %s (a name with a colon needs one: %q)",
+			err = fmt.Errorf("unknown ending %q; known endings are %s (a name with a colon needs an ending: %q)",
 				end, strings.Join(ends, ", "), field+":"+end+":"+ends[0])
 		}
 	}
@@ -194,12 +196,12 @@ func checkName(field, end string, err error) (string, string, error) {
 	case !utf8.ValidString(field):
 		err = errors.Join(err, errors.New("the name is not valid UTF-8"))
 	case strings.ContainsAny(field, ",;"):
-		err = errors.Join(err, errors.New("a name with ',' or ';' can't be configured"))
+		err = errors.Join(err, errors.New("a name with ',' or ';' cannot be configured; rename the field"))
 	}
 	return field, end, err
 }
 
-// inSetting adds the setting and the item to err, if it is not nil.
+// inSetting adds the names of the setting and the item to err, if err is not nil.
 func inSetting(setting, item string, err error) error {
 	if err == nil {
 		return nil

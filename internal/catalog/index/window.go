@@ -8,14 +8,15 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// Window is a range of sort values within a partition. The zero value contains all of them.
+// Window is a range of sort values within a partition. The zero value contains all sort values.
 //
-// Rows are in the order of their RowKeys, which is nearly that of the sort values: "ann-marie:…" comes before "ann:…". Therefore
-// other rows may lie between the rows of a window. To read a window, read pages from [Window.Behind], and drop the rows that the
-// window does not contain. To continue, call Behind with the last row: that skips ranges without rows of the window.
+// Rows are in the order of their RowKeys, which differs from the order of the sort values in a few cases: "ann-marie:…" comes
+// before "ann:…". Therefore other rows may lie between the rows of a window. To read a window, read pages of the range that
+// [Window.Behind] returns, and drop the rows that the window does not contain. To continue, call Behind with the last row.
+// Behind skips ranges without rows of the window.
 type Window struct {
-	from, to string // normalised; empty means no bound
-	// All sort values have the same length, so none is a prefix of another.
+	from, to string // normalised; "" means no bound
+	// oneLength is true if all sort values have the same length. In that case, no sort value is a prefix of another.
 	oneLength bool
 }
 
@@ -28,10 +29,10 @@ func (r RowRange) In(partition PartitionKey) key.Range {
 	return key.Range{Partition: &p, Low: r.Low, High: r.High}
 }
 
-// Window returns the window of the sort values from rowFrom to rowTo, both included. An empty one means no bound. rowTo includes
-// everything that starts with it: "2026-02" means all of February. With Newest, both are times in UTC or starts of times, such as
-// "2026" and "2026-02-15T10". rowFrom is the start of the older one and rowTo the end of the newer one, although newer rows come
-// first. With numbers, rowFrom is the least and rowTo the greatest, in either order. Errors are [problem.Invalid].
+// Window returns the window of the sort values from rowFrom to rowTo, both included. "" means no bound. The window includes all
+// values that start with rowTo: "2026-02" means all of February. With the order Newest, rowFrom and rowTo are times in UTC or
+// starts of times, such as "2026" and "2026-02-15T10". rowFrom is the older bound and rowTo the newer one, although newer rows
+// come first. With numbers, rowFrom is the least and rowTo the greatest number, in either order. Errors are [problem.Invalid].
 func (s Schema) Window(rowFrom, rowTo string) (Window, error) {
 	switch s.Sort.Order {
 	case Newest:
@@ -97,8 +98,8 @@ func textBound(field, text string) (string, error) {
 	return bound, checkLength(field, "RowKey", rowStem(bound))
 }
 
-// Contains reports whether the window contains this normalised sort value. Values are compared like keys in the service, except
-// that U+0000 to U+001F sort directly after the space.
+// Contains reports whether the window contains the normalised sort value. It compares values as the service compares keys,
+// except that U+0000 to U+001F sort directly after the space.
 func (w Window) Contains(sort string) bool {
 	return !before(sort, w.from) && (before(sort, w.to) || strings.HasPrefix(sort, w.to))
 }
@@ -106,8 +107,8 @@ func (w Window) Contains(sort string) bool {
 // before reports whether sort value a sorts before b.
 func before(a, b string) bool { return key.Less(ordered(a), ordered(b)) }
 
-// Behind returns the smallest range that contains all rows of the window whose RowKeys follow the argument after. "" means from
-// the start. ok is false if there cannot be any such row.
+// Behind returns the smallest range that contains all rows of the window whose RowKeys follow the argument after. "" means all
+// rows of the window. If there cannot be such a row, ok is false.
 func (w Window) Behind(after string) (rows RowRange, ok bool) {
 	var all interval
 	for _, iv := range w.intervals() {
@@ -137,15 +138,15 @@ func (w Window) Behind(after string) (rows RowRange, ok bool) {
 	return rows, true
 }
 
-// interval contains the keys from low on, below high if that is not empty.
+// interval contains the keys from low to high, without high. If high is "", there is no upper bound.
 type interval struct{ low, high string }
 
-// intervals returns the intervals that may contain rows of the window, in any order.
+// intervals returns all intervals that may contain rows of the window, in any order.
 func (w Window) intervals() []interval {
 	if w.from == "" && w.to == "" {
 		return []interval{{}}
 	}
-	// The first is for unescaped rows, the second for escaped ones. For most windows they are equal.
+	// The first interval is for unescaped rows, the second for escaped rows. For most windows they are equal.
 	all := []interval{{low: ceil(w.from)}, {low: ordered(w.from)}}
 	if w.to != "" {
 		all[0].high = ceil(w.to)
@@ -158,8 +159,8 @@ func (w Window) intervals() []interval {
 		return all
 	}
 	for i := range w.to {
-		// A prefix of rowTo sorts before rowTo. But the next character of its rows differs from that of rowTo, so its rows may
-		// sort after rowTo.
+		// A prefix of rowTo sorts before rowTo, so the window contains the prefix. But the RowKeys of the prefix continue with
+		// another character than rowTo, so they may sort after rowTo.
 		if start := w.to[:i]; i > 0 && !before(start, w.from) {
 			stem := rowStem(start)
 			all = append(all, interval{stem, behind(stem)})
@@ -168,7 +169,7 @@ func (w Window) intervals() []interval {
 	return all
 }
 
-// behind returns the smallest key after all keys that start with prefix, or "" if there is none.
+// behind returns the smallest key after all keys that start with prefix, or "" if there is no such key.
 func behind(prefix string) string {
 	next, _ := key.Successor(prefix)
 	return ceil(next)

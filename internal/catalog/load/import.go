@@ -22,12 +22,12 @@ type Note struct {
 	File        string    `json:"file"`
 	Size        int64     `json:"size"`
 	Modified    time.Time `json:"modified"`
-	Rows        int       `json:"rows"` // of the file, written or failed
+	Rows        int       `json:"rows"` // rows of the file that were written or have failed
 	Inserted    int       `json:"inserted"`
 	Replaced    int       `json:"replaced,omitempty"`
 	Unchanged   int       `json:"unchanged"`
 	Failed      int       `json:"refused"`
-	FailedBytes int64     `json:"failedBytes"` // of the file of failed rows
+	FailedBytes int64     `json:"failedBytes"` // length of the file of failed rows
 }
 
 // Progress returns the last progress in an import's checkpoint.
@@ -39,25 +39,25 @@ func Progress(of *journal.File) (last Note, err error) {
 	return last, err
 }
 
-// ImportOptions configure [Import]. It calls the functions that are not nil.
+// ImportOptions configure [Import]. Each function may be nil.
 type ImportOptions struct {
-	Checkpoint *journal.File  // records the progress, and may contain that of an earlier run; nil for no checkpoint
-	Resumed    func(rows int) // with the number of rows that earlier runs have written or refused
+	Checkpoint *journal.File  // records the progress, and may contain the progress of an earlier run; nil for no checkpoint
+	Resumed    func(rows int) // called with the number of rows that earlier runs have handled
 	Failed     func(Row, error)
 	CSV        place.CSV  // the form of a CSV file
 	Upsert     bool       // replaces the contents of existing records
-	Noted      func(Note) // with the progress after every 20 rows or so, possibly from several goroutines at once
+	Noted      func(Note) // called with the progress after about 20 rows each, possibly by several goroutines concurrently
 
-	// Patience is how long the write of a record is repeated while the storage does not answer. 0 means that it
-	// is tried only once, within the catalog's own deadline for a write.
+	// Patience is the time for which Import repeats the write of a record while the storage does not answer. If Patience is 0,
+	// Import tries each write once, within the catalog's own deadline for a write.
 	Patience time.Duration
 
 	most int // rows between two notes; 0 means maxRows
 }
 
-// Import writes the records of a file into a catalog, and failed rows into FILE.failed. If
-// it is interrupted or its process dies, the next call continues from the checkpoint. After an interrupt it
-// finishes the rows that it has begun, and returns [task.ErrInterrupted].
+// Import writes the records of a file into a catalog, and failed rows into FILE.failed. If Import is interrupted or its process
+// dies, the next call continues from the checkpoint. After an interrupt, Import finishes the rows that it has begun, and
+// returns [task.ErrInterrupted].
 func Import(ctx context.Context, c *catalog.Catalog, file *os.File, o ImportOptions) (Note, error) {
 	im := importer{ImportOptions: o, catalog: c, path: file.Name()}
 	rows, err := im.open(ctx, file)
@@ -104,7 +104,7 @@ func (im *importer) open(ctx context.Context, file *os.File) (*rowReader, error)
 			return nil, err
 		}
 		if earlier.Size != im.done.Size || !earlier.Modified.Equal(im.done.Modified) {
-			return nil, problem.Invalidf("", "%s has changed since its import began; import it again from the start", im.path)
+			return nil, problem.Invalidf("", "%s has changed since its import began; import the file again from the start", im.path)
 		}
 		im.done = earlier
 		if im.Resumed != nil {
@@ -125,9 +125,9 @@ func (im *importer) run(ctx context.Context, rows *rowReader) (err error) {
 	if info, err := im.failed.Stat(); err != nil {
 		return err
 	} else if info.Size() < im.done.FailedBytes {
-		return problem.Invalidf("", "%s is missing, or shorter than before; move it together with the file", im.failed.Name())
+		return problem.Invalidf("", "%s is missing, or shorter than before; restore it, and always move it together with the imported file", im.failed.Name())
 	}
-	if err := im.failed.Truncate(im.done.FailedBytes); err != nil { // rows after the last note are imported again
+	if err := im.failed.Truncate(im.done.FailedBytes); err != nil { // rows after the last recorded progress are imported again
 		return err
 	}
 	err = rows.each(ctx, cmp.Or(im.most, maxRows), func(rows []Row) error { return im.insert(context.WithoutCancel(ctx), rows) })
@@ -135,13 +135,13 @@ func (im *importer) run(ctx context.Context, rows *rowReader) (err error) {
 		return err
 	}
 	if im.done.Failed == 0 {
-		_ = os.Remove(im.failed.Name()) // it is empty
+		_ = os.Remove(im.failed.Name()) // the file is empty
 	}
 	return nil
 }
 
-// note reports the progress after every shownRows rows and when all rows of insert are written. The argument before is the
-// progress before these rows.
+// note reports the progress after every shownRows rows, and after all rows of a call of insert. The argument before is the
+// progress before that call.
 func (im *importer) note(before Note, written, all int) {
 	if im.Noted != nil && (written%shownRows == 0 || written == all) {
 		before.Rows += written

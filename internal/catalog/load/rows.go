@@ -1,5 +1,4 @@
-// Package load writes many records into a catalog at once, from a file or from lines
-// as they arrive.
+// Package load writes many records into a catalog, from a file or from lines as they arrive.
 package load
 
 import (
@@ -23,7 +22,8 @@ import (
 )
 
 const (
-	// maxRows is how many rows of a file are written at once. maxBytes is the size of their text after which no more are added.
+	// Rows of a file are written together, up to maxRows rows. If their text has at least maxBytes bytes, no further row is
+	// added.
 	maxRows  = 1000
 	maxBytes = 16 << 20
 )
@@ -31,12 +31,12 @@ const (
 // FailedExt is the ending of the name of the file with an import's failed rows.
 const FailedExt = ".failed"
 
-// Row is a record of an input, or the error in it.
+// Row is one row of an input: a record, or the error in the row.
 type Row struct {
 	Line   int
 	Record record.Record
 	Err    error
-	Text   []byte // as in the input, without the end of the line
+	Text   []byte // the row's text in the input, without the end of the line
 }
 
 // rowOf reads a row from a line of JSON.
@@ -52,8 +52,8 @@ type rowReader struct {
 	next   func() (Row, error)
 }
 
-// IsCSV reports whether a file's name ends with .csv, which means that it contains CSV. It ignores the endings .failed, because a file of failed
-// rows has the form of the imported file.
+// IsCSV reports whether a file's name ends with .csv, which means that the file contains CSV. It ignores the ending .failed, because a file of
+// failed rows has the form of the imported file.
 func IsCSV(name string) bool {
 	for filepath.Ext(name) == FailedExt {
 		name = strings.TrimSuffix(name, FailedExt)
@@ -61,8 +61,8 @@ func IsCSV(name string) bool {
 	return strings.EqualFold(filepath.Ext(name), ".csv")
 }
 
-// newRowReader returns a reader of a file's rows. The name decides between JSON lines and CSV in the given form. A CSV file that is not a pipe is
-// read twice, because the first reading finds the types of its columns.
+// newRowReader returns a reader of a file's rows. If IsCSV is true for the name, the file contains CSV in the given form, otherwise JSON lines. A
+// CSV file that is not a pipe is read twice: the first reading finds the types of the columns.
 func newRowReader(ctx context.Context, name string, in io.ReadSeeker, form place.CSV) (*rowReader, error) {
 	if IsCSV(name) {
 		f, err := newCSV(ctx, in, form)
@@ -83,7 +83,7 @@ func newRowReader(ctx context.Context, name string, in io.ReadSeeker, form place
 
 func newCSV(ctx context.Context, in io.ReadSeeker, form place.CSV) (f *rowReader, err error) {
 	form.Keyless = true
-	if _, err := in.Seek(0, io.SeekStart); err == nil { // not a pipe
+	if _, err := in.Seek(0, io.SeekStart); err == nil { // the file is not a pipe
 		if form, err = form.Learn(ctx, in); err != nil {
 			return nil, err
 		}
@@ -109,7 +109,7 @@ func objectOf(properties []storage.Property) []byte {
 		if len(b) > 1 {
 			b = append(b, ',')
 		}
-		b, _ = jsontext.AppendQuote(b, name) // it is valid, because the line of column names was checked
+		b, _ = jsontext.AppendQuote(b, name) // the name is valid, because the line of column names was checked
 		b = append(append(b, ':'), value...)
 	}
 	for _, p := range properties {
@@ -131,8 +131,8 @@ func (f *rowReader) skip(rows int) error {
 	return nil
 }
 
-// each calls fn with at most n rows at a time, until the file ends or fn fails. If ctx ends, it returns [task.ErrInterrupted]. If reading
-// fails, fn still gets the rows that were read before.
+// each calls fn with at most n rows at a time, until the file ends or fn fails. If ctx ends, each returns [task.ErrInterrupted]. If
+// reading fails, each first calls fn with the rows that were read before.
 func (f *rowReader) each(ctx context.Context, n int, fn func([]Row) error) error {
 	for {
 		var rows []Row
@@ -161,9 +161,8 @@ func (f *rowReader) each(ctx context.Context, n int, fn func([]Row) error) error
 	}
 }
 
-// Arriving calls fn with rows as their JSON lines arrive. Like [lines.Arriving], it passes all
-// waiting rows at once. After an interrupt, fn gets the rows that were read, and then Arriving returns
-// [task.ErrInterrupted].
+// Arriving calls fn with rows as their JSON lines arrive. Like [lines.Arriving], it passes all waiting rows in one call. After
+// an interrupt, Arriving calls fn with the rows that were read, and returns [task.ErrInterrupted].
 func Arriving(ctx context.Context, in io.Reader, fn func([]Row) error) error {
 	err := lines.Arriving(ctx, in, func(some []lines.Line) error {
 		rows := make([]Row, len(some))
@@ -178,7 +177,7 @@ func Arriving(ctx context.Context, in io.Reader, fn func([]Row) error) error {
 	return err
 }
 
-// rowError is an error of the storage in the write of a row.
+// rowError is an error of the storage while a row was written.
 type rowError struct {
 	Line int
 	Err  error
@@ -188,10 +187,10 @@ func (e *rowError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.
 
 func (e *rowError) Unwrap() error { return e.Err }
 
-// Write writes many rows at once. It calls the function write, such as the catalog's Insert, for each. Rows of the same record
-// are written in their order. Write calls the function show with each row's result, in the order of the rows. If a row was
-// refused, the result's Err is the reason, and the other rows are still written. An error of the storage is returned, as a
-// [rowError], after the results of all other rows were shown.
+// Write writes many rows, several concurrently. It calls the function write, such as the catalog's Insert, for each row. Rows
+// of the same record are written in their order. Write calls the function show with each row's result, in the order of the
+// rows. If a row was refused, the result's Err is the reason, and the other rows are still written. If the storage has failed,
+// Write returns a [rowError] after it has shown the results of all other rows.
 func Write(ctx context.Context, c *catalog.Catalog, rows []Row, write func(context.Context, record.Record) (catalog.Written, error), show func(Row, catalog.Result) error) error {
 	var records record.Decoded
 	for _, row := range rows {

@@ -1,24 +1,26 @@
-// Package migrate moves the records of a catalog to another schema, and takes over the tables of the published program.
+// Package migrate moves the records of a catalog to another schema. It also takes over the tables of the published program,
+// which is another program that uses the published form of the pattern (package catalog).
 //
-// It stops all writers, waits until they have noticed, moves the records whose places differ from the schema, and lets writers in
-// again. Every record moves by a write of the log, like any other. Therefore a migration that dies leaves each record in its old
-// or its new place, and the next one continues.
+// A migration stops all writers, waits until they have noticed the stop, moves the records whose index rows do not fit the
+// schema, and ends the stop. Every record moves by a write that the log records, like any other write. Therefore, if a migration
+// dies, each record is in its old or its new place, and the next migration continues.
 //
-// Writers notice within 85 s. The schema's row records the time since which they have been stopped. Therefore an interrupted
-// migration continues at once, or goes back if it is run with the old settings.
+// Writers notice the stop within 85 s. The schema's row records the time of the stop. Therefore the next run after an
+// interrupted migration need not wait again. With the old settings, it moves the records back.
 //
-// Index rows of the published program have version 0. Such a row is deleted only when its content is in all places of its record.
-// Rows of one identity with different contents are reported and left unchanged: the published program does not lower-case
-// RowKeys, so "Twin:…" and "TWIN:…" can be two records. If two records would become one in the new schema, they are also reported
-// and left unchanged.
+// Index rows of the published program have version 0. Such a row is deleted only when its content is in all index rows of its
+// record. Rows of one identity with different contents are reported and left unchanged, because the published program does not
+// lower-case RowKeys, so "Twin:…" and "TWIN:…" can be two records. If two records would become one record in the new schema, they
+// are also reported and left unchanged.
 //
-// The entries after the checkpoint of the published log are carried out, and the checkpoint moves on. An entry that cannot be
-// carried out gets a note in the log's partition "left". Each run tries it again, and reports it until it is carried out or
-// deleted. Therefore every run reports all remaining entries.
+// The published program also has a log, with a checkpoint: the last entry that it has carried out. The migration carries out
+// the entries after the checkpoint, and moves the checkpoint. For an entry that cannot be carried out, it inserts a note into
+// the log's partition "left". Each run tries such an entry again, and reports it until it is carried out or deleted.
 //
-// The published program should be stopped. If it writes during the migration, nothing in its log is lost, because the partition
-// has a mark of its own, and entries after the mark count even if the program has moved the checkpoint. But its rows may replace
-// ours. Another run takes them over, or says that package check must restore ours.
+// The published program should be stopped. If it writes during the migration, no entry in its log is lost: the partition "left"
+// contains a mark, and the migration carries out all entries after the mark, even if the program has moved the checkpoint. But
+// the program's rows may replace our rows. Another run takes these rows over, or reports that package check must restore our
+// rows.
 package migrate
 
 import (
@@ -40,16 +42,16 @@ import (
 
 // Result is the summary of a migration.
 type Result struct {
-	Moved   int `json:"moved"`   // records placed by another schema
+	Moved   int `json:"moved"`   // records whose index rows another schema had placed
 	Taken   int `json:"taken"`   // records taken over from another program
 	Entries int `json:"entries"` // entries that the published program had not carried out
-	Removed int `json:"removed"` // rows in places where their records have no row
-	Left    int `json:"left"`    // problems: rows and records left unchanged
+	Removed int `json:"removed"` // rows deleted because the schema has no row there
+	Left    int `json:"left"`    // rows, records and entries that were reported and left unchanged
 }
 
-// Run changes the catalog to our schema, as the package comment describes. It calls found for everything that it leaves
-// unchanged, never concurrently. It needs about 150 bytes of memory for each record of another program. If dryRun is true, it
-// changes nothing.
+// Run moves the catalog to the schema of its options, as the package comment describes. It calls the function found for each
+// row, record and entry that it leaves unchanged, never concurrently. It needs about 150 bytes of memory for each record of
+// another program. If dryRun is true, Run does not change anything.
 func Run(ctx context.Context, c *catalog.Catalog, dryRun bool, found func(catalog.Finding)) (Result, error) {
 	m := &migrator{Catalog: c, dryRun: dryRun, found: found, contents: map[index.IdentityHash]content{}, noted: map[string]wal.ContentHash{}}
 	var stopped *storage.Entity
@@ -77,7 +79,7 @@ func Run(ctx context.Context, c *catalog.Catalog, dryRun bool, found func(catalo
 	return m.sum, err
 }
 
-// heads moves the shard's records that have a head.
+// heads moves the records of the shard's heads.
 func (m *migrator) heads(ctx context.Context, shard store.Shard) error {
 	return store.Each(ctx, m.Log, shard.Query(store.HeadPrefix), func(ctx context.Context, row storage.Entity) error {
 		h, err := store.HeadOf(row)
@@ -98,7 +100,7 @@ func (m *migrator) heads(ctx context.Context, shard store.Shard) error {
 			return err
 		}
 		if !found {
-			m.reportLeft(at, "all of the record's index rows differ from its last write, and it is no longer in the log; run: tablesweep catalog check")
+			m.reportLeft(at, "all of the record's index rows differ from its last write, and the record is no longer in the log; run: tablesweep catalog check")
 			return nil
 		}
 		id, err := m.Identify(r)
@@ -124,7 +126,7 @@ func (m *migrator) rows(ctx context.Context) error {
 		g.SetLimit(store.Parallel)
 		for _, rows := range m.byIdentity(p.Entities()) {
 			g.Go(func() error {
-				for _, row := range rows { // in order, because the first is adopted
+				for _, row := range rows { // one after another, because the first row is adopted
 					if err := m.row(ctx, row); err != nil {
 						return err
 					}
@@ -147,9 +149,9 @@ func (m *migrator) byIdentity(rows []storage.Entity) map[index.IdentityHash][]fo
 		id, err := m.Identify(r)
 		switch {
 		case err != nil:
-			m.reportLeft(row.Key, "the row does not hold a record: %v", err)
+			m.reportLeft(row.Key, "the row does not contain a record: %v", err)
 		case m.contentOf(id).ambiguous:
-			m.reportLeft(row.Key, "there are rows with other contents whose index and sort values differ only in case; change the sort value of one of the records")
+			m.reportLeft(row.Key, "there are rows with other contents whose index and sort values differ from this row's only in case; change the sort value of one of the records")
 		default:
 			all[id.Hash()] = append(all[id.Hash()], foreignRow{row, id, r})
 		}
@@ -164,9 +166,9 @@ type foreignRow struct {
 	record record.Record
 }
 
-// row takes over one row of another program. If its identity has no head, the record is adopted into the log. Then the row is
-// deleted, unless it is in the place of our row. Rows of one identity must be handled one after another, because the first adopts
-// the record. If another writer overtakes it, the row is left to the next run.
+// row takes over one row of another program. If the row's identity has no head, row adopts the record into the log. Then it
+// deletes the row, unless our schema has a row in the same place. Rows of one identity must be handled one after another, because
+// the first one adopts the record. If another writer is faster, the next run handles the row.
 func (m *migrator) row(ctx context.Context, row foreignRow) error {
 	h, err := m.ReadHead(ctx, row.id.First(), row.id.Hash())
 	if err != nil {
@@ -196,7 +198,7 @@ func (m *migrator) original(ctx context.Context, row foreignRow) error {
 		return err
 	}
 	if !there {
-		m.reportLeft(row.Key, "the record in the log has other contents, or lacks rows; run: tablesweep catalog check")
+		m.reportLeft(row.Key, "the record in the log has other contents than this row, or lacks index rows; run: tablesweep catalog check")
 		return nil
 	}
 	if err := m.DeleteRow(ctx, row.Entity); store.Overtaken(err) {
@@ -214,16 +216,16 @@ type migrator struct {
 	dryRun bool
 	found  func(catalog.Finding)
 	from   string                     // the RowKey after which the published log is read
-	noted  map[string]wal.ContentHash // notes of remaining entries, by RowKey, with the hash of an insertion's record
+	noted  map[string]wal.ContentHash // noted entries, by RowKey, each with the hash of an insertion's record
 
 	mu  sync.Mutex // guards the fields below
 	sum Result
-	// contents has the content of each identity of another program's rows, by the identity's hash. After survey, only the field
-	// taken of these changes.
+	// contents contains the content of the rows of another program, by the hash of their identity. After survey, only the field
+	// taken of each content changes.
 	contents map[index.IdentityHash]content
 }
 
-// content is the content of an identity's rows.
+// content describes the rows that another program wrote for one identity. It is ambiguous if these rows differ.
 type content struct {
 	hash      wal.ContentHash
 	ambiguous bool
@@ -237,7 +239,7 @@ func (m *migrator) count(n *int) {
 	*n++
 }
 
-// countTaken counts a record that was taken over, once.
+// countTaken counts a record that was taken over. It counts each record once.
 func (m *migrator) countTaken(id index.Identity) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -263,11 +265,11 @@ type attempted int
 const (
 	failed attempted = iota
 	done
-	overtaken  // perhaps by another migration
-	impossible // the record is reported as left unchanged
+	overtaken  // another writer was faster, perhaps another migration
+	impossible // the record was reported and left unchanged
 )
 
-// attempt calls the function do, which moves one record. It returns an error only with the result failed.
+// attempt calls the function do, which moves one record. It returns an error only if the result is failed.
 func (m *migrator) attempt(at key.Key, do func() error) (attempted, error) {
 	if m.dryRun {
 		return done, nil
@@ -278,14 +280,14 @@ func (m *migrator) attempt(at key.Key, do func() error) (attempted, error) {
 	case errors.Is(err, catalog.ErrRaced):
 		return overtaken, nil
 	case problem.Status(err) < 500:
-		m.reportLeft(at, "it can't be moved: %v", err)
+		m.reportLeft(at, "the record cannot be moved: %v", err)
 		return impossible, nil
 	default:
 		return failed, err
 	}
 }
 
-// survey collects the content of all rows of another program, by identity.
+// survey fills the field contents from all rows of another program.
 func (m *migrator) survey(ctx context.Context) error {
 	return m.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
 		for _, row := range p.Entities() {
@@ -304,7 +306,7 @@ func (m *migrator) survey(ctx context.Context) error {
 	})
 }
 
-// contentOf returns the content recorded by survey.
+// contentOf returns the content that survey has recorded for the identity.
 func (m *migrator) contentOf(id index.Identity) content {
 	m.mu.Lock()
 	defer m.mu.Unlock()

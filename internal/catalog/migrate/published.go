@@ -13,8 +13,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// The log of the published program: entries in the order of their RowKeys, and a checkpoint with the RowKey of the last one
-// carried out.
+// Names in the log of the published program. The log contains entries in the order of their RowKeys, and a checkpoint with the
+// RowKey of the last entry that the program has carried out.
 const (
 	publishedPartition = "wal"
 	publishedDateTime  = "datetime"
@@ -23,9 +23,10 @@ const (
 
 var publishedCheckpoint = key.Key{Partition: "metadata", Row: "checkpoint"}
 
-// leftPartition of the log contains our notes of entries that could not be carried out. Each has the entry's RowKey and, for an
-// insertion, the hash of its record. The row takenMark contains the RowKey up to which all entries are carried out or noted. The
-// program's own checkpoint cannot serve for this, because the program may write and move it while we take over its rows.
+// The partition leftPartition of the log contains our notes of entries that could not be carried out. A note has the entry's
+// RowKey and, for an insertion, the hash of the entry's record. The row takenMark contains the RowKey of the last entry that was
+// carried out or noted. The checkpoint of the published program cannot replace the mark, because the program may move the
+// checkpoint while we take over its rows.
 const (
 	leftPartition = "left"
 	leftContent   = "Content"
@@ -33,7 +34,7 @@ const (
 
 var takenMark = key.Key{Partition: leftPartition}
 
-// begin determines the place from which to read the log, and records it before any row is taken over.
+// begin determines the RowKey after which the published log is read, and records this RowKey before any row is taken over.
 func (m *migrator) begin(ctx context.Context) error {
 	mark, found, err := m.Log.Get(ctx, takenMark)
 	if m.from = mark.Get(publishedDateTime); err != nil || found {
@@ -44,19 +45,19 @@ func (m *migrator) begin(ctx context.Context) error {
 		return err
 	}
 	if m.from = checkpoint.Get(publishedDateTime); m.from == "" {
-		return nil // most likely there is no such log
+		return nil // most likely there is no published log
 	}
 	return m.mark(ctx, m.from)
 }
 
-// mark stores the fact that all entries up to this one are carried out or noted.
+// mark moves the mark to the entry with this RowKey. All entries up to there must have been carried out or noted.
 func (m *migrator) mark(ctx context.Context, row string) error {
 	return m.change(ctx, storage.Op{Kind: storage.Replace, Row: storage.Entity{Key: takenMark, Properties: []storage.Property{storage.StringProperty(publishedDateTime, row)}}.Row()})
 }
 
-// entries first retries the entries that earlier runs have left. Then it carries out the published program's entries since the
-// mark, and moves the mark and the checkpoint. An entry that cannot be carried out is noted before the mark passes it, so that
-// each run lists it until it is settled.
+// entries retries the noted entries of earlier runs. Then it carries out the published program's entries after the mark, and
+// moves the mark and the checkpoint. If an entry cannot be carried out, it inserts a note before it moves the mark behind the
+// entry. Therefore each run reports the entry until it is settled, which means carried out or deleted.
 func (m *migrator) entries(ctx context.Context) error {
 	var left []string
 	partition := leftPartition
@@ -83,7 +84,7 @@ func (m *migrator) entries(ctx context.Context) error {
 	q := storage.Query{Range: key.Range{Partition: &partition, Low: &key.Bound{Key: m.from, Open: true}}}
 	err = m.Log.All(ctx, q, func(p storage.Page) error {
 		for _, row := range p.Entities() {
-			if _, noted := m.noted[row.Key.Row]; !noted { // otherwise a run died before it moved the mark
+			if _, noted := m.noted[row.Key.Row]; !noted { // an entry after the mark is noted if an earlier run died before it moved the mark
 				carried := !key.Less(checkpoint.Get(publishedDateTime), row.Key.Row)
 				if err := m.tryFirst(ctx, row, carried); err != nil {
 					return err
@@ -102,9 +103,9 @@ func (m *migrator) entries(ctx context.Context) error {
 	return m.moveCheckpoint(ctx, m.from)
 }
 
-// retryLeft retries an entry that an earlier run has left.
+// retryLeft retries a noted entry of an earlier run.
 func (m *migrator) retryLeft(ctx context.Context, row string) error {
-	if _, noted := m.noted[row]; !noted { // a later deletion has settled it
+	if _, noted := m.noted[row]; !noted { // a later deletion has settled the entry
 		return nil
 	}
 	entry, found, err := m.Log.Get(ctx, key.Key{Partition: publishedPartition, Row: row})
@@ -118,7 +119,8 @@ func (m *migrator) retryLeft(ctx context.Context, row string) error {
 	return m.forget(ctx, row)
 }
 
-// tryFirst carries out an entry, or notes that it could not. carried means that the published program has carried it out.
+// tryFirst carries out an entry, or inserts a note if that is not possible. If carried is true, the published program has
+// already carried out the entry.
 func (m *migrator) tryFirst(ctx context.Context, row storage.Entity, carried bool) error {
 	settled, err := m.entry(ctx, row, carried)
 	if err != nil || settled {
@@ -138,13 +140,14 @@ func (m *migrator) tryFirst(ctx context.Context, row storage.Entity, carried boo
 func (m *migrator) forget(ctx context.Context, row string) error {
 	delete(m.noted, row)
 	err := m.change(ctx, storage.Op{Kind: storage.Delete, IfMatch: "*", Row: storage.Row{Key: key.Key{Partition: leftPartition, Row: row}}})
-	if storage.NotFound(err) { // deleted by another migration
+	if storage.NotFound(err) { // another migration has deleted the note
 		return nil
 	}
 	return err
 }
 
-// moveCheckpoint moves the checkpoint to an entry, unless the published program has moved it farther.
+// moveCheckpoint moves the checkpoint to the entry with this RowKey, unless the published program has already moved the
+// checkpoint farther.
 func (m *migrator) moveCheckpoint(ctx context.Context, row string) error {
 	for {
 		now, found, err := m.Log.Get(ctx, publishedCheckpoint)
@@ -161,7 +164,7 @@ func (m *migrator) moveCheckpoint(ctx context.Context, row string) error {
 	}
 }
 
-// change writes to the log, except in a dry run.
+// change carries out an operation on the log, except in a dry run.
 func (m *migrator) change(ctx context.Context, op storage.Op) error {
 	if m.dryRun {
 		return nil
@@ -173,9 +176,9 @@ func publishedRecord(row storage.Entity) record.Record {
 	return store.Without(record.FromProperties(row.Properties), store.PublishedOperation)
 }
 
-// entry carries out one entry of the published program. If it cannot, it reports this, and settled is false. If the program
-// itself has carried the entry out, an entry that cannot be repeated counts as settled, because later writes have replaced its
-// result.
+// entry carries out one entry of the published program. If that is not possible, it reports the entry, and settled is false. If
+// carried is true, the program itself has carried out the entry. Such an entry counts as settled even if it cannot be repeated,
+// because later writes have replaced its result.
 func (m *migrator) entry(ctx context.Context, row storage.Entity, carried bool) (settled bool, err error) {
 	r := publishedRecord(row)
 	id, err := m.Identify(r)
@@ -183,7 +186,7 @@ func (m *migrator) entry(ctx context.Context, row storage.Entity, carried bool) 
 		return true, nil
 	}
 	if err != nil {
-		m.reportLeft(row.Key, "the log entry does not hold a record; correct or delete it: %v", err)
+		m.reportLeft(row.Key, "the log entry does not contain a record; correct or delete the entry: %v", err)
 		return false, nil
 	}
 	for {
@@ -207,12 +210,12 @@ func (m *migrator) entry(ctx context.Context, row storage.Entity, carried bool) 
 	}
 }
 
-// decide returns a function that carries out an entry with the record r, or the reason why it cannot be carried out. If it
-// returns neither, there is nothing to do.
+// decide returns the function do, which carries out an entry with the record r, or the reason left why the entry cannot be
+// carried out. If it returns neither, the entry needs no work.
 func (m *migrator) decide(ctx context.Context, row storage.Entity, id index.Identity, r record.Record) (do func() error, left string, err error) {
 	operation := row.Get(store.PublishedOperation)
 	if operation != store.PublishedInsert && operation != publishedDelete {
-		return nil, fmt.Sprintf("the log entry has the unknown operation %q; correct or delete it", operation), nil
+		return nil, fmt.Sprintf("the log entry has the unknown operation %q; correct or delete the entry", operation), nil
 	}
 	h, err := m.ReadHead(ctx, id.First(), id.Hash())
 	if err == nil && h == nil && operation == publishedDelete {
@@ -224,14 +227,14 @@ func (m *migrator) decide(ctx context.Context, row storage.Entity, id index.Iden
 	live := h.Live()
 	if operation == publishedDelete && (!live || h.Content != store.HashOf(r)) {
 		for noted, content := range m.noted {
-			if content == store.HashOf(r) && key.Less(noted, row.Key.Row) { // the insertion that it deletes was left, so both are settled
+			if content == store.HashOf(r) && key.Less(noted, row.Key.Row) { // the deleted insertion was never carried out, so both entries are settled
 				return nil, "", m.forget(ctx, noted)
 			}
 		}
 	}
 	switch {
 	case m.contentOf(id).ambiguous || live && h.Content != store.HashOf(r):
-		return nil, "there is a record with other contents whose index and sort values differ from the log entry only in case; change the sort value of one of them, or delete the entry", nil
+		return nil, "there is a record with other contents whose index and sort values differ from the log entry only in case; change the sort value of one of the two, or delete the entry", nil
 	case operation == store.PublishedInsert && live, operation == publishedDelete && !live:
 		return nil, "", nil
 	case operation == publishedDelete:
@@ -245,8 +248,8 @@ func (m *migrator) decide(ctx context.Context, row storage.Entity, id index.Iden
 	return func() error { return m.Restore(ctx, h, id, r) }, "", nil
 }
 
-// takeLateRows takes over the rows of a record that the published program has written after its rows were taken over. Otherwise a
-// later run would restore the record. It returns the record's head.
+// takeLateRows takes over rows of a record that the published program has written after the migration has read the index.
+// Otherwise a later run would restore the deleted record from these rows. It returns the record's head.
 func (m *migrator) takeLateRows(ctx context.Context, id index.Identity, r record.Record) (*store.Head, error) {
 	if m.dryRun {
 		return nil, nil

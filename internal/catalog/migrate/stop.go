@@ -14,13 +14,14 @@ import (
 	"tablesweep/internal/task"
 )
 
-// stoppedColumn of the schema row contains the time since which writers have been stopped, if that is earlier than the row's
-// Timestamp.
+// The column stoppedColumn of the schema row contains the time since which writers have been stopped. The row does not have the
+// column if its Timestamp is that time.
 const stoppedColumn = "Stopped"
 
-// stopWriters stores our schema. If another schema or no schema was stored, it also stops all writers and waits until they have
-// noticed. In that case, stopped is the schema row, and resumeWriters ends the stop. The row records the time since which
-// writers have been stopped. Therefore a migration that continues or reverts another one waits only for the rest of the time.
+// stopWriters stores our schema. If another schema or no schema was stored, stopWriters also stops all writers and waits until
+// they have noticed. In that case, the result stopped is the schema row, and resumeWriters ends the stop. The row records the
+// time since which writers have been stopped. Therefore a migration that continues or reverts an earlier migration waits only
+// for the remaining time.
 func (m *migrator) stopWriters(ctx context.Context) (stopped *storage.Entity, err error) {
 	row, found, err := m.Log.Get(ctx, store.SchemaKey)
 	if err != nil || found && row.Get("Schema") == m.Schema.String() && row.Get("State") == store.Ready {
@@ -62,7 +63,7 @@ func (m *migrator) stopWriters(ctx context.Context) (stopped *storage.Entity, er
 	}
 }
 
-// stoppedAt returns the time since which the schema row stops writers.
+// stoppedAt returns the time since which writers have been stopped, according to the schema row.
 func stoppedAt(row storage.Entity) time.Time {
 	if row.Get(stoppedColumn) == "" {
 		return row.Timestamp
@@ -70,12 +71,12 @@ func stoppedAt(row storage.Entity) time.Time {
 	return row.Time(stoppedColumn)
 }
 
-// schemaNow reads the schema row and the service's clock.
+// schemaNow returns the schema row and the service's time.
 func (m *migrator) schemaNow(ctx context.Context) (row storage.Entity, date time.Time, err error) {
 	partition := store.SchemaKey.Partition
 	err = m.Log.All(ctx, storage.Query{Range: key.Range{Partition: &partition}}, func(p storage.Page) error {
 		date = p.Date
-		if len(p.Rows) > 0 { // at most one
+		if len(p.Rows) > 0 { // there is at most one row
 			row = p.Rows[0].Entity()
 		}
 		return nil
@@ -89,7 +90,7 @@ func (m *migrator) resumeWriters(ctx context.Context, stopped *storage.Entity) e
 	if !store.Overtaken(err) {
 		return err
 	}
-	// Overtaken by another migration, or by the first try of this request.
+	// Another migration was faster, or an earlier try of this request was carried out.
 	row, found, err := m.Log.Get(ctx, store.SchemaKey)
 	if err == nil && (!found || row.Get("Schema") != m.Schema.String()) {
 		err = m.anotherMove()
@@ -98,5 +99,5 @@ func (m *migrator) resumeWriters(ctx context.Context, stopped *storage.Entity) e
 }
 
 func (m *migrator) anotherMove() error {
-	return problem.Conflictf("", "another process is moving catalog %s to another schema; wait until it has ended, then run this again", m.Name)
+	return problem.Conflictf("", "another process is moving catalog %s to another schema; wait until that has ended, then run this command again", m.Name)
 }

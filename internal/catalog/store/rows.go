@@ -17,7 +17,7 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// format is the version of the log table's rows; see package catalog. A reader refuses any other.
+// format is the version of the log table's rows; see package catalog. Readers return an error for any other version.
 const format = 1
 
 // Prefixes of row keys in the log's table.
@@ -26,13 +26,13 @@ const (
 	EntryPrefix     = "e|"
 	ChangePrefix    = "c|"
 	ClearPrefix     = "t|"
-	TombstonePrefix = "g|" // directly after the entries
+	TombstonePrefix = "g|" // sorts directly after EntryPrefix
 )
 
-// ClaimsPartition contains the claims of all requests (see package claim), whatever their records.
+// ClaimsPartition is the partition of the claims of all requests (see package claim).
 const ClaimsPartition = "claims"
 
-// Our own columns, beside the record's fields.
+// The columns of our rows that are not fields of the record.
 const (
 	identityColumn = record.OwnPrefix + "identity"
 	VersionColumn  = record.OwnPrefix + "version"
@@ -46,28 +46,28 @@ const (
 	ParkedColumn   = record.OwnPrefix + "parked"
 )
 
-// SlotColumns are the columns from which a [Slot] is made, unless another program wrote the row.
+// SlotColumns are the columns from which a [Slot] is made. For a row of another program, all columns are needed.
 var SlotColumns = []string{identityColumn, VersionColumn, GoneColumn}
 
-// EntryColumns are the columns from which an [Entry] is made, except for its record.
+// EntryColumns are the columns from which an [Entry] is made, without its record.
 var EntryColumns = []string{formatColumn, kindColumn, WritesColumn}
 
-// Entry is an entry with its key in the log and its record.
+// Entry is a log entry with its key and its record.
 type Entry struct {
 	wal.Entry
 	ID     wal.EntryID
 	Shard  Shard
-	Record record.Record // for a deletion, the record as found
+	Record record.Record // the written record or, for a deletion, the deleted record
 }
 
-// Head is a head as read. Updates are conditional on its ETag.
+// Head is a head that was read from the log. An update of the head fails if its ETag has changed.
 type Head struct {
 	wal.Head
 	ETag    string
-	Written time.Time // by the service's clock; updated if another process completes the write
+	Written time.Time // when the row was last written, by the service's clock; a process that completes the write of another process also writes the row
 }
 
-// State returns the head in the form of package wal, or nil.
+// State returns the head in the form of package wal, or nil if h is nil.
 func (h *Head) State() *wal.Head {
 	if h == nil {
 		return nil
@@ -75,17 +75,16 @@ func (h *Head) State() *wal.Head {
 	return &h.Head
 }
 
-// Live reports whether the identity has a record.
+// Live reports whether the head's identity has a record.
 func (h *Head) Live() bool { return h != nil && !h.Gone }
 
-// Slot is an index row as read: its state, and its ETag for conditional writes.
+// Slot describes an index row that was read: its state, and its ETag for conditional writes.
 type Slot struct {
 	wal.IndexRow
 	ETag string
 }
 
-// IndexRow returns the write's index row in one of its partitions: the record, or a
-// tombstone.
+// IndexRow returns the write's index row in one of its partitions. The row contains the record, or is a tombstone.
 func IndexRow(w wal.Write, partition index.PartitionKey, r record.Record) storage.Entity {
 	e := storage.Entity{Key: w.At(partition)}
 	if w.Gone {
@@ -108,8 +107,8 @@ func IndexRow(w wal.Write, partition index.PartitionKey, r record.Record) storag
 	return e
 }
 
-// SlotOf returns the slot of an index row. If another program wrote the row, the version
-// is 0, and the identity is computed from the record.
+// SlotOf returns the slot of an index row. If another program wrote the row, the slot's version is 0, and its identity is
+// computed from the record.
 func (s *Store) SlotOf(e storage.Entity) Slot {
 	x := Slot{ETag: e.ETag, IndexRow: wal.IndexRow{State: wal.HasRecord, Identity: IdentityOf(e), Version: e.Int(VersionColumn)}}
 	if e.Get(GoneColumn) == "true" {
@@ -131,12 +130,12 @@ func HeadKey(first index.FirstHash, identity index.IdentityHash) key.Key {
 // HeadsPrefix returns the prefix of the keys of all heads with this first index value.
 func HeadsPrefix(first index.FirstHash) string { return HeadPrefix + string(first) + "|" }
 
-// FirstOf returns the hash of the first index value in a tombstone.
+// FirstOf returns the hash of the first index value that a tombstone contains.
 func FirstOf(tombstone storage.Entity) index.FirstHash {
 	return index.FirstHash(tombstone.Get(firstColumn))
 }
 
-// IdentityOf returns the identity in an index row, or "" if another program wrote the row.
+// IdentityOf returns the identity that an index row contains, or "" if another program wrote the row.
 func IdentityOf(row storage.Entity) index.IdentityHash {
 	return index.IdentityHash(row.Get(identityColumn))
 }
@@ -144,7 +143,7 @@ func IdentityOf(row storage.Entity) index.IdentityHash {
 // HashOf returns the hash of a record.
 func HashOf(r record.Record) wal.ContentHash { return wal.ContentHash(r.Hash()) }
 
-// HeadRow returns the row of the head after a write.
+// HeadRow returns the row of a head whose newest write is w.
 func HeadRow(w wal.Write, entry wal.EntryID, content wal.ContentHash, sure bool) storage.Entity {
 	return storage.Entity{Key: HeadKey(w.First, w.Identity), Properties: []storage.Property{
 		sureProperty(sure),
@@ -155,12 +154,12 @@ func HeadRow(w wal.Write, entry wal.EntryID, content wal.ContentHash, sure bool)
 	}}
 }
 
-// sureProperty stores [wal.Head.Sure].
+// sureProperty returns the property that stores [wal.Head.Sure].
 func sureProperty(sure bool) storage.Property {
 	return storage.Property{Name: "Sure", Type: storage.Boolean, Value: strconv.AppendBool(nil, sure)}
 }
 
-// Doubt returns the operation that marks the head of a write's identity as not sure. The ETag "*" matches any state of the head.
+// Doubt returns the operation that marks the head of a write's identity as not Sure. The ETag "*" matches any state of the head.
 func Doubt(w wal.Write, etag string) storage.Op {
 	return storage.Op{Kind: storage.Merge, IfMatch: etag, Row: storage.Entity{Key: HeadKey(w.First, w.Identity), Properties: []storage.Property{sureProperty(false)}}.Row()}
 }
@@ -176,12 +175,12 @@ func HeadOf(e storage.Entity) (*Head, error) {
 		h.Time, err = logtail.KeyTime(string(h.Entry))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the head %s: %w", e.Key.Row, err)
+		return nil, fmt.Errorf("the head %s in the log cannot be read: %w", e.Key.Row, err)
 	}
 	return h, nil
 }
 
-// EntryRow returns an entry's row: a pending one or, with ChangePrefix, an applied one.
+// EntryRow returns an entry's row. The prefix is EntryPrefix for a pending entry, or ChangePrefix for an applied entry.
 func EntryRow(prefix string, e Entry) storage.Entity {
 	return storage.Entity{
 		Key: e.Shard.EntryKey(prefix, e.ID),
@@ -192,7 +191,7 @@ func EntryRow(prefix string, e Entry) storage.Entity {
 	}
 }
 
-// EntryOf parses an entry, pending or applied.
+// EntryOf parses the row of a pending or applied entry.
 func EntryOf(row storage.Entity) (Entry, error) {
 	e := Entry{
 		Entry:  wal.Entry{Kind: wal.Kind(row.Get(kindColumn))},
@@ -208,21 +207,21 @@ func EntryOf(row storage.Entity) (Entry, error) {
 		e.Time, err = logtail.KeyTime(string(e.ID))
 	}
 	if err != nil {
-		return e, fmt.Errorf("read the entry %s: %w", row.Key.Row, err)
+		return e, fmt.Errorf("the entry %s cannot be read: %w", row.Key.Row, err)
 	}
 	return e, nil
 }
 
 // ErrNewer means that a newer version of this program wrote a row.
-var ErrNewer = errors.New("a later version of this program wrote it; use that version")
+var ErrNewer = errors.New("a later version of this program wrote the row; use that version")
 
-// CheckFormat returns an error if this program does not know the format of a row.
+// CheckFormat returns an error if this program does not know the row format v.
 func CheckFormat(v int64) error {
 	switch {
 	case v > format:
-		return fmt.Errorf("it has format %d: %w", v, ErrNewer)
+		return fmt.Errorf("the row has format %d: %w", v, ErrNewer)
 	case v < format:
-		return fmt.Errorf("this program does not know its format: %d", v)
+		return fmt.Errorf("this program does not know the row's format: %d", v)
 	}
 	return nil
 }
@@ -242,7 +241,7 @@ func Decode(text string, v any) error { return json.Unmarshal([]byte(text), v) }
 // The states of the schema row.
 const (
 	Ready  = "ready"
-	Moving = "moving" // a migration is moving records to the schema
+	Moving = "moving" // a migration is moving the records to the schema
 )
 
 // SchemaKey is the key of the schema row in the log's table.

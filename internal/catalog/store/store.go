@@ -1,5 +1,5 @@
-// Package store defines the form of a catalog's rows, in the index table and in the log, and reads them. Packages catalog, check
-// and migrate write them.
+// Package store defines the form of a catalog's rows, in the index table and in the log. It reads these rows. Packages catalog,
+// check and migrate write them.
 package store
 
 import (
@@ -28,22 +28,22 @@ type Store struct {
 	Clock  func() time.Time // our own clock
 }
 
-// ServiceNow returns the service's time, or our own before its first answer.
+// ServiceNow returns the service's time, or our own time before the service's first answer.
 func (s *Store) ServiceNow() time.Time {
 	now, _ := s.Log.Now(s.Clock())
 	return now
 }
 
 const (
-	// shards is the number of the log's partitions. Each accepts 2,000 rows a second (Microsoft Learn, "Scalability and
-	// performance targets for Table storage"), and an insertion writes five. The number cannot change, because it determines
-	// where heads are.
+	// shards is the number of the log's partitions. Each partition accepts 2,000 rows a second (Microsoft Learn, "Scalability
+	// and performance targets for Table storage"), and an insertion writes five rows. The number cannot change, because it
+	// determines the partition of each head.
 	shards = 16
-	// Parallel is the number of shards or records handled at once.
+	// Parallel is the maximum number of shards or records that are handled concurrently.
 	Parallel = 8
 )
 
-// Shard is a shard of the log, by the PartitionKey of its rows.
+// Shard is the PartitionKey of a shard of the log.
 type Shard string
 
 // Key returns the key of a row in the shard.
@@ -52,7 +52,7 @@ func (s Shard) Key(row string) key.Key { return key.Key{Partition: string(s), Ro
 // EntryKey returns the key of an entry's row, pending or applied.
 func (s Shard) EntryKey(prefix string, id wal.EntryID) key.Key { return s.Key(prefix + string(id)) }
 
-// ShardOf returns the shard of a first index value.
+// ShardOf returns the shard of the records with this first index value.
 func ShardOf(first index.FirstHash) Shard { return shard(first.Shard(shards)) }
 
 func shard(i int) Shard { return Shard(fmt.Sprintf("%02d", i)) }
@@ -80,11 +80,11 @@ func EachOf(shards []Shard, fn func(Shard) error) error {
 			return nil
 		})
 	}
-	_ = g.Wait() // fn's errors are in errs
+	_ = g.Wait() // errs contains the errors of fn
 	return errors.Join(errs...)
 }
 
-// Each calls fn for every row of the query, several concurrently.
+// Each calls fn for every row of the query, for several rows concurrently.
 func Each(ctx context.Context, t *storage.Table, q storage.Query, fn func(context.Context, storage.Entity) error) error {
 	return t.All(ctx, q, func(p storage.Page) error {
 		g, ctx := task.WithContext(ctx)
@@ -110,9 +110,9 @@ func (s *Store) ReadHead(ctx context.Context, first index.FirstHash, identity in
 	return HeadOf(row)
 }
 
-// Recorded returns the row of a committed entry, pending or among the changes. One transaction moves an entry to the changes,
-// and Recorded reads the changes last. Therefore it finds an entry that moves meanwhile. It finds neither applied withdrawals
-// nor entries whose changes were deleted because of their age.
+// Recorded returns the row of a committed entry, which may be pending or one of the changes. One transaction moves an entry to
+// the changes, and Recorded reads the changes last. Therefore it also finds an entry that moves meanwhile. It finds neither
+// applied withdrawals nor entries whose changes were deleted because of their age.
 func (s *Store) Recorded(ctx context.Context, shard Shard, id wal.EntryID) (row storage.Entity, found bool, err error) {
 	for _, prefix := range []string{EntryPrefix, ChangePrefix} {
 		if row, found, err = s.Log.Get(ctx, shard.EntryKey(prefix, id)); found || err != nil {
@@ -127,7 +127,7 @@ func Overtaken(err error) bool {
 	return storage.Conflict(err) || storage.HasCode(err, "UpdateConditionNotSatisfied", "ResourceNotFound", "EntityNotFound")
 }
 
-// Copy is one copy of a record: the row at the key of one of its index rows.
+// Copy is the row at the key of one of a record's index rows.
 type Copy struct {
 	At     key.Key
 	Row    storage.Entity
@@ -135,7 +135,7 @@ type Copy struct {
 	Record record.Record
 }
 
-// Copies reads the write's record under all keys of its index rows.
+// Copies reads the rows at the keys of all index rows of the write.
 func (s *Store) Copies(ctx context.Context, w wal.Write) ([]Copy, error) {
 	all := make([]Copy, len(w.Partitions))
 	g, ctx := task.WithContext(ctx)
@@ -153,7 +153,7 @@ func (s *Store) Copies(ctx context.Context, w wal.Write) ([]Copy, error) {
 	return all, g.Wait()
 }
 
-// Good reports whether the copy is that of the head's newest write.
+// Good reports whether the copy contains the head's newest write.
 func (x Copy) Good(h *Head) bool {
 	return x.Ours(h) && x.Slot.Version == h.Version && HashOf(x.Record) == h.Content
 }
@@ -163,7 +163,8 @@ func (x Copy) Ours(h *Head) bool {
 	return x.Slot.State == wal.HasRecord && x.Slot.Identity == h.Identity
 }
 
-// Logged returns the record as recorded in the log: from one of the copies with the head's contents, or from the head's entry.
+// Logged returns the record that the head's last write has written. It takes the record from one of the copies if a copy has
+// the contents that the head records, or from the head's entry.
 func (s *Store) Logged(ctx context.Context, h *Head, all []Copy) (r record.Record, found bool, err error) {
 	for _, x := range all {
 		if x.Slot.State == wal.HasRecord && HashOf(x.Record) == h.Content {
@@ -175,7 +176,7 @@ func (s *Store) Logged(ctx context.Context, h *Head, all []Copy) (r record.Recor
 	return r, found && HashOf(r) == h.Content, err
 }
 
-// WrittenEverywhere reports whether the head and all index rows of the identity have this record.
+// WrittenEverywhere reports whether the head and all index rows of the identity contain this record.
 func (s *Store) WrittenEverywhere(ctx context.Context, id index.Identity, r record.Record) (bool, error) {
 	h, err := s.ReadHead(ctx, id.First(), id.Hash())
 	if err != nil || h == nil || h.Gone || h.Content != HashOf(r) {
@@ -199,7 +200,8 @@ const (
 // Foreign reports whether another program wrote the index row.
 func Foreign(row storage.Entity) bool { return row.Get(VersionColumn) == "" }
 
-// ContentOf returns the record of an index row, without the operation's name that the published program writes into its rows.
+// ContentOf returns the record of an index row. It leaves out the operation's name, which the published program writes into its
+// rows.
 func ContentOf(row storage.Entity) record.Record {
 	r := record.FromProperties(row.Properties)
 	if v, _ := r.Get(PublishedOperation); Foreign(row) && v == PublishedInsert {
@@ -223,7 +225,8 @@ func (s *Store) Identify(r record.Record) (index.Identity, error) {
 	return s.Schema.Identity(get)
 }
 
-// keyValues returns a function that returns the record's index and sort values, ignoring the case of field names.
+// keyValues returns a function that returns the record's index and sort values by field name. The function ignores the case of
+// field names.
 func (s *Store) keyValues(r record.Record) (func(field string) (string, bool), error) {
 	values := map[string]string{}
 	for _, f := range r.Fields {
@@ -235,7 +238,7 @@ func (s *Store) keyValues(r record.Record) (func(field string) (string, bool), e
 			return nil, problem.Invalidf(f.Name, "is an index key or the row key; it must be text, a number or a boolean")
 		}
 		if _, twice := values[name]; twice {
-			return nil, problem.Invalidf(f.Name, "is given twice, in different case; send one of the two")
+			return nil, problem.Invalidf(f.Name, "is given twice, with names that differ only in case; send one of the two")
 		}
 		values[name] = keyText(r, f)
 	}
@@ -245,20 +248,20 @@ func (s *Store) keyValues(r record.Record) (func(field string) (string, bool), e
 	}, nil
 }
 
-// keyText returns the text from which keys are made. For a number, it is the same in every spelling, because the service changes
-// the spelling of numbers.
+// keyText returns the text from which a field's keys are made. All spellings of a number have the same text, because the service
+// changes the spelling of numbers.
 func keyText(r record.Record, f record.Field) string {
 	text, _ := r.Get(f.Name)
 	switch f.Type {
 	case storage.Int32, storage.Int64, storage.Double:
-		if n, ok := index.Number(text); ok { // NaN and the infinities are not numbers
+		if n, ok := index.Number(text); ok { // NaN and the infinities have no such text
 			return n
 		}
 	}
 	return text
 }
 
-// WriteFor returns a write of the identity, without its version.
+// WriteFor returns a write of the identity. The version is not set.
 func WriteFor(id index.Identity) wal.Write {
 	return wal.Write{First: id.First(), Identity: id.Hash(), Row: id.Row, Partitions: id.Partitions}
 }

@@ -1,11 +1,12 @@
-// Package wal contains the rules that make a catalog's writes converge: any process may apply them, in any order, any number of
-// times. It does no I/O.
+// Package wal contains the rules by which a catalog's writes are ordered and applied. With these rules, the result is the same
+// even if several processes apply the writes, in any order and any number of times. The package does no I/O.
 //
-// Each identity (see package catalog/index) has a head, which has the version of its newest write. One transaction commits a
-// write: it inserts the log's [Entry] and updates the head, on condition that the head is still the one by which the write was
-// decided. Therefore the writes of an identity form one line, whatever the clocks say, and two writers never both win. The index
-// rows follow. Each accepts a write only if the write's version is greater than the row's ([Decide]). A deletion leaves a
-// tombstone, a row with only identity and version, which stops older writes that are still under way.
+// Each identity (see package catalog/index) has a head, which contains the identity's newest write and the write's version. One
+// transaction commits a write: it inserts the log's [Entry] and updates the head. The transaction fails if the head has changed
+// since the write was decided. Therefore the writes of an identity have one order, independent of clocks, and of two concurrent
+// writers only one succeeds. After the commit, the index rows are written. A row is replaced only by a write with a greater
+// version ([Decide]). A deletion leaves a tombstone, a row with only identity and version, which stops older writes that are
+// still under way.
 package wal
 
 import (
@@ -16,7 +17,7 @@ import (
 	"tablesweep/internal/key"
 )
 
-// Kind is the kind of an operation, by its name in the list of changes.
+// Kind is the kind of an operation. The list of changes contains its text.
 type Kind string
 
 // The kinds of operations.
@@ -24,25 +25,26 @@ const (
 	Insert  Kind = "insert"
 	Replace Kind = "replace"
 	Delete  Kind = "delete"
-	Undo    Kind = "undo" // withdraws an insertion that cannot be applied; it is not a change
+	Undo    Kind = "undo" // withdraws an insertion that cannot be applied; not listed as a change
 )
 
-// Write is the effect of an entry on one identity: in each of its partitions, the index row becomes the record or, if Gone, a
-// tombstone.
+// Write is the effect of an entry on one identity. In each of the identity's partitions, the index row becomes the record or,
+// if Gone is true, a tombstone.
 type Write struct {
 	First      index.FirstHash      `json:"first"` // selects the shard
 	Identity   index.IdentityHash   `json:"identity"`
 	Row        string               `json:"row"`        // RowKey of its index rows
-	Partitions []index.PartitionKey `json:"partitions"` // of its index rows, the first index key's first
+	Partitions []index.PartitionKey `json:"partitions"` // PartitionKeys of its index rows, the first index key's first
 	Version    int64                `json:"version"`    // see [Insertion]; grows with each write of the record
 	Gone       bool                 `json:"gone,omitzero"`
 	Fresh      bool                 `json:"fresh,omitzero"` // there was no head, so most likely there are no rows
-	// Instead is the record's former identity, if it was different. If both have the same row, the row passes to this identity.
+	// Instead is the record's former identity, if this write has moved the record. If both identities have the same row, the
+	// row changes to the new identity.
 	Instead *FormerIdentity `json:"instead,omitzero"`
-	// Next, in a removal, is the record's new identity, and its version there; nil if the record was deleted.
+	// Next is set in the removal of a record that has moved. It is the record's new identity, and the record's version there.
 	Next *FormerIdentity `json:"next,omitzero"`
-	// Lineage is the first identity of a record that has had several, and that identity's last version. It shows that rows of
-	// different identities belong to one record.
+	// Lineage is set for a record that has moved. It is the record's first identity, and that identity's last version. The
+	// Lineage shows that rows of different identities belong to one record.
 	Lineage *FormerIdentity `json:"line,omitzero"`
 }
 
@@ -54,13 +56,14 @@ func (w Write) HasRowAt(at key.Key) bool {
 	return at.Row == w.Row && slices.Contains(w.Partitions, index.PartitionKey(at.Partition))
 }
 
-// FormerIdentity is a former identity of a record, and its last version.
+// FormerIdentity is a former identity of a record, and the record's last version there.
 type FormerIdentity struct {
 	Identity index.IdentityHash `json:"identity"`
 	Version  int64              `json:"version"`
 }
 
-// EntryID is the key of an entry in the log: its inverted time, and a suffix that distinguishes it from others of that time.
+// EntryID is the key of an entry in the log. It consists of the entry's inverted time, and a suffix that distinguishes entries
+// of the same time.
 type EntryID string
 
 // ContentHash is a hash of a record.
@@ -69,9 +72,9 @@ type ContentHash string
 // Entry is one operation in the log.
 type Entry struct {
 	Kind Kind
-	Time time.Time // later than that of every earlier entry of the same identities
-	// Writes contains one write, or two if a record takes another identity: the removal of the old one, and the write of the new
-	// one. All are in the same shard.
+	Time time.Time // later than the time of every earlier entry of the same identities
+	// Writes contains one write. If a record moves to another identity, it contains two: the removal of the old identity, and
+	// the write of the new identity. Both are in the same shard.
 	Writes []Write
 }
 
@@ -80,9 +83,10 @@ type Head struct {
 	Write
 	Entry   EntryID
 	Time    time.Time   // the entry's time
-	Content ContentHash // "" if the record is gone
-	// Sure means that the service can no longer carry out any request to write a row of the identity, except those for entries in
-	// the log. Each earlier entry was applied by its own writer only, and each of its requests was answered at the first try.
+	Content ContentHash // "" if the record was deleted
+	// If Sure is true, the service can no longer carry out any older request to write a row of the identity, except requests for
+	// pending entries. Every earlier entry was applied only by its own writer, and each of its requests was answered at the first
+	// try.
 	Sure bool
 }
 
@@ -96,9 +100,9 @@ const (
 	Taken                 // a record with other contents has the identity
 )
 
-// Insertion decides whether to insert a record. head is that of its identity, or nil. Without a head, the version is the time
-// in ticks. The identity may have had earlier lives, of which nothing is stored any more, and the version must be greater than
-// theirs.
+// Insertion decides whether to insert a record. The argument head is the head of the record's identity, or nil. If there is no
+// head, the version is the time in ticks, because the version must be greater than the versions of deleted records with this
+// identity, and these versions are no longer stored.
 func Insertion(head *Head, w Write, content ContentHash, now time.Time) (Write, Verdict) {
 	w = next(head, w, now)
 	switch {
@@ -117,8 +121,8 @@ func Removal(head *Head) Write {
 	return w
 }
 
-// Replacement decides whether to replace the record of the live head old with a record of w's identity. target is the head of
-// that identity, or nil. It is ignored if w has old's identity.
+// Replacement decides whether to replace the record of the live head old by a record of w's identity. target is the head of w's
+// identity, or nil. If w and old have the same identity, target is ignored.
 func Replacement(old, target *Head, w Write, content ContentHash, now time.Time) ([]Write, Verdict) {
 	if old.Identity == w.Identity {
 		if old.Content == content {
@@ -137,8 +141,8 @@ func Replacement(old, target *Head, w Write, content ContentHash, now time.Time)
 	return []Write{left, w}, Commit
 }
 
-// TakeIdentity returns the write that gives w's identity to the record of the head old. The head of that identity is target.
-// The write's version is greater than those of both heads. Another write, in the same entry or a later one, removes the old
+// TakeIdentity returns the write that moves the record of the head old to w's identity. target is the head of w's identity. The
+// write's version is greater than the versions of both heads. Another write, in the same entry or a later one, removes the old
 // identity.
 func TakeIdentity(old, target *Head, w Write, now time.Time) Write {
 	w = next(target, w, now)
@@ -150,7 +154,7 @@ func TakeIdentity(old, target *Head, w Write, now time.Time) Write {
 	return w
 }
 
-// next returns w as the write that follows the head.
+// next returns the write w with the version that follows the head's version.
 func next(head *Head, w Write, now time.Time) Write {
 	w.Gone, w.Instead, w.Next, w.Lineage, w.Fresh = false, nil, nil, nil, head == nil
 	if head != nil {
@@ -167,13 +171,13 @@ type Clearing int
 // The decisions.
 const (
 	Clear  Clearing = iota // delete them
-	Wait                   // an entry of the identity is pending, so decide again when it is applied
-	Retain                 // for a day, because an older request may still be carried out
-	Over                   // a newer write has its own rows
+	Wait                   // an entry of the identity is pending, so decide again when the entry is applied
+	Retain                 // keep them for a day, because an older request may still be carried out
+	Over                   // keep the rows, because they belong to a newer write
 )
 
-// Settle decides whether the tombstones of the write are still needed to stop older writes. pending reports whether an entry of
-// the identity is in the log. The rows must have been read before the head, and the head before the entries.
+// Settle decides whether the tombstones of the write are still needed to stop older writes. pending must be true if the
+// identity has a pending entry. The caller must have read the rows before the head, and the head before the entries.
 func Settle(h *Head, w Write, pending bool) Clearing {
 	switch {
 	case h == nil || h.Version != w.Version:
@@ -186,17 +190,17 @@ func Settle(h *Head, w Write, pending bool) Clearing {
 	return Clear
 }
 
-// VersionClaim is the position of an index row in its record's line of writes.
+// VersionClaim is the position of an index row's write among the writes of its record.
 type VersionClaim struct {
 	Identity index.IdentityHash
 	Version  int64
 	Lineage  *FormerIdentity // as in [Write]
 }
 
-// Superseded reports for each row whether another one has a newer write of the same record.
+// Superseded reports for each row whether another row has a newer write of the same record.
 func Superseded(rows []VersionClaim) []bool {
-	// The newest version of each identity and of each line, and the last version of each
-	// identity that a record has left.
+	// The newest version for each identity and for each lineage, and the last version of each identity from which a record has
+	// moved.
 	newest, lines, left := map[index.IdentityHash]int64{}, map[FormerIdentity]int64{}, map[index.IdentityHash]int64{}
 	for _, r := range rows {
 		newest[r.Identity] = max(newest[r.Identity], r.Version)
@@ -213,8 +217,8 @@ func Superseded(rows []VersionClaim) []bool {
 	return old
 }
 
-// After returns the time of an entry that follows the heads: now, or a tick after the latest head if that is from a clock ahead
-// of ours.
+// After returns the time of an entry that follows the heads. The result is now, or one tick after the latest head if the head's
+// time is not before now.
 func After(now time.Time, heads ...*Head) time.Time {
 	now = now.Truncate(key.Tick)
 	for _, h := range heads {
@@ -237,7 +241,7 @@ type RowState int
 
 // The states.
 const (
-	NoRow     RowState = iota // there is none
+	NoRow     RowState = iota // there is no row
 	HasRecord                 // a record
 	Tombstone                 // the mark of a deletion
 )
@@ -247,13 +251,13 @@ type Effect int
 
 // The effects.
 const (
-	Keep      Effect = iota // nothing: the row has this write or a newer one
-	Create                  // insert it, on condition that there is none
-	Overwrite               // replace it, on condition of its ETag
-	Collide                 // nothing: another record has the row's key
+	Keep      Effect = iota // leave the row, because it contains this write or a newer one
+	Create                  // insert the row; the insertion fails if there is a row by then
+	Overwrite               // replace the row, if its ETag has not changed
+	Collide                 // leave the row, because it belongs to another record with the same key
 )
 
-// Decide returns the effect of the write on a row in the state have.
+// Decide returns the effect of the write on an index row whose present state is have.
 func Decide(have IndexRow, w Write) Effect {
 	switch {
 	case have.State == NoRow:
@@ -267,7 +271,7 @@ func Decide(have IndexRow, w Write) Effect {
 		return Keep
 	case w.Instead == nil || w.Instead.Identity != have.Identity:
 		return Collide
-	case have.Version > w.Instead.Version: // the record has moved back since
+	case have.Version > w.Instead.Version: // the record has moved back since then
 		return Keep
 	}
 	return Overwrite

@@ -2,7 +2,7 @@ package odata
 
 import "tablesweep/internal/key"
 
-// The names of the properties that every row has.
+// The names of the properties of every row.
 const (
 	PartitionKey = "PartitionKey"
 	RowKey       = "RowKey"
@@ -11,7 +11,7 @@ const (
 
 // Row is a row that a filter can match.
 type Row interface {
-	// Property returns the named property; ok is false if the row has none.
+	// Property returns the named property. If the row does not have the property, ok is false.
 	Property(name string) (v Value, ok bool)
 }
 
@@ -21,7 +21,7 @@ type Filter struct {
 	comparisons int
 }
 
-// Comparisons returns the number of comparisons in the filter. The service limits it.
+// Comparisons returns the number of comparisons in the filter. The service limits this number.
 func (f *Filter) Comparisons() int { return f.comparisons }
 
 // Match reports whether the row satisfies the filter. If the row lacks a property, or has it
@@ -29,9 +29,9 @@ func (f *Filter) Comparisons() int { return f.comparisons }
 // "a ne 1" are false, but "not (a eq 1)" is true.
 func (f *Filter) Match(row Row) bool { return f.root.match(row) }
 
-// Range returns a range of keys that contains all matching rows. It uses only the comparisons of
-// PartitionKey and RowKey that every match must satisfy. So an "or" bounds nothing, as in the
-// service. Row keys bound only the rows of one partition.
+// Range returns a range of keys that contains all matching rows. It uses only the comparisons of PartitionKey and RowKey that
+// every match must satisfy. Therefore comparisons within an "or" do not limit the range, as in the service. Comparisons of
+// RowKey limit the range only if it lies in one partition.
 func (f *Filter) Range() key.Range {
 	var partition, row key.Range
 	narrow(f.root, &partition, &row)
@@ -49,7 +49,7 @@ func narrow(n node, partition, row *key.Range) {
 		narrow(n.right, partition, row)
 	case constant:
 		if !n {
-			*partition = partition.Narrow(nil, &key.Bound{Open: true}) // no key is below ""
+			*partition = partition.Narrow(nil, &key.Bound{Open: true}) // no key is less than ""
 		}
 	case comparison:
 		switch {
@@ -88,7 +88,7 @@ func (n comparison) match(r Row) bool {
 		return false
 	}
 	c, ordered := compare(v, n.literal)
-	if !ordered { // NaN is unequal to everything
+	if !ordered { // NaN is not equal to any value
 		return n.op == ne
 	}
 	return n.op.holds(c)
@@ -114,7 +114,8 @@ func parseOperator(s string) (operator, bool) {
 	return 0, false
 }
 
-// holds reports whether "a op b" is true, where c is the result of comparing a with b.
+// holds reports whether the comparison of two values by the operator is true. The argument c is the result of compare for these
+// values.
 func (o operator) holds(c int) bool {
 	switch o {
 	case eq:
@@ -131,7 +132,7 @@ func (o operator) holds(c int) bool {
 	return c <= 0
 }
 
-// flip returns the operator for swapped operands.
+// flip returns the operator for the same comparison with swapped operands.
 func (o operator) flip() operator {
 	switch o {
 	case gt:
@@ -146,7 +147,7 @@ func (o operator) flip() operator {
 	return o
 }
 
-// bounds returns the bounds of the keys k for which "k op s" is true.
+// bounds returns the bounds of the keys for which the comparison with s by the operator is true.
 func (o operator) bounds(s string) (low, high *key.Bound) {
 	closed, open := &key.Bound{Key: s}, &key.Bound{Key: s, Open: true}
 	switch o {

@@ -77,7 +77,7 @@ func TestParseErrors(t *testing.T) {
 	for _, c := range []struct{ filter, want string }{
 		{"", "expected a property"},
 		{"A eq", "expected a property"},
-		{"A eq 'x", "not closed"},
+		{"A eq 'x", "no closing quote"},
 		{"A eq 1x", "number suffix"},
 		{"A eq 1 2", "expected the end"},
 		{"A eq B", "a property on one side"},
@@ -92,7 +92,7 @@ func TestParseErrors(t *testing.T) {
 		{"and", "unexpected and"},
 		{"A eq eq", "unexpected eq"},
 		{"A eq null", "unexpected null"},
-		{strings.Repeat("(", 200) + "A" + strings.Repeat(")", 200), "nested too deeply"},
+		{strings.Repeat("(", 200) + "A" + strings.Repeat(")", 200), "too many nested parentheses"},
 		{"A eq '\xff'", "UTF-8"},
 	} {
 		if _, err := odata.Parse(c.filter); err == nil || !strings.Contains(err.Error(), c.want) {

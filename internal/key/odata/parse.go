@@ -12,11 +12,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth bounds the nesting of parentheses and nots, so that a hostile filter cannot exhaust the
-// stack.
+// maxDepth is the maximum nesting depth of parentheses and nots. With this limit, a hostile filter cannot exhaust the stack.
 const maxDepth = 100
 
-// Parse reads a $filter expression. The error names what it expected, and at which character.
+// Parse parses a $filter expression. The error says what Parse expected, and at which character.
 func Parse(s string) (*Filter, error) {
 	if !utf8.ValidString(s) {
 		return nil, errors.New("filter is not valid UTF-8")
@@ -32,7 +31,7 @@ func Parse(s string) (*Filter, error) {
 	return &Filter{root: root, comparisons: p.comparisons}, nil
 }
 
-// parser is a recursive descent parser. rest is the unread text.
+// parser is a recursive descent parser. The field rest is the text that was not read yet.
 type parser struct {
 	rest        string
 	length      int
@@ -62,7 +61,7 @@ func (p *parser) and() (node, error) {
 
 func (p *parser) unary() (node, error) {
 	if p.depth++; p.depth > maxDepth {
-		return nil, errors.New("nested too deeply")
+		return nil, errors.New("too many nested parentheses and nots")
 	}
 	defer func() { p.depth-- }()
 	if p.keyword("not") {
@@ -84,8 +83,8 @@ func (p *parser) unary() (node, error) {
 	return p.comparison()
 }
 
-// comparison reads "property op literal", "literal op property", or "property" as a short form of
-// "property eq true". It also reads "true" and "false", which health checks send.
+// comparison parses "property op literal", "literal op property", or "property" as a short form of "property eq true". It also
+// parses "true" and "false", which health checks send.
 func (p *parser) comparison() (node, error) {
 	left, err := p.operand()
 	if err != nil {
@@ -116,7 +115,7 @@ func (p *parser) comparison() (node, error) {
 	return nil, errors.New("a comparison needs a property on one side and a literal on the other")
 }
 
-// ParseBoolean reads true or false, in any case of letters. ok is false for any other text.
+// ParseBoolean parses true or false, in upper or lower case. For any other text, ok is false.
 func ParseBoolean(s string) (v Value, ok bool) {
 	switch {
 	case strings.EqualFold(s, "true"):
@@ -127,7 +126,7 @@ func ParseBoolean(s string) (v Value, ok bool) {
 	return Value{}, false
 }
 
-// operand is a property, or a literal if property is empty.
+// operand is a property, or a literal if the field property is "".
 type operand struct {
 	property string
 	literal  Value
@@ -171,18 +170,18 @@ func (p *parser) operand() (operand, error) {
 	return operand{property: word}, nil
 }
 
-// quoted reads a string in single quotes. A doubled quote in it is one quote.
+// quoted parses a string in single quotes. Two quotes within the string mean one quote.
 func (p *parser) quoted() (string, error) {
 	text, rest, ok := CutQuoted(p.rest)
 	if !ok {
-		return "", errors.New("string is not closed")
+		return "", errors.New("a string has no closing quote")
 	}
 	p.rest = rest
 	return text, nil
 }
 
-// CutQuoted splits s after the string literal at its start, and unquotes the literal. ok is
-// false if s does not start with a complete one.
+// CutQuoted splits s after the string literal at its start, and unquotes the literal. If s does not start with a complete
+// string literal, ok is false.
 func CutQuoted(s string) (text, rest string, ok bool) {
 	if !strings.HasPrefix(s, "'") {
 		return "", s, false
@@ -200,7 +199,7 @@ func CutQuoted(s string) (text, rest string, ok bool) {
 	return "", s, false
 }
 
-// typed reads the quoted part of a literal such as datetime'…'.
+// typed parses the quoted part of a literal such as datetime'…'.
 func (p *parser) typed(prefix string) (Value, error) {
 	text, err := p.quoted()
 	if err != nil {
@@ -220,7 +219,7 @@ func (p *parser) typed(prefix string) (Value, error) {
 			return Value{Type: Binary, Text: string(b)}, nil
 		}
 	default:
-		return Value{}, fmt.Errorf("unknown literal type %s", prefix)
+		return Value{}, fmt.Errorf("unknown literal type %s; use datetime, guid, X or binary", prefix)
 	}
 	return Value{}, fmt.Errorf("%q is not a %s", text, prefix)
 }
@@ -243,7 +242,7 @@ func (p *parser) number() (Value, error) {
 	return parseNumber(text, suffix)
 }
 
-// parseNumber reads a number. Its form and suffix decide its type.
+// parseNumber parses a number. The number's form and suffix determine its type.
 func parseNumber(text, suffix string) (Value, error) {
 	switch suffix {
 	case "L", "l":
@@ -266,7 +265,7 @@ func parseNumber(text, suffix string) (Value, error) {
 	return Value{Type: Double, Float: f}, nil
 }
 
-// keyword consumes the given word if it is next.
+// keyword reports whether the given word is next. If so, it reads the word.
 func (p *parser) keyword(word string) bool {
 	p.skipSpace()
 	if p.peekWord() != word {
@@ -276,7 +275,7 @@ func (p *parser) keyword(word string) bool {
 	return true
 }
 
-// peekWord returns the next word after spaces, without consuming it.
+// peekWord skips spaces, and returns the next word without reading it.
 func (p *parser) peekWord() string { return leadingWord(p.skipSpace()) }
 
 // leadingWord returns the letters, digits and underscores at the start of s.
@@ -294,7 +293,7 @@ func (p *parser) skipSpace() string {
 	return p.rest
 }
 
-// ValueOf converts text, which must be valid, to a value of type t.
+// ValueOf converts a text to a value of type t. The text must be valid for the type.
 func ValueOf(t Type, text string) (v Value) {
 	switch t {
 	case Boolean:

@@ -1,9 +1,8 @@
-// Package odata reads the part of OData 3 that the Table service uses: the EDM types, their
-// literals, and $filter expressions.
+// Package odata implements the part of OData 3 that the Table service uses: the EDM types, their literals, and $filter
+// expressions.
 //
-// A [Value] is one typed value. A [Filter] is a parsed $filter. It matches a [Row] or not,
-// and has a range of keys that contains all matches. The package knows nothing of HTTP or
-// storage.
+// A [Value] is one typed value. A [Filter] is a parsed $filter expression. [Filter.Match] applies it to a [Row], and
+// [Filter.Range] returns a range of keys that contains all matching rows. The package does not depend on HTTP or storage.
 package odata
 
 import (
@@ -66,7 +65,7 @@ func Implied[T ~string | ~[]byte](json T) Type {
 	return Int32
 }
 
-// Value is one typed value. The type decides which field holds it.
+// Value is one typed value. The type determines the field that contains the value.
 type Value struct {
 	Type  Type
 	Text  string  // String; Guid in lower case; Binary as raw bytes
@@ -74,8 +73,8 @@ type Value struct {
 	Float float64 // Double
 }
 
-// compare orders two values. Numbers of different types compare by value. ok is false if the
-// values have no order: their types differ, or one is NaN.
+// compare compares two values. Numbers of different types are compared by value. If other types differ, or one value is NaN,
+// the values have no order, and ok is false.
 func compare(a, b Value) (c int, ok bool) {
 	switch {
 	case a.isNumber() && b.isNumber():
@@ -105,7 +104,7 @@ func compareNumbers(a, b Value) (c int, ok bool) {
 	return cmp.Compare(a.Int, b.Int), true
 }
 
-// compareIntFloat compares exactly: a conversion of i to float64 would round it.
+// compareIntFloat compares i and f exactly. It does not convert i to float64, because that could round i.
 func compareIntFloat(i int64, f float64) (c int, ok bool) {
 	switch {
 	case math.IsNaN(f):
@@ -122,9 +121,8 @@ func compareIntFloat(i int64, f float64) (c int, ok bool) {
 	return cmp.Compare(0, fraction), true
 }
 
-// ParseDateTime reads a DateTime in every form that the service accepts: ISO 8601 with an
-// optional time, fraction and offset; without an offset, it is UTC. It drops digits beyond the
-// tick. The result is in ticks.
+// ParseDateTime parses a DateTime in every form that the service accepts: ISO 8601 with an optional time, fraction and offset.
+// Without an offset, the time is in UTC. ParseDateTime drops digits below a tick. The result is in ticks.
 func ParseDateTime(s string) (ticks int64, ok bool) {
 	for _, layout := range [...]string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04Z07:00", "2006-01-02T15:04", time.DateOnly} {
 		if t, err := time.Parse(layout, s); err == nil {
@@ -134,7 +132,7 @@ func ParseDateTime(s string) (ticks int64, ok bool) {
 	return 0, false
 }
 
-// KeepsTime reports whether a DateTime can hold the text's fraction of a second exactly.
+// KeepsTime reports whether a DateTime can store the fraction of a second in the text exactly.
 func KeepsTime(text string) bool {
 	_, fraction, found := strings.Cut(strings.Replace(text, ",", ".", 1), ".")
 	if !found {
@@ -144,7 +142,8 @@ func KeepsTime(text string) bool {
 	return len(strings.TrimRight(digits, "0")) <= 7
 }
 
-// KeepsNumber reports whether a Double, rounded to the number's count of digits, has the same digits. It is false beyond a Double's range.
+// KeepsNumber reports whether the nearest Double, rounded to as many digits as the text has, has the same digits. If the number lies
+// beyond the range of a Double, KeepsNumber returns false.
 func KeepsNumber(text string) bool {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -165,11 +164,11 @@ func significant(number string) string {
 	return strings.Trim(strings.Replace(strings.TrimLeft(number, "+-"), ".", "", 1), "0")
 }
 
-// AppendDateTime appends the service's form of a DateTime to b: UTC, with up to seven digits
-// of a second, as many as needed.
+// AppendDateTime appends a DateTime to b in the service's form: in UTC, with as many digits of a second as needed, at most
+// seven.
 func AppendDateTime(b []byte, ticks int64) []byte {
 	t := key.TickTime(ticks)
-	// AppendFormat takes several times as long, and this runs for every row of a page.
+	// The method AppendFormat takes several times as long, and AppendDateTime is called for every row of a page.
 	year, month, day := t.Date()
 	hour, minute, second := t.Clock()
 	b = appendTwo(appendTwo(b, year/100), year%100)
@@ -185,8 +184,8 @@ const ticksPerSecond = int64(time.Second / key.Tick)
 
 func appendTwo(b []byte, n int) []byte { return append(b, byte('0'+n/10), byte('0'+n%10)) }
 
-// appendFraction appends a point and the ticks within a second, without trailing zeros. It
-// appends nothing if they are zero.
+// appendFraction appends a point and the ticks within a second, without trailing zeros. If the ticks are zero, it does not
+// append anything.
 func appendFraction(b []byte, ticks int64) []byte {
 	if ticks == 0 {
 		return b

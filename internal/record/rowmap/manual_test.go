@@ -34,7 +34,7 @@ func TestManual(t *testing.T) {
 		in := storage.Entity{Key: key.Key{Partition: "p", Row: "r"}, Properties: []storage.Property{storage.StringProperty("In", example[1])}}
 		m, err := rowmap.New(rowmap.Options{Program: program})
 		if err != nil {
-			for _, why := range []string{"the same result for the same row", "can't be limited", "modules", "is not a jq program"} {
+			for _, why := range []string{"the same result for the same row", "cannot be limited", "modules", "is not a jq program"} {
 				if strings.Contains(err.Error(), why) {
 					refused[why]++
 				}
@@ -55,7 +55,7 @@ func TestManual(t *testing.T) {
 			like++
 		}
 	}
-	want := map[string]int{"can't be limited": 4, "is not a jq program": 4, "the same result for the same row": 2} // functions that gojq lacks
+	want := map[string]int{"cannot be limited": 4, "is not a jq program": 4, "the same result for the same row": 2} // functions that gojq lacks
 	if diff := cmp.Diff(want, refused); diff != "" || like != 218 {
 		t.Errorf("%d are as in jq's manual; refused (-want +got):\n%s", like, diff)
 	}

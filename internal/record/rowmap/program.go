@@ -16,35 +16,36 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// The bounds of a program's work for a row. They are counts and not times, so that each delivery of a step has the same result.
+// The limits of a program's work for a row. They are counts, not times, so each delivery of a step has the same result.
 const (
 	maxProgram   = 16 << 10  // bytes of its text
-	maxSteps     = 1 << 20   // instructions; a function counts as more, by the size of its arguments and result
+	maxSteps     = 1 << 20   // instructions; a call of a function counts as several, depending on the size of its arguments and result
 	maxText      = 1 << 18   // bytes of a string
 	maxSearched  = 100 << 10 // bytes of a string that is searched with a regular expression; enough for any property
-	maxSeparator = 1 << 10   // bytes of a string that is put between others
+	maxSeparator = 1 << 10   // bytes of a string that joins other strings
 	maxDigits    = 1 << 10   // digits of a number
-	maxParts     = 1 << 15   // values in a value, nested ones included, and highest index of an array
+	maxParts     = 1 << 15   // values in a value, including nested values; also the highest index of an array
 	maxValue     = 2 << 20   // bytes of a value
-	maxRows      = 100       // from one row
-	perSearch    = 1 << 8    // counted instructions of a search
-	maxSearches  = 1 << 10   // before a compiled program, with its cached regular expressions, is replaced
+	maxRows      = 100       // output rows for one row
+	perSearch    = 1 << 8    // number of instructions as which a search counts
+	maxSearches  = 1 << 10   // searches after which a compiled program is replaced, because it caches regular expressions
 )
 
-// impure are functions whose result depends on more than the row, or that end more than the run for the row.
+// impure contains the functions whose result depends on more than the row, or that end more than the run for the row.
 var impure = strings.Fields("now localtime strflocaltime input inputs env $ENV halt halt_error debug stderr input_filename input_line_number modulemeta get_search_list builtins")
 
-// unbounded are functions that can take too much memory or time for small values, in one instruction.
+// unbounded contains the functions that can take too much memory or time for small values, in one instruction.
 var unbounded = strings.Fields("transpose fromstream truncate_stream jn yn")
 
-// searches are functions that use a regular expression.
+// searches contains the functions that use a regular expression.
 var searches = strings.Fields("test match capture scan split splits sub gsub")
 
-// cheap are functions whose single instructions take constant time and create no value.
+// cheap contains the functions whose instructions each take constant time and create no value.
 var cheap = strings.Fields("empty error select first limit skip until while repeat nulls values strings numbers booleans arrays objects iterables scalars " +
 	"finites normals range type has in not isempty toboolean floor ceil round sqrt pow log abs fabs")
 
-// parse reads a program, refuses what a map must not do, and adds the checks of [budget] to the instructions that create values.
+// parse parses a program, and adds the checks of [budget] to the instructions that create values. If a map must not do something
+// that the program does, parse returns an error.
 func parse(text string) (*gojq.Query, error) {
 	if len(text) > maxProgram {
 		return nil, fmt.Errorf("has %d bytes, but at most %d are allowed", len(text), maxProgram)
@@ -62,10 +63,10 @@ func parse(text string) (*gojq.Query, error) {
 	return q, errors.Join(g.refused...)
 }
 
-// guard adds calls of [budget]'s functions to a program.
+// guard adds calls of the functions of [budget] to a program. These calls are the guards of the program's parts.
 type guard struct{ refused []error }
 
-// walk guards all parts of a program, inner parts first.
+// walk adds guards to all parts of a program, inner parts first.
 func (g *guard) walk(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -88,12 +89,12 @@ func (g *guard) refuse(format string, args ...any) {
 	g.refused = append(g.refused, fmt.Errorf(format, args...))
 }
 
-// visit guards a part of the program after its own parts.
+// visit adds a guard to a part of the program. The part's own parts already have guards.
 func (g *guard) visit(node any) {
 	switch n := node.(type) {
 	case *gojq.Query:
 		if n.Meta != nil || n.Imports != nil {
-			g.refuse("uses modules, which maps can't use")
+			g.refuse("uses modules, which a map cannot use; put the definitions into the program itself")
 		}
 		operator(n)
 	case *gojq.FuncDef:
@@ -110,12 +111,12 @@ func (g *guard) visit(node any) {
 		}
 	case *gojq.Index:
 		if n.Start != nil && !n.IsSlice {
-			n.Start = at(n.Start)
+			n.Start = guardIndex(n.Start)
 		}
 	}
 }
 
-// operator guards an operator that creates a value.
+// operator adds a guard to an operator that creates a value.
 func operator(q *gojq.Query) {
 	inner := *q
 	switch q.Op {
@@ -133,7 +134,7 @@ func operator(q *gojq.Query) {
 	}
 }
 
-// guardCreation guards a term that creates a value, or returns nil for any other term.
+// guardCreation returns the term with a guard if the term creates a value, or nil.
 func (g *guard) guardCreation(t *gojq.Term) *gojq.Query {
 	does := &gojq.Query{Term: t}
 	switch {
@@ -143,7 +144,7 @@ func (g *guard) guardCreation(t *gojq.Term) *gojq.Query {
 		return g.function(t.Func, does)
 	case t.Str != nil && t.Str.Queries != nil:
 		for i, q := range t.Str.Queries {
-			if q.Term.Str == nil { // otherwise it is the text between values
+			if q.Term.Str == nil { // the query is not the text between values
 				t.Str.Queries[i] = nested(checked(q))
 			}
 		}
@@ -154,14 +155,14 @@ func (g *guard) guardCreation(t *gojq.Term) *gojq.Query {
 	return nil
 }
 
-// function guards a call, or returns nil if it needs no guard.
+// function returns the call of a function with a guard, or nil if the call needs no guard.
 func (g *guard) function(f *gojq.Func, does *gojq.Query) *gojq.Query {
 	switch {
 	case slices.Contains(impure, f.Name):
 		g.refuse("uses %s, but a map must give the same result for the same row each time", f.Name)
 		return nil
 	case slices.Contains(unbounded, f.Name):
-		g.refuse("uses %s, whose work can't be limited; leave it out", f.Name)
+		g.refuse("uses %s, whose work cannot be limited; leave out this function", f.Name)
 		return nil
 	case strings.HasPrefix(f.Name, "_"), strings.HasPrefix(f.Name, "$__"):
 		g.refuse("uses %s; names that begin with _ or $__ are reserved for the library", f.Name)
@@ -175,7 +176,7 @@ func (g *guard) function(f *gojq.Func, does *gojq.Query) *gojq.Query {
 	switch {
 	case len(f.Args) == 0:
 	case f.Name == "setpath", f.Name == "getpath", f.Name == "nth":
-		f.Args[0] = at(f.Args[0])
+		f.Args[0] = guardIndex(f.Args[0])
 	case f.Name == "strptime":
 		f.Args[0] = pipe(f.Args[0], call("_format"))
 	case f.Name == "join":
@@ -186,8 +187,8 @@ func (g *guard) function(f *gojq.Func, does *gojq.Query) *gojq.Query {
 	return pipe(call("_check"), checked(does))
 }
 
-// at guards an index, or a path.
-func at(q *gojq.Query) *gojq.Query {
+// guardIndex returns an index or a path with a guard.
+func guardIndex(q *gojq.Query) *gojq.Query {
 	if t := q.Term; t != nil && t.Type == gojq.TermTypeNumber && t.SuffixList == nil {
 		if n, err := strconv.ParseFloat(t.Number, 64); err == nil && n <= maxParts {
 			return q
@@ -196,7 +197,7 @@ func at(q *gojq.Query) *gojq.Query {
 	return pipe(q, call("_at"))
 }
 
-// Variables of the calls. The names are not legal in a program.
+// The names of the variables in guards. parse does not allow these names in a program.
 const first, second, operand = "$__a", "$__b", "$__c"
 
 func checked(q *gojq.Query) *gojq.Query { return pipe(q, call("_check")) }
@@ -209,7 +210,7 @@ func bind(l *gojq.Query, name string, r *gojq.Query) *gojq.Query {
 	return nested(q)
 }
 
-// nested limits the scope of a query's definitions to the query.
+// nested puts a query into parentheses, so that its definitions are visible only there.
 func nested(q *gojq.Query) *gojq.Query {
 	return &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeQuery, Query: q}}
 }
@@ -222,18 +223,18 @@ func variable(name string) *gojq.Query { return call(name) }
 
 func identity() *gojq.Query { return &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeIdentity}} }
 
-// budget is the rest of a row's bounds. It is the context of a program's run, which calls Done before each instruction. One run
-// handles many rows, because the library would create new stacks for each run.
+// budget counts the work for a row, and ends the run at a limit. It is the context of a program's run, and the library calls
+// Done before each instruction. One run handles many rows, because the library would create new stacks for each run.
 type budget struct {
 	context.Context
 	code     *gojq.Code
-	out      gojq.Iter      // of a run that can take further rows; may be nil
-	in       map[string]any // the row, until the run takes it
+	out      gojq.Iter      // the output of a run that can handle further rows; may be nil
+	in       map[string]any // the row, until the run reads it
 	ended    bool           // the run has output all of the row
 	steps    int
-	over     error // which bound was exceeded, or why the run ended
-	calls    int   // of Done
-	searches int   // of all rows
+	over     error // the exceeded limit, or another reason why the run ended
+	calls    int   // number of calls of Done
+	searches int   // number of searches, for all rows
 }
 
 // Deadline implements [context.Context].
@@ -261,14 +262,14 @@ func (b *budget) Done() <-chan struct{} {
 // Err implements [context.Context].
 func (b *budget) Err() error { return b.over }
 
-// exceed ends the run. The program can't catch it.
+// exceed ends the run with an error that the program cannot catch.
 func (b *budget) exceed(format string, args ...any) {
 	if b.over == nil {
 		b.over = fmt.Errorf("the program "+format, args...)
 	}
 }
 
-// newBudget compiles a program for a single run at a time.
+// newBudget compiles a program. The result can handle one run at a time.
 func newBudget(q *gojq.Query) (*budget, error) {
 	b := &budget{Context: context.Background()}
 	each, err := gojq.Parse("_row | if . then . else . end")
@@ -293,7 +294,7 @@ func newBudget(q *gojq.Query) (*budget, error) {
 	return b, err
 }
 
-// begin gives a row to the existing run or to a new one.
+// begin passes a row to the existing run, or to a new run.
 func (b *budget) begin(ctx context.Context, in map[string]any) gojq.Iter {
 	b.Context, b.in, b.ended, b.steps, b.over = ctx, in, false, maxSteps, nil
 	out := b.out
@@ -312,11 +313,11 @@ func (r rowsOf) Next() (any, bool) {
 		return nil, true
 	}
 	in := r.in
-	r.in, r.steps = nil, maxSteps // a new row has the full number, in any run
+	r.in, r.steps = nil, maxSteps // a new row may use the full number of instructions, even in an existing run
 	return in, true
 }
 
-// check charges for a value that is read or created, and ends the run if it is too large.
+// check counts a value that is read or created. If the value is too large, check ends the run.
 func (b *budget) check(v any) {
 	s := sizeOf(v)
 	if b.steps -= s.parts / 4; s.parts == 1 {
@@ -324,11 +325,11 @@ func (b *budget) check(v any) {
 	}
 	switch {
 	case s.parts > maxParts || s.bytes > maxValue:
-		b.exceed("makes a value of more than %d values or %d MiB", maxParts, maxValue>>20)
+		b.exceed("creates a value with more than %d values or %d MiB", maxParts, maxValue>>20)
 	case s.text > maxText:
-		b.exceed("makes a text of more than %d KiB", maxText>>10)
+		b.exceed("creates a text of more than %d KiB", maxText>>10)
 	case s.digits > maxDigits:
-		b.exceed("makes a number of more than %d digits", maxDigits)
+		b.exceed("creates a number of more than %d digits", maxDigits)
 	}
 }
 
@@ -340,7 +341,7 @@ func sizeOf(v any) (s size) {
 	return s
 }
 
-// add adds a value's size. It stops at the bounds of [budget.check].
+// add adds a value's size. It stops when the size exceeds the limits of [budget.check].
 func (s *size) add(v any) {
 	s.parts++
 	switch v := v.(type) {
@@ -364,24 +365,26 @@ func (s *size) add(v any) {
 	}
 }
 
-// zoned matches time formats that read zones by name.
+// zoned matches time formats that read time zones by name.
 var zoned = regexp.MustCompile(`%[^A-Za-z%]*[Z+]`)
 
-// format ends the run at such a format, because the meaning of a name like CET depends on this machine's zone.
+// format ends the run if a time format reads time zones by name. The meaning of a name like CET depends on this machine's time
+// zone.
 func (b *budget) format(v any) {
 	if text, _ := v.(string); zoned.MatchString(strings.ReplaceAll(text, "%%", "")) {
-		b.exceed("reads a time by %%Z or %%+, whose zones depend on this machine; use %%z, which reads +01:00")
+		b.exceed("reads a time by %%Z or %%+, whose time zones depend on this machine; use %%z, which reads +01:00")
 	}
 }
 
-// text ends the run if a text is longer than the argument most. The argument does names the operation.
+// text ends the run if a text is longer than the argument most. The error starts with the argument does.
 func (b *budget) text(v any, most int, does string) {
 	if text, _ := v.(string); len(text) > most {
 		b.exceed("%s a text of more than %d KiB", does, most>>10)
 	}
 }
 
-// search charges for a search, because the library reads the text again for each match and keeps the regular expression.
+// search counts a search as perSearch instructions, because the library reads the text again for each match and keeps the
+// regular expression.
 func (b *budget) search(v any) {
 	b.text(v, maxSearched, "searches by a regular expression in")
 	text, _ := v.(string)
@@ -390,7 +393,8 @@ func (b *budget) search(v any) {
 	b.check(v)
 }
 
-// pair ends the run if a text would be repeated too often, and charges for arrays whose values are compared with each other.
+// pair ends the run if a text would be repeated too often. For arrays whose values are compared with each other, it counts the
+// comparisons.
 func (b *budget) pair(x, y any) {
 	l, _ := x.([]any)
 	r, _ := y.([]any)
@@ -398,13 +402,13 @@ func (b *budget) pair(x, y any) {
 	for range 2 {
 		text, isText := x.(string)
 		if n, isNumber := gojq.ToFloat64(y); isText && isNumber && n*float64(len(text)) > maxText {
-			b.exceed("makes a text of more than %d KiB", maxText>>10)
+			b.exceed("creates a text of more than %d KiB", maxText>>10)
 		}
 		x, y = y, x
 	}
 }
 
-// index ends the run if an index or a path would create too large an array.
+// index ends the run if an index or a path would create an array that is too large.
 func (b *budget) index(v any) {
 	b.check(v)
 	if n, ok := gojq.ToFloat64(v); ok && n > maxParts {

@@ -1,10 +1,10 @@
 // Package rowmap maps rows to rows. It renames and drops properties, and runs a jq program.
 //
-// A program reads a row as plain JSON, and each object that it outputs is a row. The output depends on the row and the
-// program alone, so a repeated step writes the same rows. The work is bounded by counted instructions and bytes, not by time.
+// A program reads a row as a JSON object, and each object in its output becomes a row. The output depends only on the row and
+// the program, so a repeated step writes the same rows. The number of instructions and bytes is limited, not the time.
 //
-// A property keeps its type if its value fits, so a program needs to state types only for new properties.
-// [Map.Rows] has the rules.
+// A property keeps its type if its new value fits, so a program must state types only for new properties. [Map.Rows] describes
+// the rules.
 package rowmap
 
 import (
@@ -21,10 +21,10 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Options define a map: it first renames, then drops, then runs the program.
+// Options define a map. The map renames properties, then drops properties, and then runs the program.
 type Options struct {
 	Rename  map[string]string // new names of properties, by their old names
-	Drop    []string          // properties, by their old names
+	Drop    []string          // the old names of the properties to drop
 	Program string            // in jq; "" for none
 }
 
@@ -34,11 +34,12 @@ type Map struct {
 	query   *gojq.Query // nil without a program
 	idle    sync.Pool   // of *budget
 
-	mu      sync.Mutex      // guards the following
+	mu      sync.Mutex      // guards the fields below
 	changes map[Change]bool // whether [Map.Changes] has reported it
 }
 
-// New returns a map. The error describes a mistake in the program, in words that follow its name.
+// New returns a map. The error describes a mistake in the program. Its text continues a sentence that starts with the program's
+// name.
 func New(o Options) (*Map, error) {
 	m := &Map{options: o, changes: map[Change]bool{}}
 	if o.Program == "" {
@@ -66,7 +67,7 @@ type Change struct {
 // String describes the change.
 func (c Change) String() string { return fmt.Sprintf("%s: %v became %v", c.Name, c.From, c.To) }
 
-// Changes calls fn with the new changes since the last call, in order.
+// Changes calls fn with the changes that the map has found since the last call of Changes, in a fixed order.
 func (m *Map) Changes(fn func(Change)) {
 	if m == nil {
 		return
@@ -88,7 +89,7 @@ func (m *Map) Changes(fn func(Change)) {
 	}
 }
 
-// maxChanges bounds the reported changes.
+// maxChanges is the maximum number of reported changes.
 const maxChanges = 100
 
 func (m *Map) changed(c Change) {
@@ -99,12 +100,13 @@ func (m *Map) changed(c Change) {
 	}
 }
 
-// Rows returns the mapped rows: none, one or several, with any keys. An error concerns only this row.
+// Rows returns the rows to which the map changes a row: none, one or several, with any keys. An error concerns only this row,
+// unless the error is that of the context.
 //
-// The program reads a value as a number, a boolean or a string. If the row had the same value under the same name, the output keeps its type
-// and text. Otherwise it keeps that type if the value fits, or else it is a String, a Boolean, an Int32 if it is whole and in range, or a
-// Double. A member "P@odata.type" sets the type of P. Members that are null are dropped. Timestamp and members whose names start with odata. are
-// ignored. The context's error is not about the row.
+// The program reads a value as a number, a boolean or a string. If a property of the output has the same name and value as a property of the
+// row, it has the same type and text. If only the name is the same, it has the same type if the value fits. Any other value becomes a String, a
+// Boolean, an Int32 if it is whole and in range, or a Double. A member "P@odata.type" sets the type of P. Members that are null are dropped.
+// Timestamp and members whose names start with odata. are ignored.
 func (m *Map) Rows(ctx context.Context, e storage.Entity) (rows []storage.Entity, err error) {
 	if e, err = m.renamed(e); err != nil || m.query == nil {
 		return []storage.Entity{e}, err
@@ -122,17 +124,17 @@ func (m *Map) Rows(ctx context.Context, e storage.Entity) (rows []storage.Entity
 	}
 	out := b.begin(ctx, in)
 	defer func() {
-		if b.searches < maxSearches { // the library keeps compiled regular expressions, and rows may create their own
+		if b.searches < maxSearches { // the library keeps compiled regular expressions, and rows may contain different ones
 			m.idle.Put(b)
 		}
 	}()
 	for {
 		v, _ := out.Next()
-		if err, failed := v.(error); failed { // perhaps of the next row
+		if err, failed := v.(error); failed { // the run has ended, so the next row needs a new run
 			return nil, short(err)
 		}
 		if b.ended {
-			if b.steps > maxSteps-maxSteps/16 { // its stacks may be large, and would be kept otherwise
+			if b.steps > maxSteps-maxSteps/16 { // reuse the run only if it was short, because the stacks of a long run may be large
 				b.out = out
 			}
 			return rows, nil
@@ -149,7 +151,7 @@ func (m *Map) Rows(ctx context.Context, e storage.Entity) (rows []storage.Entity
 	}
 }
 
-// short shortens an error that repeats a row's values.
+// short shortens an error, which may contain a row's values.
 func short(err error) error {
 	const most = 500
 	text := []rune(err.Error())
@@ -159,7 +161,7 @@ func short(err error) error {
 	return errors.New(string(text[:most]) + "…")
 }
 
-// renamed returns the row after renaming and dropping properties.
+// renamed returns the row with its properties renamed and dropped.
 func (m *Map) renamed(e storage.Entity) (storage.Entity, error) {
 	o := m.options
 	if len(o.Rename) == 0 && len(o.Drop) == 0 {
@@ -172,7 +174,7 @@ func (m *Map) renamed(e storage.Entity) (storage.Entity, error) {
 		}
 		p.Name = cmp.Or(o.Rename[p.Name], p.Name)
 		if slices.ContainsFunc(kept, func(other storage.Property) bool { return other.Name == p.Name }) {
-			return e, fmt.Errorf("it has two properties %s after the renaming", p.Name)
+			return e, fmt.Errorf("two properties are called %s after the renaming", p.Name)
 		}
 		kept = append(kept, p)
 	}
@@ -180,14 +182,15 @@ func (m *Map) renamed(e storage.Entity) (storage.Entity, error) {
 	return e, nil
 }
 
-// ErrMoved is the error of a row whose key a map changes, although the key order must stay.
+// ErrMoved is the error of a row whose key a map changes, although rows must stay in key order.
 var ErrMoved = errors.New("the map changes its key")
 
-// Kept is a source's rows, mapped. If the map changes a key, [Kept.Read] fails with [ErrMoved].
+// Kept is a source whose rows are the mapped rows of another source. If the map changes a key, [Kept.Read] fails with
+// [ErrMoved].
 type Kept struct {
 	storage.Source
 	Map *Map
-	// Pass leaves out rows for which the map fails, because they have been reported elsewhere.
+	// If Pass is true, rows for which the map fails are left out, because the caller has reported them elsewhere.
 	Pass bool
 }
 
@@ -200,7 +203,7 @@ func (k Kept) Read(ctx context.Context, o storage.RequestOptions, q storage.Quer
 	return p, queries, err
 }
 
-// Keep returns the mapped rows, whose keys must stay the same. An error names the row.
+// Keep returns the mapped rows. If the map changes a key, Keep returns ErrMoved. The error names the row.
 func (m *Map) Keep(ctx context.Context, rows []storage.Row, pass bool) ([]storage.Row, error) {
 	if m == nil {
 		return rows, nil

@@ -16,13 +16,13 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// maxRowBytes bounds the bytes of a row's values.
+// maxRowBytes is the maximum number of bytes of a row's values.
 const maxRowBytes = 1 << 20
 
-// typeSuffix is the end of a member's name that holds a property's type.
+// typeSuffix is the end of the name of a member that contains a property's type.
 const typeSuffix = "@odata.type"
 
-// row is a program's input row.
+// row is a row that a program reads.
 type row struct {
 	storage.Entity
 	values []any // of the properties
@@ -64,11 +64,11 @@ func valueOf(p storage.Property) (v any, err error) {
 		}
 		return f, nil
 	}
-	text, _ := p.Lossy() // half a surrogate pair is restored if the value is unchanged
+	text, _ := p.Lossy() // half a surrogate pair is lost here, but restored later if the value is unchanged
 	return text, nil
 }
 
-// output converts a program's output to a row. It calls changed for changes of types.
+// output converts a program's output to a row. It calls the function changed for changes of types.
 func (r *row) output(v any, changed func(Change)) (e storage.Entity, err error) {
 	out, ok := v.(map[string]any)
 	if !ok {
@@ -133,7 +133,7 @@ func (r *row) output(v any, changed func(Change)) (e storage.Entity, err error) 
 	return e, nil
 }
 
-// newNames returns the names of the output's properties that the input row lacks, in order.
+// newNames returns the names of the output's properties that are not in the input row, sorted.
 func (r *row) newNames(out map[string]any) (names []string) {
 	for name, v := range out {
 		switch {
@@ -148,8 +148,8 @@ func (r *row) newNames(out map[string]any) (names []string) {
 	return names
 }
 
-// movedOf returns the property of the input row that had this value and is not in the output. The program has probably renamed
-// it. It may return nil.
+// movedOf returns a property of the input row that has this value and whose name is not in the output, or nil. The program has
+// probably renamed this property.
 func (r *row) movedOf(v any, out map[string]any) *storage.Property {
 	for i, p := range r.Properties {
 		if _, there := out[p.Name]; !there && same(r.values[i], v) {
@@ -159,15 +159,16 @@ func (r *row) movedOf(v any, out map[string]any) *storage.Property {
 	return nil
 }
 
-// property returns the property for a value. The argument was is the input row's property of the same name, and before is its
-// value. They are nil if the row had no such property.
+// property returns the property for a value v. The argument as is the type that the program states, or nil. The argument was is
+// the input row's property of the same name, and before is the value of that property. Both are nil if the row had no such
+// property.
 func property(name string, v, as any, was *storage.Property, before any) (p storage.Property, err error) {
 	if n, ok := v.(json.Number); ok {
 		v = normal(n)
 	}
 	switch v.(type) {
 	case []any, map[string]any:
-		return p, fmt.Errorf("%s is %s, but a property has a single value; tojson makes a text of it", name, article(gojq.TypeOf(v)))
+		return p, fmt.Errorf("%s is %s, but a property has a single value; tojson converts the value to a text", name, article(gojq.TypeOf(v)))
 	}
 	if was == nil && !storage.IsPropertyName(name) {
 		return p, fmt.Errorf("%q is not a property name; use letters, digits and underscores", name)
@@ -179,7 +180,7 @@ func property(name string, v, as any, was *storage.Property, before any) (p stor
 			return p, fmt.Errorf("%s%s is %s, which is not a type", name, typeSuffix, gojq.Preview(as))
 		}
 		p, ok := fit(name, t, v)
-		if text, isText := v.(string); !ok && isText { // JSON has Int64 as text
+		if text, isText := v.(string); !ok && isText { // the JSON of an Int64 is a text
 			p, err = storage.ParseProperty(name, t, text)
 			ok = err == nil
 		}
@@ -205,12 +206,12 @@ func property(name string, v, as any, was *storage.Property, before any) (p stor
 		return p, fmt.Errorf("%s is not valid Unicode", name)
 	}
 	if _, ok := fit(name, storage.Int64, v); ok {
-		return p, fmt.Errorf(`%s is %s, which a Double can't hold exactly; "%s%s": "Edm.Int64" makes it an Int64`, name, gojq.Preview(v), name, typeSuffix)
+		return p, fmt.Errorf(`%s is %s, which a Double cannot store exactly; "%s%s": "Edm.Int64" makes the value an Int64`, name, gojq.Preview(v), name, typeSuffix)
 	}
-	return p, fmt.Errorf("%s is %s, which no number type can hold; tostring makes a text of it", name, gojq.Preview(v))
+	return p, fmt.Errorf("%s is %s, which no number type can store; tostring converts the value to a text", name, gojq.Preview(v))
 }
 
-// fit returns a property of the type with the value, if the type allows the value.
+// fit returns a property with the given type and value. If the type does not allow the value, ok is false.
 func fit(name string, t storage.Type, v any) (p storage.Property, ok bool) {
 	text := ""
 	switch v := v.(type) {
@@ -250,7 +251,7 @@ func fit(name string, t storage.Type, v any) (p storage.Property, ok bool) {
 // exact reports whether a Double is exactly the whole number in text.
 func exact(f float64, text string) bool { return strconv.FormatFloat(f, 'f', 0, 64) == text }
 
-// same reports whether two values are equal. A number may have two forms.
+// same reports whether two values are equal. A number in the values may have any of its forms in Go.
 func same(a, b any) bool {
 	if a == b {
 		return true
@@ -265,7 +266,8 @@ func same(a, b any) bool {
 	return false
 }
 
-// sameNumber compares exactly. A comparison as floating point numbers could round whole numbers.
+// sameNumber reports whether two numbers are exactly equal. It does not compare them as floating point numbers, because that
+// could round whole numbers.
 func sameNumber(a, b any) bool {
 	f, isFloat := a.(float64)
 	g, isFloatToo := b.(float64)
@@ -284,7 +286,7 @@ func sameNumber(a, b any) bool {
 	return fmt.Sprint(a) == fmt.Sprint(b)
 }
 
-// normal converts a number that fromjson leaves as text.
+// normal converts a number that the function fromjson returns as text.
 func normal(v any) any {
 	n, ok := v.(json.Number)
 	if !ok {
@@ -300,7 +302,7 @@ func normal(v any) any {
 	return f
 }
 
-// article puts an article before a JSON type's name.
+// article returns a JSON type's name with an article.
 func article(name string) string {
 	switch name {
 	case "null":

@@ -1,14 +1,14 @@
-// Package claim carries out a repeated request once. If no answer arrives, a client repeats a request with
-// the same Idempotency-Key, and a Functions host repeats it with the same invocation id.
+// Package claim makes sure that a repeated request is carried out only once. If no answer arrives, a client repeats the request
+// with the same Idempotency-Key, and a Functions host repeats the request with the same invocation id.
 //
 // A claim is a row that a request inserts before it reads anything:
 //
 //	RowKey     row
-//	i|HASH     of an Idempotency-Key: Request (hash of the request), the Answer once there is one, and, if a repetition
+//	i|HASH     claim with the hash of an Idempotency-Key: Request (hash of the request), the Answer once there is one, and, if a repetition
 //	           has taken the claim over, when it was Made
-//	i|v|HASH   of an invocation id and the request
+//	i|v|HASH   claim with the hash of an invocation id and the request
 //
-// A transaction that carries a request out may write the same rows itself; [ID.Row] returns them.
+// A transaction that carries out a request may write such a row itself; [ID.Row] returns the row.
 package claim
 
 import (
@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// Prefix is the start of all claims' keys.
+	// Prefix is the start of every claim's RowKey.
 	Prefix           = "i|"
 	invocationPrefix = Prefix + "v|" // sorts after all other claims, whose keys continue with a hexadecimal digit
 
@@ -37,18 +37,17 @@ const (
 
 	requestColumn, answerColumn, madeColumn = "Request", "Answer", "Made"
 
-	maxRaces = 20 // with deletions of old claims
+	maxRaces = 20 // number of tries if other processes change or delete the claim
 )
 
-// Sent identifies a request and its repetitions. The zero value is for a request that is never
-// repeated.
+// Sent contains the values that a request and its repetitions share. The zero value is for a request that is never repeated.
 type Sent struct {
 	Key        string // the Idempotency-Key, "" for none
-	Invocation string // the host's invocation id; ignored if there is a key
+	Invocation string // the host's invocation id; ignored if Key is not ""
 }
 
-// ID returns the request's id. The argument request describes the request. The same invocation with another request has another
-// ID, because no caller chooses invocation ids.
+// ID returns the request's id. The argument request describes the request. A different request with the same invocation id has
+// a different ID, because no caller chooses invocation ids.
 func (s Sent) ID(request string) ID {
 	switch {
 	case s.Key != "":
@@ -59,7 +58,8 @@ func (s Sent) ID(request string) ID {
 	return ID{}
 }
 
-// ID distinguishes requests. The zero value is for a request that is never repeated.
+// ID is the same for a request and its repetitions, and different for other requests. The zero value is for a request that is
+// never repeated.
 type ID struct{ row, request string }
 
 func hash(text string) string {
@@ -73,7 +73,7 @@ func (id ID) None() bool { return id.row == "" }
 // Keyed reports whether the id comes from an Idempotency-Key.
 func (id ID) Keyed() bool { return id.row != "" && !strings.HasPrefix(id.row, invocationPrefix) }
 
-// Row returns the id's row in a partition, with the request's hash and further properties.
+// Row returns the row of the id in a partition. The row contains the request's hash, and further properties.
 func (id ID) Row(partition string, more ...storage.Property) storage.Entity {
 	return storage.Entity{
 		Key:        key.Key{Partition: partition, Row: id.row},
@@ -95,23 +95,24 @@ type Claims struct {
 	Partition string
 }
 
-// Claim is a request's claim.
+// Claim is the claim of a request.
 type Claim struct {
-	// Known means that an earlier try of the request has made the claim, or that this try has made it but the answer was lost.
+	// If Known is true, an earlier try of the request has made the claim, or this try has made the claim and the answer was
+	// lost.
 	Known  bool
-	Made   time.Time // when it was made, by the service's clock
-	Answer string    // recorded by a try, or ""
+	Made   time.Time // when the claim was made, by the service's clock
+	Answer string    // the answer that a try has recorded, or ""
 
 	row storage.Entity
 }
 
-// Take claims a request, or returns an earlier try's claim. The error is KeyReused if the
-// Idempotency-Key was used for another request. It takes one request, or two for a repetition.
+// Take makes a claim for a request, or returns the claim of an earlier try. If the Idempotency-Key was used for another
+// request, the error is KeyReused. Take sends one request to the storage, or two for a repetition.
 func (c Claims) Take(ctx context.Context, id ID) (Claim, error) {
 	return c.take(ctx, id.Row(c.Partition), id)
 }
 
-// TakeWith is Take with an answer that is known in advance.
+// TakeWith is Take for a request whose answer is known in advance.
 func (c Claims) TakeWith(ctx context.Context, id ID, answer string) (Claim, error) {
 	return c.take(ctx, id.Row(c.Partition, storage.StringProperty(answerColumn, answer)), id)
 }
@@ -122,7 +123,7 @@ func (c Claims) take(ctx context.Context, row storage.Entity, id ID) (Claim, err
 		b.Add(storage.Op{Kind: storage.Insert, Row: row.Row()})
 		err := b.Do(ctx)
 		if err != nil && !storage.Conflict(err) {
-			return Claim{}, fmt.Errorf("claim the request: %w", err)
+			return Claim{}, fmt.Errorf("the claim for the request was not stored: %w", err)
 		}
 		known := err != nil
 		if made, ok := storage.ETagTime(b.ETag()); ok && !known {
@@ -132,60 +133,61 @@ func (c Claims) take(ctx context.Context, row storage.Entity, id ID) (Claim, err
 		there, found, err := c.Table.Get(ctx, row.Key)
 		switch {
 		case err != nil:
-			return Claim{}, fmt.Errorf("read the request's claim: %w", err)
+			return Claim{}, fmt.Errorf("the request's claim cannot be read: %w", err)
 		case found:
 			return claimOf(known, there), id.Check(there)
 		}
 	}
-	return Claim{}, problem.Busyf("", "the request's claim keeps appearing and disappearing; try again")
+	return Claim{}, problem.Busyf("", "other processes keep inserting and deleting the request's claim; try again")
 }
 
-// claimOf returns the claim of a row.
+// claimOf returns the claim that a row contains.
 func claimOf(known bool, row storage.Entity) Claim {
 	made := row.Timestamp
 	if text := row.Get(madeColumn); text != "" {
-		if t, err := time.Parse(time.RFC3339Nano, text); err == nil { // otherwise somebody has changed it
+		if t, err := time.Parse(time.RFC3339Nano, text); err == nil { // the text may be invalid if somebody has changed the row
 			made = t
 		}
 	}
 	return Claim{known, made, row.Get(answerColumn), row}
 }
 
-// TakeOver takes over a known claim without an answer, for a repetition. Afterwards the first try's [Claims.Unchanged] is false. It
-// returns the claim's new state, perhaps with another try's answer.
+// TakeOver takes over a known claim without an answer, for a repetition. After that, [Claims.Unchanged] returns false for the first
+// try. TakeOver returns the claim's new state, which may contain the answer of another try.
 func (c Claims) TakeOver(ctx context.Context, of Claim) (Claim, error) {
 	for range maxRaces {
-		if of.Answer != "" || of.row.Get(madeColumn) != "" { // it has ended, or another repetition was first
+		if of.Answer != "" || of.row.Get(madeColumn) != "" { // the first try has ended, or another repetition has taken the claim over
 			return of, nil
 		}
 		err := c.Table.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: of.row.ETag, Row: storage.Entity{
 			Key: of.row.Key, Properties: []storage.Property{storage.StringProperty(madeColumn, of.Made.UTC().Format(time.RFC3339Nano))},
 		}.Row()})
 		if unlessChanged(err) != nil {
-			return of, fmt.Errorf("take the request's claim over: %w", err)
+			return of, fmt.Errorf("the request's claim was not taken over: %w", err)
 		}
 		there, found, err := c.Table.Get(ctx, of.row.Key)
 		switch {
 		case err != nil:
-			return of, fmt.Errorf("read the request's claim: %w", err)
-		case !found: // it was deleted because of its age
+			return of, fmt.Errorf("the request's claim cannot be read: %w", err)
+		case !found: // the claim was deleted because of its age
 			return of, nil
 		}
 		of = claimOf(true, there)
 	}
-	return of, problem.Busyf("", "the request's claim keeps changing; try again")
+	return of, problem.Busyf("", "other processes keep changing the request's claim; try again")
 }
 
 // Unchanged reports whether no repetition has taken the claim over.
 func (c Claims) Unchanged(ctx context.Context, of Claim) (bool, error) {
 	there, found, err := c.Table.Get(ctx, of.row.Key)
 	if err != nil {
-		return false, fmt.Errorf("read the request's claim: %w", err)
+		return false, fmt.Errorf("the request's claim cannot be read: %w", err)
 	}
 	return found && there.ETag == of.row.ETag, nil
 }
 
-// Record stores the answer for repetitions. kept is false if another try has recorded another answer or the claim was deleted.
+// Record stores the answer for repetitions. If another try has recorded another answer, or if the claim was deleted, kept is
+// false.
 func (c Claims) Record(ctx context.Context, of Claim, answer string) (kept bool, err error) {
 	for range maxRaces {
 		err := c.Table.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: of.row.ETag, Row: storage.Entity{
@@ -197,11 +199,11 @@ func (c Claims) Record(ctx context.Context, of Claim, answer string) (kept bool,
 		there, found, err := c.Table.Get(ctx, of.row.Key)
 		switch now := there.Get(answerColumn); {
 		case err != nil || !found || now != "":
-			return now == answer, err // an equal answer is our own, or as good
+			return now == answer, err // an equal answer is our own, or equivalent
 		}
 		of.row = there // a repetition has taken the claim over
 	}
-	return false, problem.Busyf("", "the request's claim keeps changing; try again")
+	return false, problem.Busyf("", "other processes keep changing the request's claim; try again")
 }
 
 // Release deletes the claim of a request that was not carried out, unless another try has changed the claim.
@@ -210,7 +212,8 @@ func (c Claims) Release(ctx context.Context, of Claim) error {
 	return unlessChanged(err)
 }
 
-// unlessChanged ignores the error of a write that came too late, because another try has changed or deleted the claim.
+// unlessChanged returns nil for the error of a write that failed because another try has changed or deleted the claim. It
+// returns any other error unchanged.
 func unlessChanged(err error) error {
 	if storage.HasCode(err, "UpdateConditionNotSatisfied") || storage.NotFound(err) {
 		return nil
@@ -218,8 +221,8 @@ func unlessChanged(err error) error {
 	return err
 }
 
-// Outdated calls fn with the claims whose last change was at least the duration age before now. The argument now is a time of
-// the service's clock.
+// Outdated calls fn with the claims that were not changed for at least the duration age. The argument now is the present time
+// by the service's clock.
 func (c Claims) Outdated(ctx context.Context, now time.Time, age time.Duration, fn func(Claim) error) error {
 	q := storage.Query{Range: key.WithPrefix(c.Partition, Prefix), Filter: lastChanged(now, age)}
 	return c.Table.All(ctx, q, func(p storage.Page) error {
@@ -232,19 +235,19 @@ func (c Claims) Outdated(ctx context.Context, now time.Time, age time.Duration, 
 	})
 }
 
-// lastChanged is a filter for rows whose last change was at least the duration age before now.
+// lastChanged returns a filter for rows that were not changed for at least the duration age.
 func lastChanged(now time.Time, age time.Duration) string {
 	return "Timestamp lt datetime'" + now.Add(-age).UTC().Format("2006-01-02T15:04:05Z") + "'"
 }
 
-// Tidying remembers the last search for claims that are no longer needed. It is safe for concurrent use.
+// Tidying stores the time of the last search for claims that are no longer needed. It is safe for concurrent use.
 type Tidying struct {
 	mu   sync.Mutex
 	last time.Time
 }
 
-// Due calls the function tidy, unless a call has succeeded within the last hour. The argument now is the time of the service's
-// clock.
+// Due calls the function tidy, unless a call has succeeded within the last hour. The argument now is the present time by the
+// service's clock.
 func (t *Tidying) Due(now time.Time, tidy func() error) error {
 	t.mu.Lock()
 	last := t.last
@@ -261,13 +264,13 @@ func (t *Tidying) Due(now time.Time, tidy func() error) error {
 	return nil
 }
 
-// Tidy deletes the claims of a range that are no longer needed, and all other rows of the range that are older than a day. The
-// argument now is the time of the service's clock. The search takes one query. The result removed is the number of deleted
-// rows, and is valid even after an error.
+// Tidy deletes the claims in a range that are no longer needed, and all other rows of the range that are older than a day. The
+// argument now is the present time by the service's clock. The search takes one query. The result removed is the number of
+// deleted rows, and is valid even after an error.
 func Tidy(ctx context.Context, table *storage.Table, in key.Range, now time.Time) (removed int64, err error) {
 	filter := fmt.Sprintf("(%s or (%s and RowKey ge '%s'))", lastChanged(now, keepKeys), lastChanged(now, keepInvocations), invocationPrefix)
 	if removed, err = action.DeleteFound(ctx, table, storage.Query{Range: in, Filter: filter}, nil); err != nil {
-		err = fmt.Errorf("delete the claims of requests that are over: %w", err)
+		err = fmt.Errorf("old claims of requests were not deleted: %w", err)
 	}
 	return removed, err
 }

@@ -8,9 +8,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// After calls take with the events after a position in a stream, like the rows of [Feed.After]. The position may be an id or a time as in
-// [EventQuery.Since]. Events come in the order of their ids, oldest first. A follower gets every event that is written within a minute of
-// the time in its id. The result has no rows.
+// After calls the function take with the events after a position in a stream; see [Feed.After]. The argument after is the position. It
+// may also be an id or a time, as in [EventQuery.Since]. After passes events in the order of their ids, oldest first. A follower gets
+// every event that is written within a minute of the time in the event's id. The result contains no rows.
 func (s *Streams) After(ctx context.Context, stream, after string, top int, take func(Event)) (Next, error) {
 	if err := input.Top(top, MaxTop); err != nil {
 		return Next{}, err
@@ -22,11 +22,11 @@ func (s *Streams) After(ctx context.Context, stream, after string, top int, take
 	return next, tooFar(err)
 }
 
-// after implements After, and allows any value of top. It stops if take fails, and also returns all rows that it has read.
+// after implements After, but allows any value of top. If take fails, it stops. It also returns all rows that it has read.
 func (s *Streams) after(ctx context.Context, stream, after string, top int, take func(Event) error) (Next, []arrival, error) {
 	escaped, err := escapeName(stream)
 	if err == nil && after == Now {
-		_, err = s.toRead(ctx, escaped) // otherwise the service's time may be unknown
+		_, err = s.toRead(ctx, escaped) // makes sure that the service's time is known
 	}
 	if err != nil {
 		return Next{}, nil, err
@@ -41,7 +41,7 @@ func (s *Streams) after(ctx context.Context, stream, after string, top int, take
 	err = next.Each(func(row storage.Row) error {
 		e, err := eventOf(row)
 		if err != nil {
-			return fmt.Errorf("read stream %q: %w", stream, err)
+			return fmt.Errorf("the stream %q cannot be read: %w", stream, err)
 		}
 		return take(e)
 	})

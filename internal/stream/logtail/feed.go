@@ -16,33 +16,35 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// Now is the position after all rows that a log has at this moment.
+// Now is the position after all rows that the log contains at the time of the call.
 const Now = "now"
 
-// MaxAnswer is the most bytes of JSON in one answer with events, changes or records, unless a single one is larger.
+// MaxAnswer is the maximum number of bytes of JSON in one answer with events, changes or records. An answer with a single one
+// of these may be larger.
 const MaxAnswer = 8 << 20
 
 const (
-	// maxBehind is the most rows that may follow a position. A follower keeps their places in memory, and the contents of a few.
+	// maxBehind is the maximum number of rows after a position. A follower keeps the places of all these rows in memory, and the
+	// contents of a few.
 	maxBehind = 100_000
-	// maxHeld is the most bytes of contents in memory while rows are read.
+	// maxHeld is the maximum number of bytes of rows' contents in memory while rows are read.
 	maxHeld = 3 * MaxAnswer
-	// placeBytes is the memory of a place with its strings.
+	// placeBytes is the number of bytes of memory for a place and its strings.
 	placeBytes = 256
-	// startRead is how far back a new follower reads.
+	// A new follower reads the rows of the last startRead.
 	startRead = 2 * time.Second
 )
 
-var errBehind = fmt.Errorf("more than %d events or changes follow", maxBehind)
+var errBehind = fmt.Errorf("more than %d events or changes follow this position", maxBehind)
 
-// Next has the rows after a position in a log.
+// Next contains the rows after a position in a log.
 type Next struct {
 	Rows  []storage.Row `json:"-"`    // in the order of their keys, oldest first
 	After string        `json:"next"` // the position after the rows
-	More  bool          `json:"more"` // more rows follow; call again at once
+	More  bool          `json:"more"` // more rows follow; call again immediately
 }
 
-// Each calls fn with each of the rows, until fn fails. n has no rows afterwards.
+// Each calls fn with each of the rows, until fn fails. It removes the rows from n.
 func (n *Next) Each(fn func(storage.Row) error) error {
 	rows := n.Rows
 	n.Rows = nil
@@ -50,34 +52,34 @@ func (n *Next) Each(fn func(storage.Row) error) error {
 		if err := fn(rows[i]); err != nil {
 			return err
 		}
-		rows[i] = storage.Row{} // so that it can be freed
+		rows[i] = storage.Row{} // so that the row can be freed
 	}
 	return nil
 }
 
-// Feed follows a log. It finds each row once, in the order in which the service has written the rows. The clock that has made a
-// row's key does not matter.
+// Feed follows a log. It returns each row once, in the order in which the service has written the rows. The order does not
+// depend on the clocks that made the rows' keys.
 type Feed struct {
 	Log
 	// Now returns the service's time.
 	Now func() time.Time
-	// Oldest returns a time before the key of any row that may still be written, apart from the minute that a
-	// write may take. nil means the time of the last row that was read.
+	// Oldest returns a time that is not later than the time in the key of any row that may still be written. A write may take a
+	// minute longer. If Oldest is nil, the keys of new rows contain the present time.
 	Oldest func(ctx context.Context) (time.Time, error)
 
-	// merge reads the first pages of a span; nil means Log.merge.
+	// merge reads the first pages of a span. If it is nil, Log.merge is used.
 	merge func(ctx context.Context, s Span) (*merge, error)
 }
 
-// After returns the rows after a position: [Now], a time (see [ParseTime]), a key from a [Clock], or the
-// position that an earlier call returned. A follower needs to keep only the position. Rows come in the order in
-// which they were written, and the rows of one answer in key order. There are at most top, and at most [MaxAnswer] bytes. If more than
-// 100,000 rows follow the position, the error is a [problem.Conflict].
+// After returns the rows after a position. The argument after is the position: [Now], a time (see [ParseTime]), a key from a [Clock],
+// or the position that an earlier call returned. A follower needs to store only the position. Later answers contain rows that were
+// written later. Within one answer, the rows are in key order. An answer has at most top rows, and at most [MaxAnswer] bytes. If more
+// than 100,000 rows follow the position, the error is a [problem.Conflict].
 //
-// Whatever top is, a call makes one query for each 1,000 rows that it reads from a partition. It reads the new rows, and up to
-// 200 earlier rows, or those of 0.2 s if these are more. The service finds these rows among all rows with keys from a minute
-// before the last call, because Timestamps have no index. A row whose contents the call could not keep in memory until its turn
-// takes a separate request. If rows are large, this concerns only rows that became visible late.
+// For any value of top, a call makes one query for each 1,000 rows that it reads from a partition. It reads the new rows, and
+// up to 200 earlier rows, or the rows of the last 0.2 s if these are more. The service searches all rows whose keys are at most
+// a minute older than the last call, because Timestamps have no index. If a call cannot keep the contents of a row in memory,
+// it reads the row again with a separate request. Of large rows, this concerns only rows that became visible late.
 func (f Feed) After(ctx context.Context, after string, top int) (Next, error) {
 	if err := input.Top(top, MaxTop); err != nil {
 		return Next{}, err
@@ -89,12 +91,12 @@ func (f Feed) After(ctx context.Context, after string, top int) (Next, error) {
 // tooFar returns the caller's error for errBehind.
 func tooFar(err error) error {
 	if errors.Is(err, errBehind) {
-		return problem.Conflictf("after", "%v; read them with since, and start again with after=%s", errBehind, Now)
+		return problem.Conflictf("after", "%v; read the newest of them with since, and start again with after=%s", errBehind, Now)
 	}
 	return err
 }
 
-// after implements After, and allows any value of top. It also returns all rows that it has read.
+// after implements After, but allows any value of top. It also returns all rows that it has read.
 func (f Feed) after(ctx context.Context, after string, top int) (Next, []arrival, error) {
 	if after == Now {
 		return f.start(ctx)
@@ -111,7 +113,7 @@ func (f Feed) after(ctx context.Context, after string, top int) (Next, []arrival
 	if err != nil {
 		return Next{}, nil, err
 	}
-	from.settle(rows)
+	from.markReceived(rows)
 	if rows, err = f.fill(ctx, rows, top, known); err != nil {
 		return Next{}, nil, err
 	}
@@ -119,10 +121,10 @@ func (f Feed) after(ctx context.Context, after string, top int) (Next, []arrival
 	return Next{found, from.after(rows, known, oldest).String(), more}, rows, nil
 }
 
-// start returns the position after all rows that a log has now, and the rows that it has read. If there are more rows than a
-// position can record, it reads again a second later, when fewer of them are newer than the time known.
+// start returns the position after all rows that the log contains now, and the rows that it has read. If a position cannot
+// record all these rows, start reads again a second later, when fewer of them are newer than the time known.
 func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
-	var newest ticks // of the first reading
+	var newest ticks // the newest row of the first reading
 	for now := f.Now(); ; {
 		at := now.Add(-startRead)
 		from := position{newer: Since(at.Add(-window)), floor: ticksOf(at)}
@@ -135,7 +137,7 @@ func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
 		if err != nil {
 			return Next{}, nil, err
 		}
-		if now = known.time(); at.After(now.Add(-settling)) { // the service's clock was set, or ours
+		if now = known.time(); at.After(now.Add(-settling)) { // the service's clock was changed, or ours
 			continue
 		}
 		if len(rows) > 0 && newest == 0 {
@@ -156,9 +158,9 @@ func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
 	}
 }
 
-// oldest returns the newest bound that a position after p may have, "" for any. It must be called before the rows
-// are read, so that rows written meanwhile are found by that reading. It makes no request as long as p's own bound is
-// good enough.
+// oldest returns the newest bound that a position after p may have. "" means that any bound is possible. oldest must be called
+// before the rows are read, because the reading must find rows that are written meanwhile. It makes no request if p's own bound
+// is recent enough.
 func (f Feed) oldest(ctx context.Context, p position) (bound string, err error) {
 	if f.Oldest == nil {
 		return "", nil
@@ -173,8 +175,9 @@ func (f Feed) oldest(ctx context.Context, p position) (bound string, err error) 
 	return Since(t.Add(-window)), err
 }
 
-// arrivals reads the rows that a position leaves open, newest first. Every row written until the time known is among them, or
-// was among the rows read when the position was made. If contents is true, the next rows have their contents.
+// arrivals reads the rows that a follower at the position p may not have received, newest first. They include every row written
+// until the time known, except rows that were read before the position was made. If contents is true, the rows that the
+// follower receives next have their contents.
 func (f Feed) arrivals(ctx context.Context, p position, contents bool) (rows []arrival, known ticks, err error) {
 	span := Span{Newer: p.newer}
 	if p.floor > 0 {
@@ -203,10 +206,10 @@ func (f Feed) arrivals(ctx context.Context, p position, contents bool) (rows []a
 			continue
 		}
 		if contents {
-			a.row = new(row.Clone()) // so that the rest of its page can be freed
+			a.row = new(row.Clone()) // a copy, so that the rest of its page can be freed
 		}
 		if !part.Use(placeBytes + int64(a.bytes())) {
-			return nil, 0, fmt.Errorf("read log: %w", memory.ErrFull)
+			return nil, 0, fmt.Errorf("the log cannot be read: %w", memory.ErrFull)
 		}
 		held += a.bytes()
 		if rows = append(rows, a); held > maxHeld {
@@ -219,11 +222,12 @@ func (f Feed) arrivals(ctx context.Context, p position, contents bool) (rows []a
 	return rows, max(p.known, ticksOf(m.known)), nil
 }
 
-// thin drops the contents of rows, except for those that are probably next: the oldest new rows, and the oldest of
-// the received rows, few of which come again. It returns how many bytes are left.
+// thin drops the contents of rows that the follower will probably not receive next. It keeps at most MaxAnswer bytes of the
+// oldest rows after p.newest, and the same of the oldest rows up to p.newest, few of which the follower receives again. It
+// returns the number of bytes that remain.
 func (p position) thin(rows []arrival) (held int) {
 	slices.SortFunc(rows, func(a, b arrival) int { return a.compare(b.place) })
-	var kept [2]int // bytes
+	var kept [2]int // bytes of rows after p.newest, and of rows up to p.newest
 	for i := range slices.Backward(rows) {
 		a, of := &rows[i], 0
 		if a.row == nil {
@@ -233,13 +237,13 @@ func (p position) thin(rows []arrival) (held int) {
 			of = 1
 		}
 		if kept[of] += a.bytes(); kept[of] > MaxAnswer {
-			kept[of], a.row = MaxAnswer, nil // and all newer ones
+			kept[of], a.row = MaxAnswer, nil // drops the contents of this row and all newer ones
 		}
 	}
 	return kept[0] + kept[1]
 }
 
-// fill reads the dropped contents of the next rows. It leaves out rows that were deleted.
+// fill reads the dropped contents of the rows that the follower receives next. It leaves out rows that were deleted.
 func (f Feed) fill(ctx context.Context, rows []arrival, top int, known ticks) ([]arrival, error) {
 	gone := map[place]bool{}
 	n, bytes := 0, 0
@@ -250,7 +254,7 @@ func (f Feed) fill(ctx context.Context, rows []arrival, top int, known ticks) ([
 		if a.row == nil {
 			e, found, err := f.Table.Get(ctx, key.Key{Partition: a.partition, Row: f.Prefix + a.id})
 			if err != nil {
-				return nil, fmt.Errorf("read log: %w", err)
+				return nil, fmt.Errorf("the log cannot be read: %w", err)
 			}
 			if !found {
 				gone[a.place] = true
@@ -263,7 +267,7 @@ func (f Feed) fill(ctx context.Context, rows []arrival, top int, known ticks) ([
 	return slices.DeleteFunc(rows, func(a arrival) bool { return gone[a.place] }), nil
 }
 
-// position parses any after parameter except [Now].
+// position parses any value of the parameter after, except [Now].
 func (f Feed) position(after string) (position, error) {
 	if isPosition(after) {
 		return parsePosition(after)

@@ -11,8 +11,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// The pause between polls is minPoll after new events, and doubles up to maxPoll while there are
-// none.
+// The pause between polls is minPoll after new events. As long as there are no new events, the pause doubles, up to maxPoll.
 const (
 	minPoll = time.Second
 	maxPoll = 10 * time.Second
@@ -20,24 +19,24 @@ const (
 
 // FollowOptions configure [Streams.Follow].
 type FollowOptions struct {
-	Newest int    // how many existing events to show first, if Since is ""
+	Newest int    // number of existing events to show first, if Since is ""
 	Since  string // show only events newer than this time or id, as in [EventQuery]
 }
 
-// Follow calls show for existing events of a stream, and then for each new one, until ctx ends or show fails. It shows an event
-// exactly once if the event is written within a minute of the time in its id. Events of one poll are shown oldest first. Follow
-// fails where After does.
+// Follow calls the function show for existing events of a stream, and then for each new event, until ctx ends or show fails. If
+// an event is written within a minute of the time in its id, Follow shows it exactly once. Events of one poll are shown oldest
+// first. Follow fails with the same errors as After.
 //
-// It polls as a caller of After does. It also remembers the events that it has read, and skips those that a late event brings
-// again.
+// Follow polls like a caller of After. If a late event appears, After returns some events again. Follow remembers the events
+// that it has read, and does not show them again.
 func (s *Streams) Follow(ctx context.Context, stream string, o FollowOptions, show func(Event) error) error {
 	if _, err := bound("since", o.Since, s.now()); err != nil {
 		return err
 	}
 	after := cmp.Or(o.Since, Now)
-	shown := map[string]bool{} // ids within the window that were shown or existed before
+	shown := map[string]bool{} // ids of recent events that were shown, or existed at the start
 	for pause := minPoll; ; pause = min(2*pause, maxPoll) {
-		now := map[string]bool{} // ids that were not read now do not come again
+		now := map[string]bool{} // ids that this poll has read; After does not return any others again
 		showNew := func(e Event) error {
 			if now[e.ID] = true; shown[e.ID] {
 				return nil
@@ -47,9 +46,9 @@ func (s *Streams) Follow(ctx context.Context, stream string, o FollowOptions, sh
 		}
 		next, read, err := s.after(ctx, stream, after, maxBehind, showNew)
 		if errors.Is(err, errBehind) {
-			err = fmt.Errorf("%w; read them first without following", err)
+			err = fmt.Errorf("%w; read these events first, without following", err)
 		}
-		if err == nil && after == Now && o.Newest > 0 { // read after After's position, so that no event between the two is missed
+		if err == nil && after == Now && o.Newest > 0 { // reads them after After has returned its position, so that no event between the two is missed
 			err = s.showNewest(ctx, stream, o.Newest, showNew)
 		}
 		if err != nil {

@@ -12,30 +12,29 @@ import (
 	"tablesweep/internal/key"
 )
 
-// maxSequence is the most keys that a Clock makes within one tick.
+// maxSequence is the maximum number of keys that a Clock makes within one tick.
 const maxSequence = 1 << 16
 
-// inverted is the number of digits of inverted time at the start of a key.
+// inverted is the number of digits of the inverted time at the start of a key.
 const inverted = 19
 
 // keyForm is the form of a Clock's keys.
 var keyForm = regexp.MustCompile(`^[0-9]{19}-[0-9a-f]{4}-[a-z2-7]{12}$`)
 
-// Clock makes the row keys of one writer. Each key sorts before all earlier ones of the same
-// clock, even if time stands still or goes back. Keys of different clocks differ. A Clock is safe
-// for concurrent use. Make it with [NewClock].
+// Clock makes the row keys of one writer. Each key sorts before all earlier keys of the same Clock, even if the time does not
+// change or goes back. Keys of different Clocks differ. A Clock is safe for concurrent use. Create it with [NewClock].
 type Clock struct {
 	writer string
 
 	mu       sync.Mutex // guards the fields below
-	last     time.Time  // of the latest key, rounded down to a tick
-	sequence int        // of the latest key within its tick
+	last     time.Time  // time of the latest key, rounded down to a tick
+	sequence int        // number of the latest key within its tick
 }
 
 // NewClock returns a clock for one writer, such as a process.
 func NewClock() *Clock { return &Clock{writer: strings.ToLower(rand.Text()[:12])} }
 
-// NextKey returns a key for now, or for the latest key's time if now is earlier.
+// NextKey returns a key with the time now. If now is earlier than the latest key's time, the key has that time.
 func (c *Clock) NextKey(now time.Time) string {
 	return c.nextKeys(now, 1)[0]
 }
@@ -52,7 +51,7 @@ func (c *Clock) nextKeys(now time.Time, n int) []string {
 	return keys
 }
 
-// keysFrom reproduces n keys of nextKeys from the first of them.
+// keysFrom returns the n keys of a call of nextKeys, given the first of these keys.
 func keysFrom(first string, n int) ([]string, error) {
 	t, err := KeyTime(first)
 	if err != nil {
@@ -63,7 +62,7 @@ func keysFrom(first string, n int) ([]string, error) {
 	return append([]string{first}, c.nextKeys(t, n-1)...), err
 }
 
-// next makes a key. The caller holds mu.
+// next returns a new key. The caller must hold mu.
 func (c *Clock) next(now time.Time) string {
 	switch {
 	case now.After(c.last):
@@ -76,7 +75,7 @@ func (c *Clock) next(now time.Time) string {
 	return fmt.Sprintf("%s-%04x-%s", key.Inverted(c.last), maxSequence-1-c.sequence, c.writer)
 }
 
-// KeyTime returns a key's time, to the tick. It fails if the key is not in a Clock's form.
+// KeyTime returns a key's time, to the tick. If the key does not have the form of a Clock's keys, KeyTime returns an error.
 func KeyTime(id string) (time.Time, error) {
 	if !keyForm.MatchString(id) {
 		return time.Time{}, fmt.Errorf("%.60q is not the id of an event", id)
@@ -84,5 +83,5 @@ func KeyTime(id string) (time.Time, error) {
 	return key.InvertedTime(id[:inverted])
 }
 
-// Since returns the bound for [Span.Newer] that admits only rows after t.
+// Since returns the bound for [Span.Newer] that includes only rows after the time t.
 func Since(t time.Time) string { return key.Inverted(t) }

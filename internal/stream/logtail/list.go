@@ -9,26 +9,26 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// version is the version of the format in the package comment.
+// version is the version of the format that the package comment describes.
 const version = 1
 
 const (
-	// knownTime is how long a reader may use the number of shards that it has read.
+	// knownTime is the time for which a reader may use the number of shards that it has read.
 	knownTime = time.Minute
-	// knownMargin is a writer's extra wait, because the service's clock shows only seconds.
+	// knownMargin is the time that a writer waits in addition to knownTime, because the service's clock shows only seconds.
 	knownMargin = 5 * time.Second
-	// maxKnown bounds the cached streams, because any caller can name new ones.
+	// maxKnown is the maximum number of cached streams. There must be a maximum, because any caller can name new streams.
 	maxKnown = 10_000
 )
 
 // listing is a stream's row in the list of streams.
 type listing struct {
 	name   string
-	shards int // largest number in any writer's settings; 0 without a row
+	shards int // greatest number in any writer's settings; 0 if there is no row
 	age    time.Duration
 	etag   string
-	empty  bool      // it was deleted; a writer that reads this clears the mark
-	readAt time.Time // our time before the row was read
+	empty  bool      // the stream was deleted; a writer that reads this mark removes it
+	readAt time.Time // our time directly before the row was read
 }
 
 // readListing reads a stream's row.
@@ -47,12 +47,12 @@ func (s *Streams) readListing(ctx context.Context, escaped string) (listing, err
 
 func listingOf(e storage.Entity, date time.Time) (listing, error) {
 	if v := e.Int("Version"); v != version {
-		return listing{}, fmt.Errorf("stream %q has version %d of the log's format, and this program knows version %d; use the program that made it", e.Get("Name"), v, version)
+		return listing{}, fmt.Errorf("stream %q has version %d of the log's format, but this program knows only version %d; use the version of this program that created the stream", e.Get("Name"), v, version)
 	}
 	return listing{name: e.Get("Name"), shards: int(e.Int("Shards")), empty: e.Get(emptyColumn) == "true", age: date.Sub(e.Timestamp), etag: e.ETag}, nil
 }
 
-// toRead returns a fresh listing of a stream.
+// toRead returns the listing of a stream. The listing is fresh.
 func (s *Streams) toRead(ctx context.Context, escaped string) (listing, error) {
 	s.mu.Lock()
 	l, ok := s.known[escaped]
@@ -67,7 +67,7 @@ func (s *Streams) toRead(ctx context.Context, escaped string) (listing, error) {
 	return l, nil
 }
 
-// remember caches a fact about a stream in one of s's maps.
+// remember adds a fact about a stream to one of the maps of s.
 func remember[T any](s *Streams, in map[string]T, escaped string, what T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,16 +77,16 @@ func remember[T any](s *Streams, in map[string]T, escaped string, what T) {
 	in[escaped] = what
 }
 
-// fresh reports whether less than knownTime has passed by both clocks. The monotonic clock may
-// stop while the machine sleeps, and the wall clock may be set back.
+// fresh reports whether less than knownTime has passed, by both of the machine's clocks. The monotonic clock may stop while the
+// machine sleeps, and the wall clock may be set back.
 func fresh(sentAt time.Time) bool {
 	now := time.Now()
 	wall := now.Round(0).Sub(sentAt.Round(0))
 	return now.Sub(sentAt) < knownTime && wall >= 0 && wall < knownTime
 }
 
-// shardsToWrite returns the number of shards that may receive events. Before the first event, it adds the stream to the list,
-// or raises the number in the list.
+// shardsToWrite returns the number of shards to which events may be written. Before this process writes to the stream for the
+// first time, it adds the stream to the list, or raises the number of shards in the list.
 func (s *Streams) shardsToWrite(ctx context.Context, stream, escaped string) (int, error) {
 	s.mu.Lock()
 	n, ok := s.spread[escaped]
@@ -106,14 +106,14 @@ func (s *Streams) shardsToWrite(ctx context.Context, stream, escaped string) (in
 		}
 	}
 	if want > 1 && (l.shards < want || l.age < knownTime+knownMargin) {
-		return 1, nil // all readers know the first shard; the next call reads the row again
+		return 1, nil // all readers read the first shard; the next call reads the row again
 	}
 	remember(s, s.spread, escaped, want)
 	return want, nil
 }
 
-// list inserts a stream's row, or replaces the row that was read. It is not an error if another writer was
-// faster: its row has the same number, or the next call raises it.
+// list inserts a stream's row, or replaces the row that was read. If another writer was faster, list does not return an error,
+// because that writer's row has the same number of shards, or the next call raises the number.
 func (s *Streams) list(ctx context.Context, stream, escaped string, shards int, old listing) error {
 	op := storage.Op{Kind: storage.Insert, Row: storage.Entity{
 		Key: key.Key{Partition: streamsPartition, Row: escaped},

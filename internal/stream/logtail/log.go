@@ -15,29 +15,29 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// Shard is a part of a log, by the PartitionKey of its rows.
+// Shard is the PartitionKey of a shard of a log.
 type Shard string
 
-// Log is the rows in some partitions of a table whose row keys consist of Prefix and a key from a
-// [Clock]. Rows of all shards are merged by these keys.
+// Log is a log in a table. It consists of the rows of its shards whose row keys are Prefix and a key from a [Clock]. Readers
+// merge the rows of all shards by these keys.
 type Log struct {
 	Table  *storage.Table
 	Shards []Shard
 	Prefix string // may be empty
-	Sizes  *Sizes // of the rows; nil for a log that is read once
+	Sizes  *Sizes // sizes of the rows; nil for a log that is read once
 }
 
-// Span is a part of a log. An empty bound does not limit.
+// Span is a part of a log. "" means no bound.
 type Span struct {
 	Newer string // only rows newer than this key, or than a result of [Since]
 	Older string // only rows older than this key
-	// Since, if not zero, leaves out rows that were written before it, by the service's time. Rows
-	// written up to 10 ms earlier may be included. The service reads all rows of the span in any case.
+	// If Since is not zero, the span leaves out rows that were written before Since, by the service's time. It may include rows
+	// that were written up to 10 ms earlier. The service reads all rows between the other bounds in any case.
 	Since time.Time
 }
 
-// filter returns the OData filter for Since. The service compares Timestamps with less precision than it
-// shows them. (Azure/azure-sdk-for-python issue 45046)
+// filter returns the OData filter for Since. The service compares Timestamps with less precision than it returns them.
+// (Azure/azure-sdk-for-python issue 45046)
 func (s Span) filter() string {
 	if s.Since.IsZero() {
 		return ""
@@ -45,8 +45,8 @@ func (s Span) filter() string {
 	return "Timestamp ge datetime'" + s.Since.Add(-10*time.Millisecond).UTC().Format("2006-01-02T15:04:05.0000000Z") + "'"
 }
 
-// Newest calls take with the n newest rows of a span, newest first, or with all if n is negative. It stops when take refuses a row or fails.
-// more reports whether the span may have older rows. Up to n = 1,000, it makes one query for each
+// Newest calls the function take with the n newest rows of a span, newest first. If n is negative, it calls take with all rows. It stops
+// when take returns false or fails. If the span may contain older rows, more is true. If n is at most 1,000, Newest makes one query for each
 // shard, unless the service returns short pages.
 func (l Log) Newest(ctx context.Context, s Span, n int, take func(storage.Row) (taken bool, err error)) (more bool, err error) {
 	m, err := l.merge(ctx, s, n)
@@ -73,8 +73,8 @@ func (m *merge) newest(ctx context.Context, n int, take func(storage.Row) (taken
 	return m.more(), nil
 }
 
-// Trim deletes the rows from before t, newest first. The result removed is the number of deleted rows, and is valid even after
-// an error.
+// Trim deletes the rows before the time t, newest first. The result removed is the number of deleted rows, and is valid even
+// after an error.
 func (l Log) Trim(ctx context.Context, t time.Time) (removed int64, err error) {
 	bound := key.Bound{Key: l.Prefix + key.Inverted(t.Add(-key.Tick))}
 	for _, shard := range l.Shards {
@@ -82,7 +82,7 @@ func (l Log) Trim(ctx context.Context, t time.Time) (removed int64, err error) {
 		r.Low = &bound
 		n, err := action.DeleteFound(ctx, l.Table, storage.Query{Range: r}, nil)
 		if removed += n; err != nil {
-			return removed, fmt.Errorf("trim log in partition %q: %w", shard, err)
+			return removed, fmt.Errorf("old rows of the log partition %q were not deleted: %w", shard, err)
 		}
 	}
 	return removed, nil
@@ -109,23 +109,23 @@ func (l Log) rows(shard Shard, s Span) key.Range {
 type merge struct {
 	table   *storage.Table
 	sizes   *Sizes
-	most    int // rows of a page
+	most    int // maximum number of rows of a page
 	sources []source
-	// known is a time of the service's clock. All rows written until then are on the first pages or
-	// after them.
+	// known is a time by the service's clock. The first pages, and the pages after them, contain all rows that were written
+	// until then.
 	known time.Time
 }
 
-// source is one shard: the rows that were read but not taken, and the next query.
+// source is the state of one shard: the rows that were read but not taken, and the next query.
 type source struct {
 	query storage.Query
 	rows  []storage.Row
-	bytes int64 // bytes of memory for their page
+	bytes int64 // bytes of memory for the rows' page
 	ended bool
 }
 
-// merge reads the first page of each shard, of up to top rows. For several shards and large rows, it requests only about as many of each
-// as will probably be needed. The pages are charged to ctx's part of the memory.
+// merge reads the first page of each shard, with at most top rows. If there are several shards and rows are large, it requests only
+// about as many rows of each shard as will probably be needed. The pages' memory is counted in ctx's [memory.Part].
 func (l Log) merge(ctx context.Context, s Span, top int) (*merge, error) {
 	if top < 0 {
 		top = storage.PageRows
@@ -145,14 +145,14 @@ func (l Log) merge(ctx context.Context, s Span, top int) (*merge, error) {
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return nil, fmt.Errorf("read log: %w", err)
+		return nil, fmt.Errorf("the log cannot be read: %w", err)
 	}
 	m.known = slices.MinFunc(known, time.Time.Compare)
 	return m, nil
 }
 
-// read reads a shard until it has a row or ends. known is the time of the first page
-// that it reads, as in [merge].
+// read reads pages of a shard until a page has a row or the shard ends. The result known is the time of the first page, as in
+// the type merge.
 func (m *merge) read(ctx context.Context, p *source) (known time.Time, err error) {
 	for len(p.rows) == 0 && !p.ended {
 		sentAt := time.Now()
@@ -164,7 +164,7 @@ func (m *merge) read(ctx context.Context, p *source) (known time.Time, err error
 		}
 		p.bytes = storage.MemoryOf(page.Bytes, len(page.Rows))
 		if known.IsZero() {
-			known = page.Date.Add(-time.Since(sentAt)) // the answer may be dated later than the reading
+			known = page.Date.Add(-time.Since(sentAt)) // the answer's Date may be later than the reading
 			for _, row := range page.Rows {
 				if at := row.Timestamp(); at.After(known) {
 					known = at
@@ -176,8 +176,7 @@ func (m *merge) read(ctx context.Context, p *source) (known time.Time, err error
 	return known, nil
 }
 
-// rowsOf returns how many rows to request from a shard: a full page or, if rows are large, the shard's share and
-// a margin for chance.
+// rowsOf returns the number of rows to request from a shard: a full page or, if rows are large, the shard's share and a margin.
 func (m *merge) rowsOf(ctx context.Context) int {
 	wanted := m.sizes.Rows(ctx, m.most, MaxAnswer)
 	if wanted == m.most {
@@ -187,7 +186,7 @@ func (m *merge) rowsOf(ctx context.Context) int {
 	return min(wanted, int(share+2*math.Sqrt(share)+1))
 }
 
-// rows yields the remaining rows, newest first. It ends after an error.
+// rows yields the remaining rows, newest first. After an error, it ends.
 func (m *merge) rows(ctx context.Context) iter.Seq2[storage.Row, error] {
 	return func(yield func(storage.Row, error) bool) {
 		for {
@@ -195,7 +194,7 @@ func (m *merge) rows(ctx context.Context) iter.Seq2[storage.Row, error] {
 			for i := range m.sources {
 				from := &m.sources[i]
 				if _, err := m.read(ctx, from); err != nil {
-					yield(storage.Row{}, fmt.Errorf("read log: %w", err))
+					yield(storage.Row{}, fmt.Errorf("the log cannot be read: %w", err))
 					return
 				}
 				if len(from.rows) > 0 && (newest == nil || key.Less(from.rows[0].Key.Row, newest.rows[0].Key.Row)) {
@@ -214,7 +213,7 @@ func (m *merge) rows(ctx context.Context) iter.Seq2[storage.Row, error] {
 	}
 }
 
-// more reports whether there may be more rows.
+// more reports whether the shards may contain more rows.
 func (m *merge) more() bool {
 	for _, p := range m.sources {
 		if len(p.rows) > 0 || !p.ended {

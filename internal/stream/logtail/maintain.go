@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// maintainTime bounds one Maintain. The next one continues.
+	// maintainTime is the maximum duration of one call of Maintain. The next call continues.
 	maintainTime = time.Minute
-	// A stream is trimmed once in this fraction of its retention, within the two limits. Each trim costs a query for each
-	// shard, even if no event is too old.
+	// The time between two trims of a stream is its retention divided by trimShare, but not outside the two limits. Each trim
+	// costs a query for each shard, even if no event is too old.
 	trimShare       = 50
 	minTrimInterval = time.Minute
 	maxTrimInterval = time.Hour
 )
 
-// Maintain deletes the events that are older than their stream's retention, and the records of idempotency
-// keys used more than a day ago. It may run at any time, even concurrently. After an
-// error it continues with the other streams. It ends after at most a minute, and the next call does the rest.
+// Maintain deletes the events that are older than their stream's retention, and the notes of idempotency keys that were used
+// more than a day ago. It may run at any time, even concurrently. After an error, it continues with the other streams. It takes
+// at most a minute, and the next call continues.
 func (s *Streams) Maintain(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, maintainTime)
 	defer cancel()
@@ -38,7 +38,7 @@ func (s *Streams) Maintain(ctx context.Context) error {
 	// Report every error except a timeout after some progress.
 	others := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return errors.Is(err, context.DeadlineExceeded) })
 	if ctx.Err() == nil && removed > 0 && len(others) < len(errs) {
-		zerolog.Ctx(ctx).Info().Int64("removed", removed).Msg("log: not all old rows could be deleted in time; the next run continues")
+		zerolog.Ctx(ctx).Info().Int64("removed", removed).Msg("not all old events could be deleted within a minute; the next run continues")
 		errs = others
 	}
 	return errors.Join(errs...)
@@ -51,16 +51,15 @@ func (s *Streams) trimAll(ctx context.Context) (removed int64, errs []error) {
 	}
 	streams, date, err := s.listed(ctx)
 	if err != nil {
-		errs = append(errs, fmt.Errorf("list streams: %w", err))
+		errs = append(errs, fmt.Errorf("the list of streams cannot be read: %w", err))
 	}
-	// The order is random, so that a stream that takes all the time does not always block the same
-	// others.
+	// The order is random. Otherwise a stream that takes all the time would always block the same other streams.
 	rand.Shuffle(len(streams), func(i, j int) { streams[i], streams[j] = streams[j], streams[i] })
 	for _, l := range streams {
 		n, err := s.trim(ctx, l, date)
 		removed += n
 		if err != nil {
-			errs = append(errs, fmt.Errorf("trim stream %q: %w", l.name, err))
+			errs = append(errs, fmt.Errorf("old events of stream %q were not deleted: %w", l.name, err))
 		}
 		if ctx.Err() != nil {
 			break
@@ -69,7 +68,7 @@ func (s *Streams) trimAll(ctx context.Context) (removed int64, errs []error) {
 	return removed, errs
 }
 
-// listed returns all streams, and the service's time. If it cannot read some streams, it returns the other streams and an
+// listed returns all streams, and the service's time. If some streams cannot be read, it returns the other streams and an
 // error.
 func (s *Streams) listed(ctx context.Context) (streams []listing, date time.Time, err error) {
 	var unread error
@@ -100,7 +99,7 @@ func (o Options) trims() bool {
 	return o.Retention > 0
 }
 
-// retention returns how long a stream's events are kept, or 0 for forever.
+// retention returns the time for which a stream's events are kept, or 0 for forever.
 func (o Options) retention(stream string) time.Duration {
 	if r := o.Streams[stream].Retention; r != nil {
 		return *r
@@ -108,7 +107,7 @@ func (o Options) retention(stream string) time.Duration {
 	return o.Retention
 }
 
-// trim deletes a stream's old events, unless it was trimmed recently. It returns their number.
+// trim deletes a stream's old events, unless the stream was trimmed recently. It returns the number of deleted events.
 func (s *Streams) trim(ctx context.Context, l listing, now time.Time) (removed int64, err error) {
 	keep := s.options.retention(l.name)
 	if keep == 0 {

@@ -20,19 +20,18 @@ import (
 	"tablesweep/internal/stream/claim"
 )
 
-// emptyColumn marks the row of a deleted stream. The row stays, because running writers do not read
-// it again, and readers need its number of shards.
+// emptyColumn marks the row of a deleted stream. The row is not deleted, because running writers do not insert it again, and
+// readers need its number of shards.
 const emptyColumn = "Empty"
 
 // StreamInfo describes a stream.
 type StreamInfo struct {
 	Name   string `json:"name"`
-	Shards int    `json:"shards"` // largest number that it ever had
+	Shards int    `json:"shards"` // the greatest number of shards that the stream ever had
 }
 
-// List returns at most top streams (1 to MaxTop) after cursor, in the order of their names'
-// keys. next is the cursor for the next page, "" after the last one. It costs one query, and
-// one more for each deleted stream.
+// List returns at most top streams (1 to MaxTop) after cursor, in the order of their names' keys. The result next is the cursor
+// for the next page, or "" after the last page. List costs one query, and one further query for each deleted stream.
 func (s *Streams) List(ctx context.Context, top int, cursor string) (streams []StreamInfo, next string, err error) {
 	if err := input.Top(top, MaxTop); err != nil {
 		return nil, "", err
@@ -44,7 +43,7 @@ func (s *Streams) List(ctx context.Context, top int, cursor string) (streams []S
 	for {
 		page, err := s.options.Table.Query(ctx, q)
 		if err != nil {
-			return nil, "", fmt.Errorf("list streams: %w", err)
+			return nil, "", fmt.Errorf("the list of streams cannot be read: %w", err)
 		}
 		for i, row := range page.Entities() {
 			info, exists, err := s.describe(ctx, row, page.Date)
@@ -65,8 +64,8 @@ func (s *Streams) List(ctx context.Context, top int, cursor string) (streams []S
 	}
 }
 
-// describe returns the stream that a row of the list describes. A deleted stream exists if
-// events have been appended since its deletion.
+// describe returns the stream that a row of the list describes. If events were appended to a deleted stream after its deletion,
+// exists is true.
 func (s *Streams) describe(ctx context.Context, row storage.Entity, date time.Time) (info StreamInfo, exists bool, err error) {
 	l, err := listingOf(row, date)
 	if err == nil && l.empty {
@@ -81,14 +80,14 @@ func (s *Streams) describe(ctx context.Context, row storage.Entity, date time.Ti
 	return StreamInfo{l.name, l.shards}, err == nil, err
 }
 
-// listCursor is the start of [Streams.List]'s cursors. It distinguishes them from other cursors.
+// listCursor is the start of the cursors of [Streams.List]. It distinguishes these cursors from others.
 const listCursor = "after "
 
 func writeListCursor(escaped string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(listCursor + escaped))
 }
 
-// readListCursor returns the bound after the last stream of the previous page, nil for "".
+// readListCursor returns the bound after the last stream of the previous page. For "", it returns nil.
 func readListCursor(cursor string) (*key.Bound, error) {
 	if cursor == "" {
 		return nil, nil
@@ -104,15 +103,16 @@ func readListCursor(cursor string) (*key.Bound, error) {
 // Deleted is the result of a stream's deletion.
 type Deleted struct {
 	Events int64 `json:"deleted"`
-	// Repeated means that an earlier try of the request was interrupted. Events does not include its deletions.
+	// If Repeated is true, an earlier try of the request was interrupted. Events does not include the events that the earlier
+	// try has deleted.
 	Repeated bool `json:"repeated,omitzero"`
 }
 
-// Delete deletes all events of a stream, and removes it from the list. Events that are appended
-// meanwhile may stay. After an error, retry. The error for a stream that is not listed is NotFound.
+// Delete deletes all events of a stream, and removes the stream from the list. Events that are appended meanwhile may stay.
+// After an error, call Delete again. For a stream that is not listed, the error is NotFound.
 //
-// With an id, a deletion is carried out once. A repetition returns the first try's result. If the first try was
-// interrupted, the repetition deletes the rest, but keeps events appended since the first try began.
+// If sent contains an id, the deletion is carried out once. A repetition returns the first try's result. If the first try was
+// interrupted, the repetition deletes the remaining events, but keeps events that were appended after the first try began.
 func (s *Streams) Delete(ctx context.Context, stream string, sent claim.Sent) (Deleted, error) {
 	escaped, err := escapeName(stream)
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *Streams) Delete(ctx context.Context, stream string, sent claim.Sent) (D
 	var claimed claim.Claim
 	if !id.None() {
 		if claimed, err = claims.Take(ctx, id); err != nil {
-			return Deleted{}, fmt.Errorf("delete stream %q: %w", stream, err)
+			return Deleted{}, fmt.Errorf("the stream %q was not deleted: %w", stream, err)
 		}
 	}
 	var done Deleted
@@ -138,19 +138,19 @@ func (s *Streams) Delete(ctx context.Context, stream string, sent claim.Sent) (D
 	if err == nil {
 		kept, err = claims.Record(ctx, claimed, string(answer))
 	}
-	if err != nil { // a repetition counts the events that it finds
-		zerolog.Ctx(ctx).Warn().Err(err).Str("stream", stream).Msg("answer of a deletion not kept")
+	if err != nil { // a repetition will return the number of events that it finds itself
+		zerolog.Ctx(ctx).Warn().Err(err).Str("stream", stream).Msg("the answer of a deletion was not stored; a repetition of the request deletes the events that it finds")
 	}
-	done.Repeated = done.Repeated || err == nil && !kept // a repetition was faster
+	done.Repeated = done.Repeated || err == nil && !kept // a repetition was faster, and recorded its answer
 	return done, nil
 }
 
-// empty deletes the events of a stream, and its records of idempotency keys. The argument before is a time of the service's
-// clock. Unless it is zero, newer events and records stay. empty returns the number of events.
+// empty deletes the events of a stream, and its notes of idempotency keys. The argument before is a time by the service's
+// clock. If before is not zero, events and notes that were written later stay. empty returns the number of deleted events.
 func (s *Streams) empty(ctx context.Context, stream, escaped string, before time.Time) (removed int64, err error) {
 	l, err := s.readListing(ctx, escaped)
 	if err != nil {
-		return 0, fmt.Errorf("delete stream %q: %w", stream, err)
+		return 0, fmt.Errorf("the stream %q was not deleted: %w", stream, err)
 	}
 	if l.shards == 0 {
 		return 0, problem.NotFoundf("", "there is no stream %s", secret.Name(stream))
@@ -159,25 +159,25 @@ func (s *Streams) empty(ctx context.Context, stream, escaped string, before time
 	for _, shard := range s.logOf(escaped, l).Shards {
 		n, err := action.DeleteFound(ctx, s.options.Table, storage.Query{Range: key.Range{Partition: new(string(shard))}}, older)
 		if removed += n; err != nil {
-			return removed, fmt.Errorf("delete stream %q, after %d events were removed: %w", stream, removed, err)
+			return removed, fmt.Errorf("the stream %q was not deleted completely; %d events were deleted before the error: %w", stream, removed, err)
 		}
 	}
-	notes := oncePartition + escaped // otherwise a retry would bring its events back
+	notes := oncePartition + escaped // otherwise a retry of an append would insert its events again
 	if _, err := action.DeleteFound(ctx, s.options.Table, storage.Query{Range: key.Range{Partition: &notes}}, older); err != nil {
-		return removed, fmt.Errorf("delete stream %q: its notes of idempotency keys: %w", stream, err)
+		return removed, fmt.Errorf("the stream %q was not deleted completely; its notes of idempotency keys remain: %w", stream, err)
 	}
 	err = s.options.Table.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: l.etag, Row: storage.Entity{
 		Key:        key.Key{Partition: streamsPartition, Row: escaped},
 		Properties: []storage.Property{{Name: emptyColumn, Type: storage.Boolean, Value: jsontext.Value("true")}},
 	}.Row()})
 	s.forget(escaped)
-	if overtaken := storage.HasCode(err, "UpdateConditionNotSatisfied"); overtaken { // a writer has listed it again
+	if overtaken := storage.HasCode(err, "UpdateConditionNotSatisfied"); overtaken { // a writer has added the stream to the list again
 		err = nil
 	}
 	return removed, err
 }
 
-// logOf returns a listed stream as a log.
+// logOf returns the log of a listed stream.
 func (s *Streams) logOf(escaped string, l listing) Log {
 	s.mu.Lock()
 	sizes := s.sizes[escaped]

@@ -11,19 +11,20 @@ import (
 )
 
 const (
-	// streamsPartition contains the list of streams. No stream's partition has this name.
+	// The partition streamsPartition contains the list of streams. No stream's partition has this name.
 	streamsPartition = "|streams"
-	// claimsPartition contains the claims of deletions, which outlive a stream's rows.
+	// The partition claimsPartition contains the claims of deletions. A claim stays when the stream's rows are deleted.
 	claimsPartition = "|claims"
-	// maxNameUnits keeps a stream's keys well within the service's limits.
+	// maxNameUnits is the maximum number of UTF-16 units of an escaped name. It keeps a stream's keys within the service's
+	// limits.
 	maxNameUnits = 256
-	// maxShards is the most partitions of a stream. Ten at their target rate already use up
-	// an account's target.
+	// maxShards is the maximum number of a stream's shards. Ten shards at a partition's target rate already reach an account's
+	// target rate.
 	maxShards = 64
 )
 
-// escapeName returns a stream's name as a key. Characters that are illegal in keys, or special
-// here, become !HEX!. The error is a [problem.Error].
+// escapeName returns a stream's name in the form of a key. Characters that are illegal in keys, or that have a special meaning
+// in this table, become !HEX!. The error is a [problem.Error].
 func escapeName(stream string) (string, error) {
 	if stream == "" {
 		return "", problem.Invalidf("stream", "is missing; name the stream")
@@ -40,12 +41,12 @@ func escapeName(stream string) (string, error) {
 		b.WriteRune(r)
 	}
 	if n := key.Units(b.String()); n > maxNameUnits {
-		return "", problem.Invalidf("stream", "has a name of %d characters as a key, at most %d are possible; a character other than letters and digits may take several", n, maxNameUnits)
+		return "", problem.Invalidf("stream", "is too long: as a key, the name takes %d characters, but at most %d are possible; a character other than letters and digits may take several", n, maxNameUnits)
 	}
 	return b.String(), nil
 }
 
-// shardsOf returns the first n shards of a stream.
+// shardsOf returns the first n shards of the stream with this escaped name.
 func shardsOf(escaped string, n int) []Shard {
 	all := []Shard{Shard(escaped)}
 	for i := 1; i < n; i++ {

@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	// oncePartition is the start of the partition's name for a stream's used idempotency keys.
+	// oncePartition is the start of the name of the partition with a stream's notes of used idempotency keys.
 	oncePartition = "|once|"
 
-	maxRaces = 20 // with other tries of the same append
+	maxRaces = 20 // number of tries if other processes write the same events
 )
 
-// note describes the use of an idempotency key: events with consecutive ids in one shard.
+// note describes the append in which an idempotency key was used. Its events have consecutive ids, in one shard.
 type note struct {
 	first   string // the oldest event's id
 	shard   Shard
 	content string // hash of the events
 }
 
-// AppendOnce is [Streams.Append], once for each idempotency key of a stream. For a day, an
-// append of the same events with the same key returns the first one's ids, and inserts missing
-// events. If the events differ, the error is [problem.KeyReused]. All events go to one shard.
+// AppendOnce is [Streams.Append] with an idempotency key, the argument once. For a day, a repeated append of the same events
+// with the same key to the same stream returns the ids of the first append, and inserts missing events. If the events differ,
+// the error is [problem.KeyReused]. All events are written to one shard.
 func (s *Streams) AppendOnce(ctx context.Context, stream string, records record.Some, once string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, appendTime)
 	defer cancel()
@@ -54,7 +54,7 @@ func (s *Streams) AppendOnce(ctx context.Context, stream string, records record.
 	}
 	keys, err := keysFrom(n.first, records.Len())
 	if err != nil {
-		return nil, fmt.Errorf("append to stream %q: the note of an Idempotency-Key: %w", stream, err)
+		return nil, fmt.Errorf("the append to stream %q failed, because of the note of the Idempotency-Key: %w", stream, err)
 	}
 	if ids, err := s.complete(ctx, n.shard, keys, records, known); err != nil {
 		return nil, s.notAppended(stream, escaped, &PartialError{IDs: ids, Err: err})
@@ -62,7 +62,8 @@ func (s *Streams) AppendOnce(ctx context.Context, stream string, records record.
 	return keys, nil
 }
 
-// take stores the use of a key, or returns the stored use. known means that another try may have written events.
+// take stores a note of a key's use, or returns the note that is already stored. If known is true, another try may have written
+// events.
 func (s *Streams) take(ctx context.Context, escaped, once string, n note) (used note, known bool, err error) {
 	sum := sha256.Sum256([]byte(once))
 	at := key.Key{Partition: oncePartition + escaped, Row: hex.EncodeToString(sum[:])}
@@ -78,11 +79,11 @@ func (s *Streams) take(ctx context.Context, escaped, once string, n note) (used 
 		if err != nil {
 			return note{}, false, err
 		}
-		if !found { // it was too old, or the stream was deleted
+		if !found { // the note was deleted, because it was too old or the stream was deleted
 			continue
 		}
 		if v := row.Int("Version"); v != version {
-			return note{}, false, fmt.Errorf("the note of an Idempotency-Key has version %d, and this program knows version %d", v, version)
+			return note{}, false, fmt.Errorf("the note of the Idempotency-Key has version %d, but this program knows only version %d", v, version)
 		}
 		used := note{first: row.Get("First"), shard: Shard(row.Get("Partition")), content: row.Get("Content")}
 		if used.content != n.content {
@@ -90,11 +91,11 @@ func (s *Streams) take(ctx context.Context, escaped, once string, n note) (used 
 		}
 		return used, true, nil
 	}
-	return note{}, false, problem.Busyf("", "the key's note keeps appearing and disappearing; try again")
+	return note{}, false, problem.Busyf("", "other processes keep inserting and deleting the note of the Idempotency-Key; try again")
 }
 
-// complete inserts the events with these keys that are missing from a shard. known means that some may exist. It
-// returns the ids of the events, or "" for events that may be missing.
+// complete inserts events with these keys into a shard. If known is true, some of the events may exist, and only missing events
+// are inserted. It returns the ids of the events, or "" for events that may be missing.
 func (s *Streams) complete(ctx context.Context, shard Shard, keys []string, records record.Some, known bool) ([]string, error) {
 	ids := make([]string, len(keys))
 	for range maxRaces {
@@ -118,12 +119,12 @@ func (s *Streams) complete(ctx context.Context, shard Shard, keys []string, reco
 		if !storage.Conflict(err) {
 			return ids, err
 		}
-		known = true // another try has written some
+		known = true // another try has written some of the events
 	}
 	return ids, problem.Busyf("", "other attempts are appending the same events; try again")
 }
 
-// findEvents sets the ids of the events that exist in a shard. The keys are in the order of age, oldest first.
+// findEvents sets the ids of the events that exist in a shard. The keys must be sorted by age, oldest first.
 func (s *Streams) findEvents(ctx context.Context, shard Shard, keys, ids []string) error {
 	oldest, newest := keys[0], keys[len(keys)-1]
 	r := key.Range{Partition: new(string(shard)), Low: &key.Bound{Key: newest}, High: &key.Bound{Key: oldest}}
@@ -138,11 +139,12 @@ func (s *Streams) findEvents(ctx context.Context, shard Shard, keys, ids []strin
 	})
 }
 
-// tidy deletes the records of keys used more than a day ago, and finished claims. It searches for them once an hour.
+// tidy deletes the notes of keys that were used more than a day ago, and claims that are no longer needed. It searches for
+// these rows once an hour.
 func (s *Streams) tidy(ctx context.Context) (removed int64, err error) {
 	now := s.now()
 	err = s.tidying.Due(now, func() (err error) {
-		all := key.Range{Low: &key.Bound{Key: claimsPartition}, High: key.PrefixEnd(oncePartition)} // the range has only claims and records of keys
+		all := key.Range{Low: &key.Bound{Key: claimsPartition}, High: key.PrefixEnd(oncePartition)} // the range contains only claims and notes of keys
 		removed, err = claim.Tidy(ctx, s.options.Table, all, now)
 		return err
 	})

@@ -17,38 +17,39 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// The rows that a call reads again, so that it finds a row that becomes visible later than one with a later Timestamp. They
-// cost little, however many events arrive a second.
+// These constants determine the rows that a call reads again. A row may become visible later than a row with a later Timestamp.
+// By reading rows again, the call finds such a late row. The cost is small for any number of events a second.
 const (
-	againRows = 200                    // the newest rows
-	againMost = 30 * time.Second       // but none written before this
-	settling  = 200 * time.Millisecond // and all written since this
+	againRows = 200                    // number of newest rows to read again
+	againMost = 30 * time.Second       // maximum age of these rows
+	settling  = 200 * time.Millisecond // all younger rows are read again
 )
 
-// The capacity of a position. Callers send it in a URL, and hosts accept only a few thousand characters there.
+// The capacity of a position. Callers send a position in a URL, and hosts accept only a few thousand characters there.
 const (
-	// maxSingle is how many groups can be newer than known. Further rows are held back until they are older.
+	// maxSingle is the maximum number of groups that are newer than known. Rows for which there is no group are returned later,
+	// when they are older.
 	maxSingle = 50
-	// maxGroups is the maximum number of groups. Beside the groups newer than known, 100,000 rows need about 30. They need more
-	// only if rows become visible late between most of these groups.
+	// maxGroups is the maximum number of groups. Besides the groups that are newer than known, 100,000 rows need about 30
+	// groups. They need more groups only if rows become visible late between most of these groups.
 	maxGroups = 90
-	// maxLength exceeds the length of any position: 31 characters for each group and 120 for the rest.
+	// maxLength is greater than the length in characters of any position: 31 for each group, and 120 for the rest.
 	maxLength = 3000
 )
 
-// ticks is a row's Timestamp, in 100 ns.
+// ticks is a row's Timestamp, in units of 100 ns.
 type ticks int64
 
 const (
 	second   ticks = 1e7
-	lastTick       = 253402300800*second - 1 // of the year 9999
+	lastTick       = 253402300800*second - 1 // the last tick of the year 9999
 )
 
 func ticksOf(t time.Time) ticks { return ticks(t.Unix())*second + ticks(t.Nanosecond()/100) }
 
 func (t ticks) time() time.Time { return time.Unix(int64(t/second), int64(t%second)*100) }
 
-// place orders rows by the time of their writing, and rows of one tick by their ids.
+// place is the place of a row in the order in which rows were written. Rows of one tick are in the order of their ids.
 type place struct {
 	written ticks
 	id      string
@@ -59,33 +60,32 @@ func (p place) compare(other place) int {
 	return cmp.Or(cmp.Compare(other.written, p.written), strings.Compare(p.id, other.id))
 }
 
-// position is a follower's progress in a stream, in a text that is short for any number of
-// events. The follower wants the events with ids newer than a bound. It has received all of these that
-// were written before floor, and none that were written after newest. Of the events between the two, it has received
-// those in groups. A row that became visible late changes the sum of its group, and only that group is sent
-// again.
+// position is a follower's progress in a stream. Its text is short for any number of events. The follower reads the events
+// whose ids are newer than a bound. It has received all such events that were written before floor, and no events that were
+// written after newest. Of the events between floor and newest, it has received the events in groups. A row that becomes
+// visible late changes the sum of its group, and only that group is sent again.
 type position struct {
-	newer  string // bound as in Span.Newer
+	newer  string // the bound, as in Span.Newer
 	floor  ticks
-	known  ticks   // all rows written until then were visible; at least floor
-	newest place   // if there are groups
+	known  ticks   // when the position was made, all rows written until then were visible; not before floor
+	newest place   // set if there are groups
 	groups []group // newest first, at most maxGroups
 }
 
-// group is some adjacent rows that the follower has received, and the sum over their ids. Of the group's oldest and newest
-// ticks, the follower may have received only the rows with the older ids.
+// group describes adjacent rows that the follower has received, with the sum over their ids. Among the rows of its oldest tick
+// and of its newest tick, the follower may have received only those with the older ids.
 type group struct {
-	from, to ticks // time of its oldest and its newest row
+	from, to ticks // Timestamps of its oldest and its newest row
 	sum      uint64
 }
 
 const (
-	positionForm = "f1" // start of the text: its version
-	sumBits      = 48   // one late event in 2^48 is missed
+	positionForm = "f1" // start of a position's text, with the version of its form
+	sumBits      = 48   // a late event is missed with a probability of 1 in 2^48
 )
 
-// String returns the text that parsePosition reads. It needs no escaping in a URL. It panics if the text is too long for
-// hosts, because the follower could never continue from there.
+// String returns the text that parsePosition reads. The text needs no escaping in a URL. If the text is too long for hosts,
+// String panics, because the follower could never continue from there.
 func (p position) String() string {
 	parts := []string{positionForm, p.newer, base36(p.floor), base36(p.known - p.floor)}
 	if len(p.groups) > 0 {
@@ -111,7 +111,7 @@ func parsePosition(text string) (position, error) {
 	if n := len(parts); n != 4 && (n < 9 || n%3 != 0) || parts[0] != positionForm || len(parts[1]) < inverted {
 		return position{}, errNoPosition
 	}
-	_, err := key.InvertedTime(parts[1][:inverted]) // any other bound would leave out rows, or admit all
+	_, err := key.InvertedTime(parts[1][:inverted]) // an invalid bound would leave out rows, or include all rows
 	failed := err != nil
 	number := func(text string) ticks {
 		n, err := strconv.ParseInt(text, 36, 64)
@@ -139,7 +139,7 @@ func parsePosition(text string) (position, error) {
 
 var errNoPosition = problem.Invalidf("after", "must be now, a time such as 2026-02-03T04:05:06Z, a date, how long ago, such as 15m, an id, or the value of next in an answer")
 
-// arrival is a row with its place, and whether the follower has received it.
+// arrival is a row that was read, with its place. given is true if the follower has received the row.
 type arrival struct {
 	place
 	partition string
@@ -147,7 +147,8 @@ type arrival struct {
 	given     bool
 }
 
-// bytes returns an upper bound of the row's size in an answer, which adds a few members, or 0 without contents.
+// bytes returns an upper bound of the row's size in an answer, including the members that the answer adds. If the contents are
+// not in memory, it returns 0.
 func (a arrival) bytes() int {
 	if a.row == nil {
 		return 0
@@ -155,12 +156,12 @@ func (a arrival) bytes() int {
 	return len(a.row.JSON()) + 256
 }
 
-// due yields the rows that the follower may receive now, oldest first. The given rows are newest first. Some rows written since
-// known may not have been seen yet, so each tick since then needs a separate group of the position. Beyond maxSingle, rows are
-// held back until a later call.
+// due yields the rows that the follower may receive now, oldest first. The argument rows is sorted newest first. Rows written
+// after known may still be missing from it, so each tick after known needs a separate group of the position. After maxSingle
+// such groups, due ends, and a later call returns the other rows.
 func due(rows []arrival, known ticks) iter.Seq[*arrival] {
 	return func(yield func(*arrival) bool) {
-		singles := 0 // groups written since known
+		singles := 0 // number of groups that were written after known
 		for i, a := range rows {
 			if a.given && a.written > known && (i == 0 || rows[i-1].written != a.written) {
 				singles++
@@ -185,8 +186,9 @@ func due(rows []arrival, known ticks) iter.Seq[*arrival] {
 	}
 }
 
-// takeDue returns the oldest due rows, at most top and at most [MaxAnswer] bytes, and marks them as received. They are sorted by
-// key, oldest first. more reports whether further rows are due. The first row must have its contents.
+// takeDue returns the oldest due rows, at most top rows and at most [MaxAnswer] bytes, and marks these rows as received. The
+// result is sorted by key, oldest first. If further rows are due, more is true. The contents of the oldest due row must be in
+// memory.
 func takeDue(rows []arrival, top int, known ticks) (found []storage.Row, more bool) {
 	bytes := 0
 	for a := range due(rows, known) {
@@ -201,9 +203,9 @@ func takeDue(rows []arrival, top int, known ticks) (found []storage.Row, more bo
 	return found, more
 }
 
-// settle marks the rows that the follower has received. The rows are newest first.
-func (p position) settle(rows []arrival) {
-	// until removes from rows all rows before the first one for which old is true, and returns them.
+// markReceived marks the rows that the follower has received. The rows must be sorted newest first.
+func (p position) markReceived(rows []arrival) {
+	// until removes all rows before the first row for which old is true from rows, and returns the removed rows.
 	until := func(old func(arrival) bool) (newer []arrival) {
 		n := slices.IndexFunc(rows, old)
 		if n < 0 {
@@ -218,7 +220,7 @@ func (p position) settle(rows []arrival) {
 		some := until(func(a arrival) bool { return a.written < g.from })
 		var sum uint64
 		for i := len(some) - 1; i >= 0; i-- {
-			if sum = add(sum, some[i].id); sum == g.sum { // newer rows of its newest tick may not have been received
+			if sum = add(sum, some[i].id); sum == g.sum { // rows of the group's newest tick with newer ids may not have been received
 				for ; i < len(some); i++ {
 					some[i].given = true
 				}
@@ -228,10 +230,10 @@ func (p position) settle(rows []arrival) {
 	}
 }
 
-// after returns the position of a follower that has received some of the given rows, and all other rows that were written
-// before known. The given rows are newest first. Groups grow with the age of their rows, because late rows are nearly new. Each
-// tick since known has its own group, because the shards were read at different moments. oldest is the newest bound that the
-// position may have, "" for any.
+// after returns the position of a follower that has received those of the rows for which given is true, and all other rows that
+// were written before known. The rows must be sorted newest first. Older groups have more rows, because late rows are nearly
+// always among the newest rows. Each tick after known has its own group, because the shards were read at different moments. The
+// argument oldest is the newest bound that the position may have, or "" if any bound is possible.
 func (p position) after(rows []arrival, known ticks, oldest string) position {
 	next := position{known: known, floor: ticksOf(known.time().Add(-againMost))}
 	if len(rows) > againRows {
@@ -244,8 +246,8 @@ func (p position) after(rows []arrival, known ticks, oldest string) position {
 		}
 	}
 	next.floor = max(next.floor, p.floor)
-	next.newer = max(min(p.newer, Since(next.floor.time().Add(-window))), oldest) // the smaller bound is the newer
-	for _, a := range rows {                                                      // the rows that are read again, however old their ids
+	next.newer = max(min(p.newer, Since(next.floor.time().Add(-window))), oldest) // of two bounds, the smaller one is newer
+	for _, a := range rows {                                                      // the bound must include all rows that are read again, even rows with old ids
 		if a.written >= next.floor {
 			next.newer = max(next.newer, a.id+"~")
 		}
@@ -259,10 +261,10 @@ func (p position) after(rows []arrival, known ticks, oldest string) position {
 	return next
 }
 
-// group sets the groups of rows, newest first. If maxGroups groups are not enough, the oldest rows are in no group, and are
-// sent again.
+// group divides the rows into groups. The rows must be sorted newest first. If maxGroups groups are not enough, the oldest rows
+// do not belong to a group, and are sent again.
 func (p *position) group(rows []arrival) {
-	size := 0 // of the last group; 0 if the previous row was not received
+	size := 0 // number of rows in the last group; 0 if the previous row was not received
 	for n, a := range rows {
 		last := len(p.groups) - 1
 		switch {
@@ -273,7 +275,7 @@ func (p *position) group(rows []arrival) {
 			continue
 		case last >= 0 && p.groups[last].from == a.written: // groups never split a tick
 		case size > 0 && len(p.groups) == maxGroups:
-		// Between rows that were written since known, further rows may appear.
+		// Rows that were written after known are not put into one group, because further rows may appear between them.
 		case size > 0 && size < n/2 && p.groups[last].from <= p.known:
 		case len(p.groups) == maxGroups:
 			return

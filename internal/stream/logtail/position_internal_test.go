@@ -38,7 +38,7 @@ func TestPositionWithALateRow(t *testing.T) {
 		for i := range again {
 			again[i].given = false
 		}
-		p.settle(again)
+		p.markReceived(again)
 		n := 0
 		for _, a := range again {
 			if !a.given && a.written >= p.floor {
@@ -82,7 +82,7 @@ func TestFollowersGetEveryEventOnceByShortPositions(t *testing.T) {
 				for more, first := true, true; more; first = false {
 					oldest := s.oldest()
 					rows, known := s.read(from, first && !stop)
-					from.settle(rows)
+					from.markReceived(rows)
 					var found []storage.Row
 					found, more = takeDue(rows, tt.top, max(from.known, known))
 					for _, e := range found {
@@ -104,7 +104,7 @@ func TestFollowersGetEveryEventOnceByShortPositions(t *testing.T) {
 			for range tt.burst + 1000 { // those that did not ask at once
 				oldest := s.oldest()
 				rows, known := s.read(from, false)
-				from.settle(rows)
+				from.markReceived(rows)
 				found, more := takeDue(rows, max(tt.top, 1000), max(from.known, known))
 				for _, e := range found {
 					if seen[e.Key.Row] {

@@ -11,10 +11,10 @@ import (
 // DefaultTable is the default name of the table of streams.
 const DefaultTable = "tablesweeplog"
 
-// Forever is the retention that keeps all events.
+// Forever is the text of a retention that keeps all events.
 const Forever = "forever"
 
-// minRetention is long enough for followers to get every event.
+// minRetention is the shortest retention. Within it, followers get every event before it is deleted.
 const (
 	minRetention = 2 * window
 	maxRetention = 36_500 * 24 * time.Hour
@@ -27,7 +27,7 @@ func ParseRetention(text string) (time.Duration, error) {
 	}
 	d, err := input.Duration(text)
 	if err != nil || d < minRetention || d > maxRetention {
-		return 0, fmt.Errorf("%q must be a time such as 30d, 2w or 12h, at least %v and at most 36500d, or %s", text, minRetention, Forever)
+		return 0, fmt.Errorf("%q is not a retention; use a time such as 30d, 2w or 12h, at least %v and at most 36500d, or %s", text, minRetention, Forever)
 	}
 	return d, nil
 }

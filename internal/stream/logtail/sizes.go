@@ -8,15 +8,15 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// largePage is the size in bytes from which a page shows that rows are large. One large row alone is not enough.
+// largePage is the minimum size in bytes of a page that counts as a page of large rows. One large row alone does not reach this
+// size.
 const largePage = MaxAnswer / 8
 
-// Sizes learns the size of rows from the latest pages that a process reads, so that it requests only a few large rows at once.
-// The zero value does not limit.
+// Sizes estimates the size of a table's rows from the latest pages that the process has read. With the estimate, a reader
+// requests fewer rows if rows are large. The zero value does not limit the number of rows.
 type Sizes struct{ mean atomic.Int64 }
 
-// Rows returns how many rows to request if the given number of bytes is enough. The argument most is the limit of the result.
-// See [Fewer].
+// Rows returns the number of rows to request if the given number of bytes is enough. The result is at most most. See [Fewer].
 func (s *Sizes) Rows(ctx context.Context, most int, bytes int64) int {
 	if few, ok := ctx.Value(fewKey{}).(int); ok {
 		most = min(most, few)
@@ -27,7 +27,8 @@ func (s *Sizes) Rows(ctx context.Context, most int, bytes int64) int {
 	return most
 }
 
-// Query reads a page of a table, and learns from it. It charges ctx's part of the memory. Only a single row may exceed it.
+// Query reads a page of a table, and updates the estimate. The page's memory is counted in ctx's [memory.Part]. Only a page
+// with a single row may exceed the part.
 func (s *Sizes) Query(ctx context.Context, t *storage.Table, q storage.Query) (storage.Page, error) {
 	part := memory.PartIn(ctx)
 	if q.Top != 1 {
@@ -40,8 +41,8 @@ func (s *Sizes) Query(ctx context.Context, t *storage.Table, q storage.Query) (s
 	return page, err
 }
 
-// learn updates the size of rows from a page. The argument requested is the number of rows that were requested. A page with
-// much text raises the size. A page that may have successors lowers the size.
+// learn updates the estimate from a page. The argument requested is the number of rows that were requested. A page with much
+// text raises the estimate. Only a page that may have successors lowers it.
 func (s *Sizes) learn(requested int, p storage.Page) {
 	rows := len(p.Rows)
 	if rows == 0 {
@@ -55,8 +56,8 @@ func (s *Sizes) learn(requested int, p storage.Page) {
 
 type fewKey struct{}
 
-// Fewer returns a context whose readers request a quarter of the rows that ctx's readers request. It is for retries after [memory.ErrFull], down to
-// one row at a time.
+// Fewer returns a context with which readers request a quarter of the rows that they request with ctx, but at least one row. Retries after
+// [memory.ErrFull] use it.
 func Fewer(ctx context.Context) context.Context {
 	few, ok := ctx.Value(fewKey{}).(int)
 	if !ok {

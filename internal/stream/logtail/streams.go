@@ -18,13 +18,12 @@ import (
 )
 
 const (
-	// MaxTop is the most events that [Streams.Read] returns.
+	// MaxTop is the maximum number of events that [Streams.Read] returns.
 	MaxTop = storage.PageRows
-	// window is the longest time between the time in an event's key and the event becoming readable. Followers
-	// miss later events.
+	// window is the maximum time between the time in an event's key and the moment when the event becomes readable. Followers
+	// miss events that become readable later.
 	window = time.Minute
-	// appendTime bounds the time of an append. A later one fails, because followers
-	// would miss its events.
+	// appendTime is the maximum duration of an append. A longer append fails, because followers could miss its events.
 	appendTime = window - 10*time.Second
 
 	parallelBatches = 8 // concurrent transactions of one Append
@@ -33,22 +32,22 @@ const (
 // Options configure [Streams].
 type Options struct {
 	Table *storage.Table
-	// Retention is how long events are kept; 0 means forever.
+	// Retention is the time for which events are kept; 0 means forever.
 	Retention time.Duration
-	// Streams holds the settings of single streams, by name.
+	// Streams contains the settings of single streams, by name.
 	Streams map[string]StreamSettings
-	// Now is the app's own clock; nil means time.Now. Events are dated by this clock, corrected by the Date of the service's
-	// answers.
+	// Now is the app's own clock; nil means time.Now. The times in events' ids come from this clock, corrected by the Date of
+	// the service's answers.
 	Now func() time.Time
 }
 
 // StreamSettings configure one stream. Streams without settings have the zero value.
 type StreamSettings struct {
-	Shards    int            // to spread events over; 0 means 1
-	Retention *time.Duration // nil means that of the options; 0 forever
+	Shards    int            // number of shards over which events are spread; 0 means 1
+	Retention *time.Duration // nil means the retention of the options, 0 means forever
 }
 
-// Streams is a table of streams. It is safe for concurrent use; make it with [New].
+// Streams is a table of streams. It is safe for concurrent use. Create it with [New].
 type Streams struct {
 	options Options
 	clock   *Clock
@@ -56,13 +55,13 @@ type Streams struct {
 
 	mu      sync.Mutex           // guards the fields below
 	known   map[string]listing   // rows of the list, by escaped name
-	spread  map[string]int       // number of shards that may receive a stream's events
-	sizes   map[string]*Sizes    // of streams' events
-	turn    int                  // counts transactions, to use the shards in turn
-	trimmed map[string]time.Time // when streams were trimmed last, by name
+	spread  map[string]int       // number of shards to which a stream's events may be written, by escaped name
+	sizes   map[string]*Sizes    // sizes of streams' events, by escaped name
+	turn    int                  // number of transactions, to use the shards in turn
+	trimmed map[string]time.Time // when each stream was last trimmed, by name
 }
 
-// New returns access to the streams of a table.
+// New returns the streams of a table.
 func New(o Options) *Streams {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -76,23 +75,22 @@ func New(o Options) *Streams {
 // Prepare creates the table if it is missing.
 func (s *Streams) Prepare(ctx context.Context) error { return s.options.Table.Create(ctx) }
 
-// TryPrepare is Prepare without retries, for callers that repeat it and must
-// notice soon that the service is back.
+// TryPrepare is Prepare without retries. It is for callers that retry themselves, and must notice soon that the service is
+// available again.
 func (s *Streams) TryPrepare(ctx context.Context) error {
 	return s.options.Table.With(storage.RequestOptions{Once: true}).Create(ctx)
 }
 
 // Event is a row of a stream.
 type Event struct {
-	ID     string        `json:"id"`   // its row key; also a cursor
+	ID     string        `json:"id"`   // the event's row key; also a cursor
 	Time   time.Time     `json:"time"` // time of the append, by its writer's clock
 	Record record.Record `json:"event"`
 }
 
 // PartialError means that some events of an Append may be missing.
 type PartialError struct {
-	// IDs has the ids of the appended events. "" means that it is unknown whether the event
-	// was appended.
+	// IDs contains the id of each event, or "" if it is unknown whether the event was appended.
 	IDs []string
 	Err error
 }
@@ -109,9 +107,9 @@ func (e *PartialError) Error() string {
 
 func (e *PartialError) Unwrap() error { return e.Err }
 
-// Append adds events to a stream, and returns their ids. Later ids are newer. Up to 100 events that fit into one
-// entity group transaction are added together or not at all. More events take several concurrent
-// transactions, whose error is a [PartialError].
+// Append adds events to a stream, and returns their ids, oldest first. Up to 100 events that fit into one entity group
+// transaction are added together or not at all. More events take several concurrent transactions. If one of these fails, the
+// error is a [PartialError].
 func (s *Streams) Append(ctx context.Context, stream string, records record.Some) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, appendTime)
 	defer cancel()
@@ -120,7 +118,8 @@ func (s *Streams) Append(ctx context.Context, stream string, records record.Some
 		return nil, err
 	}
 	ids := s.clock.nextKeys(s.now(), records.Len())
-	// The keys are unique to this call, so a conflict is with an earlier try whose answer was lost.
+	// The keys are unique to this call. Therefore a conflict means that an earlier try, whose answer was lost, has inserted the
+	// events.
 	written, err := s.write(ctx, shards, ids, records.At, storage.Conflict)
 	if err != nil {
 		return nil, s.notAppended(stream, escaped, &PartialError{IDs: written, Err: err})
@@ -128,39 +127,39 @@ func (s *Streams) Append(ctx context.Context, stream string, records record.Some
 	return ids, nil
 }
 
-// toWrite returns the shards that may receive a stream's events, and the stream's escaped name. It makes sure that the service's time is known.
+// toWrite returns the shards to which a stream's events may be written, and the stream's escaped name. It makes sure that the service's time is
+// known.
 func (s *Streams) toWrite(ctx context.Context, stream string) (shards []Shard, escaped string, err error) {
 	escaped, err = escapeName(stream)
 	if err != nil {
 		return nil, "", err
 	}
 	if secret.In(stream) {
-		return nil, "", problem.Invalidf("stream", "has what looks like a key, a signature or a token; remove it, because names of streams are stored and shown")
+		return nil, "", problem.Invalidf("stream", "contains text that looks like a key, a signature or a token; remove this text, because names of streams are stored and shown")
 	}
 	if _, known := s.options.Table.Now(s.options.Now()); !known {
-		s.forget(escaped) // a new answer shows the service's time
+		s.forget(escaped) // so that the service's next answer shows its time
 	}
 	n, err := s.shardsToWrite(ctx, stream, escaped)
 	if err != nil {
-		return nil, "", fmt.Errorf("append to stream %q: %w", stream, err)
+		return nil, "", fmt.Errorf("the append to stream %q failed: %w", stream, err)
 	}
 	return shardsOf(escaped, n), escaped, nil
 }
 
 // notAppended returns the error of a failed append.
 func (s *Streams) notAppended(stream, escaped string, err error) error {
-	if storage.HasCode(err, "TableNotFound") { // the list of streams is gone with it
+	if storage.HasCode(err, "TableNotFound") { // the list of streams was deleted with the table
 		s.forget(escaped)
 	}
-	return fmt.Errorf("append to stream %q: %w", stream, err)
+	return fmt.Errorf("the append to stream %q failed: %w", stream, err)
 }
 
-// AppendEach appends events like Append, and creates the table if it is missing. It calls show
-// with the index of each event and its id, or with "" if it is unknown whether the event was
-// appended.
+// AppendEach appends events like Append, and creates the table if it is missing. It calls the function show with each event's
+// index and id. The id is "" if it is unknown whether the event was appended.
 func (s *Streams) AppendEach(ctx context.Context, stream string, records record.Some, show func(i int, id string)) error {
 	ids, err := s.Append(ctx, stream, records)
-	if storage.HasCode(err, "TableNotFound", "TableBeingDeleted") { // nothing has been written yet
+	if storage.HasCode(err, "TableNotFound", "TableBeingDeleted") { // no event has been written yet
 		if err = s.Prepare(ctx); err == nil {
 			ids, err = s.Append(ctx, stream, records)
 		}
@@ -175,13 +174,13 @@ func (s *Streams) AppendEach(ctx context.Context, stream string, records record.
 	return err
 }
 
-// now returns the service's time, as far as it is known.
+// now returns the service's time, or our own time if the service's is unknown.
 func (s *Streams) now() time.Time {
 	now, _ := s.options.Table.Now(s.options.Now())
 	return now
 }
 
-// forget drops a stream from the caches.
+// forget deletes a stream from the caches.
 func (s *Streams) forget(escaped string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,22 +188,22 @@ func (s *Streams) forget(escaped string) {
 	delete(s.spread, escaped)
 }
 
-// write inserts events with the given keys. The function at returns an event's record. The ids are "" for events that may be
-// missing. An error is ignored if the function passes returns true for it.
-func (s *Streams) write(ctx context.Context, shards []Shard, keys []string, at func(i int) record.Record, passes func(error) bool) ([]string, error) {
+// write inserts events with the given keys. The function recordAt returns the record of the event with an index. write returns
+// the events' ids, or "" for events that may be missing. It ignores errors for which the function ignored returns true.
+func (s *Streams) write(ctx context.Context, shards []Shard, keys []string, recordAt func(i int) record.Record, ignored func(error) bool) ([]string, error) {
 	ids := make([]string, len(keys))
-	errs := make([]error, len(keys)) // stored at the first event of each transaction
-	var g task.Group                 // without a context, so that the others continue after a failure
+	errs := make([]error, len(keys)) // the error of a transaction is at the index of the transaction's first event
+	var g task.Group                 // without a context, so that the other transactions continue after a failure
 	g.SetLimit(parallelBatches)
 	for first := 0; first < len(keys); {
 		shard := shards[s.nextTurn()%len(shards)]
 		b := s.options.Table.Batch()
-		for next := first; next < len(keys) && b.Add(insert(shard, keys[next], at(next))); next++ {
+		for next := first; next < len(keys) && b.Add(insert(shard, keys[next], recordAt(next))); next++ {
 		}
 		from, to := first, first+b.Rows()
 		first = to
 		g.Go(func() error {
-			if err := b.Do(ctx); err != nil && !passes(err) {
+			if err := b.Do(ctx); err != nil && !ignored(err) {
 				errs[from] = err
 				return nil
 			}
@@ -230,14 +229,14 @@ func (s *Streams) nextTurn() int {
 
 // EventQuery selects the newest events of a stream, or of a part of it.
 type EventQuery struct {
-	Top    int    // the most events, 1 to MaxTop
+	Top    int    // maximum number of events, 1 to MaxTop
 	Since  string // only events newer than this time (see [ParseTime]) or id
 	Cursor string // only events older than this id
 }
 
-// Read calls take with the newest events of a stream, newest first, until take refuses one. A stream without
-// events is not an error. cursor is for the next page, of older events, and is "" if there are none. Read makes one query for each shard,
-// and sometimes one for the stream's row.
+// Read calls the function take with the newest events of a stream, newest first, until take returns false. If the stream has no events,
+// that is not an error. The result cursor is the cursor for the next page, with older events, or "" if there are none. Read makes one
+// query for each shard, and sometimes a query for the stream's row.
 func (s *Streams) Read(ctx context.Context, stream string, q EventQuery, take func(Event) bool) (cursor string, err error) {
 	if err := input.Top(q.Top, MaxTop); err != nil {
 		return "", err
@@ -261,8 +260,8 @@ func (s *Streams) Read(ctx context.Context, stream string, q EventQuery, take fu
 	return cursor, nil
 }
 
-// Newest calls show with the newest n events of a stream, or all if n is negative, newest first, until show fails. The argument
-// since has the form of Since in [EventQuery].
+// Newest calls the function show with the newest n events of a stream, newest first, until show fails. If n is negative, it
+// calls show with all events. The argument since has the form of Since in [EventQuery].
 func (s *Streams) Newest(ctx context.Context, stream, since string, n int, show func(Event) error) error {
 	newer, err := bound("since", since, s.now())
 	if err == nil && n != 0 {
@@ -271,13 +270,13 @@ func (s *Streams) Newest(ctx context.Context, stream, since string, n int, show 
 	return err
 }
 
-// newest is Log.Newest for events.
+// newest calls the function take with events of a span, as Log.Newest does with rows.
 func (s *Streams) newest(ctx context.Context, stream string, span Span, n int, take func(Event) (taken bool, err error)) (more bool, err error) {
 	m, err := s.read(ctx, stream, span, n)
 	if err != nil {
 		return false, err
 	}
-	var refused error // take's error
+	var refused error // the error of take
 	more, err = m.newest(ctx, n, func(row storage.Row) (taken bool, err error) {
 		e, err := eventOf(row)
 		if err != nil {
@@ -287,13 +286,13 @@ func (s *Streams) newest(ctx context.Context, stream string, span Span, n int, t
 		return taken, refused
 	})
 	if err != nil && refused == nil {
-		err = fmt.Errorf("read stream %q: %w", stream, err)
+		err = fmt.Errorf("the stream %q cannot be read: %w", stream, err)
 	}
 	return more, err
 }
 
-// bound converts the value of a parameter such as since to the bound for Span.Newer. The value is an id or a time. now is the
-// service's time.
+// bound converts the value of a parameter such as since to a bound for Span.Newer. The value is an id or a time. The argument
+// now is the service's time.
 func bound(parameter, since string, now time.Time) (string, error) {
 	if since == "" || keyForm.MatchString(since) {
 		return since, nil
@@ -305,14 +304,13 @@ func bound(parameter, since string, now time.Time) (string, error) {
 	return Since(t), nil
 }
 
-// ParseTime reads a time (RFC 3339), a date in UTC, or an age such as 15m. The
-// error lists these forms.
+// ParseTime parses a time (RFC 3339), a date in UTC, or an age such as 15m. The error lists these forms.
 func ParseTime(text string, now time.Time) (time.Time, error) {
 	if d, err := input.Duration(text); err == nil {
 		return now.Add(-d), nil
 	}
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if t, err := time.Parse(layout, text); err == nil && t.Year() >= 1 && t.Year() <= 9998 { // in range in any zone
+		if t, err := time.Parse(layout, text); err == nil && t.Year() >= 1 && t.Year() <= 9998 { // in range in every time zone
 			return t, nil
 		}
 	}
@@ -327,8 +325,8 @@ func eventOf(row storage.Row) (Event, error) {
 	return Event{ID: row.Key.Row, Time: t, Record: record.FromProperties(row.Entity().Properties)}, nil
 }
 
-// read reads the first pages of a span of a stream. If that took so long that the stream may have got more
-// shards before the service's time was read, it reads again.
+// read reads the first pages of a span of a stream. If that takes too long, the stream may have more shards by then, so it
+// reads again.
 func (s *Streams) read(ctx context.Context, stream string, span Span, top int) (*merge, error) {
 	escaped, err := escapeName(stream)
 	if err != nil {
@@ -341,7 +339,7 @@ func (s *Streams) read(ctx context.Context, stream string, span Span, top int) (
 			m, err = s.logOf(escaped, l).merge(ctx, span, top)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read stream %q: %w", stream, err)
+			return nil, fmt.Errorf("the stream %q cannot be read: %w", stream, err)
 		}
 		if fresh(l.readAt) {
 			return m, nil
