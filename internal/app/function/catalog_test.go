@@ -130,7 +130,7 @@ func TestBadRecordRequests(t *testing.T) {
 		{"no row key", "POST", people, `{"eid":1}`, 400, "lastname", "is missing"},
 		{"nested key", "POST", people, `{"eid":{},"lastname":"A"}`, 400, "eid", "must be text"},
 		{"bad time", "POST", visits, `{"eid":"1","at":"today"}`, 400, "at", "neither a time"},
-		{"long value", "POST", people, `{"eid":"1","lastname":"A","note":"` + strings.Repeat("x", 40<<10) + `"}`, 413, "note", "split it"},
+		{"long value", "POST", people, `{"eid":"1","lastname":"A","note":"` + strings.Repeat("x", 40<<10) + `"}`, 413, "note", "divide the value"},
 		{"large body", "POST", people, faux + strings.Repeat(" ", 4<<20), 413, "", "larger than 4194304 bytes"},
 		{"unknown catalog", "GET", "/api/catalog/nobody/records?eid=1", "", 404, "", `there is no catalog "nobody"; to create it, add it to the setting TABLESWEEP_CATALOGS; there are ["" "visits"]`},
 		{"unknown path", "GET", "/api/catalog/nothing", "", 404, "", "there is no GET"},
@@ -180,7 +180,7 @@ func TestMaintainAllParts(t *testing.T) {
 		proof.Must(t, a.account.Table(table).Delete(t.Context()))
 	}
 	a.asked.Clear()
-	maintain(500, "TableNotFound", "list open scans", "trim log")
+	maintain(500, "TableNotFound", "list open scans", "old rows of the log")
 	if _, ok := a.asked.Load("VisitsWAL"); !ok {
 		t.Error("the other catalog was not maintained")
 	}
