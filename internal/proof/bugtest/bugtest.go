@@ -1,4 +1,4 @@
-// Package bugtest plants bugs, so that tests can prove that other tests find them.
+// Package bugtest puts bugs into copies of the source, so that tests can prove that other tests find these bugs.
 package bugtest
 
 import (
@@ -15,29 +15,29 @@ import (
 	"tablesweep/internal/proof/testsize"
 )
 
-// Bug is a change to the source that makes it wrong. Only copies for the test's build are changed, so the
-// app has neither the bugs nor switches for them. If you change a piece of code that a bug names, change the bug as well.
+// Bug is a change that makes the source wrong. Only copies for the test's build are changed, so the app contains neither the bugs nor switches for them. If
+// you change code that a bug names, change the bug as well.
 type Bug struct {
 	Name   string
 	Test   string // the test that must find the bug
 	Prints string // part of the test's output when it finds the bug; "" for any failure
-	Args   string // the test's further arguments, separated by spaces
+	Args   string // additional arguments of the test, separated by spaces
 	Edits  []Edit
 }
 
 // Edit is a change to one file.
 type Edit struct{ file, old, replacement string }
 
-// In returns the edit that replaces a piece of a file. After the edits before it, the file must contain the piece exactly
-// once. The file's path begins at the module's root. WRONG in the replacement becomes the condition that the bug is on.
+// In returns the edit that replaces a text in a file. After the edits before this one, the file must contain the text exactly once. The file's path is
+// relative to the module's root. In the replacement, WRONG becomes a condition that is true if the bug is enabled.
 func In(file, old, replacement string) Edit { return Edit{file, old, replacement} }
 
-// variable is the environment variable that names the bug that is on.
+// variable is the environment variable that names the enabled bug.
 const variable = "TABLESWEEP_BUG"
 
-// Find proves that the tests of a package can fail, because each bug's test must find the bug. The package's directory
-// begins at the module's root. All bugs are in one build. The tests run with args and in their small sizes. This takes
-// long, so only scripts/test.sh --long does it. Otherwise Find only checks that the source still has each piece that a bug changes.
+// Find proves that the tests of a package can fail: each bug's test must find the bug. The package's directory is relative to the module's root. All bugs are
+// in one build. The tests run with args and in their small sizes. This takes long, so only scripts/test.sh --long does it. Otherwise, Find only checks that
+// the source still contains each text that a bug changes.
 func Find(t *testing.T, directory string, bugs []Bug, args ...string) {
 	t.Helper()
 	root := strings.Repeat("../", strings.Count(directory, "/")+1)
@@ -45,7 +45,7 @@ func Find(t *testing.T, directory string, bugs []Bug, args ...string) {
 	proof.Must(t, err)
 	changed := change(t, root, bugs)
 	if !testsize.Long() {
-		t.Skip("builds the tests with bugs; with --long it does")
+		t.Skip("skipped, because it builds the tests with bugs; scripts/test.sh --long runs it")
 	}
 	binary := build(t, root, directory, changed)
 	for _, b := range bugs {
@@ -55,14 +55,14 @@ func Find(t *testing.T, directory string, bugs []Bug, args ...string) {
 			cmd.Env = append(os.Environ(), variable+"="+b.Name, "TABLESWEEP_TESTS=")
 			out, err := cmd.CombinedOutput()
 			if err == nil {
-				t.Fatalf("%s does not find it", b.Test)
+				t.Fatalf("%s does not find the bug", b.Test)
 			}
 			for _, want := range []string{"--- FAIL: " + b.Test, b.Prints} {
 				if !strings.Contains(string(out), want) {
-					t.Fatalf("%s failed for something else; want %q:\n%s", b.Test, want, out)
+					t.Fatalf("%s failed for another reason; want %q in its output:\n%s", b.Test, want, out)
 				}
 			}
-			t.Logf("… %s", out[max(0, len(out)-300):]) // it may name a seed
+			t.Logf("… %s", out[max(0, len(out)-300):]) // the output may name a seed
 		})
 	}
 }
@@ -81,7 +81,7 @@ func change(t *testing.T, root string, bugs []Bug) map[string]string {
 				content = string(original)
 			}
 			if n := strings.Count(content, e.old); n != 1 {
-				t.Errorf("%s: %s has %d times %q; adapt the bug to the source", b.Name, e.file, n, e.old)
+				t.Errorf("bug %s: %s contains the text %d times, want once: %q; adapt the bug to the source", b.Name, e.file, n, e.old)
 			}
 			changed[e.file] = strings.Replace(content, e.old, strings.ReplaceAll(e.replacement, "WRONG", on), 1)
 		}
@@ -97,7 +97,7 @@ func change(t *testing.T, root string, bugs []Bug) map[string]string {
 	return changed
 }
 
-// build builds the tests of the package with the changed files. It returns the path of the executable.
+// build builds the tests of the package with the changed files, and returns the path of the executable.
 func build(t *testing.T, root, directory string, changed map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -114,7 +114,7 @@ func build(t *testing.T, root, directory string, changed map[string]string) stri
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-ldflags=-s -w", "-overlay="+listFile, "-o", binary, "./"+directory)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build with the bugs: %v\n%s", err, out)
+		t.Fatalf("the build with the bugs failed: %v\n%s", err, out)
 	}
 	return binary
 }

@@ -17,8 +17,7 @@ import (
 	"tablesweep/internal/proof/testsize"
 )
 
-// permissions are what Azure answers about a caller's roles: in the words of the built-in ones.
-// (Microsoft Learn, "Azure built-in roles")
+// permissions are Azure's answers about a caller's roles, with the texts of the built-in roles. (Microsoft Learn, "Azure built-in roles")
 var permissions = map[string]struct {
 	actions, notActions []string
 	assigns             bool
@@ -30,33 +29,33 @@ var permissions = map[string]struct {
 	"Reader":      {[]string{"*/read"}, nil, false},
 }
 
-// Every az command that is documented, printed or called is one that az takes.
-func TestAzTakesTheCommands(t *testing.T) {
+// TestAzAcceptsTheCommands: az accepts every az command that the documents, the output and the scripts contain.
+func TestAzAcceptsTheCommands(t *testing.T) {
 	testsize.InFull(t)
 	version, err := exec.Command("az", "--version").Output()
 	if err != nil {
-		t.Skipf("az is not at hand: %v", err)
+		t.Skipf("az is not installed: %v", err)
 	}
 	python := regexp.MustCompile(`Python location '(.+)'`).FindSubmatch(version)
 	if python == nil {
-		t.Fatalf("az does not name its Python:\n%s", version)
+		t.Fatalf("the output of az --version has no Python location:\n%s", version)
 	}
 
 	p := play(t)
 	printed, _ := p.publish(nil, "app")
 	p.publish(nil, "--check")
-	var asked struct {
+	var input struct {
 		Commands  [][]string `json:"commands"`
 		Query     string     `json:"query"`
 		Documents []any      `json:"documents"`
 	}
 	for call := range strings.SplitSeq(strings.TrimSpace(p.read("az-arguments")), "\n\n") {
-		asked.Commands = append(asked.Commands, strings.Split(call, "\n"))
-		if i := slices.Index(asked.Commands[len(asked.Commands)-1], "--query"); strings.Contains(call, "/permissions?") {
-			asked.Query = asked.Commands[len(asked.Commands)-1][i+1]
+		input.Commands = append(input.Commands, strings.Split(call, "\n"))
+		if i := slices.Index(input.Commands[len(input.Commands)-1], "--query"); strings.Contains(call, "/permissions?") {
+			input.Query = input.Commands[len(input.Commands)-1][i+1]
 		}
 	}
-	called := len(asked.Commands)
+	called := len(input.Commands)
 	texts := []string{printed}
 	for _, pattern := range []string{"README.md", "docs/*.md", "infra/*.bicep", "azure.yaml", ".github/workflows/*"} {
 		names, _ := filepath.Glob(filepath.Join(root, pattern))
@@ -67,20 +66,20 @@ func TestAzTakesTheCommands(t *testing.T) {
 		}
 	}
 	for _, text := range texts {
-		asked.Commands = append(asked.Commands, commandsIn(text)...)
+		input.Commands = append(input.Commands, commandsIn(text)...)
 	}
-	if called < 7 || len(asked.Commands) < called+15 {
-		t.Fatalf("only %d commands, %d of them called: %q", len(asked.Commands), called, asked.Commands)
+	if called < 7 || len(input.Commands) < called+15 {
+		t.Fatalf("found only %d commands, and %d that scripts call: %q", len(input.Commands), called, input.Commands)
 	}
 	var roles []string
 	for name, role := range permissions {
 		roles = append(roles, name)
-		asked.Documents = append(asked.Documents, map[string]any{"value": []any{map[string]any{"actions": role.actions, "notActions": append([]string{}, role.notActions...)}}})
+		input.Documents = append(input.Documents, map[string]any{"value": []any{map[string]any{"actions": role.actions, "notActions": append([]string{}, role.notActions...)}}})
 	}
-	// One that must be refused, or nothing is parsed.
-	asked.Commands = append(asked.Commands, []string{"storage", "account", "show", "--nme", "x"})
+	// az must refuse this command, or the test parses nothing.
+	input.Commands = append(input.Commands, []string{"storage", "account", "show", "--nme", "x"})
 
-	in, err := json.Marshal(asked)
+	in, err := json.Marshal(input)
 	proof.Must(t, err)
 	c := exec.Command(string(python[1]), filepath.Join("testdata", "az.py"))
 	var complaint strings.Builder
@@ -97,14 +96,14 @@ func TestAzTakesTheCommands(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	if n := len(result.Refused); n != 1 || !strings.Contains(result.Refused[n-1], "--nme") {
-		t.Errorf("az refuses, beside the one with --nme:\n%s", strings.Join(result.Refused, "\n"))
+		t.Errorf("in addition to the command with --nme, az refuses:\n%s", strings.Join(result.Refused, "\n"))
 	}
 	if len(result.Unknown) > 0 {
 		t.Logf("az is older than these commands:\n%s", strings.Join(result.Unknown, "\n"))
 	}
 	for i, name := range roles {
 		if got := result.Answers[i] > 0; got != permissions[name].assigns {
-			t.Errorf("%s may assign roles: %v, want %v", name, got, permissions[name].assigns)
+			t.Errorf("the role %s may assign roles: %v, want %v", name, got, permissions[name].assigns)
 		}
 	}
 }
@@ -116,8 +115,7 @@ var (
 	word      = regexp.MustCompile(`(?:"[^"]*"|'[^']*'|[^\s"']+)+`)
 )
 
-// commandsIn finds the az commands of a text: in its lines, in code within a sentence, and as what
-// a variable is set to.
+// commandsIn finds the az commands of a text, in its lines, in code within a sentence, and in the values of variables.
 func commandsIn(text string) [][]string {
 	text = continued.ReplaceAllString(text, " ")
 	var found [][]string

@@ -1,5 +1,5 @@
-// Package deploy holds the tests of what deploys the app: scripts/publish.sh and what it publishes.
-// Core Tools, az and azd are played by scripts, in the words of the real ones, and so is the clock.
+// Package deploy contains the tests of scripts/publish.sh and of the files that it publishes. Scripts replace Core Tools, az, azd and the clock. They print
+// the same texts as the real programs.
 package deploy_test
 
 import (
@@ -21,12 +21,12 @@ import (
 const (
 	root         = "../../.."
 	subscription = "00000000-1111-2222-3333-444444444444"
-	// mark is in every key and token that the fakes give away.
+	// mark is a part of every key and token in the output of the fakes.
 	mark = "MARKED-SECRET"
 )
 
-// fakes are the programs that publish.sh finds in place of the real ones. $FAKE is the directory of
-// a case; what is in it decides how they answer. Each call is noted with its arguments.
+// fakes are the programs that publish.sh calls instead of the real ones. $FAKE is the directory of a case. Its files determine the answers. Each call is
+// recorded with its arguments.
 var fakes = map[string]string{
 	"date":  `cat "$FAKE/clock"`,
 	"sleep": `echo $(($(cat "$FAKE/clock") + $1 * $(cat "$FAKE/pace"))) >"$FAKE/clock"`,
@@ -73,20 +73,20 @@ if [ "$(cat "$FAKE/clock")" -lt "$(cat "$FAKE/works")" ]; then
 else cat "$FAKE/healthy" >"$2"; printf 200; fi`,
 }
 
-// playground is one case: where the fakes find their answers, and what they note.
+// playground is one case, with the directories of the fakes' answers and of their recorded calls.
 type playground struct {
 	t         *testing.T
 	dir, path string
-	root      string // where scripts/publish.sh is
+	root      string // the directory that contains scripts/publish.sh
 }
 
-// play prepares a case in which all goes well at the first try.
+// play prepares a case in which everything succeeds at the first try.
 func play(t *testing.T) *playground {
 	t.Helper()
 	p := &playground{t: t, dir: t.TempDir(), root: root}
 	p.path = filepath.Join(p.dir, "path")
 	proof.Must(t, os.Mkdir(p.path, 0o755))
-	// Of this machine's programs, publish.sh finds these alone.
+	// publish.sh finds only these programs of this machine.
 	for _, name := range strings.Fields("bash sh env cat chmod cp dirname find grep head ls mkdir mktemp rm sort tail tee tr wc") {
 		real, err := exec.LookPath(name)
 		if err != nil {
@@ -123,7 +123,7 @@ func (p *playground) write(name, text string) {
 	}
 }
 
-// read returns the text of a file, "" if there is none.
+// read returns the text of a file, or "" if the file does not exist.
 func (p *playground) read(name string) string {
 	p.t.Helper()
 	b, err := os.ReadFile(filepath.Join(p.dir, name))
@@ -133,12 +133,12 @@ func (p *playground) read(name string) string {
 	return string(b)
 }
 
-// calls counts the calls that begin so.
+// calls returns the number of calls that begin with the command.
 func (p *playground) calls(command string) int {
 	return strings.Count("\n"+p.read("calls"), "\n"+command)
 }
 
-// waited returns the seconds that the script slept.
+// waited returns the number of seconds that the script slept.
 func (p *playground) waited() int {
 	clock, err := strconv.Atoi(strings.TrimSpace(p.read("clock")))
 	if err != nil {
@@ -147,8 +147,7 @@ func (p *playground) waited() int {
 	return clock - 1000000
 }
 
-// publish runs scripts/publish.sh, and returns what it printed and its exit code. Whatever happens,
-// nothing that is secret may be printed, or be in the arguments of a program.
+// publish runs scripts/publish.sh, and returns its output and exit code. No secret may be in the output or in the arguments of a program.
 func (p *playground) publish(env []string, args ...string) (string, int) {
 	p.t.Helper()
 	c := exec.Command("bash", append([]string{filepath.Join(p.root, "scripts", "publish.sh")}, args...)...)

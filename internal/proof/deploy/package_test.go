@@ -14,11 +14,11 @@ import (
 	"tablesweep/internal/proof"
 )
 
-// What is published is the app, all of it and nothing else, and this machine's program stays.
+// TestPackage: the published package is the whole app and contains nothing else. This machine's own program is not changed.
 func TestPackage(t *testing.T) {
 	host, err := os.ReadFile(filepath.Join(root, "host.json"))
 	if err != nil || !strings.Contains(string(host), `"defaultExecutablePath": "bin/tablesweep"`) {
-		t.Errorf("host.json does not start bin/tablesweep: %v", err) // to which alone Core Tools give the right to run
+		t.Errorf("host.json does not start bin/tablesweep: %v", err) // Core Tools make only this file executable
 	}
 	want := []string{"./bin/tablesweep", "./host.json"}
 	for _, f := range function.Functions(function.App{}) {
@@ -31,14 +31,14 @@ func TestPackage(t *testing.T) {
 	before, _ := os.ReadFile(own)
 	p := play(t)
 	if out, code := p.publish(nil, "app"); code != 0 {
-		t.Fatalf("exit code %d; it printed\n%s", code, out)
+		t.Fatalf("exit code %d, want 0; output:\n%s", code, out)
 	}
 	got := strings.Split(strings.TrimSpace(p.read("published")), "\n")
 	slices.Sort(got[:len(got)-1])
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("published files (-want +got)\n%s", diff)
 	}
-	if n := p.calls("linux/amd64 cgo=0 go build -trimpath"); n != 1 { // for the cloud's machines, without a library of theirs
+	if n := p.calls("linux/amd64 cgo=0 go build -trimpath"); n != 1 { // for the cloud's machines, without their C libraries
 		t.Errorf("built %d times, want once:\n%s", n, p.read("calls"))
 	}
 	if after, _ := os.ReadFile(own); string(after) != string(before) {
@@ -46,14 +46,14 @@ func TestPackage(t *testing.T) {
 	}
 }
 
-// From a release's archive of the app, nobody needs Go.
+// TestPublishFromARelease: publishing the app from a release's archive does not need Go.
 func TestPublishFromARelease(t *testing.T) {
 	release, err := os.ReadFile(filepath.Join(root, "scripts", "release.sh"))
 	proof.Must(t, err)
 	_, fill, found := strings.Cut(string(release), "\n# The function app ")
 	fill, _, complete := strings.Cut(fill, "\npack\n")
 	if !found || !complete {
-		t.Fatal("release.sh does not fill the archive where this test looks for it")
+		t.Fatal("this test does not find the lines of release.sh that fill the archive")
 	}
 	source := t.TempDir()
 	for _, pattern := range []string{"host.json", "*/function.json", "scripts/*.sh", "docs/*.md", "infra", "azure.yaml", "LICENSE"} {
@@ -75,13 +75,14 @@ func TestPublishFromARelease(t *testing.T) {
 		}
 	}
 	proof.Must(t, os.Remove(filepath.Join(p.path, "go")))
-	proof.Must(t, os.Chmod(filepath.Join(p.root, "bin", "tablesweep"), 0o644)) // unpacked without its right to run
+	proof.Must(t, os.Chmod(filepath.Join(p.root, "bin", "tablesweep"), 0o644)) // unpacked without the permission to execute
 	if out, code := p.publish(nil, "app"); code != 0 || !strings.HasSuffix(p.read("published"), "bin/tablesweep runs\n") {
-		t.Errorf("exit code %d; it printed\n%s\npublished:\n%s", code, out, p.read("published"))
+		t.Errorf("exit code %d, want 0; output:\n%s\npublished:\n%s", code, out, p.read("published"))
 	}
 }
 
-// What a container's build gets is all that the program is made of. Building it would take a minute.
+// TestContainerGetsTheSource: the build of the image gets all files from which the program is built. The test only lists the packages, because the build
+// would take a minute.
 func TestContainerGetsTheSource(t *testing.T) {
 	ignore, err := os.ReadFile(filepath.Join(root, ".dockerignore"))
 	proof.Must(t, err)
@@ -91,7 +92,7 @@ func TestContainerGetsTheSource(t *testing.T) {
 			copyAll(t, pattern, source)
 		}
 	}
-	c := exec.Command("go", "list", "-deps", "-f", "", "./handler") // fails for want of a package or an embedded file
+	c := exec.Command("go", "list", "-deps", "-f", "", "./handler") // fails if a package or an embedded file is missing
 	c.Dir = source
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
@@ -108,7 +109,7 @@ func copyAll(t *testing.T, pattern, to string) {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(root, pattern))
 	if err != nil || len(found) == 0 {
-		t.Fatalf("nothing matches %s: %v", pattern, err)
+		t.Fatalf("no file matches %s: %v", pattern, err)
 	}
 	for _, name := range found {
 		rel, err := filepath.Rel(root, name)

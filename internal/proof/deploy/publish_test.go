@@ -11,39 +11,39 @@ import (
 	"tablesweep/internal/proof/testsize"
 )
 
-// What Core Tools and the deployment service say of a new app, from the issues that report it.
+// Errors of Core Tools and the deployment service about a new app, from the issues that report them.
 const (
-	// azure-functions-core-tools #1616 and #1766: Resource Graph does not have the app yet.
+	// azure-functions-core-tools #1616 and #1766: Resource Graph does not list the app yet.
 	notFound = "Can't find app with name \"app\"\n"
-	// azure-functions-core-tools #4346: the app's identity may not use the package's container.
+	// azure-functions-core-tools #4346: the app's identity may not write to the package's container yet.
 	forbidden = "Received Token using system assigned identity\n" +
 		"Failed to upload because Azure Storage responded with Forbidden : Response status code does not indicate success: 403 (This request is not authorized to perform this operation.)..\n" +
 		"The deployment failed, Please check the printed logs.\n"
-	// azure-dev #8026: the same, in newer words.
+	// azure-dev #8026: the same error with a newer text.
 	inaccessible = "InaccessibleStorageException: Failed to access storage account for deployment: BlobUploadFailedException: Failed to upload blob to storage account: " +
 		"Response status code does not indicate success: 403 (This request is not authorized to perform this operation using this permission.)\n"
-	// PerformFlexDeployment: the package is there; the host's keys can't be read yet.
+	// PerformFlexDeployment: the package was uploaded, but the host's keys cannot be read yet.
 	unhealthy = "Deployment was successful but the app appears to be unhealthy, please check the app logs.\n"
 )
 
 func TestPublish(t *testing.T) {
 	tests := []struct {
 		name     string
-		failures []string          // what func says before it succeeds
-		late     map[string]string // when the app is listed, gives its keys and works
-		tries    int               // of func
-		waited   int               // seconds
-		says     string
+		failures []string          // the output of func before it succeeds
+		late     map[string]string // the times at which the app is listed, returns its keys and works
+		tries    int               // the number of calls of func
+		waited   int               // in seconds
+		output   string
 	}{
 		{"at the first try", nil, nil, 1, 0, ""},
 		{"Core Tools do not find the app", []string{notFound, notFound}, nil, 3, 60, "Core Tools do not find app yet"},
 		{"the identity's role is new", []string{forbidden, forbidden}, nil, 3, 60, "new roles take up to ten minutes"},
-		{"the role is new, in newer words", []string{inaccessible}, nil, 2, 30, "new roles take up to ten minutes"},
+		{"the role is new, with a newer text", []string{inaccessible}, nil, 2, 30, "new roles take up to ten minutes"},
 		{"one after the other", []string{notFound, forbidden, inaccessible}, nil, 4, 90, "waiting: "},
-		{"published, but its keys can't be read", []string{unhealthy}, map[string]string{"keys": "1000090", "works": "1000180"}, 1, 180, "gives no keys yet: ERROR: Encountered an error (InternalServerError)"},
+		{"published, but its keys cannot be read", []string{unhealthy}, map[string]string{"keys": "1000090", "works": "1000180"}, 1, 180, "gives no keys yet: ERROR: Encountered an error (InternalServerError)"},
 		{"the app has no storage yet", nil, map[string]string{"works": "1000060"}, 1, 60, `https://app.example/api/health does not say that scans work, but 503 "detail":"storage is not ready"`},
 		{"the app lacks a role", nil, map[string]string{"works": "1000060", "answer": `{"checks":[{"name":"clock","state":"ok","detail":"1s"},{"name":"state table","state":"failed","detail":"no role"}]}`}, 1, 60, `health does not say that scans work, but 503 "name":"state table","state":"failed","detail":"no role"` + "\n"},
-		{"a page with 200 is no health", nil, map[string]string{"works": "1000060", "answer": "<html>Your Functions 4.0 app is up and running", "answer-status": "200"}, 1, 60, "https://app.example/api/health does not say that scans work, but 200"},
+		{"a page with status 200 does not prove health", nil, map[string]string{"works": "1000060", "answer": "<html>Your Functions 4.0 app is up and running", "answer-status": "200"}, 1, 60, "https://app.example/api/health does not say that scans work, but 200"},
 		{"an answer that repeats the key", nil, map[string]string{"works": "1000060", "answer": `{"detail":"not MARKED-SECRET"}`}, 1, 60, `health does not say that scans work, but 503 "detail":"not …"`},
 		{"the app is not listed yet", nil, map[string]string{"visible": "1000120"}, 1, 120, "there is no function app app in the subscription " + subscription},
 	}
@@ -61,8 +61,8 @@ func TestPublish(t *testing.T) {
 				p.write(name, when)
 			}
 			out, code := p.publish([]string{"AZURE_SUBSCRIPTION_ID=" + subscription}, "app")
-			if code != 0 || !strings.Contains(out, test.says) || !strings.Contains(out, "app works.") {
-				t.Errorf("exit code %d, want 0, %q and that the app works; it printed\n%s", code, test.says, out)
+			if code != 0 || !strings.Contains(out, test.output) || !strings.Contains(out, "app works.") {
+				t.Errorf("exit code %d, want 0, with %q and that the app works in the output:\n%s", code, test.output, out)
 			}
 			if n := p.calls("func azure functionapp publish app --custom --subscription " + subscription); n != test.tries {
 				t.Errorf("published %d times to the subscription, want %d; calls:\n%s", n, test.tries, p.read("calls"))
@@ -74,46 +74,46 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// What waiting does not cure ends publish.sh at once, with the reason.
-func TestPublishEndsAtOnce(t *testing.T) {
-	for _, says := range []string{
-		"Response status code does not indicate success: 403 (Forbidden).", // whoever publishes lacks a right: core-tools #2301
+// An error that waiting does not remove ends publish.sh immediately, with the reason.
+func TestPublishEndsImmediately(t *testing.T) {
+	for _, failure := range []string{
+		"Response status code does not indicate success: 403 (Forbidden).", // the publisher lacks a permission: core-tools #2301
 		"Deployment was cancelled, another deployment in progress.",
 		"Failed to upload because Azure Storage responded with NotFound : Response status code does not indicate success: 404 (The specified container does not exist.)..",
 		"Your app has an unknown FUNCTIONS_WORKER_RUNTIME defined 'go'.",
 	} {
-		t.Run(says, func(t *testing.T) {
+		t.Run(failure, func(t *testing.T) {
 			t.Parallel()
 			p := play(t)
-			p.write("publish.1", says+"\n")
+			p.write("publish.1", failure+"\n")
 			out, code := p.publish(nil, "app")
-			if code != 1 || !strings.Contains(out, says) || strings.Contains(out, "works.") {
-				t.Errorf("exit code %d, want 1 and the reason; it printed\n%s", code, out)
+			if code != 1 || !strings.Contains(out, failure) || strings.Contains(out, "works.") {
+				t.Errorf("exit code %d, want 1 and the reason in the output:\n%s", code, out)
 			}
 			if p.calls("func") != 1 || p.waited() != 0 {
-				t.Errorf("published %d times in %d s, want once and at once", p.calls("func"), p.waited())
+				t.Errorf("published %d times in %d s, want once and immediately", p.calls("func"), p.waited())
 			}
 		})
 	}
 }
 
-// Nor does waiting help who lacks a right.
-func TestPublishLacksARight(t *testing.T) {
+// A missing permission also ends publish.sh immediately.
+func TestPublishWithoutPermission(t *testing.T) {
 	const why = "ERROR: (AuthorizationFailed) The client does not have authorization"
-	for name, app := range map[string]string{"to look for the app": "refused", "to list its keys": "app"} {
+	for name, app := range map[string]string{"to find the app": "refused", "to list its keys": "app"} {
 		t.Run(name, func(t *testing.T) {
 			p := play(t)
 			p.write("keys", "9999999")
 			p.write("no-keys", why+"\n")
 			out, code := p.publish(nil, app)
 			if code != 1 || !strings.Contains(out, why) || p.waited() != 0 {
-				t.Errorf("exit code %d after %d s, want 1 at once and the reason; it printed\n%s", code, p.waited(), out)
+				t.Errorf("exit code %d after %d s, want 1 immediately and the reason in the output:\n%s", code, p.waited(), out)
 			}
 		})
 	}
 }
 
-// Waiting ends after 15 minutes, with what is still missing.
+// Waiting ends after 15 minutes, and the output names what is still missing.
 func TestPublishGivesUp(t *testing.T) {
 	const never = "9999999"
 	for name, prepare := range map[string]func(*playground){
@@ -133,7 +133,7 @@ func TestPublishGivesUp(t *testing.T) {
 			}
 			out, code := p.publish(nil, "app")
 			if last := out[strings.LastIndex(strings.TrimSpace(out), "\n")+1:]; code != 1 || !strings.HasPrefix(last, "publish.sh: gave up after 15 minutes: ") || !strings.Contains(last, name) {
-				t.Errorf("exit code %d, want 1 and, at the end, what is missing; it printed\n%s", code, out)
+				t.Errorf("exit code %d, want 1 and, at the end of the output, what is missing:\n%s", code, out)
 			}
 			if p.waited() != 15*60 {
 				t.Errorf("waited %d s, want 15 minutes", p.waited())
@@ -142,11 +142,11 @@ func TestPublishGivesUp(t *testing.T) {
 	}
 }
 
-// What is needed is checked before anything else, and named together.
+// publish.sh checks everything that it needs before it starts, and lists all that is missing.
 func TestPublishNamesWhatIsMissing(t *testing.T) {
 	tests := []struct {
 		name    string
-		remove  string // programs that are not installed
+		remove  string // the programs that are not installed
 		write   [2]string
 		args    string
 		env     string
@@ -157,7 +157,7 @@ func TestPublishNamesWhatIsMissing(t *testing.T) {
 		{"not signed in to the subscription", "", [2]string{"signed-in"}, "app", subscription, []string{"az login, to an account with the subscription " + subscription}},
 		{"old Core Tools", "", [2]string{"func-version", "3.0.3442\n"}, "app", "", []string{"Core Tools 4"}},
 		{"old azd", "", [2]string{"azd", "azd version 1.9.11 (commit 0)\n"}, "app", "", []string{"azd 1.24.1 or later, not 1.9.11: before it, azd down deletes the resource groups of your data accounts, too"}},
-		{"azd of the day before", "", [2]string{"azd", "azd version 1.24.0 (commit 0)\n"}, "app", "", []string{"azd 1.24.1 or later, not 1.24.0"}},
+		{"the last azd that is too old", "", [2]string{"azd", "azd version 1.24.0 (commit 0)\n"}, "app", "", []string{"azd 1.24.1 or later, not 1.24.0"}},
 		{"no right to assign roles", "", [2]string{"may-assign", "0\n"}, "--check", "", []string{"the right to assign roles in the subscription " + subscription + ": be its Owner, or Contributor and User Access Administrator"}},
 		{"several", "go", [2]string{"signed-in"}, "--check", "", []string{"Go, to build", "az login"}},
 	}
@@ -175,50 +175,50 @@ func TestPublishNamesWhatIsMissing(t *testing.T) {
 			}
 			out, code := p.publish([]string{"AZURE_SUBSCRIPTION_ID=" + test.env}, test.args)
 			if code != 1 || strings.Count(out, "\n") != 1+len(test.missing) {
-				t.Errorf("exit code %d, want 1 and %d things; it printed\n%s", code, len(test.missing), out)
+				t.Errorf("exit code %d, want 1 and %d missing things in the output:\n%s", code, len(test.missing), out)
 			}
 			for _, m := range test.missing {
 				if !strings.Contains(out, m) {
-					t.Errorf("it does not name %q:\n%s", m, out)
+					t.Errorf("the output does not name %q:\n%s", m, out)
 				}
 			}
 			if p.calls("func")+p.calls("linux/amd64") > 0 {
-				t.Errorf("it began all the same: %s", p.read("calls"))
+				t.Errorf("publish.sh nevertheless began: %s", p.read("calls"))
 			}
 		})
 	}
 	t.Run("nothing", func(t *testing.T) {
 		p := play(t)
 		if out, code := p.publish(nil, "--check"); code != 0 || out != "" {
-			t.Errorf("exit code %d, printed %q; want nothing of both", code, out)
+			t.Errorf("exit code %d, output %q; want 0 and no output", code, out)
 		}
 	})
-	t.Run("the right to assign roles, to publish alone", func(t *testing.T) {
+	t.Run("the right to assign roles, only to publish", func(t *testing.T) {
 		p := play(t)
 		p.write("may-assign", "0")
 		if out, code := p.publish(nil, "app"); code != 0 {
-			t.Errorf("exit code %d, want 0; it printed\n%s", code, out)
+			t.Errorf("exit code %d, want 0; output:\n%s", code, out)
 		}
 	})
 }
 
-// A name that is none is refused before anything is called.
+// An invalid name is refused before any program is called.
 func TestPublishRefusesAName(t *testing.T) {
 	for _, args := range [][]string{{""}, {"app' || '1"}, {"--help"}, {}, {"a", "b"}} {
 		p := play(t)
 		out, code := p.publish(nil, args...)
 		if code != 1 || p.read("calls") != "" || !strings.HasPrefix(out, "publish.sh: ") {
-			t.Errorf("%q: exit code %d, want 1 before anything is called; it printed\n%s\ncalls:\n%s", args, code, out, p.read("calls"))
+			t.Errorf("%q: exit code %d, want 1 before any call; output:\n%s\ncalls:\n%s", args, code, out, p.read("calls"))
 		}
 	}
 }
 
-// At its end, publish.sh says what comes next.
-func TestPublishSaysWhatComesNext(t *testing.T) {
+// At its end, publish.sh prints the next commands.
+func TestPublishPrintsTheNextCommands(t *testing.T) {
 	p := play(t)
 	out, code := p.publish(nil, "app")
 	if code != 0 {
-		t.Fatalf("exit code %d; it printed\n%s", code, out)
+		t.Fatalf("exit code %d, want 0; output:\n%s", code, out)
 	}
 	for _, want := range []string{
 		"KEY=$(az functionapp keys list --subscription " + subscription + " --resource-group rg-app --name app --query functionKeys.default --output tsv)",
@@ -229,12 +229,12 @@ func TestPublishSaysWhatComesNext(t *testing.T) {
 		"tablesweep tables list --connection https://stapp.table.example/",
 	} {
 		if !strings.Contains(out, want) {
-			t.Errorf("it does not say %q:\n%s", want, out)
+			t.Errorf("the output does not contain %q:\n%s", want, out)
 		}
 	}
 }
 
-// An older azd deletes data, so the project refuses it; and "azd deploy" publishes, too.
+// An older azd deletes data, so azure.yaml refuses it. "azd deploy" must publish the app with publish.sh.
 func TestAzdProject(t *testing.T) {
 	project, err := os.ReadFile(filepath.Join(root, "azure.yaml"))
 	proof.Must(t, err)

@@ -12,7 +12,7 @@ import (
 	"tablesweep/internal/proof/testsize"
 )
 
-// TestWorkflowsArePinned: nobody but this repository decides what its workflows run, and no job has permissions that it did not ask for.
+// TestWorkflowsArePinned: all programs that this repository's workflows run are pinned, and no job has a permission that it does not list.
 func TestWorkflowsArePinned(t *testing.T) {
 	workflows, err := filepath.Glob(filepath.Join(root, ".github", "workflows", "*"))
 	if err != nil || len(workflows) == 0 {
@@ -25,14 +25,14 @@ func TestWorkflowsArePinned(t *testing.T) {
 		proof.Must(t, err)
 		top, jobs, _ := strings.Cut(string(text), "\njobs:\n")
 		if !strings.Contains(top, "\npermissions: {}\n") {
-			t.Errorf("%s: a job that asks for no permissions has some", path)
+			t.Errorf("%s: a job that lists no permissions has some", path)
 		}
 		if jobs, permissions := len(regexp.MustCompile(`(?m)^  \w+:$`).FindAllString(jobs, -1)), strings.Count(jobs, "\n    permissions:\n"); jobs != permissions {
-			t.Errorf("%s: %d jobs, %d with permissions", path, jobs, permissions)
+			t.Errorf("%s: %d jobs, but %d of them list permissions", path, jobs, permissions)
 		}
 		for _, job := range regexp.MustCompile(`(?m)^  \w+:$`).Split(jobs, -1) {
 			if strings.Contains(job, "id-token: write") && strings.Contains(job, "npm ") {
-				t.Errorf("%s: what npm installs runs where it can sign in:\n%s", path, job)
+				t.Errorf("%s: packages from npm run in a job that can sign in:\n%s", path, job)
 			}
 		}
 		for line := range strings.Lines(jobs) {
@@ -41,13 +41,13 @@ func TestWorkflowsArePinned(t *testing.T) {
 			case strings.Contains(line, "uses:") && !pinned.MatchString(line),
 				strings.Contains(line, "go run ") && !tool.MatchString(line),
 				strings.Contains(line, "npm install"), strings.Contains(line, "npx "), strings.Contains(line, "curl "):
-				t.Errorf("%s: floats: %s", path, line)
+				t.Errorf("%s: this version is not pinned: %s", path, line)
 			}
 		}
 	}
 }
 
-// TestImagesNameAUser: no image runs its program as root.
+// TestImagesNameAUser: the program of an image does not run as root.
 func TestImagesNameAUser(t *testing.T) {
 	for path, user := range map[string]string{"Dockerfile": `(?m)^FROM \S+:nonroot@sha256:\S+\n[^F]*\z`, "infra/Dockerfile": `(?m)^USER [1-9]\d*\n\z`} {
 		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(path)))
@@ -57,7 +57,8 @@ func TestImagesNameAUser(t *testing.T) {
 	}
 }
 
-// TestPackagesAreLocked: what npm installs is told by hash. No lock file names a registry: each user has their own.
+// TestPackagesAreLocked: lock files identify the packages from npm by their hashes. They contain no address of a registry, because users may have other
+// registries.
 func TestPackagesAreLocked(t *testing.T) {
 	packages, err := filepath.Glob(filepath.Join(root, "scripts", "*", "package.json"))
 	if err != nil || len(packages) < 5 {
@@ -70,12 +71,12 @@ func TestPackagesAreLocked(t *testing.T) {
 		}
 		text := string(lock)
 		if strings.Contains(text, `"resolved"`) || strings.Count(text, "\n    \"node_modules/") != strings.Count(text, `"integrity"`) {
-			t.Errorf("%s: a package without a hash, or with an address", path)
+			t.Errorf("%s: a package has no hash, or it has an address", path)
 		}
 	}
 }
 
-// TestListOfModules: a release's list has the modules that its programs link, on every system, and no others.
+// TestListOfModules: a release's list has exactly the modules that its programs link, on every system.
 func TestListOfModules(t *testing.T) {
 	testsize.InFull(t)
 	out, err := exec.CommandContext(t.Context(), filepath.Join(root, "scripts", "spdx.sh"), "v1.2.3").Output()
@@ -83,14 +84,14 @@ func TestListOfModules(t *testing.T) {
 	list := string(out)
 	for _, want := range []string{
 		"SPDXVersion: SPDX-2.3\n", "PackageName: tablesweep\n", "PackageName: std\n", "PackageName: github.com/go-chi/chi/v5\n",
-		"PackageName: github.com/inconshreveable/mousetrap\n", // of Windows alone
+		"PackageName: github.com/inconshreveable/mousetrap\n", // only on Windows
 	} {
 		if !strings.Contains(list, want) {
 			t.Errorf("the list lacks %q", want)
 		}
 	}
 	if strings.Contains(list, "go-cmp") {
-		t.Error("the list has a module of tests")
+		t.Error("the list has a module that only tests use")
 	}
 	ids := map[string]bool{}
 	for _, id := range regexp.MustCompile(`(?m)^SPDXID: (.+)$`).FindAllStringSubmatch(list, -1) {
@@ -100,6 +101,6 @@ func TestListOfModules(t *testing.T) {
 		ids[id[1]] = true
 	}
 	if n := strings.Count(list, " DEPENDS_ON "); n != len(ids)-2 || n < 10 {
-		t.Errorf("%d of %d are linked", n, len(ids))
+		t.Errorf("the list has %d modules, but the programs link %d", n, len(ids))
 	}
 }

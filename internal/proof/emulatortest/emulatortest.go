@@ -62,7 +62,7 @@ func All(ctx context.Context, from storage.Source, q storage.Query) (rows []stor
 	for {
 		p, _, err := from.Read(ctx, storage.RequestOptions{}, q)
 		if err == nil && q.Top > 0 && len(p.Rows) > q.Top {
-			err = fmt.Errorf("a page of %d rows, asked for %d", len(p.Rows), q.Top)
+			err = fmt.Errorf("got a page of %d rows, want at most %d", len(p.Rows), q.Top)
 		}
 		if err != nil {
 			return rows, err
@@ -122,13 +122,13 @@ var errDead = errors.New("the process is dead")
 type Process struct {
 	Next    policy.Transporter
 	applied atomic.Bool
-	left    atomic.Int64 // number of requests until it dies, that request included; 0 for none
+	left    atomic.Int64 // the number of requests until the process dies, including the one during which it dies; 0 if it does not die
 	dead    atomic.Bool
 	when    atomic.Pointer[func(*http.Request) bool]
 }
 
-// DieWith lets the process die during its n-th request from now on; 1 is the next. applied is set if the
-// request is carried out. Its answer is lost in both cases.
+// DieWith lets the process die during its n-th request from now on. The next request has the number 1. If applied is true, the request is carried out. Its
+// answer is lost in both cases.
 func (p *Process) DieWith(n int, applied bool) {
 	p.applied.Store(applied)
 	p.left.Store(int64(n))
@@ -161,8 +161,8 @@ func (p *Process) Do(r *http.Request) (*http.Response, error) {
 	return p.Next.Do(r)
 }
 
-// Via is a transport with a function that gets each request and its body, and may answer it. If the function returns neither an answer nor an error,
-// the embedded transport answers.
+// Via is a transport with a function that gets each request and its body, and may answer it. If the function returns neither an answer nor an error, the
+// embedded transport sends the request.
 type Via struct {
 	policy.Transporter
 	Answer func(r *http.Request, body string) (*http.Response, error)
@@ -184,7 +184,7 @@ func (v Via) Do(r *http.Request) (*http.Response, error) {
 	return v.Transporter.Do(r)
 }
 
-// Refusal is the service's answer to a request that it refuses with an error code.
+// Refusal returns the service's answer to a request that it refuses with an error code.
 func Refusal(r *http.Request, status int, code string) *http.Response {
 	return &http.Response{StatusCode: status, Header: http.Header{"X-Ms-Error-Code": {code}}, Body: http.NoBody, Request: r}
 }

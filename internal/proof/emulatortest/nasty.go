@@ -12,14 +12,14 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// oddKeys are partition keys and row keys that copies easily get wrong.
+// oddKeys are partition keys and row keys with which copies easily make mistakes.
 var oddKeys = []string{
 	"", " ", "'", "''", "%", "%27", "+", "a+b c", "é", "e\u0301", "😀", "😀x", "\ue000", "\ufffd", "a&b=c;d:e,f", "$batch", "()",
 	strings.Repeat("k", 512), strings.Repeat("😀", 256),
 }
 
-// NastyRows returns n rows with keys and values that copies easily get wrong. The keys are distinct and in no order. The first 371 rows test the
-// limits of the service. The keys and values of the others are drawn at random, but are the same for every n.
+// NastyRows returns n rows with keys and values with which copies easily make mistakes. The keys are distinct and in no order. The first 371 rows test the
+// limits of the service. The keys and values of the other rows are drawn at random, but are the same for every n.
 func NastyRows(n int) []storage.Entity {
 	many := make([]storage.Property, 200)
 	for i := range many {
@@ -27,7 +27,7 @@ func NastyRows(n int) []storage.Entity {
 	}
 	large := make([]storage.Property, 15)
 	for i := range large {
-		large[i] = storage.StringProperty(fmt.Sprintf("L%02d", i), strings.Repeat("x", 30<<10)) // 60 KiB each as UTF-16
+		large[i] = storage.StringProperty(fmt.Sprintf("L%02d", i), strings.Repeat("x", 30<<10)) // each has 60 KiB as UTF-16
 	}
 	all := []storage.Property{
 		property("Whole", storage.Double, `3.0`), property("Tiny", storage.Double, `5E-324`), property("Huge", storage.Double, fmt.Sprint(math.MaxFloat64)),

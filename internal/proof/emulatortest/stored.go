@@ -11,9 +11,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Load fills tables with rows that an earlier version of the program has written. They
-// come from a txtar archive that has a file for each table, with one row a line. Load returns the file "texts", which has
-// texts that the earlier version returned to its callers: one a line, after a name.
+// Load fills tables with rows that an earlier version of the program has written. The rows come from a txtar archive with a file for each table and one row a
+// line. The file "texts" contains texts that the earlier version returned to its callers, one a line, each after its name. Load returns these texts by name.
 func Load(t testing.TB, a *storage.Account, path string) (texts map[string]string) {
 	t.Helper()
 	archive, err := txtar.ParseFile(path)

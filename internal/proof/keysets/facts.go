@@ -15,7 +15,7 @@ import (
 	"tablesweep/internal/local/demo/debian"
 )
 
-// facts returns key sets made of real data: Debian's packages, times of commits, and the IPv4 blocks of a registry.
+// facts returns key sets from real data: Debian's packages, times of commits, and the IPv4 blocks of a registry.
 func facts() []Set {
 	made := func(name, about string, page int, rows func() ([]key.Key, error)) Set {
 		return Set{Name: name, About: about, Real: true, Page: page, Rows: func(n int) ([]key.Key, error) {

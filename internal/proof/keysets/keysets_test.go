@@ -13,7 +13,7 @@ import (
 	"tablesweep/internal/proof/testsize"
 )
 
-// TestSets: each set has as many rows as it should, sorted, distinct, the same ones at every call, and such as a table may have.
+// TestSets: each set has the stated number of sorted, distinct rows that a table may contain. Every call returns the same rows.
 func TestSets(t *testing.T) {
 	testsize.InFull(t)
 	t.Parallel()
@@ -23,7 +23,7 @@ func TestSets(t *testing.T) {
 	proof.Must(t, err)
 	samples := len(keysets.Real(""))
 	if samples != 13 {
-		t.Errorf("%d samples, want 13", samples)
+		t.Errorf("found %d samples, want 13", samples)
 	}
 	// The first set of Go's sources is the smallest.
 	for _, s := range append(sets, keysets.Real(strings.TrimSpace(string(goroot)))[:samples+1]...) {
@@ -33,10 +33,10 @@ func TestSets(t *testing.T) {
 		}
 		rows, err := s.Rows(n)
 		if err != nil || len(rows) < least || len(rows) > n {
-			t.Errorf("%s has %d rows, %v", s.Name, len(rows), err)
+			t.Errorf("the set %s has %d rows, %v", s.Name, len(rows), err)
 		}
 		if again, _ := s.Rows(n); !s.Real && !slices.Equal(again, rows) {
-			t.Errorf("%s has other rows at a second call", s.Name)
+			t.Errorf("the set %s returns other rows at a second call", s.Name)
 		}
 		if few, _ := s.Rows(100); s.Real && (len(few) != 100 || few[0] != rows[0] || few[99] == rows[99]) {
 			t.Errorf("%s: 100 rows are not spread over the set: %q", s.Name, few)
@@ -44,11 +44,11 @@ func TestSets(t *testing.T) {
 		for i, k := range rows {
 			text := k.Partition + k.Row
 			if i > 0 && rows[i-1].Compare(k) >= 0 || s.Real && (!utf8.ValidString(text) || strings.ContainsAny(text, "/\\#?\t")) {
-				t.Fatalf("%s: no table has a row %q here", s.Name, k)
+				t.Fatalf("the set %s has a row that is invalid or out of order: %q", s.Name, k)
 			}
 		}
 	}
 	if _, err := keysets.Real(t.TempDir())[samples].Rows(1); err == nil {
-		t.Error("a directory without Go's sources gives a set")
+		t.Error("a directory without Go's sources returned a set")
 	}
 }

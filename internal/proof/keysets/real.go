@@ -123,7 +123,7 @@ func (k *keep) sorted() []key.Key {
 	return slices.Compact(k.rows)
 }
 
-// bars replaces slashes, which no key may contain.
+// bars replaces slashes, which keys must not contain, by vertical bars.
 func bars(path string) string { return strings.ReplaceAll(path, "/", "|") }
 
 func files(source fs.FS, k *keep) error {

@@ -1,5 +1,5 @@
-// Package keysets has the keys of tables for trying scans: samples of real tables, and made-up tables of many
-// kinds. A [Table] answers queries from them. Only tests and the programs of internal/proof/lab use this package.
+// Package keysets provides keys of tables to test scans: samples of real tables, and made-up tables of many kinds. A [Table] answers queries about such keys.
+// Only tests and the programs of internal/proof/lab use this package.
 package keysets
 
 import (
@@ -18,10 +18,9 @@ import (
 type Set struct {
 	Name  string
 	About string
-	Real  bool // its keys are real, but may be only a sample
-	Page  int  // rows of a full page
-	// Rows returns n sorted, distinct keys, which are the same for every call. It
-	// returns fewer if the set has fewer, or if some were drawn twice.
+	Real  bool // the keys are real, but may be only a sample
+	Page  int  // the number of rows of a full page
+	// Rows returns n sorted, distinct keys, which are the same for every call. It returns fewer keys if the set has fewer, or if some keys were drawn twice.
 	Rows func(n int) ([]key.Key, error)
 }
 
@@ -34,7 +33,7 @@ func (s Set) Table(n int) (Table, error) {
 	return Table{Keys: rows, Page: s.Page}, err
 }
 
-// rowMaker returns a function that returns the i-th row of a table of n rows. The rows may be in any order and may repeat.
+// rowMaker returns a function that returns the i-th row of a table of n rows. The rows may be in any order, and some may be the same.
 type rowMaker func(r *rand.Rand, n int) func(i int) key.Key
 
 // MadeUp returns a made-up key set of every kind. Key sets that contain names use the names of Debian's packages, which are real.
@@ -61,7 +60,7 @@ func MadeUp() ([]Set, error) {
 	return sets, nil
 }
 
-// realSet is the name of the set of real rows. It cannot have more rows than there are.
+// realSet is the name of the set of real rows. The number of its rows is limited.
 const realSet = "debian"
 
 func realRows() ([]key.Key, error) {
@@ -125,7 +124,7 @@ func partitions(rows []key.Key) []string {
 	return slices.Compact(names)
 }
 
-// texts returns a function that returns the i-th key text. n is the number of rows of the table.
+// texts returns a function that returns the i-th key text of a table with n rows.
 type texts func(r *rand.Rand, n int) func(i int) string
 
 // keyed makes a row from each text.
@@ -186,7 +185,7 @@ func paretoRows(names []string) rowMaker {
 func days(r *rand.Rand, n int) func(int) key.Key {
 	next := guids(r, n)
 	return func(int) key.Key {
-		day := int(3000 * math.Sqrt(r.Float64())) // traffic grows over the years
+		day := int(3000 * math.Sqrt(r.Float64())) // traffic increases over the years
 		return key.Key{Partition: date(day), Row: next(0)}
 	}
 }
@@ -219,7 +218,7 @@ func draw(n int, next func(int) string) []string {
 // Table answers queries from sorted, distinct keys. Its pages are full.
 type Table struct {
 	Keys []key.Key
-	Page int // rows of a full page
+	Page int // the number of rows of a full page
 }
 
 // Pages returns the number of queries that a serial scan needs.
@@ -239,7 +238,7 @@ func (t Table) Query(s scan.Step) scan.Page {
 	return p
 }
 
-// first returns the index of the first row for which the condition holds. It must also hold for all later rows.
+// first returns the index of the first row for which the condition holds. The condition must also hold for all later rows.
 func (t Table) first(holds func(key.Key) bool) int {
 	return sort.Search(len(t.Keys), func(i int) bool { return holds(t.Keys[i]) })
 }

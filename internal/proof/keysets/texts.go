@@ -40,7 +40,7 @@ func ticks(r *rand.Rand, _ int) func(int) string {
 	at := int64(638_000_000_000_000_000)
 	return func(int) string {
 		at += 1 + int64(math.Exp(6+2*r.NormFloat64()))
-		if r.IntN(20_000) == 0 { // a pause of minutes to days
+		if r.IntN(20_000) == 0 { // a pause of minutes or days
 			at += int64(math.Exp(25 + 2*r.NormFloat64()))
 		}
 		return fmt.Sprintf("%019d", 3_155_378_975_999_999_999-at)
@@ -68,7 +68,7 @@ func base64s(r *rand.Rand, _ int) func(int) string {
 	}
 }
 
-// pairs makes a name from two names. A few names are the first part of many, as in any archive.
+// pairs makes a name from two names. A few names are the first part of many names, as in real archives.
 func pairs(names []string) texts {
 	return func(r *rand.Rand, _ int) func(int) string {
 		return func(int) string {
@@ -78,7 +78,7 @@ func pairs(names []string) texts {
 	}
 }
 
-// dotted makes ids like Contoso.Data.Json. A new id often extends an existing one, so that big namespaces grow.
+// dotted makes ids like Contoso.Data.Json. A new id often extends an existing one, so big namespaces grow faster.
 func dotted(r *rand.Rand, _ int) func(int) string {
 	syllables := strings.Fields("ab ac ba co da de el en fo ga in jo ka le lo ma mi net no or pa ra re ri ro sa se soft ta te ti to ul un ve wa xa")
 	word := func() string {
@@ -97,7 +97,7 @@ func dotted(r *rand.Rand, _ int) func(int) string {
 		switch {
 		case r.IntN(3) == 0 && strings.Count(id, ".") < 4:
 			spaces = append(spaces, id)
-		case strings.Contains(id, "."): // preferential growth
+		case strings.Contains(id, "."): // big namespaces grow faster
 			spaces = append(spaces, id[:strings.LastIndex(id, ".")])
 		}
 		return id + strconv.Itoa(r.IntN(100))

@@ -12,7 +12,7 @@ import (
 	"tablesweep/internal/proof"
 )
 
-// run carries out a command and returns what it prints.
+// run runs a command, and returns its output.
 func run(args ...string) (string, error) {
 	var out bytes.Buffer
 	c := command()
@@ -37,7 +37,7 @@ func TestScale(t *testing.T) {
 	}
 	for _, args := range [][]string{{"--rows", "0"}, {"--decide", "1ms"}, {"--none"}, {"argument"}} {
 		if _, err := run(append([]string{"scale"}, args...)...); !errors.As(err, new(usageError)) {
-			t.Errorf("%v: got %v, want a mistake in the command line", args, err)
+			t.Errorf("%v: got %v, want a usage error", args, err)
 		}
 	}
 }
@@ -56,7 +56,7 @@ func TestSplit(t *testing.T) {
 	proof.Must(t, err)
 	for _, want := range []string{"| commit-log | 35 |", "- time ÷ bound: ", "(commit-log)\n"} {
 		if !strings.Contains(text, want) || strings.Contains(text, "serial") {
-			t.Errorf("no %q, or more than real sets, in\n%s", want, text)
+			t.Errorf("the output lacks %q, or has sets that are not real:\n%s", want, text)
 		}
 	}
 	text, err = run("--sets", "commit-log,urls,guid", "--rows", "3000", "--process")
@@ -69,11 +69,11 @@ func TestSplit(t *testing.T) {
 	dir := t.TempDir()
 	proof.Must(t, os.WriteFile(filepath.Join(dir, "mine.tsv"), []byte("b\t2\na\t1\nb\t1\n"), 0o600))
 	if text, err = run("--keys", dir); err != nil || !strings.Contains(text, "| mine | 1 |") {
-		t.Errorf("a table of one's own: %v\n%s", err, text)
+		t.Errorf("the user's own table: %v\n%s", err, text)
 	}
 	for _, args := range [][]string{{"--rows", "0"}, {"--sets", "nonsense"}, {"--keys", t.TempDir()}, {"--keys", dir, "--sets", "guid"}} {
 		if _, err := run(args...); !errors.As(err, new(usageError)) {
-			t.Errorf("%v: got %v, want a mistake in the command line", args, err)
+			t.Errorf("%v: got %v, want a usage error", args, err)
 		}
 	}
 }

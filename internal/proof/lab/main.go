@@ -29,7 +29,7 @@ func command() *cobra.Command {
 	return c
 }
 
-// usageError is a wrong flag or argument.
+// usageError is an error about a wrong flag or argument.
 type usageError struct{ error }
 
 func (u usageError) Unwrap() error { return u.error }

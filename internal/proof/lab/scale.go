@@ -45,12 +45,12 @@ func scaleCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return runScale(c, o) },
 	}
 	f := c.Flags()
-	f.Int64Var(&o.Rows, "rows", o.Rows, "rows of the table")
-	f.Int64Var(&o.PerPartition, "per-partition", o.PerPartition, "rows of a partition")
+	f.Int64Var(&o.Rows, "rows", o.Rows, "number of rows of the table")
+	f.Int64Var(&o.PerPartition, "per-partition", o.PerPartition, "number of rows of each partition")
 	f.StringVar(&o.Action, "action", o.Action, "copy or count")
-	f.DurationVar(&o.Decide, "decide", o.Decide, "time between two decisions of the scale controller (an assumption)")
-	f.IntVar(&o.Step, "step", o.Step, "instances that it adds at most in one")
-	f.BoolVar(&o.facts, "facts", false, "print the model's numbers and their sources, and run nothing")
+	f.DurationVar(&o.Decide, "decide", o.Decide, "time between two decisions of the scale controller (this is an assumption)")
+	f.IntVar(&o.Step, "step", o.Step, "maximum number of instances that one decision adds")
+	f.BoolVar(&o.facts, "facts", false, "only print the model's numbers and their sources")
 	return c
 }
 
@@ -63,10 +63,10 @@ func runScale(c *cobra.Command, o scaleOptions) error {
 		_, err := io.WriteString(out, o.Facts())
 		return err
 	}
-	// The run creates much garbage and keeps little, so a larger heap saves a fifth of the time.
+	// The run creates much garbage but retains little, so a larger heap saves a fifth of the time.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	o.Progress = func(took time.Duration, rows int64) {
-		fmt.Fprintf(c.ErrOrStderr(), "after %v of virtual time: %d rows are read\n", took.Round(time.Second), rows)
+		fmt.Fprintf(c.ErrOrStderr(), "after %v of virtual time: %d rows have been read\n", took.Round(time.Second), rows)
 	}
 	r, err := scale.Run(o.Options)
 	if err != nil {

@@ -50,8 +50,8 @@ func splitCommand() *cobra.Command {
 		Args:  noArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return runSplit(c, o) },
 	}
-	c.Flags().IntVar(&o.rows, "rows", 100_000, "rows of each made-up table; a real one has its own")
-	c.Flags().StringSliceVar(&o.sets, "sets", nil, "names of the key sets; real stands for all real ones (default all)")
+	c.Flags().IntVar(&o.rows, "rows", 100_000, "number of rows of each made-up table; real tables have a fixed number")
+	c.Flags().StringSliceVar(&o.sets, "sets", nil, "names of the key sets; real means all real ones (default all)")
 	c.Flags().StringVar(&o.keys, "keys", "", "a directory of key sets of your own")
 	c.Flags().BoolVar(&o.process, "process", false, "compare scans in one process with 64 workers")
 	return c
@@ -96,7 +96,7 @@ func runSplit(c *cobra.Command, o splitOptions) error {
 	return err
 }
 
-// eachSet calls f with one set after the other, and with the set's number of rows.
+// eachSet calls f with each set and its number of rows, in order.
 func eachSet(c *cobra.Command, sets []keysets.Set, rows int, f func(s keysets.Set, rows int) error) error {
 	for _, s := range sets {
 		fmt.Fprintf(c.ErrOrStderr(), "%s: %s\n", s.Name, s.About)

@@ -23,7 +23,7 @@ var load = sync.OnceValues(func() ([]*packages.Package, error) {
 	}, "./...")
 })
 
-// typed returns all packages with their tests, types known.
+// typed returns all packages and their tests, with type information.
 func typed(t *testing.T) []*packages.Package {
 	t.Helper()
 	all, err := load()
@@ -36,11 +36,11 @@ func typed(t *testing.T) []*packages.Package {
 	return all
 }
 
-// name is that of an exported function, type, variable, constant, or method (Type.Method).
+// name is the name of an exported function, type, variable, constant, or method (Type.Method).
 type name struct{ pkg, name string }
 
-// nameOf returns an object's name, if it is exported and others can refer to it by it.
-// Fields have none: they are as public as their struct.
+// nameOf returns an object's name if the object is exported and other packages can use it by name. Fields have no name here: they are as public as their
+// struct.
 func nameOf(o types.Object) (name, bool) {
 	if o == nil || o.Pkg() == nil || !o.Exported() || !strings.HasPrefix(o.Pkg().Path(), module()+"internal/") {
 		return name{}, false
@@ -61,14 +61,13 @@ func nameOf(o types.Object) (name, bool) {
 	return n, o.Parent() == o.Pkg().Scope()
 }
 
-// usage is which exported names are used outside their package.
+// usage records which exported names are used outside their package.
 type usage struct {
 	used     map[name]bool
-	promised map[string]bool // names of methods that some interface asks for
+	promised map[string]bool // the names of methods that some interface requires
 }
 
-// use marks an object, and what its users get to see with it: the types of its fields,
-// parameters and results.
+// use marks an object, and the types of its fields, parameters and results, which its users see.
 func (u usage) use(o types.Object) {
 	n, ok := nameOf(o)
 	if !ok || u.used[n] {
@@ -115,7 +114,7 @@ func (u usage) see(t types.Type) {
 	}
 }
 
-// read notes what a package refers to beyond itself. Its external tests are beyond it.
+// read marks the objects that a package uses from other packages. The package's external tests count as another package.
 func (u usage) read(p *packages.Package) {
 	for _, o := range p.TypesInfo.Uses {
 		if o.Pkg() != nil && o.Pkg().Path() != p.PkgPath {
@@ -127,7 +126,7 @@ func (u usage) read(p *packages.Package) {
 			u.promise(i)
 		}
 	}
-	for _, s := range p.TypesInfo.Selections { // promoted fields and methods name only the last
+	for _, s := range p.TypesInfo.Selections { // the path to a promoted field or method has only the last name
 		if s.Obj().Pkg() != nil && s.Obj().Pkg().Path() != p.PkgPath {
 			u.see(s.Recv())
 		}
@@ -140,31 +139,31 @@ func (u usage) promise(i *types.Interface) {
 	}
 }
 
-// listen notes the methods of a package's interfaces, and of those that it imports.
-func (u usage) listen(p *types.Package, heard map[*types.Package]bool) {
-	if heard[p] {
+// collect records the methods of a package's interfaces, and of the interfaces in the packages that it imports.
+func (u usage) collect(p *types.Package, collected map[*types.Package]bool) {
+	if collected[p] {
 		return
 	}
-	heard[p] = true
+	collected[p] = true
 	for _, n := range p.Scope().Names() {
 		if i, ok := p.Scope().Lookup(n).Type().Underlying().(*types.Interface); ok {
 			u.promise(i)
 		}
 	}
 	for _, i := range p.Imports() {
-		u.listen(i, heard)
+		u.collect(i, collected)
 	}
 }
 
-// TestExportsAreUsed: what only its own package uses is not exported. Constants count with
-// their type, and methods that an interface asks for with it.
+// TestExportsAreUsed: names that only their own package uses are not exported. Constants count as used with their type, and so do methods that an interface
+// requires.
 func TestExportsAreUsed(t *testing.T) {
 	all := typed(t)
 	u := usage{map[name]bool{}, map[string]bool{}}
-	heard := map[*types.Package]bool{}
+	collected := map[*types.Package]bool{}
 	for _, p := range all {
 		u.read(p)
-		u.listen(p.Types, heard)
+		u.collect(p.Types, collected)
 	}
 	seen, exports := map[name]bool{}, 0
 	for _, p := range all {
@@ -185,18 +184,17 @@ func TestExportsAreUsed(t *testing.T) {
 				}
 			}
 			if !u.used[n] && !u.promised[method] {
-				t.Errorf("%s: only its own package uses %s", where, n.name)
+				t.Errorf("%s: only its own package uses %s; do not export it", where, n.name)
 			}
 		}
 	}
 	if exports < 500 {
-		t.Fatalf("only %d exported names", exports)
+		t.Fatalf("found only %d exported names", exports)
 	}
 }
 
-// TestVariablesAreConstant: a package's variables are set where they are declared, and
-// nowhere else, so that two apps in one process share nothing. (Pools and caches guard
-// themselves, and are not assigned to.)
+// TestVariablesAreConstant: a package's variables are set only in their declaration, so two apps in one process share no state. Pools and caches are allowed,
+// because they guard themselves and are not assigned to.
 func TestVariablesAreConstant(t *testing.T) {
 	for _, p := range typed(t) {
 		for _, f := range p.Syntax {
@@ -224,7 +222,7 @@ func TestVariablesAreConstant(t *testing.T) {
 	}
 }
 
-// variable returns the variable that an assignment changes, the whole or a part of it.
+// variable returns the variable that an assignment changes as a whole or in part.
 func variable(e ast.Expr, known *types.Info) *ast.Ident {
 	switch e := e.(type) {
 	case *ast.Ident:

@@ -1,9 +1,8 @@
 //go:build lint
 
-// Package lint holds the project's own rules as tests: which package may import
-// what, how large files and functions may grow, how many methods a type may have, and that
-// every exported name is documented and used. An exception is a line here, with its reason.
-// The build tag keeps the rules out of go test ./...: scripts/test.sh checks them, and make lint.
+// Package lint contains the project's own rules as tests: which package may import which, how large files and functions may be, how many methods a type may
+// have, and that every exported name is documented and used. An exception is a line here, with its reason. Because of the build tag, go test ./... does not
+// check the rules. scripts/test.sh and make lint check them.
 package lint
 
 import (
@@ -32,11 +31,10 @@ const (
 	maxMethods       = 40
 )
 
-// pure packages decide; they know no network, no SDK and no storage.
+// pure packages only make decisions. They use no network, no SDK and no storage.
 var pure = []string{"key", "job/jobrecord", "input", "storage/pace", "key/odata", "split/scan", "scans/calendar", "split/adaptive", "proof/keysets", "proof/lab/split", "split/strategy", "local/demo/debian", "catalog/index", "catalog/wal"}
 
-// floors is the house from the ground up. A package imports from the floors below its own
-// alone, so that whoever reads it has only these to know.
+// floors is the order of the packages. A package imports only packages on lower floors, so a reader of the package needs to know only these.
 var floors = [][]string{
 	{"key", "problem", "problem/secret", "task", "storage/pace", "input/loopback", "app/console", "proof", "task/memory", "job/jobrecord", "proof/testsize", "proof/deploy", "app/envelope", "local/emulator/fault", "local/emulator/refusal", "proof/outagetest"},
 	{"input", "input/lines", "file", "app/gate", "key/odata", "split/scan", "scans/calendar", "catalog/index", "local/demo/debian", "local/emulator/queue", "proof/bugtest"},
@@ -58,21 +56,21 @@ var floors = [][]string{
 	{"proof/lab"},
 }
 
-// forbidden says which rooms must not import which, although the floors allow it, and why. A room is a folder with all below it.
+// forbidden lists the imports between rooms that the floors allow but that are forbidden, with the reasons. A room is a directory with everything below it.
 var forbidden = []struct{ from, but, to, why string }{
-	{"internal", "internal/local", "internal/local", "only handler starts what plays Azure on a laptop: nothing of it runs in the cloud"},
-	{"handler", "", "internal/proof", "what only contributors use is no part of what is shipped"},
-	{"internal", "", "internal/proof", "what only contributors use is no part of what is shipped"},
+	{"internal", "internal/local", "internal/local", "only handler may start the local storage and host, which do not run in the cloud"},
+	{"handler", "", "internal/proof", "code that only contributors use must not be shipped"},
+	{"internal", "", "internal/proof", "code that only contributors use must not be shipped"},
 	{"internal/local/emulator", "", "internal/storage", "the emulator must not share its client's mistakes"},
 }
 
-// in tells whether a package is in a room.
+// in reports whether a package is in a room.
 func in(room, pkg string) bool { return pkg == room || strings.HasPrefix(pkg, room+"/") }
 
-// virtual packages run in virtual time, which only testing/synctest has.
+// virtual packages run in virtual time, which only testing/synctest provides.
 var virtual = []string{"internal/proof/lab/scale", "internal/proof/lab"}
 
-// module returns this module's path and a slash, as go.mod begins.
+// module returns this module's path from go.mod, followed by a slash.
 var module = sync.OnceValue(func() (path string) {
 	text, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	if _, scanned := fmt.Sscanf(string(text), "module %s\n", &path); err != nil || scanned != nil {
@@ -89,7 +87,7 @@ func shipped(t *testing.T) []*packages.Package {
 	})
 }
 
-// depsOf returns the paths of all packages that one needs, its own among them.
+// depsOf returns the paths of all packages that p needs, and of p itself.
 func depsOf(p *packages.Package) []string {
 	var deps []string
 	packages.Visit([]*packages.Package{p}, nil, func(d *packages.Package) { deps = append(deps, d.PkgPath) })
@@ -99,7 +97,7 @@ func depsOf(p *packages.Package) []string {
 func TestImportsPointOneWay(t *testing.T) {
 	all := shipped(t)
 	if len(all) < 10 {
-		t.Fatalf("only %d packages", len(all))
+		t.Fatalf("found only %d packages", len(all))
 	}
 	for _, p := range all {
 		name, deps := strings.TrimPrefix(p.PkgPath, module()), depsOf(p)
@@ -123,7 +121,7 @@ func TestImportsPointOneWay(t *testing.T) {
 	}
 }
 
-// TestFloors: each package has its floor, imports from below it, and has its line in DESIGN.md.
+// TestFloors: each package is on a floor, imports only packages from lower floors, and has its line in DESIGN.md.
 func TestFloors(t *testing.T) {
 	floor := map[string]int{}
 	for i, names := range floors {
@@ -143,7 +141,7 @@ func TestFloors(t *testing.T) {
 		}
 		own, ok := floor[name]
 		if !ok {
-			t.Errorf("%s has no floor: give it the one above all that it imports", name)
+			t.Errorf("%s has no floor; add it to the floor above all packages that it imports", name)
 			continue
 		}
 		delete(floor, name)
@@ -161,8 +159,8 @@ func TestFloors(t *testing.T) {
 	}
 }
 
-// TestGoroutinesRecover: a panic ends the process with all invocations under way, so that
-// what functions call starts goroutines by package task alone.
+// TestGoroutinesRecover: a panic in a goroutine ends the process with all its invocations. Therefore packages that functions use start goroutines only with
+// package task.
 func TestGoroutinesRecover(t *testing.T) {
 	var served []string
 	for _, p := range shipped(t) {
@@ -173,7 +171,7 @@ func TestGoroutinesRecover(t *testing.T) {
 		}
 	}
 	if len(served) < 10 {
-		t.Fatalf("the functions use %d packages", len(served))
+		t.Fatalf("the functions use only %d packages", len(served))
 	}
 	sources(t, func(path string, set *token.FileSet, f *ast.File) {
 		dir := filepath.Dir(path)
@@ -194,8 +192,7 @@ func TestGoroutinesRecover(t *testing.T) {
 	})
 }
 
-// TestProblemsAreConstructed: one way to make an error of each kind, with its kind in the
-// name.
+// TestProblemsAreConstructed: each kind of error is made by one constructor, whose name contains the kind.
 func TestProblemsAreConstructed(t *testing.T) {
 	sources(t, func(path string, set *token.FileSet, f *ast.File) {
 		if strings.HasSuffix(path, "_test.go") || filepath.Dir(path) == "internal/problem" {
@@ -214,7 +211,7 @@ func TestProblemsAreConstructed(t *testing.T) {
 	})
 }
 
-// sources calls fn for each Go file, parsed.
+// sources parses each Go file, and calls fn with it.
 func sources(t *testing.T, fn func(path string, set *token.FileSet, f *ast.File)) {
 	t.Helper()
 	n := 0
@@ -235,7 +232,7 @@ func sources(t *testing.T, fn func(path string, set *token.FileSet, f *ast.File)
 		proof.Must(t, err)
 	}
 	if n < 50 {
-		t.Fatalf("only %d files", n)
+		t.Fatalf("found only %d files", n)
 	}
 }
 
@@ -257,7 +254,7 @@ func TestSizes(t *testing.T) {
 	})
 }
 
-// TestMethods: a type that does one thing has few methods. Where many belong together, some are those of a part of it.
+// TestMethods: a type that does one thing has few methods. If many belong together, some of them belong to a part of the type.
 func TestMethods(t *testing.T) {
 	for _, p := range shipped(t) {
 		for _, n := range p.Types.Scope().Names() {
@@ -274,11 +271,11 @@ func TestMethods(t *testing.T) {
 
 func TestExportedNamesAreDocumented(t *testing.T) {
 	documented := map[string]bool{} // directories with a package comment
-	// A comment begins with the name, which others may have changed since.
+	// A comment begins with the name, but the name may have been changed since.
 	begins := func(path, name string, doc *ast.CommentGroup) {
 		words := strings.Fields(doc.Text())
 		if ast.IsExported(name) && len(words) > 1 && strings.TrimRight(words[0], ",:") != name && words[1] != name {
-			t.Errorf("%s: the comment of %s begins with %s", path, name, words[0])
+			t.Errorf("%s: the comment of %s begins with the other name %s", path, name, words[0])
 		}
 	}
 	sources(t, func(path string, _ *token.FileSet, f *ast.File) {
@@ -317,7 +314,7 @@ func TestExportedNamesAreDocumented(t *testing.T) {
 	}
 }
 
-// trivial methods have a meaning given by the standard library.
+// trivial methods need no comment, because the standard library defines their meaning.
 var trivial = map[string]bool{"Error": true, "Unwrap": true, "String": true, "ServeHTTP": true, "Header": true, "Write": true, "WriteHeader": true, "Len": true, "Less": true, "Swap": true, "UnmarshalJSON": true, "MarshalJSON": true}
 
 func exportedReceiver(d *ast.FuncDecl) bool {

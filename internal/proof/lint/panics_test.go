@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// panics that say something else than that this program has a bug, and why they may.
+// panics lists the panics that do not report a bug in this program, and why they are allowed.
 var panics = map[string]string{
-	"http.ErrAbortHandler": "net/http's own way to break off an answer",
+	"http.ErrAbortHandler": "net/http's own way to abort an answer",
 	"aborted":              "the same, through a reverse proxy",
 }
 
-// TestPanics: a panic is for what only a bug in this program can bring about, and says so.
+// TestPanics: only a bug in this program may cause a panic, and the panic's text must say so.
 func TestPanics(t *testing.T) {
 	sources(t, func(path string, set *token.FileSet, f *ast.File) {
 		if strings.HasSuffix(path, "_test.go") {
@@ -28,7 +28,7 @@ func TestPanics(t *testing.T) {
 				return true
 			}
 			if arg := call.Args[0]; panics[types.ExprString(arg)] == "" && !strings.Contains(types.ExprString(arg), ": internal error: ") {
-				t.Errorf("%s: return an error; a panic is for what can't happen, and says so", set.Position(call.Pos()))
+				t.Errorf("%s: return an error; a panic is only for impossible cases, and its text must contain internal error", set.Position(call.Pos()))
 			}
 			return true
 		})

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Mode is how the proxy treats connections.
+// Mode determines how the proxy treats connections.
 type Mode int
 
 // The modes.
@@ -36,7 +36,7 @@ type Proxy struct {
 	conns map[net.Conn]bool // both ends of each connection
 }
 
-// door is the proxy's side of one endpoint.
+// door is the part of the proxy for one endpoint.
 type door struct {
 	address, target string
 	listener        net.Listener // nil if the proxy does not listen
@@ -92,8 +92,8 @@ func (p *Proxy) For(d time.Duration, m Mode) {
 	p.Set(Forward)
 }
 
-// open listens at the door's address. It retries, because another process may have taken the address for a moment. The
-// first time, it chooses a port below those of outgoing connections, because an outgoing connection would occupy the port.
+// open listens at the door's address, and retries if another process temporarily uses the address. The first time, it chooses a port below those of outgoing
+// connections, because an outgoing connection could occupy the port.
 func (p *Proxy) open(d *door) {
 	var err error
 	for range 100 {
@@ -108,7 +108,7 @@ func (p *Proxy) open(d *door) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	p.t.Errorf("the proxy can't listen: %v", err)
+	p.t.Errorf("the proxy cannot listen: %v", err)
 }
 
 func (p *Proxy) accept(l net.Listener, target string) {
@@ -139,7 +139,7 @@ func (p *Proxy) serve(client net.Conn, target string) {
 	p.pass(server, client)
 }
 
-// pass copies bytes from one end to the other. While the proxy hangs, it drops all bytes.
+// pass copies bytes from one end to the other, except while the proxy hangs.
 func (p *Proxy) pass(to, from net.Conn) {
 	buffer := make([]byte, 64<<10)
 	for {

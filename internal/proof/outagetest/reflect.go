@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Reflections are hostile answers to a request, in the form of raw HTTP. Each repeats the request's URL and its signature or key, in a different
-// place and spelling.
+// Reflections are malicious answers to a request, in the form of raw HTTP. Each answer repeats the request's URL and its signature or key, in another place
+// and spelling.
 var Reflections = map[string]func(r *http.Request) string{
 	"code in a header":         func(r *http.Request) string { return answer(r, 400, "X-Ms-Error-Code: "+signed(r), "{}") },
 	"code of a denial":         func(r *http.Request) string { return answer(r, 403, "X-Ms-Error-Code: "+signed(r), "{}") },
@@ -88,7 +88,7 @@ func inXML(text string) string {
 	return strings.NewReplacer("&", "&amp;", "+", "&#43;", "/", "&#x2F;", "=", "&#61;").Replace(text)
 }
 
-// Signatures returns the secrets of a request, which no output may contain. Of each, it returns only the letters and digits, in lower case, for [Repeats].
+// Signatures returns the secrets of a request, which no output may contain. Each secret is reduced to its letters and digits in lower case, for [Repeats].
 func Signatures(r *http.Request) (secrets []string) {
 	_, key, _ := strings.Cut(r.Header.Get("Authorization"), ":")
 	for _, text := range []string{key, r.URL.Query().Get("sig"), r.Header.Get("x-functions-key")} {

@@ -14,13 +14,12 @@ type Case struct {
 	Rows    []key.Key // sorted, distinct
 	Bounds  key.Bounds
 	Segment int  // rows in a full page
-	Faulty  bool // pages may be short or empty, and a token may be followed by no rows
+	Faulty  bool // the number of rows in a full page
 	// Churn is the number of rows, chosen at random, that are inserted and deleted between the queries.
 	Churn int
 }
 
-// alphabets are the characters keys are made of. Each set has its own trap for
-// code that compares bytes, steps over U+FFFF or halves a surrogate pair.
+// alphabets are the characters from which keys are made. Each set is difficult for code that compares bytes, skips over U+FFFF or splits a surrogate pair.
 var alphabets = [...][]rune{
 	[]rune("ab"),
 	[]rune("0123456789"),
@@ -56,7 +55,7 @@ func Table(n int, shape func(i int) key.Key) (rows []key.Key) {
 	return slices.Compact(rows)
 }
 
-// Random returns a random case: odd alphabets, long common prefixes, counters, big partitions, bounds on or off keys.
+// Random returns a random case, with unusual alphabets, long common prefixes, counters, big partitions, or bounds that may be keys or lie between keys.
 func Random(r *rand.Rand) Case {
 	c := Case{Segment: 1 + r.IntN(12), Faulty: r.IntN(2) == 0}
 	rows := map[key.Key]bool{}
@@ -93,7 +92,7 @@ func Random(r *rand.Rand) Case {
 	return c
 }
 
-// randomKeys returns a source of keys of one style.
+// randomKeys returns a function that returns keys of one style.
 func randomKeys(r *rand.Rand) func() string {
 	alphabet := alphabets[r.IntN(len(alphabets))]
 	prefix := ""

@@ -1,9 +1,8 @@
 // Package scantest checks scan strategies against a naive twin, which is the sorted slice of the rows. Only tests import it.
 //
-// [Check] runs a strategy over random tables, [CheckCase] over a given one. The steps run in random order and are passed as
-// JSON, pages may be short or empty, and rows may be inserted and deleted during the scan. A check fails unless every row that
-// stays is yielded exactly once and in table order, no row is yielded that never existed, and the strategy keeps the promises
-// of package scan.
+// [Check] runs a strategy over random tables, [CheckCase] over a given one. The steps run in random order and are passed as JSON, pages may be short or
+// empty, and rows may be inserted and deleted during the scan. A check fails unless the scan returns every row that stays exactly once and in table order,
+// returns no row that never existed, and keeps the promises of package scan.
 package scantest
 
 import (
@@ -107,7 +106,7 @@ func Run(s scan.Strategy, c Case, r *rand.Rand) ([]key.Key, error) {
 	root := &node{step: s.Start(c.Bounds)}
 	for pending, queries := []*node{root}, 0; len(pending) > 0; queries++ {
 		if queries > 1000+200*len(c.Rows) {
-			return nil, fmt.Errorf("no end after %d queries", queries)
+			return nil, fmt.Errorf("the scan did not end after %d queries", queries)
 		}
 		i := r.IntN(len(pending))
 		n := pending[i]
@@ -130,10 +129,10 @@ func (n *node) run(s scan.Strategy, t *Service) error {
 		return err
 	}
 	if again, err := s.Advance(n.step, p); err != nil || text(again) != text(o) {
-		return fmt.Errorf("a second call decides otherwise: %s, then %s, %v", text(o), text(again), err)
+		return fmt.Errorf("two calls for the same page decide differently: %s, then %s, %v", text(o), text(again), err)
 	}
 	if o.Yield < 0 || o.Yield > len(p.Keys) {
-		return fmt.Errorf("yields %d of %d rows", o.Yield, len(p.Keys))
+		return fmt.Errorf("returns %d of %d rows", o.Yield, len(p.Keys))
 	}
 	if len(o.Children) > scan.MaxChildren {
 		return fmt.Errorf("%d children", len(o.Children))
@@ -153,7 +152,7 @@ func (n *node) run(s scan.Strategy, t *Service) error {
 	return nil
 }
 
-// volatile returns the rows that are inserted and deleted during the scan. They are spread over the table.
+// volatile returns the rows that are inserted and deleted during the scan. These rows are spread over the table.
 func (c Case) volatile() []key.Key {
 	var rows []key.Key
 	for i := range c.Churn {
@@ -162,7 +161,7 @@ func (c Case) volatile() []key.Key {
 	return rows
 }
 
-// Compare checks the rows that a scan of the case yielded, and their order, against the twin.
+// Compare checks the rows that a scan of the case returned, and their order, against the twin.
 func (c Case) Compare(got []key.Key) error {
 	volatile := map[key.Key]bool{}
 	for _, k := range c.volatile() {
@@ -189,7 +188,7 @@ func (c Case) Compare(got []key.Key) error {
 	return nil
 }
 
-// inBounds reports in the simplest way whether a key's partition is within the bounds.
+// inBounds reports whether a key's partition is within the bounds. It is as simple as possible.
 func (c Case) inBounds(k key.Key) bool {
 	b, p := c.Bounds, k.Partition
 	return strings.HasPrefix(p, b.Prefix) &&
@@ -197,7 +196,7 @@ func (c Case) inBounds(k key.Key) bool {
 		(b.Before == "" || key.Compare(p, b.Before) < 0)
 }
 
-// list formats at most a screenful of rows for a failure.
+// list formats the rows for a failure, but at most as many as fit on a screen.
 func list(rows []key.Key) string {
 	if len(rows) > 60 {
 		return fmt.Sprintf("%q and %d more", rows[:60], len(rows)-60)

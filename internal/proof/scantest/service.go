@@ -12,15 +12,15 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// Service answers the queries of one scan of a case's table like the Table service at its worst. Pages may be short or
-// empty and still have a token, and a token may be followed by no rows.
+// Service answers the queries of one scan of a case's table. It behaves like the Table service at its worst: pages with a token may be short or empty, and
+// after a token there may be no more rows.
 type Service struct {
 	rows     []key.Key // sorted, distinct
-	segment  int       // rows in a full page
+	segment  int       // the number of rows in a full page
 	faulty   bool
 	volatile []key.Key // rows that are inserted and deleted
 	rand     *rand.Rand
-	issued   map[string]bool // the issued tokens, each with its range
+	issued   map[string]bool // the tokens that the service issued, each with its range
 }
 
 // Open returns the service of a case.
@@ -37,7 +37,7 @@ func (t *Service) Query(s scan.Step) (scan.Page, error) {
 		return scan.Page{}, err
 	}
 	if s.Token != nil && !t.issued[issue(s.Range, *s.Token)] {
-		return scan.Page{}, fmt.Errorf("token %s is not of the range %s", text(s.Token), text(s.Range))
+		return scan.Page{}, fmt.Errorf("the token %s was not issued for the range %s", text(s.Token), text(s.Range))
 	}
 	first := sort.Search(len(t.rows), func(i int) bool {
 		return s.Range.Side(t.rows[i]) >= 0 && (s.Token == nil || t.rows[i].Compare(key.Key{Partition: s.Token.Partition, Row: s.Token.Row}) >= 0)
@@ -65,7 +65,7 @@ func (t *Service) Query(s scan.Step) (scan.Page, error) {
 	return p, nil
 }
 
-// token returns a token for the next row. If the page shows that a new partition starts with this row, the row key may be missing.
+// token returns a token for the next row. If a new partition starts with this row, the token may lack the row key.
 func (t *Service) token(page []key.Key, next key.Key) *key.Token {
 	token := key.Token{Partition: next.Partition, Row: next.Row}
 	if len(page) > 0 && page[len(page)-1].Partition != next.Partition && t.rand.IntN(2) == 0 {

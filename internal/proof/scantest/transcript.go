@@ -15,8 +15,8 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// Transcript runs a scan depth first and returns a transcript. It has each query, the lines that show returns for its
-// page, and below it the query's children. note, if not nil, returns a text that is added to the line of a step.
+// Transcript runs a scan depth first and returns a transcript. For each query, the transcript has a line, the lines that show returns for its page, and,
+// below it, the query's children. If note is not nil, its text is added to the line of a step.
 func Transcript(t testing.TB, s scan.Strategy, b key.Bounds, query func(scan.Step) scan.Page, show func(scan.Page) []string, note func(scan.Step) string) string {
 	t.Helper()
 	var out strings.Builder
@@ -50,7 +50,7 @@ func Transcript(t testing.TB, s scan.Strategy, b key.Bounds, query func(scan.Ste
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the transcripts in testdata; read the diff before committing it")
 
-// Golden compares a transcript with the one in testdata, or replaces that if -rewrite is given.
+// Golden compares a transcript with the one in testdata. With -rewrite, it replaces the one in testdata instead.
 func Golden(t testing.TB, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name+".txt")

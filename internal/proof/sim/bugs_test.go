@@ -22,24 +22,24 @@ const (
 	blobFile   = "internal/storage/blob.go"
 )
 
-// nameByStep is part of two bugs.
+// nameByStep is a part of two bugs.
 var nameByStep = bugtest.In(formatFile, "func dataName(order, hash string, c *Codec) string {\n",
 	"func dataName(order, hash string, c *Codec) string {\n	if WRONG {\n		return DataPrefix + order + \".jsonl\" + exts[c.compress]\n	}\n")
 
-// inSeeds returns a bug that the simulation must find within some seeds.
+// inSeeds returns a bug that the simulation must find with one of the first seeds.
 func inSeeds(name string, edits ...bugtest.Edit) bugtest.Bug {
 	return bugtest.Bug{Name: name, Test: "TestSeeds", Prints: "repeat it with", Edits: edits}
 }
 
-// inSeedsFrom is the same for a bug that few seeds show: it begins with one that does today, since each seed before it takes time.
+// inSeedsFrom is the same for a bug that few seeds find. It begins with a seed that finds the bug today, because each seed before it takes time.
 func inSeedsFrom(first int, name string, edits ...bugtest.Edit) bugtest.Bug {
 	b := inSeeds(name, edits...)
 	b.Args = fmt.Sprint("-first=", first)
 	return b
 }
 
-// bugs are what must be found. The first takes out both looks at the pending row: without the earlier one alone, a
-// duplicate costs a page and is refused by the commit.
+// bugs are the bugs that tests must find. The first one removes both checks of the pending row. If only the earlier check were removed, a duplicate would
+// only read a page and then be refused by the commit.
 var bugs = []bugtest.Bug{
 	inSeeds("the pending row is not checked",
 		bugtest.In(runFile, "	p, pending, err = l.Pending(ctx, m.Scan, m.ID)\n", "	p, pending, err = l.Pending(ctx, m.Scan, m.ID)\n	pending = pending || WRONG && err == nil && m.Delete == nil\n"),
@@ -60,22 +60,22 @@ var bugs = []bugtest.Bug{
 	inSeedsFrom(39, "a message is acknowledged on an error",
 		bugtest.In("internal/app/function/envelope.go", "		status = problem.Status(err)\n", "		if !WRONG {\n			status = problem.Status(err)\n		}\n"),
 	),
-	inSeeds("the scan ends without a look for pending rows",
+	inSeeds("the scan ends without a check for pending rows",
 		bugtest.In(stateFile, "	idle, err := l.nothingPending(ctx, id)\n", "	look := l.nothingPending\n	if WRONG {\n		look = l.Scan\n	}\n	idle, err := look(ctx, id)\n"),
 	),
 	inSeeds("a scan ends without its lost steps",
 		bugtest.In(stateFile, "as.Error = found.describeMissing(nil);", "as.Error = map[bool]string{false: found.describeMissing(nil)}[WRONG];"),
 	),
-	inSeedsFrom(76, "lost rows are not noticed whose counts make up for each other",
+	inSeedsFrom(76, "lost rows whose counts balance each other are not noticed",
 		bugtest.In(stateFile, "	case balance != 0:\n", "	case balance != 0 && !WRONG:\n"),
 	),
 	inSeeds("scans are dated by their processes",
 		bugtest.In("internal/scans/scans.go", "	return ss.Ledger.Now(ctx, ss.Options.Now())\n", "	if WRONG {\n		return ss.Options.Now(), nil\n	}\n	return ss.Ledger.Now(ctx, ss.Options.Now())\n"),
 	),
-	inSeedsFrom(22, "a deletion counts what it finds",
+	inSeedsFrom(22, "a deletion counts the rows that it finds",
 		bugtest.In("internal/scans/step/deletion.go", "	done.Written = max(0, noted-done.Failed)\n", "	if !WRONG {\n		done.Written = max(0, noted-done.Failed)\n	}\n"),
 	),
-	inSeedsFrom(13, "a late delivery deletes what it has read itself",
+	inSeedsFrom(13, "a late delivery deletes the rows that it read itself",
 		bugtest.In("internal/scans/step/step.go", "	if out.deletion != nil {\n		*out.deletion", "	if out.deletion != nil && !WRONG {\n		*out.deletion"),
 	),
 	inSeeds("rows are deleted before their reading is committed",
@@ -89,7 +89,7 @@ var bugs = []bugtest.Bug{
 		bugtest.In(ledgerFile, "{runningScan(storage.Insert, ", "{runningScan(map[bool]storage.OpKind{false: storage.Insert, true: storage.Replace}[WRONG], "),
 		bugtest.In(ledgerFile, "	return op(storage.Insert, id, donePrefix", "	return op(map[bool]storage.OpKind{false: storage.Insert, true: storage.Replace}[WRONG], id, donePrefix"),
 	),
-	inSeeds("the end is written over whatever is there",
+	inSeeds("the end replaces any row",
 		bugtest.In(stateFile, "	end.IfMatch = s.etag\n", "	end.IfMatch = s.etag\n	if WRONG {\n		end.IfMatch = \"*\"\n	}\n"),
 	),
 	inSeeds("all attempts are listed as one",
@@ -100,27 +100,27 @@ var bugs = []bugtest.Bug{
 			"		ops := fold(id, some, into, join)\n		var err error\n		if last := len(ops) - 1; WRONG {\n			err, ops = l.write(ctx, \"fold\", ops[last]), ops[:last]\n		}\n"+
 				"		if err == nil {\n			err = l.write(ctx, \"fold steps of scan \"+string(id), ops...)\n		}\n"),
 	),
-	inSeeds("what is dated before the last fold counts as folded", // a slow clock's steps
+	inSeeds("steps dated before the last fold count as folded", // steps of a process with a slow clock
 		bugtest.In(foldFile, "append(properties(sums.counts()), ", "append(append(properties(sums.counts()), map[bool][]storage.Property{true: {storage.StringProperty(\"Until\", rows[0].Key.Row)}}[WRONG]...), "),
 		bugtest.In(sumsFile, "\"Timestamp\", ", "\"Until\", \"Timestamp\", "),
 		bugtest.In(snapFile, "	donePages int ", "	until     string\n	donePages int "),
 		bugtest.In(snapFile, "	d.Sums.add(sumsOf(e))\n", "	if u := e.Get(\"Until\"); strings.HasPrefix(u, \"d|2\") && (d.until == \"\" || u < d.until) {\n		d.until = u\n	}\n"+
 			"	if !isFolded(e) && d.until != \"\" && e.Key.Row >= d.until {\n		return\n	}\n	d.Sums.add(sumsOf(e))\n"),
 	),
-	inSeeds("failed rows may be redone twice",
+	inSeeds("failed rows may be retried twice",
 		bugtest.In(ledgerFile, "	if done.Redone != \"\" {\n", "	if done.Redone != \"\" && !WRONG {\n"),
 	),
-	inSeeds("failed rows that were redone still count",
+	inSeeds("failed rows that were retried still count",
 		bugtest.In("internal/scans/step/retryrows.go", "	done.Failed -= was.Failed\n", "	if !WRONG {\n		done.Failed -= was.Failed\n	}\n"),
 	),
-	inSeedsFrom(25, "a retry's first step is counted by each who asks for it",
+	inSeedsFrom(25, "a retry's first step is counted by each process that requests it",
 		bugtest.In(stateFile, "ops = append(ops, beginAttempt(s.ID, now, ahead), first)", "if !WRONG {\n			ops = append(ops, beginAttempt(s.ID, now, ahead))\n		} else if err := l.write(ctx, \"begin\", beginAttempt(s.ID, now, ahead)); err != nil {\n			return err\n		}\n		ops = append(ops, first)"),
 	),
-	inSeeds("a manifest is put before the other objects",
+	inSeeds("a manifest is written before the other objects",
 		bugtest.In(sealFile, "	if err := place.PutSame(ctx, to, place.FilesName, index); err != nil {\n",
 			"	if WRONG {\n		if err := place.PutSame(ctx, to, place.ManifestName, all.Manifest(m).JSON(place.ExportID(s.ID))); err != nil {\n			return err\n		}\n	}\n	if err := place.PutSame(ctx, to, place.FilesName, index); err != nil {\n"),
 	),
-	inSeeds("an export is sealed when its scan has ended",
+	inSeeds("an export is completed after its scan has ended",
 		bugtest.In(stateFile, "	if as.Error == \"\" {\n",
 			"	if as.Error == \"\" && WRONG {\n		ended, err := l.end(ctx, idle, now, Ending{State: Succeeded})\n		if err == nil {\n			_, err = seal(s)\n		}\n		return ended, err\n	}\n	if as.Error == \"\" {\n"),
 	),
@@ -132,27 +132,27 @@ var bugs = []bugtest.Bug{
 		bugtest.In(ledgerFile, "		ops = append(ops, op(storage.Replace, id, filePrefix+string(stepID), dataProperties(done.File)...))\n",
 			"		file := op(storage.Replace, id, filePrefix+string(stepID), dataProperties(done.File)...)\n		if !WRONG {\n			ops = append(ops, file)\n		} else if err := l.write(ctx, \"file\", file); err != nil {\n			return false, err\n		}\n"),
 	),
-	inSeedsFrom(20, "a group's retry passes over what had failed",
+	inSeedsFrom(20, "a group's retry skips the failed members",
 		bugtest.In("internal/scans/life/group.go", "m.Summarized && endedBefore(group, m.Scan):\n", "m.Summarized && endedBefore(group, m.Scan) && !WRONG:\n"),
 		bugtest.In("internal/scans/life/group.go", "	case endedBefore(s, m):\n", "	case endedBefore(s, m) && !WRONG:\n"),
 	),
 	inSeeds("extra rows are counted twice",
 		bugtest.In("internal/scans/step/compare.go", "			c.done.Extra++\n", "			c.done.Extra++\n			if WRONG {\n				c.done.Extra++\n			}\n"),
 	),
-	inSeedsFrom(13, "a seal misses steps",
+	inSeedsFrom(13, "the completion of an export misses steps",
 		bugtest.In(dataFile, "			if err := fn(dataOf(e)); err != nil {\n				return err\n			}\n		}\n", "			if err := fn(dataOf(e)); err != nil {\n				return err\n			}\n		}\n		if WRONG {\n			break\n		}\n"),
 	),
-	// These seldom show in seeds, as their steps are quick. Each is found by a test of its own.
-	{Name: "nobody hears from living processes", Test: "TestSlowSteps", Prints: "messages for lost although nothing failed", Edits: []bugtest.Edit{
+	// Seeds seldom find these bugs, because the steps in seeds are quick. A separate test finds each of them.
+	{Name: "heartbeats are ignored", Test: "TestSlowSteps", Prints: "messages for lost although nothing failed", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/life/observation.go", "!after.heartbeats[process].Equal(before.heartbeats[process])", "!after.heartbeats[process].Equal(before.heartbeats[process]) && !WRONG")}},
-	{Name: "a look ends with its process", Test: "TestHandlersThatDieAllTheTime", Prints: "hangs", Edits: []bugtest.Edit{
+	{Name: "a first check for lost steps ends with its process", Test: "TestHandlersThatDieAfterSeconds", Prints: "hangs", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/life/maintain.go", "	if len(keep.Steps) == 0 {\n", "	if len(keep.Steps) == 0 || WRONG {\n")}},
-	{Name: "a canceled scan goes on for seconds", Test: "TestCanceledInAStep", Prints: "after the cancellation", Edits: []bugtest.Edit{
+	{Name: "a canceled scan continues for seconds", Test: "TestCanceledInAStep", Prints: "after the cancellation", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/scans.go", "NewCache[*Loaded](ScanTime, ", "NewCache[*Loaded](max(ScanTime, map[bool]time.Duration{true: 5 * time.Second}[WRONG]), ")}},
 }
 
 // TestBugsAreFound proves that the simulation can fail.
 func TestBugsAreFound(t *testing.T) {
-	t.Setenv("GOGC", "400") // in the processes that look for bugs
+	t.Setenv("GOGC", "400") // in the processes that search for bugs
 	bugtest.Find(t, "internal/proof/sim", bugs, "-seeds=1500", "-stride=1")
 }

@@ -18,15 +18,14 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// maxListed is how many scans a run may have.
+// maxListed is the greatest number of scans in a run.
 const maxListed = 100
 
-// settling is how long messages may be left after the last scan's end, because the messages of
-// a lost machine reappear when their lease ends, up to five times.
+// settling is how long messages may remain after the last scan's end. The messages of a lost machine reappear when their lease ends, up to five times.
 const settling = (scans.MaxDeliveries + 1) * (host.MessageLease + time.Minute)
 
-// settle waits until there is no message in a queue and no scan or request listed as
-// open. If requests may be late, it checks twice, because some may be under way.
+// settle waits until no message is in a queue, and no scan or request is listed as open. If requests may be late, it checks twice, because some may be under
+// way.
 func (w *world) settle() {
 	quiet := false
 	for end := time.Now().Add(settling); ; time.Sleep(maxLate + 5*time.Second) {
@@ -91,7 +90,7 @@ func (w *world) clearQueues() {
 // checker checks the results after the end of the run.
 type checker struct{ *world }
 
-// checkQueue checks that the queue has messages of all rows, and no others. A row may have several.
+// checkQueue checks that the queue has messages for exactly the given rows. A row may have several messages.
 func (c checker) checkQueue(rows []storage.Entity) {
 	got, want := map[string]bool{}, map[string]bool{}
 	for _, row := range rows {
@@ -108,7 +107,7 @@ func (c checker) checkQueue(rows []storage.Entity) {
 		}
 	}
 	if !maps.Equal(got, want) {
-		c.violated("the queue has messages %v, want %v", got, want)
+		c.violated("the queue has the messages %v, want %v", got, want)
 	}
 }
 
@@ -117,7 +116,7 @@ func (c checker) check() {
 	if err := c.setFaults(""); err != nil {
 		c.violated("faults: %v", err)
 	}
-	unfinished := map[string]bool{} // scans that lost rows of the state table, by their targets
+	unfinished := map[string]bool{} // scans that lost rows of the state table and so did not finish, by their targets
 	for _, id := range c.listed() {
 		switch s, ok := c.planned(id); {
 		case !ok:
@@ -153,7 +152,7 @@ func (c checker) check() {
 	c.checkLedger()
 	c.checkTable(c.account, "Source", c.plan.Source)
 	if c.plan.Calm && c.stats.Resent > 0 {
-		c.violated("Maintain took %d messages for lost although nothing failed", c.stats.Resent)
+		c.violated("Maintain sent %d messages again as lost, although nothing failed", c.stats.Resent)
 	}
 	if messages, open := c.left(); messages > 0 || open > 0 {
 		c.violated("%d messages and %d open scans are left", messages, open)
@@ -165,7 +164,7 @@ func (c checker) lost(id ledger.ScanID, s PlannedScan) bool {
 	return s.Lose > 0 && c.witness.succeeded[id] == 0
 }
 
-// checkLedger checks that the ledger's rows are those of scans that the witness saw begin, or rows that belong to no scan, such as hints.
+// checkLedger checks the ledger's rows. They must belong to scans that the witness saw begin, or to no scan, such as hints.
 func (c checker) checkLedger() {
 	scans := c.listed()
 	for _, row := range c.table(c.account, stateTable) {
@@ -178,7 +177,7 @@ func (c checker) checkLedger() {
 		case slices.Contains(scans, id) && slices.Contains([]string{"s", "h", "d", "x", "w", "g"}, kind):
 		case slices.Contains(scans, id) && kind == "y":
 			if s, ok := c.planned(id); ok && s.Request.Limits == nil {
-				c.violated("scan %s has no limits, and their row", id)
+				c.violated("scan %s has no limits, but it has the row for limits", id)
 			}
 		case pk == "scans" && kind == "r" && row.Get("Error") != "" && slices.Contains(scans, listed):
 			// The scan has lost rows between the request for its retry and the retry.
@@ -187,15 +186,15 @@ func (c checker) checkLedger() {
 			}
 		case slices.Contains(scans, id) && kind == "p":
 			if s, ok := c.planned(id); !ok || !c.lost(id, s) {
-				c.violated("scan %s is over, and its step %q is pending", id, row.Key.Row)
+				c.violated("scan %s has ended, but its step %q is pending", id, row.Key.Row)
 			}
 		default:
-			c.violated("the ledger keeps a row %q %q", pk, row.Key.Row)
+			c.violated("the ledger still has the row %q %q", pk, row.Key.Row)
 		}
 	}
 }
 
-// checkScan checks the figures of a scan. The scan may be the plan's, or a member of the plan's group, or the verification of either.
+// checkScan checks the figures of a scan. It may be a scan of the plan, a member of the plan's group, or the verification of either.
 func (c checker) checkScan(id ledger.ScanID, p PlannedScan) {
 	ctx := context.Background()
 	_, verifies, number := whose(id)
@@ -203,7 +202,7 @@ func (c checker) checkScan(id ledger.ScanID, p PlannedScan) {
 		p = p.verification(c.plan.Source)
 	}
 	if number > p.Tables {
-		c.violated("a group has a scan %s too many", id)
+		c.violated("the group has the additional scan %s", id)
 		return
 	}
 	if number > 0 {
@@ -227,7 +226,7 @@ func (c checker) checkScan(id ledger.ScanID, p PlannedScan) {
 		list = page.Scans
 	}
 	if i := slices.IndexFunc(list, func(l status.Status) bool { return l.ID == id }); i < 0 || list[i].Rows != s.Rows || list[i].Steps != s.Steps || list[i].State != s.State {
-		c.violated("scan %s is not listed as its status has it: %v, %+v", id, err, list)
+		c.violated("scan %s is listed with another state than in its status: %v, %+v", id, err, list)
 	}
 	var totals ledger.Totals // of the done rows in the state table
 	for _, row := range c.table(c.account, stateTable) {
@@ -246,7 +245,7 @@ func (c checker) checkScan(id ledger.ScanID, p PlannedScan) {
 		c.violated("scan %s: %+v, done steps %+v, want %s with %d rows scanned, %d written, %d failed", id, s, totals, state, want.scanned, want.written, want.failed)
 	}
 	if d := s.Differences; d != nil && *d != (status.Differences{Missing: want.missing, Extra: want.extra, Different: want.changed}) || (d == nil) != (p.Request.Action.Type != scans.Verify) {
-		c.violated("scan %s has found %+v, want %d rows missing, %d extra, %d different", id, d, want.missing, want.extra, want.changed)
+		c.violated("scan %s found %+v, want %d rows missing, %d extra, %d different", id, d, want.missing, want.extra, want.changed)
 	}
 	if m := s.Members; p.group() && (m.All != int64(p.Tables) || m.Succeeded+m.Failed != m.All || (m.Failed > 0) != (want.failed > 0)) {
 		c.violated("group %s has the scans %+v, want %d", id, m, p.Tables)
@@ -273,7 +272,7 @@ func (c checker) checkScan(id ledger.ScanID, p PlannedScan) {
 		c.violated("scan %s began at %v and ended at %v", id, s.StartedAt, s.FinishedAt)
 	}
 	if s.FinishedAt == nil || (s.Error != "") != (state == ledger.Failed) {
-		c.violated("scan %s: %+v lacks its end or the reason", id, s)
+		c.violated("scan %s lacks its end or its reason: %+v", id, s)
 	}
 }
 
@@ -289,7 +288,7 @@ func (w *world) table(a *storage.Account, name string) []storage.Entity {
 	return rows
 }
 
-// checkSummary checks that the summary of an export of many tables was written after the last member had succeeded, and before the group had.
+// checkSummary checks that the summary of an export of many tables was written after the last member succeeded and before the group succeeded.
 func (c checker) checkSummary(s PlannedScan) {
 	objects, err := place.InContainer(c.account, exports, s.Request.Action.Destination.Prefix)
 	if err != nil {
@@ -305,12 +304,12 @@ func (c checker) checkSummary(s PlannedScan) {
 		_, verifies, number := whose(id)
 		at := c.witness.succeeded[id]
 		if ok && target(of.Request) == target(s.Request) && !verifies && (at == 0 || (number > 0) != (at < put)) {
-			c.violated("scan %s succeeded with event %d, and the tables were summed up with %d", id, at, put)
+			c.violated("scan %s succeeded with event %d, but the summary of the tables was written with event %d", id, at, put)
 		}
 	}
 }
 
-// checkExport checks that an export has the source's rows, and that its manifest was written last, before its scan had succeeded.
+// checkExport checks that an export has the source's rows. Its manifest must have been written last, but before its scan succeeded.
 func (c checker) checkExport(s PlannedScan) {
 	prefix, want := s.Request.Action.Destination.Prefix, s.rows(c.plan.Source)
 	ctx := context.Background()
@@ -336,13 +335,13 @@ func (c checker) checkExport(s PlannedScan) {
 		}
 	}
 	if !slices.EqualFunc(got, want, storage.Equal) {
-		c.violated("export %s has %d rows that are not the %d wanted", prefix, len(got), len(want))
+		c.violated("export %s has %d rows that differ from the %d wanted ones", prefix, len(got), len(want))
 	}
 	c.stats.Exports++
 	sealed := c.witness.puts[blobPut(prefix, place.ManifestName)]
 	for put, at := range c.witness.puts {
 		if at > sealed && put == blobPut(prefix, place.FilesName) {
-			c.violated("export %s: the manifest was put before the list of files", prefix)
+			c.violated("export %s: the manifest was written before the list of files", prefix)
 		}
 	}
 	for _, id := range c.listed() {
@@ -358,7 +357,7 @@ func (c checker) checkTable(a *storage.Account, name string, want []storage.Enti
 	if slices.EqualFunc(got, want, storage.Equal) {
 		return
 	}
-	c.violated("table %s has %d rows that are not the %d wanted", name, len(got), len(want))
+	c.violated("table %s has %d rows that differ from the %d wanted ones", name, len(got), len(want))
 	for i := range min(len(got), len(want)) {
 		if !storage.Equal(got[i], want[i]) {
 			c.violated("row %d is %v, want %v", i, strings.TrimSpace(got[i].Key.Partition+" "+got[i].Key.Row), want[i].Key)

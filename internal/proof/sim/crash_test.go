@@ -20,7 +20,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// small is a plan in which nothing goes wrong: a copy of a dozen rows by two machines.
+// small returns a plan without failures: a copy of a dozen rows by two machines.
 func small(strategy string) sim.Plan {
 	p := sim.Plan{
 		Seed: 1, MaxPolling: 5 * time.Second, // as in host.json
@@ -32,42 +32,41 @@ func small(strategy string) sim.Plan {
 			Strategy: strategy, SegmentSize: 3,
 		}}},
 	}
-	for i := range 12 { // a partition of six rows, and six of one
+	for i := range 12 { // one partition of six rows, and six partitions of one row
 		p.Source = append(p.Source, storage.Entity{Key: key.Key{Partition: fmt.Sprintf("p%02d", max(0, i-5)), Row: fmt.Sprintf("%02d", i)}})
 	}
 	return p
 }
 
-// repair is the longest that a crash may delay a scan: Maintain runs every minute, looks
-// twice at what is lost, and what it sends waits for a poll. If the machine that held the timer's
-// lease is lost, another takes the lease a minute later.
+// repair is the longest delay of a scan by a crash. Maintain runs every minute, checks twice whether a step is lost, and its messages wait for a poll. If the
+// machine with the timer's lease is lost, another machine gets the lease a minute later.
 const (
 	repair         = 90 * time.Second
 	repairOfHolder = 150 * time.Second
 )
 
-// strategies makes the exhaustive test take some of them only; the seeds take all.
+// strategies limits the strategies in the exhaustive test. The seeds use all strategies.
 var strategies = flag.Int("strategies", 1, "how many of the strategies TestEveryCrashPoint tries")
 
-// TestEveryCrashPoint has one thing go wrong with each storage request of one of the machines in turn, before the
-// request is applied or after. Each row of DESIGN.md's crash table is among these points.
+// TestEveryCrashPoint makes one request to storage of one machine fail, for each request in turn, either before or after it is applied. Each row of
+// DESIGN.md's crash table is among these points.
 func TestEveryCrashPoint(t *testing.T) {
 	testsize.WithoutRace(t)
 	deletion := small("serial")
 	deletion.Scans[0].Request.Source.Table, deletion.Scans[0].Request.Action = "Doomed", scans.Action{Type: scans.Delete}
 	deletion.Scans[0].Request.SegmentsPerInvocation = 2
-	group := small("serial") // and its verification, which is one
+	group := small("serial") // with its verification, which is a group
 	group.Scans[0].Request.Source, group.Scans[0].Tables = scans.TableRef{Tables: "grp*"}, 3
 	group.Scans[0].Request.Action.Destination = &scans.TableRef{Container: "exports", Prefix: "Group"}
 	group.Scans[0].Request.Verify = true
-	retry := small("serial") // once canceled, and once done but for failed rows
+	retry := small("serial") // a retry after a cancellation, and a retry of failed rows
 	retry.FoldEvery = 2
 	retry.Scans[0].Cancel, retry.Scans[0].Rest, retry.Scans[0].Rounds = time.Second, time.Second, 2
 	retry.Scans[0].Request.Action.Mode = action.Fail
-	for _, row := range retry.Source[:7] { // in the way
+	for _, row := range retry.Source[:7] { // these rows prevent writes
 		retry.Scans[0].Destination = append(retry.Scans[0].Destination, storage.Entity{Key: row.Key, Properties: []storage.Property{storage.StringProperty("Name", "another")}})
 	}
-	row := retry // asks for the retries
+	row := retry // the operator writes a request for each retry
 	row.Scans = slices.Clone(retry.Scans)
 	row.Scans[0].ByStorage = true
 	plans := map[string]sim.Plan{"delete": deletion, "group": group, "retry": retry, "retry by a row": row}
@@ -89,7 +88,7 @@ func TestEveryCrashPoint(t *testing.T) {
 					}
 					slices.Sort(delays)
 					longest := delays[len(delays)-1]
-					t.Logf("%d points; timer's holder %v; the scan is delayed by %v at the median, %v at most", len(delays), holder, delays[len(delays)/2], longest)
+					t.Logf("%d points; holder of the timer's lease: %v; the scan is delayed by %v (median), at most by %v", len(delays), holder, delays[len(delays)/2], longest)
 					if longest > limit {
 						t.Errorf("a crash delayed the scan by %v, want at most %v", longest, limit)
 					}
@@ -99,18 +98,18 @@ func TestEveryCrashPoint(t *testing.T) {
 	}
 }
 
-// crashEverywhere returns the delay that each point brought, by whether the machine held the timer's lease.
+// crashEverywhere returns the delays of the scan by all points. The key of the map is true if the machine held the timer's lease.
 func crashEverywhere(t *testing.T, calm sim.Plan, kind sim.Kind, undisturbed time.Duration) map[bool][]time.Duration {
 	delays := map[bool][]time.Duration{}
 	for _, host := range []bool{false, true} {
 		for _, applied := range []bool{false, true} {
 			stride := testsize.Slow(503, 41, 1)
-			if calm.Scans[0].Tables+calm.Scans[0].Rounds > 0 { // many more requests
+			if calm.Scans[0].Tables+calm.Scans[0].Rounds > 0 { // such a scan makes many more requests
 				stride = testsize.Slow(1601, 151, 1)
 			}
 			for n := 1; ; n += stride {
 				p := calm
-				p.Holder = n % 2 // the machine that the accident befalls, every other time
+				p.Holder = n % 2 // every second time, this is the machine with the accident
 				p.Machines = slices.Clone(calm.Machines)
 				p.Machines[0].Accidents = []sim.Accident{{Kind: kind, Host: host, Request: n, Applied: applied}}
 				stats, violations := run(t, p, zerolog.Nop())
@@ -128,15 +127,15 @@ func crashEverywhere(t *testing.T, calm sim.Plan, kind sim.Kind, undisturbed tim
 	return delays
 }
 
-// TestNobodyLeft loses every machine at each moment of a scan, and all messages, too.
-// Maintain, on the one machine that comes after an hour, brings the scan to its end.
-func TestNobodyLeft(t *testing.T) {
+// TestAllMachinesAreLost loses every machine and all messages, at each moment of a scan. After an hour, one machine starts. Its Maintain must complete the
+// scan.
+func TestAllMachinesAreLost(t *testing.T) {
 	testsize.WithoutRace(t)
 	for _, strategy := range strategy.Names {
 		t.Run(strategy, func(t *testing.T) {
 			undisturbed, _ := run(t, small(strategy), zerolog.Nop())
 			var longest time.Duration
-			const start = time.Second // when the operator calls
+			const start = time.Second // the time at which the operator starts the scan
 			for at := start; at < start+undisturbed.Took; at += testsize.Slow(333*time.Millisecond, 111*time.Millisecond, 37*time.Millisecond) {
 				p := small(strategy)
 				p.Blackout, p.Darkness, p.Cleared = at, time.Hour, true
@@ -146,17 +145,17 @@ func TestNobodyLeft(t *testing.T) {
 				}
 				longest = max(longest, stats.Took-undisturbed.Took-p.Darkness)
 			}
-			t.Logf("the scan ended at most %v after a machine had come", longest)
+			t.Logf("the scan ended at most %v after the machine had started", longest)
 			if longest > repair {
-				t.Errorf("the scan ended %v after a machine had come, want at most %v", longest, repair)
+				t.Errorf("the scan ended %v after the machine had started, want at most %v", longest, repair)
 			}
 		})
 	}
 }
 
-// TestHandlersThatDieAllTheTime: no handler lives for longer than five seconds. So none that runs Maintain takes its second look, and now and then one
-// dies between a commit and the messages of its children. No loss delays the scan by more than two runs of Maintain.
-func TestHandlersThatDieAllTheTime(t *testing.T) {
+// TestHandlersThatDieAfterSeconds: no handler lives longer than five seconds. So no process that runs Maintain reaches its second check for lost steps, and
+// some processes die between a commit and the messages of its new steps. Each loss may delay the scan by at most two runs of Maintain.
+func TestHandlersThatDieAfterSeconds(t *testing.T) {
 	testsize.WithoutRace(t)
 	resent := 0
 	for seed := range uint64(testsize.Slow(1, 6, 30)) {
@@ -171,7 +170,7 @@ func TestHandlersThatDieAllTheTime(t *testing.T) {
 			p.Machines[i].Life = 5 * time.Second
 		}
 		stats, violations := run(t, p, zerolog.Nop())
-		t.Logf("seed %d: %v instead of %v, %d sent again", p.Seed, stats.Took, undisturbed.Took, stats.Resent)
+		t.Logf("seed %d: the scan took %v instead of %v, and %d messages were sent again", p.Seed, stats.Took, undisturbed.Took, stats.Resent)
 		if len(violations) > 0 || stats.Took > undisturbed.Took+4*time.Minute {
 			t.Errorf("seed %d: %v\n%+v", p.Seed, violations, stats)
 		}
@@ -182,9 +181,9 @@ func TestHandlersThatDieAllTheTime(t *testing.T) {
 	}
 }
 
-// TestSameSeedSameRun runs seeds twice, with every fault, and compares all requests. Goroutines that wait for one thing go on
-// at one instant, and a busy machine seldom changes their order. So a pair of runs may differ, the next one must not.
-func TestSameSeedSameRun(t *testing.T) {
+// TestSameSeedRepeatsTheRun runs seeds twice, with every fault, and compares all requests. Goroutines that wait for the same event continue at the same instant,
+// and a busy machine sometimes changes their order. So a pair of runs may differ, but then the next pair must be equal.
+func TestSameSeedRepeatsTheRun(t *testing.T) {
 	testsize.WithoutRace(t)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for seed := range uint64(testsize.Slow(1, 4, 150)) {
@@ -194,7 +193,7 @@ func TestSameSeedSameRun(t *testing.T) {
 			if again == first {
 				break
 			}
-			if pair == 5 { // a busy machine now and then moves work within an instant
+			if pair == 5 { // a busy machine sometimes moves work within an instant
 				t.Errorf("seed %d: first %+v, then %+v", seed, first, again)
 				break
 			}
@@ -202,8 +201,8 @@ func TestSameSeedSameRun(t *testing.T) {
 	}
 }
 
-// TestOutages: no scan fails because storage is away for long, the app's own or the
-// source's, whose steps go to poison meanwhile. It goes on when the storage is back.
+// TestOutages: no scan fails because the app's own storage or the source is away for long, although messages of steps go to the poison queue meanwhile. The
+// scan continues when the storage answers again.
 func TestOutages(t *testing.T) {
 	testsize.WithoutRace(t)
 	outage := testsize.Slow(10*time.Minute, 30*time.Minute, 2*time.Hour)
@@ -218,16 +217,16 @@ func TestOutages(t *testing.T) {
 			p.Outages = []sim.Outage{{Rules: rules, From: 200 * time.Millisecond, For: outage}}
 			stats, violations := run(t, p, zerolog.Nop())
 			after := stats.Took - undisturbed.Took - outage
-			t.Logf("%+v, %v longer than the outage", stats, after)
+			t.Logf("the figures are %+v; the scan took %v longer than the outage", stats, after)
 			if len(violations) > 0 || stats.Failures > 0 || after < -time.Minute || after > 30*time.Minute {
-				t.Errorf("%v\n%+v, %v longer than the outage; want no failure, and 30 minutes at most", violations, stats, after)
+				t.Errorf("%v\n%+v, %v longer than the outage; want no failure, and at most 30 minutes", violations, stats, after)
 			}
 		})
 	}
 }
 
-// TestShortOutages: a data account that is away costs a copy by three handlers the outage's own length and a few
-// seconds. Nobody sends a step again meanwhile.
+// TestShortOutages: an outage of a data account delays a copy by three handlers by the outage's own length and a few seconds. No step is sent again
+// meanwhile.
 func TestShortOutages(t *testing.T) {
 	testsize.WithoutRace(t)
 	for name, rules := range map[string]string{
@@ -245,17 +244,17 @@ func TestShortOutages(t *testing.T) {
 				stats, violations := run(t, p, zerolog.Nop())
 				after := stats.Took - undisturbed.Took - outage
 				if len(violations) > 0 || stats.Failures+stats.Resent+stats.Poisoned > 0 || stats.Took < outage || after > 15*time.Second {
-					t.Errorf("%v\n%+v, %v longer than the outage; want no failure, and 15 s at most", violations, stats, after)
+					t.Errorf("%v\n%+v, %v longer than the outage; want no failure, and at most 15 s", violations, stats, after)
 				}
-				t.Logf("%v longer than the outage", after)
+				t.Logf("the scan took %v longer than the outage", after)
 			})
 		}
 	}
 }
 
-// TestTwoDeliveriesAtOnce delivers some messages twice at once. Of the 200 steps or more, two at most are done again for
-// each of these: only one of two deliveries sends the children's messages.
-func TestTwoDeliveriesAtOnce(t *testing.T) {
+// TestConcurrentDeliveries delivers some messages of a scan of at least 200 steps twice at the same time. For each of these messages, at most two steps may
+// be repeated, because only one of two deliveries sends the messages of the new steps.
+func TestConcurrentDeliveries(t *testing.T) {
 	testsize.WithoutRace(t)
 	for _, strategy := range testsize.Of(strategy.Names[:1], strategy.Names) {
 		t.Run(strategy, func(t *testing.T) {
@@ -268,35 +267,34 @@ func TestTwoDeliveriesAtOnce(t *testing.T) {
 			stats, violations := run(t, p, zerolog.Nop())
 			t.Logf("%+v", stats)
 			if len(violations) > 0 || stats.Duplicates < 1 || stats.Repeated < 1 || stats.Repeated > 2*stats.Duplicates {
-				t.Errorf("%v\n%d steps were done again for %d messages that came twice", violations, stats.Repeated, stats.Duplicates)
+				t.Errorf("%v\n%d steps were repeated for %d messages that were delivered twice", violations, stats.Repeated, stats.Duplicates)
 			}
 		})
 	}
 }
 
-// TestSlowSteps: steps that take long are in living hands, and messages that are long in
-// being sent are not lost: nothing is sent again.
+// TestSlowSteps: no message is sent again, because heartbeats name the steps that take long, and messages whose sending takes long are not lost.
 func TestSlowSteps(t *testing.T) {
 	testsize.WithoutRace(t)
 	for by := 4; by <= 32; by += testsize.Of(14, 4) {
 		for _, sending := range []int{1, 8} {
 			p := small("serial")
-			p.Calm = true // which fails if a message is sent again
+			p.Calm = true // with Calm, a message that is sent again is a violation
 			p.Faults = fmt.Sprintf("latency=%ds on=batch,insert,update,merge table=Target0; latency=%ds on=put; %s", by, sending, p.Faults)
 			stats, violations := run(t, p, zerolog.Nop())
 			if len(violations) > 0 || stats.Took < time.Minute && by > 16 {
-				t.Errorf("writes take %d s, messages %d s: %v; %+v", by, sending, violations, stats)
+				t.Errorf("with writes of %d s and messages of %d s: %v; %+v", by, sending, violations, stats)
 			}
 		}
 	}
 }
 
-// TestCanceledInAStep cancels a scan while its first step reads and writes pages for half a minute: a second later no write begins.
+// TestCanceledInAStep cancels a scan while its first step reads and writes pages for half a minute. From a second later, no write may begin.
 func TestCanceledInAStep(t *testing.T) {
 	testsize.WithoutRace(t)
 	for at := 2 * time.Second; at <= 20*time.Second; at += 2700 * time.Millisecond {
 		p := small("adaptive")
-		p.Calm = true // which fails if a write begins later
+		p.Calm = true // with Calm, a write that begins later is a violation
 		p.Faults = "latency=400ms on=query table=Source; latency=700ms on=batch,insert,update,merge table=Target0; " + p.Faults
 		p.Scans[0].Request.SegmentsPerInvocation = 24
 		for i := range 900 {
@@ -310,18 +308,17 @@ func TestCanceledInAStep(t *testing.T) {
 	}
 }
 
-// TestWatchingIsCheap: to tell lost steps from others takes at most 1 % more requests in scans of 100 thousand rows,
-// however slow the storage is. Serial scans have the fewest requests a minute; those that write each row by itself have
-// the longest steps, and show as much with fewer rows. Polls count neither way.
-func TestWatchingIsCheap(t *testing.T) {
+// TestFindingLostStepsIsCheap: finding lost steps takes at most 1% more requests in scans of 100 thousand rows, however slow the storage is. Serial scans have the
+// fewest requests a minute. Scans that write each row separately have the longest steps, and need fewer rows for the same result. Polls are not counted.
+func TestFindingLostStepsIsCheap(t *testing.T) {
 	testsize.InFull(t)
 	count := scans.Action{Type: scans.Count}
 	copying := scans.Action{Type: scans.Copy, Destination: &scans.TableRef{Table: "Target0"}}
 	for _, tt := range []struct {
 		strategy   string
 		action     scans.Action
-		rows, size int // rows in all, rows a partition
-		latency    int // milliseconds a request
+		rows, size int // rows in all, and rows in each partition
+		latency    int // milliseconds for each request
 	}{
 		{"serial", count, 100_000, 100, 200},
 		{"adaptive", copying, 4_000, 1, 200},
@@ -339,17 +336,17 @@ func TestWatchingIsCheap(t *testing.T) {
 		stats, violations := run(t, p, zerolog.Nop())
 		work := stats.Requests - stats.Polls - stats.Watching
 		share := 100 * float64(stats.Watching) / float64(work)
-		t.Logf("%s %s, %d ms: %v, %d requests, %d to watch: %.2f %%", tt.strategy, tt.action.Type, tt.latency, stats.Took, work, stats.Watching, share)
+		t.Logf("%s %s, %d ms: %v, %d requests, %d to find lost steps: %.2f%%", tt.strategy, tt.action.Type, tt.latency, stats.Took, work, stats.Watching, share)
 		if len(violations) > 0 || share > 1 || work < 200 {
-			t.Errorf("%v\n%+v; want at most 1 %% to watch", violations, stats)
+			t.Errorf("%v\n%+v; want at most 1%% to find lost steps", violations, stats)
 		}
 	}
 }
 
-// TestManyTables: a group keeps eight scans going, however short they are. At this pace, two machines export 2,000 tables in ten minutes.
+// TestManyTables: a group always has eight running members, however short they are. At this rate, two machines export 2,000 tables in ten minutes.
 func TestManyTables(t *testing.T) {
 	testsize.InFull(t)
-	const seeds = 4 // latencies follow from the requests' text, and one run takes 46 to 59 requests a table
+	const seeds = 4 // latencies depend on the requests' text, and a run takes 46 to 59 requests a table
 	tables, all := testsize.Slow(24, 24, 90), 0
 	limit := time.Duration(tables) * 10 * time.Minute / 2000
 	for seed := range uint64(seeds) {
@@ -358,12 +355,12 @@ func TestManyTables(t *testing.T) {
 		p.Scans[0].Request.Source, p.Scans[0].Tables = scans.TableRef{Tables: "grp*"}, tables
 		p.Scans[0].Request.Action.Destination = &scans.TableRef{Container: "exports", Prefix: "Group"}
 		stats, violations := run(t, p, zerolog.Nop())
-		t.Logf("%d tables in %v with %d requests, want %v", tables, stats.Took, stats.Requests, limit)
+		t.Logf("exported %d tables in %v with %d requests, want at most %v", tables, stats.Took, stats.Requests, limit)
 		if all += stats.Requests; len(violations) > 0 || stats.Took > limit {
 			t.Errorf("%v\n%+v, want at most %v", violations, stats, limit)
 		}
 	}
-	if all > 55*seeds*tables { // docs/backup.md has it
+	if all > 55*seeds*tables { // docs/backup.md contains this figure
 		t.Errorf("%d requests a table, want at most 55", all/seeds/tables)
 	}
 }

@@ -10,16 +10,16 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// maxProperties is the greatest number of properties of a row, without its keys and its Timestamp.
+// maxProperties is the greatest number of properties of a row, besides its keys and its Timestamp.
 const maxProperties = 252
 
 // expected is the result that a scan must have.
 type expected struct {
-	rows                     []storage.Entity // at the destination
+	rows                     []storage.Entity // the rows of the destination
 	scanned, written, failed int64
-	bad                      []key.Key // rows that fail
+	bad                      []key.Key // the keys of rows that fail
 	mended                   []key.Key // the destination's rows that prevent writes, in the order in which the operator removes them
-	missing, extra, changed  int64     // rows, in a comparison
+	missing, extra, changed  int64     // the numbers of rows in a comparison
 }
 
 func (x expected) differences() int64 { return x.missing + x.extra + x.changed }
@@ -49,7 +49,7 @@ func compared(source, destination []storage.Entity) expected {
 	return x
 }
 
-// expect computes a scan's result in the simplest way, row by row.
+// expect computes a scan's result row by row, as simply as possible.
 func expect(p PlannedScan, source []storage.Entity) expected {
 	if p.group() {
 		var all expected
@@ -89,7 +89,7 @@ func expect(p PlannedScan, source []storage.Entity) expected {
 					fails = true
 					continue
 				}
-				result, differs = one, false // the operator has removed the old one
+				result, differs = one, false // the operator has removed the old row
 			}
 			if a.Mode == action.Skip && differs {
 				written = false

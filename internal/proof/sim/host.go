@@ -24,8 +24,7 @@ func (w *world) pick(what ...string) *machine {
 	return standing[draw(w.plan.Seed, append(what, time.Since(w.start).String())...)%uint64(len(standing))]
 }
 
-// timerLease is how long a timer's lease outlives its host. Until the lease ends,
-// the timer does not fire. (azure-webjobs-sdk, SingletonManager)
+// timerLease is how long a timer's lease remains after its host is lost. Until the lease ends, the timer does not fire. (azure-webjobs-sdk, SingletonManager)
 const timerLease = time.Minute
 
 // keepTime fires the timer of Maintain every minute, on the machine that holds the timer's
@@ -34,7 +33,7 @@ const timerLease = time.Minute
 func (w *world) keepTime() {
 	var last <-chan error
 	holder := w.first()
-	var lapse time.Time // of the lease of a holder that was lost
+	var lapse time.Time // the end of the lease of a holder that was lost
 	for minute := 1; task.Sleep(w.over, time.Until(w.start.Add(time.Duration(minute)*time.Minute))); minute++ {
 		if holder != nil && holder.gone.Err() != nil {
 			if at := holder.lost.Load(); at != nil {
@@ -59,7 +58,7 @@ func (w *world) keepTime() {
 	}
 }
 
-// first returns the machine that is the first to hold the timer's lease, as soon as this machine runs.
+// first returns the machine that is the first to hold the timer's lease, as soon as it runs.
 func (w *world) first() *machine {
 	for task.Sleep(w.over, time.Millisecond) {
 		if m := w.slots[w.plan.Holder].machine.Load(); m != nil {
@@ -70,7 +69,7 @@ func (w *world) first() *machine {
 	return nil
 }
 
-// blackout loses every machine at once. Later a single machine starts.
+// blackout loses all machines at the same time. Later, a single machine starts.
 func (w *world) blackout() {
 	if w.plan.Blackout == 0 || !task.Sleep(w.over, w.plan.Blackout) {
 		return
@@ -89,7 +88,7 @@ func (w *world) blackout() {
 	close(w.lights)
 }
 
-// wait waits for the end of the blackout, and reports whether the slot gets a machine again. Only the first slot does.
+// wait waits for the end of the blackout, and reports whether the slot gets a machine again. Only the first slot gets one.
 func (p *slot) wait() bool {
 	if p.number > 0 {
 		return false
@@ -120,7 +119,7 @@ func (w *world) outages() {
 	}
 }
 
-// outage switches an outage's rules on or off. They come before the plan's own rules.
+// outage enables or disables an outage's rules. They are placed before the plan's own rules.
 func (w *world) outage(i int, on bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -28,13 +28,13 @@ import (
 	"tablesweep/internal/task"
 )
 
-// slot holds one machine after the other.
+// slot contains one machine after the other.
 type slot struct {
 	Machine
 	*world
 	number  int
 	left    []Accident
-	machine atomic.Pointer[machine] // nil while there is none
+	machine atomic.Pointer[machine] // nil if there is none
 }
 
 // machine is an instance of the app: the host's listeners and a handler process.
@@ -43,9 +43,9 @@ type machine struct {
 	name    string
 	gone    context.Context // ends when the machine is lost
 	lose    context.CancelFunc
-	account *storage.Account          // the host's
-	lives   int                       // handler processes so far
-	process atomic.Pointer[process]   // nil while there is none
+	account *storage.Account          // the account as the host opens it
+	lives   int                       // the number of handler processes so far
+	process atomic.Pointer[process]   // nil if there is none
 	lost    atomic.Pointer[time.Time] // when the machine was lost
 }
 
@@ -64,7 +64,7 @@ type process struct {
 	handler http.Handler
 }
 
-// take removes and returns the next accident of the host or of the handler, or returns nil.
+// take removes and returns the next accident of the host or of the handler. It returns nil if there is none.
 func (p *slot) take(host bool) *Accident {
 	i := slices.IndexFunc(p.left, func(a Accident) bool { return a.Host == host })
 	if i < 0 {
@@ -75,7 +75,7 @@ func (p *slot) take(host bool) *Accident {
 	return &a
 }
 
-// keep keeps a machine in the slot until the run ends.
+// keep runs one machine after the other in the slot until the run ends.
 func (p *slot) keep() {
 	// Machines start at different times. Otherwise the scheduler would decide which of them gets which random name.
 	task.Sleep(p.over, time.Duration(draw(p.plan.Seed, "slot", strconv.Itoa(p.number))%uint64(time.Millisecond)))
@@ -96,7 +96,7 @@ func (p *slot) keep() {
 	}
 }
 
-// run runs the machine until it is lost. Its goroutines then end by themselves.
+// run runs the machine until it is lost. Afterwards, its goroutines end by themselves.
 func (m *machine) run() {
 	defer m.lose()
 	for _, f := range function.Functions(function.App{}) {
@@ -116,7 +116,7 @@ func (m *machine) run() {
 	}
 }
 
-// hostQueues are the queue settings of host.json. A test checks that they are equal. Plans change only the longest pause between polls.
+// hostQueues are the queue settings of host.json. A test checks that both are equal. Plans change only the longest pause between polls.
 var hostQueues = hostjson.Queues{
 	BatchSize: 8, NewBatchThreshold: 4, Visibility: 10 * time.Second, MaxDequeue: scans.MaxDeliveries, Base64: true,
 }
@@ -134,7 +134,7 @@ func (m *machine) listen(f function.Function) {
 		})
 }
 
-// start starts a handler process in the same way as package main. The process takes calls at once, while it prepares its storage.
+// start starts a handler process in the same way as package main. The process receives calls immediately, while it prepares its storage.
 func (m *machine) start() *process {
 	m.lives++
 	gone, end := context.WithCancel(m.gone)
@@ -167,7 +167,7 @@ func (m *machine) start() *process {
 	return &process{gone: gone, end: end, handler: function.Handler(function.Functions(app), function.Host{}, m.appLog)}
 }
 
-// ready waits until there is a handler process, and returns it. It returns nil if the machine is lost.
+// ready waits until there is a handler process, and returns it. If the machine is lost, ready returns nil.
 func (m *machine) ready() *process {
 	for {
 		p := m.process.Load()
@@ -178,7 +178,7 @@ func (m *machine) ready() *process {
 	}
 }
 
-// functionTimeout is the timeout in host.json. A handler with a longer invocation is killed, which ends all its other invocations.
+// functionTimeout is the timeout in host.json. If an invocation takes longer, its handler is killed, which ends all other invocations of the handler.
 const functionTimeout = 10 * time.Minute
 
 // answer is a handler's answer to an HTTP request.
@@ -186,19 +186,19 @@ type answer struct {
 	status      int
 	contentType string
 	body        []byte
-	err         error // the process ended first
+	err         error // the process ended before it answered
 }
 
-// invocationKey is the key under which a context has an invocation's identity.
+// invocationKey is the key of an invocation's identity in a context.
 type invocationKey struct{}
 
-// call sends the handler a request and returns its answer. It returns at once when the process
-// ends. caller distinguishes the call from others at the same time.
+// call sends the handler a request and returns its answer. It returns immediately when the process ends. caller distinguishes the call from other calls at
+// the same time.
 func (m *machine) call(method, path string, body []byte, caller string) <-chan answer {
 	answered := make(chan answer, 1)
 	m.group.Go(func() {
 		p := m.ready()
-		// Calls that waited for a handler are made at different times, because the order of timers that end together is random.
+		// Calls that waited for a handler are sent at different times, because timers that end together have a random order.
 		task.Sleep(m.gone, time.Duration(draw(m.plan.Seed, m.name, path, caller)%uint64(time.Millisecond)))
 		if p == nil {
 			answered <- answer{err: errDead}
@@ -215,7 +215,7 @@ func (m *machine) call(method, path string, body []byte, caller string) <-chan a
 			w := httptest.NewRecorder()
 			p.handler.ServeHTTP(w, req)
 			resp := w.Result()
-			b, _ := io.ReadAll(resp.Body) // from memory
+			b, _ := io.ReadAll(resp.Body) // the answer is in memory
 			done <- answer{status: resp.StatusCode, contentType: resp.Header.Get("Content-Type"), body: b}
 		})
 		limit := time.NewTimer(functionTimeout)

@@ -21,12 +21,11 @@ import (
 )
 
 const (
-	// longest is how long a scan may take in all. Including all waits for leases, outages
-	// and retries, a run takes at most a few hours unless it hangs.
+	// longest is the longest time that a scan may take. Including all waits for leases, outages and retries, a run takes at most a few hours unless it hangs.
 	longest = 12 * time.Hour
-	// maxRetries is how often the operator retries a scan.
+	// maxRetries is the greatest number of times that the operator retries a scan.
 	maxRetries = 30
-	// callLimit is the cloud's limit for an HTTP call. After that the caller gets no answer, but the function continues.
+	// callLimit is the cloud's time limit for an HTTP call. Afterwards, the caller gets no answer, but the function continues.
 	callLimit = 230 * time.Second
 )
 
@@ -48,7 +47,7 @@ func (o operator) operate() {
 	}
 	close(o.started)
 	scans.Wait()
-	// If the answer to a start was lost, there may be a scan that the operator does not know.
+	// If the answer to a start was lost, the operator may not have the scan's id.
 	for _, id := range o.listed() {
 		if s, ok := o.planned(id); ok && isRoot(id) {
 			s.Cancel, s.Meddle, s.Twice = 0, 0, false
@@ -74,8 +73,7 @@ func (o operator) request(method, path string, body []byte) answer {
 	}
 }
 
-// startScan starts a scan and returns its id. If it gets no answer, it waits until the scan would be listed. If the scan is not listed then, it
-// starts another.
+// startScan starts a scan and returns its id. Without an answer, it waits until the scan would be listed. If the scan is not listed then, it starts another.
 func (o operator) startScan(s PlannedScan) ledger.ScanID {
 	body, err := json.Marshal(s.Request)
 	if err != nil {
@@ -90,7 +88,7 @@ func (o operator) startScan(s PlannedScan) ledger.ScanID {
 				o.violated("answer %s: %v", a.body, err)
 			}
 			return started.ID
-		case a.status == http.StatusConflict && s.Request.Action.Destination != nil && s.Request.Action.Destination.Container == exports: // an earlier start without an answer has claimed the place
+		case a.status == http.StatusConflict && s.Request.Action.Destination != nil && s.Request.Action.Destination.Container == exports: // an earlier start, whose answer was lost, has claimed the place
 		case a.status >= 400 && a.status < 500:
 			o.violated("POST /api/scans %s: %d %s", body, a.status, a.body)
 			return ""
@@ -126,8 +124,8 @@ func (w *world) listed() []ledger.ScanID {
 	return slices.Sorted(maps.Keys(w.witness.scans))
 }
 
-// whose splits the id of a scan into the id of the scan that the operator has started, whether this scan verifies it, and this scan's number in
-// the group.
+// whose splits a scan's id. root is the id of the scan that the operator started. verifies is true if this scan verifies that scan, and number is this scan's
+// number in the group.
 func whose(id ledger.ScanID) (root ledger.ScanID, verifies bool, number int) {
 	if group, n, ok := id.InGroup(); ok {
 		id, number = group, n
@@ -159,7 +157,7 @@ func (w *world) planned(id ledger.ScanID) (PlannedScan, bool) {
 	return PlannedScan{}, false
 }
 
-// follow cancels a scan if the plan requires it, retries it while that helps, and returns after its last end.
+// follow cancels a scan if the plan requires this, retries it as long as a retry helps, and returns after the scan's last end.
 func (o operator) follow(id ledger.ScanID, s PlannedScan) {
 	if s.Lose > 0 {
 		o.group.Go(func() { o.lose(id, s.Lose) })
@@ -221,7 +219,7 @@ func (o operator) follow(id ledger.ScanID, s PlannedScan) {
 	}
 }
 
-// cancel records that a scan is canceled, or that it will be retried.
+// cancel records that the operator canceled a scan or, if canceled is false, that it will retry the scan.
 func (o operator) cancel(s PlannedScan, canceled bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -231,8 +229,8 @@ func (o operator) cancel(s PlannedScan, canceled bool) {
 	}
 }
 
-// lose waits, and then deletes from the state table one of the scan's pending steps or files, if there is one. It may also delete a pending or done
-// step. A fault may prevent a deletion.
+// lose waits, and then deletes one of the scan's pending steps or files from the state table, if there is one. It may also delete a pending or done step. A
+// fault may prevent the deletion.
 func (o operator) lose(id ledger.ScanID, after time.Duration) {
 	if !task.Sleep(o.over, after) {
 		return
@@ -263,8 +261,7 @@ func (o operator) lose(id ledger.ScanID, after time.Duration) {
 	}
 }
 
-// failure checks that a failed scan has a reason that the plan allows, such as lost rows of the state table. It reports whether the reason is failed
-// rows.
+// failure checks that a failed scan has a reason that the plan allows, such as lost rows of the state table. It reports whether failed rows are the reason.
 func (o operator) failure(id ledger.ScanID, row scanRow, s PlannedScan) (onlyRows bool) {
 	if s.group() {
 		return o.groupFailure(id, row, s)
@@ -282,13 +279,12 @@ func (o operator) failure(id ledger.ScanID, row scanRow, s PlannedScan) (onlyRow
 	return failedRows
 }
 
-// groupFailure is like failure, for a group. It checks the reasons of the members. It reports whether members have failed and failed rows are the
-// reason in each of them.
+// groupFailure is like failure, but for a group, and checks the reasons of the members. It reports whether members have failed, each because of failed rows.
 func (o operator) groupFailure(id ledger.ScanID, row scanRow, s PlannedScan) (onlyRows bool) {
 	if !strings.Contains(row.Error, fmt.Sprintf(" of %d tables failed: ", s.Tables)) || strings.Contains(row.Error, ": running") {
 		o.violated("a group failed with %q", row.Error)
 	}
-	failed := false // if it stays false, a canceled member has succeeded since, after its own retry
+	failed := false // still false at the end if a canceled member has succeeded since, after its own retry
 	onlyRows = true
 	for i, m := range s.members() {
 		o.mu.Lock()
@@ -321,7 +317,7 @@ func (o operator) waitForEnd(id ledger.ScanID) (scanRow, bool) {
 	}
 }
 
-// mend removes a third of the destination's rows that prevent the scan's writes. It returns false if the plan's rounds are over.
+// mend removes a third of the destination's rows that prevent the scan's writes. It returns false if the plan has no more rounds.
 func (o operator) mend(s PlannedScan) bool {
 	o.mu.Lock()
 	round := o.rounds[target(s.Request)]
@@ -356,7 +352,7 @@ func (o operator) retryRows(id ledger.ScanID, s PlannedScan) {
 	o.count(&o.stats.Redone)
 }
 
-// retry retries a scan, and if rows is set, also its failed rows.
+// retry retries a scan. If rows is true, it also retries the scan's failed rows.
 func (o operator) retry(id ledger.ScanID, s PlannedScan, rows bool) answer {
 	switch {
 	case s.ByStorage:
@@ -367,8 +363,8 @@ func (o operator) retry(id ledger.ScanID, s PlannedScan, rows bool) answer {
 	return o.change(http.MethodPost, "/api/scans/"+string(id)+"/retry", nil)
 }
 
-// requestRetry writes a request for a retry into the ledger, like a command. It waits until an instance has fulfilled the request, and checks that
-// this happened once.
+// requestRetry writes a request for a retry into the ledger, like a command. It waits until an instance has fulfilled the request, and checks that the scan
+// was retried only once.
 func (o operator) requestRetry(id ledger.ScanID, rows bool) answer {
 	command, err := engine.New(scans.Options{Own: o.account, StateTable: stateTable})
 	if err != nil {
@@ -394,11 +390,11 @@ func (o operator) requestRetry(id ledger.ScanID, rows bool) answer {
 			return answer{status: http.StatusConflict, body: []byte(a.Refused)}
 		case err == nil && !there:
 			if after, err := o.ledger().Scan(ctx, id); err == nil && after.Attempt != before.Attempt+1 {
-				o.violated("scan %s was at attempt %d before one request for a retry, and is at %d", id, before.Attempt, after.Attempt)
+				o.violated("after one request for a retry, the attempt of scan %s went from %d to %d", id, before.Attempt, after.Attempt)
 			}
 			return answer{status: http.StatusAccepted}
 		case time.Since(o.start) > longest:
-			o.violated("nobody has retried scan %s: %+v, %v", id, a, err)
+			o.violated("no process has retried scan %s: %+v, %v", id, a, err)
 			return answer{status: http.StatusConflict}
 		}
 		time.Sleep(5 * time.Second)

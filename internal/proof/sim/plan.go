@@ -15,28 +15,28 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Plan determines everything in a run.
+// Plan determines everything that happens in a run.
 type Plan struct {
 	Seed   uint64
 	Source []storage.Entity
 	Scans  []PlannedScan
-	// Faults is the emulator's spec. No rule may apply to point reads, because only the witness uses them.
+	// Faults is the emulator's spec. No rule may apply to point reads, because only the witness makes them.
 	Faults string
 	// Late is the probability that a request of the app is carried out only after it was reported as failed.
 	Late float64
-	// In Calm plans nothing dies and nothing fails, so nothing may need repair.
+	// If Calm is true, no process dies and no request fails, so there must be nothing to repair.
 	Calm bool
 
 	Machines   []Machine
-	MaxPolling time.Duration // between two polls of an empty queue
+	MaxPolling time.Duration // the longest wait between two polls of an empty queue
 	Overlap    bool          // runs of Maintain may overlap
 	Holder     int           // the machine that is the first to hold the timer's lease
-	FoldEvery  int           // how many done steps are folded at once, on average; 0 means the app's own number
+	FoldEvery  int           // how many done steps are folded together, on average; 0 means the app's own number
 
-	// Outages change the faults for some time.
+	// Outages change the faults for a limited time.
 	Outages []Outage
-	// Blackout, unless zero, is when every machine is lost. After Darkness a single
-	// machine starts. If Cleared is set, all messages are lost with the machines.
+	// If Blackout is not zero, all machines are lost after this time. After Darkness, a single machine starts. If Cleared is true, all messages are lost
+	// together with the machines.
 	Blackout time.Duration
 	Darkness time.Duration
 	Cleared  bool
@@ -46,29 +46,29 @@ type Plan struct {
 type PlannedScan struct {
 	Request     scans.Request
 	Destination []storage.Entity // the destination's rows before the scan
-	// Follows is set if the scan starts after the scans before it have ended. It may use their hints.
+	// If Follows is true, the scan starts after the scans before it have ended, and may use their hints.
 	Follows bool
-	// Cancel, unless zero, is when the operator cancels the scan. It retries the scan after Rest.
+	// If Cancel is not zero, the operator cancels the scan after this time, and retries it after Rest.
 	Cancel, Rest time.Duration
-	// Lose, unless zero, is when one of the scan's rows is deleted from the state table.
+	// If Lose is not zero, one of the scan's rows is deleted from the state table after this time.
 	Lose time.Duration
-	// Rounds is how often the operator removes the cause for a third of the failed rows, and retries them. If Twice is set,
-	// it sends two requests for each retry at once.
+	// Rounds is how often the operator removes the cause for a third of the failed rows and then retries them. If Twice is true, it sends two concurrent
+	// requests for each retry.
 	Rounds int
 	Twice  bool
-	// ByStorage is set if the operator requests retries with a row in the app's own storage.
+	// If ByStorage is true, the operator requests retries with a row in the app's own storage.
 	ByStorage bool
-	// Tables is the number of a group's tables, among which the plan's rows are divided. Meddle, unless zero, is how long the
-	// first table's scan runs before the operator cancels it. The operator retries that scan after Rest.
+	// Tables is the number of a group's tables, among which the plan's rows are divided. If Meddle is not zero, the operator cancels the first table's scan
+	// after it has run for this time, and retries it after Rest.
 	Tables int
 	Meddle time.Duration
 
-	number int // of a member, from 1; 0 for the plan's own scans
+	number int // the number of a member, from 1; 0 for the plan's own scans
 }
 
 func (s PlannedScan) group() bool { return s.Tables > 0 && s.number == 0 }
 
-// members returns the scans of a group's tables. For any other scan it returns the scan itself.
+// members returns the scans of a group's tables. For any other scan, it returns the scan itself.
 func (s PlannedScan) members() []PlannedScan {
 	if !s.group() {
 		return []PlannedScan{s}
@@ -107,7 +107,7 @@ func (s PlannedScan) verification(source []storage.Entity) PlannedScan {
 	return v
 }
 
-// tableOf returns the name of a group's n-th table. Groups take all tables with such names.
+// tableOf returns the name of a group's n-th table. A group takes all tables with such names.
 func tableOf(n int) string { return fmt.Sprintf("Grp%04d", n) }
 
 // share returns the rows of a group's n-th table.
@@ -120,16 +120,16 @@ func share(rows []storage.Entity, n, tables int) (of []storage.Entity) {
 	return of
 }
 
-// Machine is an instance of the app. If it is lost, another replaces it.
+// Machine is an instance of the app. If it is lost, another machine replaces it.
 type Machine struct {
-	Skew      time.Duration // of its clock
-	Accidents []Accident    // of its processes and those of its successors, in order
-	Life      time.Duration // after which each handler crashes; 0 for never
-	Restart   time.Duration // until a crashed handler runs again
-	Replace   time.Duration // until a lost machine is replaced
+	Skew      time.Duration // the difference of its clock
+	Accidents []Accident    // the accidents of its processes and of those of its successors, in order
+	Life      time.Duration // the time after which each handler crashes; 0 for never
+	Restart   time.Duration // the time until a crashed handler runs again
+	Replace   time.Duration // the time until a lost machine is replaced
 }
 
-// Outage adds rules to the faults for some time. If UntilFailed is set, it lasts at least until a scan has failed or the run has ended.
+// Outage adds rules to the faults for a limited time. If UntilFailed is true, it lasts at least until a scan has failed or the run has ended.
 type Outage struct {
 	Rules       string
 	From, For   time.Duration
@@ -158,7 +158,7 @@ func (d dice) between(low, high time.Duration) time.Duration {
 	return low + time.Duration(d.Int64N(int64(high-low)+1))
 }
 
-// number draws a number from low to high, both included.
+// number draws a number from low to high, including both.
 func (d dice) number(low, high int) int { return low + d.IntN(high-low+1) }
 
 // Draw returns the plan of a seed.
@@ -189,7 +189,7 @@ func Draw(seed uint64) Plan {
 		s.Request.Action, s.Destination = scans.Action{Type: scans.Copy, Destination: &place}, nil
 		s.Request.SegmentsPerInvocation = d.number(1, 4)
 		p.Scans[i] = s
-		if s.Lose == 0 { // otherwise the export may never be complete
+		if s.Lose == 0 { // otherwise the export may remain incomplete
 			p.Scans = append(p.Scans, back)
 		}
 	}
@@ -211,11 +211,11 @@ func Draw(seed uint64) Plan {
 	}
 	limits := dice{rand.New(rand.NewPCG(seed, 0x11a17))}
 	for i := range p.Scans {
-		if limits.chance(0.15) { // then a scan takes minutes, and most of its messages are hidden
+		if limits.chance(0.15) { // with limits, a scan takes minutes, and most of its messages are hidden
 			p.Scans[i].Request.Limits = &scans.Limits{RowsPerSecond: limits.number(1, 20), RequestsPerSecond: limits.number(0, 20)}
 		}
 	}
-	// The app stops trying to start a verification after four hours. No scan fails then, but such an outage lasts until a scan fails.
+	// The app stops trying to start a verification after four hours. In this case no scan fails, although such an outage lasts until a scan has failed.
 	waits := slices.ContainsFunc(p.Outages, func(o Outage) bool { return o.UntilFailed })
 	for i, s := range p.Scans {
 		p.Scans[i].Request.Verify = s.Request.Action.Type == scans.Copy && s.Request.Action.Map == "" && s.Lose == 0 && proofs.chance(0.3) && !waits
@@ -246,7 +246,7 @@ func (d dice) groups(i int, source []storage.Entity) []PlannedScan {
 		return []PlannedScan{s}
 	}
 	s.Request.Action.Destination = &scans.TableRef{Connection: other}
-	s.Request.Action.Overwrite = s.Request.OverExisting() // some tables of the destination have rows before
+	s.Request.Action.Overwrite = s.Request.OverExisting() // some tables of the destination already contain rows
 	if d.chance(0.3) {
 		return []PlannedScan{s}
 	}
@@ -277,8 +277,8 @@ func (d dice) damaged(rows []storage.Entity) (damaged []storage.Entity) {
 	return damaged
 }
 
-// repartition makes each row's PartitionKey from two of its properties. uneven does this too, but fails for some rows, drops some, and makes two
-// rows of others.
+// repartition makes each row's PartitionKey from two of its properties. uneven does this as well, but fails for some rows, drops some, and makes two rows
+// from others.
 const (
 	repartition = `.RowKey = .PartitionKey | .PartitionKey = "\(.Name) \(.Number % 10)"`
 	uneven      = repartition + ` | (.Number % 10) as $n | ., if $n == 0 then error("no") elif $n == 2 then .RowKey += "+" else empty end | select($n != 1)`
@@ -301,7 +301,7 @@ func become(a scans.Action, row storage.Entity) (rows []storage.Entity, fails bo
 	return rows, false
 }
 
-// moved returns the destination's rows that have keys of the source, with the keys that the map gives to the source's rows.
+// moved returns the destination's rows that have keys of the source, but with the keys that the map gives to the source's rows.
 func moved(a scans.Action, source, destination []storage.Entity) (all []storage.Entity) {
 	for _, row := range source {
 		if i := slices.IndexFunc(destination, func(d storage.Entity) bool { return d.Key == row.Key }); i >= 0 {
@@ -349,7 +349,7 @@ func drawTables(seed uint64) Plan {
 	if p.Calm {
 		p.Faults = d.faults(true)
 		for i := range p.Scans {
-			if again.chance(0.5) { // writes take so long that some steps have much left to do when the scan is canceled
+			if again.chance(0.5) { // writes take so long that some steps have much work left when the scan is canceled
 				p.Scans[i].Cancel, p.Scans[i].Rest = again.between(100*time.Millisecond, 20*time.Second), again.between(10*time.Second, time.Minute)
 				p.Faults = "latency=300ms..900ms on=batch,insert,update,merge,delete; " + p.Faults
 			}
@@ -398,7 +398,7 @@ func (d dice) accident() Accident {
 	return a
 }
 
-// scan draws a scan. Each scan has a destination of its own.
+// scan draws a scan. Each scan has a separate destination.
 func (d dice) scan(i int, source []storage.Entity) PlannedScan {
 	s := PlannedScan{Request: scans.Request{
 		Name: fmt.Sprint(i), Source: scans.TableRef{Table: "Source"}, Action: scans.Action{Type: scans.Count},
@@ -423,7 +423,7 @@ func (d dice) scan(i int, source []storage.Entity) PlannedScan {
 	return s
 }
 
-// faults draws a spec. Requests always take time, so that they come one after the other.
+// faults draws a spec. Requests always take time, so they never happen at the same instant.
 func (d dice) faults(calm bool) string {
 	kinds := slices.DeleteFunc(fault.Kinds(), func(k fault.Kind) bool { return k == fault.Point })
 	on := " on=" + fmt.Sprint(kinds[0])
@@ -452,7 +452,7 @@ func (d dice) faults(calm bool) string {
 	return strings.Join(rules, "; ")
 }
 
-// rows draws a table: no or few rows, one big partition, many small partitions, both, or partitions of various sizes.
+// rows draws a table with no or few rows, one big partition, many small partitions, both, or partitions of various sizes.
 func (d dice) rows() []storage.Entity {
 	sizes := []int{}
 	switch d.IntN(8) {
@@ -484,14 +484,14 @@ func (d dice) rows() []storage.Entity {
 	return rows
 }
 
-// names draws a function that names partitions. Their numbers make the names distinct.
+// names draws a function that returns names of partitions. The partitions' numbers make the names distinct.
 func (d dice) names() func(i int) string {
 	switch d.IntN(4) {
 	case 0: // close together
 		return func(i int) string { return fmt.Sprintf("customer-%05d", i) }
 	case 1: // far apart, with characters that need escaping
 		return func(i int) string { return fmt.Sprintf("%c'%% +é%d", 'A'+d.IntN(26), i) }
-	case 2: // beyond the basic plane, where the orders of UTF-8 and UTF-16 differ
+	case 2: // beyond the basic multilingual plane, where the orders of UTF-8 and UTF-16 differ
 		return func(i int) string {
 			return fmt.Sprintf("%s%d", []string{"😀", "\ue000", "\uffee", "z"}[d.IntN(4)], i)
 		}

@@ -24,12 +24,12 @@ import (
 
 const stateTable = "tablesweep"
 
-// Stats count what happened in a run.
+// Stats counts what happened in a run.
 type Stats struct {
-	Took       time.Duration // from the first scan's creation until the last scan's end
+	Took       time.Duration // from the creation of the first scan until the end of the last
 	Requests   int           // all requests of handlers and hosts
 	Polls      int           // requests for messages
-	Watching   int           // requests that find lost steps
+	Watching   int           // requests to find lost steps
 	Transcript uint64        // a hash of all requests, with their times and results
 	Rows       int
 	Accidents  int // accidents of the plan that happened
@@ -51,34 +51,34 @@ type world struct {
 	emulator *emulator.Transport
 	aside    *emulator.Transport // the transport of second
 	storage  *emulator.Emulator
-	account  *storage.Account // the test's own; machines do not affect it, but faults do
+	account  *storage.Account // the account of the test itself; machines do not affect it, but faults do
 	second   *emulator.Emulator
 	beside   *storage.Account // the account of second, into which groups copy
 	witness  *witness
-	log      zerolog.Logger // of the run
-	appLog   zerolog.Logger // of the handlers and hosts
+	log      zerolog.Logger // the log of the run
+	appLog   zerolog.Logger // the log of the handlers and hosts
 
 	start   time.Time
 	over    context.Context // ends when the run ends
-	group   sync.WaitGroup  // everything that runs
+	group   sync.WaitGroup  // counts everything that runs
 	slots   []*slot
 	started chan struct{}           // closed when the operator has started the scans
 	dark    atomic.Bool             // a blackout has begun
 	lights  chan struct{}           // closed when the blackout is over
 	failed  atomic.Bool             // a scan has failed
-	holder  atomic.Pointer[machine] // of the timer's lease
+	holder  atomic.Pointer[machine] // the holder of the timer's lease
 
 	mu         sync.Mutex // guards the fields below
 	violations []string
 	stats      Stats
-	raging     []int                // outages
-	rounds     map[string]int       // of mended rows, by target
-	canceled   map[string]time.Time // when the operator got the answer to a cancellation, by target; deleted before a retry
+	raging     []int                // the outages that have begun but not ended
+	rounds     map[string]int       // the rounds in which rows were mended, by target
+	canceled   map[string]time.Time // the time at which the operator got the answer to a cancellation, by target; deleted before a retry
 	reads      map[string]bool      // reads of pending steps by Maintain, by the timer's run and the scan
 }
 
-// Run carries out the plan, and returns the violations that it finds. It must be
-// called in a bubble of testing/synctest, because it takes hours. log gets every event.
+// Run carries out the plan, and returns the violations that it finds. It must be called in a bubble of testing/synctest, because it takes hours of virtual
+// time. log gets every event.
 func Run(p Plan, log zerolog.Logger) (Stats, []string) {
 	w := &world{plan: p, start: time.Now(), log: log, started: make(chan struct{}), lights: make(chan struct{}), rounds: map[string]int{}, canceled: map[string]time.Time{}, reads: map[string]bool{}}
 	w.stats.Rows = len(p.Source)
@@ -120,11 +120,11 @@ func (w *world) onLog(_ *zerolog.Event, _ zerolog.Level, message string) {
 	case strings.HasPrefix(message, "message has reached MaxDequeueCount"):
 		w.count(&w.stats.Poisoned)
 	case message == "the function is not invoked for this message":
-		w.violated("the host can't decode a message")
+		w.violated("the host cannot decode a message")
 	}
 }
 
-// panics finds panics in the lines of a log. They have no other effect, because an invocation that panics is retried.
+// panics finds panics in the lines of a log. A panic has no other visible effect, because its invocation is retried.
 type panics struct{ *world }
 
 func (p panics) Write(line []byte) (int, error) {
@@ -160,8 +160,8 @@ func (w *world) note(name string, req *http.Request, result string) {
 	}
 }
 
-// notCanceled checks that a write to a scan's destination does not begin more than a second after the scan was canceled. It checks only calm
-// plans, because after a failure it may take longer until the state is read.
+// notCanceled checks that no write to a scan's destination begins more than a second after the scan was canceled. It checks only calm plans, because after a
+// failure a process may read the scan's state later.
 func (w *world) notCanceled(req *http.Request, body []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -173,8 +173,8 @@ func (w *world) notCanceled(req *http.Request, body []byte) {
 	}
 }
 
-// tally counts requests for messages, and requests that find lost steps: heartbeats, reads of heartbeats, peeks into queues,
-// stored observations, and Maintain's second check of a scan's pending steps.
+// tally counts requests for messages, and requests to find lost steps: heartbeats, reads of heartbeats, peeks into queues, stored observations, and
+// Maintain's second check of a scan's pending steps.
 func (w *world) tally(req *http.Request, body []byte) {
 	q := req.URL.Query()
 	filter, peeks := q.Get("$filter"), q.Get("peekonly") != ""

@@ -23,14 +23,13 @@ import (
 )
 
 var (
-	oneSeed   = flag.Uint64("seed", 0, "repeat the run of this one seed, and tell what happens in it")
+	oneSeed   = flag.Uint64("seed", 0, "repeat the run of this one seed, and print its events")
 	firstSeed = flag.Uint64("first", 1, "the first seed of many")
 	seeds     = flag.Uint64("seeds", uint64(testsize.Slow(4, 40, 2000)), "how many seeds")
-	stride    = flag.Uint64("stride", 0, "every how many seeds; 0 has processes of their own share the seeds")
+	stride    = flag.Uint64("stride", 0, "the distance between two seeds; 0 divides the seeds among several processes")
 )
 
-// run carries out a plan. What its seed does not decide otherwise is decided here:
-// the SDK's back-off and all that comes from crypto/rand.
+// run runs a plan. It fixes the random choices that the seed does not determine: the SDK's back-off and all numbers from crypto/rand.
 func run(t *testing.T, p sim.Plan, log zerolog.Logger) (stats sim.Stats, violations []string) {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -40,7 +39,7 @@ func run(t *testing.T, p sim.Plan, log zerolog.Logger) (stats sim.Stats, violati
 	return stats, violations
 }
 
-// TestSeeds runs many seeds. After a failure, -seed repeats one.
+// TestSeeds runs many seeds. After a failure, -seed repeats the failed seed.
 func TestSeeds(t *testing.T) {
 	switch {
 	case *oneSeed != 0:
@@ -74,7 +73,7 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// report fails the test with what does not hold, and how to see it again.
+// report fails the test with the violations, and prints the command that repeats the run.
 func report(t *testing.T, p sim.Plan, violations []string) {
 	t.Helper()
 	if len(violations) > 0 {
@@ -82,8 +81,8 @@ func report(t *testing.T, p sim.Plan, violations []string) {
 	}
 }
 
-// share runs the seeds in as many processes as there are processors. A process has
-// one goroutine run at a time: only so is a run exactly repeated.
+// share divides the seeds among as many processes as there are processors. In each process, only one goroutine runs at a time, because otherwise a run is not
+// repeated exactly.
 func share(t *testing.T) {
 	var workers sync.WaitGroup
 	n := min(uint64(runtime.NumCPU()), *seeds)
@@ -98,7 +97,7 @@ func share(t *testing.T) {
 	workers.Wait()
 }
 
-// runWorker runs TestSeeds in a process of its own, and returns the last seed and what it printed.
+// runWorker runs TestSeeds in a separate process, and returns the last seed and the output.
 func runWorker(t *testing.T, args ...string) (string, error) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"-test.run=^TestSeeds$", "-test.timeout=0"}, args...)...)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=400")
@@ -110,15 +109,15 @@ func runWorker(t *testing.T, args ...string) (string, error) {
 	if err := cmd.Start(); err != nil {
 		return "", err
 	}
-	var last string // a panic doesn't tell the seed
-	var said []string
+	var last string // the output of a panic does not contain the seed
+	var printed []string
 	for lines := bufio.NewScanner(pipe); lines.Scan(); {
 		switch line := lines.Text(); {
 		case strings.HasPrefix(line, "running seed "):
 			last = line
-		case len(said) < 200 && line != "PASS":
-			said = append(said, line)
+		case len(printed) < 200 && line != "PASS":
+			printed = append(printed, line)
 		}
 	}
-	return last + "\n" + strings.Join(said, "\n"), cmd.Wait()
+	return last + "\n" + strings.Join(printed, "\n"), cmd.Wait()
 }

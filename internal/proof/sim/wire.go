@@ -22,11 +22,12 @@ import (
 // Accident happens to a machine during one of its storage requests.
 type Accident struct {
 	Kind Kind
-	// Host is set if Request counts the host's requests that change something, such as the deletion of a message. Otherwise it counts the handler's requests.
+	// If Host is true, Request counts the host's requests that change something, such as the deletion of a message. Otherwise, Request counts the handler's
+	// requests.
 	Host bool
 	// Request is the number of the request, from 1, in the life of the process.
 	Request int
-	// Applied is set if the request is carried out, so that only its answer is lost.
+	// If Applied is true, the request is carried out, and only its answer is lost.
 	Applied bool
 }
 
@@ -35,13 +36,13 @@ type Kind string
 
 // The kinds of accidents.
 const (
-	Loss    Kind = "machine lost"    // with the leases that it holds
-	Crash   Kind = "handler crashed" // and is started again
-	Silence Kind = "no answer"       // the connection breaks; the process lives on
+	Loss    Kind = "machine lost"    // with the leases that the machine holds
+	Crash   Kind = "handler crashed" // the handler is started again
+	Silence Kind = "no answer"       // the connection breaks, but the process continues
 )
 
 func (a Accident) String() string {
-	return fmt.Sprintf("%s with request %d, of the host %v, applied %v", a.Kind, a.Request, a.Host, a.Applied)
+	return fmt.Sprintf("%s during request %d (of the host: %v, applied: %v)", a.Kind, a.Request, a.Host, a.Applied)
 }
 
 var errReset = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
@@ -58,7 +59,7 @@ type wire struct {
 	name string
 	gone context.Context // ends when the process ends
 	die  func(Kind)      // ends the process or the machine
-	host bool            // it is the host's wire, which counts only requests that change something
+	host bool            // whether this is the host's wire, which counts only requests that change something
 
 	accident *Accident // the next accident, or nil
 
@@ -185,7 +186,7 @@ func readBody(req *http.Request) ([]byte, error) {
 // draw returns a random number that depends only on its arguments. It does not depend on how goroutines interleave.
 func draw(seed uint64, what ...string) uint64 {
 	h := fnv.New64a()
-	_ = binary.Write(h, binary.LittleEndian, seed) // a hash never fails
+	_ = binary.Write(h, binary.LittleEndian, seed) // a hash returns no error
 	for _, s := range what {
 		h.Write([]byte(s))
 		h.Write([]byte{0})

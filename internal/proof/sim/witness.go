@@ -16,23 +16,23 @@ import (
 	"tablesweep/internal/scans/ledger"
 )
 
-// witness watches the rows of the scans in the ledger. It reads them with point reads. The app makes no point reads and no fault
-// applies to them, so the witness takes no time and changes nothing.
+// witness reads the scans' rows in the ledger, with point reads. The app makes no point reads, and no fault applies to them. So the witness takes no time and
+// changes nothing.
 type witness struct {
 	table *aztables.Client
-	scans map[ledger.ScanID]scanRow // as last read, by id
-	first time.Time                 // when the first scan was recorded
-	last  time.Time                 // when a scan's row was last written
+	scans map[ledger.ScanID]scanRow // the rows that were read last, by id
+	first time.Time                 // the time at which the first scan was recorded
+	last  time.Time                 // the time at which a scan's row was last written
 
-	events    int                   // puts of blobs, and ends of scans
-	puts      map[string]int        // the number of the event that first put a blob, by the request
+	events    int                   // the number of puts of blobs and of ends of scans
+	puts      map[string]int        // for each request that puts a blob, the number of the event that put the blob first
 	succeeded map[ledger.ScanID]int // the number of the event with which a scan succeeded
 }
 
-// blobPut identifies a request that puts an object of an export.
+// blobPut returns the identity of a request that puts an object of an export.
 func blobPut(prefix, name string) string { return "PUT " + exports + "/" + prefix + "/" + name }
 
-// scanRow has the properties of a scan's row that matter here.
+// scanRow contains the relevant properties of a scan's row.
 type scanRow struct {
 	ETag    string `json:"odata.etag"`
 	State   ledger.State
@@ -49,7 +49,7 @@ func newWitness(e *emulator.Emulator) (*witness, error) {
 	return &witness{table: service.NewClient(stateTable), scans: map[ledger.ScanID]scanRow{}, puts: map[string]int{}, succeeded: map[ledger.ScanID]int{}}, nil
 }
 
-// read returns a scan's row; its State is "" if there is none.
+// read returns a scan's row. If there is none, State is "".
 func (w *witness) read(id ledger.ScanID) (scanRow, error) {
 	resp, err := w.table.GetEntity(context.Background(), string(id), "s", nil)
 	var status *azcore.ResponseError
@@ -63,7 +63,7 @@ func (w *witness) read(id ledger.ScanID) (scanRow, error) {
 	return row, json.Unmarshal(resp.Value, &row)
 }
 
-// observe is called after each request that the emulator has carried out. If the request wrote to a scan's partition, it reads the scan's row. The row
+// observe is called after each request that the emulator has carried out. If the request wrote to a scan's partition, observe reads the scan's row. The row
 // may only change from running to an end, and from there to the next attempt.
 func (w *world) observe(ev emulator.Event) {
 	if ev.Applied && ev.Kind == fault.PutBlob {

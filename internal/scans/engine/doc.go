@@ -37,7 +37,7 @@
 // the first observation of the next Maintain. So lost steps are found even if no process lives for 10 seconds.
 //
 // The pauses between messages for the same step double, from 30 s to 16 minutes. A second message is harmless, because a step is committed once. If a
-// request takes at most 200 ms, heartbeats and observations add at most 1 % to the requests (sim.TestWatchingIsCheap). They add more only if steps are
+// request takes at most 200 ms, heartbeats and observations add at most 1 % to the requests (sim.TestFindingLostStepsIsCheap). They add more only if steps are
 // long, and the process makes fewer than 100 requests in 5 seconds.
 //
 // # Steps that cannot be done

@@ -52,7 +52,7 @@ func (a *account) refuse(_ fault.Request, limit fault.Name) {
 	time.Sleep(refusalLatency)
 }
 
-// takes returns how long a request takes, which is the latency of its kind times a random factor.
+// takes returns the duration of a request, which is the latency of its kind times a random factor.
 func (a *account) takes(e emulator.Event) time.Duration {
 	var d time.Duration
 	switch e.Kind {

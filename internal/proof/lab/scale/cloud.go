@@ -27,17 +27,17 @@ type cloud struct {
 
 	over context.Context // ends with the run
 	stop context.CancelFunc
-	work sync.WaitGroup // all that runs
+	work sync.WaitGroup // counts everything that runs
 
 	start     time.Time
 	groups    []*group
-	listeners atomic.Uint64 // how many have started
+	listeners atomic.Uint64 // the number of listeners that have started
 }
 
-// group is the instances that the scale controller starts for the same functions.
+// group consists of the instances that the scale controller starts for the same functions.
 type group struct {
 	*cloud
-	queue string       // the queue whose messages they take; "" if they only take calls
+	queue string       // the queue from which they get messages; "" if they only receive calls
 	size  atomic.Int64 // the number of instances, including those that are starting
 }
 
@@ -61,7 +61,7 @@ func newCloud(o Options) *cloud {
 	return c
 }
 
-// must returns v. An error can only be a mistake in the model, so must panics.
+// must returns v. An error would be a mistake in the model, so must panics if there is one.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic("scale: internal error: " + err.Error())
@@ -69,8 +69,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// scale is the scale controller. At each decision, it reads the length of every queue
-// and starts instances.
+// scale runs the scale controller. At each decision, it reads the length of every queue and starts instances.
 func (c *cloud) scale() {
 	a := must(storage.Open(c.own.connection, storage.Options{Transport: c.own.transport}))
 	for task.Sleep(c.over, c.options.Decide) {

@@ -1,4 +1,4 @@
 package scale
 
-// HostQueues is for tests.
+// HostQueues is exported for tests.
 var HostQueues = hostQueues

@@ -27,12 +27,12 @@ type instance struct {
 	handler http.Handler
 
 	mu   sync.Mutex // guards free
-	free time.Time  // when the processor will have finished all its work
+	free time.Time  // the time at which the processor will have finished all its work
 }
 
-// process waits until the processor has finished its earlier work and then this work.
+// process waits until the processor has finished its earlier work and this work.
 func (in *instance) process(work time.Duration) {
-	// Shorter waits add up until they exceed the leeway, which saves most of the simulation's timers.
+	// Shorter waits are added up until they exceed the leeway, which saves most of the simulation's timers.
 	const leeway = time.Millisecond
 	in.mu.Lock()
 	now := time.Now()
@@ -67,12 +67,12 @@ func kilobytes(n int64, each time.Duration) time.Duration {
 	return time.Duration(float64(max(n, 0)) / 1024 * float64(each))
 }
 
-// open returns the account as the instance uses it.
+// open returns the account for the instance's own requests.
 func (in *instance) open(a *account) *storage.Account {
 	return must(storage.Open(a.connection, storage.Options{Transport: wire{in, a}}))
 }
 
-// launch starts the instance, and returns when it takes calls and the messages of the queue. With "", it takes no messages.
+// launch starts the instance, and returns when it receives calls and the messages of the queue. If queue is "", it receives no messages.
 func (in *instance) launch(queue string) {
 	time.Sleep(coldStart)
 	own := in.open(in.own)
@@ -101,7 +101,7 @@ func (in *instance) listen(own *storage.Account, f function.Function) {
 	})
 }
 
-// execute runs a queue's or a timer's function.
+// execute runs a function that is triggered by a queue or a timer.
 func (in *instance) execute(ctx context.Context, name string, document []byte) error {
 	in.process(executionCost)
 	req := httptest.NewRequest(http.MethodPost, "/"+name, bytes.NewReader(document)).WithContext(ctx)

@@ -35,7 +35,7 @@ func (r Result) Markdown() string {
 
 // Facts returns the numbers of the model, each with its source, as a Markdown table.
 func (o Options) Facts() string {
-	const assumed = "**assumption**: " // no documentation has the number
+	const assumed = "**assumption**: " // for a number that is not documented
 	perInstance := hostQueues.BatchSize + hostQueues.NewBatchThreshold
 	t := newGrid("what", "value", "source")
 	t.row("requests a second of an account", fmt.Sprint(o.AccountLimit), "Microsoft Learn, Scalability and performance targets for Table storage; some regions give 40,000")
@@ -47,7 +47,7 @@ func (o Options) Facts() string {
 	t.row("processor of an instance", "1 core", "Microsoft Learn, Flex Consumption plan: 2,048 MB")
 	t.row("processor time", fmt.Sprintf("%v a request, %v a KiB sent, %v a KiB received", requestCost, sentCost, receivedCost), assumed+"over HTTP without TLS the clients were measured to take 80 µs, 4 µs and 13 µs; TLS and slower cores take the rest")
 	t.row("processor time of an execution", executionCost.String(), assumed+"the host's part; nobody has measured it")
-	t.row("messages taken at once", fmt.Sprintf("%d when no more than %d run", hostQueues.BatchSize, hostQueues.NewBatchThreshold), "host.json")
+	t.row("messages received together", fmt.Sprintf("%d when no more than %d run", hostQueues.BatchSize, hostQueues.NewBatchThreshold), "host.json")
 	t.row("pause between polls of an empty queue", fmt.Sprintf("100 ms to %v", hostQueues.MaxPolling), "host.json, and the queue extension's source")
 	t.row("instances wanted", fmt.Sprintf("messages ÷ %d", perInstance), "QueueTargetScaler of the queue extension")
 	t.row("instances added", fmt.Sprintf("at most %d every %v for each group", o.Step, o.Decide), "4 a decision: Microsoft Learn, Target-based scaling. "+assumed+"how often it decides; none is taken away during a run")

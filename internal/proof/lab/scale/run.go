@@ -23,7 +23,7 @@ type Result struct {
 	Took    time.Duration // from the request that starts the scan until its end
 
 	Instances int
-	Accounts  [3]Traffic // the app's own, the source and the destination
+	Accounts  [3]Traffic // the app's own account, the source's and the destination's
 	Status    status.Status
 }
 
@@ -32,8 +32,7 @@ type Traffic struct {
 	Requests, RefusedByAccount, RefusedByPartition int64
 }
 
-// Run scans in virtual time. It returns an error if an option is wrong, the scan fails, or
-// rows are missing.
+// Run scans in virtual time. It returns an error if an option is invalid, the scan fails, or rows are missing.
 func Run(o Options) (r Result, err error) {
 	if err := o.Check(); err != nil {
 		return r, err
@@ -49,7 +48,7 @@ func run(o Options) (Result, error) {
 	status, err := c.scan()
 	c.stop()
 	c.work.Wait()
-	time.Sleep(time.Minute) // processes may still have work that needs no storage, such as the loop of heartbeats
+	time.Sleep(time.Minute) // processes may still do work that needs no storage, such as the loop of heartbeats
 	if err != nil {
 		return Result{}, err
 	}
@@ -102,8 +101,7 @@ func (in *instance) post(path string, body []byte, answer any) error {
 	return nil
 }
 
-// tick fires the timer of Maintain every minute. The next run waits for the end of the
-// last one. It also makes up for a failed run.
+// tick fires the timer of Maintain every minute. Each run waits for the end of the previous one. A run also does the work of a failed earlier run.
 func (c *cloud) tick(in *instance) {
 	for task.Sleep(c.over, time.Minute) {
 		_ = in.execute(c.over, "Maintain", envelope.Timer("Maintain", envelope.Status{}, false))
@@ -117,9 +115,9 @@ func (c *cloud) check(s status.Status) error {
 	case s.State != ledger.Succeeded:
 		return fmt.Errorf("the scan is %s: %s", s.State, s.Error)
 	case s.Rows.Scanned != c.options.Rows:
-		return fmt.Errorf("the scan says that it read %d rows of %d", s.Rows.Scanned, c.options.Rows)
+		return fmt.Errorf("the scan's status shows that it read %d rows of %d", s.Rows.Scanned, c.options.Rows)
 	case c.options.copies() && (s.Rows.Written != c.options.Rows || written < c.options.Rows):
-		return fmt.Errorf("the scan says that it wrote %d rows of %d; %d arrived", s.Rows.Written, c.options.Rows, written)
+		return fmt.Errorf("the scan's status shows that it wrote %d rows of %d, but the destination got %d", s.Rows.Written, c.options.Rows, written)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"tablesweep/internal/scans"
 )
 
-// run runs options that must succeed.
+// run runs a scan with options, and fails the test after an error.
 func run(t *testing.T, o scale.Options) scale.Result {
 	t.Helper()
 	r, err := scale.Run(o)
@@ -20,8 +20,8 @@ func run(t *testing.T, o scale.Options) scale.Result {
 	return r
 }
 
-// A copy of 100,000 rows, ten a partition, on accounts that take so little that their limit
-// decides, as it does with millions of rows on full-size ones.
+// TestCopyReachesTheLimit copies 100,000 rows, ten a partition, on accounts with low limits. So the destination's limit determines the time, as with millions
+// of rows on accounts of full size.
 func TestCopyReachesTheLimit(t *testing.T) {
 	t.Parallel()
 	o := scale.DefaultOptions()
@@ -29,10 +29,10 @@ func TestCopyReachesTheLimit(t *testing.T) {
 	o.AccountLimit = testsize.Of(4.0, 60.0)
 	r := run(t, o)
 	limit := float64(o.Rows/10) / o.AccountLimit
-	t.Logf("%v, %.0f s is the limit; accounts %+v", r.Took, limit, r.Accounts)
-	most := testsize.Of(1.5, 1.35)                                     // beside the start, and what is sent again
-	if took := r.Took.Seconds(); took > most*limit || took < limit-1 { // a second's requests may come at once
-		t.Errorf("took %.0f s, want from %.0f to %v times that", took, limit, most)
+	t.Logf("the result is %v; the limit allows %.0f s; the accounts are %+v", r.Took, limit, r.Accounts)
+	most := testsize.Of(1.5, 1.35)                                     // besides the start and the repeated requests
+	if took := r.Took.Seconds(); took > most*limit || took < limit-1 { // one second's requests may arrive together
+		t.Errorf("the copy took %.0f s, want from %.0f s to %v times that", took, limit, most)
 	}
 	if r.Accounts[2].RefusedByAccount == 0 || r.Instances < 1 {
 		t.Errorf("result %+v, want requests that the destination's limit refused", r)
@@ -69,12 +69,12 @@ func TestCheckOptions(t *testing.T) {
 	}
 }
 
-// The model takes messages as host.json has it.
+// TestHostSettings: the model gets messages as configured in host.json.
 func TestHostSettings(t *testing.T) {
 	t.Parallel()
 	a, err := hostjson.Load(os.DirFS("../../../.."), func(string) string { return "" })
 	proof.Must(t, err)
 	if a.Queues != scale.HostQueues {
-		t.Errorf("host.json has %+v, the model %+v", a.Queues, scale.HostQueues)
+		t.Errorf("host.json has the settings %+v, but the model %+v", a.Queues, scale.HostQueues)
 	}
 }

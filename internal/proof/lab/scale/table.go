@@ -16,8 +16,7 @@ import (
 	"tablesweep/internal/local/emulator/table"
 )
 
-// rows is a made-up table. Each row is computed from its number, and rows are numbered in
-// key order. It implements [table.Rows], but can only be read.
+// rows is a made-up table that is only read. Each row is computed from its number, and rows are numbered in key order. rows implements [table.Rows].
 type rows struct {
 	count        int64
 	perPartition int64
@@ -41,12 +40,12 @@ func (r rows) row(n int64) table.Row {
 	return table.Row{PartitionKey: k.Partition, RowKey: k.Row, Ticks: firstTicks + n, Properties: entity.Properties(properties)}
 }
 
-// from returns the number of the first row whose key is no less than k.
+// from returns the number of the first row whose key is not less than k.
 func (r rows) from(k key.Key) int64 {
 	return int64(sort.Search(int(r.count), func(n int) bool { return r.key(int64(n)).Compare(k) >= 0 }))
 }
 
-// Get finds nothing, because a scan reads no single row.
+// Get never finds a row, because a scan does not read single rows.
 func (rows) Get(key.Key) (table.Row, error) { return table.Row{}, table.NotFound() }
 
 // Query implements [table.Rows].
@@ -74,7 +73,7 @@ func (r rows) Apply(time.Time, []table.Operation) ([]table.Row, error) {
 	return nil, &table.OperationError{Err: refusal.New("InvalidInput", "the source is only read")}
 }
 
-// sink is the destination. It counts the rows that are written and stores none, so it reads as an empty table.
+// sink is the destination. It counts the rows that are written, and stores none of them, so it reads as an empty table.
 type sink struct {
 	rows
 	written atomic.Int64

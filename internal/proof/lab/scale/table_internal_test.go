@@ -6,7 +6,7 @@ import (
 	"tablesweep/internal/key"
 )
 
-// Rows are numbered in key order, and are found by their keys.
+// Rows are numbered in key order, and their keys lead back to their numbers.
 func TestRowsAreInOrder(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int64{1, 7} {
@@ -15,7 +15,7 @@ func TestRowsAreInOrder(t *testing.T) {
 		for n := range r.count {
 			k := r.key(n)
 			if n > 0 && last.Compare(k) >= 0 {
-				t.Fatalf("row %d has key %v, the one before it %v", n, k, last)
+				t.Fatalf("row %d has the key %v, but the row before has %v", n, k, last)
 			}
 			last = k
 			if got := r.from(k); got != n {

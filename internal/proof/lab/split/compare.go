@@ -1,8 +1,6 @@
-// Package split compares how scan strategies split tables, by counting. It scans
-// key sets of many kinds in memory, and plays the recorded queries through a
-// simulation of workers and message hops. The unit of time is a query, however
-// much the query reads. So the figures are the same on every machine, but they
-// ignore that queries differ and that a service throttles.
+// Package split compares how scan strategies divide tables, by counting. It scans key sets of many kinds in memory, and replays the recorded queries in a
+// simulation of workers and message hops. The unit of time is a query, however much the query reads. Therefore the figures are the same on every machine.
+// They do not consider that queries take different times and that a service throttles.
 package split
 
 import (
@@ -14,7 +12,7 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// Contender is a way to scan.
+// Contender is a way to scan a table.
 type Contender string
 
 // The contenders, and the bounds. A bound is the cost of a scan that knows in advance where all rows are. No scan whose steps have at most
@@ -41,41 +39,41 @@ func Contenders() []Contender {
 	return []Contender{Serial, Published, Prefix, Adaptive, Adaptive4, Hinted, Hinted80, Bound, Bound8, Bound4}
 }
 
-// Result is what one scan of one key set cost.
+// Result is the cost of one scan of one key set.
 type Result struct {
 	Set         string
-	Real        bool // not made up
+	Real        bool // the set is not made up
 	Rows        int
 	Contender   Contender
-	Optimum     int // queries that a serial scan needs
+	Optimum     int // the number of queries of a serial scan
 	Queries     int
-	Empty       int // queries that yielded no row
+	Empty       int // the number of queries that returned no row
 	Invocations int
 	Times       []Time
 	// Progress is set only for scans with hints, with 64 workers and hop 3.
 	Progress *Progress
 }
 
-// Progress is how accurate the progress in a status is during the second half of a scan's time.
+// Progress is the accuracy of the progress in a status, during the second half of a scan's time.
 type Progress struct {
-	Shown float64 // share of the time during which the status has a progress
-	Mean  float64 // difference from the true progress
+	Shown float64 // the share of the time during which the status has a progress
+	Mean  float64 // the mean difference from the true progress
 	Worst float64
 }
 
 // Time is a scan's makespan. If the number of workers is 0, it is the critical path.
 type Time struct {
 	Workers int
-	Hop     int // time of a message hop
+	Hop     int // the time of a message hop
 	Time    int
 }
 
-// workerCounts and hops return the numbers of workers and the times of a hop for which makespans are measured. 0 means as
-// many workers as there is work for.
+// workerCounts and hops return the numbers of workers and the times of a hop for which makespans are measured. The number 0 means as many workers as there is
+// work for.
 func workerCounts() []int { return []int{0, 8, 64, 512} }
 func hops() []int         { return []int{3, 10} }
 
-// Compare has every contender scan n rows of the set.
+// Compare scans n rows of the set with every contender.
 func Compare(set keysets.Set, n int) ([]Result, error) {
 	rows, err := set.Table(n)
 	if err != nil {

@@ -10,28 +10,26 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// The contenders within one process, where workers share memory and there are no
-// message hops.
+// The contenders within one process. Its workers share memory, and there are no message hops.
 const (
 	InProcess Contender = "adaptive's steps"
 	Stealing  Contender = "stealing"
 )
 
-// ProcessResult is what one scan in one process cost.
+// ProcessResult is the cost of one scan in one process.
 type ProcessResult struct {
 	Set       string
 	Contender Contender
-	Optimum   int // queries that a serial scan needs
+	Optimum   int // the number of queries of a serial scan
 	Queries   int
-	Time      int // makespan
-	Bound     int // of any scan whose queries have at most four successors each
+	Time      int // the makespan
+	Bound     int // the bound for any scan whose queries have at most four successors each
 }
 
 // ratio returns the makespan as a multiple of the bound.
 func (r ProcessResult) ratio() float64 { return float64(r.Time) / float64(r.Bound) }
 
-// CompareInProcess lets both contenders of one process scan n rows of the set
-// with the given number of workers.
+// CompareInProcess scans n rows of the set with both contenders of one process and the given number of workers.
 func CompareInProcess(set keysets.Set, n, workers int) ([]ProcessResult, error) {
 	rows, err := set.Table(n)
 	if err != nil {
@@ -56,8 +54,8 @@ func CompareInProcess(set keysets.Set, n, workers int) ([]ProcessResult, error) 
 	}, nil
 }
 
-// playStealing scans like the workers of one process. most is the number of workers. All queries take the same time, so the queries under
-// way end together, and then the idle workers steal.
+// playStealing scans like the workers of one process. most is the number of workers. All queries take the same time, so the queries under way end together.
+// Afterwards, each idle worker takes a part of another worker's range.
 func playStealing(t keysets.Table, most int) (time, queries int, err error) {
 	type query struct {
 		piece *adaptive.Piece
@@ -89,14 +87,13 @@ func playStealing(t keysets.Table, most int) (time, queries int, err error) {
 		pending = next
 	}
 	if yielded != len(t.Keys) {
-		return 0, 0, fmt.Errorf("stealing yields %d of %d rows", yielded, len(t.Keys))
+		return 0, 0, fmt.Errorf("stealing returns %d of %d rows", yielded, len(t.Keys))
 	}
 	return time, queries, nil
 }
 
-// ProcessTable returns a table of scans in one process, with a line for each set. It has the
-// queries as a multiple of the optimum's and the makespan as a multiple of the bound. The
-// last line has the means.
+// ProcessTable returns a table of scans in one process, with a line for each set. It shows the queries as a multiple of the optimum, and the makespan as a
+// multiple of the bound. The last line shows the means.
 func ProcessTable(sets [][]ProcessResult) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| key set | pages | %s | %s |\n|---|--:|--:|--:|\n", InProcess, Stealing)

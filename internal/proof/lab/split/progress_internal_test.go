@@ -13,16 +13,16 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// A progress comes from hints. In the second half of a scan it is off by 15 points at most, however large pages are, if the table is as it was, or a
-// fifth of its rows is new, or a part of its keys has been filled or emptied. It is off by more if rows have gone everywhere.
+// TestProgress: hints give a scan a progress. In its second half, the progress is wrong by at most 15 points for any size of pages, if the table is
+// unchanged, or a fifth of its rows is new, or a part of its keys has been filled or emptied. It may be wrong by more if rows were deleted everywhere.
 func TestProgress(t *testing.T) {
 	testsize.InFull(t)
 	t.Parallel()
 	sets := tables(t)
 	for name, then := range map[string]struct {
-		had     func(rows []key.Key) []key.Key // when the hints were made
+		had     func(rows []key.Key) []key.Key // the rows when the hints were made
 		has     func(rows []key.Key) []key.Key
-		shown   float64 // for how much of the second halves, at least
+		shown   float64 // the minimum share of the second halves with a progress
 		atWorst float64
 	}{
 		"the same rows":              {all, all, 0.8, 0.15},
@@ -32,7 +32,7 @@ func TestProgress(t *testing.T) {
 		"twice, in the middle":       {cut(0.2, 0.7), all, 0, 0.15},
 		"half of it, in the middle":  {all, cut(0.2, 0.7), 0.8, 0.15},
 		"a tenth less, at the start": {all, cut(0, 0.1), 0.8, 0.15},
-		"a fifth less, everywhere":   {all, most, 0.8, 0.22}, // too low: nothing tells of it before pieces end
+		"a fifth less, everywhere":   {all, most, 0.8, 0.22}, // too low, because only the ends of ranges show that rows are missing
 	} {
 		shown, halves := 0.0, 0.0
 		for _, rows := range sets {
@@ -47,13 +47,13 @@ func TestProgress(t *testing.T) {
 			halves++
 			shown += p.Shown
 			if p.Worst > then.atWorst {
-				t.Errorf("%s, pages of %d, %d of them: %s", name, now.Page, now.Pages(), p)
+				t.Errorf("%s, %d pages of %d rows: %s", name, now.Page, now.Pages(), p)
 			}
 		}
 		if shown < then.shown*halves {
-			t.Errorf("%s: shown for %.2f of the second halves, want %.2f", name, shown/halves, then.shown)
+			t.Errorf("%s: a progress was shown for %.2f of the second halves, want at least %.2f", name, shown/halves, then.shown)
 		}
-		t.Logf("%s: shown for %.2f", name, shown/halves)
+		t.Logf("%s: a progress was shown for %.2f of the second halves", name, shown/halves)
 	}
 }
 

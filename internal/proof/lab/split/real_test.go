@@ -13,14 +13,14 @@ import (
 	"tablesweep/internal/proof/testsize"
 )
 
-// The strategy is no worse on real tables than docs/measurements.md says. Their
-// figures don't depend on the machine, save those of Go's files.
+// TestSplitOfRealTables: the strategy is not worse on real tables than docs/measurements.md says. The figures do not depend on the machine, except for those
+// of Go's files.
 func TestSplitOfRealTables(t *testing.T) {
 	testsize.InFull(t)
 	t.Parallel()
 	goroot, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
 	proof.Must(t, err)
-	last := len(keysets.Real("")) // the set behind the samples: Go's files
+	last := len(keysets.Real("")) // the set after the samples, Go's files
 	sets := keysets.Real(strings.TrimSpace(string(goroot)))[:last+1]
 	figures := split.Figures(compareAll(t, sets, math.MaxInt))
 	table := split.RealTable(figures)
@@ -28,7 +28,7 @@ func TestSplitOfRealTables(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		column      func(split.Figure) float64
-		mean, worst float64 // of the samples
+		mean, worst float64 // for the samples
 		files       float64
 	}{
 		{"queries ÷ optimum", func(f split.Figure) float64 { return f.Queries }, 1.75, 2.7, 1.6},
@@ -46,10 +46,10 @@ func TestSplitOfRealTables(t *testing.T) {
 	} {
 		mean, worst := split.Mean(figures[:last], c.column)
 		if mean > c.mean || c.column(worst) > c.worst {
-			t.Errorf("%s: %.3f on the mean, %.3f at worst (%s); want %.2f and %.2f at most", c.name, mean, c.column(worst), worst.Set, c.mean, c.worst)
+			t.Errorf("%s: the mean is %.3f, and the worst %.3f (%s); want at most %.2f and %.2f", c.name, mean, c.column(worst), worst.Set, c.mean, c.worst)
 		}
 		if got := c.column(figures[last]); got > c.files {
-			t.Errorf("%s of Go's files: %.3f, want %.2f at most", c.name, got, c.files)
+			t.Errorf("%s of Go's files: %.3f, want at most %.2f", c.name, got, c.files)
 		}
 	}
 	for _, f := range figures {

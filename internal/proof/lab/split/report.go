@@ -9,16 +9,15 @@ import (
 // Summary is the average cost of a contender's scans over the key sets.
 type Summary struct {
 	Sets        int
-	Queries     float64 // per query of the optimum
-	WorstSet    float64 // the largest value of Queries in a set
-	Empty       float64 // share of the queries
+	Queries     float64 // as a multiple of the optimum
+	WorstSet    float64 // the greatest value of Queries in a set
+	Empty       float64 // the share of the queries
 	Invocations float64 // per 1,000 rows
-	// Times are mean makespans, in the order of a result's times.
+	// Times are the mean makespans, in the order of a result's times.
 	Times []float64
 }
 
-// Summarize returns the means of a contender's results. A set counts only if it
-// has at least half of the requested rows.
+// Summarize returns the means of a contender's results. A set is included only if it has at least half of the requested rows.
 func Summarize(results []Result, c Contender, rows int) Summary {
 	var s Summary
 	for _, r := range results {
@@ -45,8 +44,7 @@ func Summarize(results []Result, c Contender, rows int) Summary {
 	return s
 }
 
-// Makespan returns the mean time with the given workers and hop. It panics if
-// that was not measured.
+// Makespan returns the mean time with the given workers and hop. It panics if this combination was not measured.
 func (s Summary) Makespan(workers, hop int) float64 {
 	w, h := slices.Index(workerCounts(), workers), slices.Index(hops(), hop)
 	return s.Times[w*len(hops())+h]
@@ -81,9 +79,8 @@ func MeansTable(results []Result, rows int) string {
 	return b.String()
 }
 
-// SetsTable returns a table with a line for each key set. For each contender it has
-// queries ÷ optimum, and the makespan with 64 workers and hop 3 as a multiple
-// of the bound.
+// SetsTable returns a table with a line for each key set. For each contender, the line shows the queries divided by the optimum, and the makespan with 64
+// workers and hop 3 as a multiple of the bound.
 func SetsTable(results []Result) string {
 	var b strings.Builder
 	b.WriteString("| key set | rows |")
@@ -105,22 +102,22 @@ func SetsTable(results []Result) string {
 	return b.String()
 }
 
-// Figure is the cost of the adaptive strategy on a real set: queries as a multiple of
-// the optimum's, and makespans of 64 workers as multiples of those of other contenders, with hop 3 unless a name says otherwise.
+// Figure is the cost of the adaptive strategy on a real set. Queries are multiples of the optimum. Makespans of 64 workers are multiples of those of other
+// contenders, with hop 3 unless a name says otherwise.
 type Figure struct {
 	Set            string
 	Pages          int
 	Queries, Empty float64
-	One, Four      Times // one and up to four queries an invocation
+	One, Four      Times // with one query and with up to four queries an invocation
 	PerBound8      float64
-	// Queries, and the time with one query an invocation, with hints of the same rows and with hints of 80 % of them.
+	// The queries, and the time with one query an invocation, with hints from the same rows and with hints from 80% of them.
 	Hinted, HintedTime         float64
 	Hinted80, Hinted80Time     float64
 	Progress, ProgressHinted80 *Progress
 }
 
-// Times are a makespan as multiples of other makespans: of the published scan with hop 3 and 10, of the published scan with one
-// query an invocation, and of the bound with the same number of queries an invocation.
+// Times expresses a makespan as multiples of other makespans: of the published scan with hop 3 and 10, of the published scan with one query an invocation,
+// and of the bound with the same number of queries an invocation.
 type Times struct{ PerPublished, PerPublished10, PerPrefix, PerBound float64 }
 
 // Figures returns a figure for each set in the results, in the order of the results.
@@ -164,8 +161,7 @@ func Mean(figures []Figure, column func(Figure) float64) (mean float64, worst Fi
 	return mean, worst
 }
 
-// RealTable returns a table of the adaptive strategy's figures on real sets. The
-// means and the worst sets follow it.
+// RealTable returns a table of the adaptive strategy's figures on real sets, followed by the means and the worst sets.
 func RealTable(figures []Figure) string {
 	var b strings.Builder
 	b.WriteString("| keys | pages | queries ÷ optimum | empty | time ÷ published | hop 10 | ÷ prefix | ÷ bound (eight steps) | " +
@@ -205,7 +201,7 @@ func RealTable(figures []Figure) string {
 	return b.String()
 }
 
-// each calls f with the results of one set after the other.
+// each calls f with the results of each set, in order.
 func each(results []Result, f func(of map[Contender]Result)) {
 	for i := 0; i < len(results); {
 		of := map[Contender]Result{}
@@ -217,7 +213,7 @@ func each(results []Result, f func(of map[Contender]Result)) {
 	}
 }
 
-// String returns during what share of the second half of a scan the status has a progress, and by how many percentage points it is wrong.
+// String returns the share of the second half of a scan in which the status has a progress, and the progress's mean and worst error in percentage points.
 func (p *Progress) String() string {
 	if p.Shown == 0 {
 		return "0 %"
@@ -225,10 +221,10 @@ func (p *Progress) String() string {
 	return fmt.Sprintf("%.0f %%; %.0f (%.0f)", 100*p.Shown, 100*p.Mean, 100*p.Worst)
 }
 
-// queries returns a result's queries as a multiple of the optimum's.
+// queries returns a result's queries as a multiple of the optimum.
 func queries(r Result) float64 { return float64(r.Queries) / float64(r.Optimum) }
 
-// makespan returns a result's time with 64 workers and a hop.
+// makespan returns a result's time with 64 workers and the given hop.
 func makespan(r Result, hop int) float64 {
 	return Summarize([]Result{r}, r.Contender, r.Rows).Makespan(64, hop)
 }

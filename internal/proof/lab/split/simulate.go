@@ -57,7 +57,7 @@ func record(t keysets.Table, s scan.Strategy) (*recorded, []scan.PageEnd, error)
 	return root, ends, nil
 }
 
-// stepsOver reports whether the strategy only has to find partitions, so that it may skip rows.
+// stepsOver reports whether the strategy only has to find partitions, and so may skip rows.
 func stepsOver(s scan.Strategy) bool {
 	prefix, _ := s.(scan.Prefix)
 	split, _ := s.(adaptive.Strategy)
@@ -75,7 +75,7 @@ func successor(s scan.Strategy, step scan.Step, children []*recorded) *recorded 
 	return children[len(children)-1]
 }
 
-// count returns the number of queries, and how many of them yielded nothing.
+// count returns the number of queries, and the number of those that returned no rows.
 func (n *recorded) count() (queries, empty int) {
 	queries = 1
 	if n.rows == 0 {
@@ -90,13 +90,12 @@ func (n *recorded) count() (queries, empty int) {
 
 // moment is the expected and the true state of a scan at one time.
 type moment struct {
-	read  float64 // full pages
+	read  float64 // in full pages
 	ahead scan.Outlook
-	done  float64 // share of the rows
+	done  float64 // the share of the rows
 }
 
-// moments plays the scan with 64 workers, hop 3 and one query an invocation. It returns the moment at
-// the end of each unit of time except the last.
+// moments replays the scan with 64 workers, hop 3 and one query an invocation. It returns the moment at the end of each unit of time except the last.
 func moments(root *recorded, t keysets.Table) []moment {
 	var moments []moment
 	now, done := moment{ahead: root.ahead}, 0
@@ -116,7 +115,7 @@ func moments(root *recorded, t keysets.Table) []moment {
 	return moments[:len(moments)-1]
 }
 
-// progressOf returns how accurate the progress is in the second half of a scan's moments.
+// progressOf returns the accuracy of the progress in the second half of a scan's moments.
 func progressOf(all []moment) *Progress {
 	half, count := all[len(all)/2:], 0
 	var p Progress
@@ -133,12 +132,12 @@ func progressOf(all []moment) *Progress {
 	return &p
 }
 
-// clairvoyant returns the first step of a scan that knows where all rows are: each of its
-// queries reads a full page and has the given number of children.
+// clairvoyant returns the first step of a scan that knows in advance where all rows are. Each of its queries reads a full page and has the given number of
+// children.
 func clairvoyant(queries, children int) *recorded {
 	steps := make([]recorded, max(1, queries))
 	for i := range steps {
-		steps[i].rows = 1 // none is empty
+		steps[i].rows = 1 // no query is empty
 		for c := children*i + 1; c <= children*(i+1) && c < len(steps); c++ {
 			steps[i].children = append(steps[i].children, &steps[c])
 		}
@@ -146,24 +145,23 @@ func clairvoyant(queries, children int) *recorded {
 	return &steps[0]
 }
 
-// schedule is how a recorded scan is carried out.
+// schedule determines how a recorded scan is carried out.
 type schedule struct {
 	workers  int
-	segments int // most queries of one invocation
-	hop      int // time from sending a message to its receipt; a query takes 1
-	// wide is set if an invocation makes all queries that it finds at once, up to its limit. Otherwise it
-	// makes one query after the other along a level.
+	segments int // the greatest number of queries of one invocation
+	hop      int // the time between sending and receiving a message; a query takes 1
+	// If wide is true, an invocation makes all queries that it finds concurrently, up to its limit. Otherwise it makes one query after the other along a
+	// level.
 	wide bool
-	// each, if not nil, is called once a unit of time with the steps of the invocations that begin then.
+	// If each is not nil, it is called once a unit of time, with the steps of the invocations that begin then.
 	each func(begun []*recorded)
 }
 
-// unlimited is a number of workers or segments that no scan can use up.
+// unlimited is a number of workers or segments that no scan needs.
 const unlimited = 1 << 40
 
-// play returns the time from the start of the first query to the end of the last
-// one, and the number of invocations. Messages are taken in the order of their
-// arrival.
+// play returns the time from the start of the first query to the end of the last one, and the number of invocations. Messages are received in the order of
+// their arrival.
 func (x schedule) play(root *recorded) (time, invocations int) {
 	arriving := map[int][]*recorded{0: {root}}
 	freed := map[int]int{}
@@ -190,9 +188,8 @@ func (x schedule) play(root *recorded) (time, invocations int) {
 	return time, invocations
 }
 
-// invoke runs an invocation that begins at the time now with the step's query, and
-// continues along the level. It adds the messages that the invocation sends to
-// arriving, and returns the time at which the invocation ends.
+// invoke runs an invocation that begins at the time now with the step's query and continues along the level. It adds the invocation's messages to arriving,
+// and returns the time at which the invocation ends.
 func (x schedule) invoke(n *recorded, now int, arriving map[int][]*recorded) int {
 	if x.wide {
 		return x.invokeWide(n, now, arriving)
@@ -215,8 +212,8 @@ func (x schedule) invoke(n *recorded, now int, arriving map[int][]*recorded) int
 	}
 }
 
-// invokeWide is like invoke, for an invocation that makes several queries at once. It sends its messages at its end, like a
-// step that commits its work.
+// invokeWide is like invoke, for an invocation that makes several queries concurrently. The messages are sent at the invocation's end, like those of a step
+// that commits its work.
 func (x schedule) invokeWide(n *recorded, now int, arriving map[int][]*recorded) int {
 	pending := []*recorded{n}
 	for used := 0; used < x.segments && len(pending) > 0; now++ {

@@ -2,7 +2,7 @@ package split
 
 import "testing"
 
-// Known bounds of a scan with fan-out 4 and one query an invocation.
+// The bounds of scans with fan-out 4 and one query an invocation are known.
 func TestSchedule(t *testing.T) {
 	t.Parallel()
 	chain := clairvoyant(1, 4)
@@ -27,16 +27,16 @@ func TestSchedule(t *testing.T) {
 		{"chain", chain, schedule{workers: 64, segments: 1, hop: 3}, 397, 100},
 		{"chain by 4", chain, schedule{workers: 64, segments: 4, hop: 3}, 100 + 24*3, 25},
 		{"chain by 4, wide", chain, schedule{workers: 64, segments: 4, hop: 3, wide: true}, 100 + 24*3, 25},
-		{"chain at once", chain, schedule{workers: 1, segments: unlimited, hop: 3}, 100, 1},
-		// A query, then three of its four children at once. The fourth child and their children, up to
-		// twelve, are messages: eight queries are left, three of them children of the fourth child.
+		{"chain in one invocation", chain, schedule{workers: 1, segments: unlimited, hop: 3}, 100, 1},
+		// First one query, then three of its four children concurrently. The fourth child and the children of the three, twelve at most, are messages. Eight
+		// queries are left, three of which are children of the fourth child.
 		{"fan-out 4, wide", clairvoyant(12, 4), schedule{workers: 64, segments: 4, hop: 3, wide: true}, 2 + 3 + 1, 1 + 8},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			time, invocations := tt.x.play(tt.root)
 			if time != tt.time || invocations != tt.invocations {
-				t.Errorf("got time %d, %d invocations, want %d, %d", time, invocations, tt.time, tt.invocations)
+				t.Errorf("got time %d and %d invocations, want %d and %d", time, invocations, tt.time, tt.invocations)
 			}
 		})
 	}

@@ -22,18 +22,17 @@ func madeUp(t testing.TB) []keysets.Set {
 	return sets
 }
 
-// targets are what the adaptive strategy has to reach, on the mean of the sets.
+// targets are the figures that the adaptive strategy must reach, as means of the sets.
 type targets struct {
-	queries, worstSet, empty float64 // ÷ optimum, same, share
-	hinted, hinted80         float64 // queries ÷ optimum
-	// Makespan with 64 workers and hop 3: with one query an invocation against
-	// the published scan likewise, with four against the published scan that
-	// enumerates a level an invocation.
+	queries, worstSet, empty float64 // the first two divided by the optimum, the last as a share
+	hinted, hinted80         float64 // queries divided by the optimum
+	// The makespan with 64 workers and hop 3. With one query an invocation, it is compared with the published scan with one query an invocation. With four,
+	// it is compared with the published scan that reads a level in one invocation.
 	time, time4  float64
-	onePartition float64 // makespan of the slowest, against serial
+	onePartition float64 // the slowest makespan, compared with serial
 }
 
-// check fails if the contenders' means miss a target.
+// check fails the test if the contenders' means miss a target.
 func (x targets) check(t testing.TB, results []split.Result, rows int) {
 	t.Helper()
 	of := map[split.Contender]split.Summary{}
@@ -68,7 +67,7 @@ func (x targets) check(t testing.TB, results []split.Result, rows int) {
 	}
 }
 
-// compareAll has every contender scan every set, a set on each processor at a time.
+// compareAll scans every set with every contender, one set at a time on each processor.
 func compareAll(t testing.TB, sets []keysets.Set, rows int) []split.Result {
 	t.Helper()
 	results := make([][]split.Result, len(sets))
@@ -88,8 +87,8 @@ func compareAll(t testing.TB, sets []keysets.Set, rows int) []split.Result {
 	return slices.Concat(results...)
 }
 
-// The targets for 1 million rows are checked by the benchmark. These, for small
-// tables, are what has been reached: they are to notice when something breaks.
+// TestSplitOfSmallTables checks the present figures for small tables, so that it fails if a change makes them worse. The benchmark checks the targets for 1
+// million rows.
 func TestSplitOfSmallTables(t *testing.T) {
 	testsize.InFull(t)
 	t.Parallel()
@@ -98,8 +97,7 @@ func TestSplitOfSmallTables(t *testing.T) {
 		check(t, compareAll(t, madeUp(t), rows), rows)
 }
 
-// BenchmarkSplit compares the strategies and fails if a target is missed. It
-// counts, so run it once: go test -bench Split -benchtime 1x.
+// BenchmarkSplit compares the strategies, and fails if a target is missed. It counts queries, so run it once: go test -bench Split -benchtime 1x.
 func BenchmarkSplit(b *testing.B) {
 	const rows = 1_000_000
 	var results []split.Result
@@ -118,9 +116,9 @@ func TestReport(t *testing.T) {
 	guids := madeUp(t)[:1]
 	results := append(compareAll(t, guids, 1), compareAll(t, guids, 5000)...)
 	means, sets := split.MeansTable(results, 5000), split.SetsTable(results)
-	// 5 pages one after the other: 5 queries and 4 hops.
+	// A serial scan reads 5 pages one after the other, with 5 queries and 4 hops.
 	if want := "| serial | 1.000 (1.00) | 0.0 % | 1.00 | 17 | 45 | 17 | 45 | 17 | 45 | 17 | 45 |\n"; !strings.Contains(means, want) {
-		t.Errorf("got\n%swant a line\n%s", means, want)
+		t.Errorf("got\n%s\nwant this line in it:\n%s", means, want)
 	}
 	if got := strings.Count(sets, "| guid |"); got != 2 {
 		t.Errorf("got %d sets, want 2:\n%s", got, sets)
