@@ -10,21 +10,21 @@ import (
 )
 
 const (
-	firstCredit  = 60.0 // cuts that a scan may make before its pages have earned any
-	perPiece     = 1.5  // expected pages per piece, except the first
-	hintCaution  = 6.0  // factor on the pages needed per piece and per earned cut in a piece that hints made
-	longStreak   = 2    // consecutive pages within one partition that make it a long one
+	firstCredit  = 60.0 // cuts that a scan may make before its pages have earned credit
+	perPiece     = 1.5  // expected pages of each piece except the first
+	hintCaution  = 6.0  // in a piece that hints made, the factor on perPiece and on the pages that earn a cut
+	longStreak   = 2    // a partition counts as long after this number of consecutive pages
 	maxPages     = 20_000
-	leastBelief  = 0.1 // least number of expected pages of a strand that has more to read
+	leastBelief  = 0.1 // minimum of the expected pages of a strand that is not at its end
 	unknownPages = 300 // expected pages before the first page
 )
 
-// Strategy splits a scan by what it learns from its pages. The zero value is ready to use.
+// Strategy splits a scan according to the keys on its pages. The zero value is ready to use.
 type Strategy struct {
-	// Hints, if set, say where an earlier scan with the same bounds found the rows. They may be outdated. All steps of a scan
-	// need the same hints.
+	// Hints, if set, describe where an earlier scan with the same bounds found the rows. The table may have changed since. All steps of a scan need
+	// the same hints.
 	Hints *scan.Hints
-	// PageRows is the number of rows in a full page, the unit of hints. 0 means that every page is full.
+	// PageRows is the number of rows in a full page. Hints count in full pages. 0 means that every page is full.
 	PageRows int
 	// Partitions makes the strategy list partition keys: it skips the rows after a page's last partition, and finds all partition
 	// keys. It uses no hints.
@@ -53,7 +53,7 @@ func (x Strategy) Advance(s scan.Step, p scan.Page) (scan.Decision, error) {
 	switch {
 	case st.Group != nil:
 		return x.launch(s, st, p, more, o)
-	case more && len(p.Keys) == 0: // nothing learned
+	case more && len(p.Keys) == 0: // an empty page shows nothing about the keys
 		o.Children = []scan.Step{s.Continue(*p.Next)}
 	case more:
 		if st.Partitions {
@@ -69,10 +69,10 @@ func (st strand) advance(s scan.Step, p scan.Page) []scan.Step {
 	st.Credit += 1 / st.caution()
 	v := st.view(s, p)
 	g := st.survey(s, v)
-	if v.partition != nil || st.Partitions || !st.goesOn(p) {
+	if v.partition != nil || st.Partitions || !st.endsInLong(p) {
 		return st.cut(s, p, v, g, st.worth(g))
 	}
-	// A partition of several pages becomes a strand of its own, before the rest
+	// A partition of several pages becomes a strand of its own. The keys after it become another strand.
 	rest, outer := st.stopAfterPartition(s, p)
 	v = st.view(s, p)
 	inner := st.survey(s, v)
@@ -90,7 +90,7 @@ func (st strand) advance(s scan.Step, p scan.Page) []scan.Step {
 	return append(st.cut(s, p, v, inner, in), rest.open(outer, g, out)...)
 }
 
-// worth returns the number of pieces to make of the strand's rest, limited by its credit for cuts.
+// worth returns the number of pieces into which to divide the rest of the strand. The strand's credit for cuts limits this number.
 func (st strand) worth(g *gauge) int {
 	if st.First { // the start of a table reveals little about the rest
 		return scan.MaxChildren

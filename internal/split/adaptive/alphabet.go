@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	maxLetters = 96  // remembered letters; the rarest are dropped
+	maxLetters = 96  // the number of remembered letters; rarer letters are dropped
 	pageWeight = 100 // maximum weight of the letters of one page
 )
 
@@ -22,13 +22,13 @@ type letter struct {
 	weight float64
 }
 
-// alphabet is what a strand has learned about the characters at which keys branch, in key order.
+// alphabet holds the characters at which keys branch, as far as a strand has learned them, in key order.
 type alphabet []letter
 
 // alphabetJSON is the form of an alphabet in a message.
 type alphabetJSON struct {
 	Letters string `json:"l,omitempty"`
-	Weights []int  `json:"w,omitempty"` // in tenths
+	Weights []int  `json:"w,omitempty"` // weights in tenths
 }
 
 // MarshalJSON implements [json.Marshaler].
@@ -59,8 +59,8 @@ func (a *alphabet) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// learn returns the alphabet after a page of keys, which are sorted and may repeat. Earlier knowledge counts half. The characters
-// of the last key always get a little weight, because gauges start there.
+// learn returns the alphabet after a page of keys, which are sorted and may repeat. Earlier knowledge counts half. The characters of the last key
+// always get a little weight, because measurements start at this key.
 func (a alphabet) learn(keys []string) alphabet {
 	const little = 0.1
 	weights := branches(keys)

@@ -7,8 +7,7 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// cut divides the rest of the strand into pieces. The first piece continues with the token. There are fewer pieces if cuts
-// coincide.
+// cut divides the rest of the strand into the given number of pieces, or fewer if cuts coincide. The first piece continues with the token.
 func (st strand) cut(s scan.Step, p scan.Page, v view, g *gauge, pieces int) []scan.Step {
 	cuts := g.cuts(pieces)
 	st.divide(g, cuts)
@@ -22,7 +21,7 @@ func (st strand) cut(s scan.Step, p scan.Page, v view, g *gauge, pieces int) []s
 	return append([]scan.Step{st.resume(s, p)}, others...)
 }
 
-// open divides a range of partitions of which nothing has been read. The range starts where the strand's trail ends.
+// open divides an unread range of partitions. The range starts where the strand's trail ends.
 func (st strand) open(r key.Range, g *gauge, pieces int) []scan.Step {
 	cuts := g.cuts(pieces)
 	st.divide(g, cuts)
@@ -33,10 +32,10 @@ func (st strand) open(r key.Range, g *gauge, pieces int) []scan.Step {
 	return append([]scan.Step{st.step(r)}, others...)
 }
 
-// divide makes the strand the first of the pieces between the cuts. The strand pays for the cuts and divides its remaining credit
-// evenly. Each piece may make at least one cut, unless hints have cut it. The expected pages are also divided: they are the
-// geometric mean of the earlier expectation and the new measurement. The strand never learns whether the next piece is empty.
-// Therefore it counts a cut in a level where it knows no siblings, and hesitates more before the next one.
+// divide makes the strand the first of the pieces between the cuts. The strand pays for the cuts and divides its remaining credit evenly. Each piece
+// may make at least one cut, unless hints have cut it. The expected pages are the geometric mean of the earlier expectation and the new measurement,
+// and are divided among the pieces. The strand never learns whether the next piece is empty. Therefore it counts a cut in a level without known
+// siblings, and expects fewer pages at its next cut.
 func (st *strand) divide(g *gauge, cuts []string) {
 	n := float64(len(cuts))
 	st.First = false
@@ -55,9 +54,9 @@ func (st *strand) divide(g *gauge, cuts []string) {
 	}
 }
 
-// leastCredit returns the number of cuts that a piece may always make, whatever its scan has earned: one, or up to five if it
-// is expected to be long. Long chains have seldom earned enough, although the scan waits for them. The number is one for a
-// strand that has cut blindly, because its pieces are often empty, and for a strand within a partition that is not very long.
+// leastCredit returns the number of cuts that a piece may make even if its scan has earned none: one, or up to five if the piece is expected to be
+// long. A long chain of pages delays the whole scan, but has seldom earned enough cuts. The number is always one for a strand that has cut blindly,
+// because its pieces are often empty, and for a strand within a partition that is not very long.
 func (st strand) leastCredit() float64 {
 	const most, long, longPartition = 5, 4.0, 12.0 // cuts; pages
 	if st.Trail.Tries > 0 || st.Inside && st.Left < longPartition {

@@ -1,88 +1,86 @@
-// Package adaptive splits a scan by what its pages reveal about the rows to come. It has one model of key density and two
-// drivers. [Strategy] implements [scan.Strategy]: its whole memory travels in the steps. [Workers] share memory. Both are pure:
-// they make no queries.
+// Package adaptive splits a scan by what its pages reveal about the rows to come. It estimates how densely keys lie. Two types use the estimate:
+// [Strategy] implements [scan.Strategy] and stores everything that it has learned in the steps. [Workers] divide a scan among the goroutines of one
+// process, which share memory. Neither makes queries.
 //
 // # The idea
 //
-// A scan that reads page after page makes the fewest queries and takes the longest. To go faster it is cut into pieces, but every
-// piece has a cost: its last page is half full on average, and a piece without rows costs a whole query. To cut pieces of many
-// pages, a scan must know how many rows there are, and where.
+// A scan that reads page after page makes the fewest queries and takes the longest. To be faster, a scan is cut into pieces. But every piece has a
+// cost: its last page is half full on average, and a piece without rows costs a whole query. To cut pieces of many pages, a scan must know where the
+// rows are, and how many.
 //
-// Nobody knows, but every page is evidence. A thousand keys from "k1" to "k3" suggest some three thousand up to "k9". But keys
-// are more than numbers: paths, URLs and dotted names share long prefixes, and their subtrees differ in size a thousandfold. A
-// strand consists of the steps that read one piece one after another. It carries a [trail], which records for each level how many
-// siblings it has met beside the last key's path, and in which share of the level. After each page
+// The storage does not report this, but every page is evidence. A thousand keys from "k1" to "k3" suggest some three thousand keys from "k3" to "k9".
+// But keys are not only numbers: paths, URLs and dotted names share long prefixes, and the number of keys below two such prefixes may differ by a
+// factor of 1,000. A strand consists of the steps that read one piece, one after another. Keys form a tree: two keys that share their first
+// characters branch at the next character, and keys that branch off the path to the last key read are its siblings. A strand has a [trail], which
+// records for each depth how many siblings were read, and which share of the possible siblings this covers. After each page,
 //
-//   - the strand learns which characters keys branch into ([alphabet]): "3" may
-//     be one of ten digits, or the only digit that occurs;
-//   - it learns how often keys fork after a separator, a digit or another
-//     character ([forks]), because the letters of a fixed name have no siblings;
-//   - it climbs from the last key up and measures what lies ahead ([gauge]).
-//     Where it has met siblings, it assumes that their density continues. Where
-//     it has met none, it is blind and relies on the forks;
-//   - it cuts the rest into up to twelve pieces, one more for each page and a
-//     half that it expects ahead, as far as it has credit. Near pieces are
-//     smaller, because the nearest keys are known best.
+//   - the strand learns which characters follow where keys branch ([alphabet]): "3" may be one of ten digits, or the only digit
+//     that occurs;
+//   - it learns how often keys branch after a separator, a digit or another character ([forks]), because the letters of a fixed
+//     name have no siblings;
+//   - it estimates the keys that follow, from the deepest level of the last key to the top ([gauge]). In a level with known
+//     siblings, it assumes that their density continues. A level without known siblings is blind, and the estimate relies on the
+//     forks;
+//   - it cuts the rest into up to twelve pieces, with one more piece for each 1.5 expected pages, as far as it has credit. Near
+//     pieces are smaller, because the estimate is best for near keys.
 //
-// Measurements are poor, and the truth is often a hundred times more. Therefore pieces are small, and credit limits the cuts. A
-// scan starts with credit for sixty cuts, every page earns one, a cut costs one, and pieces share the rest. Each piece may make
-// at least one cut, and up to five if it is expected to be long and has not been cut blindly. Where there are rows, there is
-// credit. The first page is always cut into twelve, because the start of a table reveals little about the rest.
+// Estimates are poor: there are often a hundred times more rows than expected. Therefore pieces are small, and credit limits the cuts. A scan starts
+// with credit for sixty cuts. Every page earns one cut, and a strand that is cut divides its remaining credit among the pieces. Each piece may make
+// at least one cut, or up to five cuts if it is expected to be long and was not cut blindly. So a piece with many rows always has credit. After the
+// first page, the rest is always cut into twelve pieces, because the start of a table reveals little about the rest.
 //
-// Where keys have left ASCII, the strand assumes that half of the letters between the last key and the end are still unknown, at
-// even distances, because a script may have thousands.
+// If keys contain characters beyond ASCII, the strand assumes that half of the letters between the last key and the end are still unknown and lie at
+// even distances, because a script may have thousands of letters.
 //
-// A blind cut may leave its right piece empty, and the left piece never learns this. Therefore a strand that has cut blindly, and
-// its pieces, expect fewer keys in unknown levels until they find some.
+// The piece after a blind cut may be empty, and the piece before the cut never learns this. Therefore a strand that has cut blindly expects fewer
+// keys in blind levels until it finds some. Its pieces do the same.
 //
-// A partition that fills two pages becomes a strand of its own, cut by row keys and read at the same time as the rest after it.
-// Shorter partitions are read without cuts, which would cost queries for few rows.
+// A partition that fills two pages becomes a strand of its own. It is cut by row keys, and read at the same time as the partitions after it. Shorter
+// partitions are not cut, because cuts would cost queries for few rows.
 //
 // The transcripts in testdata show small tables being cut, query by query: keys with a long common prefix, a heavy subtree, a
 // giant partition, and a scan with hints.
 //
 // # Cutting a strand that has a token
 //
-// The first piece continues after the page, and the service ties a continuation token to the query that returned it. Therefore
-// this step repeats the same query, with the same token and filter. Its state names the key where the next piece starts. The step
-// yields no rows from that key on, and ends with the page that has such rows. Only rows of this last page are read twice. A new
-// query from the last key on would read a cut partition again, or need a step for the rest of it. The token with a narrower
-// filter would save a page, but no document allows that.
+// The first piece continues after the page. The service ties a continuation token to the query that returned it, so the piece's step continues the
+// same query, with the same filter and the new token. The step's state names the key at which the next piece starts. The step yields no rows from
+// that key on, and ends with the page that contains such rows. Only rows of this last page are read twice. A new query from the last key on would
+// read the page's last partition again, or need a step for the rest of this partition. Using the token with a narrower filter would save a page, but
+// no document of the service allows this.
 //
 // # Hints
 //
-// Most tables were scanned before. [scan.Hints] are keys that an earlier scan read, at most six pages apart. The first steps
-// distribute the hints, and each step reads the piece between two of them. The pieces cover the whole range whatever the table
-// looks like now. All of the above applies to them, with more caution. A scan keeps its own copy of its hints, because steps
-// refer to them by number.
+// Most tables were scanned before. [scan.Hints] are keys that an earlier scan read, at most six pages apart. The first steps distribute the hints,
+// and each step reads the piece between two hints. The pieces cover the whole range, even if the table has changed since. They are cut like other
+// pieces, but more cautiously. A scan keeps its own copy of its hints, because steps refer to hints by number.
 //
 // # Several queries an invocation
 //
-// An invocation that may make several queries reads the pieces that it has cut at once, beside its own next page. Then a cut
-// without rows after it costs a query and no message. If a page has rows, they count as read, and its step continues from there
-// in the same way.
+// An invocation that may make several queries immediately reads the first page of each piece that it has cut, in addition to its own next page. So an
+// empty piece costs a query but no message. If a piece has rows, they count as read, and the piece's step continues after them in the same way.
 //
 // # In one process
 //
-// Workers that share memory send no messages. Each reads a [Piece], page by page. A worker without a piece becomes a thief: it
-// takes a part of the unread keys of another piece, its victim. A wrong cut costs a query and delays nobody, so no credit is
-// needed. Letters and forks are learned from all pages together, and each piece has its own trail.
+// Workers that share memory send no messages. Each worker reads a [Piece], page by page. A worker without a piece takes a part of the unread keys of
+// another piece. The new piece is called the thief, and the other piece its victim. A wrong cut costs one query and delays no other work, so credit
+// is not needed. Letters and forks are learned from all pages together, but each piece has its own trail.
 //
-// Each piece that is worth a quarter of a page gets one thief before any gets two; the largest get more. If a thief finds
-// nothing, its victim becomes worth less to other thieves, and expects fewer keys in unknown levels. A piece that continues to
-// return pages without being robbed is worth at least the pages that it has read.
+// Each piece of at least a quarter of an expected page gets one thief before any piece gets a second. The largest pieces get the most thieves. If a
+// thief finds no rows, its victim attracts fewer further thieves, and expects fewer keys in blind levels. If a piece has returned pages since its
+// last successful thief, it counts as at least as long as these pages.
 //
-// A piece's end moves to the cut at once. Rows after the end belong to the thief, even if the page that the victim is reading
-// contains them. Therefore every row has one owner at any moment. A thief that finds nothing has proved its part empty.
+// The victim's end moves to the cut immediately. Rows after the end belong to the thief, even if the page that the victim is reading contains them.
+// Therefore every row belongs to exactly one piece at any moment. A thief that finds nothing has proved its part empty.
 //
 // # Decided once
 //
-// Children depend on the page, and a page read again may differ. Therefore the step's commit stores them. A repeated delivery
-// finds the step committed, and decides nothing.
+// The child steps depend on the page, and a second reading may return a different page. Therefore the step's commit stores the children. An
+// invocation that gets the same message again finds the step committed, and makes no new decision.
 //
 // # What it does not do
 //
-// The strategy does not adapt to the number of workers or to the speed of the service. It cannot foresee a subtree with more rows
-// than any before it, or letters that sort after all that it has seen. It finds them after a few pages. Small tables and
-// partitions of two to three pages cost up to twice the queries of a serial scan.
+// The strategy does not adapt to the number of workers or to the speed of the service. It cannot foresee a prefix with more rows than any earlier
+// prefix, or letters that sort after all earlier letters. It adapts to both after a few pages. Small tables and partitions of two to three pages cost
+// up to twice the queries of a serial scan.
 package adaptive

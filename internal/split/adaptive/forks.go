@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// forks counts how often keys fork after a character, by the character's kind.
+// forks counts how often keys fork (branch into several next characters) after a character, for each kind of character.
 type forks [kinds]struct{ forked, all float64 }
 
 // Kinds of characters. The start of a key counts as the position after a separator.
@@ -50,7 +50,7 @@ func (f *forks) UnmarshalJSON(b []byte) error {
 
 // likely returns the probability that keys fork after a character.
 func (f forks) likely(behind rune) float64 {
-	const weight = 4 // of the assumed probabilities
+	const weight = 4 // the weight of the assumed probabilities
 	supposed := [kinds]float64{0.8, 0.5, 0.1}
 	kind := kindOf(behind)
 	return (f[kind].forked + weight*supposed[kind]) / (f[kind].all + weight)
@@ -68,8 +68,8 @@ func (f forks) learn(keys []string) forks {
 	return f
 }
 
-// count counts where sorted keys fork and where they do not. All keys share their first depth bytes, and only later bytes
-// count. Prefixes of few keys are ignored.
+// count counts the positions at which sorted keys fork, and those at which they do not. All keys share their first depth bytes, and only positions
+// after these bytes count. Prefixes of few keys are ignored.
 func (f *forks) count(keys []string, depth int) {
 	const many = 16
 	if len(keys) < many {

@@ -7,21 +7,21 @@ import (
 	"tablesweep/internal/key"
 )
 
-// gauge measures the keys after the last one read, in pages, level by level.
+// gauge estimates how many pages of keys follow the last key read, level by level.
 type gauge struct {
-	here  []rune // the last key read; the gauge measures the keys after it
+	here  []rune // the last key read
 	end   *string
-	top   int // the depth at which here and end differ
+	top   int // the depth at which here and the end differ
 	ruler ruler
-	ahead []stretch // from here to the end, the nearest first
-	total float64   // pages between here and the end
+	ahead []stretch // the stretches from here to the end, the nearest first
+	total float64   // estimated pages between here and the end
 }
 
 // stretch is the share of a level between here and the end.
 type stretch struct {
 	depth    int
 	pages    float64
-	from, to float64 // its interval in the level
+	from, to float64 // the stretch's interval in its level
 }
 
 const (
@@ -41,19 +41,18 @@ func newGauge(a alphabet, here string, end *string) *gauge {
 	return g
 }
 
-// survey measures the keys ahead by the siblings that the trail has met. It climbs from the last key up. In a level with
-// siblings, it assumes that their density continues. In a level without siblings, the measurement depends on the probability that
-// keys fork there. That probability falls with the share of the level that was passed without siblings, and with the number of
-// blind cuts.
+// survey estimates the keys that follow, from the deepest level of the last key to the top. In a level in which the trail has siblings, it assumes
+// that their density continues. In other levels, the estimate depends on the probability that keys fork there. That probability falls with the share
+// of the level that was read without finding siblings, and with the number of blind cuts.
 func (g *gauge) survey(t trail, f forks) {
 	const (
 		smoothing = 0.5  // weight of the last sibling, which is still being read
 		certainty = 30   // assumed number of siblings in a level that forks
 		once      = 0.15 // factor by which each blind cut reduces the probability
 	)
-	// Both variables count pages of the subtree climbed so far: sure counts the known pages, and below also counts pages that
-	// levels without siblings may contain.
-	sure := 2 * t.at(len(g.here)).pages
+	// Both variables count pages of the levels that are done: sure counts only known pages, and below also counts the pages that levels without
+	// siblings may contain.
+	sure := 2 * t.levelAt(len(g.here)).pages
 	below := sure
 	for depth := len(g.here) - 1; depth >= g.top; depth-- {
 		low, high := g.interval(depth, g.here[depth], true)
@@ -63,7 +62,7 @@ func (g *gauge) survey(t trail, f forks) {
 		}
 		s := stretch{depth: depth, from: high, to: to}
 		ahead, width := max(0, to-high), max(high-low, narrow)
-		met := t.at(depth)
+		met := t.levelAt(depth)
 		if met.pages > 0 {
 			s.pages = (met.pages + smoothing*sure) / (met.width + smoothing*width) * ahead
 			sure += met.pages + s.pages
@@ -97,8 +96,8 @@ func (g *gauge) scale(depth int) scale {
 	return g.ruler.inner
 }
 
-// interval returns a character's interval of its position. If path is set, the keys share the characters of the last key read
-// up to this position. Then a separator in that key takes nearly the whole interval, because separators seldom have siblings.
+// interval returns a character's interval of its position. If path is set, the characters before this position are those of the last key read. Then a
+// separator at this position of the last key takes nearly the whole interval, because separators seldom have siblings.
 func (g *gauge) interval(depth int, char rune, path bool) (low, high float64) {
 	low, high = g.scale(depth).interval(char)
 	if !path || depth >= len(g.here) || !separator(g.here[depth]) {
@@ -119,13 +118,13 @@ func (g *gauge) char(depth int, u float64, path bool) rune {
 	if path && depth < len(g.here) && separator(g.here[depth]) {
 		switch low, high := g.interval(depth, g.here[depth], true); {
 		case u >= high:
-			return s.at((u - (1 - rare)) / rare)
+			return s.charAt((u - (1 - rare)) / rare)
 		case u >= low:
 			return g.here[depth]
 		}
 		u /= rare
 	}
-	return s.at(u)
+	return s.charAt(u)
 }
 
 // position maps a key that shares its first depth characters with the last key read to a number in [0, 1).
@@ -140,14 +139,14 @@ func (g *gauge) position(k []rune, depth int) float64 {
 	return sum
 }
 
-// cutBias moves cuts towards the last key read, because the nearest keys are known best.
+// cutBias moves cuts towards the last key read, because the estimate is best for the nearest keys.
 const cutBias = 1.6
 
 // cuts returns up to pieces-1 keys, in order, that divide the keys ahead.
 func (g *gauge) cuts(pieces int) []string {
 	var cuts []string
 	for i := 1; i < pieces; i++ {
-		if k, ok := g.at(g.total * math.Pow(float64(i)/float64(pieces), cutBias)); ok {
+		if k, ok := g.keyAfter(g.total * math.Pow(float64(i)/float64(pieces), cutBias)); ok {
 			cuts = append(cuts, k)
 		}
 	}
@@ -155,22 +154,21 @@ func (g *gauge) cuts(pieces int) []string {
 	return slices.Compact(cuts)
 }
 
-// at returns the key that lies the given number of pages after the last key read. ok is false if there is no such key before
-// the end.
-func (g *gauge) at(pages float64) (k string, ok bool) {
+// keyAfter returns the key that lies the given number of pages after the last key read. ok is false if there is no such key before the end.
+func (g *gauge) keyAfter(pages float64) (k string, ok bool) {
 	for _, s := range g.ahead {
 		if pages >= s.pages {
 			pages -= s.pages
 			continue
 		}
-		k := g.keyAt(s, pages/s.pages)
+		k := g.keyIn(s, pages/s.pages)
 		return k, key.Less(string(g.here), k) && (g.end == nil || key.Less(k, *g.end))
 	}
 	return "", false
 }
 
-// keyAt returns the key at a share of the stretch. The key is only as long as needed to be exact to a fraction of a page.
-func (g *gauge) keyAt(s stretch, share float64) string {
+// keyIn returns the key at a share of the stretch. The key is only as long as needed for an accuracy of a fraction of a page.
+func (g *gauge) keyIn(s stretch, share float64) string {
 	const longest, exact = 10, 0.05
 	u := s.from + share*(s.to-s.from)
 	k := append([]rune(nil), g.here[:s.depth]...)

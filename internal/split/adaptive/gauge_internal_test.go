@@ -62,7 +62,7 @@ func TestGauge(t *testing.T) {
 			if g.total < tt.want/3 || g.total > tt.want*3 {
 				t.Errorf("got %v pages, want about %v", g.total, tt.want)
 			}
-			half, ok := g.at(g.total / 2)
+			half, ok := g.keyAfter(g.total / 2)
 			if !ok {
 				t.Fatal("nothing lies half-way")
 			}
@@ -99,7 +99,7 @@ func TestTrail(t *testing.T) {
 		}
 	}
 	piece := whole.inherit("var/9")
-	if !piece.measured(0) || piece.Here != nil || piece.at(0).pages >= whole.at(0).pages {
+	if !piece.measured(0) || piece.Here != nil || piece.levelAt(0).pages >= whole.levelAt(0).pages {
 		t.Errorf("the piece from var/9 takes over %+v", piece)
 	}
 }
@@ -130,7 +130,7 @@ func TestGaugeOfOddKeys(t *testing.T) {
 		if !(g.total >= 0) {
 			t.Fatalf("from %q, here %q, end %q: %v pages", from, here, last, g.total)
 		}
-		k, ok := g.at(g.total * r.Float64())
+		k, ok := g.keyAfter(g.total * r.Float64())
 		if ok && (!key.Less(here, k) || end != nil && !key.Less(k, *end) || !utf8.ValidString(k)) {
 			t.Fatalf("from %q, here %q, end %v: a cut at %q", from, here, end, k)
 		}

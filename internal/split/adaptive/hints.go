@@ -7,16 +7,16 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// group is a run of hinted pieces that a step has yet to launch. It contains their numbers, because a message has no room for
-// the hints themselves. The sum ensures that the numbers mean the same to every step.
+// group is a sequence of pieces between hints, whose steps another step has yet to start. It contains the numbers of the pieces, because a message
+// has no room for the hints themselves. The checksum ensures that every step uses the same hints.
 type group struct {
 	First int     `json:"first"`
 	End   int     `json:"end"`
 	Sum   uint64  `json:"sum"`
-	Due   float64 `json:"due"` // pages in these pieces, by the hints
+	Due   float64 `json:"due"` // pages in these pieces, according to the hints
 }
 
-// hintStep returns the step that reads a piece and launches a group of other pieces.
+// hintStep returns the step that reads a piece and starts the steps of a group of other pieces.
 func hintStep(h *scan.Hints, pieces []key.Range, g group, piece int) scan.Step {
 	st := strand{Left: scan.HintPages, Hinted: true, Due: h.Due(piece), Share: short(h.Share)}
 	if g.First < g.End {
@@ -28,12 +28,12 @@ func hintStep(h *scan.Hints, pieces []key.Range, g group, piece int) scan.Step {
 	return st.step(pieces[piece])
 }
 
-// launch returns the children of a step with a group: the rest of its own piece, if there is more, and a step for each part of
+// launch adds the children of a step with a group to a decision: a step for the rest of its own piece, if more is set, and a step for each part of
 // the group.
 func (x Strategy) launch(s scan.Step, st strand, p scan.Page, more bool, o scan.Decision) (scan.Decision, error) {
 	g := *st.Group
 	if x.Hints == nil || x.Hints.Sum() != g.Sum {
-		return scan.Decision{}, fmt.Errorf("step refers to hints %d that are not these", g.Sum)
+		return scan.Decision{}, fmt.Errorf("the step was made with other hints (checksum %d)", g.Sum)
 	}
 	groups := scan.MaxChildren
 	if more {

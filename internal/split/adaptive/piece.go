@@ -6,36 +6,35 @@ import (
 	"tablesweep/internal/key"
 )
 
-// Piece is a range of keys that one of a process's [Workers] reads in order. Its JSON form contains its end, but nothing that was
-// learned. A piece decoded from it can be read further, and can be cut after a page.
+// Piece is a range of keys that one of a process's [Workers] reads in order. Its JSON form contains only its end. A piece that is decoded from JSON
+// can be read further, and can be cut after its next page.
 type Piece struct {
 	// End is the first key that belongs to another piece, or nil. Only [Workers.Steal] changes it.
 	End *key.Key `json:"end,omitempty"`
 
 	from     key.Key // a thief's first key
-	victim   *Piece  // the piece that it was cut from; nil after its first page
-	part     float64 // its share of the theft
-	within   bool    // its keys are in the partition that the victim was reading
-	believed float64 // expected pages when it was cut
+	victim   *Piece  // the piece from which this piece was cut; nil after this piece's first page
+	part     float64 // this piece's share of the keys that thieves took together
+	within   bool    // the piece's keys are in the partition that the victim was reading
+	believed float64 // expected pages when the piece was cut
 
-	misses float64 // consecutive thefts that found nothing
+	misses float64 // consecutive thieves that found nothing
 	since  int     // pages read since a thief found something
 	robbed int     // thieves since the last page
 	streak int     // consecutive last pages that lay in one partition
 
 	last  *key.Key // the last key read; nil before the first page
-	outer trail    // of partition keys
-	inner trail    // of row keys, if the last page or all unread keys lie in one partition
-	ahead *ahead   // nil until measured
+	outer trail    // the trail of partition keys
+	inner trail    // the trail of row keys, if the last page or all unread keys lie in one partition
+	ahead *ahead   // the estimate of the unread keys; nil if there is none yet
 }
 
-// NewPiece returns a piece for a range: of partitions, or of one partition's rows. Its first query uses that range, so its rows
-// begin there.
+// NewPiece returns a piece for a range of partitions, or of one partition's rows. The first query of the piece uses the same range.
 func NewPiece(r key.Range) *Piece { return &Piece{End: r.End()} }
 
 // Range returns the range of a thief's first query. It may extend beyond the piece's end.
 func (s *Piece) Range() key.Range {
-	if s.from.Row != "" { // the rest of one partition, or a part of it
+	if s.from.Row != "" { // the piece is in one partition
 		r := key.Range{Partition: &s.from.Partition, Low: &key.Bound{Key: s.from.Row}}
 		if s.End != nil && s.End.Partition == s.from.Partition {
 			r.High = upTo(s.End.Row)
@@ -43,7 +42,7 @@ func (s *Piece) Range() key.Range {
 		return r
 	}
 	r := key.Range{Low: &key.Bound{Key: s.from.Partition}}
-	if p, ok := strings.CutSuffix(s.from.Partition, "\x00"); ok { // as in upTo
+	if p, ok := strings.CutSuffix(s.from.Partition, "\x00"); ok { // the key is a successor, see upTo
 		r.Low = &key.Bound{Key: p, Open: true}
 	}
 	if s.End != nil {
@@ -55,8 +54,8 @@ func (s *Piece) Range() key.Range {
 	return r
 }
 
-// upTo returns an open bound at a key. If the key is the successor of another, it returns a closed bound at that other, which
-// avoids the control character.
+// upTo returns an open bound at a key. If the key is the successor of another key, upTo returns a closed bound at the other key instead. This avoids
+// a control character in the bound.
 func upTo(end string) *key.Bound {
 	if k, ok := strings.CutSuffix(end, "\x00"); ok {
 		return &key.Bound{Key: k}
@@ -105,8 +104,8 @@ func (s *Piece) holds(k key.Key) bool {
 	return s.last.Compare(k) < 0 && (s.End == nil || k.Compare(*s.End) < 0)
 }
 
-// cut divides the unread keys of the piece at the cuts. A thief's keys lie in one partition, or begin at the start of a
-// partition, because a query cannot ask for any other range.
+// cut divides the unread keys of the piece at the cuts. The keys of a thief lie in one partition, or begin at the start of a partition, because a
+// query cannot request any other range.
 func (s *Piece) cut(cuts []key.Key) Theft {
 	t := Theft{Victim: s}
 	for i, c := range cuts {
@@ -127,7 +126,7 @@ func (s *Piece) cut(cuts []key.Key) Theft {
 	return t
 }
 
-// add adds a thief that begins at a key. The thief inherits the victim's knowledge of the levels that they share.
+// add adds a thief that begins at a key. The thief takes over the victim's trail of the levels that both share.
 func (t *Theft) add(from key.Key) {
 	if n := len(t.Thieves); n > 0 {
 		t.Thieves[n-1].End = &from

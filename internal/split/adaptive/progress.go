@@ -8,15 +8,15 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// slack returns the number of pages that a strand may have beyond its hint. When it has read the hinted pages, this number of
-// pages counts as left.
+// slack returns the number of pages that a strand may have beyond its hint. Once the strand has read the hinted pages, this number of pages counts as
+// unread.
 func (st strand) slack() float64 { return 0.75 * cmp.Or(st.Share, 1) }
 
-// outgrown reports whether the strand has exceeded its slack. Then the pages left are a guess.
+// outgrown reports whether the strand has exceeded its slack. Then the number of unread pages is a guess.
 func (st strand) outgrown() bool { return st.Due < -st.slack() }
 
-// End returns the key where a pending step of this strategy stops before its range's end, or nil if it reads to the end. launches
-// reports whether it also starts the steps of pieces after its range.
+// End returns the key where a pending step of this strategy stops before its range's end, or nil if it reads to the end. launches reports whether the
+// step also starts the steps of pieces after its range.
 func End(s scan.Step) (stop *key.Key, launches bool) {
 	var st strand
 	if json.Unmarshal(s.State, &st) != nil {
@@ -25,8 +25,8 @@ func End(s scan.Step) (stop *key.Key, launches bool) {
 	return st.Stop, st.Group != nil
 }
 
-// Ahead returns the outlook of one step: the pages of its hint, minus the pages read. Without a valid hint the outlook is
-// unknown, because pages reveal little about the rows to come.
+// Ahead returns the outlook of one step: the pages of the step's hint, minus the pages read. Without a valid hint, the outlook is unknown, because
+// pages reveal little about the rows to come.
 func Ahead(s scan.Step) scan.Outlook {
 	var st strand
 	if json.Unmarshal(s.State, &st) != nil || !st.Hinted || st.outgrown() {

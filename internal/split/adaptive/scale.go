@@ -9,8 +9,8 @@ import (
 
 // scale divides the interval [0, 1) among the characters of one position of a key. A character's width is its probability.
 type scale struct {
-	chars []rune    // in key order
-	ends  []float64 // where the interval of each ends
+	chars []rune    // the characters, in key order
+	ends  []float64 // the end of each character's interval
 }
 
 // newScale returns the scale of characters with the given weights.
@@ -43,8 +43,8 @@ func (s scale) interval(char rune) (low, high float64) {
 	return low, s.ends[i]
 }
 
-// at returns the character whose interval contains u.
-func (s scale) at(u float64) rune {
+// charAt returns the character whose interval contains u.
+func (s scale) charAt(u float64) rune {
 	i, found := slices.BinarySearch(s.ends, u)
 	if found {
 		i++
@@ -52,21 +52,21 @@ func (s scale) at(u float64) rune {
 	return s.chars[min(i, len(s.chars)-1)]
 }
 
-// ruler holds the scales of a gauge.
+// ruler holds the scales that a gauge uses.
 type ruler struct {
-	inner scale // of any position
-	open  scale // of the position where the last key read and the end differ
+	inner scale // the scale of all positions, except the one of open
+	open  scale // the scale of the position at which the last key read and the end differ
 }
 
-// newRuler returns the ruler of an alphabet between the last key read and the end, if there is one. It mixes the learned
-// characters with those assumed of any keys: digits and letters. Where the last key and the end differ, it reserves a share for
-// unknown characters: a fifth of the assumed weight if there is no end, and half of the total where keys have left ASCII, because
-// a script may have thousands of letters.
+// newRuler returns the ruler of an alphabet between the last key read and the end, which may be missing. It adds digits and letters to the learned
+// characters, because all keys may contain these. At the position where the last key and the end differ, it reserves a share for unknown characters:
+// a fifth of the assumed weight if there is no end, or half of the total if keys contain characters beyond ASCII, because a script may have thousands
+// of letters.
 func newRuler(a alphabet, here, end []rune) ruler {
 	const (
-		supposed = 16  // weight; a page's letters weigh up to pageWeight
-		top      = '~' // of ASCII
-		steps    = 12  // in which the unknown characters are spread
+		supposed = 16  // the weight of assumed characters; a page's letters weigh up to pageWeight
+		top      = '~' // the last character of ASCII that is assumed
+		steps    = 12  // the number of intervals among which the unknown characters are spread
 	)
 	weights := map[rune]float64{}
 	total := float64(supposed)

@@ -8,29 +8,29 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// strand is a step's State: what is known about the keys that the step has yet to read. It stays in messages and checkpoints
-// while another version is deployed. A step whose state lacks a field continues, and learns from its next page.
+// strand is the State of a step: everything that is known about the keys that the step has yet to read. Messages and checkpoints contain states that
+// another version of the program has written. A step whose state lacks a field continues, and learns from its next page.
 type strand struct {
 	// Stop is the first key that belongs to another step, if the strand ends before its range.
 	Stop *key.Key `json:"stop,omitempty"`
 
 	Left   float64 `json:"left"`             // expected pages left
-	Credit float64 `json:"credit,omitempty"` // cuts that it may make
+	Credit float64 `json:"credit,omitempty"` // cuts that the strand may make
 
-	First   bool     `json:"first,omitempty"` // nothing has been read yet
+	First   bool     `json:"first,omitempty"` // the strand has read no page yet
 	Streak  int      `json:"run,omitempty"`   // consecutive last pages that lay in one partition
-	Inside  bool     `json:"in,omitempty"`    // the rest lies in one partition
+	Inside  bool     `json:"in,omitempty"`    // all unread keys lie in one partition
 	Trail   trail    `json:"trail"`
 	Forks   forks    `json:"forks"`
 	Letters alphabet `json:"abc"`
 
-	Hinted bool    `json:"hinted,omitempty"` // a hint has cut it
-	Due    float64 `json:"due,omitempty"`    // pages left by its hint; negative if the strand has exceeded them
-	Share  float64 `json:"share,omitempty"`  // fraction of a full page's rows that each page has, as in the hints; 0 means 1
+	Hinted bool    `json:"hinted,omitempty"` // hints have cut the strand
+	Due    float64 `json:"due,omitempty"`    // unread pages according to the hint; negative if the strand has exceeded the hint
+	Share  float64 `json:"share,omitempty"`  // the fraction of a full page's rows that each page has, according to the hints; 0 means 1
 	Group  *group  `json:"group,omitempty"`
 
-	// Partitions makes the strand see pages as lists of partitions, and skip rows. Such a strand has no Stop: its range ends
-	// there.
+	// Partitions makes the strand treat pages as lists of partitions, and skip rows. Such a strand needs no Stop, because its range ends at the next
+	// piece.
 	Partitions bool `json:"pk,omitempty"`
 }
 
@@ -50,7 +50,7 @@ func short(f float64) float64 { return math.Round(f*1000) / 1000 }
 // resume returns the step that continues after the page with this state.
 func (st strand) resume(s scan.Step, p scan.Page) scan.Step {
 	if st.Partitions {
-		r := s.BehindPartition(p.Last().Partition).Range
+		r := s.AfterPartition(p.Last().Partition).Range
 		if st.Stop != nil {
 			r.High, st.Stop = &key.Bound{Key: st.Stop.Partition, Open: true}, nil
 		}
@@ -61,13 +61,13 @@ func (st strand) resume(s scan.Step, p scan.Page) scan.Step {
 	return next
 }
 
-// view is the part of a page that matters to the rest of its strand: partition keys, or row keys if the rest lies in one
+// view is the part of a page that shows something about the unread keys of its strand: partition keys, or row keys if all unread keys lie in one
 // partition.
 type view struct {
-	partition *string  // the partition that contains the rest
-	keys      []string // of the page, limited to that partition
+	partition *string  // the partition that contains the unread keys
+	keys      []string // the page's keys, limited to that partition
 	end       *string  // where the strand ends
-	share     float64  // of the page's rows that are in the view
+	share     float64  // the share of the page's rows that are in the view
 }
 
 func (v view) first() string { return v.keys[0] }
@@ -110,7 +110,7 @@ func (st strand) view(s scan.Step, p scan.Page) view {
 	return v
 }
 
-// survey adds a page to the strand's trail, letters and forks, and measures the keys ahead.
+// survey adds a page to the strand's trail, letters and forks, and estimates the keys that follow.
 func (st *strand) survey(s scan.Step, v view) *gauge {
 	if v.partition != nil && !st.Inside {
 		st.Inside, st.Trail = true, trail{}
@@ -123,11 +123,10 @@ func (st *strand) survey(s scan.Step, v view) *gauge {
 	return g
 }
 
-// start returns the key at which the strand began. It has read all keys from there on. It matters only for the first page of a
-// trail.
+// start returns the key at which the strand began. The strand has read all keys from that key on. The key matters only for the first page of a trail.
 func start(s scan.Step, v view) string {
 	switch {
-	case v.share < 1: // the partition began on this page
+	case v.share < 1: // the partition begins on this page
 		return ""
 	case s.Token != nil:
 		return v.first()
@@ -137,31 +136,31 @@ func start(s scan.Step, v view) string {
 	return ""
 }
 
-// goesOn reports whether the page's last partition is a long one.
-func (st *strand) goesOn(p scan.Page) bool {
+// endsInLong reports whether the page's last partition is long.
+func (st *strand) endsInLong(p scan.Page) bool {
 	st.Streak++
 	if p.Keys[0].Partition != p.Last().Partition {
 		st.Streak = 0
 	}
 	long := longStreak
 	if st.Hinted {
-		long = scan.HintPages // longer partitions have hints inside
+		long = scan.HintPages // longer partitions contain hints
 	}
 	return st.Streak >= long
 }
 
-// stopAfterPartition makes the strand stop after the page's last partition. It returns a strand for the rest, and the range of the rest, which
+// stopAfterPartition makes the strand stop after the page's last partition. It returns a strand for the partitions after it, and their range, which
 // may be empty.
 func (st *strand) stopAfterPartition(s scan.Step, p scan.Page) (strand, key.Range) {
 	last := p.Last().Partition
-	r := s.BehindPartition(last).Range
+	r := s.AfterPartition(last).Range
 	if st.Stop != nil {
 		r.High = &key.Bound{Key: st.Stop.Partition, Open: true}
 	}
 	st.Streak = 0
 	st.Due /= 2
 	rest := *st
-	st.Credit = min(st.Credit, 1) // for the partition; the rest may be long
+	st.Credit = min(st.Credit, 1) // the partition gets one cut, because the partitions after it may be long and need the rest
 	rest.Stop = nil
 	stop := key.BehindPartition(last)
 	st.Stop = &stop

@@ -5,16 +5,15 @@ import (
 	"unicode/utf8"
 )
 
-// trail is what a strand has read so far, level by level. A level is a depth. It contains the keys that share that many
-// characters with the last key read and differ in the next character. They are its siblings there.
+// trail summarizes the keys that a strand has read, level by level. The level of a depth contains the keys that share this number of characters with
+// the last key read, and differ in the next character. These keys are the siblings of the last key in that level.
 type trail struct {
 	Here *string `json:"here,omitempty"` // the last key read, nil if there is none
-	// Levels from Fresh+1 on were entered while reading: all of their keys
-	// before Here have been read.
+	// Reading began outside of the levels from Fresh+1 on. So all keys in these levels that sort before Here have been read.
 	Fresh  int     `json:"fresh,omitempty"`
-	Levels []level `json:"levels,omitempty"` // levels with siblings, and the level Fresh; the shallowest first
-	// Tries counts the strand's cuts in levels where it knew no siblings. The count falls each time the strand then meets
-	// siblings in such a level.
+	Levels []level `json:"levels,omitempty"` // levels with siblings, and the level Fresh, sorted by depth
+	// Tries counts the strand's cuts in levels without known siblings. The count falls each time that the strand later finds siblings in such a
+	// level.
 	Tries int `json:"tries,omitempty"`
 }
 
@@ -25,8 +24,8 @@ type level struct {
 }
 
 const (
-	maxLevels = 32   // remembered levels, the shallowest
-	inherited = 0.3  // weight of the inherited levels of a piece, relative to its own
+	maxLevels = 32   // the number of remembered levels; deeper levels are dropped
+	inherited = 0.3  // weight of the levels that a piece inherits, relative to levels that it has read
 	grain     = 0.02 // pages of siblings above which a level counts as measured
 )
 
@@ -45,8 +44,8 @@ func (l *level) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// at returns the level at a depth.
-func (t trail) at(depth int) level {
+// levelAt returns the level at a depth.
+func (t trail) levelAt(depth int) level {
 	for _, l := range t.Levels {
 		if l.depth == depth {
 			return l
@@ -55,11 +54,10 @@ func (t trail) at(depth int) level {
 	return level{depth: depth}
 }
 
-// measured reports whether siblings were met at the depth.
-func (t trail) measured(depth int) bool { return t.at(depth).pages > grain }
+// measured reports whether enough siblings were read at the depth.
+func (t trail) measured(depth int) bool { return t.levelAt(depth).pages > grain }
 
-// inherit returns the trail of a piece that starts at a key. It contains the density of the shared levels, and the number of
-// tried cuts.
+// inherit returns the trail of a piece that starts at a key. The trail contains the density of the shared levels, and the number of tried cuts.
 func (t trail) inherit(start string) trail {
 	fork := commonPrefix([]rune(start), []rune(*t.Here))
 	piece := trail{Tries: t.Tries}
@@ -71,8 +69,8 @@ func (t trail) inherit(start string) trail {
 	return piece
 }
 
-// read returns the trail after a page of keys, which are the given share of a whole page. The gauge is at its last key. start is
-// where the trail begins, if this is its first page.
+// read returns the trail after a page of keys. share is the share of the whole page that these keys make up. The gauge must belong to the last of
+// these keys. If this is the first page of the trail, start is the key at which the trail begins.
 func (t trail) read(g *gauge, keys []string, share float64, start string) trail {
 	before := []rune(start)
 	if t.Here == nil {
@@ -86,7 +84,7 @@ func (t trail) read(g *gauge, keys []string, share float64, start string) trail 
 	if t.Here != nil && !t.measured(fork) {
 		next.Tries = max(0, t.Tries-1)
 	}
-	// The keys read at the fork or below it are now siblings there.
+	// The keys that were read at the level of the fork or deeper are now siblings in that level.
 	at := level{depth: fork}
 	if fork > t.Fresh && fork < len(before) {
 		at.width = g.position(before[:fork+1], fork)
@@ -104,7 +102,7 @@ func (t trail) read(g *gauge, keys []string, share float64, start string) trail 
 	if fork < len(g.here) {
 		at.width += max(0, g.position(g.here[:fork+1], fork)-g.position(before, fork))
 	}
-	// The keys are in order, so each shares at least as many characters with the last key as its predecessor does.
+	// The keys are sorted, so each key shares at least as many characters with the last key as the key before it.
 	shares, depth := -1, 0
 	for _, k := range keys {
 		if n := shared(k, last); n != shares {
@@ -124,7 +122,7 @@ func (t trail) read(g *gauge, keys []string, share float64, start string) trail 
 	return next
 }
 
-// add stores a level if keys were met or passed there.
+// add stores a level if it has siblings or is the level Fresh.
 func (t *trail) add(l level) {
 	if l.pages > 0 || l.depth == t.Fresh {
 		t.Levels = append(t.Levels, l)

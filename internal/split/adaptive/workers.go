@@ -8,10 +8,10 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// Workers are the workers of one process, which share memory. All pieces use the letters and forks that the workers have learned.
-// Workers make no queries. They are not safe for concurrent use.
+// Workers are the workers of one process. They share memory, and all pieces use the letters and forks that any worker has learned. Workers make no
+// queries. They are not safe for concurrent use.
 type Workers struct {
-	// Partitions makes the workers list partitions and skip rows. Pieces are then cut between partitions.
+	// Partitions makes the workers list partitions and skip rows. Then pieces are cut only between partitions.
 	Partitions bool
 
 	page    float64 // rows of a full page
@@ -19,11 +19,11 @@ type Workers struct {
 	forks   forks
 }
 
-// NewWorkers returns workers that have learned nothing. page is the number of rows in a full page.
+// NewWorkers returns workers that have not read a page yet. page is the number of rows in a full page.
 func NewWorkers(page int) *Workers { return &Workers{page: float64(page)} }
 
-// Page handles the answer to the query of a piece's step. yield is the number of leading keys that belong to the piece. rest is
-// the step that continues after them, if there is more.
+// Page handles the answer to the query of a piece's step. yield is the number of leading keys that belong to the piece. rest contains the step that
+// continues after these keys, or nothing at the end.
 func (w *Workers) Page(s *Piece, step scan.Step, p scan.Page) (yield int, rest []scan.Step) {
 	yield = p.Before(s.End)
 	more := p.Next != nil && yield == len(p.Keys)
@@ -40,7 +40,7 @@ func (w *Workers) Page(s *Piece, step scan.Step, p scan.Page) (yield int, rest [
 	case !more:
 		return yield, nil
 	case w.Partitions && yield > 0:
-		return yield, []scan.Step{step.BehindPartition(p.Last().Partition)}
+		return yield, []scan.Step{step.AfterPartition(p.Last().Partition)}
 	}
 	return yield, []scan.Step{step.Continue(*p.Next)}
 }
@@ -72,7 +72,7 @@ func (w *Workers) read(s *Piece, keys []key.Key) {
 	}
 	if before == nil || before.Partition != last.Partition {
 		if before != nil || s.from.Partition != last.Partition {
-			s.inner = trail{} // of another partition
+			s.inner = trail{} // the old trail is that of another partition
 		}
 	}
 	if w.Partitions || !inside && s.streak == 0 {
@@ -93,13 +93,13 @@ func (w *Workers) learn(t trail, keys []string, share float64, end *string, star
 	return t.read(newGauge(w.letters, keys[len(keys)-1], end), keys, share, start)
 }
 
-// ahead measures the unread keys of a piece: the rest of a partition, and then other partitions.
+// ahead estimates the unread keys of a piece: first those in the rest of a partition, and then those in other partitions.
 type ahead struct {
-	rows, partitions *gauge // nil if there are none
+	rows, partitions *gauge // nil if there are no such keys
 	total            float64
 }
 
-// aheadOf measures the unread keys of a piece that has read a page.
+// aheadOf estimates the unread keys of a piece that has read a page.
 func (w *Workers) aheadOf(s *Piece) *ahead {
 	if s.ahead != nil {
 		return s.ahead
@@ -122,11 +122,11 @@ func (w *Workers) aheadOf(s *Piece) *ahead {
 	return a
 }
 
-// at returns the key that lies the given number of pages ahead, if there is one.
-func (a *ahead) at(pages float64, partition string) (k key.Key, ok bool) {
+// keyAfter returns the key that lies the given number of pages after the last key read. ok is false if there is no such key.
+func (a *ahead) keyAfter(pages float64, partition string) (k key.Key, ok bool) {
 	if a.rows != nil {
 		if pages < a.rows.total {
-			row, ok := a.rows.at(pages)
+			row, ok := a.rows.keyAfter(pages)
 			return key.Key{Partition: partition, Row: row}, ok
 		}
 		pages -= a.rows.total
@@ -134,18 +134,18 @@ func (a *ahead) at(pages float64, partition string) (k key.Key, ok bool) {
 	if a.partitions == nil {
 		return key.Key{}, false
 	}
-	next, ok := a.partitions.at(pages)
+	next, ok := a.partitions.keyAfter(pages)
 	return key.Key{Partition: next}, ok
 }
 
-// Theft is the part of a piece that idle workers take.
+// Theft is a part of a piece, the victim, that is divided among new pieces, the thieves.
 type Theft struct {
-	Victim  *Piece   // its end is where the first thief begins
+	Victim  *Piece   // the victim's end is the key at which the first thief begins
 	Thieves []*Piece // in key order
 }
 
-// Steal assigns idle workers to pieces, and cuts these. A piece that has read no page cannot be cut. There may be more thieves
-// than workers, because the rest of a partition and the keys after it take a query each.
+// Steal assigns idle workers to pieces, and cuts these pieces. It cannot cut a piece of which no page has been read. There may be more thieves than
+// workers, because the rest of a partition and the keys after the partition need one query each.
 func (w *Workers) Steal(pieces []*Piece, idle int) []Theft {
 	var thefts []Theft
 	for i, n := range w.share(pieces, idle) {
@@ -168,9 +168,9 @@ func (w *Workers) Steal(pieces []*Piece, idle int) []Theft {
 	return thefts
 }
 
-// share divides idle workers among the pieces: one for each, the largest first, and more for the pieces that are worth it.
+// share divides idle workers among the pieces. Each piece gets one worker, beginning with the largest piece. Long pieces get further workers.
 func (w *Workers) share(pieces []*Piece, idle int) []int {
-	const least = 0.25 // pages that a piece must be worth for its first thief; for n thieves, n² times as many
+	const least = 0.25 // the expected pages that a piece needs for its first thief; n thieves need n² times as many
 	given := make([]int, len(pieces))
 	worth := make([]float64, len(pieces))
 	for i, s := range pieces {
@@ -198,9 +198,8 @@ func (w *Workers) share(pieces []*Piece, idle int) []int {
 	return given
 }
 
-// worth returns how many pages thieves may expect in a piece. That is the expected number of unread pages, or the number of
-// pages read since a thief found something there, if that is greater. The more thieves in a row have found nothing, the smaller
-// is the result.
+// worth returns how many pages thieves may expect in a piece: the expected number of unread pages, or the number of pages read since a thief found
+// something in the piece, whichever is greater. Each consecutive thief that has found nothing reduces the result.
 func (w *Workers) worth(s *Piece) float64 {
 	const most = 300
 	if s.last == nil {
@@ -210,12 +209,12 @@ func (w *Workers) worth(s *Piece) float64 {
 	return min(most, max(w.aheadOf(s).total, float64(s.since))) / (in * in)
 }
 
-// cuts returns up to n keys to cut the piece at, in order.
+// cuts returns up to n keys at which to cut the piece, in order.
 func (w *Workers) cuts(s *Piece, n int) []key.Key {
 	a := w.aheadOf(s)
 	var cuts []key.Key
 	for i := 1; i <= n; i++ {
-		k, ok := a.at(a.total*math.Pow(float64(i)/float64(n+1), cutBias), s.last.Partition)
+		k, ok := a.keyAfter(a.total*math.Pow(float64(i)/float64(n+1), cutBias), s.last.Partition)
 		if ok && s.holds(k) {
 			cuts = append(cuts, k)
 		}
@@ -224,8 +223,8 @@ func (w *Workers) cuts(s *Piece, n int) []key.Key {
 	return slices.Compact(cuts)
 }
 
-// Left returns how many rows the piece is expected to have left. That is at least the number of rows read since a thief found
-// something, because a page may end where nothing seems to follow. ok is false if nothing is known.
+// Left returns the expected number of unread rows of the piece. It is at least the number of rows read since a thief found something, because the
+// estimate may be too low where a page ends. ok is false if the piece has read no page.
 func (w *Workers) Left(s *Piece) (rows float64, ok bool) {
 	switch {
 	case s.last != nil:

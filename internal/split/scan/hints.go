@@ -14,23 +14,23 @@ import (
 // HintPages is the maximum number of full pages between two hints.
 const HintPages = 6
 
-// Hints record where the rows of a table were when a scan with the given bounds read it. They are the last keys of about every
-// sixth page, some 1,300 for a table of 8 million rows.
+// Hints record where a scan with the given bounds found the rows of a table. They are the last keys of about every sixth page: some 1,300 keys for a
+// table of 8 million rows.
 type Hints struct {
 	Bounds key.Bounds `json:"bounds"`
 	Keys   []key.Key  `json:"keys"` // in table order
-	// Pages has the number of full pages in each piece between hints, counted as if its rows were small.
+	// Pages contains the number of full pages in each piece between hints. Pages with large rows, which hold fewer rows, are converted to full pages.
 	Pages []float64 `json:"pages"`
-	// Share is the fraction of a full page's rows that a page had because the rows are large, or 0 if they are not.
+	// Share is the fraction of a full page's rows that a page holds if the rows are large, and 0 otherwise.
 	Share float64 `json:"share,omitempty"`
 }
 
-// PageEnd is the part of a page that hints need: the key of the last row that its step yielded, and how many it yielded.
+// PageEnd is the part of a page that hints need: the key of the last row that the page's step yielded, and the number of these rows.
 type PageEnd struct {
 	Last      key.Key
 	Rows      int
-	Failed    int `json:",omitempty"`      // the rows that could not be written
-	Requested int `json:"Asked,omitempty"` // the number of rows requested, if less than a full page because rows are large; otherwise 0
+	Failed    int `json:",omitempty"`      // the number of rows that could not be written
+	Requested int `json:"Asked,omitempty"` // the number of rows requested, if it was less than a full page because rows are large; otherwise 0
 }
 
 // full returns the page's rows, scaled up to a full page of segment rows if its rows are large.
@@ -41,10 +41,10 @@ func (e PageEnd) full(segment int) int {
 	return max(e.Rows, e.Rows*segment/e.Requested)
 }
 
-// Thin returns at most the given number of ends, in table order. It merges neighbours.
+// Thin returns at most the given number of ends, in table order. It merges neighbouring ends.
 func Thin(ends []PageEnd, most int) []PageEnd {
 	ends = sorted(ends)
-	pages := (len(ends) + most - 1) / most // that are merged into one
+	pages := (len(ends) + most - 1) / most // the number of ends that are merged into one
 	var thin []PageEnd
 	for group := range slices.Chunk(ends, max(1, pages)) {
 		end, most := PageEnd{Last: group[len(group)-1].Last}, 0
@@ -76,7 +76,7 @@ func NewHints(b key.Bounds, ends []PageEnd, segment int) Hints {
 	most := HintPages * segment
 	h := Hints{Bounds: b, Share: shareOf(ends, segment)}
 	ahead := 0        // rows since the last cut
-	var edge *PageEnd // the last of them, if a partition begins on its page
+	var edge *PageEnd // the last of these pages, if a partition begins on that page
 	for rest := withRows(ends); len(rest) > 0; {
 		n, rows := 0, 0
 		for n < len(rest) && rest[n].Last.Partition == rest[0].Last.Partition {
@@ -119,9 +119,9 @@ func shareOf(ends []PageEnd, segment int) float64 {
 	return float64(rows) / float64(full)
 }
 
-// divide adds hints that cut a partition of many pages into pieces of equal size.
+// divide adds hints that divide a partition of many pages into pieces of equal size.
 func (h *Hints) divide(pages []PageEnd, rows, pieces, segment int) {
-	h.Keys = append(h.Keys, pages[0].Last) // marks the partition's start
+	h.Keys = append(h.Keys, pages[0].Last) // this key marks the partition's start
 	met := 0
 	for i, e := range pages {
 		was := met
@@ -131,8 +131,8 @@ func (h *Hints) divide(pages []PageEnd, rows, pieces, segment int) {
 	}
 }
 
-// Weigh sets Pages from the ends of all pages of a scan, in any order. A page counts where it ends. If it ends at a cut, it
-// counts before the cut.
+// Weigh sets Pages from the ends of all pages of a scan, in any order. A page counts for the piece that contains its end. If the page ends at a hint,
+// it counts for the piece before the hint.
 func (h *Hints) Weigh(ends []PageEnd, segment int) {
 	pieces := h.Pieces(h.Bounds)
 	h.Pages = make([]float64, len(pieces))
@@ -159,7 +159,7 @@ func (h *Hints) Check(b key.Bounds) error {
 	for i, k := range h.Keys {
 		switch {
 		case i > 0 && h.Keys[i-1].Compare(k) >= 0:
-			return fmt.Errorf("hint %d is not greater than the one before it", i)
+			return fmt.Errorf("hint %d is not greater than the hint before it", i)
 		case !r.Contains(k):
 			return fmt.Errorf("hint %d lies outside of the bounds", i)
 		}
@@ -167,8 +167,8 @@ func (h *Hints) Check(b key.Bounds) error {
 	return nil
 }
 
-// Pieces returns the ranges into which the hints divide a scan, or nil if they were not made for its bounds. A partition with one
-// hint starts a new range. A partition with several hints is many pages long, and is divided by row keys.
+// Pieces returns the ranges into which the hints divide a scan, or nil if the hints were made for other bounds. A partition with one hint starts a
+// new range. A partition with several hints is many pages long, and is divided by row keys.
 func (h *Hints) Pieces(b key.Bounds) []key.Range {
 	if h == nil || h.Bounds != b {
 		return nil
@@ -202,7 +202,7 @@ func (h *Hints) Pieces(b key.Bounds) []key.Range {
 	return pieces
 }
 
-// divide cuts a partition at every hint but the first, which may lie close to its start.
+// divide divides a partition at every hint except the first, because the first hint may lie close to the partition's start.
 func divide(partition string, hints []key.Key) []key.Range {
 	var pieces []key.Range
 	var low *key.Bound
@@ -216,13 +216,13 @@ func divide(partition string, hints []key.Key) []key.Range {
 // Sum returns a checksum of the hints.
 func (h *Hints) Sum() uint64 {
 	f := fnv.New64a()
-	for _, k := range h.Keys { // no key contains the byte between them
+	for _, k := range h.Keys { // the separating byte occurs in no key
 		for _, text := range []string{k.Partition, k.Row} {
 			io.WriteString(f, text)
 			f.Write([]byte{0xFF})
 		}
 	}
-	return f.Sum64() >> 11 // exact as a JSON number
+	return f.Sum64() >> 11 // small enough to be exact as a JSON number
 }
 
 // Due returns the number of pages in a piece.

@@ -2,11 +2,11 @@ package scan
 
 import "math"
 
-// Outlook estimates the pages that the pending steps of a scan have left, from hints. The zero value means no pending steps. Its
-// fields add up exactly, in any order. Therefore the change that a finished step makes can be stored as a difference.
+// Outlook estimates from hints how many pages the pending steps of a scan have left. The zero value means that no steps are pending. The fields are
+// integers, so sums are exact, whatever their order. Therefore a finished step can store its change of the outlook as a difference.
 type Outlook struct {
-	Millipages int64 // left in all steps, in thousandths of a page
-	Unknown    int64 // steps without a valid hint
+	Millipages int64 // the pages left in all steps, in thousandths of a page
+	Unknown    int64 // the number of steps without a valid hint
 }
 
 // Pages returns the outlook of a step that has the given number of pages left.
@@ -17,13 +17,13 @@ func (o Outlook) Plus(other Outlook) Outlook {
 	return Outlook{o.Millipages + other.Millipages, o.Unknown + other.Unknown}
 }
 
-// Minus returns the outlook without the steps of the other.
+// Minus returns the outlook without the steps of the other outlook.
 func (o Outlook) Minus(other Outlook) Outlook {
 	return Outlook{o.Millipages - other.Millipages, o.Unknown - other.Unknown}
 }
 
-// Progress returns the fraction of a scan that is done, from 0 to 1, given the number of full pages of rows that it has read. ok
-// is false if hints do not cover all steps. The fraction may fall, because tables grow.
+// Progress returns the fraction of a scan that is done, from 0 to 1. read is the number of full pages of rows that the scan has read. ok is false if
+// hints do not cover all steps. The fraction may fall, because a table may have grown since the hints were made.
 func (o Outlook) Progress(read float64) (share float64, ok bool) {
 	const grown = 1.1 // a table has usually grown since the scan that made the hints
 	left := grown * float64(o.Millipages) / 1000

@@ -12,30 +12,30 @@ import (
 // Prefix is the published prefix scan (Joel Verhagen, "How to run a distributed
 // scan of Azure Table Storage", 2020), cut into steps of one query.
 //
-// A prefix step reads the first rows of the keys that start with a prefix. If there are more, the last row's partition shows the
-// next character in use. Three children cover the rest:
+// A prefix step reads the first rows of the partitions whose keys start with a prefix. If there are more rows, the last row's partition shows which
+// character follows the prefix. Three children cover the rest:
 //
 //   - the other rows of that last partition, which the page may have cut;
 //   - the other partitions that share the prefix and that character;
 //   - the prefix again, from the next character on.
 //
-// It differs from the published form in one bound. There, a level continues after prefix + U+FFFF and ends before it, so it
-// misses keys that start with it. Here, both bounds are the next prefix in key order (package key), so no key is missed.
+// It differs from the published form in one bound. The published form ends one query before prefix + U+FFFF and begins the next query after it, so it
+// misses keys that start with prefix + U+FFFF. Here, both bounds are the next prefix in key order (package key), so no key is missed.
 type Prefix struct {
-	// FirstSegments is the number of non-empty pages that a prefix step reads before it splits, if the step was found by going
-	// down a level. 0 means 1.
+	// FirstSegments is the number of non-empty pages that a prefix step reads before it splits, if the step's prefix is longer than its parent's. 0
+	// means 1.
 	FirstSegments int
-	// NextSegments is the same number for a step that continues along a level.
+	// NextSegments is the same number for a step that continues with its parent's prefix.
 	NextSegments int
-	// KeepPartitions skips the rows of a page's last partition that follow the page. All partition keys are still found, so it is
-	// enough for listing them.
+	// KeepPartitions makes the strategy skip the unread rows of a page's last partition. It still finds all partition keys, which is enough to list
+	// them.
 	KeepPartitions bool
 }
 
 // prefixState is the State of a prefix step. A partition step has none.
 type prefixState struct {
 	Prefix string `json:"prefix"`
-	Left   int    `json:"left"` // non-empty pages to read before splitting
+	Left   int    `json:"left"` // the number of non-empty pages to read before splitting
 }
 
 // Start implements [Strategy].
@@ -80,8 +80,7 @@ func (x Prefix) Advance(s Step, p Page) (Decision, error) {
 	return o, nil
 }
 
-// split returns the children of a prefix step whose page ended at last. rest is the part of last's partition key after the
-// prefix.
+// split returns the children of a prefix step whose page ended at the key last. rest is the part of that key's partition key after the prefix.
 func (x Prefix) split(s Step, prefix, rest string, last key.Key) []Step {
 	var children []Step
 	if !x.KeepPartitions {
@@ -97,7 +96,7 @@ func (x Prefix) split(s Step, prefix, rest string, last key.Key) []Step {
 		}
 	}
 	behind := &key.Bound{Key: last.Partition, Open: true}
-	if rest == "" { // the partition equal to the prefix; no character is known yet
+	if rest == "" { // the last partition key equals the prefix, so no next character is known yet
 		add(prefix, behind, nil, x.NextSegments)
 		return children
 	}

@@ -1,16 +1,15 @@
 // Package scan decides how a scan of a table is split into steps.
 //
-// A scan reads every row of a key range. It runs as a tree of steps. A step is one message and one table query. It ends by naming
-// the rows that it yields and the child steps that cover the unread rest. A [Strategy] is the pure function that makes this
-// decision; it sees no clock, no network and no other step. Its driver (queue messages in the cloud, a worker pool in the command
-// line) may run steps in any order, on any machine.
+// A scan reads every row of a key range. It runs as a tree of steps. A step is one message and one table query. After the query, a [Strategy] decides
+// which rows the step yields, and which child steps cover the unread rest. A strategy is a pure function: it uses no clock, no network and no other
+// step. Its caller (the app with queue messages, the command line with goroutines) may run steps in any order, on any machine.
 //
-// These rules hold for every strategy, whatever the page sizes and however often the service cuts a page short:
+// These rules hold for every strategy, even if the service returns short pages:
 //
 //   - every row of the range is yielded exactly once;
 //   - a step has at most [MaxChildren] children, listed in table order;
-//   - only a continuation token means that there is more: a page may be short
-//     or empty and carry one;
+//   - only a continuation token shows that there are more rows, because even a
+//     short or empty page may have a token;
 //   - bounds are compared in the service's order (package key), and no
 //     surrogate pair is cut.
 //
@@ -31,10 +30,10 @@ const MaxChildren = 12
 type Step struct {
 	Range key.Range  `json:"range"`
 	Token *key.Token `json:"token,omitempty"`
-	// Page counts the pages read with this range before this one. It distinguishes a step from its continuation even if the
-	// service repeats a token.
+	// Page is the number of pages read with this range before this step. It distinguishes a step from its continuation even if the service repeats a
+	// token.
 	Page int `json:"page,omitempty"`
-	// State belongs to the strategy that made the step.
+	// State is the state of the strategy that made the step. Only that strategy can read it.
 	State json.RawMessage `json:"state,omitempty"`
 }
 
@@ -45,21 +44,21 @@ func (s Step) Continue(token key.Token) Step {
 	return s
 }
 
-// BehindPartition returns the step that continues after a partition. It skips the partition's unread rows.
-func (s Step) BehindPartition(partition string) Step {
+// AfterPartition returns the step that continues after a partition. That step skips the partition's unread rows.
+func (s Step) AfterPartition(partition string) Step {
 	return Step{Range: key.Range{Low: &key.Bound{Key: partition, Open: true}, High: s.Range.High}}
 }
 
 // Page is the part of a query's answer that a strategy uses.
 type Page struct {
 	Keys []key.Key  // the rows' keys, in table order; may be empty
-	Next *key.Token // nil when the step's range is exhausted
+	Next *key.Token // the continuation token; nil at the end of the step's range
 }
 
 // Last returns the key of the page's last row. The page must not be empty.
 func (p Page) Last() key.Key { return p.Keys[len(p.Keys)-1] }
 
-// Partitions returns the partitions of the page's keys, each once, as keys without row keys.
+// Partitions returns the different partition keys of the page, as keys without row keys.
 func (p Page) Partitions() []key.Key {
 	var partitions []key.Key
 	for _, k := range p.Keys {
@@ -70,7 +69,7 @@ func (p Page) Partitions() []key.Key {
 	return partitions
 }
 
-// Before returns how many leading keys of the page come before the end. It returns the number of all keys if end is nil.
+// Before returns how many keys of the page come before the end. If end is nil, it returns the number of all keys.
 func (p Page) Before(end *key.Key) int {
 	if end == nil {
 		return len(p.Keys)
@@ -80,8 +79,7 @@ func (p Page) Before(end *key.Key) int {
 
 // Decision is a strategy's result for a page.
 type Decision struct {
-	// Yield is the number of leading rows of the page that this step yields. The other rows belong to its children, or to earlier
-	// steps.
+	// Yield is the number of leading rows of the page that this step yields. The other rows belong to the step's children, or to earlier steps.
 	Yield    int
 	Children []Step // in table order
 }
@@ -91,8 +89,7 @@ type Decision struct {
 type Strategy interface {
 	// Start returns the scan's first step.
 	Start(key.Bounds) Step
-	// Advance decides which rows of its page a step yields, and makes its children. It fails only for a step that this strategy
-	// did not make.
+	// Advance decides which rows of its page a step yields, and makes the step's children. It fails only if another strategy made the step.
 	Advance(Step, Page) (Decision, error)
 }
 

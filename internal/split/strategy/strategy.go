@@ -1,5 +1,4 @@
-// Package strategy names the strategies that split a scan, for requests and for the
-// command line.
+// Package strategy gives names to the strategies that split a scan. Requests and the command line use these names.
 package strategy
 
 import (
@@ -14,15 +13,14 @@ const (
 	Serial   = "serial"   // reads page after page
 )
 
-// Names lists the strategies, the default first.
+// Names lists the strategies. The first is the default.
 var Names = []string{Adaptive, Prefix, Serial}
 
 // Options configure a strategy. Each option applies to one strategy, and the other strategies ignore it.
 type Options struct {
 	Hints    *scan.Hints // for adaptive; nil if there are none
 	PageRows int         // for adaptive: rows in a full page
-	// FirstSegments and NextSegments are for prefix: how many pages it reads of a new prefix, and of each later prefix, before it
-	// splits. 0 means 1.
+	// FirstSegments and NextSegments are for prefix: see [scan.Prefix].
 	FirstSegments, NextSegments int
 }
 
