@@ -1,9 +1,9 @@
 // Package file opens and creates the files of this program: checkpoints, states, and the files of an export. All of them go
 // through a [Path].
 //
-// The user's directory may be a link. Each file in it must be a regular file, and not a link. Therefore nobody who can write to a
-// shared directory can lead the program elsewhere, or make it wait for a pipe. A new file has a random name until it is complete.
-// [OpenPipe] is for pipes and devices that the user names.
+// The directory that a user names may be a link. But each file in this directory must be a regular file, not a link. Therefore another user who can
+// write to a shared directory cannot redirect the program to other files, or make it wait for a pipe. A new file has a random name until it is
+// complete. [OpenPipe] is for pipes and devices that the user names.
 package file
 
 import (
@@ -21,7 +21,7 @@ import (
 	"syscall"
 )
 
-// Errors of a file that the package refuses.
+// The errors of a file that the package refuses.
 var (
 	ErrNotRegular = errors.New("is a link, a pipe or a device, but must be a regular file")
 	ErrName       = errors.New("is not a valid file name")
@@ -29,9 +29,9 @@ var (
 
 // Path is the path of a file, which may not exist yet.
 type Path struct {
-	dir  string // may be a link
-	name string // in it, with slashes
-	own  bool   // the program has chosen the name, so it must be valid on every system
+	dir  string // the directory, which may be a link
+	name string // the file's name in the directory, with slashes
+	own  bool   // set if the program has chosen the name, which must then be valid on every system
 }
 
 // In returns the path of a file of this program in a directory. The name uses slashes.
@@ -47,8 +47,8 @@ func (p Path) String() string { return filepath.Join(p.dir, filepath.FromSlash(p
 // Namespaces")
 var devices = regexp.MustCompile(`^(?i:con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]) *([.:].*)?$`)
 
-// portable reports whether a file's name is also valid on Windows: it contains no drive, is not a device, and is not another
-// spelling of another name.
+// portable reports whether a file's name is also valid on Windows. Such a name does not contain a drive, is not a device, and does not mean the same
+// as another name.
 func portable(name string) bool {
 	return !strings.ContainsAny(name, `\:*?"<>|`) && !strings.HasSuffix(name, ".") && !strings.HasSuffix(name, " ") && !devices.MatchString(name)
 }
@@ -70,10 +70,10 @@ func (p Path) check() error {
 	return nil
 }
 
-// within calls fn with the directory, unless a directory between it and the file is a link. Its errors begin with the path.
+// within calls fn with the directory. It fails if a directory between that directory and the file is a link. Its errors begin with the path.
 func (p Path) within(fn func(*os.Root) error) error { return p.about(p.inRoot(fn)) }
 
-// about changes an error that names another file, such as a temporary one. The error then names this path.
+// about makes an error name this path instead of another file, such as a temporary file.
 func (p Path) about(err error) error {
 	var other *fs.PathError
 	var two *os.LinkError
@@ -89,14 +89,15 @@ func (p Path) about(err error) error {
 	return err
 }
 
-// writeError marks an error of a function that writes a file, if the error is not about the file. Its text stays as it is.
+// writeError marks an error of a function that writes a file, if the error is not about the file. [Path.about] does not change the text of such an
+// error.
 type writeError struct{ error }
 
 func (p Path) inRoot(fn func(*os.Root) error) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(p.dir + "/.") // fails at once for a pipe; os.OpenRoot would wait for one
+	root, err := os.OpenRoot(p.dir + "/.") // with /. it fails immediately for a pipe; without, it would wait for the pipe
 	if err != nil {
 		return err
 	}
@@ -128,7 +129,7 @@ func ByLink(dir, name string) bool {
 	return false
 }
 
-// Stat returns the file's info. The file must be a regular one.
+// Stat returns the info of the file, which must be a regular file.
 func (p Path) Stat() (info fs.FileInfo, err error) {
 	err = p.within(func(root *os.Root) error {
 		info, err = p.stat(root)
@@ -160,7 +161,7 @@ func (p Path) Open(flag int) (f *os.File, err error) {
 			return err
 		}
 		opened, err := f.Stat()
-		if err == nil && !os.SameFile(info, opened) { // it was replaced meanwhile
+		if err == nil && !os.SameFile(info, opened) { // the file was replaced before it was opened
 			err = fmt.Errorf("%s %w", p, ErrNotRegular)
 		}
 		if err != nil {
@@ -184,8 +185,8 @@ func (p Path) Read() ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// Create creates a file and its directories. The file gets its name when write has returned and the file is on the disk. The
-// error is [fs.ErrExist] if the name is taken.
+// Create creates a file and its directories. The file gets its name only after write has returned and the content is on the disk. The error is
+// [fs.ErrExist] if the name is taken.
 func (p Path) Create(write func(io.Writer) error) error {
 	if err := p.check(); err != nil {
 		return err
@@ -203,11 +204,11 @@ func (p Path) Create(write func(io.Writer) error) error {
 			return err
 		}
 		return p.put(root, write, func(temp string) error {
-			err := root.Link(temp, p.name) // a rename would replace
+			err := root.Link(temp, p.name) // unlike a rename, a link does not replace a file
 			if err == nil || errors.Is(err, fs.ErrExist) {
 				return err
 			}
-			if _, err := root.Lstat(p.name); err == nil { // a file system without links
+			if _, err := root.Lstat(p.name); err == nil { // this file system has no links, and the name is taken
 				return fmt.Errorf("%s: %w", p, fs.ErrExist)
 			}
 			return root.Rename(temp, p.name)
@@ -229,7 +230,7 @@ func (p Path) Replace(content []byte) error {
 	})
 }
 
-// put writes a temporary file. The function move then gives it the path's name.
+// put writes a temporary file. The function move then gives this file the path's name.
 func (p Path) put(root *os.Root, write func(io.Writer) error, move func(temp string) error) error {
 	temp := p.name + "." + strings.ToLower(rand.Text()[:tempDigits]) + tempExt
 	f, err := root.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
@@ -249,7 +250,7 @@ func (p Path) put(root *os.Root, write func(io.Writer) error, move func(temp str
 	if gone := root.Remove(temp); !errors.Is(gone, fs.ErrNotExist) {
 		err = errors.Join(err, gone)
 	}
-	if d, openErr := root.Open(path.Dir(p.name)); err == nil && openErr == nil { // on systems that can sync a directory
+	if d, openErr := root.Open(path.Dir(p.name)); err == nil && openErr == nil { // fails on systems that cannot sync a directory
 		_ = d.Sync()
 		d.Close()
 	}
@@ -272,8 +273,8 @@ const (
 
 var temporary = regexp.MustCompile(`^(.+)\.[a-z2-7]{16}\.part$`)
 
-// Temporary reports whether a name is that of an incomplete file, and returns the name of the complete file. A killed process
-// leaves such a file behind.
+// Temporary reports whether a name belongs to an incomplete file, which a killed process leaves behind. It returns the name that the complete file
+// would have.
 func Temporary(name string) (of string, ok bool) {
 	if m := temporary.FindStringSubmatch(name); m != nil {
 		return m[1], true
@@ -281,7 +282,7 @@ func Temporary(name string) (of string, ok bool) {
 	return "", false
 }
 
-// Clear removes the incomplete files that killed processes have left beside the file. No other process may be writing the file.
+// Clear removes the incomplete files that killed processes have left beside the file. While it runs, no other process may write the file.
 func (p Path) Clear() error {
 	return p.within(func(root *os.Root) error {
 		d, err := root.Open(path.Dir(p.name))

@@ -58,7 +58,7 @@ func TestCreate(t *testing.T) {
 	if !errors.Is(err, broken) || names(t, filepath.Join(dir, "data")) != "" {
 		t.Errorf("got %v, and %s", err, names(t, filepath.Join(dir, "data")))
 	}
-	err = p.Create(func(w io.Writer) error { // which can't be written, as on a full disk
+	err = p.Create(func(w io.Writer) error { // which cannot be written, as on a full disk
 		w.(*os.File).Close()
 		_, err := w.Write([]byte("1"))
 		return err

@@ -8,11 +8,11 @@ import (
 	"tablesweep/internal/task"
 )
 
-// grace is the time in which an interrupted command may still write to a pipe.
+// grace is how long an interrupted command may still write to a pipe.
 const grace = time.Second
 
-// OpenPipe opens a file that the user names, as [os.OpenFile] does. It may be a pipe or a device. Waiting for its other end or
-// for its input ends with ctx. A read or write under way then fails with [os.ErrDeadlineExceeded].
+// OpenPipe opens a file that the user names, as [os.OpenFile] does. The file may be a pipe or a device. When ctx ends, waiting for the pipe's other
+// end or for input ends, and a read or write under way fails with [os.ErrDeadlineExceeded].
 func OpenPipe(ctx context.Context, path string, flag int, mode os.FileMode) (*os.File, error) {
 	type result struct {
 		f   *os.File
@@ -20,7 +20,7 @@ func OpenPipe(ctx context.Context, path string, flag int, mode os.FileMode) (*os
 	}
 	opened := make(chan result, 1)
 	var opener task.Group
-	opener.Go(func() error { // ends when the file is open, or with the process
+	opener.Go(func() error { // ends when the file is open or the process ends
 		f, err := os.OpenFile(path, flag, mode)
 		opened <- result{f, err}
 		return nil
@@ -36,7 +36,7 @@ func OpenPipe(ctx context.Context, path string, flag int, mode os.FileMode) (*os
 	}
 	if info, err := r.f.Stat(); err == nil && !info.Mode().IsRegular() {
 		context.AfterFunc(ctx, func() {
-			_ = r.f.SetReadDeadline(time.Now()) // a device may have none
+			_ = r.f.SetReadDeadline(time.Now()) // fails for a device without deadlines
 			_ = r.f.SetWriteDeadline(time.Now().Add(grace))
 		})
 	}

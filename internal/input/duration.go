@@ -17,7 +17,7 @@ func Duration(text string) (time.Duration, error) {
 	parts := durationForm.FindStringSubmatch(text)
 	ok := parts != nil && text != ""
 	if ok {
-		weeks, _ = strconv.Atoi(parts[1]) // digits or nothing
+		weeks, _ = strconv.Atoi(parts[1]) // never fails, because the text consists of digits or is empty
 		days, _ = strconv.Atoi(parts[2])
 	}
 	if ok && parts[3] != "" {

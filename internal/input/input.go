@@ -1,8 +1,7 @@
-// Package input reads the JSON and query strings that callers send, by one strict rule: every name must be known, spelled
-// exactly, and given once. A misspelled parameter may be the one that limits a deletion. [Part] and the fields of [Parameter] are
-// the exceptions.
+// Package input reads the JSON and query strings that callers send, by one strict rule: every name must be known, spelled exactly, and given once.
+// The rule is strict because a misspelled parameter could be one that limits a deletion. [Part] and the fields of [Parameter] allow exceptions.
 //
-// The app's own data and that of the Functions host and the storage services are not read here.
+// Other packages read the app's own data, and data of the Functions host and the storage services.
 package input
 
 import (
@@ -22,8 +21,8 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// JSON decodes one JSON value into v. It refuses unknown names (also if they differ only in case), repeated names, invalid UTF-8,
-// and anything after the value. Its errors are [problem.Invalid], and name the field if there is one.
+// JSON decodes one JSON value into v. It refuses unknown names, repeated names, invalid UTF-8, and any text after the value. A name in the wrong case
+// is unknown. Its errors are [problem.Invalid], and name the field if there is one.
 func JSON(text []byte, v any) error { return decode(text, v, json.RejectUnknownMembers(true)) }
 
 // Part decodes as [JSON] does, but ignores unknown names. It is for an object that may have more fields than v.
@@ -40,7 +39,7 @@ func decode(text []byte, v any, o ...json.Options) error {
 	return nil
 }
 
-// explain turns an error of package json into an error that says what to change.
+// explain turns an error of package json into an error that explains what to change.
 func explain(text []byte, err error) error {
 	var syntax *jsontext.SyntacticError
 	var semantic *json.SemanticError
@@ -57,8 +56,8 @@ func explain(text []byte, err error) error {
 	return problem.Invalidf("", "is not valid JSON").Because(Located(text, err))
 }
 
-// Located adds the place of the mistake to the error of a text that is not valid JSON: the column in characters, and the line if
-// the text has several. Other errors stay unchanged.
+// Located adds the place of the mistake to the error of a text that is not valid JSON. The place is the column in characters and, if the text has
+// several lines, the line. Other errors stay unchanged.
 func Located(text []byte, err error) error {
 	var syntax *jsontext.SyntacticError
 	if !errors.As(err, &syntax) || syntax.Err == nil {
@@ -100,11 +99,11 @@ func kind(t reflect.Type) string {
 // Parameter is a query parameter of a call.
 type Parameter struct {
 	Name  string
-	Many  bool // it may be given several times
-	Empty bool // it may be empty, which means the same as absent
+	Many  bool // the parameter may be given several times
+	Empty bool // the parameter may be empty, which means the same as absent
 }
 
-// Once returns parameters that must be given at most once. Only cursor may be empty, which requests the first page.
+// Once returns parameters that may be given at most once. Only cursor may be empty. An empty cursor requests the first page.
 func Once(names ...string) []Parameter {
 	all := make([]Parameter, len(names))
 	for i, name := range names {
@@ -113,16 +112,16 @@ func Once(names ...string) []Parameter {
 	return all
 }
 
-// hosts are the parameters of the Functions host, which it passes on: the function's key, and the key's name.
+// hosts are the parameters of the Functions host that the app receives as well: the function's key, and the key's name.
 var hosts = []string{"code", "clientId"}
 
-// Query reads a URL's query string. It refuses unknown parameters, invalid UTF-8, and repeated or empty parameters that takes
-// does not allow. It ignores the host's own parameters, unless takes has one of that name. The result contains only names from
-// takes. Its errors are [problem.Invalid], and name the parameter if there is one.
+// Query reads a URL's query string. It refuses unknown parameters, invalid UTF-8, and repeated or empty parameters that takes does not allow. It
+// ignores the host's own parameters, unless takes contains a parameter with the same name. The result contains only names from takes. Its errors are
+// [problem.Invalid], and name the parameter if there is one.
 func Query(raw string, takes []Parameter) (url.Values, error) {
 	given, err := url.ParseQuery(raw)
 	if err != nil {
-		return nil, problem.Invalidf("", "the query string can't be read; escape & as %%26, ; as %%3B, + as %%2B and %% as %%25").Because(err)
+		return nil, problem.Invalidf("", "the query string cannot be read; escape & as %%26, ; as %%3B, + as %%2B and %% as %%25").Because(err)
 	}
 	read := url.Values{}
 	for name, values := range given {
@@ -147,7 +146,7 @@ func Query(raw string, takes []Parameter) (url.Values, error) {
 	return read, nil
 }
 
-// Top checks the parameter top, the maximum number of items that a caller wants: 1 to most.
+// Top checks the parameter top, the maximum number of items in the answer, which must be from 1 to most.
 func Top(n, most int) error {
 	if n < 1 || n > most {
 		return problem.Invalidf("top", "must be a number from 1 to %d", most)

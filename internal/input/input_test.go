@@ -120,8 +120,8 @@ func TestQuery(t *testing.T) {
 		{"in two cases", "eid=a&EID=b", nil, "EID", "is not a parameter"},
 		{"a byte that is no UTF-8", "eid=%FF", nil, "eid", "not valid UTF-8"},
 		{"half a character", "code=%E2%82", nil, "code", "not valid UTF-8"},
-		{"a semicolon", "top=3;cursor=x", nil, "", "can't be read"},
-		{"half an escape", "top=%2", nil, "", "can't be read"},
+		{"a semicolon", "top=3;cursor=x", nil, "", "cannot be read"},
+		{"half an escape", "top=%2", nil, "", "cannot be read"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -14,7 +14,7 @@ import (
 // Blobs stores an export's objects as the blobs of a container whose names start with a prefix and a slash, or as all blobs of the container.
 type Blobs struct {
 	container *storage.Container
-	prefix    string // with its slash; "" for the whole container
+	prefix    string // ends with a slash; "" for the whole container
 	address   string
 }
 
@@ -34,18 +34,18 @@ func InContainer(account *storage.Account, container, prefix string) (*Blobs, er
 	return &Blobs{c, prefix, strings.TrimSuffix(c.Address()+"/"+prefix, "/")}, nil
 }
 
-// CleanPrefix returns a prefix in the form that it has in names of blobs: empty, or with a slash at its end. The error says why
-// the prefix is not legal in names of blobs.
+// CleanPrefix returns a prefix in the form that it has in names of blobs: empty, or with a slash at its end. The error explains why the prefix is not
+// legal in names of blobs.
 func CleanPrefix(prefix string) (string, error) {
 	if secret.In(prefix) {
-		return "", errors.New("the prefix has what looks like a key or a signature; remove it, because prefixes are stored and shown")
+		return "", errors.New("the prefix contains text that looks like a key or a signature; remove this text, because prefixes are stored and shown")
 	}
 	prefix = strings.Trim(prefix, "/")
 	if prefix == "" {
 		return "", nil
 	}
 	for part := range strings.SplitSeq(prefix, "/") {
-		if part == "" || strings.HasSuffix(part, ".") { // the service drops these
+		if part == "" || strings.HasSuffix(part, ".") { // the service would remove such parts
 			return "", fmt.Errorf("prefix %.100q has a part that is empty or ends with a dot", prefix)
 		}
 	}
@@ -64,7 +64,7 @@ func (b *Blobs) Make(ctx context.Context) error {
 	return err
 }
 
-// With returns the same objects. Their requests use the options.
+// With returns the same objects, but their requests use the given options.
 func (b *Blobs) With(o storage.RequestOptions) *Blobs {
 	return &Blobs{b.container.With(o), b.prefix, b.address}
 }

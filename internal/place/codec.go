@@ -24,7 +24,7 @@ const (
 // Compressions lists all compressions.
 var Compressions = []Compress{Zstd, Gzip, None}
 
-// exts are the endings of compressed files' names.
+// exts are the endings that compression adds to the names of files.
 var exts = map[Compress]string{Zstd: ".zst", Gzip: ".gz", None: ""}
 
 // Codec encodes and decodes pages. It is safe for concurrent use.
@@ -48,7 +48,7 @@ func NewCodec(c Compress) (*Codec, error) {
 	return codec, err
 }
 
-// Encode returns a page's compressed text: a separate frame or member.
+// Encode returns a page's compressed text. It is a separate zstd frame or gzip member.
 func (c *Codec) Encode(text []byte) []byte {
 	switch c.compress {
 	case Zstd:
@@ -56,14 +56,14 @@ func (c *Codec) Encode(text []byte) []byte {
 	case Gzip:
 		var b bytes.Buffer
 		w := gzip.NewWriter(&b)
-		_, _ = w.Write(text) // can't fail in memory
+		_, _ = w.Write(text) // writing to memory cannot fail
 		_ = w.Close()
 		return b.Bytes()
 	}
 	return text
 }
 
-// size returns the length of a page's text in bytes, as stated in the page.
+// size returns the length of a page's text in bytes, as recorded in the page.
 func (c *Codec) size(page []byte) int64 {
 	switch c.compress {
 	case Zstd:

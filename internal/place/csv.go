@@ -19,32 +19,31 @@ import (
 	"tablesweep/internal/task"
 )
 
-// CSV is Azure Storage Explorer's form of rows: PartitionKey, RowKey, Timestamp, and for each property a column and a column of
-// its types, such as Name and Name@type. If a row lacks a property, both its cells are empty. If a property is an empty text, the
-// cell of its type is not empty. A text without a type gets the type in [CSV.Types]. If there is none, it gets the only type in
-// its column. If the column has several types, it gets the first row's type. If the first row or the whole column has no type, it
-// is a String.
+// CSV is Azure Storage Explorer's form of rows: PartitionKey, RowKey, Timestamp, and for each property a column and a column of its types, such as
+// Name and Name@type. If a row lacks a property, both its cells are empty. If a property is an empty text, the cell of its type is not empty. A text
+// without a type gets the type in [CSV.Types], or else the only type in its column. If its column has several types, the text gets the type in the
+// first row. If the first row has no type, or the column has none, the text is a String.
 type CSV struct {
 	Delimiter byte                    // 0 for a comma; a first line sep= takes precedence
-	Types     map[string]storage.Type // types of texts without one, by column
-	Keyless   bool                    // rows without keys, such as a catalog's, with any names of columns
+	Types     map[string]storage.Type // for each column, the type of texts without a type
+	Keyless   bool                    // rows have no keys, such as the records of a catalog, and columns may have any names
 	// Mixed, if set, is called for a column that has several types and also has texts without a type.
 	Mixed func(text string)
 
-	learned map[string]*columnTypes // from a first reading
+	learned map[string]*columnTypes // the types found by a first reading
 }
 
 const (
 	timestampName = "Timestamp"
-	typeColumn    = "@type" // end of the name of a column of types
+	typeColumn    = "@type" // a column of types has a name with this ending
 	maxColumns    = 10_000
 )
 
-// columnTypes are the types in a column, as far as it was read.
+// columnTypes are the types in a column, as far as the column was read.
 type columnTypes struct {
-	seen    []storage.Type // each once
-	first   bool           // the first row has one of them
-	untyped int            // line of the first text without a type, or 0
+	seen    []storage.Type // the different types
+	first   bool           // the first row has a type
+	untyped int            // the line of the first text without a type; 0 for none
 }
 
 // note adds a type.
@@ -55,7 +54,7 @@ func (c *columnTypes) note(t storage.Type, firstRow bool) {
 	c.first = c.first || firstRow
 }
 
-// usual returns the type of the column's texts that have none of their own.
+// usual returns the type of the column's texts without a type of their own.
 func (c *columnTypes) usual() storage.Type {
 	if len(c.seen) == 1 || c.first {
 		return c.seen[0]
@@ -65,10 +64,10 @@ func (c *columnTypes) usual() storage.Type {
 
 func (c *columnTypes) mixed() bool { return len(c.seen) > 1 && c.untyped > 0 }
 
-// BadLine is the error of a line that is not a row. The input continues after it.
+// BadLine is the error of a line that is not a row. The next lines can still be read.
 type BadLine struct {
 	Line int
-	Key  key.Key // as far as known
+	Key  key.Key // the key of the row, as far as it is known
 	Err  error
 }
 
@@ -80,21 +79,21 @@ func (b *BadLine) Unwrap() error { return b.Err }
 type csvReader struct {
 	CSV
 	in      *bufio.Reader
-	first   []byte // text before the rows, if they are keyless
-	ended   int    // lines read
+	first   []byte // the text before the rows, if rows are keyless
+	ended   int    // the number of lines read
 	columns []csvColumn
-	keys    [2]int // columns of the keys, or -1
-	rows    int    // rows read so far
+	keys    [2]int // the columns of the keys; -1 for none
+	rows    int    // the number of rows read so far
 }
 
 // csvColumn is a column of a property, or of a key.
 type csvColumn struct {
 	name   string
-	typed  int           // column of its types, or -1
-	skip   bool          // a column of types, or one that rows do not use
-	given  *storage.Type // from [CSV.Types]
+	typed  int           // the column of its types; -1 for none
+	skip   bool          // set for a column of types, and for a column that rows do not use
+	given  *storage.Type // the type in [CSV.Types]; nil for none
 	types  *columnTypes
-	warned bool // Mixed was called for it
+	warned bool // Mixed was called for this column
 }
 
 func (c CSV) reader(from io.Reader) *csvReader {
@@ -102,9 +101,9 @@ func (c CSV) reader(from io.Reader) *csvReader {
 	return &csvReader{CSV: c, in: bufio.NewReaderSize(from, 64<<10)}
 }
 
-// Learn reads a file to find the types of its columns, and returns a CSV for reading it again. An input that can be read only
-// once, such as a pipe, is read without Learn. Such a reading fails at a type that shows that earlier texts should have been read
-// otherwise. If ctx ends, the error is [task.ErrInterrupted].
+// Learn reads a file to find the types of its columns, and returns a CSV for reading it again. An input that can be read only once, such as a pipe,
+// is read without Learn. Such a reading fails at a type that contradicts the way in which earlier texts were read. If ctx ends, the error is
+// [task.ErrInterrupted].
 func (c CSV) Learn(ctx context.Context, from io.Reader) (CSV, error) {
 	r := c.reader(from)
 	if err := r.header(); err != nil {
@@ -125,7 +124,7 @@ func (c CSV) Learn(ctx context.Context, from io.Reader) (CSV, error) {
 			return c, nil
 		case err != nil:
 			return c, err
-		case rec.wrong != nil && rec.last > rec.line: // the second reading also ends here
+		case rec.wrong != nil && rec.last > rec.line: // the second reading ends at the same place
 			return c, nil
 		case rec.blank() || rec.wrong != nil || !r.fits(&rec):
 			continue
@@ -143,8 +142,8 @@ func (c CSV) Learn(ctx context.Context, from io.Reader) (CSV, error) {
 	return c, nil
 }
 
-// Lines reads rows from CSV. A [BadLine] does not end the input. Unbalanced quotes across lines end it, because the beginning of
-// the next row is unknown.
+// Lines reads rows from CSV. A [BadLine] does not end the input. An unclosed quote that extends over several lines ends the input, because the
+// beginning of the next row is unknown.
 func (c CSV) Lines(from io.Reader) Lines {
 	r := c.reader(from)
 	return func() (storage.Row, int, error) {
@@ -164,13 +163,12 @@ func (c CSV) Lines(from io.Reader) Lines {
 // Record is a row without keys.
 type Record struct {
 	Line       int
-	Text       []byte // as in the file, without the line end
+	Text       []byte // the text in the file, without the line end
 	Properties []storage.Property
-	Err        error // why it is not a record
+	Err        error // the reason why the line is not a record
 }
 
-// Records reads keyless rows from CSV in the way of [CSV.Lines]. The result first is the text before them, such as the line of
-// column names.
+// Records reads keyless rows from CSV as [CSV.Lines] reads rows. The result first is the text before the rows, such as the line of column names.
 func (c CSV) Records(from io.Reader) (first []byte, next func() (Record, error), err error) {
 	r := c.reader(from)
 	if err := r.header(); err != nil {
@@ -182,7 +180,7 @@ func (c CSV) Records(from io.Reader) (first []byte, next func() (Record, error),
 	}, nil
 }
 
-// next reads a row. If the row is wrong, the record has the reason.
+// next reads a row. If the line is not a row, the record contains the reason.
 func (r *csvReader) next() (rec csvRecord, row storage.Entity, err error) {
 	for {
 		rec, err = r.record()
@@ -194,7 +192,7 @@ func (r *csvReader) next() (rec csvRecord, row storage.Entity, err error) {
 		case rec.wrong == nil && !r.fits(&rec):
 			rec.wrong = fmt.Errorf("it has %d cells, and the line of columns has %d", len(rec.cells), len(r.columns))
 		case rec.wrong == nil && slices.ContainsFunc(r.keys[:], func(i int) bool { return i >= 0 && strings.Contains(rec.cells[i], "\n") }):
-			rec.wrong = errors.New("its key has a line break, which keys can't have")
+			rec.wrong = errors.New("its key contains a line break, which keys cannot contain")
 		}
 		if rec.wrong != nil && rec.last > rec.line {
 			return rec, row, fmt.Errorf("lines %d to %d are not a row: %w; because of the quotes there, it is unclear where the next row begins", rec.line, rec.last, rec.wrong)
@@ -206,7 +204,7 @@ func (r *csvReader) next() (rec csvRecord, row storage.Entity, err error) {
 	}
 }
 
-// fits reports whether a record has a cell for each column. It removes empty cells at the end, which spreadsheets write.
+// fits reports whether a record has a cell for each column. It removes empty cells at the end of the record, because spreadsheets write such cells.
 func (r *csvReader) fits(rec *csvRecord) bool {
 	for len(rec.cells) > len(r.columns) && rec.cells[len(rec.cells)-1] == "" {
 		rec.cells = rec.cells[:len(rec.cells)-1]
@@ -217,14 +215,14 @@ func (r *csvReader) fits(rec *csvRecord) bool {
 // csvRecord is the text of one row.
 type csvRecord struct {
 	cells             []string
-	text              []byte // with the line end, if rows are keyless
+	text              []byte // the record's text with its line end, if rows are keyless
 	line, last, bytes int
 	wrong             error
 }
 
 func (c csvRecord) blank() bool { return len(c.cells) == 1 && c.cells[0] == "" && c.wrong == nil }
 
-// record reads the next record. After the last one the error is [io.EOF].
+// record reads the next record. After the last record, the error is [io.EOF].
 func (r *csvReader) record() (rec csvRecord, err error) {
 	const (
 		begins = iota
@@ -248,7 +246,7 @@ func (r *csvReader) record() (rec csvRecord, err error) {
 		case errors.Is(err, io.EOF):
 			if state == quoted {
 				wrong("a quote is not closed")
-				rec.last = max(rec.last, rec.line+1) // the record would have continued there
+				rec.last = max(rec.last, rec.line+1) // the record would have continued on the next line
 			}
 			end()
 			return rec, nil
@@ -314,7 +312,7 @@ func (r *csvReader) header() error {
 		err = cmp.Or(err, lines.NotUTF8(begin))
 	}
 	if errors.Is(err, io.EOF) {
-		return errors.New("it is empty, but its first line must have the names of columns")
+		return errors.New("it is empty, but its first line must contain the names of columns")
 	}
 	if err = cmp.Or(err, rec.wrong); err == nil {
 		err = r.name(rec.cells)
@@ -347,7 +345,7 @@ func (r *csvReader) name(cells []string) error {
 			break
 		}
 		if r.keys[i], there = at[name]; !there {
-			err := fmt.Errorf("it has no column %s; the first line must have the names of columns", name)
+			err := fmt.Errorf("it has no column %s; the first line must contain the names of columns", name)
 			for _, d := range []string{",", ";", "\t", "|"} {
 				if len(names) == 1 && strings.Contains(names[0], d) {
 					err = fmt.Errorf("%w; the delimiter seems to be %q, so give it as --delimiter", err, d)
@@ -374,7 +372,7 @@ func (r *csvReader) name(cells []string) error {
 		case types && !known:
 			return fmt.Errorf("it has the column %.100q, but no column %.100q", name, of)
 		case !c.skip && (name == "" || !r.Keyless && !storage.IsPropertyName(name)):
-			return fmt.Errorf("%.100q is not a property name; the first line must have the names of columns", name)
+			return fmt.Errorf("%.100q is not a property name; the first line must contain the names of columns", name)
 		case i == maxColumns:
 			return fmt.Errorf("it has more than %d columns", maxColumns)
 		}
@@ -388,7 +386,8 @@ func (r *csvReader) name(cells []string) error {
 	return nil
 }
 
-// columnName returns a column's name in Explorer's form. The header may have blanks around it, a key in any case, or N@odata.type.
+// columnName returns a column's name in Explorer's form. In the header, the name may have blanks around it, the name of a key may be in any case, and
+// a column of types may be called N@odata.type.
 func (c CSV) columnName(text string) string {
 	name, types := strings.TrimSpace(text), ""
 	for _, end := range []string{"@odata.type", typeColumn} {
@@ -405,7 +404,8 @@ func (c CSV) columnName(text string) string {
 	return name + types
 }
 
-// row returns the row of a record. If only cells outside the key are wrong, the row has its key. An err ends the input.
+// row returns the row of a record. If only cells outside the key are wrong, the row still has its key. The error err ends the input, but the error
+// wrong does not.
 func (r *csvReader) row(rec csvRecord) (e storage.Entity, wrong, err error) {
 	r.rows++
 	for i := range r.columns {
@@ -439,7 +439,7 @@ func (r *csvReader) row(rec csvRecord) (e storage.Entity, wrong, err error) {
 	return e, wrong, nil
 }
 
-// decide returns the type of a text, and learns from it unless a first reading has done so.
+// decide returns the type of a text. Without a first reading, it also records this type for later texts of the column.
 func (r *csvReader) decide(c *csvColumn, t storage.Type, typed bool, line int) (storage.Type, error) {
 	if c.given != nil {
 		if !typed {
@@ -466,19 +466,19 @@ func (r *csvReader) decide(c *csvColumn, t storage.Type, typed bool, line int) (
 	return t, nil
 }
 
-// typeOf returns the type of a cell, and whether it is stated in the column of types.
+// typeOf returns the type of a cell. typed reports whether the type is in the column of types.
 func (c csvColumn) typeOf(cells []string) (t storage.Type, typed bool, err error) {
 	if c.typed < 0 || cells[c.typed] == "" {
 		return storage.String, false, nil
 	}
 	name := strings.TrimSpace(cells[c.typed])
 	if t, typed = odata.ParseType("Edm." + strings.TrimPrefix(name, "Edm.")); !typed {
-		err = fmt.Errorf("%s has the type %.100q, which properties can't have", c.name, name)
+		err = fmt.Errorf("%s has the type %.100q, which properties cannot have", c.name, name)
 	}
 	return t, typed, err
 }
 
-// Columns are the columns of CSV output. All rows must be seen before the first is written.
+// Columns are the columns of CSV output. [Columns.See] must be called with all rows before the first row is written.
 type Columns struct {
 	CSV
 	// Lossy, if set, is called for a property whose text is not valid Unicode and is therefore written with U+FFFD.
@@ -486,7 +486,7 @@ type Columns struct {
 
 	names []string
 	at    map[string]int
-	last  []storage.Column // of the last row that was seen, because many rows share them
+	last  []storage.Column // the columns of the last row; compared first, because many rows share their columns
 }
 
 // See adds the columns of rows.
@@ -526,7 +526,7 @@ func (c *Columns) Header() []byte {
 	return append([]byte(strings.Join(all, string(c.Delimiter))), "\r\n"...)
 }
 
-// Append appends lines of rows. It fails for a property that it has not seen.
+// Append appends lines of rows. It fails for a property that no row had in the calls of [Columns.See].
 func (c *Columns) Append(b []byte, rows []storage.Row) ([]byte, error) {
 	for _, text := range rows {
 		row := text.Entity()
@@ -558,7 +558,7 @@ func (c *Columns) Append(b []byte, rows []storage.Row) ([]byte, error) {
 	return b, nil
 }
 
-// cell appends a cell, in quotes if it needs them.
+// cell appends a cell, in quotes if necessary.
 func (c *Columns) cell(b []byte, text string) []byte {
 	if !strings.ContainsAny(text, "\"\r\n") && strings.IndexByte(text, c.Delimiter) < 0 {
 		return append(b, text...)
@@ -568,7 +568,7 @@ func (c *Columns) cell(b []byte, text string) []byte {
 	return append(b, '"')
 }
 
-// CheckDelimiter refuses a delimiter that can't separate cells.
+// CheckDelimiter returns an error for a delimiter that cannot separate cells.
 func CheckDelimiter(d string) error {
 	if len(d) != 1 || !strings.Contains(",;\t|:~^#", d) {
 		return fmt.Errorf("is %q, want one of a comma, a semicolon, a tab, and | : ~ ^ #", d)

@@ -73,7 +73,7 @@ func TestCSVForms(t *testing.T) {
 			`{"PartitionKey":"p","RowKey":"4","N@odata.type":"Edm.Int64","N":"9007199254740993"}`, `line 2 is not a row: N must be a number that an Edm.Double keeps to the last digit, or an Edm.String; it is "9007199254740993"; ` +
 				`line 3 is not a row: N must have at most 7 digits of a second, the most that an Edm.DateTime keeps, or be an Edm.String; it is "2026-02-03T04:05:06.12345678Z"; line 4 is not a row: N must be an Edm.Double; it is "1e400"`},
 		{"bad values", "PartitionKey,RowKey,N,N@type\np,1,x,Int32\np,2,1,Int33\np,3,1\np,4,1,Int32,x\np,5,\"a\"b,String\np,6,a\"b,String\np,7,\xff,String\n\xff,8,1,Int32\np,9,1,Int32\n", place.CSV{},
-			`{"PartitionKey":"p","RowKey":"9","N":1}`, `line 2 is not a row: N must be an Edm.Int32; it is "x"; line 3 is not a row: N has the type "Int33", which properties can't have; line 4 is not a row: it has 3 cells, and the line of columns has 4; ` +
+			`{"PartitionKey":"p","RowKey":"9","N":1}`, `line 2 is not a row: N must be an Edm.Int32; it is "x"; line 3 is not a row: N has the type "Int33", which properties cannot have; line 4 is not a row: it has 3 cells, and the line of columns has 4; ` +
 				`line 5 is not a row: it has 5 cells, and the line of columns has 4; line 6 is not a row: there is text after a closing quote; line 7 is not a row: there is a quote in a cell that does not begin with one; ` +
 				`line 8 is not a row: N is not valid Unicode; it is "\xff"; line 9 is not a row: its key is not valid Unicode`},
 	} {
@@ -84,7 +84,7 @@ func TestCSVForms(t *testing.T) {
 	}
 	const keys = "PartitionKey,RowKey,"
 	for text, want := range map[string]string{
-		"": "it is empty", "\xff\xfeP\x00a\x00": "line 1: it is UTF-16; save it as UTF-8", "\xfe\xff\x00P": "it is UTF-16", keys + "\xe4\n": "line 1: it is not UTF-8", "a,b\n": "no column PartitionKey; the first line must have", "PartitionKey;RowKey\n": `the delimiter seems to be ";"`, keys + "A,A\n": `the column "A" twice`, keys + "A, A \n": `the column "A" twice, as "A" and " A "; rename or remove one`, keys + "rowkey\n": `the column "RowKey" twice, as "RowKey" and "rowkey"`,
+		"": "it is empty", "\xff\xfeP\x00a\x00": "line 1: it is UTF-16; save it as UTF-8", "\xfe\xff\x00P": "it is UTF-16", keys + "\xe4\n": "line 1: it is not UTF-8", "a,b\n": "no column PartitionKey; the first line must contain", "PartitionKey;RowKey\n": `the delimiter seems to be ";"`, keys + "A,A\n": `the column "A" twice`, keys + "A, A \n": `the column "A" twice, as "A" and " A "; rename or remove one`, keys + "rowkey\n": `the column "RowKey" twice, as "RowKey" and "rowkey"`,
 		keys + "A,A@type,A@odata.type\n": `the column "A@type" twice, as "A@type" and "A@odata.type"`, keys + "A,,B\n": `"" is not a property name`, "sep=x\n" + keys: "line 1: the delimiter is", "sep=;\na\n": "line 2: it has no column PartitionKey", keys + "A@type\n": `no column "A"`,
 		keys + "a b\n": "is not a property name", keys + "A\n": "--types has N", keys + "N\np,1,\"x\ny\"z\n": "lines 2 to 3 are not a row", keys + "N\np,1,\"x\np,2,y\n": "a quote is not closed", keys + "N\np,1,\"x": "a quote is not closed",
 		keys + "N\np,1,\"x\np,2,\"y\"\np,3,1\n": "lines 2 to 5 are not a row: there is text after a closing quote; because of the quotes there",
@@ -174,7 +174,7 @@ func TestTypesOfColumns(t *testing.T) {
 		told       bool   // by the option, as Int32
 		want       string // type of the texts without one
 		mixed      bool
-		ends       int // the line at which rows end that are read once, 0 if they don't
+		ends       int // the line at which rows end that are read once, 0 if they do not
 	}{
 		{"one type, above", "p,1,4,Edm.Int32\np,2,5,\np,3,6,\n", false, "Edm.Int32", false, 0},
 		{"one type, below", "p,1,4,\np,2,5,\np,3,6,Edm.Int32\n", false, "Edm.Int32", false, 4},

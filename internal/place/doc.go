@@ -7,22 +7,20 @@
 //	files.jsonl     one line for each file, in table order ([File])
 //	manifest.json   written last: the export is complete if it exists ([Manifest])
 //
-// The last member of the claim and of the manifest is the hash of everything before it. An export of many tables has these
-// objects, and one export for each table, in a part with the table's name:
+// The last member of the claim and of the manifest is the hash of everything before it. An export of many tables has the following objects, and one
+// export for each table, in a directory or prefix with the table's name:
 //
 //	tables-claim.json   the claim, written first
 //	tables.json         written last: the export is complete if it exists ([Tables])
 //
-// NAME is ORDER-HASH.EXT: six digits or a step's id, and the first 16 hex digits of the content's SHA-256. No object is
-// ever replaced.
+// NAME is ORDER-HASH.EXT. ORDER is six digits or a step's id, and HASH is the first 16 hex digits of the content's SHA-256. An object is never
+// replaced.
 //
-// A data file is a sequence of pages. A page has at most 1,000 rows and, unless a single row is larger, 4 MiB of JSON lines. A page
-// is the unit of encoding: a zstd frame, a gzip member or plain text. files.jsonl has the length and the hash of each page, and
-// the manifest has the hash of files.jsonl. So a reader can prove each page before it uses its rows, and reads only the
-// pages that it needs.
+// A data file is a sequence of pages. A page has at most 1,000 rows and, unless a single row is larger, 4 MiB of JSON lines. A page is the unit of
+// encoding: a zstd frame, a gzip member or plain text. files.jsonl contains the length and the hash of each page, and the manifest contains the hash
+// of files.jsonl. So a reader can check each page before it uses the page's rows, and reads only the pages that it needs.
 //
-// A complete export answers queries like a table ([Export.Read]). Its token is the page's position, FILE/PAGE, and the row
-// in the page. The command line writes exports with [Writer]. Until all files are written, the Writer keeps the lines of
-// files.jsonl in a journal ([journal.File]), from which a killed export resumes. [Windows] reads
-// JSON lines or [CSV] that are not exports, with rows in any order.
+// A complete export answers queries like a table ([Export.Read]). The token of its pages consists of a position, FILE/PAGE, and of a row within that
+// page. The command line writes exports with [Writer]. Until all files are written, the Writer keeps the lines of files.jsonl in a journal
+// ([journal.File]), from which a killed export resumes. [Windows] reads JSON lines or [CSV] that are not exports, with rows in any order.
 package place

@@ -19,7 +19,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// ErrNoExport is the error of a place without a manifest.
+// ErrNoExport is the error for a place without a manifest.
 var ErrNoExport = errors.New("is not a complete export")
 
 // Export is a complete export. It is safe for concurrent use.
@@ -29,18 +29,18 @@ type Export struct {
 	codec    *Codec
 	files    []dataFile
 
-	mu sync.Mutex // guards the facts learned about files
+	mu sync.Mutex // guards the facts that were learned about files
 }
 
-// dataFile is a file and the facts learned about its pages.
+// dataFile is a file with the facts that were learned about its pages.
 type dataFile struct {
 	File
 	seen []seen
 }
 
 type seen struct {
-	rows int      // 0 if it was not read
-	last *key.Key // of a page, from a search for a range
+	rows int      // the page's number of rows; 0 if the page was not read
+	last *key.Key // the page's last key, found by a search for a range; nil if unknown
 }
 
 // Open opens a complete export. It reads the manifest and files.jsonl, and checks their hashes.
@@ -82,7 +82,7 @@ func (e *Export) open(ctx context.Context) error {
 	var seal Seal
 	sum, err := eachFile(ctx, e.objects, FilesName, func(f File) error {
 		_, err := seal.Add(f)
-		f.Properties = Properties{} // not needed for single files
+		f.Properties = Properties{} // frees memory, because counts for single files are not needed
 		e.files = append(e.files, dataFile{f, make([]seen, len(f.Pages))})
 		return err
 	})
@@ -121,10 +121,10 @@ func eachFile(ctx context.Context, o Objects, name string, fn func(File) error) 
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// Address implements [storage.Source]. It consists of the export's place and its hash.
+// Address implements [storage.Source]. The address consists of the export's place and hash.
 func (e *Export) Address() string { return e.objects.Address() + "#" + e.Hash() }
 
-// Hash distinguishes the export from earlier and later ones in the same place.
+// Hash distinguishes the export from earlier and later exports in the same place.
 func (e *Export) Hash() string { return e.manifest.Files.SHA256[:hashDigits] }
 
 // Manifest returns the export's manifest.
@@ -137,7 +137,7 @@ func (e *Export) Hints(fn func(last key.Key, rows int64)) {
 	}
 }
 
-// get reads an object. The argument most is the maximum of bytes that the object may have.
+// get reads an object that has at most the given number of bytes.
 func get(ctx context.Context, o Objects, name string, most int64) ([]byte, error) {
 	text, err := o.Get(ctx, name, 0, most+1)
 	if err == nil && int64(len(text)) > most {
@@ -147,7 +147,7 @@ func get(ctx context.Context, o Objects, name string, most int64) ([]byte, error
 }
 
 const (
-	chunk   = 1 << 20 // bytes of files.jsonl that are read at a time
+	chunk   = 1 << 20 // bytes of files.jsonl that one request reads
 	maxLine = 8 << 20
 )
 
@@ -163,20 +163,20 @@ func (r readerAt) ReadAt(b []byte, offset int64) (int, error) {
 	return copy(b, text), err
 }
 
-// position is where a query continues.
+// position is the row at which a query continues.
 type position struct{ file, page, row int }
 
 func (p position) token() *key.Token {
 	return &key.Token{Partition: fmt.Sprintf("%d/%d/%d", p.file, p.page, p.row)}
 }
 
-// reading has the export's objects with the options of a query's requests, and the query's memory.
+// reading holds what a query uses to read pages: the export's objects, which use the options of the query's requests, and the query's memory.
 type reading struct {
 	Objects
 	memory *memory.Part
 }
 
-// Read implements [storage.Source]. It reads at most one page, apart from the pages that a search for the range's start needs.
+// Read implements [storage.Source]. It reads at most one page, in addition to the pages that it reads to find the start of the range.
 func (e *Export) Read(ctx context.Context, options storage.RequestOptions, q storage.Query) (p storage.Page, queries int, err error) {
 	w, err := newWindow(q)
 	if err != nil {
@@ -213,12 +213,12 @@ func (e *Export) next(at position) position {
 	return position{at.file + 1, 0, 0}
 }
 
-// start returns the position where a query begins: at its token, or at the start of its range.
+// start returns the position at which a query begins: that of its token, or the start of its range.
 func (e *Export) start(ctx context.Context, from reading, q storage.Query) (at position, err error) {
 	if q.Token != nil {
 		n, _ := fmt.Sscanf(q.Token.Partition, "%d/%d/%d", &at.file, &at.page, &at.row)
 		if n != 3 || at.file < 0 || at.file >= len(e.files) || at.page < 0 || at.page >= len(e.files[at.file].Pages) || at.row < 0 {
-			return at, fmt.Errorf("%s: the token %.100q is not one of this export", e.objects.Address(), q.Token.Partition)
+			return at, fmt.Errorf("%s: the token %.100q does not belong to this export", e.objects.Address(), q.Token.Partition)
 		}
 		return at, nil
 	}
@@ -255,8 +255,8 @@ func (e *Export) last(ctx context.Context, from reading, at position) (key.Key, 
 	return k, nil
 }
 
-// page reads a page and checks its hash. It returns the page's rows and the number of bytes of their JSON. It reserves as much
-// memory as [storage.MemoryOf] says.
+// page reads a page and checks its hash. It returns the page's rows and the number of bytes of their JSON. It reserves the memory that
+// [storage.MemoryOf] estimates.
 func (e *Export) page(ctx context.Context, from reading, at position) (rows []storage.Row, bytes int, err error) {
 	f := &e.files[at.file]
 	begin := int64(0)
@@ -314,7 +314,7 @@ func (e *Export) decode(encoded []byte, at position) (rows []storage.Row, bytes 
 	return rows, len(text), err
 }
 
-// count compares a file's number of rows with files.jsonl, once all its pages have been read.
+// count compares a file's number of rows with the number in files.jsonl, once all pages of the file have been read.
 func (e *Export) count(f *dataFile, page, rows int) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -327,7 +327,7 @@ func (e *Export) count(f *dataFile, page, rows int) error {
 		all += int64(p.rows)
 	}
 	if all != f.Rows {
-		return fmt.Errorf("the file has %d rows, but %d by %s", all, f.Rows, FilesName)
+		return fmt.Errorf("the file has %d rows, but %d rows according to %s", all, f.Rows, FilesName)
 	}
 	return nil
 }

@@ -240,7 +240,7 @@ func directory(t testing.TB, files map[string]string) place.Directory {
 	return dir
 }
 
-// The stored form. A difference means that other versions can't read it: the version must change, too.
+// The stored form. A difference means that other versions cannot read it: the version must change, too.
 func TestStoredFormat(t *testing.T) {
 	t.Parallel()
 	rows := []storage.Entity{

@@ -30,14 +30,14 @@ const (
 	format  = "tablesweep-export"
 	version = 1
 
-	// MaxManifest is the maximum of bytes in a manifest or a claim.
+	// MaxManifest is the maximum number of bytes in a manifest or a claim.
 	MaxManifest = 64 << 10
 	// fileBytes is the number of bytes of JSON after which a data file ends.
 	fileBytes = 32 << 20
 
 	maxProperties = 300
-	pageBytes     = 4 << 20  // of a page's JSON, unless a single row is larger
-	maxPage       = 16 << 20 // bytes of any page, encoded and decoded
+	pageBytes     = 4 << 20  // the maximum bytes of a page's JSON, unless a single row is larger
+	maxPage       = 16 << 20 // the maximum bytes of any page, encoded and decoded
 )
 
 // ExportID is the id of an export, in its claim and its manifest. Two exports never have the same id.
@@ -55,12 +55,12 @@ func (h preamble) check(name, format string) error {
 	case h.Format != format:
 		return fmt.Errorf("%s is not that of an export: its format is %.40q, want %q", name, h.Format, format)
 	case h.Version < 1 || h.Version > version:
-		return fmt.Errorf("%s has version %d; this program knows version %d", name, h.Version, version)
+		return fmt.Errorf("%s has version %d, and this program knows version %d", name, h.Version, version)
 	}
 	return nil
 }
 
-// proofName is the start of the last member, with the SHA-256 of everything before it.
+// proofName is the start of the last member, which contains the SHA-256 of all bytes before it.
 const proofName = `,"proof":"`
 
 // withChecksum returns the JSON of a claim or a manifest with its own hash. [parse] then notices any change, even in the name of a
@@ -93,8 +93,8 @@ func parse(name, format string, text []byte, v any) error {
 type Claim struct {
 	preamble
 	Request   json.RawMessage `json:"request,omitempty"` // the request that made the export and can resume it
-	StartedAt time.Time       `json:"startedAt"`         // by the service's clock
-	Source    *Manifest       `json:"source,omitempty"`  // of the export that the app reads, without files and properties
+	StartedAt time.Time       `json:"startedAt"`         // the time of the service's clock
+	Source    *Manifest       `json:"source,omitempty"`  // the manifest of the export that the app reads, without files and properties
 	Program   string          `json:"program"`
 }
 
@@ -119,7 +119,7 @@ type Key struct {
 	RowKey       string
 }
 
-// Key returns the key in the form of the rest of the program.
+// Key converts the key to the type that the rest of the program uses.
 func (k Key) Key() key.Key { return key.Key{Partition: k.PartitionKey, Row: k.RowKey} }
 
 // PageMark describes a page of a file: its encoded length, and the first 16 hex digits of the SHA-256 of the encoded page.
@@ -128,7 +128,7 @@ type PageMark struct {
 	Hash  string
 }
 
-// MarshalJSON writes the mark as an array of two.
+// MarshalJSON writes the mark as an array of two values.
 func (p PageMark) MarshalJSON() ([]byte, error) { return json.Marshal([]any{p.Bytes, p.Hash}) }
 
 // UnmarshalJSON reads the form of MarshalJSON.
@@ -143,18 +143,18 @@ func (p *PageMark) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Property is a property's name, and the number of rows that have it, by type.
+// Property is a property's name and, for each type, the number of rows that have the property with this type.
 type Property struct {
 	Name  string           `json:"name"`
 	Types map[string]int64 `json:"types"`
 }
 
-// Properties counts the properties of rows, in the order of their first rows: at most 300 names.
+// Properties counts the properties of rows. It lists at most 300 properties, in the order in which they first occur.
 type Properties struct {
 	List []Property `json:"properties,omitempty"`
-	More bool       `json:"moreProperties,omitempty"` // some are not listed, or were not counted in all rows
+	More bool       `json:"moreProperties,omitempty"` // some properties are not listed, or were not counted in all rows
 
-	index map[string]int // positions in List
+	index map[string]int // the position of each name in List
 }
 
 func (p *Properties) count(name, kind string, rows int64) {
@@ -207,20 +207,20 @@ func ParseFile(line []byte) (f File, err error) {
 	}
 	switch {
 	case bytes != f.Bytes || f.Rows < int64(len(f.Pages)) || f.Rows > int64(len(f.Pages))*storage.PageRows || f.Rows == 0:
-		err = errors.New("its rows and bytes are not those of its pages")
+		err = errors.New("its numbers of rows and bytes are not the sums over its pages")
 	case f.First.Key().Compare(f.Last.Key()) > 0:
-		err = errors.New("its first key is greater than its last one")
+		err = errors.New("its first key is greater than its last key")
 	case !dataPath.MatchString(f.Path):
-		err = fmt.Errorf("its path %.200q is not that of a data file", f.Path)
+		err = fmt.Errorf("its path %.200q is not the path of a data file", f.Path)
 	}
 	return f, err
 }
 
-// dataPath matches the paths of data files. Such a path can't lead outside the place.
+// dataPath matches the paths of data files. Such a path cannot lead outside the place.
 var dataPath = regexp.MustCompile(`^data/[0-9A-Za-z_-][0-9A-Za-z._-]*$`)
 
-// leftover matches the names of data files, complete or not, that this program makes. Any other object belongs to
-// somebody else, perhaps to another export.
+// leftover matches the names of data files that this program makes, complete or not. Any other object was made by another program or for another
+// export.
 var leftover = regexp.MustCompile(`^data/[0-9a-z]+-[0-9a-f]{16}\.jsonl(\.zst|\.gz)?(\.[a-z2-7]{16}\.part)?$`)
 
 // Leftover reports whether an object that files.jsonl does not list may be deleted.
@@ -240,7 +240,7 @@ type Manifest struct {
 	StartedAt  time.Time     `json:"startedAt"`
 	FinishedAt time.Time     `json:"finishedAt"`
 	Rows       int64         `json:"rows"`
-	Bytes      int64         `json:"bytes"` // of the data files
+	Bytes      int64         `json:"bytes"` // the bytes of all data files
 	Files      FilesSum      `json:"files"`
 	Encoding   EncodingNames `json:"encoding"`
 	Properties
@@ -282,7 +282,7 @@ func (m Manifest) Of(source Manifest) Manifest {
 	return m
 }
 
-// JSON returns the object's content. It leaves out properties for which there is no space.
+// JSON returns the object's content. It omits properties for which the manifest has no space.
 func (m Manifest) JSON(id ExportID) []byte {
 	m.preamble = preamble{format, version, id}
 	for {
@@ -305,7 +305,7 @@ func ParseManifest(text []byte) (m Manifest, err error) {
 	return m, nil
 }
 
-// asJSON returns the JSON of the program's own value and a line end. It does not escape <, > and &.
+// asJSON returns the JSON of a value of this program, and a line end. It does not escape <, > and &.
 func asJSON(v any) []byte {
 	var b bytes.Buffer
 	if err := lines.JSON(&b).Encode(v); err != nil {
@@ -332,12 +332,12 @@ type page struct {
 	first, last key.Key
 	properties  Properties
 
-	columns     []storage.Column // of the last rows
-	sameColumns int64            // rows with these columns that are not counted in the properties yet
+	columns     []storage.Column // the columns of the last rows
+	sameColumns int64            // the number of rows with these columns that the properties do not count yet
 }
 
-// add appends a row, which must be after the last one in table order. If the page is full, it adds nothing and returns
-// false. timestamp adds the row's Timestamp as a member of the line.
+// add appends a row, which must be after the last row in table order. If the page is full, add appends nothing and returns false. If timestamp is
+// set, the line contains the row's Timestamp.
 func (p *page) add(row storage.Row, timestamp bool) bool {
 	if p.rows == storage.PageRows {
 		return false
@@ -361,7 +361,7 @@ func (p *page) add(row storage.Row, timestamp bool) bool {
 	p.last = row.Key
 	p.rows++
 	if !shared(row.Columns, p.columns) {
-		p.tally()
+		p.countColumns()
 		p.columns = row.Columns
 	}
 	p.sameColumns++
@@ -373,8 +373,8 @@ func shared(a, b []storage.Column) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// tally adds the rows that are not counted yet to the counts of properties.
-func (p *page) tally() {
+// countColumns adds the rows that are not counted yet to the counts of properties.
+func (p *page) countColumns() {
 	for _, one := range p.columns {
 		p.properties.count(one.Name, one.Type.String(), p.sameColumns)
 	}
@@ -398,11 +398,10 @@ func NewFile(c *Codec) *FileDraft {
 	return d
 }
 
-// Held returns how many bytes of memory the draft may take at most. This includes the copy that is made when the content grows.
+// Held returns the maximum bytes of memory that the draft may take, including the copy that is made when the content grows.
 func (d *FileDraft) Held() int64 { return d.holds() + int64(2*cap(d.content)-len(d.content)) }
 
-// holds returns how many bytes of memory the draft takes: for the JSON of the current page, for the pages that are being encoded,
-// and for the encoded pages.
+// holds returns how many bytes of memory the draft uses for the JSON of the current page, for pages that are being encoded, and for encoded pages.
 func (d *FileDraft) holds() int64 {
 	bytes := cap(d.page.text) + len(d.content)
 	for _, c := range d.coming {
@@ -433,8 +432,8 @@ func dataName(order, hash string, c *Codec) string {
 	return DataPrefix + order + "-" + hash[:min(len(hash), hashDigits)] + ".jsonl" + exts[c.compress]
 }
 
-// End returns the file's line and its content. order is the start of the file's name: six digits, or a step's id. The draft is
-// then empty, and its next page overwrites the content.
+// End returns the file's line and its content. order is the start of the file's name: six digits, or a step's id. Afterwards, the draft is empty, and
+// its next page overwrites the content.
 func (d *FileDraft) End(order string) (f File, content []byte) {
 	f, content = d.file, d.content
 	f.SHA256 = hashOf(content)
@@ -443,7 +442,7 @@ func (d *FileDraft) End(order string) (f File, content []byte) {
 	return f, content
 }
 
-// Seal collects the facts about an export's files, which are added in table order.
+// Seal collects the facts about an export's files that the manifest needs. Files must be added in table order.
 type Seal struct {
 	sum         hash.Hash
 	last        *key.Key
@@ -452,7 +451,7 @@ type Seal struct {
 	properties  Properties
 }
 
-// Add adds a file and returns its line of files.jsonl. It fails if the file is not after the last one.
+// Add adds a file and returns its line of files.jsonl. It fails if the file is not after the last file.
 func (s *Seal) Add(f File) ([]byte, error) {
 	if s.last != nil && s.last.Compare(f.First.Key()) >= 0 {
 		return nil, fmt.Errorf("%s does not come after the file before it", f.Path)

@@ -13,14 +13,14 @@ import (
 	"tablesweep/internal/file"
 )
 
-// Objects are the objects of an export: files in a directory, or the blobs below a prefix. Names contain slashes. An
-// object never changes. The methods may be called concurrently.
+// Objects are the objects of an export: files in a directory, or blobs below a prefix. Names may contain slashes. An object never changes. The
+// methods may be called concurrently.
 type Objects interface {
-	// Put creates an object, completely and durably or not at all. If an object of that name exists, with any content, made is
-	// false and err is nil.
+	// Put creates an object durably and completely, or not at all. If an object with this name exists, Put changes nothing and returns false without
+	// an error.
 	Put(ctx context.Context, name string, content []byte) (made bool, err error)
-	// Get reads bytes from an offset. The argument most is their maximum number. It returns fewer if the object ends before that.
-	// The error is [fs.ErrNotExist] if there is no such object.
+	// Get reads at most the given number of bytes from an offset. It returns fewer bytes if the object ends before. If the object does not exist, the
+	// error is [fs.ErrNotExist].
 	Get(ctx context.Context, name string, offset, most int64) ([]byte, error)
 	// List calls fn with the objects whose names start with the prefix.
 	List(ctx context.Context, prefix string, fn func(name string, bytes int64) error) error
@@ -28,13 +28,13 @@ type Objects interface {
 	Delete(ctx context.Context, name string) error
 	// Address identifies the place, without secrets.
 	Address() string
-	// Above returns the places around this one, the nearest first.
+	// Above returns the places that contain this place, the nearest first.
 	Above() []Objects
 }
 
-// CheckObjects lists the objects whose names start with the prefix, and compares them with lengths, because objects may be
-// deleted or replaced by others. It fails with [ErrDamaged] if an object that lengths names is missing or has another length. It
-// calls the function other with the names of all other objects.
+// CheckObjects lists the objects whose names start with the prefix, and compares them with the given lengths, because other programs may have deleted
+// or replaced objects. It fails with [ErrDamaged] if an object of lengths is missing or has another length. It calls the given function other with
+// the names of all further objects.
 func CheckObjects(ctx context.Context, o Objects, prefix string, lengths map[string]int64, other func(name string)) error {
 	there := map[string]int64{}
 	err := o.List(ctx, prefix, func(name string, bytes int64) error {
@@ -51,9 +51,9 @@ func CheckObjects(ctx context.Context, o Objects, prefix string, lengths map[str
 	for name, want := range lengths {
 		switch bytes, ok := there[name]; {
 		case !ok:
-			return fmt.Errorf("%s %w: %s is gone, or was never there", o.Address(), ErrDamaged, name)
+			return fmt.Errorf("%s %w: %s does not exist", o.Address(), ErrDamaged, name)
 		case bytes != want:
-			return fmt.Errorf("%s %w: %s has %d bytes, not the %d that were written", o.Address(), ErrDamaged, name, bytes, want)
+			return fmt.Errorf("%s %w: %s has %d bytes, but %d were written", o.Address(), ErrDamaged, name, bytes, want)
 		}
 	}
 	return nil
@@ -74,7 +74,7 @@ func (d Directory) Address() string {
 	return path
 }
 
-// Above implements [Objects]. It resolves links first.
+// Above implements [Objects]. It first resolves links in the path.
 func (d Directory) Above() (above []Objects) {
 	path := real(d.Address())
 	for path != filepath.Dir(path) {
@@ -94,8 +94,8 @@ func real(path string) string {
 
 // Put implements [Objects]. The file gets its name only after its content is on the disk.
 func (d Directory) Put(_ context.Context, name string, content []byte) (made bool, err error) {
-	if !strings.Contains(name, "/") { // not in data: it may have many files, and Leftover finds their remains
-		_ = d.at(name).Clear() // the export is locked
+	if !strings.Contains(name, "/") { // except in data, which may have many files, and whose remains Leftover finds
+		_ = d.at(name).Clear() // safe, because the export is locked
 	}
 	err = d.at(name).Create(func(w io.Writer) error {
 		_, err := w.Write(content)
@@ -142,7 +142,7 @@ func (d Directory) List(_ context.Context, prefix string, fn func(name string, b
 			info, err = e.Info()
 		}
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // the directory, or an object that was deleted meanwhile
+		case errors.Is(err, fs.ErrNotExist): // the directory does not exist, or another process has deleted an object since it was listed
 			return nil
 		case err != nil:
 			return fmt.Errorf("list %s: %w", d, err)

@@ -15,25 +15,25 @@ import (
 type Pages struct {
 	codec     *Codec
 	timestamp bool // rows keep their Timestamps
-	fileBytes int  // bytes of JSON after which a file ends; 0 for never
+	fileBytes int  // the bytes of JSON after which a file ends; 0 for a single file
 	take      func(p *page, last bool) error
 
 	page   page
-	last   *key.Key       // of the rows so far; may be nil
-	json   int            // bytes in the file before the page
+	last   *key.Key       // the last key so far; nil before the first row
+	json   int            // the bytes of JSON in the file before the current page
 	coming []encodingPage // pages that are being encoded, in order
-	err    error          // of a page that could not be passed on; no later page is passed on
+	err    error          // why a page could not be passed on; no later page is passed on
 }
 
 // encodingPage is a page that is being encoded.
 type encodingPage struct {
 	page  *page
-	last  bool // of its file
-	json  int  // bytes, before it is encoded
+	last  bool // the page is the last of its file
+	json  int  // the bytes of the page's JSON before encoding
 	group *task.Group
 }
 
-// NewStream writes pages to w in sequence.
+// NewStream returns Pages that are written to w one after another.
 func NewStream(w io.Writer, c *Codec, timestamp bool) *Pages {
 	return &Pages{codec: c, timestamp: timestamp, take: func(p *page, _ bool) error {
 		_, err := w.Write(p.text)
@@ -41,13 +41,13 @@ func NewStream(w io.Writer, c *Codec, timestamp bool) *Pages {
 	}}
 }
 
-// Add adds rows. It does not keep them. It fails at a row that is not after the previous one in table order, because such a file
-// would be unreadable.
+// Add adds rows, and needs them only during the call. It fails at a row that is not after the previous row in table order, because an export with
+// such rows cannot be read.
 func (p *Pages) Add(rows []storage.Row) error {
 	last := p.last
 	for i, row := range rows {
 		if last != nil && last.Compare(row.Key) >= 0 {
-			return fmt.Errorf("PartitionKey %q RowKey %q came after PartitionKey %q RowKey %q, but is not greater", row.Key.Partition, row.Key.Row, last.Partition, last.Row)
+			return fmt.Errorf("PartitionKey %q RowKey %q came after PartitionKey %q RowKey %q, but must be greater", row.Key.Partition, row.Key.Row, last.Partition, last.Row)
 		}
 		last = &rows[i].Key
 		if !p.page.add(row, p.timestamp) {
@@ -74,7 +74,7 @@ func (p *Pages) flush(last bool) error {
 	if p.page.rows == 0 {
 		return nil
 	}
-	p.page.tally()
+	p.page.countColumns()
 	full, size := p.page, len(p.page.text)
 	p.page = page{text: make([]byte, 0, size+size/8)}
 	if p.json += size; last {
@@ -89,7 +89,7 @@ func (p *Pages) flush(last bool) error {
 	return p.writeEncoded(runtime.GOMAXPROCS(0))
 }
 
-// writeEncoded writes pages until at most the given number is still being encoded.
+// writeEncoded writes pages until at most the given number of pages are still being encoded.
 func (p *Pages) writeEncoded(most int) error {
 	for p.err == nil && len(p.coming) > most {
 		first := p.coming[0]

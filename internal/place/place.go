@@ -28,10 +28,10 @@ func (k Kind) String() string {
 	return [...]string{"a table", "an export", "a file", "stdin or stdout"}[k]
 }
 
-// InAccount is the start of a place's text for blobs in a connection's account. CONTAINER/PREFIX follows.
+// InAccount is the beginning of the text of a place in a connection's account. CONTAINER/PREFIX follows it.
 const InAccount = "blob:"
 
-// IsURL reports whether a place's text is a URL, even a misspelt one, because no directory has such a name on purpose.
+// IsURL reports whether a place's text is a URL. A misspelt URL counts as a URL, because nobody gives a directory such a name on purpose.
 func IsURL(text string) bool { return strings.Contains(text, "://") }
 
 // InBlobs reports whether a place's text names blobs. Only a URL may have a SAS.
@@ -39,16 +39,16 @@ func InBlobs(text string) bool {
 	return IsURL(text) || len(text) >= len(InAccount) && strings.EqualFold(text[:len(InAccount)], InAccount)
 }
 
-// otherScheme matches the start of a place that only other programs support, such as s3:BUCKET. It does not match a single letter, which is a
-// drive on Windows.
+// otherScheme matches the beginning of a place that only other programs support, such as s3:BUCKET. It does not match a single letter before the
+// colon, which is a drive on Windows.
 var otherScheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+-]+:`)
 
-// KindOf returns the kind of place that a text names: letters and digits are a table, - is a stream, a URL or blob: means blobs, a
-// name with the ending of a file of rows is a file, and any other text with a slash or a dot is a directory.
+// KindOf returns the kind of place that a text names. Letters and digits name a table, and "-" names a stream. A URL, or a text that begins with
+// blob:, names blobs. A name with the ending of a file of rows names a file. Any other text with a slash or a dot names a directory.
 func KindOf(text string) (Kind, error) {
 	switch {
 	case !IsURL(text) && secret.In(text):
-		return KindTable, errors.New("has what looks like a key, but must be a place; give a connection string in a setting or in the flag of a connection")
+		return KindTable, errors.New("must be a place, but contains text that looks like a key; give a connection string in a setting or in the flag of a connection")
 	case InBlobs(text) && isFile(text):
 		return KindFile, errors.New("blobs hold exports, not single files; give a prefix without a file's ending")
 	case InBlobs(text):
@@ -65,18 +65,18 @@ func KindOf(text string) (Kind, error) {
 	}
 	err := storage.CheckTableName(text)
 	if err != nil && !secret.InName(text) {
-		err = fmt.Errorf("%w; the path of a directory has a slash in it, such as ./%s", err, text)
+		err = fmt.Errorf("%w; the path of a directory must contain a slash, such as ./%s", err, text)
 	}
 	return KindTable, err
 }
 
-// UnknownEnding returns a place's ending if no file format has it, such as .txt, because the user probably means a file. It is ""
-// for all other places, and for places that end with a slash.
+// UnknownEnding returns a place's ending, such as .txt, if the place is not a file of rows although the user probably means a file. It returns "" for
+// all other places, and for places that end with a slash.
 func UnknownEnding(text string) string {
 	name := strings.ToLower(text[strings.LastIndexAny(text, `/\`)+1:])
 	packed := exts[CompressOf(name)]
 	ext := filepath.Ext(strings.TrimSuffix(name, packed)) + packed
-	if ext == name || strings.Trim(name, ".") == "" || isFile(name) { // a hidden directory, this directory, or its parent
+	if ext == name || strings.Trim(name, ".") == "" || isFile(name) { // the place is a hidden directory, this directory, its parent, or a file of rows
 		return ""
 	}
 	return ext
@@ -90,7 +90,7 @@ func isFile(name string) bool {
 // IsCSV reports whether a name is that of a CSV file.
 func IsCSV(name string) bool { return ext(name) == ".csv" }
 
-// ext returns the ending of a file's name, without that of its compression.
+// ext returns the ending of a file's name, without the ending of its compression.
 func ext(name string) string {
 	return filepath.Ext(strings.TrimSuffix(strings.ToLower(name), exts[CompressOf(name)]))
 }

@@ -32,7 +32,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	for want, change := range map[string]func(map[string]string){
 		"is not a complete export: it has no manifest.json": func(f map[string]string) { delete(f, place.ManifestName) },
-		"has version 2; this program knows version 1": func(f map[string]string) {
+		"has version 2, and this program knows version 1": func(f map[string]string) {
 			f[place.ManifestName] = strings.Replace(f[place.ManifestName], `"version":1`, `"version":2`, 1)
 		},
 		"is not that of an export": func(f map[string]string) { f[place.ManifestName] = `{"version":1,"entries":[]}` },
@@ -47,10 +47,10 @@ func TestOpenRefuses(t *testing.T) {
 			f[place.ManifestName] += "}\n"
 		},
 		"its hash is not the one in manifest.json": func(f map[string]string) { f[place.FilesName] = "" },
-		"its rows and bytes are not those of its pages": func(f map[string]string) {
+		"its numbers of rows and bytes are not the sums over its pages": func(f map[string]string) {
 			f[place.FilesName] = strings.Replace(f[place.FilesName], `"rows":30`, `"rows":3000`, 1)
 		},
-		"is not that of a data file": func(f map[string]string) {
+		"is not the path of a data file": func(f map[string]string) {
 			f[place.FilesName] = strings.Replace(f[place.FilesName], `"path":"data/`, `"path":"data/../../`, 1)
 		},
 		"has more than 65536 bytes":          func(f map[string]string) { f[place.ManifestName] += strings.Repeat(" ", 65536) },
@@ -111,7 +111,7 @@ func TestForgedExports(t *testing.T) {
 		rows int64
 		want string
 	}{
-		{place.None, a + b, 3, "the file has 2 rows, but 3 by files.jsonl"},
+		{place.None, a + b, 3, "the file has 2 rows, but 3 rows according to files.jsonl"},
 		{place.None, a + a + b, 3, "is not greater than the key before it"},
 		{place.None, b + a, 2, "the first or last key of this page differs"},
 		{place.None, a + "x" + b, 2, "line 2"},

@@ -14,23 +14,23 @@ import (
 
 // Removal is the progress of an export's deletion.
 type Removal struct {
-	Tables int  `json:"tables,omitempty"` // of an export of many: tables whose data is deleted, and then tables that are deleted completely
-	Files  int  `json:"files,omitempty"`  // deleted data files of the next table
-	Gone   bool `json:"gone,omitempty"`   // all data is deleted, and the lists are next
+	Tables int  `json:"tables,omitempty"` // for an export of many tables: the number of tables whose data is deleted, and once Gone is set, of tables that are deleted completely
+	Files  int  `json:"files,omitempty"`  // the number of deleted data files of the next table
+	Gone   bool `json:"gone,omitempty"`   // all data is deleted, so the lists can be deleted
 	Done   bool `json:"-"`                // everything is deleted
 }
 
-// Remove deletes an export of one table or of many, or continues a deletion. The argument left is the approximate number of
-// objects that this call may delete, and Remove lowers it by the number that it has deleted. It deletes only the objects that the
-// export's lists name, and objects that late steps of its scan have put beside them. It deletes a manifest before the data, so
-// that readers are refused meanwhile. It deletes the claim last, so that an interrupted call can be repeated. It deletes nothing
-// if the place belongs to another export, or if a list is lost or was changed.
+// Remove deletes an export of one table or of many, or continues a deletion. *left is the approximate number of objects that this call may delete,
+// and Remove subtracts the number of deleted objects. Remove deletes only the objects that the export's lists name, and objects that late steps of
+// the export's scan have written to the same place. It deletes the manifest before the data, so that nobody reads the export while it is incomplete.
+// It deletes the claim last, so that an interrupted call can be repeated. It deletes nothing if the place belongs to another export, or if a list is
+// missing or was changed.
 //
-// It deletes lists only if the argument from says that the data is deleted. So the caller must store the result of each call
-// before the next one. Then a deleted list is never taken for a lost one.
+// Remove deletes lists only if the given progress records that the data is deleted. So the caller must store the result of each call before the next
+// call. Otherwise Remove could not distinguish a deleted list from a lost list.
 func Remove(ctx context.Context, o Objects, id ExportID, many bool, from Removal, left *int) (Removal, error) {
 	r := remover{o, from, left}
-	remove := r.one
+	remove := r.removeOne
 	if many {
 		remove = r.tables
 	}
@@ -47,7 +47,7 @@ func Remove(ctx context.Context, o Objects, id ExportID, many bool, from Removal
 	return r.Removal, err
 }
 
-// errEnough ends a call that has used up its number of deletions.
+// errEnough ends a call that has made all of its allowed deletions.
 var errEnough = errors.New("enough for now")
 
 type remover struct {
@@ -56,7 +56,8 @@ type remover struct {
 	left *int
 }
 
-// read reads an object of the export once. It returns nil if the object does not exist, because another process may be deleting the same export.
+// read reads an object of the export, at most once. If the object does not exist, read returns nil, because another process may be deleting the same
+// export.
 func (r *remover) read(ctx context.Context, name string, most int64) ([]byte, error) {
 	text, err := get(ctx, r, name, most)
 	if errors.Is(err, fs.ErrNotExist) || storage.NotFound(err) {
@@ -72,7 +73,7 @@ func owned(name string, text []byte, id ExportID, parse func() (ExportID, error)
 	}
 	is, err := parse()
 	if err == nil && is != id {
-		err = fmt.Errorf("%s belongs to export %s now", name, is)
+		err = fmt.Errorf("%s now belongs to export %s", name, is)
 	}
 	return true, err
 }
@@ -90,11 +91,11 @@ func (r *remover) claimed(ctx context.Context, name, format string, id ExportID)
 	})
 }
 
-// plain matches names of tables. Any other name could lead outside the place.
-var plain = regexp.MustCompile(`^[0-9A-Za-z]+$`)
+// tableName matches names of tables. Any other name could lead outside the place.
+var tableName = regexp.MustCompile(`^[0-9A-Za-z]+$`)
 
-// tables deletes an export of many tables: first the data of each table, then the lists of each. tables.json names them
-// until all are deleted.
+// tables deletes an export of many tables: first the data of all tables, and then the lists of all tables. tables.json names the tables until all of
+// them are deleted.
 func (r *remover) tables(ctx context.Context, id ExportID) error {
 	claimed, err := r.claimed(ctx, tablesClaimName, tablesFormat, id)
 	if err != nil {
@@ -126,7 +127,7 @@ func (r *remover) tables(ctx context.Context, id ExportID) error {
 		remove = r.lists
 	}
 	for _, e := range t.Tables[min(r.Tables, len(t.Tables)):] {
-		if !plain.MatchString(e.Name) {
+		if !tableName.MatchString(e.Name) {
 			return fmt.Errorf("%s has the invalid table name %.100q", TablesName, e.Name)
 		}
 		if err := remove(ctx, e.Name+"/", e.ID); err != nil {
@@ -147,8 +148,8 @@ func (r *remover) tables(ctx context.Context, id ExportID) error {
 	return nil
 }
 
-// one deletes the data or the lists of one table's export.
-func (r *remover) one(ctx context.Context, id ExportID) error {
+// removeOne deletes the data or the lists of one table's export.
+func (r *remover) removeOne(ctx context.Context, id ExportID) error {
 	if !r.Gone {
 		return r.data(ctx, "", id)
 	}
@@ -163,7 +164,7 @@ func (r *remover) one(ctx context.Context, id ExportID) error {
 
 // lostList is the error for a missing list whose data still exists.
 func lostList(name, what string) error {
-	return fmt.Errorf("%s is lost, but %s still exist; delete them by hand", name, what)
+	return fmt.Errorf("%s is missing, but %s still exist; delete them by hand", name, what)
 }
 
 // stepFile matches the names of data files that the app's steps write.
@@ -189,7 +190,7 @@ func withdraw(ctx context.Context, o Objects, c Claim) error {
 	return o.Delete(ctx, c.name())
 }
 
-// ClearLate deletes objects that the app's late steps have put into a place without an export.
+// ClearLate deletes objects that late steps of the app have written to a place without an export.
 func ClearLate(ctx context.Context, o Objects) error {
 	var late []string
 	err := o.List(ctx, DataPrefix, func(name string, _ int64) error {
@@ -201,21 +202,21 @@ func ClearLate(ctx context.Context, o Objects) error {
 	if err != nil && !storage.NotFound(err) { // of the container
 		return err
 	}
-	name, err := firstOf(ctx, o, ClaimName, ManifestName, FilesName) // checked after the list, because a new export has its claim before its data
+	name, err := firstOf(ctx, o, ClaimName, ManifestName, FilesName) // checked after the listing, because a new export writes its claim before its data
 	if err != nil || name != "" {
 		return err
 	}
 	return each(late, func(i int) error { return o.Delete(ctx, late[i]) })
 }
 
-// late deletes objects that late steps have put into an export whose data is deleted. For an export of many tables, it also
-// deletes the objects and claims of tables that were left out. Where another export exists, the objects beside it belong to that
-// export.
+// late deletes objects that late steps have written to an export whose data is deleted. For an export of many tables, late also deletes the objects
+// and claims of tables that the export does not list. It keeps objects beside the manifest or the list of files of another export, because these
+// belong to the other export.
 func (r *remover) late(ctx context.Context, id ExportID, many bool) error {
 	if *r.left <= 0 {
 		return errEnough
 	}
-	late, taken, in := map[string][]string{}, map[string]bool{}, DataPrefix // by the common beginning of an export's names
+	late, taken, in := map[string][]string{}, map[string]bool{}, DataPrefix // both by the common beginning of the names of an export's objects
 	if many {
 		in = ""
 	}
@@ -263,7 +264,7 @@ func (r *remover) late(ctx context.Context, id ExportID, many bool) error {
 	return errEnough
 }
 
-// data deletes the data of one table's export. prefix is the beginning of its objects' names.
+// data deletes the data of one table's export. prefix is the beginning of the names of the export's objects.
 func (r *remover) data(ctx context.Context, prefix string, id ExportID) error {
 	if *r.left <= 0 {
 		return errEnough
@@ -299,7 +300,7 @@ func (r *remover) data(ctx context.Context, prefix string, id ExportID) error {
 	case sealed && m.Files.SHA256 != hash:
 		return fmt.Errorf("%s is not the list whose hash is in %s", prefix+FilesName, ManifestName)
 	case sealed:
-		if !claimed { // otherwise no object would have the id after the manifest is deleted
+		if !claimed { // after the manifest is deleted, only the claim contains the export's id
 			_, err = r.Put(ctx, prefix+ClaimName, NewClaim(id, nil, m.StartedAt, m.Program).JSON())
 		}
 		if err == nil {
@@ -322,7 +323,7 @@ func (r *remover) data(ctx context.Context, prefix string, id ExportID) error {
 	return nil
 }
 
-// withoutFiles does the work of data for an export that has no files.jsonl, because that list or the whole export was deleted.
+// withoutFiles does the work of data for an export without files.jsonl: that list or the whole export is already deleted.
 func (r *remover) withoutFiles(ctx context.Context, prefix string, sealed bool) (err error) {
 	left := false
 	err = r.List(ctx, prefix+DataPrefix, func(name string, _ int64) error {
@@ -349,7 +350,7 @@ func (r *remover) lists(ctx context.Context, prefix string, id ExportID) error {
 	if _, err := r.claimed(ctx, prefix+ClaimName, format, id); err != nil {
 		return err
 	}
-	*r.left -= 3 // with the manifest
+	*r.left -= 3 // these two objects, and the manifest that is deleted already
 	return r.inTurn(ctx, prefix+FilesName, prefix+ClaimName)
 }
 

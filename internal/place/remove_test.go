@@ -149,16 +149,16 @@ func TestRemoveWithoutLists(t *testing.T) {
 	}{
 		{"export.json", false, ""},
 		{"manifest.json", false, ""},
-		{"files.jsonl", false, "files.jsonl is lost"},
-		{"export.json manifest.json", false, "export.json is lost"},
-		{"export.json files.jsonl", false, "files.jsonl is lost"},
-		{"export.json files.jsonl manifest.json", false, "files.jsonl is lost"},
+		{"files.jsonl", false, "files.jsonl is missing"},
+		{"export.json manifest.json", false, "export.json is missing"},
+		{"export.json files.jsonl", false, "files.jsonl is missing"},
+		{"export.json files.jsonl manifest.json", false, "files.jsonl is missing"},
 		{"*", false, ""},
 		{"tables-claim.json", true, ""},
-		{"tables.json", true, "tables.json is lost"},
-		{"tables.json tables-claim.json", true, "tables.json is lost"},
+		{"tables.json", true, "tables.json is missing"},
+		{"tables.json tables-claim.json", true, "tables.json is missing"},
 		{"a/export.json tables-claim.json", true, ""},
-		{"a/files.jsonl", true, "a/files.jsonl is lost"},
+		{"a/files.jsonl", true, "a/files.jsonl is missing"},
 		{"*", true, ""},
 	} {
 		to, _ := inBlobs(t)
@@ -233,8 +233,8 @@ func TestRemoveRefuses(t *testing.T) {
 		change   func(to place.Objects)
 		want     string
 	}{
-		{"another export", "id-other", false, nil, "belongs to export id-one now"},
-		{"another export of many", "all", true, func(to place.Objects) { proof.Must(t, place.ClaimTables(t.Context(), to, tablesClaim("new"), false)) }, "belongs to export new now"},
+		{"another export", "id-other", false, nil, "now belongs to export id-one"},
+		{"another export of many", "all", true, func(to place.Objects) { proof.Must(t, place.ClaimTables(t.Context(), to, tablesClaim("new"), false)) }, "now belongs to export new"},
 		{"a list of others", "id-one", false, func(to place.Objects) {
 			text := strings.Replace(content(t, to)["files.jsonl"], "data/000000", "data/000001", 1)
 			proof.Must(t, to.Delete(t.Context(), "files.jsonl"))
@@ -260,7 +260,7 @@ func TestRemoveRefuses(t *testing.T) {
 	}
 }
 
-// Processes that delete an export at once don't hinder each other: who is overtaken leaves the rest to the other.
+// Processes that delete an export at once do not hinder each other: who is overtaken leaves the rest to the other.
 func TestRemoveTogether(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -284,7 +284,7 @@ func TestVanishedFiles(t *testing.T) {
 	w, err := place.Create(t.Context(), forgetful{b}, claim(), o)
 	proof.Must(t, err)
 	err = complete(t, w, w.Add(storage.Rows(rows)), manifest(o))
-	if !errors.Is(err, place.ErrDamaged) || !strings.Contains(err.Error(), "data/000001-") || !strings.Contains(err.Error(), "or was never there") {
+	if !errors.Is(err, place.ErrDamaged) || !strings.Contains(err.Error(), "data/000001-") || !strings.Contains(err.Error(), "does not exist") {
 		t.Errorf("got %v", err)
 	}
 }

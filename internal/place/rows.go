@@ -24,7 +24,7 @@ import (
 const (
 	windowRows  = 50_000
 	windowBytes = 16 << 20
-	maxWindow   = 128 << 20 // of zstd: the default maximum of its tool
+	maxWindow   = 128 << 20 // the maximum window of zstd, which is the default of its tool
 )
 
 // Rows are rows in memory, in table order. They answer queries like a table.
@@ -56,18 +56,18 @@ func (r Rows) Read(_ context.Context, _ storage.RequestOptions, q storage.Query)
 	return p, 1, nil
 }
 
-// Lines returns the next row and its number of bytes. The rows may be in any order. After the last one the error is [io.EOF].
+// Lines returns the next row and its number of bytes. The rows may be in any order. After the last row, the error is [io.EOF].
 type Lines func() (row storage.Row, bytes int, err error)
 
-// Errors of text that is not JSON lines.
+// The errors of text that is not JSON lines.
 var (
 	ErrArray    = errors.New("it begins an array")
 	ErrSpread   = errors.New("it ends within an object")
-	ErrNoObject = errors.New("it does not begin with {") // of the first line
+	ErrNoObject = errors.New("it does not begin with {") // the error of the first line
 )
 
-// JSONLines reads rows, one JSON object a line. A line that is not a row ends the input. If a table would change a row's
-// value, the error is a [BadLine].
+// JSONLines reads rows from lines with one JSON object each. A line that is not a row ends the input. If a table would store a different value than
+// the row has, the error is a [BadLine].
 func JSONLines(from io.Reader) Lines {
 	in := lines.NewReader(from, maxLine)
 	return func() (row storage.Row, bytes int, err error) {
@@ -78,7 +78,7 @@ func JSONLines(from io.Reader) Lines {
 		row, err = storage.ParseLine(line.Text)
 		var inexact *storage.Inexact
 		switch {
-		case !utf8.Valid(line.Text): // its names would be changed
+		case !utf8.Valid(line.Text): // decoding would change the names of the properties
 			err = lines.NotUTF8(line.Text)
 		case errors.As(err, &inexact):
 			return row, 0, &BadLine{line.Number, row.Key, err}
@@ -92,7 +92,7 @@ func JSONLines(from io.Reader) Lines {
 		err = input.Located(line.Text, err)
 		_, next := in.Next()
 		switch {
-		case next != nil && !errors.Is(next, io.EOF): // an incomplete line
+		case next != nil && !errors.Is(next, io.EOF): // the line is incomplete
 			return row, 0, next
 		case next == nil && errors.Is(err, io.ErrUnexpectedEOF):
 			err = ErrSpread
@@ -101,9 +101,9 @@ func JSONLines(from io.Reader) Lines {
 	}
 }
 
-// Windows calls fn with sorted windows of at most 50,000 rows or about 16 MiB. If several rows of a window have one key, the
-// window keeps the last. If merge is true, that row also gets the properties that only earlier rows have. repeated is the number
-// of these earlier rows. The function bad is called for lines that are not rows. If bad is nil, such a line ends the input.
+// Windows calls fn with windows of rows, each of which is sorted and has at most 50,000 rows or about 16 MiB. If several rows of a window have the
+// same key, the window keeps the last of them. If merge is true, that row also gets the properties that only the earlier rows have. repeated is the
+// number of the earlier rows. If bad is not nil, it is called for lines that are not rows. Otherwise such a line ends the input.
 func Windows(next Lines, merge bool, bad func(*BadLine) error, fn func(rows Rows, repeated int) error) error {
 	var rows Rows
 	size := 0
@@ -151,8 +151,7 @@ func Windows(next Lines, merge bool, bad func(*BadLine) error, fn func(rows Rows
 	}
 }
 
-// OpenFile opens a file of JSON lines, and decompresses it according to its name. The file may be a pipe. If ctx ends, the
-// waiting for a pipe ends.
+// OpenFile opens a file of JSON lines, and decompresses it according to its name. The file may be a pipe. Waiting for a pipe ends when ctx ends.
 func OpenFile(ctx context.Context, path string) (io.ReadCloser, error) {
 	f, err := file.OpenPipe(ctx, path, os.O_RDONLY, 0)
 	if err != nil {
@@ -163,7 +162,7 @@ func OpenFile(ctx context.Context, path string) (io.ReadCloser, error) {
 		io.Closer
 	}{f, f}
 	switch CompressOf(path) {
-	case Zstd: // decoded in the reader's goroutine, so it needs no closing
+	case Zstd: // needs no closing, because it decodes in the reader's goroutine
 		r.Reader, err = zstd.NewReader(f, zstd.WithDecoderLowmem(true), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
 	case Gzip:
 		r.Reader, err = gzip.NewReader(f)

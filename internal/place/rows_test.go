@@ -250,7 +250,7 @@ func TestWritersRefuseDisorder(t *testing.T) {
 		for _, next := range []int{29, 28, 0} {
 			pages := open(t)
 			proof.Must(t, pages.Add(storage.Rows(rows)))
-			if err := pages.Add(storage.Rows(rows[next:])); err == nil || !strings.Contains(err.Error(), "but is not greater") {
+			if err := pages.Add(storage.Rows(rows[next:])); err == nil || !strings.Contains(err.Error(), "but must be greater") {
 				t.Errorf("%s: row %d behind the last one: got %v", name, next, err)
 			}
 			swapped := append(slices.Clone(rows[:next/2]), rows[next/2+1], rows[next/2])

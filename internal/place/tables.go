@@ -14,8 +14,8 @@ import (
 	"tablesweep/internal/task"
 )
 
-// The names of the objects of an export of many tables. The export of each table is below the same place, in the part with the
-// table's name.
+// The names of the objects of an export of many tables. The export of each table is in the same place, in a directory or prefix with the table's
+// name.
 const (
 	tablesClaimName = "tables-claim.json"
 	TablesName      = "tables.json"
@@ -23,27 +23,27 @@ const (
 
 const (
 	tablesFormat = "tablesweep-tables"
-	maxTables    = 64 << 20 // bytes of tables.json
-	tablesAtOnce = 8        // manifests that are read concurrently
-	maxNamed     = 10       // tables named in an error
+	maxTables    = 64 << 20 // the maximum bytes of tables.json
+	tablesAtOnce = 8        // the maximum number of manifests that are read concurrently
+	maxNamed     = 10       // the maximum number of tables that an error names
 )
 
 // Tables is the content of tables.json, the manifest of an export of many tables. It is written last, so the export is complete if it exists.
 type Tables struct {
 	preamble
 	Account    string        `json:"account"`    // "" for the exports of several accounts
-	StartedAt  time.Time     `json:"startedAt"`  // the earliest of the tables' manifests
-	FinishedAt time.Time     `json:"finishedAt"` // the latest
-	Tables     []TableExport `json:"tables"`     // by name
+	StartedAt  time.Time     `json:"startedAt"`  // the earliest start in the tables' manifests
+	FinishedAt time.Time     `json:"finishedAt"` // the latest end in the tables' manifests
+	Tables     []TableExport `json:"tables"`     // sorted by name
 	Failed     []string      `json:"failed,omitempty"`
 }
 
-// TableExport is one table's export in the list.
+// TableExport describes one table's export in tables.json.
 type TableExport struct {
 	Name     string   `json:"name"`
 	ID       ExportID `json:"id"`
 	Rows     int64    `json:"rows"`
-	Manifest string   `json:"manifest"` // the SHA-256 of its manifest.json
+	Manifest string   `json:"manifest"` // the SHA-256 of the table's manifest.json
 }
 
 // NewTablesClaim returns the claim of an export of many tables.
@@ -51,7 +51,7 @@ func NewTablesClaim(id ExportID, request json.RawMessage, startedAt time.Time, p
 	return Claim{preamble: preamble{tablesFormat, version, id}, Request: request, StartedAt: startedAt, Program: program}
 }
 
-// Claimed reports whether a place has the claim of an export, of one table or of many.
+// Claimed reports whether a place has the claim of an export of one table or of many.
 func Claimed(ctx context.Context, o Objects) (bool, error) {
 	name, err := firstOf(ctx, o, ClaimName, tablesClaimName)
 	return name != "", err
@@ -69,7 +69,7 @@ func FreeOfTables(ctx context.Context, to Objects) error {
 	return ofTables(to, err)
 }
 
-// ofTables rewords an error about a place for an export of many tables.
+// ofTables adapts an error about a place to an export of many tables.
 func ofTables(to Objects, err error) error {
 	if errors.Is(err, ErrTaken) {
 		err = fmt.Errorf("%s %w", to.Address(), err)
@@ -90,7 +90,7 @@ func firstOf(ctx context.Context, o Objects, names ...string) (string, error) {
 	return "", nil
 }
 
-// ClaimTables claims the place for an export of many tables, in the way of [Take]. begun means that an earlier process has claimed it and begun the
+// ClaimTables claims the place for an export of many tables, as [Take] does. begun is set if an earlier process has claimed the place and begun the
 // export.
 func ClaimTables(ctx context.Context, to Objects, c Claim, begun bool) error {
 	if b, ok := to.(*Blobs); ok {
@@ -104,8 +104,8 @@ func ClaimTables(ctx context.Context, to Objects, c Claim, begun bool) error {
 	return ofTables(to, Take(ctx, to, c, nil))
 }
 
-// SealTables writes tables.json for complete exports. It may be repeated, because the content depends only on the exports'
-// manifests.
+// SealTables writes tables.json, which makes an export of many tables complete. It may be repeated, because the content depends only on the manifests
+// of the exports.
 func SealTables(ctx context.Context, to Objects, id ExportID, names []string) error {
 	t := Tables{preamble: preamble{tablesFormat, version, id}, Tables: make([]TableExport, len(names))}
 	manifests := make([]Manifest, len(names))
@@ -138,7 +138,7 @@ func SealTables(ctx context.Context, to Objects, id ExportID, names []string) er
 	return PutSame(ctx, to, TablesName, withChecksum(t))
 }
 
-// OpenTables reads tables.json, and proves that the place has exactly the listed exports and that all are complete. The error is
+// OpenTables reads tables.json, and checks that the place has exactly the listed exports and that all of them are complete. The error is
 // [ErrNoExport] if tables.json is missing. Other errors name the tables that are missing, replaced or incomplete.
 func OpenTables(ctx context.Context, from Objects) (t Tables, err error) {
 	text, err := get(ctx, from, TablesName, maxTables)
@@ -156,13 +156,13 @@ func OpenTables(ctx context.Context, from Objects) (t Tables, err error) {
 	if err != nil {
 		return t, fmt.Errorf("%s: %w", from.Address(), err)
 	}
-	there, err := ExportsIn(ctx, from)
+	existing, err := ExportsIn(ctx, from)
 	if err != nil {
 		return t, err
 	}
 	wrong := make([]string, len(t.Tables))
 	err = each(t.Tables, func(i int) (err error) {
-		wrong[i], err = t.Tables[i].wrong(ctx, from, there)
+		wrong[i], err = t.Tables[i].defect(ctx, from, existing)
 		return err
 	})
 	if err != nil {
@@ -172,7 +172,7 @@ func OpenTables(ctx context.Context, from Objects) (t Tables, err error) {
 	for _, name := range t.Failed {
 		wrong = append(wrong, name+" had failed")
 	}
-	for _, name := range there {
+	for _, name := range existing {
 		if !slices.ContainsFunc(t.Tables, func(e TableExport) bool { return e.Name == name }) {
 			wrong = append(wrong, name+" is not in it")
 		}
@@ -186,10 +186,9 @@ func OpenTables(ctx context.Context, from Objects) (t Tables, err error) {
 	return t, nil
 }
 
-// wrong describes the defect of a listed export, or returns "". The argument there lists the exports that exist in the place,
-// complete or not.
-func (e TableExport) wrong(ctx context.Context, from Objects, there []string) (string, error) {
-	if !slices.Contains(there, e.Name) {
+// defect describes the defect of a listed export. It returns "" if there is none. existing lists the exports in the place, complete or not.
+func (e TableExport) defect(ctx context.Context, from Objects, existing []string) (string, error) {
+	if !slices.Contains(existing, e.Name) {
 		return e.Name + " is missing", nil
 	}
 	text, err := get(ctx, from, e.Name+"/"+ManifestName, MaxManifest)
@@ -202,7 +201,7 @@ func (e TableExport) wrong(ctx context.Context, from Objects, there []string) (s
 	return "", err
 }
 
-// ExportsIn returns the names of the exports in a place, complete or not, in order.
+// ExportsIn returns the sorted names of the exports in a place, complete or not.
 func ExportsIn(ctx context.Context, o Objects) (names []string, err error) {
 	err = o.List(ctx, "", func(object string, _ int64) error {
 		name, object, _ := strings.Cut(object, "/")
@@ -215,7 +214,7 @@ func ExportsIn(ctx context.Context, o Objects) (names []string, err error) {
 	return slices.Compact(names), err
 }
 
-// each calls do with the index of each item, for several items concurrently.
+// each calls the given function with the index of each item. Several calls run concurrently.
 func each[T any](items []T, do func(i int) error) error {
 	var group task.Group
 	group.SetLimit(tablesAtOnce)

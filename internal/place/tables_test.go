@@ -84,7 +84,7 @@ func TestTables(t *testing.T) {
 		if err := place.ClaimTables(t.Context(), to, tablesClaim("all"), true); err != nil {
 			t.Errorf("the same one: %v", err)
 		}
-		if err := place.SealTables(t.Context(), to, "all", []string{"a", "b"}); err == nil || !strings.Contains(err.Error(), "somebody else wrote it") {
+		if err := place.SealTables(t.Context(), to, "all", []string{"a", "b"}); err == nil || !strings.Contains(err.Error(), "another program wrote it") {
 			t.Errorf("a part of it: %v", err)
 		}
 		all := content(t, to)
@@ -148,7 +148,7 @@ func TestTablesRefuses(t *testing.T) {
 	}
 }
 
-// The stored form. A difference means that other versions can't read it: the version must change, too.
+// The stored form. A difference means that other versions cannot read it: the version must change, too.
 func TestStoredTablesFormat(t *testing.T) {
 	t.Parallel()
 	dir := place.Directory(t.TempDir())

@@ -34,14 +34,14 @@ func parseFilter(filter string) (*odata.Filter, error) {
 	return f, err
 }
 
-// CheckFilter refuses a filter that cannot be applied to the rows of an export.
+// CheckFilter returns an error if a filter cannot be applied to the rows of an export.
 func CheckFilter(filter string) error {
 	_, err := parseFilter(filter)
 	return err
 }
 
-// take adds the rows that match the query to a page. It returns the rows that it has not examined because the page is full, and
-// whether the query's range has ended.
+// take adds the rows that match the query to a page. It returns the rows that it has not examined because the page is full. ended reports whether the
+// query's range has ended.
 func (w window) take(rows []storage.Row, p *storage.Page) (rest []storage.Row, ended bool) {
 	for i, row := range rows {
 		side := w.Range.Side(row.Key)
@@ -57,7 +57,7 @@ func (w window) take(rows []storage.Row, p *storage.Page) (rest []storage.Row, e
 	return nil, false
 }
 
-// choose returns the query's selection of a row, and whether the row matches. It decodes a row at most once.
+// choose returns the properties of a row that the query selects. ok reports whether the row matches. choose decodes a row at most once.
 func (w window) choose(row storage.Row) (chosen storage.Row, ok bool) {
 	keysOnly := w.Select != nil && len(w.Select) == 0
 	var e storage.Entity
@@ -76,7 +76,7 @@ func (w window) choose(row storage.Row) (chosen storage.Row, ok bool) {
 	return e.Row(), true
 }
 
-// filtered is a row in a form for filters.
+// filtered is a row in the form that filters need.
 type filtered storage.Entity
 
 // Property implements [odata.Row].

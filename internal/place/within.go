@@ -14,25 +14,25 @@ import (
 	"tablesweep/internal/task"
 )
 
-// No export may begin within another one, or around one, because a reader of the outer export would find the inner one's objects.
-// The parts of an export of many tables are an exception: they are within that export, which has checked all of them.
+// An export must not begin within another export, or around one, because a reader of the outer export would find the objects of the inner export. The
+// exports of single tables in an export of many tables are an exception: the outer export has checked them.
 
-// markers are the names of the objects that mark a place as an export's.
+// markers are the names of the objects that mark a place as an export.
 var markers = []string{TablesName, tablesClaimName, ManifestName, ClaimName}
 
-// formatPrefix is the start of the content of these objects. Other programs may have objects of the same names.
+// formatPrefix is the beginning of the content of marking objects. It is checked because other programs may have objects with the same names.
 const formatPrefix = `{"format":"tablesweep-`
 
-// hasMarker reports whether an object exists that marks the place as an export's.
+// hasMarker reports whether an object exists that marks the place as an export.
 func hasMarker(ctx context.Context, o Objects, name string) (bool, error) {
 	begins, err := o.Get(ctx, name, 0, int64(len(formatPrefix)))
 	if _, local := o.(Directory); local || errors.Is(err, fs.ErrNotExist) || storage.Gone(err) {
-		err = nil // if this user can't read a directory above, neither can this user's programs
+		err = nil // a directory above that this user cannot read cannot contain an export of this user
 	}
 	return string(begins) == formatPrefix, err
 }
 
-// Within returns the object that shows that a place lies within an export, or "".
+// Within returns the name of an object that shows that a place lies within an export, or "".
 func Within(ctx context.Context, o Objects) (string, error) {
 	for _, above := range o.Above() {
 		for _, name := range markers {
@@ -73,7 +73,8 @@ func Outside(ctx context.Context, to Objects) error {
 	return err
 }
 
-// checkApart fails with [ErrTaken] if a place lies within another export or around one. An export within the place first gets time to yield.
+// checkApart fails with [ErrTaken] if a place lies within another export or around one. It first waits up to the given time for an export within the
+// place to yield.
 func checkApart(ctx context.Context, to Objects, patience time.Duration) error {
 	if err := Outside(ctx, to); err != nil {
 		return err
@@ -92,16 +93,16 @@ func checkApart(ctx context.Context, to Objects, patience time.Duration) error {
 	}
 }
 
-// patience is about how long an export waits for an export within it to yield. Yielding takes a few requests.
+// patience is approximately the time for which an export waits until an export within it yields. Yielding takes a few requests.
 const patience = 4 * time.Second
 
-// Take puts a claim like [PutClaim], and then checks whether another export has begun at the same moment around the place or
-// within it. Each export checks after its own claim, so at least one of any two sees the other, and they never both continue. The
-// inner one yields at once: it withdraws its claim. The outer one waits until the inner claim is gone, and yields if that takes
-// too long. The error of the one that yields is [ErrTaken]. After any other error, Take tries briefly to withdraw the claim.
+// Take puts a claim like [PutClaim], and then checks whether another export has begun at the same moment around the place or within it. Each export
+// puts its claim before it checks. So of two exports, at least one finds the other, and they never both continue. The inner export yields
+// immediately: it withdraws its claim. The outer export waits until the inner claim is gone, and yields if this takes too long. The export that
+// yields fails with [ErrTaken]. After any other error, Take tries briefly to withdraw the claim.
 //
-// The function begun, which may be nil, reports whether another process has begun the export meanwhile. If a claim exists
-// already, its author has died or is faster. Take gives that author time to begin the export. If it begins, the claim stays.
+// The function begun, which may be nil, reports whether another process has begun the same export. If the claim already exists, the process that put
+// it has died or is faster. Take gives that process time to begin the export. If the export begins, the claim stays.
 func Take(ctx context.Context, to Objects, c Claim, begun func() (bool, error)) error {
 	made, err := putClaim(ctx, to, c)
 	if err != nil {

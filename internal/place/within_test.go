@@ -225,7 +225,7 @@ func TestClaimOfAPlaceThatCanNotBeListed(t *testing.T) {
 	}
 }
 
-// unlisted is a place that can't be listed.
+// unlisted is a place that cannot be listed.
 type unlisted struct {
 	place.Objects
 	err error

@@ -13,7 +13,7 @@ import (
 	"tablesweep/internal/file/journal"
 )
 
-// Errors of a place that cannot take an export, or cannot take the rest of one.
+// The errors of a place in which an export cannot begin or continue.
 var (
 	ErrTaken    = errors.New("is taken")
 	ErrComplete = errors.New("is a complete export; nothing is left to do")
@@ -24,32 +24,32 @@ var (
 type Options struct {
 	Compress  Compress
 	Timestamp bool          // rows keep their Timestamps
-	FileBytes int           // approximate JSON of a data file; 0 means 32 MiB
-	Journal   *journal.File // for a resume; nil for an export that can't be resumed. The caller closes it
-	Member    bool          // the export is part of an export of many tables, which has claimed the place around it
+	FileBytes int           // the approximate bytes of JSON in a data file; 0 means 32 MiB
+	Journal   *journal.File // the journal from which the export can be resumed, or nil; the caller closes it
+	Member    bool          // the export is part of an export of many tables, which has claimed the surrounding place
 }
 
 // Writer makes an export from rows in table order. [Pages.Add] adds them.
 type Writer struct {
 	*FileDraft
-	Claim  Claim // an earlier process may have begun the export
-	Seal   Seal  // the export so far; must not be used while rows are added
-	Whole  bool  // an earlier process has written all rows, so only [Writer.Complete] is missing
+	Claim  Claim // the export's claim, which may be that of an earlier process
+	Seal   Seal  // the facts about the files so far; must not be used while rows are added
+	Whole  bool  // set if an earlier process has written all rows, so that only [Writer.Complete] is missing
 	to     Objects
-	member bool             // see [Options]
-	put    map[string]int64 // lengths of the data files
-	bytes  atomic.Int64     // of memory for the current file
+	member bool             // see Options.Member
+	put    map[string]int64 // the lengths of the data files
+	bytes  atomic.Int64     // the bytes of memory that the current file uses
 
-	// lines becomes files.jsonl. Until then, a journal keeps the claim and these lines. The journal's lock keeps other processes
-	// from the export.
+	// lines is the content of files.jsonl. Until that object is written, a journal stores the claim and these lines. The journal's lock prevents
+	// other processes from continuing the export.
 	lines   []byte
-	journal *journal.File // nil for an export that can't be resumed
+	journal *journal.File // nil if the export cannot be resumed
 }
 
-// JournalName is the name of an export's journal in its directory. The journal of an export in blobs is on this machine.
+// JournalName is the name of an export's journal in its directory. The journal of an export in blobs is a file on this machine.
 const JournalName = "export.ckpt"
 
-// event is an entry of the journal: the claim, or a line of files.jsonl. The journal's JSON may be escaped differently.
+// event is an entry of the journal: the claim, or a line of files.jsonl. The journal may escape the JSON differently.
 type event struct {
 	Claim *Claim `json:"claim,omitempty"`
 	Line  string `json:"line,omitempty"`
@@ -63,8 +63,8 @@ func Create(ctx context.Context, to Objects, c Claim, o Options) (w *Writer, err
 	})
 }
 
-// Resume continues an export after its last complete file, with the options with which it began, including the journal. It
-// removes the remains of the next file.
+// Resume continues an export after its last complete file, and removes the remains of an incomplete file. The options, including the journal, must be
+// those with which the export began.
 func Resume(ctx context.Context, to Objects, o Options) (w *Writer, err error) {
 	return begin(ctx, to, o, func(w *Writer) error { return w.restore(ctx) })
 }
@@ -88,7 +88,7 @@ func begin(ctx context.Context, to Objects, o Options, from func(*Writer) error)
 	return w, nil
 }
 
-// claim claims the place, which must be empty or not exist.
+// claim claims the place, which must be empty or must not exist.
 func (w *Writer) claim(ctx context.Context) (err error) {
 	if b, ok := w.to.(*Blobs); ok {
 		err = b.Make(ctx)
@@ -97,7 +97,7 @@ func (w *Writer) claim(ctx context.Context) (err error) {
 		err = w.to.List(ctx, "", func(name string, _ int64) error {
 			of, _ := file.Temporary(name)
 			switch {
-			case name == JournalName+".lock", of == JournalName, of == ClaimName: // left by a process that was killed before it had claimed the place
+			case name == JournalName+".lock", of == JournalName, of == ClaimName: // remains of a process that was killed before it claimed the place
 				return nil
 			}
 			return fmt.Errorf("%w: it has %s", ErrTaken, name)
@@ -115,8 +115,8 @@ func (w *Writer) claim(ctx context.Context) (err error) {
 	return err
 }
 
-// putClaim puts the claim. begun means that an earlier process has put it and begun the export. If the export yields, its journal
-// is removed.
+// putClaim puts the claim. begun is set if an earlier process has put the claim and begun the export. If this export yields to another export,
+// putClaim removes the journal.
 func (w *Writer) putClaim(ctx context.Context, begun bool) error {
 	if begun || w.member {
 		return PutClaim(ctx, w.to, w.Claim)
@@ -152,14 +152,14 @@ func claimOf(ctx context.Context, o Objects, name, format string) (c Claim, err 
 	return c, err
 }
 
-// PutClaim claims the place for an export. It fails with [ErrTaken] if the place belongs to another export. It reads before it writes, because
-// an export without read permission could neither be completed nor resumed after a crash.
+// PutClaim claims the place for an export. It fails with [ErrTaken] if the place belongs to another export. It reads the claim before it writes,
+// because an export without the permission to read could neither be completed nor resumed after a crash.
 func PutClaim(ctx context.Context, to Objects, c Claim) error {
 	_, err := putClaim(ctx, to, c)
 	return err
 }
 
-// putClaim does the work of [PutClaim], and returns in made whether the claim is new.
+// putClaim does the work of [PutClaim]. made reports whether the claim is new.
 func putClaim(ctx context.Context, to Objects, c Claim) (made bool, err error) {
 	_, err = to.Get(ctx, c.name(), 0, 1)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -169,13 +169,13 @@ func putClaim(ctx context.Context, to Objects, c Claim) (made bool, err error) {
 		return made, err
 	}
 	there, err := claimOf(ctx, to, c.name(), c.Format)
-	if err == nil && there.ID != c.ID { // otherwise an earlier try of this request made it
+	if err == nil && there.ID != c.ID { // a claim with the same id was made by an earlier try of this request
 		err = fmt.Errorf("%w: it has an export", ErrTaken)
 	}
 	return false, err
 }
 
-// PutSame puts an object that an earlier try may have put with the same content. It fails if the existing content differs.
+// PutSame puts an object that an earlier try may have put already. It fails if the existing object has other content.
 func PutSame(ctx context.Context, to Objects, name string, content []byte) error {
 	made, err := to.Put(ctx, name, content)
 	if err != nil || made {
@@ -183,17 +183,17 @@ func PutSame(ctx context.Context, to Objects, name string, content []byte) error
 	}
 	there, err := to.Get(ctx, name, 0, int64(len(content))+1)
 	if err == nil && !bytes.Equal(there, content) {
-		err = fmt.Errorf("%s/%s does not belong to this export; somebody else wrote it", to.Address(), name)
+		err = fmt.Errorf("%s/%s does not belong to this export; another program wrote it", to.Address(), name)
 	}
 	return err
 }
 
-// replay takes over the content of the journal, and returns its files.
+// replay restores the claim and the files from the journal, and returns the files.
 func (w *Writer) replay(ctx context.Context) (files []File, err error) {
 	var all []any
 	err = journal.Events(w.journal, func(e event) (err error) {
 		if all = append(all, e); (len(all) == 1) != (e.Claim != nil) {
-			return errors.New("it is not one of an export")
+			return errors.New("the file is not the journal of an export")
 		}
 		if e.Claim != nil {
 			w.Claim = *e.Claim
@@ -208,12 +208,12 @@ func (w *Writer) replay(ctx context.Context) (files []File, err error) {
 		err = w.journal.Renew(all)
 	}
 	if err == nil {
-		err = w.putClaim(ctx, len(files) > 0) // the earlier process may or may not have put it
+		err = w.putClaim(ctx, len(files) > 0) // it is unknown whether the earlier process has put the claim
 	}
 	return files, err
 }
 
-// restore takes over the files of an earlier process.
+// restore continues from the files of an earlier process.
 func (w *Writer) restore(ctx context.Context) error {
 	files, err := w.replay(ctx)
 	if err != nil {
@@ -249,14 +249,14 @@ func (w *Writer) restore(ctx context.Context) error {
 	}
 	switch _, err := w.to.Get(ctx, FilesName, 0, 1); {
 	case err == nil:
-		w.Whole = true // rows that were added to the table after the last row meanwhile are not exported
+		w.Whole = true // rows that were added to the table after that are not exported
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
 	return nil
 }
 
-// write adds a page to the file. last ends the file.
+// write adds a page to the file. If last is set, the file ends with this page.
 func (w *Writer) write(ctx context.Context, p *page, last bool) error {
 	w.append(p)
 	w.bytes.Store(w.holds())
@@ -264,7 +264,7 @@ func (w *Writer) write(ctx context.Context, p *page, last bool) error {
 		return nil
 	}
 	f, content := w.FileDraft.End(fmt.Sprintf("%06d", w.Seal.files))
-	_, err := w.to.Put(ctx, f.Path, content) // an object of this name has this content
+	_, err := w.to.Put(ctx, f.Path, content) // if an object with this name exists, it has the same content, because the name contains the hash
 	w.bytes.Store(w.holds())
 	var line []byte
 	if err == nil {
@@ -287,12 +287,11 @@ func (w *Writer) write(ctx context.Context, p *page, last bool) error {
 // Holds returns the approximate bytes of memory of the current file. It may be called while rows are added.
 func (w *Writer) Holds() int64 { return w.bytes.Load() }
 
-// End ends the rows. If err is nil, it writes the remaining rows, and [Writer.Complete] must follow. Otherwise the export can be
+// End ends the rows. If err is nil, End writes the remaining rows, and the caller must then call [Writer.Complete]. Otherwise the export can be
 // resumed.
 func (w *Writer) End(err error) error { return w.Pages.End(err) }
 
-// Complete proves that all files exist, and puts the manifest. It adds the facts about files and rows to m
-// and returns the result.
+// Complete checks that all files exist, and then puts the manifest. It adds the facts about files and rows to m, and returns the result.
 func (w *Writer) Complete(ctx context.Context, m Manifest) (Manifest, error) {
 	err := PutSame(ctx, w.to, FilesName, w.lines)
 	if err == nil {

@@ -1,5 +1,5 @@
-// Package problem maps errors to their consequences: the HTTP status for a caller, and whether a queue message is retried. One
-// table in this package decides both. [Of] gives a kind to an error without one. Such an error is retried.
+// Package problem maps errors to their consequences: the HTTP status for a caller, and whether a queue message is retried. One table in this package
+// decides both. [Of] gives the kind Failed to an error without a kind, so such an error is retried.
 package problem
 
 import (
@@ -14,20 +14,20 @@ type Kind int
 // The kinds of errors.
 const (
 	Failed        Kind = iota // something failed, here or in a service; a retry may work
-	Busy                      // the storage did not answer well in time
-	Invalid                   // the request or message is wrong, and stays wrong
+	Busy                      // the storage was too busy or too slow
+	Invalid                   // the request or message is wrong, so a retry cannot help
 	NotFound                  // the request names something that does not exist
 	Conflict                  // the request conflicts with the current state
-	TooLarge                  // the request or message is over a size limit
-	Stale                     // the message's work is already done, no longer wanted, or left to another process
+	TooLarge                  // the request or message exceeds a size limit
+	Stale                     // the message's work is already done, no longer needed, or done by another process
 	WrongMethod               // the route has no such HTTP method
-	NotReady                  // the app cannot work yet; the log has the reason once, not for each call
+	NotReady                  // the app cannot work yet; the log contains the reason only once, not for each call
 	WrongEncoding             // the body has an unsupported Content-Encoding
 	Unmet                     // a condition of the request, such as If-Match, does not hold
-	KeyReused                 // the request has the Idempotency-Key of another one
-	Moving                    // the catalog's records are being moved to another schema, which ends by itself
-	Deleting                  // a table, queue or container of that name is being deleted, which ends by itself
-	Forbidden                 // a page of another site has sent the request, and is not allowed to
+	KeyReused                 // the request has the Idempotency-Key of another request
+	Moving                    // the catalog's records are being moved to another schema; this state ends by itself
+	Deleting                  // a table, queue or container of that name is being deleted; this state ends by itself
+	Forbidden                 // a page of another site has sent the request without permission
 	NotProxied                // the Functions host does not pass the request on unchanged
 )
 
@@ -36,16 +36,16 @@ type Fate int
 
 // The fates of a message.
 const (
-	Retry  Fate = iota // the host delivers it again, up to its limit
-	Done               // it counts as handled; the error is only logged
-	Poison             // no retry can help, but the host still retries, and then moves it to the poison queue
+	Retry  Fate = iota // the host delivers the message again, up to the host's limit
+	Done               // the message counts as handled; the error is only logged
+	Poison             // retries cannot help, but the host still retries, and then moves the message to the poison queue
 )
 
 // outcomes is the table of each kind's consequences. The statuses are numbers, so that pure
 // packages can use errors without net/http.
 var outcomes = [...]struct {
-	code   string // in logs
-	status int    // of HTTP
+	code   string // the kind's name in logs
+	status int    // the HTTP status
 	fate   Fate
 }{
 	Failed:        {"failed", 500, Retry},
@@ -69,10 +69,10 @@ var outcomes = [...]struct {
 // String returns the kind's code, for logs.
 func (k Kind) String() string { return outcomes[k].code }
 
-// Error is an error with a kind. It names the field of the request to change, if there is one.
+// Error is an error with a kind. It names the field of the request that the caller should change, if there is such a field.
 type Error struct {
 	Kind   Kind
-	Field  string // path of the field, such as source.table; may be empty
+	Field  string // the path of the field, such as source.table; may be empty
 	Detail string // what is wrong and what to change
 	Err    error  // the cause, for the log; may be nil
 }
@@ -90,8 +90,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// The constructors. Each returns an error of its kind about a field of the request, which may
-// be empty.
+// The constructors follow. Each returns an error of its kind about a field of the request. The field may be empty.
 
 // Invalidf: see [Invalid].
 func Invalidf(field, format string, args ...any) *Error { return newf(Invalid, field, format, args...) }
@@ -178,7 +177,7 @@ func Of(err error) *Error {
 	return &Error{Kind: Failed, Detail: "something went wrong; see the app's log", Err: err}
 }
 
-// All returns all [Error]s that are joined in err, in their order. [Of] returns the first.
+// All returns all [Error] values that are joined in err, in their order. [Of] returns the first.
 func All(err error) []*Error {
 	var all []*Error
 	switch e := err.(type) {
@@ -194,7 +193,7 @@ func All(err error) []*Error {
 	return all
 }
 
-// Status returns the HTTP status for the error, 200 for nil.
+// Status returns the HTTP status for the error. It returns 200 for nil.
 func Status(err error) int {
 	if err == nil {
 		return 200
@@ -210,7 +209,7 @@ func FateOf(err error) Fate {
 	return outcomes[Of(err).Kind].fate
 }
 
-// Named lists names for a message: at most the given number of them, and how many more there are.
+// Named lists names for a message: at most the given number of names, and the number of further names.
 func Named(names []string, most int) string {
 	list := strings.Join(names[:min(len(names), most)], ", ")
 	if more := len(names) - most; more > 0 {

@@ -1,5 +1,5 @@
-// Package task runs the parts of an invocation concurrently. A panic in one of them becomes its error, because the process runs
-// other invocations and must not end. Sleep waits until a time has passed or the context ends.
+// Package task runs the parts of an invocation concurrently. A panic in one of them becomes its error, because the process runs other invocations and
+// must not end. [Sleep] waits until a time has passed or the context ends.
 package task
 
 import (
@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// ErrInterrupted is the error of work that ended early because its context was canceled. Everything begun is done, and no request
-// is under way, unless an error that wraps this one names it.
+// ErrInterrupted is the error of work that ended early because its context was canceled. All work that had begun is done, and all requests have
+// ended, except those that an error wrapping this error names.
 var ErrInterrupted = errors.New("interrupted")
 
 // Do calls fn and returns its error. A panic becomes an error with the stack.
@@ -45,9 +45,9 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 // Group is an [errgroup.Group] whose functions may panic. The zero value is ready.
 type Group struct {
 	group  errgroup.Group
-	cancel context.CancelCauseFunc // nil without a context
-	once   sync.Once               // for failed
-	failed error                   // the first error, if there is a context. It ends the other functions, which may return before it
+	cancel context.CancelCauseFunc // nil for a group without a context
+	once   sync.Once               // sets failed only once
+	failed error                   // the first error, if there is a context; the error ends the context, so other functions may return their errors earlier
 }
 
 // WithContext returns a group, and a context that ends with the first error or when Wait
@@ -57,13 +57,13 @@ func WithContext(ctx context.Context) (*Group, context.Context) {
 	return &Group{cancel: cancel}, ctx
 }
 
-// SetLimit bounds how many functions run at once.
+// SetLimit sets the maximum number of functions that run concurrently.
 func (g *Group) SetLimit(n int) { g.group.SetLimit(n) }
 
 // Go runs fn in a goroutine. It first waits until the limit allows another function to run.
 func (g *Group) Go(fn func() error) { g.group.Go(g.guarded(fn)) }
 
-// TryGo runs fn as Go does. If Go would wait, it runs nothing and reports false.
+// TryGo runs fn as Go does. If Go would wait, TryGo runs nothing and reports false.
 func (g *Group) TryGo(fn func() error) bool { return g.group.TryGo(g.guarded(fn)) }
 
 func (g *Group) guarded(fn func() error) func() error {

@@ -1,20 +1,20 @@
-// Package journal stores the file of a checkpoint or a state. Its lines are only appended. Each line shows whether it and the
-// lines before it are unchanged. The package does not know what the lines mean.
+// Package journal stores the file of a checkpoint or a state. Lines are only appended to the file. Each line reveals changes of itself and of the
+// lines before it. The meaning of the lines is up to the caller.
 //
 // A line is
 //
 //	CRC {"disk":N,"event":…}
 //
-// CRC has 8 hex digits: the CRC-32C of the previous line's CRC and the line's own JSON. It reveals lines that were changed, moved
-// or deleted. N is the number of bytes of the file that were known to be on the disk when the line was written.
+// CRC has 8 hex digits: the CRC-32C of the previous line's CRC and the line's own JSON. This checksum reveals lines that were changed, moved or
+// deleted. When the line was written, the first N bytes of the file were known to be on the disk.
 //
-// The first line's event is {"version":1,"job":…,"lines":L}. The next L lines are the snapshot. These lines are written first,
-// and the file gets its name when they are on the disk. Everything else is appended as it happens.
+// The first line's event is {"version":1,"job":…,"lines":L}. The next L lines are the snapshot. The file gets its name only when these lines are on
+// the disk. Later events are appended as they happen.
 //
-// If a machine crashes, it may lose the bytes that were not known to be on the disk: the end is cut off, zeroed or has holes.
-// Therefore the first bad line ends the file, if it comes after the snapshot and not before the largest N of all good lines. The
-// work that it and the later lines recorded is done again. An earlier bad line was damaged or changed by somebody, so the file is
-// refused. An end that is cut off between two lines cannot be noticed.
+// A machine that crashes may lose the bytes that were not known to be on the disk: the end of the file is missing, contains zeros, or has gaps.
+// Therefore the first bad line ends the file, if this line comes after the snapshot and after the largest N of all good lines. The work that this
+// line and later lines recorded is done again. If the first bad line comes earlier, the file was damaged or changed, and is refused. The package
+// cannot notice that the file was shortened between two lines.
 package journal
 
 import (
@@ -35,26 +35,26 @@ import (
 // version is the version of the file's format.
 const version = 1
 
-// compactBytes is the minimum of appended bytes that makes a new snapshot worthwhile. A snapshot larger than that needs its own
-// size.
+// compactBytes is the minimum number of appended bytes that makes a new snapshot worthwhile. If the snapshot is larger, the appended bytes must
+// exceed its size.
 const compactBytes = 4 << 20
 
-// ErrDamaged is the error of a file with a changed line that was known to be on the disk.
+// ErrDamaged is the error of a file with a bad line that was known to be on the disk.
 var ErrDamaged = errors.New("is damaged")
 
-// File is an open journal. It must be used by one goroutine only.
+// File is an open journal. Only one goroutine may use it.
 type File struct {
 	path string
 	job  json.RawMessage
-	read []json.RawMessage // events of earlier runs
+	read []json.RawMessage // the events of earlier runs
 
 	lock    *Guard
 	file    *os.File
-	crc     []byte       // of the last line
-	pending bytes.Buffer // lines not written yet
-	start   int64        // bytes of the snapshot
-	size    int64        // bytes written
-	disk    int64        // of size, the bytes known to be on the disk
+	crc     []byte       // the CRC of the last line
+	pending bytes.Buffer // lines that are not written yet
+	start   int64        // the bytes of the snapshot
+	size    int64        // the bytes written
+	disk    int64        // the written bytes that are known to be on the disk
 }
 
 // opening is the first line's event.
@@ -70,7 +70,7 @@ type line struct {
 	Event json.RawMessage `json:"event"`
 }
 
-// New prepares a journal in a file that must not exist. The first [File.Renew] creates the file. job is stored unchanged.
+// New prepares a journal in a file that must not exist. The first [File.Renew] creates the file, and stores job unchanged.
 func New(path string, job json.RawMessage) (*File, error) {
 	switch _, err := file.At(path).Stat(); {
 	case err == nil:
@@ -135,10 +135,10 @@ func (f *File) parse(text []byte) error {
 	return nil
 }
 
-// goodLines returns the lines before the first bad one, the offsets of all lines, and the largest number of bytes that a good
-// line knew to be on the disk.
+// goodLines returns the lines before the first bad line, the offsets of all lines, and the largest number of bytes that a good line records as being
+// on the disk.
 func goodLines(text []byte) (lines []line, offsets []int64, known int64, err error) {
-	var before []byte // the CRC of the line before
+	var before []byte // the CRC of the previous line
 	good := 0
 	for at := 0; at < len(text); {
 		one, _, whole := bytes.Cut(text[at:], []byte("\n"))
@@ -162,7 +162,7 @@ func goodLines(text []byte) (lines []line, offsets []int64, known int64, err err
 	return lines, offsets, known, nil
 }
 
-// sum returns the CRC of a line with the given body. The argument before is the CRC of the line before it.
+// sum returns the CRC of a line from the CRC of the previous line and the line's body.
 func sum(before, body []byte) []byte {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	return fmt.Appendf(nil, "%08x", crc32.Update(crc32.Checksum(before, table), table, body))
@@ -171,10 +171,10 @@ func sum(before, body []byte) []byte {
 func decodeOpening(event json.RawMessage, h *opening) error {
 	var any struct{ Version int }
 	if err := json.Unmarshal(event, &any); err == nil && any.Version != version {
-		return fmt.Errorf("has version %d; this program knows version %d", any.Version, version)
+		return fmt.Errorf("has version %d, and this program knows version %d", any.Version, version)
 	}
 	if err := decode(event, h); err != nil {
-		return fmt.Errorf("has a line 1 that this program does not know: %w", err)
+		return fmt.Errorf("has an unknown form in line 1: %w", err)
 	}
 	return nil
 }
@@ -235,7 +235,7 @@ func (f *File) Sync() error {
 // Grown reports whether enough was appended to make [File.Renew] worthwhile.
 func (f *File) Grown() bool { return f.size-f.start > max(compactBytes, f.start) }
 
-// Renew replaces the file with a snapshot. Its events replace all earlier ones, including those not yet flushed.
+// Renew replaces the file with a snapshot. The snapshot's events replace all earlier events, including those that are not flushed yet.
 func (f *File) Renew(snapshot []any) error {
 	f.pending.Reset()
 	f.crc, f.disk = nil, 0
@@ -268,7 +268,7 @@ func (f *File) Renew(snapshot []any) error {
 func (f *File) put() error {
 	at := file.At(f.path)
 	if f.file == nil {
-		_ = at.Clear() // left by killed processes
+		_ = at.Clear() // removes what killed processes have left
 	}
 	if f.file == nil && f.read == nil {
 		return at.Create(func(w io.Writer) error {
@@ -279,7 +279,7 @@ func (f *File) put() error {
 	return at.Replace(f.pending.Bytes())
 }
 
-// Close ends the run. Afterwards another process may resume from the file.
+// Close ends the run. Afterwards, another process may resume from the file.
 func (f *File) Close() error {
 	if f.file == nil {
 		return f.release()
@@ -287,8 +287,8 @@ func (f *File) Close() error {
 	return errors.Join(f.Sync(), f.file.Close(), f.release())
 }
 
-// Remove deletes the file of finished work. A missing file is not an error. The lock file is deleted first: if the process is
-// killed in between, the next process that resumes from the journal removes the rest.
+// Remove deletes the file of finished work. A missing file is not an error. The lock file is deleted first. If the process is killed before it
+// deletes the journal, the next process that resumes from the journal deletes it.
 func (f *File) Remove() error {
 	return errors.Join(f.release(), file.At(f.path).Remove())
 }

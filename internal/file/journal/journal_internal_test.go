@@ -72,7 +72,7 @@ a5f4e7f1 {"disk":0,"event":{"n":1}}
 b8ef68f2 {"disk":140,"event":{"n":3}}
 `
 
-// TestStoredFormat states the file's form. A difference means that other versions of the program can't read
+// TestStoredFormat states the file's form. A difference means that other versions of the program cannot read
 // what this one writes: the version must change, too.
 func TestStoredFormat(t *testing.T) {
 	t.Parallel()
@@ -116,8 +116,8 @@ func TestRefuses(t *testing.T) {
 		{"nothing", nil, "is not a file of this program"},
 		{"another file", []byte("PK\x03\x04\n"), "is not a file of this program"},
 		{"JSON lines", []byte(`{"version":1}` + "\n"), "is not a file of this program"},
-		{"a later version", chained(`{"disk":0,"event":{"version":2,"way":"other"}}`), "has version 2; this program knows version 1"},
-		{"an unknown member of the first line", chained(strings.Replace(head, `"lines"`, `"more":1,"lines"`, 1)), "has a line 1 that this program does not know"},
+		{"a later version", chained(`{"disk":0,"event":{"version":2,"way":"other"}}`), "has version 2, and this program knows version 1"},
+		{"an unknown member of the first line", chained(strings.Replace(head, `"lines"`, `"more":1,"lines"`, 1)), "has an unknown form in line 1"},
 		{"an unknown member of a line", chained(head, strings.Replace(one, `"event"`, `"more":1,"event"`, 1)), "line 2: "},
 		{"an unknown member of an event", chained(head, strings.Replace(one, `"n"`, `"m"`, 1)), "line 2: "},
 		{"another spelling", chained(head, strings.Replace(one, `"n"`, `"N"`, 1)), "line 2: "},

@@ -42,22 +42,24 @@ func Lock(path string) (*Guard, error) {
 				return &Guard{lock}, nil
 			}
 		}
-		if err := lock.Close(); err != nil { // of a file that its holder removed before this process locked it
+		if err := lock.Close(); err != nil { // the lock is on a file that its previous holder has removed
 			return nil, about(path, err)
 		}
 	}
 	return nil, fmt.Errorf("%s: %w", path, ErrLocked)
 }
 
-// tries is how often a lock file may vanish before the path counts as locked. If it vanishes that often, many processes use the
+// tries is how often a lock file may be removed by its holder before the path counts as locked. If this happens so often, many processes use the
 // path.
 const tries = 100
 
 // Close releases the lock and removes its file.
 func (g *Guard) Close() error {
-	removed := os.Remove(g.lock.Path()) // while the lock is held, so that processes which have opened the file notice its removal
+	// The file is removed while it is locked, so that other processes that have opened the file notice the removal.
+	removed := os.Remove(g.lock.Path())
 	err := g.lock.Close()
-	if removed != nil { // if an open file cannot be removed, neither can one that another process has locked
+	// Some systems do not remove open files, so it is removed after the unlocking. There, another process's lock prevents the removal.
+	if removed != nil {
 		_ = os.Remove(g.lock.Path())
 	}
 	return err
@@ -77,8 +79,7 @@ func (f *File) release() error {
 	return err
 }
 
-// about changes an error that names another file, such as a temporary one. The error then names the path that the user has
-// given.
+// about makes an error name the path that the user has given instead of another file, such as a temporary file.
 func about(path string, err error) error {
 	var p *os.PathError
 	var l *os.LinkError

@@ -18,11 +18,11 @@ import (
 const (
 	// MaxBytes is the maximum length of a line. It exceeds the longest record.
 	MaxBytes = 4 << 20
-	// maxAhead is the maximum number of lines that Arriving reads ahead and passes to fn at once.
+	// maxAhead is the maximum number of lines that Arriving reads ahead and passes to one call of fn.
 	maxAhead = 1000
 )
 
-// ByteOrderMark is at the start of files that some programs write, mostly on Windows.
+// ByteOrderMark is the first character of files that some programs write, mostly on Windows.
 const ByteOrderMark = "\ufeff"
 
 // NotUTF8 returns the error for a text that is not UTF-8. It recognizes UTF-16.
@@ -40,13 +40,13 @@ func JSON(w io.Writer) *json.Encoder {
 	return e
 }
 
-// Line is a line that is not blank, without surrounding white space.
+// Line is a line of the input that is not blank, without surrounding white space.
 type Line struct {
 	Number int // the first line of the input is 1
 	Text   []byte
 }
 
-// Reader reads lines and skips blank ones. Create it with [NewReader].
+// Reader reads lines and skips blank lines. Create it with [NewReader].
 type Reader struct {
 	scanner *bufio.Scanner
 	limit   int // maximum bytes of a line
@@ -60,7 +60,7 @@ func NewReader(in io.Reader, limit int) *Reader {
 	return r
 }
 
-// Next returns the next line. The error is [io.EOF] after the last one.
+// Next returns the next line. After the last line, the error is [io.EOF].
 func (r *Reader) Next() (Line, error) {
 	for r.scanner.Scan() {
 		text := r.scanner.Bytes()
@@ -80,16 +80,16 @@ func (r *Reader) Next() (Line, error) {
 	return Line{}, io.EOF
 }
 
-// Arriving calls fn with the lines of in as they arrive, until the input ends or fn fails. fn gets all lines that have arrived
-// since its last call, at most 1,000. No line is added once their text reaches [MaxBytes]. When ctx ends, fn still gets the lines
-// that were read. Then Arriving returns the error of ctx, even while a read of in blocks.
+// Arriving calls fn with the lines of in as they arrive, until the input ends or fn fails. Each call gets the lines that have arrived since the last
+// call: at most 1,000 lines, and no further line once their text has [MaxBytes] bytes. When ctx ends, fn still gets the lines that were read. Then
+// Arriving returns the error of ctx, even while a read of in blocks.
 func Arriving(ctx context.Context, in io.Reader, fn func([]Line) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	arrived := make(chan Line, maxAhead)
-	room := semaphore.NewWeighted(MaxBytes) // for the text of these lines
+	room := semaphore.NewWeighted(MaxBytes) // limits the bytes of the lines that were read ahead
 	var reading task.Group
-	reading.Go(func() error { // ends with the input, or the process
+	reading.Go(func() error { // ends when the input or the process ends
 		defer close(arrived)
 		return send(ctx, NewReader(in, MaxBytes), arrived, room)
 	})

@@ -1,6 +1,5 @@
-// Package loopback distinguishes this machine's own names from others, and its own pages and programs from other web pages. A web
-// page can make a name of its own resolve to this machine (DNS rebinding), but that name is never localhost or a loopback
-// address.
+// Package loopback recognizes the names of this machine, and requests that come from web pages of other sites. A web page can make its own host name
+// resolve to this machine (DNS rebinding), but that name is never localhost or a loopback address.
 package loopback
 
 import (
@@ -19,12 +18,12 @@ func Is(host string) bool {
 	return strings.EqualFold(name, "localhost") || err == nil && address.Unmap().IsLoopback()
 }
 
-// Foreign returns the reason why a server without keys must refuse a request, or "". Any web page can send simple requests to
-// this machine (a POST of text/plain). It can send all kinds of requests under its own name once that name resolves to this
-// address. Keys would prevent both. Only browsers send Origin or Sec-Fetch-Site.
+// Foreign returns the reason why a server without keys must refuse a request, or "". Any web page can send simple requests, such as a POST of
+// text/plain, to this machine. Once the page's host name resolves to this machine, the page can send all kinds of requests under that name. Keys
+// would prevent both. Only browsers send Origin or Sec-Fetch-Site.
 func Foreign(r *http.Request) string {
 	switch site := r.Header.Get("Sec-Fetch-Site"); {
-	case !Is(r.Host): // ignore the port, because a tunnel may change it
+	case !Is(r.Host): // the port is ignored, because a tunnel may change the port
 		return fmt.Sprintf("Host %q is not this machine", r.Host)
 	case !ownOrigin(r):
 		return fmt.Sprintf("Origin %q is another web page's", r.Header.Get("Origin"))
@@ -34,7 +33,7 @@ func Foreign(r *http.Request) string {
 	return ""
 }
 
-// ownOrigin reports whether a request has no Origin, or its Origin is the address that received the request.
+// ownOrigin reports whether a request has no Origin, or the address that received the request as its Origin.
 func ownOrigin(r *http.Request) bool {
 	given := r.Header.Values("Origin")
 	if len(given) == 0 {

@@ -1,8 +1,8 @@
-// Package secret recognizes secrets by their form: an account's key, a connection string, a shared access signature, a function's
-// key or a token. People paste them into fields for names. Code that prints a caller's input uses this package to hide them. Code
-// that stores the input refuses them.
+// Package secret recognizes secrets by their form: an account's key, a connection string, a shared access signature, a function's key or a token.
+// People paste secrets into fields for names. Code that prints a caller's input uses this package to hide secrets, and code that stores input uses it
+// to refuse them.
 //
-// Rows and records are data. Code never passes them to this package.
+// Rows and records are data, and code never passes them to this package.
 package secret
 
 import (
@@ -19,17 +19,17 @@ import (
 const hidden = "…"
 
 var (
-	// labelled matches a secret after its name, as in connection strings and URLs, including the URL's escapes. It does not match
-	// a template's placeholder.
+	// labelled matches a secret after the secret's name, as in connection strings and URLs. It also matches escaped forms in URLs, but not the
+	// placeholder of a template.
 	labelled = regexp.MustCompile(`(?i)((?:\b|%[0-9a-f]{2})(?:AccountKey|SharedAccessKey|SharedAccessSignature|Client_?Secret|Password|Pwd|sig)(?:\s*=\s*|%3D))[^\s;&"'<>\\{}]+|((?:\b|%[0-9a-f]{2})code(?:=|%3D))[a-z0-9+/_%=-]{16,}`)
 	// padded matches a key of at least 32 bytes in either alphabet of base64, with its padding, and a token of Entra ID.
 	padded = regexp.MustCompile(`(?i)[a-z0-9+/_-]{42,}(?:={1,2}|%3D(?:%3D)?)|\beyJ[a-z0-9_-]{10,}\.[a-z0-9_-]{10,}\.[a-z0-9_-]*`)
-	// base64 matches text as long as a key of 32 bytes. Free text may contain that for other reasons, but names hardly ever do.
+	// base64 matches base64 of at least the length of a 32-byte key. Free text may contain such base64 for other reasons, but names hardly ever do.
 	base64 = regexp.MustCompile(`[A-Za-z0-9+/]{44,}`)
 )
 
-// Labelled reports whether a text contains a secret after its name. It is for values that are data, because many of them are
-// hashes and look like a bare key.
+// Labelled reports whether a text contains a secret after the secret's name. It is for data, because many values are hashes, which look like keys
+// without a name.
 func Labelled(text string) bool { return labelled.MatchString(text) }
 
 // In reports whether a text contains something that looks like a secret.
@@ -38,7 +38,7 @@ func In(text string) bool { return labelled.MatchString(text) || padded.MatchStr
 // InName is [In] for a name, in which 44 characters of base64 also count as a secret.
 func InName(name string) bool { return In(name) || base64.MatchString(name) }
 
-// Name returns a name in quotes for a message. If the name looks like a secret, it says so instead.
+// Name returns a name in quotes for a message. If the name looks like a secret, Name hides it and adds that remark.
 func Name(name string) string {
 	if InName(name) {
 		return fmt.Sprintf("%q (which looks like a secret)", hidden)
@@ -46,21 +46,21 @@ func Name(name string) string {
 	return fmt.Sprintf("%q", name)
 }
 
-// Hide returns the text with … in the place of everything that looks like a secret.
+// Hide returns the text with … in place of everything that looks like a secret.
 func Hide(text string) string {
 	text = labelled.ReplaceAllString(text, "$1$2"+hidden)
 	return padded.ReplaceAllString(text, hidden)
 }
 
-// piece is the minimum number of consecutive characters of a secret that [Cut] finds. A signature has 44.
-const piece = 12
+// minPart is the shortest part of a secret, in characters, that [Cut] finds. A signature has 44 characters.
+const minPart = 12
 
-// Cut replaces the given secrets and pieces of them in a text with …. It finds them in upper and lower case, and in all escaped
-// forms of URLs, JSON, HTML and forms. It ignores secrets of less than 8 characters.
+// Cut replaces the given secrets, and parts of these secrets, in a text with …. It finds them in upper and lower case, and in all escaped forms of
+// URLs, JSON, HTML and form data. It ignores secrets of fewer than 8 characters.
 func Cut(text string, secrets ...string) string {
 	for _, s := range secrets {
 		if len(s) >= 8 {
-			text = cut(text, s, min(len(s), piece))
+			text = cut(text, s, min(len(s), minPart))
 		}
 	}
 	return text
@@ -71,7 +71,7 @@ func cut(text, secret string, least int) string {
 	for at := 0; at < len(text); {
 		longest := 0
 		for from := 0; from+least <= len(secret); from++ {
-			if !mayBegin(text[at], secret[from]) { // true for nearly every byte, and saves the search for the secret there
+			if !mayBegin(text[at], secret[from]) { // excludes nearly all bytes, which saves time
 				continue
 			}
 			if of, n := begins(text[at:], secret[from:]); of >= least {
@@ -89,7 +89,7 @@ func cut(text, secret string, least int) string {
 	return out.String()
 }
 
-// mayBegin reports whether a byte of a text may begin a secret's character in one of the forms that [spelt] accepts.
+// mayBegin reports whether a byte of a text may be the first byte of a character in one of the forms that [spelt] accepts.
 func mayBegin(b, c byte) bool {
 	switch b {
 	case c, c ^ 0x20, '%', '\\', '&', '~', '-', ' ', '_': // the other letter case, an escape, or the other base64 alphabet
@@ -98,7 +98,7 @@ func mayBegin(b, c byte) bool {
 	return false
 }
 
-// begins returns the number of a secret's leading characters with which a text begins, and their length in the text.
+// begins returns how many of a secret's first characters are at the beginning of a text, and their length in the text.
 func begins(text, secret string) (of, n int) {
 	for of < len(secret) {
 		m := spelt(text[n:], secret[of])
@@ -123,7 +123,7 @@ func spelt(text string, c byte) int {
 		return 1
 	case letter:
 		return 0
-	case c == '/' && (strings.HasPrefix(text, "~1") || strings.HasPrefix(text, `\/`)): // in a JSON pointer and in JSON
+	case c == '/' && (strings.HasPrefix(text, "~1") || strings.HasPrefix(text, `\/`)): // the escapes in a JSON pointer and in JSON
 		return 2
 	}
 	found := escaped.FindStringSubmatch(text)

@@ -14,16 +14,16 @@ import (
 // small parts never wait for them.
 const Small = 256 << 10
 
-// reserved is the inverse of the fraction of a budget that its two reserves have together. One is for small parts, the other
-// for slow input.
+// reserved is the divisor for a budget's two reserves: together, they are 1/16 of the budget. One reserve is for small parts, and the other for slow
+// input.
 const reserved = 16
 
-// ErrFull is the error of work that needs more than its part while no more is free. Its holder releases the part and takes a
-// larger one. Waiting for memory while holding a part could last for ever.
+// ErrFull is the error of work that needs more memory than its part while no more is free. The work must release its part and take a larger part.
+// Waiting for memory while holding a part could last forever.
 var ErrFull = errors.New("the process's memory is taken by other work")
 
-// Budget limits the memory, in bytes, of the rows, bodies and answers that a process holds. Each piece of work takes its part
-// once, before it reads. A nil Budget has no limit. A Budget is safe for concurrent use.
+// Budget limits the memory, in bytes, of the rows, bodies and answers that a process holds. Each call or step takes its part once, before it reads. A
+// nil Budget has no limit. A Budget is safe for concurrent use.
 type Budget struct {
 	large, small, coming *pool
 	*counts
@@ -32,11 +32,11 @@ type Budget struct {
 // counts are the counts of [Usage].
 type counts struct{ used, most, waiting atomic.Int64 }
 
-// pool is memory from which parts are taken, in the order of their requests.
+// pool is memory from which parts are taken, in the order in which they are requested.
 type pool struct {
 	free  *semaphore.Weighted
 	bytes int64
-	of    *pool // the pool that contains this one, or nil
+	of    *pool // the pool that contains this pool, or nil
 }
 
 func newPool(bytes int64, of *pool) *pool { return &pool{semaphore.NewWeighted(bytes), bytes, of} }
@@ -81,8 +81,8 @@ func NewBudget(bytes int64) *Budget {
 	return &Budget{newPool(max(1, bytes-small-coming), nil), newPool(small, nil), newPool(coming, nil), &counts{}}
 }
 
-// Steps returns the budget of work that can wait for minutes. All such work together takes at most three quarters of the memory
-// for large work, and leaves the rest to other work.
+// Steps returns the budget of work that can wait for minutes. All such work together takes at most three quarters of the memory for large work. The
+// rest is for other work.
 func (b *Budget) Steps() *Budget {
 	if b == nil {
 		return nil
@@ -90,8 +90,8 @@ func (b *Budget) Steps() *Budget {
 	return &Budget{newPool(max(1, b.large.bytes*3/4), b.large), b.small, b.coming, b.counts}
 }
 
-// Coming returns a part for input whose sender sets the speed. The part is empty at first, and grows by what arrives. Such parts
-// have a reserve of their own, for which nobody waits. Therefore a slow sender delays nobody.
+// Coming returns a part for input whose sender sets the speed. The part is empty at the beginning, and grows as input arrives. Such parts use a
+// reserve of their own, for which no other work waits. Therefore a slow sender does not delay other work.
 func (b *Budget) Coming() *Part {
 	if b == nil {
 		return nil
@@ -99,11 +99,11 @@ func (b *Budget) Coming() *Part {
 	return &Part{&holding{budget: b, from: b.coming}, true}
 }
 
-// Half is the maximum, in bytes, that work takes unless it has found out that it needs more. Waiting for more would delay all
-// work behind it.
+// Half is the maximum number of bytes that work takes, unless the work is known to need more. Waiting for more than this would delay all work that
+// waits after it.
 func (b *Budget) Half() int64 { return b.Share(2) }
 
-// Share is the number of bytes for each of n pieces of large work, if all get the same.
+// Share is the number of bytes for each of n users of the memory for large work, if all get the same.
 func (b *Budget) Share(n int) int64 {
 	if b == nil {
 		return math.MaxInt64
@@ -114,9 +114,9 @@ func (b *Budget) Share(n int) int64 {
 // Usage is how much of a budget is used.
 type Usage struct {
 	Bytes   int64 // the whole budget
-	Used    int64 // in parts now
-	Most    int64 // in parts at once, since the process began
-	Waiting int64 // pieces of work that wait for their part
+	Used    int64 // the bytes that parts hold now
+	Most    int64 // the most bytes that parts have held at the same time since the process began
+	Waiting int64 // the number of calls and steps that wait for their part
 }
 
 // Usage returns the usage of the budget. It is zero if b is nil.
@@ -127,8 +127,8 @@ func (b *Budget) Usage() Usage {
 	return Usage{Bytes: b.large.bytes + b.small.bytes + b.coming.bytes, Used: b.used.Load(), Most: b.most.Load(), Waiting: b.waiting.Load()}
 }
 
-// Take waits for its turn and until the bytes are free, and takes them. Work that needs more than the whole budget gets all of
-// it, and runs alone. The error is that of ctx. The caller must not hold another part.
+// Take waits for its turn and until the bytes are free, and takes these bytes. Work that needs more than the whole budget gets the whole budget, and
+// runs alone. If ctx ends first, the error is that of ctx. The caller must not hold another part.
 func (b *Budget) Take(ctx context.Context, bytes int64) (*Part, error) {
 	if b == nil {
 		return nil, ctx.Err()
@@ -174,8 +174,7 @@ func (b *Budget) count(bytes int64) {
 	}
 }
 
-// Part is a part of a [Budget] that a piece of work holds. A nil Part belongs to a budget without a limit. A Part is safe for
-// concurrent use.
+// Part is a part of a [Budget] that a call or a step holds. A nil Part belongs to a budget without a limit. A Part is safe for concurrent use.
 type Part struct {
 	*holding
 	bounded bool // see [Part.Bounded]
@@ -189,8 +188,8 @@ type holding struct {
 	mu     sync.Mutex // guards the fields below
 	bytes  int64
 	used   int64 // see [Part.Use]; exceeds bytes only if the part has the whole pool
-	wanted int64 // the maximum that was used or requested
-	over   bool  // it was released, and grows no more, even if somebody still works for its holder
+	wanted int64 // the most bytes that were used or requested
+	over   bool  // the part was released and cannot grow, even if other goroutines of the same work still use it
 }
 
 type partKey struct{}
@@ -204,8 +203,8 @@ func PartIn(ctx context.Context) *Part {
 	return p
 }
 
-// Grow takes more bytes if they are free and nobody waits for memory. It never waits. A part of at most [Small] bytes does not
-// grow beyond that. A part that already has all memory for large work can always grow, because it runs alone.
+// Grow takes more bytes if they are free and nobody waits for memory. It never waits. A part of at most [Small] bytes does not grow beyond [Small]. A
+// part that already has all memory for large work can always grow, because it runs alone.
 func (p *Part) Grow(bytes int64) bool {
 	if p == nil {
 		return true
@@ -215,7 +214,7 @@ func (p *Part) Grow(bytes int64) bool {
 	return p.grow(bytes)
 }
 
-// Bounded returns the same part for work that can be split. It never exceeds the memory for large work.
+// Bounded returns the same part for work that can be split. With Bounded, the part never exceeds the memory for large work.
 func (p *Part) Bounded() *Part {
 	if p == nil {
 		return nil
@@ -242,8 +241,8 @@ func (p *Part) grow(bytes int64) bool {
 	return true
 }
 
-// Use adds bytes to the used bytes of the part, or subtracts them if negative. If the part has too few bytes, it grows. If it
-// cannot, Use changes nothing and reports false.
+// Use adds bytes to the used bytes of the part. A negative number subtracts bytes. If the part has too few bytes, it grows. If the part cannot grow,
+// Use changes nothing and reports false.
 func (p *Part) Use(bytes int64) bool {
 	if p == nil {
 		return true
@@ -253,7 +252,7 @@ func (p *Part) Use(bytes int64) bool {
 	return p.use(p.used + bytes)
 }
 
-// SetUsed sets the used bytes of the part. It grows and fails as Use does.
+// SetUsed sets the used bytes of the part. It grows the part and fails as [Part.Use] does.
 func (p *Part) SetUsed(bytes int64) bool {
 	if p == nil {
 		return true
@@ -272,7 +271,7 @@ func (p *Part) use(all int64) bool {
 	return true
 }
 
-// Spare grows the part until it has the given bytes beside the used ones. It reports false if it cannot.
+// Spare grows the part until it has the given number of unused bytes. It reports false if the part cannot grow.
 func (p *Part) Spare(bytes int64) bool {
 	if p == nil {
 		return true
@@ -292,8 +291,7 @@ func (p *Part) Used() int64 {
 	return p.used
 }
 
-// Wanted returns the maximum that was used or requested. After [ErrFull], the holder needs this many bytes, which is more than the
-// part had.
+// Wanted returns the most bytes that were used or requested. After [ErrFull], the work needs this number of bytes, which is more than the part had.
 func (p *Part) Wanted() int64 {
 	if p == nil {
 		return 0
@@ -303,8 +301,8 @@ func (p *Part) Wanted() int64 {
 	return p.wanted
 }
 
-// Keep returns all but the given bytes to the budget, and never takes any. If more bytes are in use, the caller no longer needs
-// the difference, so it stops counting as used. A part of the large pool stays in that pool, however few bytes it keeps.
+// Keep returns all but the given bytes to the budget. It never takes bytes from the budget. If more than the given bytes count as used, the number of
+// used bytes falls to the given bytes. A part of the large pool stays in that pool, however few bytes it keeps.
 func (p *Part) Keep(bytes int64) {
 	if p == nil {
 		return
