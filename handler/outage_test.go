@@ -179,7 +179,7 @@ func TestInterruptWhileStorageHangs(t *testing.T) {
 	}
 	interrupt()
 	interrupt() // the interrupt that a wrapper forwards
-	waits := regexp.MustCompile(`{"warning":"interrupted: waiting for \d+ requests; Ctrl-C again ends at once"}`)
+	waits := regexp.MustCompile(`{"warning":"interrupted: waiting for \d+ requests; press Ctrl-C again to end"}`)
 	c.until(t, func() bool { return waits.MatchString(c.stderr.String()) })
 	time.Sleep(2 * forwarded)
 	if strings.Contains(c.stderr.String(), "--resume") {

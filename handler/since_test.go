@@ -112,7 +112,7 @@ func TestSinceLast(t *testing.T) {
 	last := []string{"copy", "--from", "source", "--to", "dest", "--since", "last", "--state", state}
 	w.put("source", "a", 1)
 	w.pass(10 * time.Minute)
-	if stderr := w.copies(1, last...); !strings.Contains(stderr, "copies all rows") || !strings.Contains(stderr, "deleted are not seen") {
+	if stderr := w.copies(1, last...); !strings.Contains(stderr, "copies all rows") || !strings.Contains(stderr, "does not find deleted rows") {
 		t.Error(stderr)
 	}
 	w.pass(time.Minute)
@@ -176,7 +176,7 @@ func TestSinceState(t *testing.T) {
 	for name, other := range map[string]string{
 		"is damaged: line 2":            string(text[:bytes.IndexByte(text, '\n')+1]), // the file without its last line, the success
 		"is not a file of this program": `{"format":"tablesweep-since","version":1}`,
-		"is not a file of --state":      checkpointOf(t, filepath.Join(t.TempDir(), "checkpoint")),
+		"was not written by --state":    checkpointOf(t, filepath.Join(t.TempDir(), "checkpoint")),
 	} {
 		proof.Must(t, os.WriteFile(state, []byte(other), 0o600))
 		w.refuses("--state: "+state+" "+name, last...)
@@ -286,7 +286,7 @@ func TestSinceTime(t *testing.T) {
 	if stderr := w.copies(6, "copy", "--from", "source", "--to", "year", "--since", "0001-01-01"); strings.Contains(stderr, "not there") {
 		t.Error(stderr)
 	}
-	w.refuses("which is in the future: the service's clock says 2031-05-06T18:00:00Z", "copy", "--from", "source", "--to", "none", "--since", "2040-01-01")
+	w.refuses("which is in the future: the service's time is 2031-05-06T18:00:00Z", "copy", "--from", "source", "--to", "none", "--since", "2040-01-01")
 	w.copies(0, "copy", "--from", "source", "--to", "none", "--since", "2031-05-06T18:04:00Z") // this machine's clock may be ahead
 	w.copies(3, "copy", "--from", "source", "--to", "either", "--since", "3h", "--filter", "V eq 0L or V eq 1L")
 	out, stderr, code := w.run(t.Context(), "copy", "--from", "source", "--to", "odd", "--since", "4h", "--filter", "V eq 1L", "--verify")

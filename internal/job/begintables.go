@@ -48,7 +48,7 @@ func (c Choice) String() string {
 // match returns the names that are chosen. It fails unless each pattern matches at least one name.
 func (c Choice) match(names []string) ([]string, error) {
 	if c.All && c.Patterns != nil {
-		return nil, Refuse("", "--all and --tables can't be combined")
+		return nil, Refuse("", "--all and --tables cannot be combined")
 	}
 	for _, pattern := range c.Patterns {
 		if _, err := path.Match(pattern, ""); err != nil {
@@ -58,11 +58,11 @@ func (c Choice) match(names []string) ([]string, error) {
 			return nil, Hint(Refuse("tables", ": %s matches none of %s", secret.Name(pattern), progress.Plural(len(names), "table")), `"tablesweep tables list" shows the account's tables`)
 		}
 	}
-	return slices.DeleteFunc(names, func(name string) bool { return !c.names(name) }), nil
+	return slices.DeleteFunc(names, func(name string) bool { return !c.chooses(name) }), nil
 }
 
-// names reports whether a table is chosen.
-func (c Choice) names(name string) bool {
+// chooses reports whether the choice includes a table.
+func (c Choice) chooses(name string) bool {
 	return c.All || slices.ContainsFunc(c.Patterns, func(pattern string) bool { return matches(pattern, name) })
 }
 
@@ -74,7 +74,7 @@ func matches(pattern, name string) bool {
 
 // Begin chooses the tables, or reads them from the checkpoint to resume.
 func (t *Tables) Begin(ctx context.Context) (err error) {
-	if err := t.whole(ctx); err != nil {
+	if err := t.checkOptions(ctx); err != nil {
 		return err
 	}
 	if t.Checkpoint.File != nil {
@@ -100,12 +100,12 @@ func (t *Tables) Begin(ctx context.Context) (err error) {
 	return err
 }
 
-// whole checks the options. With --all, it also checks that exports of many tables are complete.
-func (t *Tables) whole(ctx context.Context) error {
+// checkOptions checks the options. With --all, it also checks that exports of many tables are complete.
+func (t *Tables) checkOptions(ctx context.Context) error {
 	err := t.check()
 	if err == nil && t.Choice.All {
-		if err = t.From.whole(ctx); err == nil && t.To != nil && !t.exports() {
-			err = t.To.whole(ctx)
+		if err = t.From.checkComplete(ctx); err == nil && t.To != nil && !t.exports() {
+			err = t.To.checkComplete(ctx)
 		}
 	}
 	return err
@@ -172,8 +172,8 @@ func (t *Tables) find(ctx context.Context) error {
 		return err
 	}
 	if t.Overwrites != nil {
-		known := func(name string) bool { return IsThere(inside(t.State, name, stateExt)) } // an earlier copy has written its rows there
-		there, err := t.To.Account.TableStates(ctx, slices.DeleteFunc(slices.Clone(names), known), tablesAtOnce)
+		known := func(name string) bool { return IsThere(inside(t.State, name, stateExt)) } // an earlier copy wrote the rows of this table
+		there, err := t.To.Account.TableStates(ctx, slices.DeleteFunc(slices.Clone(names), known), maxTables)
 		if err != nil {
 			return err
 		}
@@ -200,11 +200,11 @@ func (t *Tables) find(ctx context.Context) error {
 	if err := t.open(dir); err != nil {
 		return err
 	}
-	return t.fits(ctx, names)
+	return t.checkTables(ctx, names)
 }
 
-// fits checks for errors that no table's own job would notice. For a comparison, it also adds the tables that only the destination has.
-func (t *Tables) fits(ctx context.Context, names []string) error {
+// checkTables returns errors that the job of a single table cannot notice. For a comparison, it also adds the tables that only the destination has.
+func (t *Tables) checkTables(ctx context.Context, names []string) error {
 	known := map[string]string{}
 	for _, name := range names {
 		low := strings.ToLower(name)
@@ -213,8 +213,8 @@ func (t *Tables) fits(ctx context.Context, names []string) error {
 		}
 		known[low] = name
 		for _, file := range []string{t.point(name), inside(t.Failed, name, failedExt)} {
-			if IsThere(file) { // a resume would continue it or replace it
-				return Hint(Refuse("", "%s belongs to an earlier command", file), "give another directory, or move this one")
+			if IsThere(file) { // a resumed command would continue the file or replace it
+				return Hint(Refuse("", "%s belongs to an earlier command", file), "give another directory, or move that file away")
 			}
 		}
 	}
@@ -226,7 +226,7 @@ func (t *Tables) fits(ctx context.Context, names []string) error {
 		return err
 	}
 	for _, name := range there {
-		if _, ours := known[strings.ToLower(name)]; !ours && t.Choice.names(name) {
+		if _, ours := known[strings.ToLower(name)]; !ours && t.Choice.chooses(name) {
 			t.All = append(t.All, TableResult{Table: name, State: Different, Error: "only the destination has it"})
 		}
 	}
@@ -235,14 +235,14 @@ func (t *Tables) fits(ctx context.Context, names []string) error {
 
 // DestinationStates chooses the tables, and returns their states in the destination, which is an account. It changes nothing.
 func (t *Tables) DestinationStates(ctx context.Context) ([]storage.TableState, error) {
-	if err := t.whole(ctx); err != nil {
+	if err := t.checkOptions(ctx); err != nil {
 		return nil, err
 	}
 	names, err := t.choose(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return t.To.Account.TableStates(ctx, names, tablesAtOnce)
+	return t.To.Account.TableStates(ctx, names, maxTables)
 }
 
 // claim claims the place for the export of many tables.
@@ -293,16 +293,16 @@ func inside(dir, table, ext string) string {
 	return filepath.Join(dir, table+ext)
 }
 
-// Own has the options that are different for each table.
+// Own holds the options that differ from table to table.
 type Own struct{ From, To, Failed, State, Checkpoint, Resume string }
 
 // ownOptions returns the options of a table. If the table was begun, its job is resumed.
 func (t *Tables) ownOptions(table string) Own {
-	o := Own{From: t.From.of(table), Failed: inside(t.Failed, table, failedExt), State: inside(t.State, table, stateExt)}
+	o := Own{From: t.From.pathOf(table), Failed: inside(t.Failed, table, failedExt), State: inside(t.State, table, stateExt)}
 	if t.To == nil {
 		return o
 	}
-	o.To = t.To.of(table)
+	o.To = t.To.pathOf(table)
 	path := t.point(table)
 	switch local, begun := t.exports() && t.To.Local(), IsThere(path); {
 	case local && begun:
@@ -323,13 +323,13 @@ func (t *Tables) Seal(ctx context.Context) error {
 	return blobHint(place.SealTables(ctx, t.To.Objects, t.Checkpoint.Export, t.In(Succeeded)))
 }
 
-// Remove removes the tables' remaining checkpoints. The command's own checkpoint must be removed before.
+// Remove removes the tables' remaining checkpoints. The caller must have removed the command's own checkpoint.
 func (t *Tables) Remove() {
 	if t.Journal == nil {
 		return
 	}
-	for _, r := range t.All { // left if the process was killed after it had recorded the table
+	for _, r := range t.All { // a checkpoint remains if the process was killed after it had recorded the table
 		_ = os.Remove(t.point(r.Table))
 	}
-	_ = os.Remove(t.dir) // fails if it has other files
+	_ = os.Remove(t.dir) // fails if the directory has other files
 }

@@ -18,7 +18,7 @@ import (
 type Option struct {
 	jobrecord.Option
 	Kind Kind
-	SAS  bool // the option is a place with a SAS, which is not in the value
+	SAS  bool // the option is a place with a SAS, and Value omits the SAS
 }
 
 // Kind is the kind of an option's value.
@@ -37,12 +37,12 @@ func IsSetting(connection string) bool { return !strings.ContainsAny(connection,
 
 // Checkpoint is the checkpoint from which a command can be resumed.
 type Checkpoint struct {
-	Command     string         // the command of the record
-	New, Resume string         // a new file; or a file to resume from, or its directory; "" for none
-	In          string         // the name of a new file in the directory New; "" if New is the file
+	Command     string         // the command's name, which the record must have as well
+	New, Resume string         // New is the file to create. Resume is the file to resume from, or its directory. Either may be ""
+	In          string         // the file's name, if New is the directory that contains it; otherwise ""
 	Export      place.ExportID // the id of the export of many tables that the command makes; "" for other commands
 	File        *journal.File
-	Record      jobrecord.Record // of the file
+	Record      jobrecord.Record // the file's record
 }
 
 // Open opens the checkpoint to resume from. It returns the record's values of options that are not given.
@@ -67,7 +67,8 @@ func (p *Checkpoint) Open(options []Option) (set map[string]string, err error) {
 	return set, nil
 }
 
-// journalIn returns the path of the journal in a directory: of an unfinished export, or otherwise of a command about many tables.
+// journalIn returns the path of the journal in a directory. export is true if the directory has an unfinished export. Otherwise, the journal is that
+// of a command about many tables.
 func journalIn(dir string) (path string, export bool) {
 	for _, name := range []string{place.JournalName, place.ClaimName} {
 		export = export || IsThere(filepath.Join(dir, name))
@@ -83,10 +84,10 @@ func withoutJournal(dir string) error {
 	if IsThere(filepath.Join(dir, place.ManifestName)) {
 		return Refuse("resume", ": %s is a complete export; nothing is left to do", dir)
 	}
-	return Hint(Refuse("resume", ": %s has no %s: it is gone, or another version of this program has begun the export", dir, place.JournalName), "export to another directory")
+	return Hint(Refuse("resume", ": %s has no %s: the file was removed, or another version of this program has begun the export", dir, place.JournalName), "export to another directory")
 }
 
-// restore returns the record's values of options that are not given. An export's record does not have the export's path, because it may have
+// restore returns the record's values of options that are not given. An export's record omits the export's path, because the export may have been
 // moved.
 func (p *Checkpoint) restore(options []Option, export bool) (map[string]string, error) {
 	home, values := homeOf(p.Resume), map[string]string{}
@@ -106,7 +107,7 @@ func (p *Checkpoint) restore(options []Option, export bool) (map[string]string, 
 			to = strings.TrimRight(to, "/") + "/"
 		}
 		values["to"] = to
-		p.Record.Flags["to"], _ = beside(home, to)
+		p.Record.Flags["to"], _ = relativeTo(home, to)
 	}
 	set, err := p.Record.Restore(recordForms(options, home))
 	for name := range set {
@@ -123,7 +124,7 @@ func recordForms(options []Option, home string) (all []jobrecord.Option) {
 		case o.SAS || o.leadsElsewhere(o.Value):
 			o.Again = true
 		case o.isPath(o.Value):
-			rel, ok := beside(home, o.Value)
+			rel, ok := relativeTo(home, o.Value)
 			if o.Again = !ok; ok {
 				o.Value = rel
 			}
@@ -133,8 +134,8 @@ func recordForms(options []Option, home string) (all []jobrecord.Option) {
 	return all
 }
 
-// homeOf returns the directory that contains a checkpoint's file, or contains the directory that names the checkpoint. The paths in a record are
-// relative to it.
+// homeOf returns the directory to which the paths in a record are relative: the parent of the given path, which is the checkpoint's file or its
+// directory.
 func homeOf(path string) string {
 	if path = filepath.Clean(path); strings.HasSuffix(path, ".") { // . and .. do not name their parent
 		if abs, err := filepath.Abs(path); err == nil {
@@ -144,9 +145,9 @@ func homeOf(path string) string {
 	return filepath.Dir(path)
 }
 
-// beside returns the path of a file relative to a directory. It begins with ./, so it can't be a table's name. ok is false if the file is
-// outside the directory.
-func beside(home, path string) (rel string, ok bool) {
+// relativeTo returns the path of a file relative to a directory. The relative path begins with ./ and therefore is never a table's name. ok is false
+// if the file is outside the directory.
+func relativeTo(home, path string) (rel string, ok bool) {
 	from, err := filepath.Abs(home)
 	to, toErr := filepath.Abs(path)
 	rel, relErr := filepath.Rel(from, to)
@@ -155,11 +156,11 @@ func beside(home, path string) (rel string, ok bool) {
 
 // BesideResumed reports whether a file is within the directory of the resumed checkpoint. The checkpoint may choose such a file.
 func (p *Checkpoint) BesideResumed(path string) bool {
-	_, ok := beside(homeOf(p.Resume), path)
+	_, ok := relativeTo(homeOf(p.Resume), path)
 	return ok
 }
 
-// restored returns the value of an option from its form in a record. ok is false if the record must not choose it.
+// restored returns the value of an option from its form in a record. ok is false if the record must not choose that option.
 func (o Option) restored(kept, home string) (value string, ok bool) {
 	switch {
 	case o.leadsElsewhere(kept), o.Kind == AProgram && strings.HasPrefix(kept, "@"): // the program's file would be read
@@ -181,8 +182,8 @@ func (o Option) leadsElsewhere(value string) bool {
 	return o.Kind == AConnection && !IsSetting(value) || o.Kind == APlace && place.IsURL(value)
 }
 
-// isPath reports whether a value is the path of a file or a directory, by its text alone. Names of tables, blobs and - are not paths. A
-// checkpoint stores paths relative to itself.
+// isPath reports whether a value is the path of a file or a directory, by its text alone. The names of tables and blobs are not paths, and neither is
+// "-". A checkpoint stores paths relative to itself.
 func (o Option) isPath(value string) bool {
 	if o.Kind == APlace && !place.InBlobs(value) {
 		kind, _ := place.KindOf(value)
@@ -191,7 +192,7 @@ func (o Option) isPath(value string) bool {
 	return o.Keep == jobrecord.File || o.Keep == jobrecord.AnyFile
 }
 
-// Begin makes a new checkpoint of a job if one was requested, or continues the one that is open.
+// Begin makes a new checkpoint of a job if one was requested, or continues the open checkpoint.
 func (p *Checkpoint) Begin(options []Option, facts Facts) (r Record, err error) {
 	if p.File != nil {
 		if err := p.Record.At(facts.Places); err != nil {

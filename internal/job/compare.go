@@ -10,8 +10,8 @@ import (
 	"tablesweep/internal/job/verify"
 )
 
-// exportWorkers is how many workers compare an export by default. Few are used, because each worker holds a page of the export,
-// and other workers would read that page again.
+// exportWorkers is how many workers compare an export by default. The number is small, because each worker holds a page of the export, and further
+// workers would read that page again.
 const exportWorkers = 8
 
 // PairOptions are the options of jobs about two places.
@@ -47,7 +47,7 @@ func Verify(ctx context.Context, o VerifyOptions) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.From.Table() != nil || o.To.Table() != nil { // so that many ranges of the table are read at once
+	if o.From.Table() != nil || o.To.Table() != nil { // lets workers read many ranges of the table at the same time
 		s.Steal = true
 	}
 	if _, err := try(ctx, s); err != nil {

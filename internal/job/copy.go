@@ -84,7 +84,8 @@ func (o CopyOptions) toTable(ctx context.Context, s sweep.Spec) (*Job, error) {
 	return each(ctx, o.Options, s, w)
 }
 
-// Verify checks after a copy that the rows are equal, as far as the copy's mode makes them so. It ignores rows that only the destination has.
+// Verify checks after a copy that the source and the destination have equal rows, as far as the copy's mode makes them equal. It ignores rows that
+// only the destination has.
 func (o CopyOptions) Verify(ctx context.Context, j *Job) (verify.Result, error) {
 	rows := j.rows
 	if err := o.To.Read(ctx, "to"); err != nil {
@@ -125,7 +126,7 @@ func (o CopyOptions) fromLines(ctx context.Context, s sweep.Spec) (*Job, error) 
 		var lines Lines
 		var now sweep.Totals
 		r, err := j.work(ctx, record, began, nil, func(opts sweep.Options) (all sweep.Totals, err error) {
-			if j.in == nil { // stdin, which may make the job wait
+			if j.in == nil { // the input is stdin, and reading it may make the job wait
 				j.in, _ = o.openLines(ctx)
 			}
 			lines.Unproven = true
@@ -160,7 +161,7 @@ func (o CopyOptions) fromLines(ctx context.Context, s sweep.Spec) (*Job, error) 
 					return err
 				})
 			}
-			if err == nil && windows == 0 && all.Rows == 0 { // the rows of an empty table
+			if err == nil && windows == 0 && all.Rows == 0 { // the source is an empty table
 				err = o.To.Table().Create(ctx)
 			}
 			if ctx.Err() != nil && (err == nil || errors.Is(err, os.ErrDeadlineExceeded)) { // the program that writes to stdin may also have been interrupted
@@ -171,7 +172,7 @@ func (o CopyOptions) fromLines(ctx context.Context, s sweep.Spec) (*Job, error) 
 			}
 			return all, err
 		})
-		if err = noLines(err); errors.Is(err, task.ErrInterrupted) || errors.Is(err, storage.ErrAway) {
+		if err = notLines(err); errors.Is(err, task.ErrInterrupted) || errors.Is(err, storage.ErrAway) {
 			err = Hint(err, ImportAgain)
 		}
 		r.Lines, r.Now = lines, now
@@ -180,7 +181,7 @@ func (o CopyOptions) fromLines(ctx context.Context, s sweep.Spec) (*Job, error) 
 	return j, nil
 }
 
-// tryLines refuses a map that fails for all of the first rows.
+// tryLines fails if the map fails for all of the first rows.
 func (o CopyOptions) tryLines(ctx context.Context, rows place.Rows) error {
 	if o.Map == nil {
 		return nil
@@ -192,23 +193,23 @@ func (o CopyOptions) tryLines(ctx context.Context, rows place.Rows) error {
 	return err
 }
 
-// noLines adds a hint to an error about input that is not JSON lines.
-func noLines(err error) error {
+// notLines adds a hint to an error about input that is not JSON lines.
+func notLines(err error) error {
 	switch {
 	case errors.Is(err, place.ErrArray):
-		return Hint(err, "jq -c '.[]' writes each of its rows as a line")
+		return Hint(err, "jq -c '.[]' writes each row of an array as a line")
 	case errors.Is(err, place.ErrSpread):
-		return Hint(err, "each row must be one line; jq -c . writes an object of several lines as one")
+		return Hint(err, "each row must be a single line; jq -c . writes an object of several lines as one line")
 	case errors.Is(err, place.ErrNoObject):
 		return Hint(err, "for CSV, give --format csv with stdin, or a file whose name ends with .csv")
 	}
 	return err
 }
 
-// arriving returns a reader of the input in. It ends when ctx ends, even while in blocks.
+// arriving returns a reader of the given input. The reader ends when ctx ends, even while the input blocks.
 func arriving(ctx context.Context, in io.Reader) io.ReadCloser {
 	out, to := io.Pipe()
-	go func() { // ends with the input, or the process
+	go func() { // ends when the input or the process ends
 		_, err := io.Copy(to, in)
 		to.CloseWithError(err)
 	}()

@@ -11,11 +11,11 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// writeCSV writes rows as CSV. The argument each calls a function with all rows. writeCSV calls it twice: first to find the
-// columns, and then to write the rows.
+// writeCSV writes rows as CSV. It calls the given function each twice: once to find the columns, and once to write the rows. That function calls fn
+// with all rows.
 func (o Options) writeCSV(form place.CSV, c *place.Codec, out io.Writer, each func(last bool, fn func([]storage.Row) error) (sweep.Totals, error)) (t sweep.Totals, err error) {
 	columns := &place.Columns{CSV: form, Lossy: func(k key.Key, name string) {
-		o.Meter.Print("changed", fmt.Sprintf("PartitionKey %q RowKey %q: %s is not valid Unicode, which CSV can't hold; the file has U+FFFD in its place", k.Partition, k.Row, name))
+		o.Meter.Print("changed", fmt.Sprintf("PartitionKey %q RowKey %q: %s is not valid Unicode, which CSV cannot hold; the file has U+FFFD in its place", k.Partition, k.Row, name))
 	}}
 	if t, err = each(false, columns.See); err != nil {
 		return t, err
@@ -23,7 +23,7 @@ func (o Options) writeCSV(form place.CSV, c *place.Codec, out io.Writer, each fu
 	if _, err := out.Write(c.Encode(columns.Header())); err != nil {
 		return t, err
 	}
-	var text []byte // of a page
+	var text []byte // a page as CSV
 	return each(true, func(rows []storage.Row) error {
 		if text, err = columns.Append(text[:0], rows); err == nil {
 			_, err = out.Write(c.Encode(text))

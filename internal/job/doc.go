@@ -1,5 +1,5 @@
-// Package job does a command's work with the rows of a place, without a command line. Its options are plain values. [Process] has the
-// meter, streams and limits of the process.
+// Package job does a command's work with the rows of a place, without a command line. Its options are plain values. [Process] holds the meter,
+// streams and limits of the process.
 //
 // A job is prepared, and then runs:
 //
@@ -8,14 +8,14 @@
 //	result, err := j.Run(ctx, record)
 //	err = j.Close(err)
 //
-// Preparing changes nothing in storage. The facts that a job decides itself are in its [Facts] before the journal begins: the addresses of its
-// places, a digest of its list of rows, and the window of changed rows. A [Checkpoint] stores them, and a resumed job gets them back.
+// Preparing a job changes nothing in storage. It decides the job's [Facts]: the addresses of its places, a digest of its list of rows, and the window
+// of changed rows. A [Checkpoint] stores these facts, and a resumed job uses the stored facts.
 //
-// Before the run, a caller may ask for confirmation, or show with [Job.Estimate] what the job would do. After the run, it prints
-// the result, and removes the checkpoint.
+// Before the run, a caller may request confirmation, or use [Job.Estimate] to show what the job would do. After the run, it prints the result, and
+// removes the checkpoint.
 //
 // [Copy] copies a table, an export, or rows in any order, to a table or to files. [Verify] compares places. [Sync] makes a table equal to another
-// place. [Enqueue] puts messages, and [Delete] deletes rows. [Tables] runs a job for each of many tables, several at once.
+// place. [Enqueue] puts messages, and [Delete] deletes rows. [Tables] runs a job for each of many tables, and several of these jobs run concurrently.
 //
 // An invalid option causes a [Refusal], which names the option. An error with advice is a [Hinted].
 package job

@@ -27,7 +27,7 @@ func (r Refusal) Error() string {
 
 func (r Refusal) Unwrap() error { return r.Err }
 
-// Refuse returns a [Refusal]. The format begins with the text directly after the option's name, such as a colon or a space.
+// Refuse returns a [Refusal] whose text is the option's name followed by the formatted text. The format therefore begins with a colon or a space.
 func Refuse(option, format string, args ...any) error {
 	return Refusal{option, fmt.Errorf(format, args...)}
 }
@@ -48,8 +48,8 @@ func (h Hinted) Unwrap() error { return h.Err }
 // Hint adds advice to an error.
 func Hint(err error, hint string) error { return Hinted{err, hint} }
 
-// Unopened returns the error for a file that cannot be opened. It names the file's option, unless option is "". After an interrupt, which ends
-// the wait for a pipe, it is [task.ErrInterrupted].
+// Unopened returns the error for a file that cannot be opened. It names the file's option, unless option is "". If an interrupt ended the wait for a
+// pipe, Unopened returns [task.ErrInterrupted].
 func Unopened(option string, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return task.ErrInterrupted
@@ -60,7 +60,7 @@ func Unopened(option string, err error) error {
 	return Refuse(option, ": %w", err)
 }
 
-// BadCheckpoint returns the error of a refused checkpoint, with a hint.
+// BadCheckpoint adds a hint to the error of a refused checkpoint.
 func BadCheckpoint(err error) error {
 	refusal := Refuse("", "checkpoint %w", err)
 	switch {
@@ -74,7 +74,7 @@ func BadCheckpoint(err error) error {
 	return refusal
 }
 
-// blobHint adds a hint about the needed permissions to a refusal of the Blob service.
+// blobHint adds a hint about permissions to an error if the Blob service has refused access.
 func blobHint(err error) error {
 	if !storage.HasCode(err, "AuthorizationPermissionMismatch", "AuthorizationFailure") || storage.Expired(err) {
 		return err

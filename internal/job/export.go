@@ -25,7 +25,7 @@ import (
 type Exported struct {
 	Rows  int64
 	Files int
-	Bytes int64 // of an export; 0 for a single file
+	Bytes int64 // bytes of an export; 0 for a single file
 }
 
 // exporter writes the rows of a sweep to files.
@@ -38,7 +38,7 @@ type exporter struct {
 
 // toFiles writes the rows of a sweep to files.
 func (o CopyOptions) toFiles(ctx context.Context, s sweep.Spec, only *changes) (*Job, error) {
-	o.Timestamp = o.Timestamp || o.To.CSV != nil // CSV has a column for it
+	o.Timestamp = o.Timestamp || o.To.CSV != nil // CSV always has a column for the Timestamp
 	if o.Timestamp && s.Select != nil {
 		s.Select = append(slices.Clone(s.Select), "Timestamp")
 	}
@@ -57,7 +57,7 @@ func (o CopyOptions) toFiles(ctx context.Context, s sweep.Spec, only *changes) (
 	j.Places = []string{s.Source.Address()}
 	if !o.To.Local() {
 		j.Places = append(j.Places, o.To.Address())
-	} else if path := o.To.journal(); !o.Resumed && IsThere(path) { // the directory has the journal, and they may be moved together
+	} else if path := o.To.journal(); !o.Resumed && IsThere(path) { // an export in a directory has its journal in that directory
 		return nil, taken(fmt.Errorf("%s %w: it has %s", o.To.Address(), place.ErrTaken, place.JournalName))
 	} else if err := o.outside(ctx); err != nil {
 		return nil, err
@@ -67,7 +67,7 @@ func (o CopyOptions) toFiles(ctx context.Context, s sweep.Spec, only *changes) (
 	return j, nil
 }
 
-// outside fails if the export would begin within another one. [place.Create] also checks that, but only after the directory is made.
+// outside fails if the export would lie within another export. [place.Create] checks this again, but only after the directory is made.
 func (o CopyOptions) outside(ctx context.Context) error {
 	if o.Member || o.Resumed {
 		return nil
@@ -89,11 +89,11 @@ func taken(err error) error {
 	return Hint(Refuse("to", ": %w", err), "name a place that is empty or does not exist; --resume continues an export that is not complete")
 }
 
-// each calls add with the rows after the key behind, or with all rows if behind is nil. The function beside, if set, returns how
-// many bytes the file that add writes uses.
-func (x *exporter) each(ctx context.Context, behind *key.Key, beside func() int64, add func([]storage.Row) error) (sweep.Totals, error) {
+// each calls add with the rows after the key last, or with all rows if last is nil. If fileBytes is not nil, it returns how many bytes of memory the
+// file that add writes uses.
+func (x *exporter) each(ctx context.Context, last *key.Key, fileBytes func() int64, add func([]storage.Row) error) (sweep.Totals, error) {
 	s, o := x.spec, x.sweep(x.Rows)
-	s.From, o.Beside = behind, beside
+	s.From, o.Beside = last, fileBytes
 	x.Meter.Phase("exporting")
 	t, err := sweep.Each(ctx, s, o, add)
 	return t, moved("to", err)
@@ -138,7 +138,7 @@ func (x *exporter) export(ctx context.Context, record Record, began time.Time) (
 	case errors.Is(err, place.ErrDamaged):
 		return r, Hint(err, "restore the files and resume, or start a new export to another place")
 	case err != nil && record.Journal == nil && w != nil:
-		return r, Hint(err, fmt.Sprintf("without --checkpoint FILE, the export can't be resumed; name another prefix, or delete the blobs of %s", x.To.Address()))
+		return r, Hint(err, fmt.Sprintf("without --checkpoint FILE, the export cannot be resumed; name another prefix, or delete the blobs of %s", x.To.Address()))
 	}
 	r.Begun = true
 	return r, blobHint(err)
@@ -176,7 +176,7 @@ func (x *exporter) single(ctx context.Context, _ Record, began time.Time) (r Res
 		}
 		pages := place.NewStream(out, c, x.Timestamp)
 		r.Totals, err = x.each(ctx, nil, nil, pages.Add)
-		if err = pages.End(err); err == nil && r.Totals.Rows == 0 { // an empty text is not a valid compressed file
+		if err = pages.End(err); err == nil && r.Totals.Rows == 0 { // an empty file is not a valid compressed file
 			_, err = out.Write(c.Encode(nil))
 		}
 		return err

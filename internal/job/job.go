@@ -22,7 +22,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// Job is a job that is ready to run, once. Call Close even if it does not run.
+// Job is a job that is ready to run, once. Call Close even if the job does not run.
 type Job struct {
 	Facts
 	options Options
@@ -30,8 +30,8 @@ type Job struct {
 	run     func(ctx context.Context, r Record, began time.Time) (Result, error)
 	intent  intent
 	changes *changes      // nil unless only changed rows are copied
-	in      io.ReadCloser // rows in any order
-	rows    int64         // how many rows were copied to a table
+	in      io.ReadCloser // an open input with rows in any order
+	rows    int64         // the number of rows copied to a table
 }
 
 // Record is a job's journal, and the request that an export stores.
@@ -44,12 +44,12 @@ type Record struct {
 type Result struct {
 	sweep.Totals               // of all runs
 	Now          sweep.Totals  // of this run
-	Took         time.Duration // this run
+	Took         time.Duration // the duration of this run
 	Doubts       int64         // rows whose message may have been enqueued twice
 	Lines        Lines
 	Export       Exported
 	Comparison   verify.Result
-	// Begun is false if, because of an error, the job did not begin or cannot be resumed.
+	// Begun is false if the job did not begin because of an error, or if it cannot be resumed.
 	Begun bool
 }
 
@@ -57,14 +57,14 @@ type Result struct {
 type Lines struct {
 	Unproven     bool  `json:"unproven,omitempty"`     // always true, because nothing proves that no row is missing
 	Repeated     int64 `json:"repeated,omitempty"`     // rows with the key of an earlier row
-	MoreRepeated bool  `json:"moreRepeated,omitempty"` // more rows may be repeated, because rows too far apart were not compared
+	MoreRepeated bool  `json:"moreRepeated,omitempty"` // more rows may be repeated, because only rows near each other were compared
 }
 
-// Run runs the job. After [task.ErrInterrupted], the journal has the rest.
+// Run runs the job. If it returns [task.ErrInterrupted], the rest of the job can be resumed from the journal.
 func (j *Job) Run(ctx context.Context, r Record) (Result, error) { return j.run(ctx, r, time.Now()) }
 
-// Close closes the job's files. err is the error of the command that ran the job. If it is nil, Close records the success in the state of
-// [Since]. Close returns the command's error.
+// Close closes the job's files. The argument is the error of the command that ran the job, and Close returns it. If it is nil, Close first records
+// the success in the state of [Since].
 func (j *Job) Close(err error) error {
 	if j.in != nil {
 		_ = j.in.Close()
@@ -75,8 +75,8 @@ func (j *Job) Close(err error) error {
 // intent describes what a job would do.
 type intent struct {
 	verb   string
-	writes func([]storage.Row) int // about how many requests write these rows
-	// check checks the permissions. sentence describes the destination. missing is set if the destination would be created.
+	writes func([]storage.Row) int // estimates how many requests write these rows
+	// check checks the permissions. It returns a sentence about the destination, and whether the destination is missing and would be created.
 	check func(context.Context) (sentence string, missing bool, err error)
 }
 
@@ -87,8 +87,8 @@ type Estimate struct {
 	Sentence string // describes the destination
 }
 
-// Estimate counts the rows by their keys, and stops at the time limit. If limit is 0, it counts all rows. It also checks the
-// job's permissions. It changes nothing. price is the price of 10,000 requests in dollars.
+// Estimate counts the job's rows until the time limit, or all of them if limit is 0, and checks the job's permissions. It reads only keys, and
+// changes nothing. price is the price of 10,000 requests in dollars.
 func (j *Job) Estimate(ctx context.Context, limit time.Duration, price float64) (e Estimate, err error) {
 	sentence, missing, err := j.intent.check(ctx)
 	if err != nil {
@@ -101,7 +101,7 @@ func (j *Job) Estimate(ctx context.Context, limit time.Duration, price float64) 
 	return Estimate{r, j.intent.verb, sentence}, err
 }
 
-// leadsTo returns a sentence about a destination, which also says whether it exists.
+// leadsTo returns a sentence that describes a destination and whether it exists.
 func leadsTo(destination, takes string, missing bool) string {
 	if missing {
 		return fmt.Sprintf("the destination %s does not exist and would be created", destination)
@@ -117,7 +117,7 @@ func each(ctx context.Context, o Options, s sweep.Spec, w work) (*Job, error) {
 		_, err = try(ctx, s)
 	} else if err == nil {
 		var p storage.Page
-		if p, err = first(ctx, s, s.PageRows); err == nil {
+		if p, err = firstPage(ctx, s, s.PageRows); err == nil {
 			err = w.try(p.Rows)
 		}
 	}
@@ -126,7 +126,7 @@ func each(ctx context.Context, o Options, s sweep.Spec, w work) (*Job, error) {
 	}
 	j.Places = w.places
 	j.run = j.with(w)
-	if o.Map != nil { // the transactions of mapped rows are unknown
+	if o.Map != nil { // nobody can foresee the transactions of mapped rows, so the estimate assumes one request a row
 		j.intent.writes = func(rows []storage.Row) int { return len(rows) }
 	}
 	return j, nil
@@ -145,7 +145,7 @@ func (j *Job) with(w work) func(context.Context, Record, time.Time) (Result, err
 			}
 			return sweep.Do(ctx, j.spec, o, j.options.mapped(w.action))
 		})
-		if _, ok := w.action.(action.Enqueue); ok { // repeating other actions is harmless
+		if _, ok := w.action.(action.Enqueue); ok { // only a repeated enqueue does harm
 			done.Doubts = done.Totals.Doubts
 		}
 		return done, err
@@ -159,11 +159,11 @@ type work struct {
 	phase   string
 	places  []string
 	prepare func(context.Context) error // creates the destination; nil if there is nothing to create
-	known   int64                       // number of rows according to the source; 0 if unknown
-	try     func([]storage.Row) error   // may refuse the job because of the rows of its first page; nil for no check
+	known   int64                       // the number of rows that the source reports; 0 if unknown
+	try     func([]storage.Row) error   // checks the rows of the first page, and its error ends the job; nil for no check
 }
 
-// list reads the list of rows, if there is one. It takes the keys within the bounds of the sweep.
+// list reads the job's list of rows, if there is one. It keeps only the keys within the bounds of the sweep.
 func (j *Job) list(ctx context.Context) error {
 	o := j.options
 	if o.List == "" {
@@ -182,7 +182,7 @@ func (j *Job) list(ctx context.Context) error {
 	switch {
 	case errors.Is(err, task.ErrInterrupted):
 		return err
-	case errors.As(err, &read): // not an invalid option; an interrupt also ends the read of a pipe with this error
+	case errors.As(err, &read): // reading the file failed or was interrupted, so the option itself may be valid
 		return fmt.Errorf("--rows %s: %w", o.List, err)
 	case err != nil:
 		return Refuse("rows", " %s: %w", o.List, err)
@@ -192,7 +192,7 @@ func (j *Job) list(ctx context.Context) error {
 	return nil
 }
 
-// work calls the function do, which processes all rows, and stores or prints the failed rows.
+// work runs the given function do, which processes all rows, and stores or prints the failed rows.
 func (j *Job) work(ctx context.Context, record Record, began time.Time, prepare func(context.Context) error, do func(sweep.Options) (sweep.Totals, error)) (r Result, err error) {
 	o := j.options.sweep(j.options.Rows)
 	o.Watch = func(p sweep.Progress) {
@@ -238,14 +238,14 @@ func (j *Job) work(ctx context.Context, record Record, began time.Time, prepare 
 	return r, err
 }
 
-// failed opens the file for failed rows, which a resumed job continues. It returns nil if there is none.
+// failed opens the file for failed rows. A resumed job continues the file of its earlier runs. Without such a file, failed returns nil.
 func (j *Job) failed(ctx context.Context, durable bool) (list *rowlist.Writer, err error) {
 	path := j.options.Failed
 	switch {
 	case path == "":
 		return nil, nil
 	case path == j.options.List:
-		return nil, Refuse("", "--failed and --rows name the same file; write the rows that fail again to another")
+		return nil, Refuse("", "--failed and --rows name the same file; give --failed another file, for the rows that fail again")
 	case j.options.Resumed:
 		list, err = rowlist.Continue(ctx, path, durable)
 	default:
@@ -253,9 +253,9 @@ func (j *Job) failed(ctx context.Context, durable bool) (list *rowlist.Writer, e
 	}
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return nil, Hint(Refuse("failed", ": %w", err), "--resume continues with it; remove it to start over, or name another file")
+		return nil, Hint(Refuse("failed", ": %w", err), "--resume continues this file; remove the file to start over, or name another file")
 	case errors.Is(err, rowlist.ErrNoList):
-		return nil, Hint(Refuse("failed", ": %w", err), "this program has not written its last line; name another file")
+		return nil, Hint(Refuse("failed", ": %w", err), "the file's last line was not written by this program; name another file")
 	case err != nil:
 		return nil, Unopened("failed", err)
 	}
@@ -265,7 +265,7 @@ func (j *Job) failed(ctx context.Context, durable bool) (list *rowlist.Writer, e
 // maxListed is how many failed rows the meter lists.
 const maxListed = 100
 
-// reporter returns a function that lists failed rows on the meter. After maxListed rows, it prints the argument more as a
+// reporter returns a function that lists up to maxListed failed rows on the meter. If there are more, the function prints the given text as a
 // warning.
 func reporter(m *progress.Meter, more string) func([]action.Failure) error {
 	listed := 0
@@ -283,8 +283,9 @@ func reporter(m *progress.Meter, more string) func([]action.Failure) error {
 	}
 }
 
-// expect gives the meter the number of the job's rows: the number in the source, the length of the list, or the result of a count alongside the
-// job. It does not count if the job has a limit, which the count would exceed. removes is set if the job removes rows. The count ends with ctx.
+// expect gives the meter the number of the job's rows: the number that the source reports, the length of the list, or the result of a count alongside
+// the job. A job with a limit on requests or rows has no such count, because the count would exceed the limit. removes is set if the job removes
+// rows. The count ends when ctx ends.
 func (j *Job) expect(ctx context.Context, known int64, removes bool) error {
 	o := j.options
 	switch {
@@ -294,7 +295,7 @@ func (j *Job) expect(ctx context.Context, known int64, removes bool) error {
 		}
 	case j.spec.Keys == nil && o.MaxRows == 0 && o.sweep(o.Rows).Requests == nil:
 		o.Meter.CountBeside(ctx, progress.RowsOf(j.spec, o.Memory), removes)
-	case j.spec.Keys != nil && j.spec.Filter == "": // a filter hides which of the keys are done
+	case j.spec.Keys != nil && j.spec.Filter == "": // with a filter, some listed keys never count as done
 		o.Meter.Expect(j.spec.Keys.Len())
 	}
 	return nil

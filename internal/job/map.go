@@ -41,7 +41,7 @@ func (o Options) mappedSource(s storage.Source, pass bool) storage.Source {
 	return rowmap.Kept{Source: s, Map: o.Map, Pass: pass}
 }
 
-// moved rewords the error that the map has changed a key: it refuses the given option, which needs unchanged keys.
+// moved turns the error that the map has changed a key into a [Refusal] of the given option, which needs unchanged keys. Other errors stay the same.
 func moved(option string, err error) error {
 	if !errors.Is(err, rowmap.ErrMoved) {
 		return err
@@ -67,7 +67,7 @@ func (o Options) mapRows(ctx context.Context, rows []storage.Row) (became []stor
 	return became, failed, nil
 }
 
-// tryMap is mapRows for the first rows of a job. It refuses a map that fails for all of them.
+// tryMap is mapRows for the first rows of a job, and fails if the map fails for all of these rows.
 func (o Options) tryMap(ctx context.Context, rows []storage.Row) ([]storage.Row, error) {
 	became, failed, err := o.mapRows(ctx, rows)
 	if err == nil && len(rows) > 0 && len(failed) == len(rows) {
@@ -76,12 +76,12 @@ func (o Options) tryMap(ctx context.Context, rows []storage.Row) ([]storage.Row,
 	return became, err
 }
 
-// printChanges prints which properties the map has given another type unintentionally.
+// printChanges prints the properties whose types the map has changed unintentionally.
 func (o Options) printChanges() {
 	o.Map.Changes(func(c rowmap.Change) { o.Meter.Print("types", c.String()) })
 }
 
-// Preview calls fn with each of the first n rows of a place, and with the rows that the map makes from it. It changes nothing.
+// Preview calls fn with each of the first n rows of a place, and with the rows that the map makes from that row. It changes nothing.
 func Preview(ctx context.Context, o Options, n int, fn func(before storage.Entity, after []storage.Entity, err error) error) error {
 	show := func(rows []storage.Row) error {
 		for _, row := range rows {
@@ -124,7 +124,7 @@ func (o Options) previewLines(ctx context.Context, left func() int, show func([]
 	if err != nil {
 		return err
 	}
-	return noLines(place.Windows(next, false, nil, func(rows place.Rows, _ int) error {
+	return notLines(place.Windows(next, false, nil, func(rows place.Rows, _ int) error {
 		p, _, err := rows.Read(ctx, storage.RequestOptions{}, storage.Query{Range: o.Bounds.Range(), Filter: o.Filter, Select: o.Select, Top: min(left(), storage.PageRows)})
 		if err == nil {
 			err = show(p.Rows)
@@ -145,7 +145,7 @@ func (o Options) openLines(ctx context.Context) (io.ReadCloser, error) {
 	return in, nil
 }
 
-// lines reads the rows of an opened file or stream. It reads a CSV file twice, first for the types of its columns.
+// lines reads the rows of an opened file or stream. It reads a CSV file twice, the first time for the types of its columns.
 func (o Options) lines(ctx context.Context, in io.Reader) (place.Lines, error) {
 	if o.From.CSV == nil {
 		return place.JSONLines(in), nil

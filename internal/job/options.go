@@ -15,7 +15,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// Process has the parts of a process that jobs use.
+// Process holds the parts of a process that jobs use.
 type Process struct {
 	Meter     *progress.Meter
 	Abort     <-chan struct{} // closed by a second interrupt, which cancels the running requests
@@ -23,7 +23,7 @@ type Process struct {
 	Out       io.Writer
 	Program   string         // the program's name and version, for exports
 	FileBytes int            // bytes of JSON in each file of an export; 0 for the default
-	Memory    *memory.Budget // shared by all sweeps; nil for one budget each
+	Memory    *memory.Budget // the budget of all sweeps together; nil for a separate budget for each sweep
 	limits    *sharedLimits  // nil unless the job is for one of many tables
 }
 
@@ -32,9 +32,9 @@ type Rows struct {
 	Bounds      key.Bounds
 	Filter      string
 	Select      []string // properties to read, nil for all; the keys are always read
-	Workers     int      // maximum of concurrent requests
-	MaxRows     int      // most rows a second; 0 for no limit
-	MaxRequests int      // most requests a second; 0 for no limit
+	Workers     int      // at most this many concurrent requests
+	MaxRows     int      // at most this many rows a second; 0 for no limit
+	MaxRequests int      // at most this many requests a second; 0 for no limit
 }
 
 // check refuses invalid values.
@@ -47,12 +47,12 @@ func (r Rows) check() error {
 		n      int
 	}{{"max-rows-per-second", r.MaxRows}, {"max-requests-per-second", r.MaxRequests}} {
 		if limit.n < 0 {
-			return Refuse(limit.option, " is %d, want at least 1, or 0 for any number", limit.n)
+			return Refuse(limit.option, " is %d, want at least 1, or 0 for no limit", limit.n)
 		}
 	}
 	for _, name := range r.Select {
 		if name == "" {
-			return Refuse("select", " has an empty name in it")
+			return Refuse("select", " contains an empty name")
 		}
 	}
 	if err := storage.CheckFilter(r.Filter); err != nil {
@@ -64,7 +64,7 @@ func (r Rows) check() error {
 	return nil
 }
 
-// String describes the rows, for a question to the user.
+// String describes the rows in a question to the user.
 func (r Rows) String() string {
 	var limits []string
 	for _, l := range []struct{ is, value string }{
@@ -81,10 +81,10 @@ func (r Rows) String() string {
 	return "the rows whose " + strings.Join(limits, " and whose ")
 }
 
-// selectsAll reports whether no row is left out.
+// selectsAll reports whether all rows are selected.
 func (r Rows) selectsAll() bool { return r.Bounds == key.Bounds{} && r.Filter == "" }
 
-// of returns the spec of a sweep of a place's rows.
+// of returns the specification of a sweep over the selected rows of a place.
 func (r Rows) of(from Place) (sweep.Spec, error) {
 	s := sweep.Spec{Source: from.Source, Bounds: r.Bounds, Filter: r.Filter, Select: r.Select, PageRows: storage.PageRows, Steal: true}
 	if err := r.check(); err != nil {
@@ -118,7 +118,7 @@ type Options struct {
 	List   string      // a file with the list of rows to read; "" for all rows
 	Failed string      // a file for the failed rows; "" lists them on stderr
 	Map    *rowmap.Map // maps the rows; nil for no map
-	// Resumed is set if an earlier process has begun the job. Was has the facts that it decided.
+	// Resumed is set if an earlier process has begun the job. Was contains the facts that the earlier process decided.
 	Resumed bool
 	Was     Facts
 }
@@ -126,7 +126,7 @@ type Options struct {
 // Facts are the facts about a job that are decided before it begins.
 type Facts struct {
 	Places []string // the addresses of the job's places and queue; a checkpoint is valid only for them
-	Digest string   // of the list of rows; "" without a list
+	Digest string   // the digest of the list of rows; "" without a list
 	Window string   // the window of changed rows, see [Since]; "" for none
 }
 

@@ -19,8 +19,8 @@ type Place struct {
 	Kind    place.Kind
 	Path    string         // the given path, without a SAS
 	Source  storage.Source // a table, or an export to read; nil for all other places
-	Objects place.Objects  // of an export, nil for other kinds
-	CSV     *place.CSV     // of a file or a stream of CSV; nil for JSON lines
+	Objects place.Objects  // the files of an export; nil for other kinds of places
+	CSV     *place.CSV     // the form of a file or a stream of CSV; nil for JSON lines
 }
 
 // Table returns the place if it is a table, and nil otherwise.
@@ -65,7 +65,7 @@ func (p Place) CheckEnding(ctx context.Context, option string) error {
 	switch {
 	case claimed:
 		return nil
-	case err != nil && place.InBlobs(p.Path): // otherwise it is a file
+	case err != nil && place.InBlobs(p.Path): // in a directory, the path is that of a file
 		return blobHint(fmt.Errorf("--%s: %w", option, err))
 	}
 	return Hint(Refuse(option, " %s: files that end with %s are not supported", p.Path, ending),
@@ -99,21 +99,21 @@ func (p *Place) Read(ctx context.Context, option string) error {
 	case !IsThere(filepath.Join(with, place.JournalName)):
 		return refusal
 	}
-	return Hint(refusal, fmt.Sprintf("this export is not complete; tablesweep export --resume %s finishes it", with))
+	return Hint(refusal, fmt.Sprintf("this export is not complete; tablesweep export --resume %s completes it", with))
 }
 
-// try reads one row of the source, so that a missing table or a bad filter is reported before anything is created. It returns the time of the
-// service's answer or, for a source that is not a table, this machine's time.
+// try reads one row of the source. This reports a missing table or a bad filter before anything is created. If the source is a table, try returns the
+// time of the service's answer, otherwise this machine's time.
 func try(ctx context.Context, s sweep.Spec) (time.Time, error) {
-	p, err := first(ctx, s, 1)
+	p, err := firstPage(ctx, s, 1)
 	if p.Date.IsZero() {
 		p.Date = time.Now().UTC().Truncate(time.Second)
 	}
 	return p.Date, err
 }
 
-// first reads the source's first page, of at most the given number of rows.
-func first(ctx context.Context, s sweep.Spec, rows int) (storage.Page, error) {
+// firstPage reads the source's first page, of at most the given number of rows.
+func firstPage(ctx context.Context, s sweep.Spec, rows int) (storage.Page, error) {
 	p, _, err := s.Source.Read(ctx, storage.RequestOptions{}, storage.Query{Range: s.Bounds.Range(), Filter: s.Filter, Select: s.Select, Top: rows})
 	if err != nil {
 		err = fmt.Errorf("read the table: %w", err)

@@ -16,7 +16,7 @@ func Delete(ctx context.Context, o Options) (*Job, error) {
 	}
 	table := o.From.Table()
 	if table == nil {
-		return nil, Refuse("table", ": delete takes a table, not files")
+		return nil, Refuse("table", ": delete removes rows of a table, not of files")
 	}
 	s.Select = []string{}
 	return each(ctx, o, s, work{
@@ -37,7 +37,7 @@ func Enqueue(ctx context.Context, o Options, w action.Enqueue) (*Job, error) {
 		return nil, err
 	}
 	queue := w.Queue
-	// try makes the messages of the first page without sending them, and refuses a template that fails for all rows.
+	// try makes the messages of the first page without sending them, and fails if the template fails for all rows.
 	try := func(rows []storage.Row) error {
 		rows, err := o.tryMap(ctx, rows)
 		if err != nil {

@@ -14,9 +14,9 @@ type ScanOptions struct {
 	Options
 	Strategy string            // one of [strategy.Names]
 	PageRows int               // rows for each query
-	Limit    int               // only this number of rows, the first in table order; 0 for all
+	Limit    int               // at most this many rows, the first ones in table order; 0 for all
 	Trace    func(sweep.Trace) // called with each query; may be nil
-	quiet    bool              // another scan reports the failed rows
+	quiet    bool              // this scan does not report the failed rows, because another scan of the same rows does
 }
 
 // errEnough ends a scan that has read as many rows as requested.

@@ -16,14 +16,14 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// LastSuccess is the value of [Since].Text that continues from a state.
+// LastSuccess is the value of [Since].Text that makes the window begin where the last successful copy began.
 const LastSuccess = "last"
 
 // Since limits a copy to changed rows.
 type Since struct {
 	Text    string        // a time, a duration before now, or [LastSuccess]; "" for all rows
-	State   string        // a file with the beginning of the last success
-	Overlap time.Duration // how much earlier the window begins
+	State   string        // a file that stores when the last successful copy began
+	Overlap time.Duration // how much earlier than Text the window begins
 }
 
 // ParseSince reads the option since, in the forms of [logtail.ParseTime]. The empty text is the zero time.
@@ -65,17 +65,17 @@ func (w *changes) filter() string {
 	return storage.SinceFilter(w.from)
 }
 
-// narrow limits the sweep to the changed rows. It returns the window FROM/BEGAN. FROM is the bound of the filter, or "" for all rows. BEGAN is
+// narrow limits the sweep to the changed rows. It returns the window as FROM/BEGAN: FROM is the bound of the filter, or "" for all rows, and BEGAN is
 // when the first run began. Without the option since, narrow returns nil.
 func (o CopyOptions) narrow(ctx context.Context, s *sweep.Spec) (w *changes, window string, err error) {
 	if o.Since.Text == "" {
 		return nil, "", nil
 	}
 	if o.From.Table().Cosmos() {
-		return nil, "", Hint(Refuse("since", " does not fit --from %s: Cosmos DB can't filter rows by Timestamp", o.From.Path), "leave --since out, or compare a time property of your own by --filter")
+		return nil, "", Hint(Refuse("since", " cannot be used with --from %s, because Cosmos DB cannot filter rows by Timestamp", o.From.Path), "leave --since out, or compare a time property of your own by --filter")
 	}
 	w, window = &changes{}, o.Was.Window
-	if window == "" { // otherwise the first run has decided the window
+	if window == "" { // in a resumed job, the first run has decided the window
 		w.began, err = try(ctx, *s)
 	}
 	if err == nil && o.State != "" {
@@ -85,7 +85,7 @@ func (o CopyOptions) narrow(ctx context.Context, s *sweep.Spec) (w *changes, win
 		window, err = o.decide(w)
 	}
 	if err == nil {
-		err = w.take(window)
+		err = w.setWindow(window)
 	}
 	if s.Filter = storage.And(w.filter(), s.Filter); err == nil {
 		if err = storage.CheckFilter(s.Filter); err != nil {
@@ -102,12 +102,12 @@ func (o CopyOptions) narrow(ctx context.Context, s *sweep.Spec) (w *changes, win
 	case w.from.IsZero():
 		text = "copies all rows"
 	}
-	o.Meter.Print("since", text+"; rows that were deleted are not seen")
+	o.Meter.Print("since", text+"; it does not find deleted rows")
 	return w, window, nil
 }
 
-// take sets the window that the first run has decided.
-func (w *changes) take(window string) (err error) {
+// setWindow sets the window that the first run has decided.
+func (w *changes) setWindow(window string) (err error) {
 	bound, began, _ := strings.Cut(window, "/")
 	if w.began, err = time.Parse(time.RFC3339, began); err == nil && bound != "" {
 		w.from, err = time.Parse(time.RFC3339, bound)
@@ -118,7 +118,7 @@ func (w *changes) take(window string) (err error) {
 	return nil
 }
 
-// remember opens the state, and refuses a destination that has lost the rows that were copied there.
+// remember opens the state. It fails if the destination has lost the rows of earlier copies.
 func (o CopyOptions) remember(ctx context.Context, w *changes, s sweep.Spec) (err error) {
 	to := o.To
 	about := sinceCopy{From: s.Source.Address(), Range: o.Bounds, Filter: o.Filter, Select: strings.Join(o.Select, ",")}
@@ -133,7 +133,7 @@ func (o CopyOptions) remember(ctx context.Context, w *changes, s sweep.Spec) (er
 		p, err := to.Table().Query(ctx, q)
 		switch {
 		case err != nil && !storage.Gone(err):
-			return fmt.Errorf("look for rows of earlier copies: %w", err)
+			return fmt.Errorf("search for the rows of earlier copies: %w", err)
 		case len(p.Rows) > 0:
 			return nil
 		case err == nil && p.Next != nil:
@@ -143,11 +143,11 @@ func (o CopyOptions) remember(ctx context.Context, w *changes, s sweep.Spec) (er
 			why = "has none of them"
 		}
 		err = Refuse("since", " last: according to --state %s, earlier copies wrote rows to %s, which %s; leave --since out to copy all rows again, or give another --state", o.State, to.Address(), why)
-		return Hint(err, "otherwise, rows that have not changed since then would stay lost")
+		return Hint(err, "without this check, the rows of earlier copies that have not changed since would stay missing")
 	}
 }
 
-// decide returns the window, by the service's clock.
+// decide returns the window, whose times are those of the service's clock.
 func (o CopyOptions) decide(w *changes) (window string, err error) {
 	var bound time.Time
 	if w.state != nil {
@@ -158,11 +158,11 @@ func (o CopyOptions) decide(w *changes) (window string, err error) {
 	text, began := "", w.began.UTC()
 	if !bound.IsZero() {
 		bound = bound.Add(-o.Overlap).UTC()
-		if first := time.Date(1601, 1, 1, 0, 0, 0, 0, time.UTC); bound.Before(first) { // the service has no earlier times
+		if first := time.Date(1601, 1, 1, 0, 0, 0, 0, time.UTC); bound.Before(first) { // the service's earliest time
 			bound = first
 		}
 		if bound.After(began) {
-			return "", Refuse("since", " %s means %s, which is in the future: the service's clock says %s", o.Since.Text, bound.Format(time.RFC3339), began.Format(time.RFC3339))
+			return "", Refuse("since", " %s means %s, which is in the future: the service's time is %s", o.Since.Text, bound.Format(time.RFC3339), began.Format(time.RFC3339))
 		}
 		text = bound.Format(time.RFC3339Nano)
 	}
@@ -186,10 +186,10 @@ func (w *changes) end(err error, rows int64) error {
 	return err
 }
 
-// sinceState is the file of --state: a journal about one copy, whose event is the last success. It is locked.
+// sinceState is the file of --state, which is locked. The file is a journal about one copy, and its event is the last success.
 type sinceState struct {
-	file   *journal.File // nil in a dry run without a state
-	dryRun bool          // nothing is changed
+	file   *journal.File // nil in a dry run if there is no state
+	dryRun bool          // the run changes nothing
 	made   bool          // this run has made the file
 	was    success       // the last success; zero for none
 }
@@ -205,11 +205,11 @@ type sinceCopy struct {
 	To     string     `json:"to,omitempty"` // the destination's address, if it is a table
 	Range  key.Bounds `json:"range,omitzero"`
 	Filter string     `json:"filter,omitempty"`
-	Select string     `json:"select,omitempty"` // joined by commas
+	Select string     `json:"select,omitempty"` // the selected properties, joined by commas
 }
 
 func (c sinceCopy) String() string {
-	text, _ := json.Marshal(c) // of strings
+	text, _ := json.Marshal(c) // never fails, because c consists of strings
 	return string(text)
 }
 
@@ -219,8 +219,8 @@ type success struct {
 	Rows int64     `json:"rows,omitempty"` // rows that all successes copied to a table; a row that was copied twice counts twice
 }
 
-// openState opens the state of a copy. If there is none, it makes an empty one, so that a full disk is found before hours of work
-// and not after them. In a dry run, it makes and changes nothing.
+// openState opens the state of a copy, or makes an empty state. Making it early reports a full disk before hours of work. In a dry run, openState
+// changes nothing and makes nothing.
 func openState(path string, about sinceCopy, dryRun bool) (s *sinceState, err error) {
 	s = &sinceState{dryRun: dryRun}
 	s.file, err = journal.Read(path)
@@ -230,7 +230,7 @@ func openState(path string, about sinceCopy, dryRun bool) (s *sinceState, err er
 	case dryRun && errors.Is(err, fs.ErrNotExist):
 		err = nil
 	case errors.Is(err, fs.ErrNotExist):
-		job, _ := json.Marshal(stateJob{&about}) // of strings
+		job, _ := json.Marshal(stateJob{&about}) // never fails, because about consists of strings
 		if s.file, err = journal.New(path, job); err == nil {
 			err = s.file.Renew(nil)
 			s.made = true
@@ -252,14 +252,14 @@ func openState(path string, about sinceCopy, dryRun bool) (s *sinceState, err er
 	return nil, err
 }
 
-// parse reads the last success. It refuses the state of another copy.
+// parse reads the last success, and fails if the state belongs to another copy.
 func (s *sinceState) parse(about sinceCopy) error {
 	var job stateJob
 	if err := json.Unmarshal(s.file.Job(), &job); err != nil || job.Since == nil {
-		return fmt.Errorf("%s is not a file of --state", s.file.Path())
+		return fmt.Errorf("%s was not written by --state; name another file", s.file.Path())
 	}
 	if *job.Since != about {
-		return Hint(fmt.Errorf("%s belongs to another copy: %v, not %v", s.file.Path(), job.Since, about), "give each copy its own file")
+		return Hint(fmt.Errorf("%s belongs to another copy: it is the state of %v, not of %v", s.file.Path(), job.Since, about), "give each copy its own file")
 	}
 	return journal.Events(s.file, func(last success) error {
 		s.was = last

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestStoredState states a state's form. A difference means that other versions of the program can't read what this one writes.
+// TestStoredState states a state's form. A difference means that other versions of the program cannot read what this one writes.
 func TestStoredState(t *testing.T) {
 	t.Parallel()
 	const stored = `5b538d1e {"disk":0,"event":{"version":1,"job":{"since":{"from":"https://a/orders","to":"https://b/orders","range":{"prefix":"2026-"},"filter":"V gt 1L","select":"V,W"}},"lines":1}}

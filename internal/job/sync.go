@@ -24,30 +24,30 @@ type Sync struct {
 // NewSync prepares a sync of two places. If deletes is set, it deletes extra rows. NewSync changes nothing.
 func NewSync(ctx context.Context, o PairOptions, deletes bool) (*Sync, error) {
 	if storage.ComparesTime(o.Filter) {
-		return nil, Hint(Refuse("filter", " compares Timestamp, which differs between tables, so equal rows would count as extra"), "compare another property")
+		return nil, Hint(Refuse("filter", " compares Timestamp, which always differs between tables, so equal rows would count as extra"), "filter by another property")
 	}
 	s, err := o.of(o.From)
 	if err == nil && o.From.Export() != nil {
-		err = o.whole(o.From.Export().Manifest())
+		err = o.checkComplete(o.From.Export().Manifest())
 	}
 	if err != nil {
 		return nil, err
 	}
-	s.Steal = true // so that many ranges of the destination are read at once
+	s.Steal = true // lets workers read many ranges of the destination at the same time
 	s.Source = o.mappedSource(s.Source, false)
 	_, err = try(ctx, s)
 	return &Sync{options: o, spec: s, deletes: deletes}, moved("map", err)
 }
 
-// Plan compares the places, and returns the plan. A missing destination counts as empty. Plan changes nothing. The rows of the
-// plan are stored in the file. Without a file, the plan cannot be carried out.
+// Plan compares the places, and returns the plan. A missing destination counts as empty. Plan changes nothing. It stores the plan's rows in the file.
+// A plan without a file cannot be carried out.
 func (s *Sync) Plan(ctx context.Context, f *verify.PlanFile) (p SyncPlan, found verify.Result, err error) {
 	p.rows = verify.NewPlan(f, s.deletes)
 	if found, err = s.compare(ctx, p.rows); err != nil {
 		return p, found, err
 	}
 	p.PlanCounts = p.rows.Counts()
-	if there := found.Rows + found.Extra - found.Missing; there == 0 { // the table may also be missing
+	if there := found.Rows + found.Extra - found.Missing; there == 0 { // the destination is empty, or perhaps missing
 		_, err = s.options.To.Table().Query(ctx, storage.Query{Select: []string{}, Top: 1})
 		if storage.Gone(err) {
 			p.Create, err = 1, nil
@@ -67,19 +67,19 @@ func (s *Sync) compare(ctx context.Context, p *verify.Plan) (verify.Result, erro
 	return r, syncError(err)
 }
 
-// mayDelete refuses to delete the extra rows of a comparison whose source has no row.
+// mayDelete returns an error if the sync would delete rows although the source has no row in the range.
 func (s *Sync) mayDelete(found verify.Result) error {
 	if !s.deletes || found.Rows > 0 || found.Extra == 0 {
 		return nil
 	}
-	return Hint(Refuse("", "the source has no row in the range, so nothing is deleted"), fmt.Sprintf("%s has %s there; tablesweep delete removes them", s.options.To.Table(), progress.Plural(found.Extra, "row")))
+	return Hint(Refuse("", "the source has no row in the range, so nothing is deleted"), fmt.Sprintf("%s has %s in this range; tablesweep delete removes rows", s.options.To.Table(), progress.Plural(found.Extra, "row")))
 }
 
 // SyncPlan is the plan of a sync, with its counts.
 type SyncPlan struct {
 	Create int64 `json:"create,omitempty"` // tables to create
 	verify.PlanCounts
-	Failed int64 `json:"failed,omitempty"` // tables that could not be compared; other counts do not include them
+	Failed int64 `json:"failed,omitempty"` // tables that could not be compared, which the other counts do not include
 	rows   *verify.Plan
 }
 
@@ -122,11 +122,11 @@ type SyncResult struct {
 	Written int64 `json:"written"`
 	Deleted int64 `json:"deleted"`
 	Failed  int64 `json:"failed,omitempty"` // rows that the destination refused
-	Kept    int64 `json:"kept,omitempty"`   // rows that others changed meanwhile, which the sync left unchanged
+	Kept    int64 `json:"kept,omitempty"`   // rows that other programs changed after the plan was made; the sync leaves these unchanged
 }
 
-// Do makes a plan's changes, and compares again. It does not change a row that somebody has changed since the plan. If Do returns an error, it may
-// have made some of the changes.
+// Do makes a plan's changes, and then compares again. It does not change a row that another program has changed since the plan was made. If Do
+// returns an error, it may have made some of the changes.
 func (s *Sync) Do(ctx context.Context, plan SyncPlan) (r SyncResult, err error) {
 	to := s.options.To.Table()
 	if err := to.Create(ctx); err != nil {
@@ -144,7 +144,7 @@ func (s *Sync) Do(ctx context.Context, plan SyncPlan) (r SyncResult, err error) 
 }
 
 // SyncAgain is the hint for an interrupted sync.
-const SyncAgain = "run it again; it compares the places anew"
+const SyncAgain = "run the sync again; it compares the places again from the beginning"
 
 func syncError(err error) error {
 	if err = moved("map", err); errors.Is(err, task.ErrInterrupted) {
@@ -153,8 +153,8 @@ func syncError(err error) error {
 	return err
 }
 
-// whole refuses an export that lacks rows or properties of the range, because the sync would remove them.
-func (o PairOptions) whole(m place.Manifest) error {
+// checkComplete returns an error if the export lacks rows or properties of the range, because the sync would remove these.
+func (o PairOptions) checkComplete(m place.Manifest) error {
 	own, from := o.Bounds.Range(), o.From.Path
 	within := own
 	if m.Range != nil {
@@ -163,15 +163,15 @@ func (o PairOptions) whole(m place.Manifest) error {
 	}
 	switch {
 	case m.Since != nil:
-		return Refuse("from", " %s has only the rows that had changed since %s, so all others would be extra", from, m.Since)
+		return Refuse("from", " %s has only the rows that had changed since %s, so a sync would treat all other rows as extra", from, m.Since)
 	case m.Select != nil:
-		return Refuse("from", " %s has only the properties %s, so all others would be removed", from, strings.Join(m.Select, ","))
+		return Refuse("from", " %s has only the properties %s, so a sync would remove all other properties", from, strings.Join(m.Select, ","))
 	case m.Mapped:
-		return Hint(Refuse("from", " %s was made with --map, --rename or --drop, so it may lack rows and properties of %s", from, m.Table), "write its rows to a table with tablesweep import, and sync from that table")
+		return Hint(Refuse("from", " %s was made with --map, --rename or --drop, so the export may lack rows and properties of %s", from, m.Table), "write its rows to a table with tablesweep import, and sync from that table")
 	case m.Filter != "" && m.Filter != o.Filter:
-		return Hint(Refuse("from", " %s has only the rows of a filter, so all others would be extra", from), fmt.Sprintf("sync only these rows: --filter %q", m.Filter))
+		return Hint(Refuse("from", " %s has only the rows of a filter, so a sync would treat all other rows as extra", from), fmt.Sprintf("sync only these rows: --filter %q", m.Filter))
 	case storage.RangeFilter(own) != storage.RangeFilter(within):
-		return Hint(Refuse("from", " %s has only the rows of a range, so all others would be extra", from), "sync only these rows, with the same --prefix, --after and --before")
+		return Hint(Refuse("from", " %s has only the rows of a range, so a sync would treat all other rows as extra", from), "sync only these rows, with the same --prefix, --after and --before")
 	}
 	return nil
 }

@@ -22,8 +22,8 @@ import (
 // TablesJournal is the file in a checkpoint's directory that records which tables are done.
 const TablesJournal = "tables.jsonl"
 
-// tablesAtOnce is the maximum of tables that are processed concurrently.
-const tablesAtOnce = 8
+// maxTables is the maximum number of tables that are processed concurrently.
+const maxTables = 8
 
 // The states of a table.
 const (
@@ -36,7 +36,7 @@ const (
 // ErrDifferent ends a comparison that found differences.
 var ErrDifferent = errors.New("the tables differ")
 
-// TableResult is the result for a table: a line of the printed result, and of [TablesJournal].
+// TableResult is the result for a table. It is one line of the printed result, and one line of [TablesJournal].
 type TableResult struct {
 	Table  string          `json:"table"`
 	State  string          `json:"state"`
@@ -45,7 +45,7 @@ type TableResult struct {
 	Result json.RawMessage `json:"result,omitempty"` // the result of the table's job
 }
 
-// Tables runs the same job for each of many tables, several at once.
+// Tables runs the same job for each of many tables, and several of these jobs run concurrently.
 type Tables struct {
 	Process
 	Rows
@@ -53,19 +53,19 @@ type Tables struct {
 	Choice        Choice
 	From          Home
 	To            *Home       // nil if the command has only one place
-	Failed, State string      // the directories for each table's file; "" for none
-	Compares      bool        // tables are compared, not written
-	AllowExtra    bool        // a table that only the destination has is not a difference
+	Failed, State string      // directories that contain a file for each table; "" for none
+	Compares      bool        // the job compares the tables and does not write them
+	AllowExtra    bool        // a table that exists only in the destination is not a difference
 	Options       []Option    // the command's options, with their given values
-	Checkpoint    *Checkpoint // of the command; the tables' checkpoints are in a directory
+	Checkpoint    *Checkpoint // the checkpoint of the command; the tables' checkpoints are in a directory
 	Do            func(context.Context, *Part) error
-	// Overwrites is called once, before anything is written, if tables of the destination without a state have rows. Its error ends the
-	// job. It is nil if no confirmation is needed.
+	// Overwrites is called once, before anything is written, with the destination's tables that have rows but no state. Its error ends the job.
+	// Overwrites is nil if no confirmation is needed.
 	Overwrites func(tables []string) error
 
-	All     []TableResult // set by Begin
-	Journal *journal.File // set by Begin; records each table's result; nil without a checkpoint
-	dir     string        // of the checkpoints; "" for none
+	All     []TableResult // the tables and their results; set by Begin
+	Journal *journal.File // records each table's result; set by Begin; nil without a checkpoint
+	dir     string        // the directory of the checkpoints; "" for none
 	mu      sync.Mutex    // guards the output and the journal
 }
 
@@ -74,8 +74,8 @@ type Part struct {
 	Process // with its own meter and output, and shared limits
 	Own
 	Table  string
-	Result any           // the table's result, set by Do; its JSON may have rows
-	Ended  *journal.File // the table's checkpoint, set by Do if the job is complete; removed once the result is recorded
+	Result any           // the table's result, set by Do; its JSON may contain rows
+	Ended  *journal.File // the table's checkpoint, set by Do if the job is complete, and removed once the result is recorded
 }
 
 // sharedLimits are the limits that the jobs of many tables share.
@@ -84,7 +84,7 @@ type sharedLimits struct {
 	sweeps   *sweep.Share
 }
 
-// In returns the names of the tables in a state.
+// In returns the names of the tables that are in a state.
 func (t *Tables) In(state string) (names []string) {
 	for _, r := range t.All {
 		if r.State == state {
@@ -114,7 +114,7 @@ func (t *Tables) resume() error {
 	return nil
 }
 
-// Again makes done tables pending again.
+// Again makes those done tables pending again for which the given function returns true.
 func (t *Tables) Again(which func(table string) bool) {
 	for i, r := range t.All {
 		if which(r.Table) {
@@ -123,15 +123,15 @@ func (t *Tables) Again(which func(table string) bool) {
 	}
 }
 
-// Run runs the jobs of pending tables. A failed table does not stop the others. If tables are still pending, Run returns an
-// error. After an interrupt, this is [task.ErrInterrupted].
+// Run runs the jobs of pending tables. A failed table does not stop the others. If tables are still pending, Run returns an error, which after an
+// interrupt is [task.ErrInterrupted].
 func (t *Tables) Run(ctx context.Context) error {
 	t.limits = &sharedLimits{storage.NewLimit(t.MaxRequests), sweep.NewShare(t.Workers, t.MaxRows)}
 	t.Meter.Phase(t.Phase)
 	parts := t.Meter.Parts(len(t.All), len(t.All)-len(t.In(Pending)))
 	var group task.Group
-	group.SetLimit(min(tablesAtOnce, t.Workers))
-	more, stop := context.WithCancelCause(ctx) // once it ends, no more tables begin
+	group.SetLimit(min(maxTables, t.Workers))
+	more, stop := context.WithCancelCause(ctx) // once more ends, no further table begins
 	defer stop(nil)
 	for i := range t.All {
 		r := &t.All[i]
@@ -144,12 +144,12 @@ func (t *Tables) Run(ctx context.Context) error {
 			}
 			p := &Part{Process: t.Process, Table: r.Table, Own: t.ownOptions(r.Table)}
 			p.Meter = parts.Begin(r.Table)
-			cause := t.one(ctx, r, p)
+			cause := t.runOne(ctx, r, p)
 			parts.End(p.Meter, r.State != Pending)
 			if r.State == Failed {
 				p.Meter.Print(Failed, r.Error)
 			}
-			err := t.note(r, p)
+			err := t.record(r, p)
 			if err != nil || errors.Is(cause, storage.ErrAway) { // other tables would wait for the same account
 				stop(cmp.Or(err, cause))
 			}
@@ -166,8 +166,8 @@ func (t *Tables) Run(ctx context.Context) error {
 	return err
 }
 
-// one runs a table's job, and returns its error.
-func (t *Tables) one(ctx context.Context, r *TableResult, p *Part) error {
+// runOne runs a table's job, and returns the job's error.
+func (t *Tables) runOne(ctx context.Context, r *TableResult, p *Part) error {
 	p.Out = &bytes.Buffer{}
 	err := storage.CheckTableName(r.Table) // a listing may have invalid names, such as a path that leads elsewhere
 	if err == nil {
@@ -190,8 +190,8 @@ func (t *Tables) one(ctx context.Context, r *TableResult, p *Part) error {
 	return err
 }
 
-// note prints the output of a table's job, and records its result.
-func (t *Tables) note(r *TableResult, p *Part) error {
+// record prints the output of a table's job, and records the job's result.
+func (t *Tables) record(r *TableResult, p *Part) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.Meter.Clear()
@@ -206,16 +206,16 @@ func (t *Tables) note(r *TableResult, p *Part) error {
 	return err
 }
 
-// Home has many tables: an account, or a place with their exports.
+// Home is where many tables are: an account, or a place with the tables' exports.
 type Home struct {
-	Place                    // of the exports; zero for an account
+	Place                    // the place of the exports; zero for an account
 	Account *storage.Account // nil for exports
 	// IsStateTable reports whether tables of this name are state tables of apps.
 	IsStateTable func(name string) bool
 }
 
-// of returns a table's place in the form of a command line.
-func (h Home) of(table string) string { return h.Path + table }
+// pathOf returns a table's place in the form of a command line.
+func (h Home) pathOf(table string) string { return h.Path + table }
 
 // Address identifies the home.
 func (h Home) Address() string {
@@ -225,15 +225,15 @@ func (h Home) Address() string {
 	return h.Place.Address()
 }
 
-// tables returns the sorted names of the tables, including incomplete exports. own has the tables of an app or its host separately, because
-// writing them back would undo later work of the app.
+// tables returns the sorted names of the tables, including incomplete exports. The tables in which an app or its host keeps its own state are
+// returned separately in own, because writing these back would undo later work of the app.
 func (h Home) tables(ctx context.Context) (names, own []string, err error) {
 	if h.Account == nil {
 		names, err = place.ExportsIn(ctx, h.Objects)
 		err = blobHint(err)
 	} else {
 		err = h.Account.TableNames(ctx, func(name string) error {
-			if !strings.HasPrefix(name, "$") { // the service's own
+			if !strings.HasPrefix(name, "$") { // names with $ are those of the service's own tables
 				names = append(names, name)
 			}
 			return nil
@@ -248,8 +248,8 @@ func (h Home) tables(ctx context.Context) (names, own []string, err error) {
 	return slices.DeleteFunc(names, kept), own, err
 }
 
-// whole refuses a place that is not a complete export of many tables, because tables may be missing.
-func (h Home) whole(ctx context.Context) error {
+// checkComplete returns an error if the place is not a complete export of many tables, because tables may then be missing.
+func (h Home) checkComplete(ctx context.Context) error {
 	if h.Objects == nil {
 		return nil
 	}
@@ -257,7 +257,7 @@ func (h Home) whole(ctx context.Context) error {
 	if err == nil || storage.Passing(err) || storage.Denied(err) {
 		return blobHint(err)
 	}
-	hint := "--tables '*' takes the complete exports that are there, and names the others"
+	hint := "--tables '*' reads all complete exports in the place, and names the incomplete ones"
 	if h.Local() && IsThere(filepath.Join(h.Path, TablesJournal)) {
 		hint = fmt.Sprintf("tablesweep export --resume %s completes it; %s", strings.TrimRight(h.Path, "/"), hint)
 	}

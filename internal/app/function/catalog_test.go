@@ -115,7 +115,7 @@ func TestBadRecordRequests(t *testing.T) {
 		{"twice", "DELETE", people + "?eid=1&eid=2", "", 400, "eid", "give it once"},
 		{"empty value", "GET", people + "?eid=", "", 400, "eid", "is empty"},
 		{"empty bound", "DELETE", people + "?eid=F314&row_from=", "", 400, "row_from", "is empty"},
-		{"unreadable", "DELETE", people + "?eid=F314&row_from=%zz", "", 400, "", "can't be read"},
+		{"unreadable", "DELETE", people + "?eid=F314&row_from=%zz", "", 400, "", "cannot be read"},
 		{"top", "GET", people + "?eid=1&top=many", "", 400, "top", "1 to 1000"},
 		{"top of a deletion", "DELETE", people + "?eid=F314&top=1", "", 400, "top", "it takes eid, npi, ssn, row_from, row_to"},
 		{"cursor of a deletion", "DELETE", people + "?eid=F314&cursor=x", "", 400, "cursor", "not a parameter"},

@@ -1,6 +1,5 @@
-// Package estimate counts the rows for some work, and estimates what the work costs. It reads only keys, for a limited time. The
-// rows that were counted in that time exist, but the number of other rows is unknown. docs/measurements.md has what sampling
-// would add.
+// Package estimate counts the rows that a piece of work needs, and estimates the cost of that work. It reads only keys, for a limited time. The
+// report gives the counted rows as the minimum, because the number of other rows is unknown. docs/measurements.md explains what sampling would add.
 package estimate
 
 import (
@@ -16,7 +15,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// grace is how long running queries may still take after the time limit.
+// grace is how long queries that are running at the time limit may continue.
 const grace = 2 * time.Second
 
 // spare is how many queries work makes for each full page. Parallel readers also query ranges where few or
@@ -28,28 +27,27 @@ const million = 1_000_000
 
 // Work is the work for which rows are counted.
 type Work struct {
-	Writes   func(rows []storage.Row) int // requests that write a page's rows; nil for none
+	Writes   func(rows []storage.Row) int // returns the number of requests that write a page's rows; nil for no writes
 	PerQuery float64                      // further requests for each query
 	Price    float64                      // price of 10,000 requests, in dollars
 }
 
 // Report is an estimate, in the form of an answer.
 type Report struct {
-	Rows    [2]*int64 `json:"rows"`    // lowest and highest number of rows; the highest is nil if not all were counted
+	Rows    [2]*int64 `json:"rows"`    // lowest and highest number of rows; the highest is nil if not all rows were counted
 	Counted bool      `json:"counted"` // all rows were counted
 	// Requests and Dollars estimate the work for the counted rows.
 	Requests int64   `json:"requests"`
 	Dollars  float64 `json:"dollars"`
-	// DollarsPerMillion estimates the work for a million more rows like these; nil
-	// if no row was counted.
+	// DollarsPerMillion is the estimated cost of a million more rows like the counted ones. It is nil if no row was counted.
 	DollarsPerMillion *float64 `json:"dollarsPerMillion,omitempty"`
-	// LeastSeconds is the shortest time in which limits allow the counted rows and their requests; 0 without limits.
+	// LeastSeconds is the shortest time that the limits on rows and requests allow for the counted rows. It is 0 without limits.
 	LeastSeconds float64 `json:"leastSeconds,omitempty"`
-	Queries      int64   `json:"queries"`           // of the count
+	Queries      int64   `json:"queries"`           // queries that the count made
 	Missing      int64   `json:"missing,omitempty"` // listed rows that are not in the table
 	Creates      bool    `json:"creates,omitempty"` // the destination is missing, and will be created
 
-	// PerMillion has the requests for DollarsPerMillion.
+	// PerMillion is the number of requests that DollarsPerMillion pays for.
 	PerMillion int64 `json:"-"`
 }
 
@@ -66,7 +64,7 @@ func Count(ctx context.Context, s sweep.Spec, o sweep.Options, limit time.Durati
 		o.Abort = late.Done()
 	}
 	if watch := o.Watch; watch != nil {
-		o.Watch = func(p sweep.Progress) { // the time limit is not an interrupt
+		o.Watch = func(p sweep.Progress) { // reaching the time limit does not count as an interrupt
 			p.Stopping = p.Stopping && ctx.Err() != nil
 			watch(p)
 		}
@@ -80,7 +78,7 @@ func Count(ctx context.Context, s sweep.Spec, o sweep.Options, limit time.Durati
 	totals.Rows -= totals.Failed // listed rows that are missing
 	all := err == nil
 	if errors.Is(err, task.ErrInterrupted) && ctx.Err() == nil {
-		err = nil // the time was over
+		err = nil // the count ended because of its time limit
 	}
 	if err != nil {
 		return Report{}, err
@@ -106,10 +104,10 @@ func report(s sweep.Spec, found sweep.Totals, writes int, all bool, w Work) Repo
 	return r
 }
 
-// queriesOf returns about how many queries the work makes for the counted rows, and for each further
-// row. A count makes more queries than work, because its workers wait for nothing else and steal
-// from each other sooner. So the number of full pages is a better measure. With a filter, pages are not full. For listed
-// rows, and for a strategy without thefts, count and work make the same queries.
+// queriesOf estimates how many queries the work makes for the counted rows, and for each further row. A count makes more queries than the work,
+// because the count's workers do nothing but query, and therefore take ranges from each other sooner. So queriesOf calculates the queries from the
+// number of full pages. It uses the count's own queries in three cases: with a filter, because pages are then not full, and for listed rows or a
+// strategy in which workers take no ranges from each other, because count and work then make the same queries.
 func queriesOf(s sweep.Spec, found sweep.Totals) (queries, each float64) {
 	if !s.Steal || s.Filter != "" || s.Keys != nil {
 		return float64(found.Queries), float64(found.Queries) / float64(max(1, found.Rows))

@@ -1,7 +1,7 @@
-// Package jobrecord has a checkpoint's record of the command that made it: the options, the
-// addresses of its places, and a digest of its list of rows. It decides which options a resumed
-// command takes from the record, and which must not change. A record has no secrets. Somebody else may have written
-// the file, so a record has only options that the command's table allows, and chooses no connection.
+// Package jobrecord defines a checkpoint's record of the command that made the checkpoint: the command's options, the addresses of its places, and a
+// digest of its list of rows. The package decides which options a resumed command takes from the record, and which options must not change. A record
+// contains no secrets. The file may come from somebody else, so a record contains only options that the command allows in a record, and never chooses
+// a connection.
 package jobrecord
 
 import (
@@ -20,8 +20,8 @@ type Record struct {
 	Version int               `json:"version"`
 	Command string            `json:"command"`
 	Flags   map[string]string `json:"flags"`
-	Again   []string          `json:"again,omitempty"`  // options that must be given again, because their values may be secret or lead elsewhere
-	Places  []string          `json:"places"`           // addresses of its tables and queue
+	Again   []string          `json:"again,omitempty"`  // names of options that must be given again, because their values may be secret or lead to another account
+	Places  []string          `json:"places"`           // addresses of the command's tables and queue
 	Rows    string            `json:"rows,omitempty"`   // a digest of the list of rows
 	Export  string            `json:"export,omitempty"` // the id of the export of many tables that the command makes
 }
@@ -32,23 +32,23 @@ type Option struct {
 	Keep    Keep
 	Value   string // in the form of a record
 	Default string // the value if the option is not given
-	Again   bool   // the record must not have the value, because it may be secret, or says where rows or tokens go
+	Again   bool   // the record must not contain the value, because the value may be secret, or decides where rows or tokens are sent
 }
 
 // given reports whether an option differs from its default.
 func (o Option) given() bool { return o.Value != o.Default }
 
-// Keep is whether a record has an option, and how the option may change in a later run.
+// Keep defines whether a record contains an option, and how the option may change in a later run.
 type Keep int
 
 const (
 	PerRun  Keep = iota // not in the record, because the option is about one run
 	Fixed               // must not change
 	Free                // may change
-	Added               // a later run may give it for the first time, after which it must not change
-	EachRun             // chooses a connection, so it must be given in each run; the record has it for the error
+	Added               // a later run may add the option, but must not change it
+	EachRun             // chooses a connection, so each run must give the option; the record contains it only for the error message
 	File                // names a file, which may have moved
-	AnyFile             // like File, but a later run may give it for the first time
+	AnyFile             // like File, but a later run may add the option
 )
 
 // New returns the record of a command that is about to start.
@@ -79,7 +79,7 @@ func (r Record) JSON() json.RawMessage {
 func Parse(text json.RawMessage, command string) (Record, error) {
 	var r Record
 	if err := json.Unmarshal(text, &r); err != nil || r.Command != command {
-		return r, fmt.Errorf("the file belongs to the command %q", r.Command)
+		return r, fmt.Errorf("the file belongs to the command %q; use it with that command", r.Command)
 	}
 	if r.Version != version {
 		return r, fmt.Errorf("another version of this program made the file; continue with that version")
@@ -87,11 +87,11 @@ func Parse(text json.RawMessage, command string) (Record, error) {
 	return r, nil
 }
 
-// Restore returns the values of a resumed command's options that are not given. It fails if a given option must not change, if an
-// option that the record must not choose is missing, or if the record has an option that no record may have.
+// Restore returns the recorded values of the options that a resumed command does not give. It fails in three cases: a given option has changed but
+// must not, an option is missing that the record must not choose, or the record contains an option that no record may contain.
 //
-// Files may have moved, for example because the disk of --failed was full. The digest shows whether --rows is still the same
-// list. Options for the time after a copy may be added, and limits may change.
+// An option that names a file may change, because the file may have been moved, for example because the disk of --failed was full. The digest shows
+// whether --rows is still the same list. Options for the time after a copy may be added, and limits may change.
 func (r Record) Restore(options []Option) (set map[string]string, err error) {
 	all := map[string]Option{}
 	for _, o := range options {
@@ -103,7 +103,7 @@ func (r Record) Restore(options []Option) (set map[string]string, err error) {
 		case !known:
 			return nil, fmt.Errorf("the file has the flag --%s, which this command does not have", name)
 		case o.Keep == PerRun:
-			return nil, fmt.Errorf("the file has the flag --%s, which a checkpoint can't have", name)
+			return nil, fmt.Errorf("the file has the flag --%s, which a checkpoint cannot have", name)
 		case !o.given() && (o.Keep != EachRun || r.Flags[name] == o.Default):
 			set[name] = r.Flags[name]
 		}
@@ -127,7 +127,7 @@ func (r Record) Restore(options []Option) (set map[string]string, err error) {
 	return set, nil
 }
 
-// Required returns the names of the options that a resumed command must be given, unless they have their defaults.
+// Required returns the names of the options that must be given again to resume the command. Options with their default values are not among them.
 func (r Record) Required(options []Option) []string {
 	names := slices.Clone(r.Again)
 	for _, o := range options {
@@ -143,17 +143,17 @@ func (r Record) Required(options []Option) []string {
 func (r Record) unchanged(o Option) error {
 	was, kept := r.Flags[o.Name]
 	switch keep := o.Keep; {
-	case keep == PerRun || keep == Free || keep == EachRun || keep == AnyFile || slices.Contains(r.Again, o.Name): // [Record.At] checks the connections
+	case keep == PerRun || keep == Free || keep == EachRun || keep == AnyFile || slices.Contains(r.Again, o.Name): // [Record.At] checks that connections are unchanged
 	case kept && keep == File || !kept && keep == Added:
 	case !kept:
-		return fmt.Errorf("--%s was not given when the checkpoint was made and can't change; leave it out", o.Name)
+		return fmt.Errorf("--%s was not given when the checkpoint was made and cannot change; leave it out", o.Name)
 	case o.Value != was:
-		return fmt.Errorf("--%s was %q when the checkpoint was made and can't change; leave it out", o.Name, was)
+		return fmt.Errorf("--%s was %q when the checkpoint was made and cannot change; leave it out", o.Name, was)
 	}
 	return nil
 }
 
-// At returns an error if a resumed command has other places than the record.
+// At returns an error if the places of a resumed command differ from those in the record.
 func (r Record) At(places []string) error {
 	if slices.Equal(places, r.Places) {
 		return nil

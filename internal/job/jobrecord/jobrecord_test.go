@@ -19,7 +19,7 @@ func given(name string, keep jobrecord.Keep, value string) jobrecord.Option {
 // stored is a record of the present form.
 const stored = `{"version":1,"command":"copy","flags":{"failed":"f.jsonl","from":"a","rows":"list"},"again":["to-connection"],"places":["http://x/a","http://x/b"],"rows":"digest"}`
 
-// A command's record has this form. A difference means that other versions can't read it: the version
+// A command's record has this form. A difference means that other versions cannot read it: the version
 // must change, too.
 func TestStoredFormat(t *testing.T) {
 	t.Parallel()
@@ -113,7 +113,7 @@ func TestRestore(t *testing.T) {
 func TestAllowed(t *testing.T) {
 	t.Parallel()
 	r := jobrecord.Record{Version: 1, Command: "delete", Flags: map[string]string{"yes": "true"}}
-	if _, err := r.Restore([]jobrecord.Option{{Name: "yes", Default: "false", Value: "false"}}); err == nil || !strings.Contains(err.Error(), "which a checkpoint can't have") {
+	if _, err := r.Restore([]jobrecord.Option{{Name: "yes", Default: "false", Value: "false"}}); err == nil || !strings.Contains(err.Error(), "which a checkpoint cannot have") {
 		t.Errorf("got %v", err)
 	}
 	r = jobrecord.Record{Flags: map[string]string{"connection": "AzureWebJobsStorage"}}

@@ -18,13 +18,13 @@ type Figures struct {
 	Requests   int64    `json:"requests"`
 	Throttles  int64    `json:"throttles"`
 	Ranges     int      `json:"rangesLeft"`
-	Bytes      int64    `json:"bytes"`                 // of the answers to queries
+	Bytes      int64    `json:"bytes"`                 // bytes of the answers to queries
 	Underway   int      `json:"requestsUnderWay"`      // running queries and units of work
 	Limit      int      `json:"requestsLimit"`         // how many concurrent queries and units are worthwhile
-	Percent    *float64 `json:"percent,omitempty"`     // share of the rows; nil if their number is unknown
-	Left       *float64 `json:"secondsLeft,omitempty"` // nil also if the rate is not steady
+	Percent    *float64 `json:"percent,omitempty"`     // share of the rows that is done; nil if the number of rows is unknown
+	Left       *float64 `json:"secondsLeft,omitempty"` // nil if the number of rows is unknown or the rate is not steady
 	Seconds    float64  `json:"seconds"`
-	Stopping   bool     `json:"stopping,omitempty"` // interrupted
+	Stopping   bool     `json:"stopping,omitempty"` // the command was interrupted
 	Waiting    []Wait   `json:"waiting,omitempty"`
 	Tables     *Tables  `json:"tables,omitempty"` // nil for a command with one table
 	noun       string   // the word for rows in text
@@ -32,14 +32,14 @@ type Figures struct {
 
 // figure is one figure of the line.
 type figure struct {
-	rank int // higher ranks are removed first if there is no room; 0 and below are never removed
+	rank int // if there is not enough room, figures with higher ranks are removed first; a rank of 0 or below is never removed
 	text string
-	join string // the separator before it
+	join string // the separator before the figure
 }
 
 const (
-	causeRank = 5  // figures that are more important than a cause have a lower rank
-	causeRoom = 16 // the fewest columns for a shortened cause
+	causeRank = 5  // the rank of an outage's cause; more important figures have lower ranks
+	causeRoom = 16 // a shortened cause has at least this many columns
 )
 
 // line returns the figures as text of at most the given number of columns. If columns is below 1, there is no limit.
@@ -69,19 +69,19 @@ func (f Figures) line(columns int) string {
 	add(8, true, "%s", seconds(f.Seconds))
 	add(9, f.Bytes > 0, "%s", size(f.Bytes))
 	add(7, f.Throttles > 0, "%d throttled", f.Throttles)
-	add(10, f.Limit > 0, "%d of %d at once", f.Underway, f.Limit)
+	add(10, f.Limit > 0, "%d of %d running", f.Underway, f.Limit)
 	add(11, f.Requests > 0, "%s", Plural(f.Requests, "request"))
 	add(12, f.Limit > 0, "%s left", Plural(f.Ranges, "range"))
 	return join(shown, columns)
 }
 
-// news returns the figures about an interrupt, and about connections that the command waits for.
+// news returns the figures about an interrupt and about the connections that the command waits for.
 func (f Figures) news() (shown []figure) {
 	switch {
 	case f.Stopping && len(f.Waiting) > 0:
-		shown = append(shown, figure{-1, "interrupted; " + endsAtOnce, ", "})
+		shown = append(shown, figure{-1, "interrupted; " + endNow, ", "})
 	case f.Stopping && f.Underway > 0:
-		shown = append(shown, figure{-1, f.stopping() + "; " + endsAtOnce, ", "})
+		shown = append(shown, figure{-1, f.stopping() + "; " + endNow, ", "})
 	}
 	for i, w := range f.Waiting {
 		text := fmt.Sprintf("%s for %v", w.Connection, seconds(w.Seconds))
@@ -93,8 +93,8 @@ func (f Figures) news() (shown []figure) {
 	return shown
 }
 
-// join joins figures to text of at most the given number of columns. If columns is below 1, there is no limit. It removes the
-// least important figures first. It shortens a cause, which may be long, before it removes it.
+// join joins figures to text of at most the given number of columns. If columns is below 1, there is no limit. It removes the least important figures
+// first. A cause may be long, so join shortens the cause before removing it.
 func join(shown []figure, columns int) string {
 	for {
 		text := ""
@@ -118,14 +118,14 @@ func join(shown []figure, columns int) string {
 	}
 }
 
-const endsAtOnce = "Ctrl-C again ends at once"
+const endNow = "press Ctrl-C again to end"
 
 // stopping describes what an interrupted sweep waits for.
 func (f Figures) stopping() string {
 	return "interrupted: waiting for " + Plural(f.Underway, "request")
 }
 
-// waiting names the connections that do not answer, for how long and why.
+// waiting names the connections that do not answer, and for each its duration and cause.
 func (f Figures) waiting() string {
 	text := "waiting for "
 	for i, w := range f.Waiting {

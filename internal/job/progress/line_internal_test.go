@@ -17,12 +17,12 @@ func TestLineFits(t *testing.T) {
 		Phase: "copying", Rows: 123_456_789, RowsPerSec: 54_321, Failed: 3, Requests: 1_234_567, Throttles: 77, Ranges: 1,
 		Bytes: 98_700_000_000, Underway: 37, Limit: 64, Percent: &percent, Left: &left, Seconds: 2400, noun: "row",
 	}
-	whole := "copying 123456789 rows, 42 %, about 1h6m40s left, 3 FAILED, 54321 rows/s, 40m0s, 98.7 GB, 77 throttled, 37 of 64 at once, 1234567 requests, 1 range left"
+	whole := "copying 123456789 rows, 42 %, about 1h6m40s left, 3 FAILED, 54321 rows/s, 40m0s, 98.7 GB, 77 throttled, 37 of 64 running, 1234567 requests, 1 range left"
 	if got := f.line(0); got != whole {
 		t.Errorf("got %q", got)
 	}
 	for columns, want := range map[int]string{
-		139: "copying 123456789 rows, 42 %, about 1h6m40s left, 3 FAILED, 54321 rows/s, 40m0s, 98.7 GB, 77 throttled, 37 of 64 at once, 1234567 requests",
+		139: "copying 123456789 rows, 42 %, about 1h6m40s left, 3 FAILED, 54321 rows/s, 40m0s, 98.7 GB, 77 throttled, 37 of 64 running, 1234567 requests",
 		79:  "copying 123456789 rows, 42 %, about 1h6m40s left, 3 FAILED, 54321 rows/s",
 		39:  "copying 123456789 rows, 42 %",
 		10:  "copying 12",
@@ -43,10 +43,10 @@ func TestLineFits(t *testing.T) {
 		}
 	}
 	for columns, want := range map[int]string{
-		79:  "interrupted; Ctrl-C again ends at once, waiting for orders.table.core.windows.n",
-		99:  "interrupted; Ctrl-C again ends at once, waiting for orders.table.core.windows.net for 12s",
-		119: "copying 123456789 rows, interrupted; Ctrl-C again ends at once, waiting for orders.table.core.windows.net for 12s, 42 %",
-		139: "copying 123456789 rows, interrupted; Ctrl-C again ends at once, waiting for orders.table.core.windows.net for 12s, 42 %, 5 DIFFER",
+		79:  "interrupted; press Ctrl-C again to end, waiting for orders.table.core.windows.n",
+		99:  "interrupted; press Ctrl-C again to end, waiting for orders.table.core.windows.net for 12s",
+		119: "copying 123456789 rows, interrupted; press Ctrl-C again to end, waiting for orders.table.core.windows.net for 12s, 42 %",
+		139: "copying 123456789 rows, interrupted; press Ctrl-C again to end, waiting for orders.table.core.windows.net for 12s, 42 %, 5 DIFFER",
 	} {
 		if got := f.line(columns); got != want {
 			t.Errorf("%d columns: %q", columns, got)
@@ -58,7 +58,7 @@ func TestLineFits(t *testing.T) {
 	}
 	f.Waiting = nil
 	f.Stopping = true
-	if got, want := f.line(79), "interrupted: waiting for 37 requests; Ctrl-C again ends at once"; got != want {
+	if got, want := f.line(79), "interrupted: waiting for 37 requests; press Ctrl-C again to end"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -7,14 +7,14 @@ import (
 	"tablesweep/internal/job/sweep"
 )
 
-// Parts shows the work on several concurrent tables as one.
+// Parts shows the work on several tables as the progress of one command. The tables are worked on concurrently.
 type Parts struct {
 	meter *Meter
 	began time.Time
 
-	mu    sync.Mutex // guards the following
+	mu    sync.Mutex // guards the fields below
 	under map[*Meter]sweep.Progress
-	sum   sweep.Progress // of sweeps that have ended
+	sum   sweep.Progress // the sum over the sweeps that have ended
 	done  Tables
 }
 
@@ -25,8 +25,7 @@ type Tables struct {
 	All      int `json:"all"`
 }
 
-// Parts returns the Parts of a command. The argument all is the number of its tables, and done is the number of tables that are
-// already done.
+// Parts returns the Parts of a command. all is the number of the command's tables, and done is the number of tables that are already done.
 func (m *Meter) Parts(all, done int) *Parts {
 	return &Parts{meter: m, began: time.Now(), under: map[*Meter]sweep.Progress{}, done: Tables{Done: done, All: all}}
 }
@@ -39,7 +38,7 @@ func (p *Parts) Begin(table string) *Meter {
 	return &Meter{style: None, parts: p, table: table}
 }
 
-// End ends a table. done is false if the table must be done again.
+// End ends the work on a table. done is false if this work must be repeated.
 func (p *Parts) End(m *Meter, done bool) {
 	p.next(m)
 	p.mu.Lock()

@@ -49,7 +49,7 @@ func TestParts(t *testing.T) {
 		a.Show(stopping)
 		p.End(a, false)
 		m.End()
-		if want := `{"warning":"logs: slow"}` + "\n" + `{"warning":"interrupted: waiting for 3 requests; Ctrl-C again ends at once"}` + "\n"; !strings.HasPrefix(out.String(), want) {
+		if want := `{"warning":"logs: slow"}` + "\n" + `{"warning":"interrupted: waiting for 3 requests; press Ctrl-C again to end"}` + "\n"; !strings.HasPrefix(out.String(), want) {
 			t.Errorf("got %s", &out)
 		}
 	})

@@ -1,16 +1,14 @@
-// Package progress reports on stderr what a command does: the progress of a sweep, the
-// storage that it waits for, and the rows that failed. On a terminal, it updates one line
-// for each sweep. Elsewhere it writes a line of JSON every few seconds.
+// Package progress reports on stderr what a command does: the progress of its sweeps, the storage that the command waits for, and the rows that
+// failed. On a terminal, it updates one line for each sweep. Elsewhere it writes a line of JSON every few seconds.
 //
-// It shows nothing that may be wrong. The share done and the time left need the number
-// of rows, which a count alongside the work may find ([Meter.CountBeside]).
+// The package shows only figures that are certain. The share done and the time left depend on the number of rows. A count alongside the work may find
+// that number ([Meter.CountBeside]).
 //
-// The count reads only keys, with at most 32 workers. It begins after 10 s, and only if the work makes at least four requests for
-// each query. So short work and plain reading have no count and no extra cost. With a count, work in transactions of 100 rows
-// makes about a seventh more requests, and work in single rows about one more in 500. The count misses rows that a deletion has
-// already removed. So a deletion shows a share only if the missed rows can be at most 5 % of the rows, and then it shows the
-// smallest possible share. The time left is calculated from the rate of the last quarter of the time, if that rate is within a
-// factor of 1.5 of the rate of the last half.
+// The count reads only keys, with at most 32 workers. It begins after 10 s, and only if the work makes at least four requests for each query. So work
+// that is short or only reads has no count and no extra cost. A count adds about one request in seven to work in transactions of 100 rows, and about
+// one in 500 to work in single rows. The count misses rows that a deletion has already removed. So a deletion shows a share only if the missed rows
+// are at most 5 % of all rows, and then shows the smallest possible share. The time left is calculated from the rate of the last quarter of the
+// elapsed time. It is shown only if that rate differs from the rate of the last half by a factor of at most 1.5.
 package progress
 
 import (
@@ -48,18 +46,18 @@ const (
 var Styles = []Style{Auto, Plain, JSON, None}
 
 const (
-	interval = 5 * time.Second // between two lines, unless one line is updated
-	again    = time.Minute     // between two warnings about the same outage
-	refresh  = time.Second     // between two checks for outages
+	interval = 5 * time.Second // the time between two lines, unless one line is updated
+	again    = time.Minute     // the time between two warnings about the same outage
+	refresh  = time.Second     // the time between two checks for outages
 )
 
 // Meter shows progress and writes all other messages on stderr. It is safe for concurrent
 // use.
 type Meter struct {
-	out   io.Writer  // for the live line, whose control characters are kept
+	out   io.Writer  // for the live line, which uses control characters
 	text  io.Writer  // for everything else
-	width func() int // of the terminal, in columns; 0 if unknown
-	parts *Parts     // set if it is the meter of one table among several
+	width func() int // returns the terminal's width in columns; 0 if unknown
+	parts *Parts     // set if this meter shows one of several tables
 	table string
 
 	mu       sync.Mutex
@@ -68,25 +66,25 @@ type Meter struct {
 	quiet    bool // only warnings and errors are printed
 	terminal bool
 	live     bool // the line is updated in place
-	shown    bool // a line that must be cleared is on the terminal
+	shown    bool // the live line is on the terminal, and must be cleared before other output
 	phase    string
 	noun     string    // the word for what is counted; "row" by default
-	expected total     // rows of the phase
+	expected total     // the expected number of rows of the phase
 	counting *counting // nil if the rows are not counted
 	last     time.Duration
 	rates    rates
-	figures  Figures // shown last
-	begun    bool    // figures is set
+	figures  Figures // the figures that were last shown
+	begun    bool    // figures contains figures
 	tables   *Tables // nil for a command with one table
 	// interrupted is set once the command is interrupted.
 	interrupted bool
 
 	accounts []Account
 	outages  []storage.Outage
-	warned   time.Time // the last warning about outages
+	warned   time.Time // when outages were last warned about
 }
 
-// New returns a meter that writes to w. It has the style [None] until [Meter.Use].
+// New returns a meter that writes to w. Its style is [None] until [Meter.Use] sets another.
 func New(w io.Writer) *Meter {
 	m := &Meter{out: w, text: lines.NewPlainWriter(w), style: None, noun: "row", width: func() int { return 0 }}
 	if f, ok := w.(*os.File); ok {
@@ -125,7 +123,7 @@ func (m *Meter) Use(s Style) {
 	m.style, m.live = s, m.terminal && s == Plain && os.Getenv("TERM") != "dumb" // a dumb terminal cannot move the cursor
 }
 
-// Records makes the meter's lines count records, not rows.
+// Records makes the meter's lines count records instead of rows.
 func (m *Meter) Records() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -139,10 +137,10 @@ func (m *Meter) Quiet() {
 	m.quiet = true
 }
 
-// news has the kinds of messages that are neither warnings nor errors.
+// news lists the kinds of messages that are neither warnings nor errors.
 var news = []string{"changes", "would change", "writes", "since", "compared", "import", "requested", "canceled", "runs"}
 
-// Phase begins a phase of the work, such as "copying", and resets rates.
+// Phase begins a phase of the work, such as "copying", and resets the rates.
 func (m *Meter) Phase(name string) {
 	if m.parts != nil {
 		m.parts.next(m)
@@ -153,15 +151,14 @@ func (m *Meter) Phase(name string) {
 	m.phase, m.last, m.rates, m.begun, m.expected, m.counting = name, 0, rates{}, false, total{}, nil
 }
 
-// Expect sets the number of rows of the phase. Without it or [Meter.CountBeside], the
-// share done and the time left are not shown.
+// Expect sets the number of rows of the phase. Without Expect or [Meter.CountBeside], the share done and the time left are not shown.
 func (m *Meter) Expect(rows int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.expected = total{rows, rows}
 }
 
-// Show shows the progress of the sweep if it is time to. It shows an interrupt at once.
+// Show records the sweep's progress, and shows it at regular intervals. It shows an interrupt immediately.
 func (m *Meter) Show(p sweep.Progress) {
 	if m.parts != nil {
 		m.parts.show(m, p)
@@ -170,7 +167,7 @@ func (m *Meter) Show(p sweep.Progress) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	stopping := p.Stopping && !m.figures.Stopping && p.Reading+p.Working > 0
-	at := p.Elapsed.Round(refresh) // because ticks come a little early or late
+	at := p.Elapsed.Round(refresh) // rounded, because calls come a little early or late
 	m.consult(p)
 	m.figures, m.begun = m.figuresOf(p), true
 	switch {
@@ -179,7 +176,7 @@ func (m *Meter) Show(p sweep.Progress) {
 	case m.live:
 		m.draw()
 	case stopping:
-		m.print("warning", m.figures.stopping()+"; "+endsAtOnce)
+		m.print("warning", m.figures.stopping()+"; "+endNow)
 	case m.style != None && at-m.last >= interval:
 		m.last = at
 		if m.style == Plain {
@@ -205,7 +202,7 @@ func (m *Meter) draw() {
 	if !m.begun {
 		text = join(Figures{Waiting: f.Waiting, Stopping: m.interrupted}.news(), m.width()-1)
 	}
-	fmt.Fprintf(m.out, "\r\x1b[K\x1b[?7l%s\x1b[?7h", lines.Plain(text)) // nothing wraps, whatever the width
+	fmt.Fprintf(m.out, "\r\x1b[K\x1b[?7l%s\x1b[?7h", lines.Plain(text)) // these codes turn the wrapping of long lines off and on
 	m.shown = true
 }
 
@@ -223,7 +220,7 @@ func (m *Meter) clear() {
 	}
 }
 
-// End removes the live line for good.
+// End removes the live line and stops updating it.
 func (m *Meter) End() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -234,7 +231,7 @@ func (m *Meter) End() {
 // Print writes a message on its own line. kind is a word such as "warning".
 func (m *Meter) Print(kind, text string) {
 	if m.parts != nil {
-		if kind != "changes" { // printed once for all tables
+		if kind != "changes" { // changes concern all tables, and are printed only once
 			m.parts.meter.Print(kind, m.table+": "+text)
 		}
 		return
@@ -257,7 +254,7 @@ func (m *Meter) print(kind, text string) {
 	fmt.Fprintf(m.text, "tablesweep: %s: %s\n", kind, strings.ReplaceAll(text, "\n", "\n  ")) // indented, so that a further line does not look like another message
 }
 
-// encode writes a line of JSON. It drops errors, because there is no place to report them.
+// encode writes a line of JSON. It ignores errors, because no other output is left to report them on.
 func (m *Meter) encode(v any) { _ = lines.JSON(m.text).Encode(v) }
 
 // Account reports connections whose requests fail. [storage.Account] implements it.
@@ -291,7 +288,7 @@ func (m *Meter) Await(ctx context.Context, a Account) {
 	}()
 }
 
-// observe shows the outages that requests wait for, and the end of earlier ones.
+// observe shows the outages that requests wait for, and the end of earlier outages.
 func (m *Meter) observe() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -317,7 +314,7 @@ func (m *Meter) observe() {
 
 // Wait is a connection that the command waits for.
 type Wait struct {
-	Connection string  `json:"connection"` // its setting's name, or its host if it has none
+	Connection string  `json:"connection"` // the name of the connection's setting, or the connection's host if there is no setting
 	Seconds    float64 `json:"seconds"`
 	Cause      string  `json:"cause"`
 }
@@ -349,7 +346,7 @@ func fit(text string, columns int) string {
 	return text
 }
 
-// seconds returns a duration rounded to seconds, for people.
+// seconds returns a duration for display, rounded to seconds.
 func seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second)).Round(time.Second)
 }

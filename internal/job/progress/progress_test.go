@@ -157,7 +157,7 @@ func TestInterruptIsShownAtOnce(t *testing.T) {
 	p.Stopping, p.Reading, p.Working = true, 1, 16
 	m.Show(p)
 	m.Show(p)
-	if want := "tablesweep: warning: interrupted: waiting for 17 requests; Ctrl-C again ends at once\n"; out.String() != want {
+	if want := "tablesweep: warning: interrupted: waiting for 17 requests; press Ctrl-C again to end\n"; out.String() != want {
 		t.Errorf("got %q", out.String())
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// window is the time over which the shown rate is measured. Once this time has passed after an outage, the rate no longer
-// includes the outage.
+// window is the time over which the shown rate is measured. Once this time has passed since the end of an outage, the rate no longer includes the
+// outage.
 const window = 5 * time.Second
 
 // rates measures rows a second.
@@ -39,8 +39,8 @@ func (r *rates) over(last time.Duration) float64 {
 	return float64(to.rows-from.rows) / (to.at - from.at).Seconds()
 }
 
-// steady returns the rate of the last quarter of the time. ok is false if the time is too
-// short, or the rate changes too much, to estimate the time left from it.
+// steady returns the rate of the last quarter of the time. ok is false if the elapsed time is too short or the rate changes too much to estimate the
+// time left.
 func (r *rates) steady() (rate float64, ok bool) {
 	const least, young, changes = 10 * time.Second, 20 * time.Second, 1.5
 	elapsed := r.samples[len(r.samples)-1].at

@@ -19,10 +19,10 @@ func (t total) known() bool {
 	return t.high > 0 && float64(t.high-t.low) <= sharp*float64(t.high)
 }
 
-// besideWorkers is how many requests a count alongside the work makes at once.
+// besideWorkers is the maximum number of concurrent requests of a count alongside the work.
 const besideWorkers = 32
 
-// RowsOf returns a function that counts the rows of a sweep. It reads only keys, with memory that is free.
+// RowsOf returns a function that counts the rows of a sweep. That function reads only keys, and uses only memory that the budget has free.
 func RowsOf(s sweep.Spec, free *memory.Budget) func(context.Context) (int64, error) {
 	return func(ctx context.Context) (int64, error) {
 		o := sweep.Options{Workers: besideWorkers, Memory: free, Abort: ctx.Done()}
@@ -31,19 +31,19 @@ func RowsOf(s sweep.Spec, free *memory.Budget) func(context.Context) (int64, err
 	}
 }
 
-// counting is a count of the rows of a phase, at the same time as the phase.
+// counting is a count of a phase's rows while the phase is running.
 type counting struct {
 	ctx     context.Context
 	count   func(context.Context) (int64, error) // returns how many rows the source has now
-	removes bool                                 // the phase removes rows, so the count misses rows that were removed first
+	removes bool                                 // the phase removes rows, so the count misses the rows that are already removed
 	begun   bool
-	at      sweep.Progress // when the count began
+	at      sweep.Progress // the progress when the count began
 	rows    int64          // the result; 0 while the count is running
 }
 
-// worth reports whether a count is worthwhile. It is worthwhile if the phase has taken a while and makes so many requests that
-// those of the count hardly matter.
-func worth(p sweep.Progress) bool {
+// worthwhile reports whether the phase should be counted: it has run for some time, and makes so many requests that the requests of a count hardly
+// matter.
+func worthwhile(p sweep.Progress) bool {
 	const long, requests = 10 * time.Second, 4 // for each query
 	return p.Elapsed >= long && p.Run.Queries > 0 && p.Run.Requests >= requests*p.Run.Queries
 }
@@ -56,30 +56,29 @@ func (c *counting) total(p sweep.Progress) total {
 	case !c.removes:
 		return total{c.rows, c.rows}
 	}
-	// Failed rows are done, but still in the table, so the count includes them.
+	// Failed rows are done but remain in the table, so the count includes them.
 	underway := min(p.Buffered, int64(p.Working)*storage.MaxBatchRows)
 	return total{c.rows + c.at.Rows - p.Failed, c.rows + p.Rows + underway}
 }
 
-// CountBeside counts the rows of the phase while the phase is running, if a count is worthwhile. The result becomes the phase's
-// number of rows. A count that fails is ignored. The count ends soon after ctx ends. removes is set if the phase removes rows
-// that are counted.
+// CountBeside counts the rows of the phase while the phase is running, if a count is worthwhile. The result becomes the phase's number of rows. If
+// the count fails, the error is ignored. The count ends soon after ctx ends. removes is set if the phase removes counted rows.
 func (m *Meter) CountBeside(ctx context.Context, count func(context.Context) (int64, error), removes bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.counting = &counting{ctx: ctx, count: count, removes: removes}
 }
 
-// consult starts the count when it is time to, and takes its result once it has ended.
+// consult starts the count as soon as a count is worthwhile, and uses its result once the count has ended.
 func (m *Meter) consult(p sweep.Progress) {
 	c := m.counting
 	switch {
 	case c == nil || p.Stopping || p.Ended:
 	case c.rows > 0:
 		m.expected, m.counting = c.total(p), nil
-	case !c.begun && m.style != None && worth(p):
+	case !c.begun && m.style != None && worthwhile(p):
 		c.begun, c.at = true, p
-		go func() { // ends with the count
+		go func() { // ends when the count ends
 			rows, err := c.count(c.ctx)
 			if err != nil {
 				return
@@ -91,8 +90,7 @@ func (m *Meter) consult(p sweep.Progress) {
 	}
 }
 
-// share adds the share done and the time left. It ignores a number of rows that has turned
-// out to be wrong.
+// share adds the share done and the time left to the figures. It adds neither if the phase has already done more rows than the total.
 func (f *Figures) share(of total, p sweep.Progress, rates *rates) {
 	if !of.known() || p.Rows > of.high {
 		return

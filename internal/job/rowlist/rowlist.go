@@ -1,6 +1,6 @@
-// Package rowlist reads and writes lists of rows: files with a JSON object in each line, in which only
-// PartitionKey and RowKey count. A job writes such a list of its failed rows, with the reasons. The
-// rows that a scan prints are also a list. Another job may read a list instead of a range.
+// Package rowlist reads and writes lists of rows. A list is a file with a JSON object in each line, in which only PartitionKey and RowKey count. A
+// job writes such a list of its failed rows, with the reasons. The rows that a scan prints also form a list. A job may process the rows of a list
+// instead of those of a range.
 package rowlist
 
 import (
@@ -58,7 +58,7 @@ func addKey(ctx context.Context, list *lines.Reader, within key.Range, keys *swe
 		return task.ErrInterrupted
 	}
 	var row struct{ PartitionKey, RowKey *string }
-	err = input.Part(l.Text, &row) // only a part, because scan prints whole rows
+	err = input.Part(l.Text, &row) // reads only the keys, because the rows that scan prints have further properties
 	if err == nil && (row.PartitionKey == nil || row.RowKey == nil) {
 		err = errors.New("PartitionKey or RowKey is missing")
 	}
@@ -72,16 +72,15 @@ func addKey(ctx context.Context, list *lines.Reader, within key.Range, keys *swe
 	return nil
 }
 
-// Writer appends failed rows to a file. The file may be a device or a pipe. If the context with which it was opened ends, waiting
-// for the file ends.
+// Writer appends failed rows to a file. The file may be a device or a pipe. Waiting for the file ends when the context with which it was opened ends.
 type Writer struct {
 	file    *os.File
-	to      io.Writer // the file; for a terminal, a writer without control characters
+	to      io.Writer // the file, or for a terminal a writer that removes control characters
 	durable bool
 }
 
-// Create makes a list. It refuses an existing file with [os.ErrExist], because it may be the list of
-// another job. If durable is set, rows are on the disk when Add returns.
+// Create makes a list. For an existing file, which may be the list of another job, it returns [os.ErrExist]. If durable is set, rows are on the disk
+// when Add returns.
 func Create(ctx context.Context, path string, durable bool) (*Writer, error) {
 	mode := os.O_CREATE | os.O_WRONLY
 	if info, err := os.Stat(path); err != nil || info.Mode().IsRegular() {
@@ -90,11 +89,11 @@ func Create(ctx context.Context, path string, durable bool) (*Writer, error) {
 	return open(ctx, path, mode, durable)
 }
 
-// ErrNoList means that a file is not continued, because [Writer.Add] did not write its end.
+// ErrNoList means that [Continue] refuses a file, because [Writer.Add] did not write the file's end.
 var ErrNoList = errors.New("is not a list of failed rows")
 
-// Continue continues a list, or makes it. It removes an incomplete last line, left by a process that died while it wrote. If the
-// file ends in any other way, Continue fails with [ErrNoList] and does not change it.
+// Continue continues a list, or makes it. It removes an incomplete last line of a process that died while it wrote the line. If the file ends in any
+// other way, Continue fails with [ErrNoList] and does not change it.
 func Continue(ctx context.Context, path string, durable bool) (*Writer, error) {
 	w, err := open(ctx, path, os.O_CREATE|os.O_RDWR|os.O_APPEND, durable)
 	if err != nil {
@@ -106,7 +105,7 @@ func Continue(ctx context.Context, path string, durable bool) (*Writer, error) {
 	return w, nil
 }
 
-// Remove removes a list, if it exists. A file that [Continue] refuses stays.
+// Remove removes a list, if the list exists. It keeps a file that [Continue] refuses.
 func Remove(ctx context.Context, path string) error {
 	if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -177,14 +176,13 @@ func (w *Writer) Add(rows []action.Failure) error {
 	if _, err := w.to.Write(text.Bytes()); err != nil || !w.durable {
 		return err
 	}
-	if err := w.file.Sync(); !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EINVAL) { // a pipe has no disk
+	if err := w.file.Sync(); !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EINVAL) { // a pipe has no disk, so these errors are ignored
 		return err
 	}
 	return nil
 }
 
-// Close closes the file. If unused is set, it removes an empty file, which would block the next
-// start of a job that cannot be resumed.
+// Close closes the file. If unused is set, it removes an empty file, because such a file would block the next start of a job that cannot be resumed.
 func (w *Writer) Close(unused bool) error {
 	info, err := w.file.Stat()
 	if err == nil && unused && info.Mode().IsRegular() && info.Size() == 0 {

@@ -8,39 +8,39 @@ import (
 	"tablesweep/internal/split/adaptive"
 )
 
-// Checkpoint is a file that records the state of a sweep. It is a journal (package journal). Its events are
-// first a snapshot (a header, and a line for each remaining step), and then the changes since:
+// Checkpoint is a file that records the state of a sweep. The file is a journal (package journal). Its events begin with a snapshot (a header, and a
+// line for each remaining step). The changes since the snapshot follow:
 //
 //	{"totals":{…}}                                 once, at the top
 //	{"node":{"id":1,"step":{…}}}                   a remaining step, in table order
 //	{"read":1,"through":{…},"left":9,"children":[{…}]}  a step was read; its rows end at through, and 9 of them are not done
 //	{"did":1,"span":{"a":{…},"b":{…}}}             these rows of the step are done
 //	{"end":1}                                      all rows of the step are done
-//	{"steal":1,"strand":{"end":{…}},"children":[…]}  the range after the end was stolen
+//	{"steal":1,"strand":{"end":{…}},"children":[…]}  thieves took the range after the end
 //	{"read":1,"differences":[…],"totals":{…}}      the step was compared, and these differences are listed
 //	{"vain":true,"totals":{…}}                     requests that failed, and must be made again
 //	{"node":{"wanted":["a"],…},"after":{…}}        a step for listed keys, and the last key taken from the list
 //
-// A line is written as soon as its event has happened, so a killed process loses only unfinished work. A machine that crashes may
-// also lose the last second. Work whose lines are lost is repeated, and the repetition must change nothing. Where it would change
-// something, a page's line is on the disk before the page's rows are processed. The snapshot is renewed when the file has grown
-// much. Nothing in the file is secret except keys of rows.
+// A line is written as soon as its event has happened, so a killed process loses only unfinished work. A machine that crashes may also lose the last
+// second. Work whose lines are lost is repeated, and the repetition must change nothing. If it would change something, the sweep puts a page's line
+// on the disk before it processes the page's rows. The snapshot is renewed when the file has grown much. Nothing in the file is secret except keys of
+// rows.
 //
-// A thief that finds nothing is a step that was read without rows. In a sweep of listed keys, the snapshot's
-// header has the last key taken from the list ("listed", "after").
+// The line of a thief that finds nothing is that of a step without rows. In a sweep of listed keys, the snapshot's header contains the last key taken
+// from the list ("listed", "after").
 type Checkpoint struct {
 	file     *journal.File // nil for a checkpoint that records nothing
 	listed   bool          // the rows to sweep are listed
 	after    *key.Key      // the last key that the sweep has taken from the list, nil for none
-	consumes bool          // a row that is done is not found again
-	pages    bool          // lines of pages with rows to do may not be on the disk
+	consumes bool          // the action removes rows from later queries, as a deletion does
+	pages    bool          // some lines of pages with unprocessed rows may not be on the disk yet
 
 	// The state of earlier runs.
 	frontier *frontier // the unfinished part; nil if there were no earlier runs
 	totals   Totals
 	found    []Difference
 
-	differences *differences // of this run and earlier ones
+	differences *differences // the differences of this run and earlier runs
 }
 
 // line is any event of the file.
@@ -61,12 +61,12 @@ type line struct {
 	Piece *adaptive.Piece `json:"strand,omitempty"`
 
 	Vain   bool   `json:"vain,omitempty"`
-	Totals Totals `json:"totals,omitzero"` // added by the event
+	Totals Totals `json:"totals,omitzero"` // counts that the event adds
 
-	Differences []Difference `json:"differences,omitempty"` // added to the list
+	Differences []Difference `json:"differences,omitempty"` // differences that the event adds to the list
 }
 
-// NewCheckpoint returns the checkpoint in a journal. A sweep continues from the state of earlier runs in it.
+// NewCheckpoint returns the checkpoint in a journal. A sweep continues from the state of earlier runs in the journal.
 func NewCheckpoint(f *journal.File) (*Checkpoint, error) {
 	c := &Checkpoint{file: f, differences: &differences{}}
 	if err := c.restore(); err != nil {
@@ -76,7 +76,7 @@ func NewCheckpoint(f *journal.File) (*Checkpoint, error) {
 }
 
 // errSenseless means that a line contradicts earlier lines.
-var errSenseless = errors.New("it does not follow from those before it")
+var errSenseless = errors.New("the line contradicts earlier lines")
 
 // restore applies the events of earlier runs.
 func (c *Checkpoint) restore() error {
@@ -99,10 +99,9 @@ func (c *Checkpoint) restore() error {
 	return err
 }
 
-// apply applies a line. It reports false and changes nothing if the line contradicts
-// earlier lines.
+// apply applies a line and reports true. If the line contradicts earlier lines, apply reports false and changes nothing.
 func (c *Checkpoint) apply(steps map[int64]*step, l line) bool {
-	s := steps[l.Read+l.Did+l.End+l.Steal] // a line has one of these at most
+	s := steps[l.Read+l.Did+l.End+l.Steal] // at most one of these is not 0
 	if (s == nil) != (l.Node != nil || l.Vain) || (l.Steal != 0) != (l.Piece != nil) || !l.newSteps(steps) {
 		return false
 	}
@@ -114,7 +113,7 @@ func (c *Checkpoint) apply(steps map[int64]*step, l line) bool {
 		c.after = l.After
 	case l.Read != 0:
 		s.Through, s.Left, s.Piece = l.Through, l.Left, nil
-		if s.Through == nil { // without rows, the step is done even if its end line is missing
+		if s.Through == nil { // a step without rows is done even if its end line is missing
 			s.state = working
 		}
 	case l.Steal != 0:
@@ -139,7 +138,7 @@ func (l line) added() []saved {
 	return l.Children
 }
 
-// newSteps reports whether the steps that a line adds are sound and have new ids.
+// newSteps reports whether the steps that a line adds are consistent and have new ids.
 func (l line) newSteps(steps map[int64]*step) bool {
 	seen := map[int64]bool{0: true}
 	for _, s := range l.added() {
@@ -157,21 +156,20 @@ func (c *Checkpoint) append(l line) {
 	}
 }
 
-// read records that s was read. The argument left is how many of its rows are not done. through is its last row, or nil if left
-// is 0.
+// read records that s was read. left is how many of its page's rows are not done. through is the page's last row, or nil if left is 0.
 func (c *Checkpoint) read(s *step, through *key.Key, left int64, children []*step, listed []Difference, did Totals) {
 	s.Through, s.Left = through, left
 	c.pages = c.pages || left > 0
 	c.append(line{Read: s.ID, Through: through, Left: left, Totals: did, Children: saveAll(children), Differences: listed})
 }
 
-// list records a step for listed keys. The argument last is the last of these keys.
+// list records a step for listed keys, of which the given key is the last.
 func (c *Checkpoint) list(s *step, last key.Key) {
 	c.after = &last
 	c.append(line{Node: &s.saved, After: c.after})
 }
 
-// steal records that the range after the end of s's piece was stolen.
+// steal records that thieves took the range after the end of s's piece.
 func (c *Checkpoint) steal(s *step, thieves []*step) {
 	c.append(line{Steal: s.ID, Piece: s.Piece, Children: saveAll(thieves)})
 }

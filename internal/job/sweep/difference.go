@@ -14,9 +14,9 @@ type Kind string
 
 // The kinds of differences.
 const (
-	Missing   Kind = "missing"   // only the source has it
-	Extra     Kind = "extra"     // only the destination has it
-	Different Kind = "different" // both have it, with other content
+	Missing   Kind = "missing"   // only the source has the row
+	Extra     Kind = "extra"     // only the destination has the row
+	Different Kind = "different" // both have the row, with different content
 )
 
 // Difference is a row that differs.
@@ -26,8 +26,7 @@ type Difference struct {
 	Detail string  `json:"detail,omitempty"` // which properties differ, and how; "" unless Different
 }
 
-// Comparison is work with the rows of two tables, which [Spec.Source] reads as one. Its
-// Split returns rows of the source.
+// Comparison is work with the rows of two tables, which [Spec.Source] reads like a single table. Its Split returns rows of the source.
 type Comparison interface {
 	action.Work
 	// Compare returns how many of a page's rows are in the source, and all differences
@@ -35,8 +34,8 @@ type Comparison interface {
 	Compare(rows []storage.Row) (ofSource int64, found []Difference)
 }
 
-// Compare counts the differences between two tables, and does the comparison's units. It returns at most Options.List
-// differences, the first in table order, sorted. If there is an error, it returns the differences found so far.
+// Compare counts the differences between two tables, and does the comparison's units. It returns at most Options.List differences: the first ones in
+// table order, sorted. If there is an error, it returns the differences found so far.
 func Compare(ctx context.Context, s Spec, o Options, c Comparison) (Totals, []Difference, error) {
 	r := newRun(s, o, c, false)
 	r.state.comparison, r.state.consumes = c, true // a repaired row no longer differs
@@ -44,15 +43,14 @@ func Compare(ctx context.Context, s Spec, o Options, c Comparison) (Totals, []Di
 	return totals, r.state.differences.sorted(), err
 }
 
-// differences holds the first differences in table order. It collects up to twice as many
-// as requested before it sorts them.
+// differences holds the first differences in table order. It collects up to twice as many differences as requested, and only then sorts them.
 type differences struct {
 	most  int
 	all   []Difference
-	bound *key.Key // no difference after this key is needed; nil while unknown
+	bound *key.Key // differences after this key are not needed; nil while the bound is unknown
 }
 
-// add adds found differences, and returns the ones that it keeps.
+// add adds the given differences, and returns those that it keeps.
 func (d *differences) add(found []Difference) (kept []Difference) {
 	for _, one := range found {
 		if d.most <= 0 || d.bound != nil && d.bound.Compare(one.Key) < 0 {
@@ -68,7 +66,7 @@ func (d *differences) add(found []Difference) (kept []Difference) {
 	return kept
 }
 
-// sorted returns the first differences, and drops the others.
+// sorted returns the first differences in table order, and drops the others.
 func (d *differences) sorted() []Difference {
 	slices.SortFunc(d.all, func(a, b Difference) int { return a.Key.Compare(b.Key) })
 	d.all = d.all[:min(len(d.all), max(0, d.most))]

@@ -56,7 +56,7 @@ func TestResumeAfterFailedAdvance(t *testing.T) {
 	}
 }
 
-// refusing is an action of units of 3 rows, of which it can't do the first two.
+// refusing is an action of units of 3 rows, of which it cannot do the first two.
 type refusing struct{}
 
 func (refusing) Split(rows []storage.Row) [][]storage.Row {

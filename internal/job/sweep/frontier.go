@@ -14,42 +14,39 @@ import (
 type state uint8
 
 const (
-	waiting state = iota // its query is not started
-	reading              // its query is running
-	working              // its rows are being processed
+	waiting state = iota // the step's query has not started
+	reading              // the step's query is running
+	working              // the rows of the step's page are being processed
 )
 
-// step is a step of the scan that is not done: its query has not ended, or its page has rows
-// that are not done.
+// step is an unfinished step of the scan: its query has not ended, or its page has rows that are not done.
 type step struct {
 	saved
 	state   state
 	element *list.Element
 
-	bytes   int             // of the page
+	bytes   int             // bytes of memory that the page uses
 	rows    int64           // rows of the page that no unit has done
-	units   [][]storage.Row // not started
-	started int             // running units
+	units   [][]storage.Row // units that have not started
+	started int             // the number of running units
 }
 
 // saved is a step in the form of a checkpoint.
 type saved struct {
 	ID        int64 `json:"id"`
 	scan.Step `json:"step"`
-	Depth     int64 `json:"depth,omitempty"` // number of steps from the first one to this
+	Depth     int64 `json:"depth,omitempty"` // the number of steps in the chain from the first step to this one
 
-	// The state of a page that was read before a resume, and must be read again. The rows up
-	// to Through are its own, except the rows in Done. Its children exist already. Left
-	// rows were not done.
+	// Through, Left and Done describe a page that was read before a resume and must be read again. Its rows end at Through, and the rows in Done are
+	// done. Left is the number of rows that are not done. The page's children already exist.
 	Through *key.Key `json:"through,omitempty"`
 	Left    int64    `json:"left,omitempty"`
 	Done    []span   `json:"done,omitempty"`
 
-	// Wanted has the sorted row keys that the step searches for in its partition; nil for all rows
-	// of the step's range.
+	// Wanted lists, in order, the row keys that the step searches for in its partition. It is nil if the step reads all rows of its range.
 	Wanted []string `json:"wanted,omitempty"`
-	// Piece is the part of the step's range that is still its own, because idle
-	// workers may steal from it; nil if a strategy divides the range.
+	// Piece is the part of the range that the step still reads, because idle workers may have stolen the rest. It is nil if a strategy divides the
+	// range.
 	Piece *adaptive.Piece `json:"strand,omitempty"`
 }
 
@@ -64,17 +61,16 @@ type span struct {
 
 func (s span) contains(k key.Key) bool { return s.First.Compare(k) <= 0 && k.Compare(s.Last) <= 0 }
 
-// frontier is the unfinished part of a sweep, in table order. It is pure: it starts no queries
-// and no units.
+// frontier is the unfinished part of a sweep, in table order. It only records queries and units, and starts none.
 type frontier struct {
-	steps list.List // of *step
+	steps list.List // its elements are of type *step
 	next  int64     // the next step's id
 
 	reads, works int   // running queries and units
-	ready        int   // units that are not started
-	bytes        int   // of all pages
-	buffered     int64 // rows of all pages
-	walked       int   // number of steps over which searches for work have passed
+	ready        int   // units that have not started
+	bytes        int   // bytes of memory that all pages use
+	buffered     int64 // unfinished rows of all pages
+	walked       int   // the number of steps that searches for work have visited
 }
 
 func (f *frontier) first() *step { return stepOf(f.steps.Front()) }
@@ -91,26 +87,26 @@ func stepOf(e *list.Element) *step {
 // add appends a step.
 func (f *frontier) add(one saved) *step { return f.insert(nil, []saved{one})[0] }
 
-// insert adds steps directly after behind, or at the end if behind is nil. A step without an id gets the next id.
-func (f *frontier) insert(behind *step, all []saved) (added []*step) {
+// insert adds steps directly after the step before, or at the end if before is nil. A step without an id gets the next id.
+func (f *frontier) insert(before *step, all []saved) (added []*step) {
 	for _, one := range all {
 		one.ID = cmp.Or(one.ID, max(1, f.next))
 		f.next = max(f.next, one.ID+1)
 		s := &step{saved: one}
-		if behind == nil {
+		if before == nil {
 			s.element = f.steps.PushBack(s)
 		} else {
-			s.element = f.steps.InsertAfter(s, behind.element)
+			s.element = f.steps.InsertAfter(s, before.element)
 		}
-		behind = s
+		before = s
 		added = append(added, s)
 	}
 	return added
 }
 
-// waits returns the first waiting step that may be read now, or nil if there is none. ahead reports whether it is the first
-// step of the frontier. In table order, no unit can start until that step is read.
-func (f *frontier) waits(readable func(scan.Step) bool) (s *step, ahead bool) {
+// nextRead returns the first waiting step that may be read now, or nil if there is none. isFirst reports whether this step is the first step of the
+// frontier. In table order, no unit can start until the first step is read.
+func (f *frontier) nextRead(readable func(scan.Step) bool) (s *step, isFirst bool) {
 	for s = f.first(); s != nil && (s.state != waiting || !readable(s.Step)); s = f.after(s) {
 		f.walked++
 	}
@@ -122,14 +118,13 @@ func (f *frontier) startRead(s *step) {
 	f.reads++
 }
 
-// unread ends a query without a result.
+// unread ends a step's query without a result.
 func (f *frontier) unread(s *step) {
 	s.state = waiting
 	f.reads--
 }
 
-// read replaces the step's query by the page's units and children. rows is how many
-// rows the units have.
+// read replaces the step's query by the page's units and children. rows is the number of rows in the units.
 func (f *frontier) read(s *step, bytes int, units [][]storage.Row, rows int64, children []saved) []*step {
 	f.reads--
 	s.state, s.bytes, s.units, s.rows = working, bytes, units, rows
@@ -163,7 +158,7 @@ func (f *frontier) unit(inOrder bool, allowed func(partition string) bool) (*ste
 func (f *frontier) take(s *step, i int) []storage.Row {
 	u := s.units[i]
 	s.units[i] = s.units[0]
-	s.units[0] = nil // so that the array does not keep the rows in memory
+	s.units[0] = nil // lets the garbage collector free the rows
 	s.units = s.units[1:]
 	s.started++
 	f.works++
@@ -179,7 +174,7 @@ func (f *frontier) finish(s *step, rows int64) {
 	f.buffered -= rows
 }
 
-// giveBack ends a unit that was not done.
+// giveBack ends a unit without a result. The unit waits again.
 func (f *frontier) giveBack(s *step, u []storage.Row) {
 	s.units = append(s.units, u)
 	s.started--
@@ -187,7 +182,7 @@ func (f *frontier) giveBack(s *step, u []storage.Row) {
 	f.ready++
 }
 
-// drop removes the step if it is done. It reports whether it was.
+// drop removes the step if it is done, and reports whether it did so.
 func (f *frontier) drop(s *step) bool {
 	if s.state != working || len(s.units) > 0 || s.started > 0 {
 		return false

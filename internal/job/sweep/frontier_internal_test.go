@@ -26,7 +26,7 @@ func TestSearchesSkipWaitingSteps(t *testing.T) {
 		}
 		var under []*step
 		for range workers {
-			s, _ := f.waits(func(scan.Step) bool { return true })
+			s, _ := f.nextRead(func(scan.Step) bool { return true })
 			if s == nil {
 				break
 			}

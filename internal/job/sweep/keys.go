@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	keysMost  = 256 << 20            // how many bytes of memory a list uses at most
-	keyWeight = 32                   // how many bytes a key uses besides its text
-	groupRows = storage.MaxBatchRows // how many keys of a partition one query searches for at most
+	keysMost  = 256 << 20            // the maximum memory of a list, in bytes
+	keyWeight = 32                   // the memory of a key besides its text, in bytes
+	groupRows = storage.MaxBatchRows // the maximum number of keys that one query searches for
 
-	// A query requests groupMeets rows, plus keyMeets for each key that it searches for.
+	// A query requests a page of groupMeets rows, plus keyMeets rows for each key that it searches for.
 	groupMeets, keyMeets = 100, 10
 )
 
@@ -43,7 +43,7 @@ func (k *Keys) Fit() error {
 	return nil
 }
 
-// Len returns how many keys there are.
+// Len returns the number of different keys.
 func (k *Keys) Len() int64 { return int64(len(k.keysAfter(nil))) }
 
 // keysAfter returns the keys in table order, each once. If after is not nil, it returns only the keys after it.
@@ -60,7 +60,7 @@ func (k *Keys) keysAfter(after *key.Key) []key.Key {
 	return k.keys[at:]
 }
 
-// group removes the first keys of one partition from a list, as many as one query searches for.
+// group removes the keys of one query from the beginning of a list. All of them have the same partition.
 func group(keys *[]key.Key) (partition string, rows []string) {
 	partition = (*keys)[0].Partition
 	for len(*keys) > 0 && len(rows) < groupRows && (*keys)[0].Partition == partition {
@@ -70,12 +70,12 @@ func group(keys *[]key.Key) (partition string, rows []string) {
 	return partition, rows
 }
 
-// wantedStep returns the step that searches for sorted rows of a partition.
+// wantedStep returns the step that searches for the given row keys of a partition, which are sorted.
 func wantedStep(partition string, rows []string) scan.Step {
 	return scan.Step{Range: key.Range{Partition: &partition, Low: &key.Bound{Key: rows[0]}, High: &key.Bound{Key: rows[len(rows)-1]}}}
 }
 
-// rowsIn returns the rows that lie in a range.
+// rowsIn returns the row keys that lie in a range.
 func rowsIn(rows []string, in key.Range) []string {
 	var all []string
 	for _, row := range rows {
@@ -86,35 +86,35 @@ func rowsIn(rows []string, in key.Range) []string {
 	return all
 }
 
-// settle returns the steps for the keys that are left after a page, and how many of the step's keys the page has settled. If the
-// page ended early, many other rows are in between. Then each of two steps searches for one half of the remaining keys, so there
-// are at most as many queries as keys.
-func (s *step) settle(p scan.Page) (children []scan.Step, settled int) {
+// searchRest returns the steps that search for the keys beyond a page, and how many of the step's keys the page has answered. If the page ended
+// early, many other rows lie between the keys. Then each of two steps searches for one half of the remaining keys, so there are at most as many
+// queries as keys.
+func (s *step) searchRest(p scan.Page) (children []scan.Step, answered int) {
 	if p.Next == nil {
 		return nil, len(s.Wanted)
 	}
 	if len(p.Keys) == 0 {
 		return []scan.Step{s.Continue(*p.Next)}, 0
 	}
-	settled, found := slices.BinarySearchFunc(s.Wanted, p.Last().Row, key.Compare)
+	answered, found := slices.BinarySearchFunc(s.Wanted, p.Last().Row, key.Compare)
 	if found {
-		settled++
+		answered++
 	}
-	left := s.Wanted[settled:]
+	left := s.Wanted[answered:]
 	for _, half := range [][]string{left[:(len(left)+1)/2], left[(len(left)+1)/2:]} {
 		if len(half) > 0 {
 			children = append(children, wantedStep(*s.Range.Partition, half))
 		}
 	}
-	return children, settled
+	return children, answered
 }
 
-// listed returns the rows of a page that the step searches for. If the page is read for the first time, it also returns the
-// keys that the page proves missing.
-func (s *step) listed(rows []storage.Row, p scan.Page) (chosen []storage.Row, missing []action.Failure) {
-	settled := 0
+// choose returns the rows of a page that the step searches for. If the page is read for the first time, choose also returns the keys that are missing
+// according to the page.
+func (s *step) choose(rows []storage.Row, p scan.Page) (chosen []storage.Row, missing []action.Failure) {
+	answered := 0
 	if s.Through == nil {
-		_, settled = s.settle(p)
+		_, answered = s.searchRest(p)
 	}
 	for i, row := range s.Wanted {
 		for len(rows) > 0 && key.Compare(rows[0].Key.Row, row) < 0 {
@@ -123,7 +123,7 @@ func (s *step) listed(rows []storage.Row, p scan.Page) (chosen []storage.Row, mi
 		switch {
 		case len(rows) > 0 && rows[0].Key.Row == row:
 			chosen = append(chosen, rows[0])
-		case i < settled:
+		case i < answered:
 			missing = append(missing, action.Failure{Key: key.Key{Partition: *s.Range.Partition, Row: row}, Reason: "the table has no row with this key"})
 		}
 	}

@@ -28,7 +28,7 @@ type listed struct {
 }
 
 // someListed makes a table of partitions of many sizes, and a list that has parts of them, keys that
-// don't exist, and some twice.
+// do not exist, and some twice.
 func someListed(t *testing.T, a *storage.Account, r *rand.Rand) *listed {
 	l := &listed{keys: &Keys{}, there: map[key.Key]bool{}, missing: map[key.Key]bool{}}
 	var rows []storage.Entity

@@ -15,21 +15,20 @@ import (
 )
 
 const (
-	tickTime  = 100 * time.Millisecond // between two adjustments of the pace
-	watchTime = time.Second            // between two calls of Watch, and of the checkpoint's sync
+	tickTime  = 100 * time.Millisecond // the time between two adjustments of the pace
+	watchTime = time.Second            // the time between two calls of Watch, and between two syncs of the checkpoint
 	graceTime = 30 * time.Second       // how long running requests may take after an interrupt
 )
 
-// run is one process's part of a sweep, from its start or a resume to its end. It makes the
-// queries of the plan, and does the units, as many at once as the pacer allows. Its
-// state has the unfinished part. All fields belong to the goroutine in loop, except those that the
+// run is one process's part of a sweep, from its start or a resume to its end. It makes the queries of the plan and does the units, with as much
+// concurrency as the pacer allows. Its state contains the unfinished part. Only the goroutine in loop uses the fields, except those that the
 // functions passed to start use.
 type run struct {
 	scan    Spec
 	options Options
 	action  action.Work
 	inOrder bool
-	top     storage.Top // of a table's pages
+	top     storage.Top // limits the rows of a table's pages
 
 	plan  plan
 	state sweepState
@@ -38,21 +37,21 @@ type run struct {
 
 	events    chan func() // functions that the loop calls when a task has ended
 	throttles chan throttle
-	wanted    context.Context        // canceled by an interrupt
-	tasks     context.Context        // of units
-	reading   context.Context        // of queries
+	wanted    context.Context        // the caller's context, which an interrupt cancels
+	tasks     context.Context        // the context of units
+	reading   context.Context        // the context of queries
 	drop      context.CancelFunc     // cancels reading
-	requests  storage.RequestOptions // of queries and units; each task has its own counter
-	reads     *storage.Limit         // of rows
-	writes    *storage.Limit         // of rows
+	requests  storage.RequestOptions // the options of queries and units; each task has its own counter
+	reads     *storage.Limit         // limits rows read a second
+	writes    *storage.Limit         // limits rows written a second
 	workers   task.Group
 	idle      chan func() // goroutines that have ended a task take the next task from it
 	cancel    context.CancelFunc
 	stopping  bool
 	err       error
-	// interrupted is set if the context was canceled before any error occurred.
+	// interrupted is set if the caller's context was canceled before any error occurred.
 	interrupted bool
-	broken      int // canceled units with a request whose outcome is unknown
+	broken      int // the number of canceled units with a request whose outcome is unknown
 }
 
 func newRun(s Spec, o Options, a action.Work, inOrder bool) *run {
@@ -87,7 +86,7 @@ func newRun(s Spec, o Options, a action.Work, inOrder bool) *run {
 	return r
 }
 
-// do does the rest of the sweep.
+// do runs the sweep, or the rest of a resumed sweep.
 func (r *run) do(ctx context.Context) (Totals, error) {
 	r.wanted = ctx
 	r.tasks, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -114,7 +113,7 @@ func (r *run) do(ctx context.Context) (Totals, error) {
 	return r.state.totals, err
 }
 
-// fill sets the frontier: from the checkpoint, or with the scan's first step.
+// fill sets the frontier to the unfinished steps of the checkpoint, or to the scan's first steps.
 func (r *run) fill() error {
 	listed := r.scan.Keys != nil
 	after, resumed, err := r.state.open(listed)
@@ -131,7 +130,7 @@ func (r *run) fill() error {
 	return r.state.begin(listed)
 }
 
-// feed adds steps for the next listed keys to the frontier, as many as may soon be read.
+// feed adds steps for the next listed keys to the frontier. It adds as many steps as may soon be read.
 func (r *run) feed() {
 	for r.plan.more() && r.state.frontier.steps.Len() < 4*r.options.Workers {
 		r.state.list(group(&r.plan.keys))
@@ -149,7 +148,7 @@ func (r *run) loop(ctx context.Context) error {
 	var grace <-chan time.Time
 	last := time.Now()
 	for {
-		r.fail(r.state.checkpoint.flush(r.state.frontier, r.state.totals)) // a page's line is in the file before its units start
+		r.fail(r.state.checkpoint.flush(r.state.frontier, r.state.totals)) // writes a page's line to the file before the page's units start
 		r.dispatch()
 		if f := r.state.frontier; f.reads+f.works == 0 && (r.stopping || f.first() == nil) {
 			break
@@ -157,7 +156,7 @@ func (r *run) loop(ctx context.Context) error {
 		select {
 		case event := <-r.events:
 			event()
-			for len(r.events) > 0 { // thieves choose better once all ended tasks are known
+			for len(r.events) > 0 { // stealing takes better parts if the results of all ended tasks are known
 				(<-r.events)()
 			}
 		case t := <-r.throttles:
@@ -172,7 +171,7 @@ func (r *run) loop(ctx context.Context) error {
 			interrupt, abort, r.stopping = nil, r.options.Abort, true
 			r.interrupted = r.err == nil
 			grace = time.After(graceTime)
-			r.drop() // rows of running queries would not be processed anyway
+			r.drop() // the sweep would not process the rows of running queries
 			r.watch()
 		case <-abort:
 			abort = nil
@@ -187,7 +186,7 @@ func (r *run) loop(ctx context.Context) error {
 	return r.err
 }
 
-// ended returns the error of an interrupted sweep. It has the number of units with an unanswered request.
+// ended returns the error of an interrupted sweep. The error names the number of requests without an answer.
 func (r *run) ended() error {
 	if r.broken == 0 {
 		return task.ErrInterrupted
@@ -227,13 +226,12 @@ func (r *run) fail(err error) {
 	}
 }
 
-// expected reports whether an error is a result of stopping, because requests were canceled
-// or not tried again.
+// expected reports whether an error results from stopping the sweep: a request was canceled or not tried again.
 func (r *run) expected(err error) bool {
 	return r.stopping && (r.err != nil || r.tasks.Err() != nil) || r.wanted.Err() != nil && storage.Passing(err)
 }
 
-// dispatch starts as many tasks as allowed, units first because they free memory.
+// dispatch starts as many tasks as the pacer allows. It starts units before queries, because units free memory.
 func (r *run) dispatch() {
 	if !r.stopping {
 		r.feed()
@@ -246,15 +244,15 @@ func (r *run) dispatch() {
 		}
 		r.startUnit(s, f.take(s, i))
 	}
-	for !r.stopping && !p.ahead(f) && p.source.free(f.reads) > 0 {
-		s, ahead := f.waits(p.readable())
+	for !r.stopping && !p.enoughRead(f) && p.source.free(f.reads) > 0 {
+		s, isFirst := f.nextRead(p.readable())
 		room := p.room(f)
 		if s == nil && room && r.plan.steals {
 			r.steal()
-			s, ahead = f.waits(p.readable())
+			s, isFirst = f.nextRead(p.readable())
 		}
-		// One page may always be in memory, and so may the page that all others wait for.
-		if s == nil || !room && !ahead && f.bytes+f.reads > 0 || !p.source.pool.take() {
+		// One page may always be in memory. The page that all other pages wait for may also be in memory.
+		if s == nil || !room && !isFirst && f.bytes+f.reads > 0 || !p.source.pool.take() {
 			break
 		}
 		r.startRead(s)
@@ -262,20 +260,19 @@ func (r *run) dispatch() {
 	p.returnUnused(f)
 }
 
-// steal lets idle workers take parts of unfinished pieces, and makes each part a
-// step.
+// steal lets idle workers take parts of unfinished ranges, and makes each part a step.
 func (r *run) steal() {
-	if r.reads.Binds() || r.options.Requests.Binds() { // more readers would read more rows twice
+	if r.reads.Binds() || r.options.Requests.Binds() { // the limit would delay further queries, and these would read more rows twice
 		return
 	}
 	least := 0.0
 	if r.inOrder && !r.scan.partitions || r.state.comparison != nil {
-		// In order, pages wait long for their turn, and a comparison makes two queries for each page. So stealing from
-		// a piece of one page gains nothing.
+		// In order, pages wait long for their turn, and a comparison makes two queries for each page. So stealing from a range of less than a page
+		// gains nothing.
 		least = float64(r.scan.PageRows)
 	}
 	idle := r.pacer.source.free(r.state.frontier.reads)
-	if r.options.MaxRows > 0 { // thieves beyond the limit would hold a share of it until their empty pages arrive
+	if r.options.MaxRows > 0 { // more thieves than the limit allows would reserve a share of the limit until their pages arrive, which are often empty
 		took := r.pacer.source.took.Seconds()
 		use := float64(r.options.MaxRows/r.options.Share.among()) * took / max(1, r.reads.Expects(r.scan.PageRows))
 		idle = min(idle, 1+int(2*use)-r.state.frontier.reads)
@@ -285,9 +282,8 @@ func (r *run) steal() {
 	}
 }
 
-// start runs the function do, a query or a unit, in a goroutine. After that, the loop runs the function ended. A panic becomes
-// do's error. start prefers a goroutine that has already run a task, because a request needs a deep stack, and a new goroutine
-// must grow it.
+// start runs a task (a query or a unit) in a goroutine. Afterwards, the loop calls ended with the duration and the error. A panic of the task becomes
+// its error. start prefers a goroutine that has already run a task, because a request needs a deep stack, and a new goroutine must grow its stack.
 func (r *run) start(do func() error, ended func(took time.Duration, err error)) {
 	one := func() {
 		began := time.Now()
@@ -298,7 +294,7 @@ func (r *run) start(do func() error, ended func(took time.Duration, err error)) 
 	select {
 	case r.idle <- one:
 	default:
-		r.workers.Go(func() error { // ends with the run
+		r.workers.Go(func() error { // ends when the run ends
 			for ; one != nil; one = <-r.idle {
 				one()
 			}
@@ -307,8 +303,8 @@ func (r *run) start(do func() error, ended func(took time.Duration, err error)) 
 	}
 }
 
-// counted returns the options of a task's requests, with a counter that reports throttling to the
-// loop. If the loop cannot keep up, some reports are dropped, but the others are enough.
+// counted returns the options of a task's requests, with a counter that reports throttling to the loop. If the loop cannot keep up, some reports are
+// dropped. The remaining reports are enough.
 func (r *run) counted(s *side, t throttle) storage.RequestOptions {
 	o := r.requests
 	o.Rows = r.reads

@@ -13,26 +13,25 @@ import (
 const (
 	firstPage = 1 << 20 // the expected bytes of the first page
 
-	// How many requests run at first. Each query too many is a theft that costs one request. But a pace that starts low is still
-	// rising when half of a small table has been read. Units must be done in any case.
+	// These are the numbers of concurrent requests at the beginning. Each unnecessary query costs one request for a stolen range without rows. But a
+	// pace that starts lower is still rising when half of a small table has been read. The sweep has to do every unit in any case.
 	firstReads = 24
 	firstUnits = 64
 )
 
-// pacer decides how many queries and units may run at once, in which partitions, and how many
-// pages may be in memory.
+// pacer decides how many queries and units may run concurrently, in which partitions they may run, and how many pages may be in memory.
 type pacer struct {
 	source, target side
 	options        Options
-	limiter        action.Limiter  // of partitions, by their keys
-	reads          string          // prefix of the keys of the source's partitions
+	limiter        action.Limiter  // limits the requests to each partition
+	reads          string          // the limiter's prefix for the keys of the source's partitions
 	hot            map[string]bool // partitions throttled in the pace's current measurement
 
-	inOrder       bool         // pages wait in memory for their turn
-	part          *memory.Part // of the process's memory, nil before the first page
-	over          memory.Held  // the bytes held far beyond the sweep's room
+	inOrder       bool         // pages are processed in table order, so they wait in memory for their turn
+	part          *memory.Part // the sweep's part of the process's memory; nil before the first page
+	over          memory.Held  // the bytes that the sweep holds beyond twice its room
 	page, largest int          // expected bytes of a page, and bytes of the largest page so far
-	units         int          // of the last page that had rows
+	units         int          // the number of units of the last page that had rows
 }
 
 // newPacer returns the pacer of a sweep with these options. It counts reads and writes together for each partition key.
@@ -43,15 +42,14 @@ func newPacer(o Options, inOrder bool) *pacer {
 	}
 }
 
-// separateSource is called for a sweep whose action does not write to the source. Then writes to a partition of the target
-// do not count for the source's partition with the same key.
+// separateSource makes the pacer count reads and writes separately. It is called if the action does not write to the source.
 func (p *pacer) separateSource() { p.reads = "source/" }
 
-// side is one end of the sweep: where rows come from, or where the action leads.
+// side is the source of the sweep, or the target to which its action sends requests.
 type side struct {
 	pace    *pace.Pace
-	pool    *pool         // shared with other sweeps
-	seen    pace.Seen     // since the last tick
+	pool    *pool         // the pool of requests that the sweep shares with other sweeps
+	seen    pace.Seen     // the answers since the last tick
 	waiting *atomic.Int64 // requests that wait to be sent again, because the service was busy
 	took    time.Duration // average duration of recent requests
 }
@@ -70,8 +68,8 @@ func (s *side) ended(took time.Duration) {
 	s.took += (took - s.took) / 8
 }
 
-// free returns how many more requests may be started. Up to a quarter of the limit, requests that wait to be sent again do not
-// count. If more wait, the service must not get more requests.
+// free returns how many more requests may be started. Requests that wait to be sent again count only beyond a quarter of the limit, because the
+// service must not get more requests if many wait.
 func (s *side) free(begun int) int {
 	limit := s.pace.Limit()
 	free := limit - begun + min(int(s.waiting.Load()), limit/4)
@@ -79,7 +77,7 @@ func (s *side) free(begun int) int {
 	return min(free, s.pool.part()-begun)
 }
 
-// limit returns how many requests may run at once.
+// limit returns how many requests may run concurrently.
 func (s *side) limit() int { return min(s.pace.Limit(), s.pool.part()) }
 
 // tick adjusts the pace to the requests since the last tick. It reports whether a measurement of
@@ -93,10 +91,10 @@ func (s *side) tick(elapsed time.Duration) (measured bool) {
 
 // throttle is an answer by which the service throttles a request.
 type throttle struct {
-	unit      bool // the request was a unit's, to the partition
+	unit      bool // a unit made the request, to the partition
 	partition string
 	confined  bool // the request was a query of one partition
-	waits     bool // the answer contains how long to wait
+	waits     bool // the answer names a time to wait
 }
 
 // throttled handles a throttled request. A throttled unit shows that its partition is busy. If several partitions are busy, the
@@ -114,7 +112,7 @@ func (p *pacer) throttled(t throttle) {
 	s.seen.Waits = s.seen.Waits || t.waits
 }
 
-// adjust sets the pace of both sides.
+// adjust adjusts the pace of both sides.
 func (p *pacer) adjust(elapsed time.Duration) {
 	p.source.tick(elapsed)
 	if p.target.tick(elapsed) {
@@ -122,7 +120,7 @@ func (p *pacer) adjust(elapsed time.Duration) {
 	}
 }
 
-// limit returns how many requests may run at once.
+// limit returns how many requests may run concurrently.
 func (p *pacer) limit() int {
 	if p.target.took == 0 {
 		return p.source.limit()
@@ -130,9 +128,9 @@ func (p *pacer) limit() int {
 	return p.source.limit() + p.target.limit()
 }
 
-// ahead reports whether enough rows have been read to keep the target busy for as long as two more pages take. No more rows are
-// read, because rows that are not done when the process dies must be read again.
-func (p *pacer) ahead(f *frontier) bool {
+// enoughRead reports whether the rows that were read keep the target busy for as long as two more pages take. If so, the sweep reads no more rows for
+// now, because rows that are not done when the process dies must be read again.
+func (p *pacer) enoughRead(f *frontier) bool {
 	if p.inOrder || p.target.took == 0 { // in order, only one unit runs at a time
 		return false
 	}
@@ -141,20 +139,20 @@ func (p *pacer) ahead(f *frontier) bool {
 	return float64(coming) >= 2*slots*max(1, p.source.took.Seconds()/p.target.took.Seconds())
 }
 
-// room reports whether there is memory for one more page. If so, the part grows by a page, until [pacer.returnUnused].
+// room reports whether there is memory for one more page. If so, the sweep's part grows by a page, and keeps it until [pacer.returnUnused].
 func (p *pacer) room(f *frontier) (ok bool) {
 	bytes := p.holds(f) + int64(p.page)
 	if bytes > p.options.Room() {
 		return false
 	}
-	if p.part == nil { // larger than a part of the reserve, which could not grow
+	if p.part == nil { // the part must exceed memory.Small, because a part of the budget's reserve cannot grow
 		p.part, ok = p.options.Memory.TryTake(max(bytes, memory.Small+1))
 		return ok
 	}
 	return p.part.Spare(bytes)
 }
 
-// holds returns about how many bytes the sweep holds.
+// holds returns approximately how many bytes the sweep holds.
 func (p *pacer) holds(f *frontier) int64 {
 	bytes := int64(f.bytes + f.reads*p.page)
 	if p.options.Beside != nil {
@@ -163,8 +161,8 @@ func (p *pacer) holds(f *frontier) int64 {
 	return bytes
 }
 
-// returnUnused returns memory that the sweep does not hold. Bytes beyond twice its room are counted in over, because they are not
-// in the budget, and the garbage collector's limit has only as much again.
+// returnUnused returns memory that the sweep does not hold. The budget does not contain the bytes beyond the sweep's room, and the garbage
+// collector's limit allows only as many bytes again. So bytes beyond twice the room are counted in over.
 func (p *pacer) returnUnused(f *frontier) {
 	bytes := p.holds(f)
 	p.part.Keep(bytes)
@@ -177,8 +175,8 @@ func (p *pacer) release() {
 	p.over.Set(0)
 }
 
-// expect updates the expected size of the next pages. The size is the average, because thieves' pages are often empty, but it is
-// at least half of the largest page. In table order, pages are held for long, so each is expected to be as large as the largest.
+// expect updates the expected size of the next pages. The expected size is the average, because pages of stolen ranges are often empty, but at least
+// half of the largest page. In table order, pages are held for long, so each page is expected to be as large as the largest.
 func (p *pacer) expect(bytes int) {
 	if p.largest == 0 {
 		p.page = bytes

@@ -56,7 +56,7 @@ func TestReadsAhead(t *testing.T) {
 		p := newPacer(within(memory.Command), inOrder)
 		p.separateSource()
 		f := &frontier{ready: 1_000_000}
-		if p.ahead(f) {
+		if p.enoughRead(f) {
 			t.Errorf("in order %v: enough is read before any unit has shown how long it takes", inOrder)
 		}
 		p.source.ended(time.Second)
@@ -64,7 +64,7 @@ func TestReadsAhead(t *testing.T) {
 		few := 2 * 10 * p.target.pace.Limit()
 		for ready, want := range map[int]bool{few - 1: false, few: !inOrder} {
 			f.ready = ready
-			if got := p.ahead(f); got != want {
+			if got := p.enoughRead(f); got != want {
 				t.Errorf("in order %v: %d units for %d slots of a tenth of a page's time are enough: %v, want %v", inOrder, ready, p.target.pace.Limit(), got, want)
 			}
 		}

@@ -8,13 +8,12 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// plan decides which queries a sweep makes: the first ones, the queries that follow a page, and
-// the queries of idle workers that steal.
+// plan decides which queries a sweep makes: the first queries, the queries that follow a page, and the queries of idle workers that steal.
 type plan struct {
 	scan    Spec
-	keys    []key.Key // listed keys for which there is no step yet
+	keys    []key.Key // listed keys without a step
 	workers *adaptive.Workers
-	steals  bool // idle workers steal, and no strategy divides the scan
+	steals  bool // set if idle workers steal, because no strategy divides the scan
 }
 
 func newPlan(s Spec) plan {
@@ -40,7 +39,8 @@ func (p *plan) first() (all []saved) {
 	return all
 }
 
-// ranges returns the range of the sweep. After the row From, these are two: the rest of the row's partition, and the partitions after it.
+// ranges returns the ranges of the sweep: a single range, or with the row From two ranges, for the rest of the row's partition and for the partitions
+// after it.
 func (p *plan) ranges() []key.Range {
 	all, from := p.scan.Bounds.Range(), p.scan.From
 	if from == nil {
@@ -53,15 +53,14 @@ func (p *plan) ranges() []key.Range {
 // more reports whether there are listed keys without a step.
 func (p *plan) more() bool { return len(p.keys) > 0 }
 
-// advance returns how many rows of a page belong to the step, and the steps that
-// read the rest.
+// advance returns how many rows of a page belong to the step, and the steps that read the rest of the step's range.
 func (p *plan) advance(s *step, page scan.Page) (yield int, children []scan.Step, err error) {
 	if s.Piece != nil {
 		yield, children = p.workers.Page(s.Piece, s.Step, page)
 		return yield, children, nil
 	}
 	if s.Wanted != nil && s.Through == nil {
-		children, _ = s.settle(page)
+		children, _ = s.searchRest(page)
 		return len(page.Keys), children, nil
 	}
 	if s.Through == nil {
@@ -78,19 +77,18 @@ func (p *plan) advance(s *step, page scan.Page) (yield int, children []scan.Step
 	return yield, children, nil
 }
 
-// theft has the pieces that idle workers take from a step.
+// theft holds the pieces that idle workers take from a step, the victim.
 type theft struct {
 	victim  *step
 	thieves []*adaptive.Piece
 }
 
-// steal lets idle workers steal from steps that may be read. The argument least is the minimum of rows that such a step must have
-// left.
+// steal lets idle workers steal from steps that may be read and that have at least the given number of rows left.
 func (p *plan) steal(f *frontier, idle int, least float64, readable func(scan.Step) bool) (thefts []theft) {
 	steps := map[*adaptive.Piece]*step{}
 	var pieces []*adaptive.Piece
 	for s := f.first(); s != nil; s = f.after(s) {
-		if s.Piece == nil || !readable(s.Step) { // more queries gain nothing from a busy partition
+		if s.Piece == nil || !readable(s.Step) { // further queries to a busy partition gain nothing
 			continue
 		}
 		if left, ok := p.workers.Left(s.Piece); ok && left >= least {

@@ -40,7 +40,7 @@ func (r *run) startRead(s *step) {
 		r.pacer.source.ended(took)
 		if r.state.comparison != nil {
 			r.top.Learn(q.Top, len(page.Rows), page.Bytes, 2)
-		} else if r.scan.table() != nil { // other sources have their own pages
+		} else if r.scan.table() != nil { // other sources decide the size of their pages
 			r.top.Learn(q.Top, len(page.Rows), page.Bytes, 1)
 		}
 		r.readEnded(s, page, Totals{Queries: int64(queries), Requests: counted.Counter.Requests()}, err)
@@ -77,7 +77,7 @@ func (r *run) readEnded(s *step, p storage.Page, did Totals, err error) {
 	rows := p.Rows[:yield]
 	if s.Wanted != nil {
 		var missing []action.Failure
-		if rows, missing = s.listed(rows, page); r.scan.Filter == "" && len(missing) > 0 {
+		if rows, missing = s.choose(rows, page); r.scan.Filter == "" && len(missing) > 0 {
 			if err := r.report(missing); err != nil {
 				r.state.unread(s, did)
 				return
@@ -114,8 +114,7 @@ func (r *run) split(s *step, rows []storage.Row, bytes int, children []scan.Step
 	return p
 }
 
-// Weight returns about how many bytes of memory a page uses: for its text, to which the rows
-// refer, and for the rows.
+// Weight returns approximately how many bytes of memory a page uses for its rows and for the text to which they refer.
 func Weight(p storage.Page) int {
 	return p.Bytes + len(p.Rows)*int(unsafe.Sizeof(storage.Row{}))
 }

@@ -6,16 +6,16 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Share makes concurrent sweeps of one process share their limits. Workers, Memory and
-// MaxRows of [Options] apply to all of them together, and each gets an equal part of the workers and the memory. Make it with
-// [NewShare]. A sweep without one has its own.
+// Share makes concurrent sweeps of one process share their limits. Workers, Memory and MaxRows of [Options] apply to all these sweeps together, and
+// each sweep gets an equal part of the workers and the memory. Make a Share with [NewShare]. A sweep without a Share shares its limits with no other
+// sweep.
 type Share struct {
-	reads, writes, others *storage.Limit // of rows; others is for a comparison's destination
+	reads, writes, others *storage.Limit // limits of rows a second; others is for a comparison's destination
 	source, target        pool
-	sweeps                atomic.Int64 // running
+	sweeps                atomic.Int64 // the number of running sweeps
 }
 
-// NewShare returns the share of sweeps that have the given number of workers and rows a second together; 0 rows means no limit.
+// NewShare returns a [Share] of the given number of workers and rows a second. 0 rows means no limit.
 func NewShare(workers, maxRows int) *Share {
 	s := &Share{reads: storage.NewLimit(maxRows), writes: storage.NewLimit(maxRows), others: storage.NewLimit(maxRows)}
 	for _, p := range []*pool{&s.source, &s.target} {
@@ -24,7 +24,7 @@ func NewShare(workers, maxRows int) *Share {
 	return s
 }
 
-// Others returns the limit of rows a second for the second place of a comparison.
+// Others returns the limit of rows a second for the destination of a comparison.
 func (o Options) Others() *storage.Limit {
 	if o.Share != nil {
 		return o.Share.others
@@ -32,21 +32,21 @@ func (o Options) Others() *storage.Limit {
 	return storage.NewLimit(o.MaxRows)
 }
 
-// among returns how many sweeps share the limits.
+// among returns the number of sweeps that share the limits, or 1 if there are none.
 func (s *Share) among() int { return int(max(1, s.sweeps.Load())) }
 
-// pool bounds how many requests sweeps make at once to the source or to the target.
+// pool bounds the concurrent requests of all sweeps to the source or to the target.
 type pool struct {
 	share *Share
 	most  int64
 	begun atomic.Int64
 }
 
-// part returns how many requests one sweep may make.
+// part returns how many concurrent requests one sweep may make.
 func (p *pool) part() int { return max(1, int(p.most)/p.share.among()) }
 
-// take reserves a request. It reports false if none is free. A sweep that has just begun waits until the others have
-// reduced their requests to their part.
+// take reserves a request. It reports false if no request is free. A sweep that has just begun waits until the other sweeps have reduced their
+// requests to their part.
 func (p *pool) take() bool {
 	if p.begun.Add(1) > p.most {
 		p.begun.Add(-1)

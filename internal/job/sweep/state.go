@@ -10,22 +10,22 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// sweepState is the state of a sweep: the frontier, the totals and the list of
-// differences, and the checkpoint that records them. They change together, only in this file.
+// sweepState is the state of a sweep: the frontier, the totals, the list of differences, and the checkpoint that records these three. All four change
+// together, only in this file.
 type sweepState struct {
 	frontier    *frontier
 	checkpoint  *Checkpoint // records nothing if the sweep has none
-	totals      Totals      // including earlier runs
-	ours        Totals      // of this run
-	bytes       int64       // of all pages of this run
+	totals      Totals      // the totals of this run and earlier runs
+	ours        Totals      // the totals of this run
+	bytes       int64       // bytes of all pages of this run
 	differences differences
 	// comparison is the action if it is a comparison; nil otherwise.
 	comparison Comparison
-	consumes   bool // a row that is done is not found again
+	consumes   bool // the action removes rows from later queries, as a deletion does
 }
 
-// open restores the state from the checkpoint. after is the last key that earlier runs have taken from the list.
-// resumed is false for a sweep that has just begun.
+// open restores the state from the checkpoint. after is the last key that earlier runs have taken from the list. resumed reports whether there were
+// earlier runs.
 func (b *sweepState) open(listed bool) (after *key.Key, resumed bool, err error) {
 	c := b.checkpoint
 	if c.frontier == nil {
@@ -42,7 +42,7 @@ func (b *sweepState) open(listed bool) (after *key.Key, resumed bool, err error)
 	return c.after, true, nil
 }
 
-// begin writes the first snapshot.
+// begin writes the first snapshot to the checkpoint.
 func (b *sweepState) begin(listed bool) error {
 	b.checkpoint.listed, b.checkpoint.differences, b.checkpoint.consumes = listed, &b.differences, b.consumes
 	return b.checkpoint.rewrite(b.frontier, b.totals)
@@ -68,14 +68,13 @@ func (b *sweepState) stolen(victim *step, thieves []*adaptive.Piece) {
 	b.checkpoint.steal(victim, b.frontier.insert(victim, steps))
 }
 
-// unread makes a step wait again because its query failed or cannot be used. The checkpoint
-// still has the step.
+// unread makes a step wait again because its query failed or cannot be used. The step remains in the checkpoint.
 func (b *sweepState) unread(s *step, did Totals) {
 	b.frontier.unread(s)
 	b.vain(did)
 }
 
-// vain counts requests that must be made again.
+// vain counts requests that failed and must be made again.
 func (b *sweepState) vain(did Totals) {
 	b.count(did)
 	b.checkpoint.vain(did)
@@ -85,25 +84,25 @@ func (b *sweepState) vain(did Totals) {
 type found struct {
 	rows     []storage.Row
 	units    [][]storage.Row
-	inUnits  int64 // rows of the units
-	bytes    int   // of memory
+	inUnits  int64 // the number of rows in the units
+	bytes    int   // bytes of memory that the page uses
 	children []scan.Step
 }
 
-// read replaces a step's query by its rows and its children.
+// read records the rows and the children that a step's query has returned.
 func (b *sweepState) read(s *step, p found, did Totals) {
 	var listed []Difference
 	gone := int64(0)
 	if s.Through == nil {
 		listed = b.compare(p.rows, p.inUnits, &did)
 	} else if gone = max(0, s.Left-p.inUnits); len(p.children) == 0 && b.consumes {
-		// These rows were done, but the process died before it recorded that.
+		// The rows that are gone were done, but the process died before it recorded this.
 		did.Rows += gone
 		did.Written += gone
 	}
 	var children []saved
 	for _, q := range p.children {
-		c := saved{Step: q, Depth: s.Depth + 1, Through: s.Through, Left: gone, Done: slices.Clip(s.Done), Piece: s.Piece} // clipped, because each child appends to its own copy
+		c := saved{Step: q, Depth: s.Depth + 1, Through: s.Through, Left: gone, Done: slices.Clip(s.Done), Piece: s.Piece} // clipped, so that each child appends to its own copy
 		if s.Wanted != nil {
 			c.Wanted = rowsIn(s.Wanted, q.Range)
 		}
@@ -113,16 +112,15 @@ func (b *sweepState) read(s *step, p found, did Totals) {
 	s.Piece = nil
 	b.count(did)
 	var last *key.Key
-	if p.inUnits > 0 { // otherwise all rows have been counted
-		through := p.rows[len(p.rows)-1].Key.Clone() // otherwise the key would keep its page in memory
+	if p.inUnits > 0 { // if there are no units, all rows are counted already
+		through := p.rows[len(p.rows)-1].Key.Clone() // without the copy, the key would keep its page in memory
 		last = &through
 	}
 	b.checkpoint.read(s, last, p.inUnits, added, listed, did)
 	b.drop(s)
 }
 
-// compare counts the rows of a page that are in no unit and, in a comparison, the
-// differences. It returns the differences to list.
+// compare counts the rows of a page that do not belong to a unit. In a comparison, it also counts the differences, and returns those to list.
 func (b *sweepState) compare(rows []storage.Row, inUnits int64, did *Totals) []Difference {
 	if b.comparison == nil {
 		did.Rows += int64(len(rows)) - inUnits

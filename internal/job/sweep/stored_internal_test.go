@@ -29,7 +29,7 @@ func partitions(low, high string) key.Range {
 }
 
 // TestStoredFormat writes the stored file again, by the functions that a sweep calls. A difference
-// means that other versions of the program can't read what this one writes: the version must
+// means that other versions of the program cannot read what this one writes: the version must
 // change, too.
 func TestStoredFormat(t *testing.T) {
 	t.Parallel()

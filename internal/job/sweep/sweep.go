@@ -14,18 +14,17 @@ import (
 type Spec struct {
 	Source   storage.Source
 	Bounds   key.Bounds
-	Filter   string        // OData, on top of the bounds; "" for all rows
+	Filter   string        // a further condition in OData; "" for all rows
 	Select   []string      // properties to read, nil for all; the keys are always read
 	PageRows int           // rows of a full page; 0 means storage.PageRows
 	Strategy scan.Strategy // nil means scan.Serial
-	// Steal makes idle workers divide the remaining ranges of others, instead of a strategy.
+	// Steal makes idle workers take parts of the remaining ranges of other workers. Then no strategy divides the range.
 	Steal      bool
-	partitions bool // only partition keys are needed, so rows are skipped
-	// From, if set, is a row within the bounds. Only rows after it are read. The strategy must be Serial, or Steal must be set.
+	partitions bool // only partition keys are needed, so the sweep skips rows
+	// From, if set, is a row within the bounds. Only rows after From are read. The strategy must be Serial, or Steal must be set.
 	From *key.Key
-	// Keys, if set, are the rows to sweep, and bounds and strategy are ignored. A query searches for
-	// several keys of a partition. Without a filter, a key that is not in the table
-	// counts as failed. A resumed sweep needs the same keys again.
+	// Keys, if set, are the keys of the rows to sweep, and the bounds and the strategy are ignored. One query searches for several keys of a
+	// partition. Without a filter, a key that is not in the table counts as a failed row. A resumed sweep needs the same keys again.
 	Keys *Keys
 }
 
@@ -37,35 +36,32 @@ func (s Spec) table() *storage.Table {
 
 // Options configure a sweep. The zero value is the default.
 type Options struct {
-	// Workers bounds how many requests are made at once to the source, and to
-	// the action's destination; 0 means DefaultWorkers.
+	// Workers is the maximum number of concurrent requests to the source, and of those to the action's destination. 0 means DefaultWorkers.
 	Workers int
-	// Memory is the budget from which the sweep takes memory for its pages and for the data that its work holds; nil means a budget of
+	// Memory is the budget from which the sweep takes memory for its pages and for the data that its work holds. Nil means a budget of
 	// [memory.Command] bytes. A page is held until all its rows are done.
 	Memory *memory.Budget
-	// Beside, if set, returns how many bytes the work holds besides the pages, for example a file.
+	// Beside, if set, returns how many bytes the work holds in addition to the pages, for example for a file.
 	Beside func() int64
-	// Requests, if set, limits the requests a second of all kinds.
+	// Requests, if set, limits how many requests of all kinds are made a second.
 	Requests *storage.Limit
-	// MaxRows bounds the rows a second that are read from a table, and those written to one; 0 means no limit. A page has at most
-	// a tenth of that number of rows.
+	// MaxRows limits the rows that are read from a table a second, and the rows that are written to a table a second. 0 means no limit. A page has at
+	// most a tenth of MaxRows rows.
 	MaxRows int
-	// Share, if set, has the limits that the sweep shares with other concurrent sweeps.
+	// Share, if set, holds the limits that the sweep shares with other concurrent sweeps.
 	Share *Share
-	// Checkpoint, if set, records the sweep's state. If it has the state of earlier runs, the sweep continues from it.
+	// Checkpoint, if set, records the sweep's state. If the checkpoint contains the state of earlier runs, the sweep continues from this state.
 	Checkpoint *Checkpoint
-	// List is the maximum of differences that a [Comparison] lists.
+	// List is the maximum number of differences that a [Comparison] lists.
 	List int
-	// Failed, if set, is called with the failed rows of each unit, never
-	// concurrently. If it returns nil, a resume does not report them again, so it must
-	// have stored them. An error stops the sweep, and the unit is done again after a
-	// resume.
+	// Failed, if set, is called with the failed rows of each unit, never concurrently. Before it returns nil, it must store the rows, because a
+	// resumed sweep does not report them again. An error stops the sweep, and a resumed sweep repeats the unit.
 	Failed func([]action.Failure) error
-	// Abort, if set and closed after the context was canceled, cancels the running
-	// requests. Otherwise a canceled sweep waits for them up to 30 s.
+	// Abort, if set and closed after the context was canceled, cancels the running requests. Otherwise, a canceled sweep waits up to 30 s for these
+	// requests.
 	Abort <-chan struct{}
-	// Watch, if set, is called with the progress about once a second, when the context is
-	// canceled, and once at the end, never concurrently.
+	// Watch, if set, is called with the progress: about once a second, when the context is canceled, and once at the end. The calls are never
+	// concurrent.
 	Watch func(Progress)
 	// Trace, if set, is called with every query, never concurrently.
 	Trace func(Trace)
@@ -89,14 +85,13 @@ type Trace struct {
 	Page scan.Page
 }
 
-// Each calls fn with the rows in table order, page by page, whatever the order
-// in which they are read. If the pages that wait for their turn fill the memory, only the next page in order is read.
+// Each calls fn with the rows in table order, page by page, although pages are read in any order. If the pages that wait for their turn fill the
+// memory, Each reads only the next page in order.
 func Each(ctx context.Context, s Spec, o Options, fn func([]storage.Row) error) (Totals, error) {
 	return newRun(s, o, inOrder(fn), true).do(ctx)
 }
 
-// Do does the action with all rows, in any order. The counter in the action's options counts
-// its requests.
+// Do does the action with all rows, in any order. The counter in the action's options counts the action's requests.
 func Do(ctx context.Context, s Spec, o Options, a action.Work) (Totals, error) {
 	return newRun(s, o, a, false).do(ctx)
 }
@@ -108,7 +103,7 @@ func Count(ctx context.Context, s Spec, o Options, seen func([]storage.Row)) (To
 	return newRun(s, o, counting(seen), false).do(ctx)
 }
 
-// Partitions calls fn with the partition keys in order, each once. It skips the remaining rows of a page's last partition.
+// Partitions calls fn once with each partition key, in order. After a page, it skips the remaining rows of the page's last partition.
 func Partitions(ctx context.Context, s Spec, o Options, fn func(partition string) error) (Totals, error) {
 	s.Select, s.Steal, s.partitions = []string{}, true, true
 	var last *string

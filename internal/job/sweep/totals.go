@@ -2,14 +2,13 @@ package sweep
 
 import "time"
 
-// Totals are the counts of a sweep, including earlier runs of a resumed one.
+// Totals are the counts of a sweep. Those of a resumed sweep include its earlier runs.
 type Totals struct {
 	Rows    int64 `json:"rows,omitempty"`    // rows that are done or failed
 	Written int64 `json:"written,omitempty"` // rows for which the action succeeded
-	Failed  int64 `json:"failed,omitempty"`  // rows for which it failed
+	Failed  int64 `json:"failed,omitempty"`  // rows for which the action failed
 
-	// In a comparison of two tables, Rows counts the source's rows, and these count the rows
-	// of both that differ.
+	// In a comparison of two tables, Rows counts the source's rows. Missing, Extra and Different count the rows that differ.
 	Missing   int64 `json:"missing,omitempty"`
 	Extra     int64 `json:"extra,omitempty"`
 	Different int64 `json:"different,omitempty"`
@@ -18,10 +17,10 @@ type Totals struct {
 	EmptyQueries     int64 `json:"emptyQueries,omitempty"`     // queries that returned no row
 	PartitionQueries int64 `json:"partitionQueries,omitempty"` // queries within one partition
 	Steps            int64 `json:"steps,omitempty"`
-	CriticalPath     int64 `json:"criticalPath,omitempty"` // the longest chain of steps that had to wait for each other
+	CriticalPath     int64 `json:"criticalPath,omitempty"` // the length of the longest chain of steps in which each step had to wait for the previous one
 	Requests         int64 `json:"requests,omitempty"`     // storage requests, including retries
-	Throttles        int64 `json:"throttles,omitempty"`    // answers that the service is too busy
-	Doubts           int64 `json:"doubts,omitempty"`       // requests of the action that may have been applied without an answer
+	Throttles        int64 `json:"throttles,omitempty"`    // answers in which the service refused a request because it was too busy
+	Doubts           int64 `json:"doubts,omitempty"`       // requests of the action that had no answer and may have been applied
 }
 
 // Add adds the counts of another unit, query or sweep.
@@ -45,8 +44,8 @@ func (t *Totals) Add(o Totals) {
 // Progress is the progress of a sweep.
 type Progress struct {
 	Totals
-	Run      Totals        // the part of the totals that this run did
-	Elapsed  time.Duration // of this run
+	Run      Totals        // the totals of this run alone
+	Elapsed  time.Duration // the duration of this run so far
 	Ranges   int           // remaining steps and pages
 	Buffered int64         // rows that were read and are not done
 	Reading  int           // running queries

@@ -15,17 +15,17 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Applied counts the rows of a plan by the result.
+// Applied counts the rows of a plan by what was done with them.
 type Applied struct {
 	Written, Deleted, Failed int64
-	Kept                     int64 // rows that others have changed in the destination or the source since the plan
+	Kept                     int64 // rows that other programs have changed in the destination or the source since the plan was made
 }
 
-// Apply carries out a plan once. It copies the missing and different rows as they are in the source now, and then deletes the extra
-// rows. It deletes nothing if a row could not be copied. o has the options of the comparison.
+// Apply carries out a plan once. It copies the missing and different rows as they are now in the source, and then deletes the extra rows. It deletes
+// nothing if a row could not be copied. o contains the options of the comparison.
 //
-// A row is written or deleted only if it is unchanged in the destination since the plan. It is deleted only if the source still
-// lacks it. A fixed source, such as an export, is not read again for that.
+// Apply writes or deletes a row only if the row is unchanged in the destination since the plan was made. It deletes a row only if the source still
+// lacks the row. It does not read a fixed source, such as an export, again to check this.
 func (p *Plan) Apply(ctx context.Context, s sweep.Spec, destination *storage.Table, o sweep.Options, fixed bool) (r Applied, err error) {
 	all, watch := int64(0), o.Watch
 	if watch != nil {
@@ -62,13 +62,13 @@ func (p *Plan) Apply(ctx context.Context, s sweep.Spec, destination *storage.Tab
 	})
 }
 
-// plannedRows has the rows of a plan as they are in the source now, with the ETags in the plan. Each page is read from the part of the table
-// that a page of the comparison came from. So reading all of them takes at most about as many queries as the comparison.
+// plannedRows reads the rows of a plan as they are now in the source, with the ETags in the plan. It reads each page from the part of the table that
+// a page of the comparison came from. So it makes about as many queries as the comparison at most.
 type plannedRows struct {
 	storage.Source
 	filter string
 	rows   []storage.Row // keys and ETags, in table order
-	pages  []int64       // of the comparison, for each row
+	pages  []int64       // for each row, the number of the comparison's page
 }
 
 // Read implements [storage.Source].
@@ -99,7 +99,7 @@ func (p plannedRows) Read(ctx context.Context, o storage.RequestOptions, q stora
 					page.Rows = append(page.Rows, row.WithETag(wanted[i].ETag()))
 				}
 			}
-			if len(page.Rows) > chosen { // the chosen rows keep the whole page in memory
+			if len(page.Rows) > chosen { // without copies, the chosen rows would keep the whole page in memory
 				page.Bytes += got.Bytes
 			}
 			if of.Token = got.Next; of.Token == nil {
@@ -113,7 +113,7 @@ func (p plannedRows) Read(ctx context.Context, o storage.RequestOptions, q stora
 	return page, queries, nil
 }
 
-// partsOf returns ranges from the first of the sorted rows to the last. Each is a range of partitions, or of rows within one
+// partsOf returns ranges that together extend from the first to the last of the sorted rows. Each is a range of partitions, or of rows within one
 // partition.
 func partsOf(rows []storage.Row) (parts []key.Range) {
 	if len(rows) == 0 {
@@ -135,8 +135,8 @@ func partsOf(rows []storage.Row) (parts []key.Range) {
 // deletion deletes rows that the source lacks, if they still have the ETags in the plan.
 type deletion struct {
 	action.Delete
-	source storage.Source // nil for a fixed source
-	limit  *storage.Limit // of the rows that are read
+	source storage.Source // the source to check; nil for a fixed source
+	limit  *storage.Limit // limits the rows that are read a second
 }
 
 // Do implements [action.Work].

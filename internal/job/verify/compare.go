@@ -8,14 +8,13 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// The most bytes that a difference shows.
+// The maximum number of bytes that a difference shows.
 const (
 	longestValue  = 60
-	longestDetail = 1000 // of all properties
+	longestDetail = 1000 // of all properties together
 )
 
-// compare returns how the destination's row b differs from the source's row a, or "" if it
-// does not.
+// compare describes how the destination's row b differs from the source's row a. It returns "" if the rows are equal.
 func compare(a, b storage.Row, depth Depth) string {
 	if depth == Keys || bytes.Equal(a.JSON(), b.JSON()) {
 		return ""
@@ -59,7 +58,7 @@ func show(p storage.Property) string {
 	return fmt.Sprintf("%s %s", p.Type, cut(string(p.Value), longestValue))
 }
 
-// cut returns a text's first bytes, with an ellipsis if there are more.
+// cut returns at most the given number of a text's first bytes, and an ellipsis if it leaves bytes out.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text

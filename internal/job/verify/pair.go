@@ -16,33 +16,32 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// pair reads two tables as one that has the rows of either. A row that differs has a
-// verdict, and the ETag of the destination's row, or "" if there is none.
+// pair reads two tables as if they were a single table with the rows of both. A row that differs has a verdict. It also has the ETag of the
+// destination's row, or "" if the destination has no such row.
 //
-// A merged page is made from a page of each table, and ends where the first of these two ends. The rest of the other one is held
-// for the next query, which reads more of a table only if less than a page of it is held. So if the tables are equal, a merged
-// page takes one query of each table, both at once, and fewer rows than two pages of each table are held.
+// A merged page is made from a page of each table, and ends where one of these two pages ends. The remaining rows of the other page are held for the
+// next query. That query reads more of a table only if less than a page of the table's rows is held. So if the tables are equal, a merged page takes
+// one query of each table, and both queries run concurrently. Fewer rows than two pages of each table are held.
 //
-// The token of a merged page has the tokens of both tables, and the key of the last merged row. Rows
-// are held only for speed. After a resume, or if there was no memory for them, they are read again from
-// the token.
+// The token of a merged page contains the tokens of both tables, and the key of the last merged row. Holding rows only saves time: after a resume, or
+// if there was no memory for the rows, pair reads them again from the token.
 type pair struct {
 	places [2]storage.Source // source and destination
-	limit  *storage.Limit    // of the destination's rows; the source's limit is in the request options
+	limit  *storage.Limit    // limits the destination's rows a second; the source's limit is in the request options
 	depth  Depth
 	only   string // see [Options].Only
 
-	budget *memory.Budget // for held rows; nil for no limit
-	mu     sync.Mutex     // guards the following
+	budget *memory.Budget // the memory for held rows; nil for no limit
+	mu     sync.Mutex     // guards the fields below
 	held   map[key.Token]*position
-	order  []key.Token // tokens in held, oldest first; some may no longer be held
-	bytes  int64       // of the held rows
+	order  []key.Token // the tokens in held, oldest first; held may no longer contain some of them
+	bytes  int64       // bytes of the held rows
 	most   func() int64
 }
 
-// Pair returns a source that has the rows of two places. Its pages should be read one after another. The argument most is the
-// maximum of bytes that it holds of rows, within the budget. It reads other rows again. The argument only, if set, is a filter
-// without "or" for the first place's rows. [Differences] interprets its rows.
+// Pair returns a source that has the rows of two places. Its pages should be read one after another. It holds at most the given number of bytes of
+// rows, within the budget, and reads rows again that it could not hold. If only is set, it is a filter without "or" for the first place's rows.
+// [Differences] interprets the source's rows.
 func Pair(source, destination storage.Source, depth Depth, only string, most int64, budget *memory.Budget) storage.Source {
 	p := newPair(source, destination, Options{Depth: depth, Only: only}, func() int64 { return most })
 	p.budget = budget
@@ -53,37 +52,36 @@ func newPair(source, destination storage.Source, o Options, most func() int64) *
 	return &pair{places: [2]storage.Source{source, destination}, depth: o.Depth, only: o.Only, held: map[key.Token]*position{}, most: most}
 }
 
-// heldTime is the longest time for which rows are held within a budget, because the step that continues may run in another
-// process.
+// heldTime is the longest time for which rows are held within a budget. It is limited because the step that continues may run in another process.
 const heldTime = 5 * time.Second
 
-// position is where the next page begins, within the range of a query.
+// position is the point within a query's range at which the next page begins.
 type position struct {
 	sides [2]side
-	after *key.Key     // the key of the last merged row, nil for none
-	part  *memory.Part // for the held rows
+	after *key.Key     // the key of the last merged row; nil for none
+	part  *memory.Part // the memory of the held rows
 }
 
 // side is a position in one table.
 type side struct {
 	sideMark
-	held []rest // not yet merged; none is empty
+	held []rest // rows of pages that are not yet merged; no element is empty
 }
 
 // sideMark is the part of a side that is stored in a token.
 type sideMark struct {
-	Token *key.Token `json:"t,omitempty"` // of the next query, nil for the first
-	Ended bool       `json:"e,omitempty"` // there is no next query
+	Token *key.Token `json:"t,omitempty"` // the token of the next query; nil for the first query
+	Ended bool       `json:"e,omitempty"` // set if there is no next query
 }
 
-// rest has the rows of a page that are not yet merged.
+// rest holds the rows of a page that are not yet merged.
 type rest struct {
-	token *key.Token // of the page's query
+	token *key.Token // the token of the page's query
 	rows  []storage.Row
-	bytes int // of memory that the whole page uses, because the rows keep it
+	bytes int // bytes of memory that the whole page uses, because the rows keep the page in memory
 }
 
-// bookmark is the stored form of a position, for a token.
+// bookmark is the form of a position in a token.
 type bookmark struct {
 	Sides [2]sideMark `json:"s"`
 	After *key.Key    `json:"a,omitempty"`
@@ -92,7 +90,7 @@ type bookmark struct {
 // Address implements [storage.Source].
 func (p *pair) Address() string { return p.places[0].Address() + " and " + p.places[1].Address() }
 
-// Read implements [storage.Source]. It makes a query of each table, unless enough rows of it are held.
+// Read implements [storage.Source]. It makes a query of each table, unless enough rows of that table are held.
 func (p *pair) Read(ctx context.Context, o storage.RequestOptions, q storage.Query) (page storage.Page, queries int, err error) {
 	at, err := p.take(q.Token)
 	if err != nil {
@@ -137,7 +135,7 @@ func (p *pair) Read(ctx context.Context, o storage.RequestOptions, q storage.Que
 	return page, queries, nil
 }
 
-// take returns the position of a token, with the rows held for it.
+// take returns the position of a token, with the rows that are held for that position.
 func (p *pair) take(token *key.Token) (*position, error) {
 	if token == nil {
 		return &position{}, nil
@@ -151,7 +149,7 @@ func (p *pair) take(token *key.Token) (*position, error) {
 	}
 	var from bookmark
 	if err := json.Unmarshal([]byte(token.Partition), &from); err != nil {
-		return nil, fmt.Errorf("the token %.100q is not one of a comparison", token.Partition)
+		return nil, fmt.Errorf("the token %.100q does not belong to a comparison", token.Partition)
 	}
 	at = &position{after: from.After}
 	for i, s := range from.Sides {
@@ -160,8 +158,7 @@ func (p *pair) take(token *key.Token) (*position, error) {
 	return at, nil
 }
 
-// hold returns the token of a position, or nil at the end. It holds the position's rows if there is
-// room.
+// hold returns the token of a position, or nil at the end. If there is room, hold keeps the position's rows in memory.
 func (p *pair) hold(at *position) *key.Token {
 	from := bookmark{After: at.after}
 	bytes := int64(0)
@@ -191,14 +188,14 @@ func (p *pair) hold(at *position) *key.Token {
 	at.part = part
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if part != nil { // others may need the memory of rows that are never read
-		time.AfterFunc(heldTime, func() { p.outdate(token, at) })
+	if part != nil { // limits the time, because other work may need this memory and the rows may never be read
+		time.AfterFunc(heldTime, func() { p.expire(token, at) })
 	}
 	p.forget(token) // the page may have been read twice
 	p.held[token] = at
 	p.order = append(p.order, token)
 	p.bytes += bytes
-	for p.bytes > most { // the oldest are the least likely to be read
+	for p.bytes > most { // forgets the oldest rows first, because they are the least likely to be read
 		p.forget(p.order[0])
 		p.order = p.order[1:]
 	}
@@ -208,15 +205,15 @@ func (p *pair) hold(at *position) *key.Token {
 	return &token
 }
 
-// holds returns how many bytes are held.
-func (p *pair) holds() int64 {
+// heldBytes returns how many bytes of rows are held.
+func (p *pair) heldBytes() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.bytes
 }
 
-// outdate drops the rows held for a token, if they are still held.
-func (p *pair) outdate(token key.Token, at *position) {
+// expire drops the rows held for a token, if they are still those of the given position.
+func (p *pair) expire(token key.Token, at *position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.held[token] == at {
@@ -247,7 +244,7 @@ func (s *side) bytes() (n int64) {
 	return n
 }
 
-// add adds the answer to the next query. Rows up to after were merged before.
+// add adds the answer to the next query. Rows up to the key after are merged already.
 func (s *side) add(a storage.Page, after *key.Key) {
 	rows := a.Rows
 	for after != nil && len(rows) > 0 && rows[0].Key.Compare(*after) <= 0 {
@@ -282,7 +279,7 @@ func (at *position) merge(depth Depth) (rows []storage.Row) {
 		if x == nil && !a.Ended || y == nil && !b.Ended || x == nil && y == nil {
 			break
 		}
-		order := 0 // of x and y
+		order := 0 // the order of the keys of x and y
 		switch {
 		case y == nil:
 			order = -1

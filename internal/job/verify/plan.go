@@ -24,8 +24,8 @@ type PlanFile struct {
 	end  int64
 }
 
-// NewPlanFile makes the file, which nobody else can read. Where the system allows it, the file loses its name at once, so that it is removed
-// however the process ends.
+// NewPlanFile makes the file, which no other user can read. Where the system allows it, NewPlanFile removes the file's name immediately. Then the
+// system deletes the file when the process ends, even after a crash.
 func NewPlanFile() (*PlanFile, error) {
 	f, err := os.CreateTemp("", "tablesweep-") // mode 0600
 	if err != nil {
@@ -41,7 +41,7 @@ func (f *PlanFile) Close() {
 		return
 	}
 	_ = f.file.Close()
-	_ = os.Remove(f.file.Name()) // Windows keeps the names of open files
+	_ = os.Remove(f.file.Name()) // on Windows, an open file keeps its name until now
 }
 
 // append appends text, and returns a reader of that text.
@@ -50,19 +50,19 @@ func (f *PlanFile) append(text []byte) (io.Reader, error) {
 	defer f.mu.Unlock()
 	at := f.end
 	if _, err := f.file.WriteAt(text, at); err != nil {
-		return nil, fmt.Errorf("write the temporary file with the plan, with nothing changed yet: %w", err)
+		return nil, fmt.Errorf("write the temporary file with the plan (nothing is changed yet): %w", err)
 	}
 	f.end += int64(len(text))
 	return io.NewSectionReader(f.file, at, int64(len(text))), nil
 }
 
-// Plan has the rows that a sync copies, changes and deletes in a table, with their ETags in the destination. A
-// comparison makes the plan ([Options].Plan), and [Plan.Apply] carries it out.
+// Plan holds the rows that a sync copies, changes and deletes in a table, with their ETags in the destination. A comparison makes the plan
+// ([Options].Plan), and [Plan.Apply] carries out the plan.
 type Plan struct {
 	file    *PlanFile // nil for a plan that only counts
 	deletes bool
 
-	mu             sync.Mutex // guards the following
+	mu             sync.Mutex // guards the fields below
 	counts         PlanCounts
 	pages          int64
 	writes, remove entries
@@ -87,19 +87,19 @@ func (p *Plan) Counts() PlanCounts {
 	return p.counts
 }
 
-// The properties of a row in the file, besides its key.
+// The properties that a row in the file has besides its key.
 const (
-	etagName = "ETag" // of the destination's row; "" if there is none
+	etagName = "ETag" // the ETag of the destination's row; "" if the destination has no such row
 	pageName = "Page" // the number of the comparison's page that had the row
 )
 
-// entries are rows of a plan. text has the last ones, and blocks reads the others from the file.
+// entries are rows of a plan. text contains the last rows, and blocks reads all earlier rows from the file.
 type entries struct {
 	text   []byte
 	blocks []io.Reader
 }
 
-// blockBytes is how much text is written to the file at once.
+// blockBytes is how much text is collected before it is written to the file.
 const blockBytes = 64 << 10
 
 func (e *entries) add(f *PlanFile, row storage.Row, page int64) error {
@@ -119,7 +119,7 @@ func (e *entries) flush(f *PlanFile) error {
 	return err
 }
 
-// each calls fn with windows of the rows, each in table order. The rows have their ETags. each may be called once.
+// each calls fn with parts of the rows, each part in table order. The rows have their ETags. A second call of each finds no rows.
 func (e *entries) each(fn func(rows place.Rows, pages []int64) error) error {
 	return place.Windows(place.JSONLines(io.MultiReader(e.blocks...)), false, nil, func(rows place.Rows, _ int) error {
 		pages := make([]int64, len(rows))
@@ -131,8 +131,8 @@ func (e *entries) each(fn func(rows place.Rows, pages []int64) error) error {
 	})
 }
 
-// add adds the different rows of a page, with the ETags of the destination's rows. The argument stay is the number of further
-// extra rows that stay.
+// add adds the rows of a page that differ, with the ETags of the destination's rows. stay is the number of further extra rows, which the sync leaves
+// in the destination.
 func (p *Plan) add(missing, different, extra []storage.Row, stay int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,7 +178,8 @@ func (p *Plan) end() error {
 	return errors.Join(p.writes.flush(p.file), p.remove.flush(p.file))
 }
 
-// Split returns the rows to plan, in one unit. With a filter, it returns a unit for each partition, because Do searches for the rows.
+// Split returns the rows to plan, in one unit. With a filter, it returns a unit for each partition, because Do then searches for the rows, and one
+// search covers one partition.
 func (c comparison) Split(rows []storage.Row) [][]storage.Row {
 	if c.plan == nil {
 		return nil
@@ -193,8 +194,8 @@ func (c comparison) Split(rows []storage.Row) [][]storage.Row {
 	return [][]storage.Row{rows}
 }
 
-// Do adds rows to the plan. The comparison has not read rows that the filter leaves out. So with a filter, Do searches for each row in the other
-// place. If it finds the row, a missing row is a change, and an extra row stays.
+// Do adds rows to the plan. A comparison with a filter does not read the rows that the filter leaves out. So with a filter, Do searches the other
+// place for each row. If Do finds the row there, it plans a change for a row that counted as missing, and nothing for a row that counted as extra.
 func (c comparison) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (r action.Result, err error) {
 	of := map[sweep.Kind][]storage.Row{}
 	for _, row := range rows {
@@ -203,7 +204,7 @@ func (c comparison) Do(ctx context.Context, o storage.RequestOptions, rows []sto
 	}
 	missing, extra, stay := of[sweep.Missing], of[sweep.Extra], 0
 	if c.filter != "" {
-		there, err := existing(ctx, o, c.places[1], missing, "Timestamp") // which gives the ETag
+		there, err := existing(ctx, o, c.places[1], missing, "Timestamp") // a row that exists is returned with its ETag
 		if err != nil {
 			return r, fmt.Errorf("read the destination: %w", err)
 		}
@@ -219,14 +220,13 @@ func (c comparison) Do(ctx context.Context, o storage.RequestOptions, rows []sto
 	return r, c.plan.add(missing, of[sweep.Different], extra, stay)
 }
 
-// existing returns which rows of a partition exist in a place, whether a filter leaves them out or not. From a table, it reads only these
-// properties.
+// existing returns those of a partition's rows that exist in a place. It uses no filter. From a table, it reads only the given properties.
 func existing(ctx context.Context, o storage.RequestOptions, from storage.Source, rows []storage.Row, properties ...string) (map[key.Key]storage.Row, error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
 	q := storage.Query{Select: append([]string{}, properties...)}
-	if _, mapped := from.(rowmap.Kept); mapped { // a map needs whole rows
+	if _, mapped := from.(rowmap.Kept); mapped { // a map needs all properties
 		q.Select = nil
 	}
 	return action.Existing(rows, q, func(q storage.Query) (storage.Page, error) {

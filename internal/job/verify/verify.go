@@ -1,14 +1,12 @@
 // Package verify compares two tables row by row, including values and types.
 //
-// It sweeps both as one table that has the rows of either (pair.go). So ranges are compared in any order, by as many concurrent
-// requests as are worthwhile, and a checkpoint records the progress. Memory is bounded however large the tables are and however
-// much they differ.
+// It sweeps both tables as if they were a single table with the rows of both (pair.go). So it compares ranges in any order, with as many concurrent
+// requests as are worthwhile, and a checkpoint records the progress. Memory is bounded, whatever the size of the tables and the number of
+// differences.
 //
-// A page is merged from a page of each table, and its token has both tables' tokens and the
-// last merged key. So strategies, thefts and the checkpoint work for two tables as for one, and
-// extra rows are shared among workers like all others. The journal line of a page counts its
-// differences, so each difference counts once however often the process dies. The journal also has the
-// list of the first differences in key order.
+// A page is merged from a page of each table, and its token contains both tables' tokens and the last merged key. So strategies, idle workers and the
+// checkpoint handle two tables like a single table. The journal line of a page counts the page's differences, so each difference counts once, however
+// often the process dies. The journal also contains the list of the first differences in key order.
 package verify
 
 import (
@@ -22,7 +20,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// Depth is how closely rows are compared.
+// Depth defines when two rows count as equal.
 type Depth int
 
 // The depths.
@@ -32,7 +30,7 @@ const (
 	Keys                  // the destination has a row with the key
 )
 
-// DepthOf returns the depth to which a copy in a mode makes rows equal.
+// DepthOf returns the depth of a comparison after a copy in the given mode, by which all copied rows are equal.
 func DepthOf(m action.Mode) Depth {
 	switch m {
 	case action.Merge:
@@ -43,7 +41,7 @@ func DepthOf(m action.Mode) Depth {
 	return Exact
 }
 
-// DefaultList is how many differences are listed by default.
+// DefaultList is the default number of listed differences.
 const DefaultList = 20
 
 // Options configure a comparison.
@@ -54,7 +52,7 @@ type Options struct {
 	AllowExtra bool
 	// Only, if set, is a filter without "or" for the source's rows, in addition to the filter for both places.
 	Only string
-	// Plan, if set, gets the rows to sync. The comparison must be exact, and cannot be resumed.
+	// Plan, if set, receives the rows to sync. The comparison must be exact, and cannot be resumed.
 	Plan *Plan
 }
 
@@ -64,25 +62,25 @@ type Result struct {
 	Missing   int64 `json:"missing"`
 	Extra     int64 `json:"extra"`
 	Different int64 `json:"different"`
-	Queries   int64 `json:"queries"`  // of both tables
-	Requests  int64 `json:"requests"` // including retries
+	Queries   int64 `json:"queries"`  // queries of both tables
+	Requests  int64 `json:"requests"` // requests, including retries
 
-	// List has the first differences in table order, sorted.
+	// List contains the first differences in table order.
 	List []sweep.Difference `json:"-"`
 }
 
 // Differences returns how many rows differ.
 func (r Result) Differences() int64 { return r.Missing + r.Extra + r.Different }
 
-// Compare compares the rows of a scan with the destination's rows within the same bounds. If there is an error, the result has
-// the counts and differences found so far.
+// Compare compares the rows of a scan with the destination's rows within the same bounds. If there is an error, the result contains the counts and
+// differences found so far.
 func Compare(ctx context.Context, s sweep.Spec, destination storage.Source, o Options) (Result, error) {
 	o.List = cmp.Or(o.List, DefaultList)
 	if o.Memory == nil {
 		o.Memory = memory.NewBudget(memory.Command)
 	}
 	p := newPair(s.Source, destination, o, func() int64 { return o.Room() / 2 })
-	p.limit, o.Beside = o.Others(), p.holds
+	p.limit, o.Beside = o.Others(), p.heldBytes
 	s.Source = p
 	t, list, err := sweep.Compare(ctx, s, o.Options, comparison{p.places, s.Filter, o.AllowExtra, o.Plan})
 	if err == nil && o.Plan != nil {
@@ -91,12 +89,12 @@ func Compare(ctx context.Context, s sweep.Spec, destination storage.Source, o Op
 	return Result{t.Rows, t.Missing, t.Extra, t.Different, t.Queries, t.Requests, list}, err
 }
 
-// comparison is the work with the rows of a pair.
+// comparison is the work that a sweep does with the rows of a pair.
 type comparison struct {
 	places     [2]storage.Source // source and destination
 	filter     string
 	allowExtra bool
-	plan       *Plan // nil for none
+	plan       *Plan // collects the rows to sync; nil for none
 }
 
 // Compare implements [sweep.Comparison].
@@ -118,7 +116,7 @@ func Differences(rows []storage.Row, allowExtra bool) (ofSource int64, found []s
 	return ofSource, found
 }
 
-// verdict is how a pair's row differs, which is stored in the row's note. A row that is equal in both places has no note.
+// verdict describes how a row of a pair differs. It is stored in the row's note. A row that is equal in both places has no note.
 type verdict struct {
 	kind   sweep.Kind
 	detail string

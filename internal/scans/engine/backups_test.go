@@ -112,10 +112,10 @@ func TestScheduleLostLists(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ source, lost, want string }{
 		{`"table":"Source"`, "export.json", ""},
-		{`"table":"Source"`, "files.jsonl", "files.jsonl is lost"},
+		{`"table":"Source"`, "files.jsonl", "files.jsonl is missing"},
 		{`"tables":"*"`, "tables-claim.json", ""},
 		{`"tables":"*"`, "Source/export.json", ""},
-		{`"tables":"*"`, "tables.json", "tables.json is lost"},
+		{`"tables":"*"`, "tables.json", "tables.json is missing"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := withSource(t, 9, 3)
