@@ -118,7 +118,7 @@ func TestBadRequests(t *testing.T) {
 		{"bad strategy", with(`"action"`, `"strategy":"magic","action"`), 400, "strategy", "use one of"},
 		{"option of another strategy", with(`"action"`, `"segmentsPerFirstPrefix":2,"action"`), 400, "segmentsPerFirstPrefix", "strategy prefix"},
 		{"option of another strategy, named", with(`"action"`, `"strategy":"serial","segmentsPerSubsequentPrefix":2,"action"`), 400, "segmentsPerSubsequentPrefix", "strategy prefix"},
-		{"keys with a strategy", strings.Replace(with(`"action"`, `"strategy":"serial","action"`), "copy", "keys", 1), 400, "strategy", "keys skips rows, which serial can't do"},
+		{"keys with a strategy", strings.Replace(with(`"action"`, `"strategy":"serial","action"`), "copy", "keys", 1), 400, "strategy", "keys skips rows, which serial cannot do"},
 		{"keys with an option", strings.Replace(with(`"action"`, `"strategy":"prefix","segmentsPerFirstPrefix":2,"action"`), "copy", "keys", 1), 400, "segmentsPerFirstPrefix", "not an option of keys"},
 		{"count with select", strings.Replace(countBody, `"action"`, `"select":["A"],"action"`, 1), 400, "select", "no effect on count"},
 		{"segment size", with(`"action"`, `"segmentSize":1001,"action"`), 400, "segmentSize", "1 to 1000"},
