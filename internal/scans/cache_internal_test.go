@@ -14,7 +14,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Calls that wait for a reading that storage does not answer end with it, unless they have no patience of their own.
+// If the storage does not answer a read, the calls that wait for this read fail with it. A call without a time limit
+// for unavailable storage reads again.
 func TestCacheOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := NewCache[int](time.Second, time.Minute)
@@ -41,8 +42,8 @@ func TestCacheOutage(t *testing.T) {
 	})
 }
 
-// TestCache: a value is read once for all who ask at a time, again when it is old or outdated, and after an error by
-// the next who asks. It is kept for the next reading while others are read, until it is too old.
+// TestCache: concurrent calls share one read of a value. The value is read again when it is old or outdated, and by
+// the next call after an error. The cache passes the old value to the next read, until the value is too old.
 func TestCache(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

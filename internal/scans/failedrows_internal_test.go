@@ -12,7 +12,7 @@ import (
 	"tablesweep/internal/scans/ledger"
 )
 
-// TestFailedRowsAreBounded: a step keeps a thousand failed rows, fewer if they are long.
+// TestFailedRowsAreBounded: a step records at most a thousand failed rows, and fewer if they are long.
 func TestFailedRowsAreBounded(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()

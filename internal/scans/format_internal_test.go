@@ -11,9 +11,9 @@ import (
 	"tablesweep/internal/proof"
 )
 
-// TestFormat1: what this program stores and sends reads back as it was when format 1 was fixed. If this fails, messages
-// that are under way can't be read: give the format a new version. What a strategy has in a step's state is
-// opaque here: see TestFormatOfSteps.
+// TestFormat1: the program still reads the stored values and messages of format 1 as when the format was fixed. If this test fails,
+// messages in the queues could not be read after an upgrade, so give the format a new version. The test does not read the state
+// that a strategy keeps in a step; see TestFormatOfSteps.
 func TestFormat1(t *testing.T) {
 	t.Parallel()
 	reads := map[string]func(text []byte) (again []byte, err error){
@@ -40,7 +40,7 @@ func TestFormat1(t *testing.T) {
 			return Unpack(packed)
 		},
 		"note": func(text []byte) ([]byte, error) {
-			ends := ParseNote(text) // of a step
+			ends := ParseNote(text) // the note of a step
 			return Unpack(JoinNotes([][]byte{JSON(ends[:1]), Pack(JSON(ends[1:]))}))
 		},
 		"file": func(text []byte) ([]byte, error) {
@@ -72,11 +72,12 @@ func TestFormat1(t *testing.T) {
 	}
 }
 
-// What a step leaves to be deleted fits into a message, however long the keys are: it reads on while its pages take a third of one.
+// The pages that a step leaves to its deletion fit into a message, however long their keys are. The step reads on while its pages
+// take a third of a message.
 func TestDeletionFits(t *testing.T) {
 	t.Parallel()
 	for _, letter := range []string{"a", "漢", "\u2028"} {
-		long := strings.Repeat(letter, 512) // the most units of a key
+		long := strings.Repeat(letter, 512) // a key of maximum length, in UTF-16 code units
 		token := "1!2048!" + strings.Repeat("A", 2048)
 		page := ReadPage{
 			Range: key.Range{Partition: &long, Low: &key.Bound{Key: long, Open: true}, High: &key.Bound{Key: long, Open: true}},

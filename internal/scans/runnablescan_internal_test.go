@@ -13,8 +13,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// TestLoadRestarted: a step of a restarted scan is not dropped because another step has read the
-// scan before its restart.
+// TestLoadRestarted: a step of a restarted scan is not dropped, even if another step has read the scan before its
+// restart.
 func TestLoadRestarted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -26,7 +26,7 @@ func TestLoadRestarted(t *testing.T) {
 		proof.Must(t, ss.Ledger.Create(t.Context(), id, time.Now(), JSON(count), nil, ledger.Pending{ID: "first"}, scan.Outlook{}))
 		running, err := ss.loadAnew(t.Context(), id, nil)
 		proof.Must(t, err)
-		before := make(chan *Loaded) // what a reading that is under way finds in the end
+		before := make(chan *Loaded) // the result of a read that is still running
 		go func() {
 			_, _ = ss.Loaded.Get(t.Context(), id, func(*Loaded) (*Loaded, error) { return <-before, nil })
 		}()

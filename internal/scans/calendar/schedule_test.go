@@ -28,7 +28,7 @@ func at(text string) time.Time {
 	return t
 }
 
-// A schedule's expression has six fields, seconds first.
+// A schedule's expression has six fields, and the first is for the seconds.
 func ExampleParseCron() {
 	c, err := calendar.ParseCron("0 */5 * * * *")
 	fmt.Println(c.Next(at("2026-01-01T12:03:20")), err)
@@ -39,7 +39,7 @@ func ExampleParseCron() {
 	// "*/5 * * * *" does not have the six fields of an NCRONTAB expression, such as "0 */5 * * * *"
 }
 
-// A prefix may have the occurrence.
+// A prefix may contain the time of the occurrence.
 func ExampleFill() {
 	fmt.Println(calendar.Fill("nightly/{date}", at("2026-11-22T03:00:00")))
 	// Output: nightly/2026-11-22T0300
@@ -58,7 +58,7 @@ func TestDecide(t *testing.T) {
 		name         string
 		decided, now string
 		running      bool
-		want         string // occurrence, start, missed
+		want         string // the occurrence, whether it starts, and the number of missed ones
 	}{
 		{"before", "2026-11-21T12:00:00", "2026-11-22T02:59:59", false, "- false 0"},
 		{"on the second", "2026-11-21T12:00:00", "2026-11-22T03:00:00", false, "22T0300 true 0"},
@@ -90,8 +90,8 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// The naive twin of restic's rules: for each rule, it lists the newest backup of each period, newest first, and takes as many as the rule has.
-// If the list is shorter, the rule keeps the oldest of all as well.
+// twin is a simple form of restic's rules. For each rule, it lists the newest backup of each period, newest first, and keeps as many as the
+// rule allows. If the list is shorter than that, the rule also keeps the oldest backup.
 func twin(k calendar.Keep, all []time.Time) map[time.Time]bool {
 	kept := map[time.Time]bool{}
 	if len(all) > 0 {
@@ -101,7 +101,7 @@ func twin(k calendar.Keep, all []time.Time) map[time.Time]bool {
 		newest := map[string]time.Time{}
 		for _, b := range all {
 			period := b.Format(form)
-			if form == "week" { // it is named by its Thursday
+			if form == "week" { // a week belongs to the year of its Thursday
 				weekday := (int(b.Weekday()) + 6) % 7
 				period = b.AddDate(0, 0, 3-weekday).Format("2006-01-02")
 			}
@@ -124,7 +124,7 @@ func twin(k calendar.Keep, all []time.Time) map[time.Time]bool {
 	return kept
 }
 
-// TestKeep compares with the twin, over nights of years with gaps, double ones and turns of years.
+// TestKeep compares Keep with twin, over years of nightly backups with gaps, two backups in a night, and turns of the year.
 func TestKeep(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -147,7 +147,7 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestYear is what a year of nights leaves by rules that people take.
+// TestYear checks which backups usual rules keep after a year of nightly backups.
 func TestYear(t *testing.T) {
 	var all []time.Time
 	for night := at("2026-12-31T03:00:00"); night.Year() == 2026; night = night.AddDate(0, 0, -1) {

@@ -19,13 +19,13 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Many processes request a scan and start it, concurrently and repeatedly. The scan starts and runs once.
+// Many processes request the same scan and start it, concurrently and repeatedly. The scan starts and runs once.
 func TestStartRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 5, 1)
 		id := ledger.NewScanID(time.Now())
-		for _, r := range []scans.Request{exportRequest("Source", "p"), copyRequest("Source", "Other")} { // the first counts
+		for _, r := range []scans.Request{exportRequest("Source", "p"), copyRequest("Source", "Other")} { // only the first request counts
 			var all sync.WaitGroup
 			for range 4 {
 				e := w.newEngine(w.account)
@@ -52,7 +52,7 @@ func TestStartRequests(t *testing.T) {
 	})
 }
 
-// If a scan cannot be started, its request has the reason for a week. After an error that may pass, the start is tried again.
+// If a scan cannot be started, its start request records the reason, and stays for a week. After an error that may be temporary, the start is tried again.
 func TestRefusedStartRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestRefusedStartRequest(t *testing.T) {
 			if s := told(); !strings.Contains(s, "table Source does not exist") {
 				t.Error(s)
 			}
-			w.fill("Source", plainRows(1, 1)) // too late
+			w.fill("Source", plainRows(1, 1)) // this is too late, because the request was refused
 			time.Sleep(time.Hour)
 			w.must(w.engine.RequestStart(t.Context(), id, copyRequest("Source", "Target")), w.engine.Maintain(t.Context()))
 		}
@@ -95,13 +95,13 @@ func TestRefusedStartRequest(t *testing.T) {
 	})
 }
 
-// command returns an engine as a command has it: with the app's own storage, and without the app's connections.
+// command returns the engine of a command, which has the app's own storage but not the app's connections.
 func (w *world) command() *engine.Engine {
 	w.Helper()
 	return w.newEngine(w.account, func(o *options) { o.Accounts = nil })
 }
 
-// A process dies at each request while it retries a scan for which a command has left a request. The scan is retried once.
+// A process dies at each request in turn while it fulfils a command's request for a retry. The scan is retried once.
 func TestCrashWhileRetryingByRequest(t *testing.T) {
 	crashPoints(t, testsize.Of(5, 1), func(t *testing.T, n int, applied bool) bool {
 		w := withSource(t, 5, 1)
@@ -131,7 +131,7 @@ func TestCrashWhileRetryingByRequest(t *testing.T) {
 		if s, err := w.observer.Ledger.Scan(t.Context(), id); err != nil || s.Attempt != 2 {
 			t.Errorf("attempt %d, %v; want the second", s.Attempt, err)
 		}
-		w.must(command.RequestRetry(t.Context(), id, false)) // succeeded by a retry: nothing to do
+		w.must(command.RequestRetry(t.Context(), id, false)) // the scan has succeeded by a retry, so this does nothing
 		if rows := w.ledgerRows("scans", "r|"); len(rows) > 0 {
 			t.Errorf("requests are left: %v", rows)
 		}
@@ -139,8 +139,8 @@ func TestCrashWhileRetryingByRequest(t *testing.T) {
 	})
 }
 
-// A command cancels a scan whose start or retry was requested: before the app fulfils the request, or before any request of the instance that does.
-// Then the scan never starts, or stays canceled.
+// A command cancels a scan whose start or retry was requested. It does so before the app fulfils the request, or before any storage request of the instance
+// that fulfils it. Then the scan never starts, or it stays canceled.
 func TestCancelOfARequest(t *testing.T) {
 	t.Parallel()
 	for _, retry := range []bool{false, true} {
@@ -154,8 +154,8 @@ func TestCancelOfARequest(t *testing.T) {
 	}
 }
 
-// cancelBefore cancels a requested start or retry before the n-th request of the instance that fulfils it; 0 is before all. It reports false if
-// the scan had succeeded by then.
+// cancelBefore cancels a requested start or retry before the n-th storage request of the instance that fulfils it. With 0, it cancels before the first. It
+// reports false if the scan had already succeeded.
 func cancelBefore(t *testing.T, n int64, retry bool) (canceled bool) {
 	w := withSource(t, 5, 1)
 	command := w.command()
@@ -172,8 +172,8 @@ func cancelBefore(t *testing.T, n int64, retry bool) (canceled bool) {
 	}
 	cancel := func() {
 		err := command.Cancel(t.Context(), id)
-		if canceled = problem.Of(err).Kind != problem.Conflict; canceled { // else the scan has succeeded
-			w.must(err, command.Cancel(t.Context(), id)) // a second time does no harm
+		if canceled = problem.Of(err).Kind != problem.Conflict; canceled { // otherwise the scan has succeeded
+			w.must(err, command.Cancel(t.Context(), id)) // a second cancellation is harmless
 		}
 	}
 	if n == 0 {
@@ -203,7 +203,7 @@ func cancelBefore(t *testing.T, n int64, retry bool) (canceled bool) {
 	return canceled
 }
 
-// A scan is retried before any request of its cancellation. Then the cancellation ends the scan again.
+// A scan is retried before one of the storage requests of its cancellation. Then the cancellation ends the scan again.
 func TestCancelOfARetry(t *testing.T) {
 	t.Parallel()
 	for n, reached := 1, true; reached && !t.Failed(); n++ {
@@ -228,7 +228,7 @@ func TestCancelOfARetry(t *testing.T) {
 	}
 }
 
-// A command's request is checked and refused as the API does it. The scan's status has the reason.
+// A command's request is checked and refused in the same way as a request to the API. The scan's status shows the reason.
 func TestRefusedRequestOfACommand(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -275,14 +275,14 @@ func TestRefusedRequestOfACommand(t *testing.T) {
 		if err := command.RequestRetry(t.Context(), one, true); problem.Of(err).Kind != problem.Conflict || !strings.Contains(err.Error(), "no failed rows") {
 			t.Errorf("a retry of failed rows: %v", err)
 		}
-		w.restart() // without the other account
+		w.restart() // the new process does not have the other account
 		w.must(command.RequestRetry(t.Context(), one, false))
 		w.drain()
 		if s := w.status(one); s.State != ledger.Canceled || !strings.Contains(s.Note, "its retry was refused: action.destination.connection: \"OTHER\" is not among the app's connections") {
 			t.Errorf("without its connection: %s, %q", s.State, s.Note)
 		}
 		w.engine = w.newEngine(w.account, withOther)
-		w.must(command.RequestRetry(t.Context(), one, false)) // again, since the setting is back
+		w.must(command.RequestRetry(t.Context(), one, false)) // this works again, because the setting is back
 		w.drain()
 		if s := w.status(one); s.State != ledger.Succeeded || s.Note != "" {
 			t.Errorf("with its connection: %s, %q", s.State, s.Note)
@@ -290,7 +290,7 @@ func TestRefusedRequestOfACommand(t *testing.T) {
 	})
 }
 
-// A member's retry has no message, which would be its group's. Maintain retries it.
+// A request to retry a member sends no message, because the group's message for the member has the same text. Maintain retries the member.
 func TestMemberRetriedByRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -310,7 +310,8 @@ func TestMemberRetriedByRequest(t *testing.T) {
 	})
 }
 
-// A request for a retry is about one attempt. If that attempt was retried in another way, or the process died after the retry, the next attempt is not retried.
+// A request for a retry names one attempt. If that attempt was retried in another way, or if the process died after the retry, the next attempt is not
+// retried.
 func TestRetryRequestIsForOneAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

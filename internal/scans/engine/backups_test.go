@@ -16,7 +16,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Each backup tells whether it was read back. The newest that was is kept, whatever becomes of later ones.
+// Each backup shows whether a verification has read it. The newest such backup is kept, whatever happens to later backups.
 func TestScheduleProofs(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
@@ -24,7 +24,7 @@ func TestScheduleProofs(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := withSource(t, 9, 3)
 			w.scheduled(strings.NewReplacer(`"request":{`, `"request":{"verify":true,`, `"table":"Source"`, source).Replace(keeping(`,"keep":{"last":1}`)))
-			// night lets one pass. Before its proof begins, something happens.
+			// night lets one night pass, and calls before between the export and its proof.
 			night := func(before func(data *place.Blobs)) {
 				w.onMessage = func(body []byte) {
 					if id := w.schedule().Last.ID.Verification(); before != nil && strings.Contains(string(body), string(id)) {
@@ -78,7 +78,7 @@ func TestScheduleProofs(t *testing.T) {
 	}
 }
 
-// A schedule that fires each minute keeps what it should, although each look has a success to note.
+// A schedule that fires each minute keeps the right backups, although a success is recorded each time the schedule is advanced.
 func TestScheduleEachMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestScheduleEachMinute(t *testing.T) {
 		for range 9 {
 			w.minute()
 		}
-		if left := w.exportsLeft(); len(left) > 3 || len(w.backups()) != 2 { // the newest is under way
+		if left := w.exportsLeft(); len(left) > 3 || len(w.backups()) != 2 { // the newest export is still running
 			t.Errorf("after nine minutes, %v is left", left)
 		}
 		if s := w.schedule(); s.Skipped.Count > 0 || s.Last.State != ledger.Running {
@@ -107,7 +107,7 @@ func TestScheduleEachMinute(t *testing.T) {
 	})
 }
 
-// A backup whose claim is lost is deleted all the same. One whose list is lost stays in the list of backups, and says so.
+// A backup whose claim is lost is deleted like any other. A backup whose list of files is lost stays in the list of backups, with an error.
 func TestScheduleLostLists(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ source, lost, want string }{
@@ -136,7 +136,7 @@ func TestScheduleLostLists(t *testing.T) {
 	}
 }
 
-// A process deletes no backup that somebody has changed before it could mark it.
+// A process does not delete a backup that another process changed before the first could mark it.
 func TestScheduleMarkLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -167,7 +167,8 @@ func TestScheduleMarkLost(t *testing.T) {
 	})
 }
 
-// Who only looks, as a health check does, deletes nothing. A deletion that has begun is carried out, although the schedule is gone by then.
+// A call that only reads, such as a health check, deletes nothing. A deletion that has begun is completed, even if the schedule has been removed from the
+// settings.
 func TestScheduleRemovedUnderDeletion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -189,7 +190,7 @@ func TestScheduleRemovedUnderDeletion(t *testing.T) {
 		w.plan("[]")
 		w.must(w.engine.AdvanceSchedules(t.Context(), true))
 		w.kept("2000-01-02T0300")
-		// Of an app that does not have the schedule, the last success is not dealt with by its keep.
+		// In an app without the schedule, the last success does not lead to deletions.
 		w.plan(keeping(`,"keep":{"last":1}`))
 		w.until(3, 0)
 		w.must(w.engine.AdvanceSchedules(t.Context(), true))
@@ -204,8 +205,8 @@ func TestScheduleRemovedUnderDeletion(t *testing.T) {
 	})
 }
 
-// An instance whose settings are older, or are another app's on the same state table, keeps no scan from starting that it can't open. If nobody can, that
-// is told, for as long as it is the last one.
+// An instance may have older settings, or those of another app with the same state table. Such an instance does not prevent the start of a scan that it
+// cannot open. If no instance can open the scan, the schedule shows the error until its next scan.
 func TestScheduleWithOtherSettings(t *testing.T) {
 	t.Parallel()
 	for _, source := range []string{`"table":"Source"`, `"tables":"Source"`} {
@@ -222,7 +223,7 @@ func TestScheduleWithOtherSettings(t *testing.T) {
 				time.Sleep(time.Until(time.Date(now.Year(), now.Month()+1, 1, 3, 0, 0, 0, time.UTC)))
 				for range within {
 					w.must(app.AdvanceSchedules(t.Context(), true))
-					_, _ = older.AdvanceSchedules(t.Context(), true), older.Maintain(t.Context()) // which says that it can't
+					_, _ = older.AdvanceSchedules(t.Context(), true), older.Maintain(t.Context()) // these calls return errors, because this instance cannot open the scan
 					w.engine = older
 					w.drain()
 					do()

@@ -7,13 +7,12 @@ import (
 	"tablesweep/internal/scans/ledger"
 )
 
-// BenchmarkCopyRequests counts what a copy costs at the storage: every request of the steps, the ledger, the queues and
-// the deliveries, per 1,000 rows, beside what no copy can do without: one read, and a write for each transaction's
-// worth of rows. It fails if a copy by the default strategy costs more than it should. docs/measurements.md shows the
-// figures.
+// BenchmarkCopyRequests counts the storage requests of a copy per 1,000 rows: those of the steps, the ledger, the
+// queues and the deliveries. It compares them with the minimum: one read, and one write for each transaction. It fails
+// if a copy by the default strategy exceeds its limit. docs/measurements.md shows the figures.
 func BenchmarkCopyRequests(b *testing.B) {
 	for _, tt := range []struct {
-		size, rows int // rows a partition, rows in all
+		size, rows int // the number of rows in a partition, and in all
 		limit      float64
 		strategy   string
 		segments   int
@@ -21,7 +20,7 @@ func BenchmarkCopyRequests(b *testing.B) {
 		{1, 20_000, 1.03, "adaptive", 1},
 		{10, 60_000, 1.12, "adaptive", 1},
 		{100, 200_000, 1.7, "adaptive", 1},
-		{10_000, 200_000, 1.95, "adaptive", 1}, // of it, 0.4 % are for folding
+		{10_000, 200_000, 1.95, "adaptive", 1}, // 0.4 % of these requests are for folding
 		{100, 200_000, 1.37, "adaptive", 4},
 		{10_000, 200_000, 1.63, "adaptive", 4},
 		{100, 100_000, 2.5, "prefix", 1},

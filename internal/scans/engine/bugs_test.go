@@ -8,7 +8,7 @@ import (
 
 const schedulesFile, backupsFile, groupFile = "internal/scans/schedule/schedules.go", "internal/scans/schedule/backups.go", "internal/scans/life/group.go"
 
-// bugs are what tests of schedules and groups must find.
+// bugs lists the planted bugs that tests of schedules and groups must find.
 var bugs = []bugtest.Bug{
 	{Name: "an occurrence starts twice", Test: "TestScheduleOnce", Prints: "scans of two schedules", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/ledger/schedules.go", "	if write.IfMatch = r.etag; r.etag == \"\" {\n", "	if write.IfMatch = r.etag; WRONG {\n		write.IfMatch = \"\"\n	} else if r.etag == \"\" {\n"),

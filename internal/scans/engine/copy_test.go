@@ -16,14 +16,14 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// nastyRows has keys and values that copies get wrong.
+// nastyRows returns rows whose keys and values are difficult to copy.
 func nastyRows() []storage.Entity { return emulatortest.NastyRows(371) }
 
 func TestNastyTableSurvivesTheCopy(t *testing.T) {
 	t.Parallel()
 	for i, strategy := range strategy.Names {
 		for j, mode := range action.Modes {
-			if !testsize.Full() && j%3 != i { // small: each mode once, and each strategy
+			if !testsize.Full() && j%3 != i { // a small test run has each mode and each strategy once
 				continue
 			}
 			t.Run(strategy+" "+string(mode), func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestRangeFilterAndSelect(t *testing.T) {
 	}
 }
 
-// An invocation that may make many queries stops when its time for reading is over.
+// An invocation that may make many queries stops when its time to read is over.
 func TestInvocationEndsInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -107,7 +107,8 @@ func TestInvocationEndsInTime(t *testing.T) {
 	})
 }
 
-// Pages of many small partitions are handed over to CopyRows; each row is counted once, whoever writes it.
+// Pages of many small partitions are handed over to CopyRows. Each row is counted once, whether the step or CopyRows
+// writes it.
 func TestHandOverToCopyRows(t *testing.T) {
 	t.Parallel()
 	run := func(strategy string, segments, segmentSize int, rows []storage.Entity) {
@@ -124,8 +125,8 @@ func TestHandOverToCopyRows(t *testing.T) {
 		}
 	}
 	for _, strategy := range strategy.Names {
-		run(strategy, 1, 501, plainRows(300, 2)) // odd: pages cut partitions
+		run(strategy, 1, 501, plainRows(300, 2)) // an odd page size, so that partitions span two pages
 	}
-	// An invocation reads pages that are far apart: what lies between them is not handed over.
+	// An invocation reads pages that are far apart. The rows between these pages are not handed over.
 	run("adaptive", 4, 251, plainRows(1500, 1))
 }

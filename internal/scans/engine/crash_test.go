@@ -18,14 +18,14 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// everyRequest is how far apart the requests are at which something dies.
+// everyRequest is the distance between the requests at which a process dies.
 var everyRequest = testsize.Slow(13, 3, 1)
 
-// lease is how long the host hides a message that it delivers.
+// lease is how long the host hides a delivered message.
 const lease = 10 * time.Minute
 
-// settle delivers messages and runs Maintain once a minute until the scan has
-// ended, and returns how long that took in the virtual time of a synctest bubble.
+// settle delivers messages, and runs Maintain once a minute, until the scan has ended. It returns how long that took in the virtual time of a
+// synctest bubble.
 func (w *world) settle(id ledger.ScanID) time.Duration {
 	w.Helper()
 	start := time.Now()
@@ -47,7 +47,7 @@ func (w *world) settle(id ledger.ScanID) time.Duration {
 	}
 }
 
-// tidy waits until what dead processes held is visible again, has it handled, and checks that nothing is left.
+// tidy waits until the messages of dead processes are visible again, delivers them, and checks that no messages remain.
 func (w *world) tidy() {
 	w.Helper()
 	time.Sleep(lease + time.Minute)
@@ -65,7 +65,7 @@ func (w *world) tidy() {
 	}
 }
 
-// checkEnd checks what must hold after every end: exact counts, equal tables, nothing left behind.
+// checkEnd checks what must be true after every end: the counts are exact, the tables are equal, and no messages or pending steps remain.
 func (w *world) checkEnd(id ledger.ScanID, rows int) {
 	w.Helper()
 	w.counted(id, ledger.Succeeded, rows, rows, 0)
@@ -80,13 +80,13 @@ func (w *world) checkEnd(id ledger.ScanID, rows int) {
 	if s := w.status(id); steps != s.Steps.Done {
 		w.Errorf("the done rows are of %d steps, want %d", steps, s.Steps.Done)
 	}
-	if len(left) != 3 { // the scan's row, and its rows in the lists of all and of those to be tidied up
+	if len(left) != 3 { // the scan's row, and its rows in the list of all scans and the list of scans to tidy up
 		w.Errorf("the ledger has %d rows beside done ones, want 3: %v", len(left), left)
 	}
 	w.equalTables("Source", "Target")
 }
 
-// crashPoints has the process die at one request after the other, before it is applied and after, until a run survives.
+// crashPoints calls run for one request after another, with a process that dies before or after this request is applied, until a run survives.
 func crashPoints(t *testing.T, step int, run func(t *testing.T, n int, applied bool) (survived bool)) {
 	t.Parallel()
 	for _, applied := range []bool{false, true} {
@@ -99,8 +99,8 @@ func crashPoints(t *testing.T, step int, run func(t *testing.T, n int, applied b
 	}
 }
 
-// TestCrashWhileStarting lets the process die at each request of a scan's
-// start. The scan then either runs to its end or is never seen again. Once an export has its place, it runs.
+// TestCrashWhileStarting lets the process die at each request of a scan's start. The scan then either runs to its end or leaves no trace. An
+// export that has claimed its place always runs.
 func TestCrashWhileStarting(t *testing.T) {
 	crashPoints(t, testsize.Of(3, 1), func(t *testing.T, n int, applied bool) bool {
 		copied := crashWhileStarting(t, n, applied, copyRequest("Source", "Target"), func(w *world, id ledger.ScanID) { w.checkEnd(id, 5) })
@@ -136,8 +136,8 @@ func crashWhileStarting(t *testing.T, n int, applied bool, r scans.Request, chec
 	return started == nil
 }
 
-// TestStepThatKillsProcesses kills a process whenever a step is begun, by whichever message and delivery. After the
-// fifth time the scan fails, and its error names the step. A first delivery that ended with an error doesn't count.
+// TestStepThatKillsProcesses kills the process each time a step begins, in any delivery of any message. After the fifth time, the scan fails, and
+// its error names the step. A first delivery that ended with an error does not count.
 func TestStepThatKillsProcesses(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
@@ -212,8 +212,8 @@ func TestRepeatedDeliveryEndsTheScan(t *testing.T) {
 	})
 }
 
-// TestLeased: a status counts the steps that processes have in hand, and says until when they
-// are sent again if the processes are dead. Ranges show them without a request of their own.
+// TestLeased: a status counts the steps that processes hold, and shows until when their messages are sent again if the processes are dead. The
+// ranges show these steps without a further request.
 func TestLeased(t *testing.T) {
 	t.Parallel()
 	for _, dies := range []bool{false, true} {
@@ -285,8 +285,8 @@ func TestLeased(t *testing.T) {
 	}
 }
 
-// TestPoisonMessages: steps whose messages went to the poison queue in an outage are sent again. A message
-// that can't be removed hides no others. Messages of other apps stay.
+// TestPoisonMessages: if messages went to the poison queue during an outage, their steps are sent again. A message that cannot be removed does
+// not hide others. Messages of other apps stay.
 func TestPoisonMessages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -294,7 +294,7 @@ func TestPoisonMessages(t *testing.T) {
 		r := copyRequest("Source", "Target")
 		r.SegmentSize, r.Strategy = 2, "prefix"
 		id := w.start(r)
-		w.deliver() // which leaves several messages
+		w.deliver() // this leaves several messages in the queue
 		q, messages := w.take(scans.ScanPrefix, storage.MaxGetMessages)
 		if len(messages) < 2 {
 			t.Fatalf("%d messages; want several", len(messages))
@@ -353,8 +353,9 @@ func TestEndBeforeTheLists(t *testing.T) {
 	}
 }
 
-// TestCanceledEnqueue: if a scan is canceled, by another process than the one that works on it, a page of messages is sent whole: else a retry
-// would send some of them again. What it counts is listed, although the scan had ended. sim.TestCanceledInAStep has the actions that end at once.
+// TestCanceledEnqueue: while a step enqueues a page, another process cancels the scan. The step still sends all messages of the page, because a
+// retry would otherwise send some of them again. The list has the step's counts, although the scan had already ended. sim.TestCanceledInAStep
+// tests the actions that stop immediately.
 func TestCanceledEnqueue(t *testing.T) {
 	t.Parallel()
 	const rows = 600
@@ -378,9 +379,9 @@ func TestCanceledEnqueue(t *testing.T) {
 	})
 }
 
-// TestNewerVersion: a scan has what this version does not know, as a newer version writes it: in its request, its hints, or the message of a
-// step, which is in the poison queue, too. This version leaves the step alone for as long as an upgrade may take: it neither fails the scan nor
-// sends a message. The newer one then reads every row.
+// TestNewerVersion: a newer version has written a scan's request, hints or message in a form that this version does not know. The message is also
+// in the poison queue. For as long as an upgrade may take, this version neither fails the scan nor sends a message. Then the newer version reads
+// every row.
 func TestNewerVersion(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
@@ -399,7 +400,7 @@ func TestNewerVersion(t *testing.T) {
 				w := withSource(t, 20, 6)
 				r := copyRequest("Source", "Target")
 				r.SegmentSize = 10
-				w.run(r) // leaves hints
+				w.run(r) // this scan leaves hints
 				id := w.start(r)
 				if name == "message" {
 					newer := []byte(`{"v":3,"scan":"` + id + `","unknown":{"field":1}}`)
@@ -409,7 +410,7 @@ func TestNewerVersion(t *testing.T) {
 					w.must(q.Delete(t.Context(), first[0]), poison.Create(t.Context()), poison.Put(t.Context(), text), q.Put(t.Context(), text))
 				}
 				was := w.replaceProperty(string(id), stored)
-				w.restart() // by an older version
+				w.restart() // this process has an older version
 				for range 4 {
 					w.drain()
 					time.Sleep(time.Hour)
@@ -423,7 +424,7 @@ func TestNewerVersion(t *testing.T) {
 				if s := w.status(id); s.State != ledger.Running || s.Steps.Pending != 1 || s.Steps.Done != 0 {
 					t.Errorf("%+v; want it running with its step pending", s)
 				}
-				w.restart() // by the newer
+				w.restart() // this process has the newer version
 				time.Sleep(time.Hour)
 				w.must(w.engine.Maintain(t.Context()))
 				w.tidy()
@@ -433,8 +434,7 @@ func TestNewerVersion(t *testing.T) {
 	}
 }
 
-// replaceProperty replaces a property of one of the ledger's rows in a partition, such as a scan's, and returns the one
-// that was there.
+// replaceProperty replaces a property of a ledger row in a partition, such as a scan's row, and returns the old property.
 func (w *world) replaceProperty(partition string, p storage.Property) (was storage.Property) {
 	w.Helper()
 	for _, row := range w.rows("tablesweep") {

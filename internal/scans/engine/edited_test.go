@@ -12,8 +12,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// TestEditedNames: a name that somebody has put into the row of a scan goes into no URL, whether the scan is retried, runs, or is about to
-// start.
+// TestEditedNames: if somebody has put a name into a scan's row, this name gets into no URL, whether the scan is retried, is running, or
+// is about to start.
 func TestEditedNames(t *testing.T) {
 	t.Parallel()
 	const bad = "../x/Mmm()?$top=1&"

@@ -14,8 +14,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A scan runs by messages: each is a step, and a step sends the messages of its children. Here a
-// loop stands for the Functions host.
+// Each message runs a step of the scan, and each step sends the messages of its children. In this example, a loop
+// takes the place of the Functions host.
 func Example() {
 	must := func(err error) {
 		if err != nil {

@@ -40,7 +40,7 @@ func (w *world) objects(prefix string) *place.Blobs {
 	return b
 }
 
-// blobs returns the content of all objects of an export by their names.
+// blobs returns the content of each object of an export, by the object's name.
 func (w *world) blobs(prefix string) map[string]string {
 	w.Helper()
 	b, all := w.objects(prefix), map[string]string{}
@@ -55,7 +55,7 @@ func (w *world) blobs(prefix string) map[string]string {
 	return all
 }
 
-// put puts a blob beside those of an export.
+// put writes a blob below an export's prefix.
 func (w *world) put(prefix, name, text string) {
 	w.Helper()
 	_, err := w.objects(prefix).Put(w.Context(), name, []byte(text))
@@ -72,7 +72,7 @@ func (w *world) exported(prefix string) (rows []storage.Entity, m place.Manifest
 	return rows, e.Manifest()
 }
 
-// sealed fails the test unless the export under a prefix is complete, has nothing else, and has the rows of a table.
+// sealed fails the test unless the export under a prefix is complete, has the rows of a table, and has no other blobs.
 func (w *world) sealed(prefix, table string) {
 	w.Helper()
 	got, m := w.exported(prefix)
@@ -132,7 +132,8 @@ func TestExportAndImport(t *testing.T) {
 	}
 }
 
-// An export that lacks a data blob, or has one of another length, or lacks the record of one, gets no manifest. No blob is deleted then.
+// An export gets no manifest if a data blob is missing or has another length, or if the ledger's record of a data blob is missing. Then
+// no blob is deleted.
 func TestVanishedBlobs(t *testing.T) {
 	t.Parallel()
 	for says, damage := range map[string]func(w *world, id ledger.ScanID, name string){
@@ -165,7 +166,7 @@ func TestVanishedBlobs(t *testing.T) {
 	}
 }
 
-// What an export will need is asked for before it begins: who lacks a permission is told so, and nothing is left.
+// Before an export begins, its permissions are checked. If one is missing, the error says so, and no objects are left.
 func TestExportWithoutPermission(t *testing.T) {
 	t.Parallel()
 	for _, lacks := range []string{"list", "get-blob", "put-blob"} {
@@ -242,7 +243,7 @@ func TestExportsThatAreRefused(t *testing.T) {
 		w.must(err)
 		r, err := scans.ParseRequest(body)
 		start := err
-		if err == nil { // what a start refuses, an estimate does
+		if err == nil { // an estimate refuses the same requests as a start
 			_, err = w.engine.Estimate(t.Context(), r)
 			_, start = w.engine.Start(t.Context(), r)
 		}
@@ -262,7 +263,8 @@ func TestExportsThatAreRefused(t *testing.T) {
 	w.counted(running, ledger.Succeeded, 6, 6, 0)
 }
 
-// A damaged object of an export is refused at once, or fails the scan that reads it. place.TestFlippedBytes flips every byte.
+// If an object of an export is damaged, the start of the import is refused, or the scan that reads the object fails.
+// place.TestFlippedBytes flips every byte.
 func TestImportOfDamagedExports(t *testing.T) {
 	t.Parallel()
 	w := withSource(t, 3, 10)
@@ -274,7 +276,7 @@ func TestImportOfDamagedExports(t *testing.T) {
 		w.put("p", name, text)
 	}
 	for name, text := range w.blobs("p") {
-		if name == place.ClaimName { // which an import does not read
+		if name == place.ClaimName { // an import does not read the claim
 			continue
 		}
 		bad := []byte(text)
@@ -294,7 +296,7 @@ func TestImportOfDamagedExports(t *testing.T) {
 	}
 }
 
-// TestExportOfAnExport: what limits an export limits the exports of it, which have its times.
+// TestExportOfAnExport: an export of an export inherits the first export's restrictions and its times.
 func TestExportOfAnExport(t *testing.T) {
 	t.Parallel()
 	w := withSource(t, 20, 10)
@@ -315,7 +317,7 @@ func TestExportOfAnExport(t *testing.T) {
 	}
 }
 
-// TestSourceIsExchanged: a scan of an export reads no other one that stands in its place later.
+// TestSourceIsExchanged: a scan of an export does not read another export that later has the same place.
 func TestSourceIsExchanged(t *testing.T) {
 	t.Parallel()
 	w := withSource(t, 3, 40)
@@ -333,7 +335,7 @@ func TestSourceIsExchanged(t *testing.T) {
 	for name, text := range w.blobs("q") {
 		w.put("p", name, text)
 	}
-	w.restart() // another process has not read the first one
+	w.restart() // the new process has not read the first export
 	w.drain()
 	if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, "has another export now") || strings.Count(s.Error, "read the source") != 1 {
 		t.Errorf("%+v", s)
@@ -350,7 +352,7 @@ func TestSourceIsExchanged(t *testing.T) {
 	}
 }
 
-// TestExportsAmongDataFiles: an export that stands below another one's data is left alone, and so are other blobs.
+// TestExportsAmongDataFiles: an export below another export's data files is not changed, and neither are other blobs.
 func TestExportsAmongDataFiles(t *testing.T) {
 	t.Parallel()
 	w := withSource(t, 3, 40)
@@ -359,7 +361,7 @@ func TestExportsAmongDataFiles(t *testing.T) {
 	elsewhere := newWorld(t, emulator.Options{})
 	elsewhere.fill("Source", plainRows(3, 40))
 	elsewhere.succeed(exportRequest("Source", "orders"))
-	for name, text := range elsewhere.blobs("orders") { // as somebody has brought it here who does not ask the app
+	for name, text := range elsewhere.blobs("orders") { // somebody has copied the export here without the app
 		w.put("data/orders", name, text)
 	}
 	w.drain()

@@ -19,8 +19,8 @@ import (
 	"tablesweep/internal/scans/ledger"
 )
 
-// TestFormatOfSteps: today's messages have every name that those of format 1 have. Without this test a
-// renamed field could go unnoticed: a strategy ignores names that it does not know.
+// TestFormatOfSteps: today's messages have every name that messages of format 1 have. Without this test, a renamed
+// field could remain unnoticed, because a strategy ignores unknown names.
 func TestFormatOfSteps(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
@@ -45,7 +45,7 @@ func TestFormatOfSteps(t *testing.T) {
 		w.fill("Source", plainRows(30, 6))
 		w.fill("Wide", plainRows(300, 1))
 		w.fill("Deep", plainRows(2, 80))
-		for _, strategy := range []string{"adaptive", "adaptive", "prefix"} { // the second time with hints
+		for _, strategy := range []string{"adaptive", "adaptive", "prefix"} { // the second scan has hints
 			r := copyRequest("Source", "Target")
 			r.Strategy, r.SegmentSize, r.Range.Before = strategy, 10, "x"
 			w.run(r)
@@ -72,7 +72,7 @@ func TestFormatOfSteps(t *testing.T) {
 		d := deleteRequest("serial", 1)
 		d.Source.Table, d.Range.After = "Wide", "a"
 		var deletions atomic.Int32
-		w.process.DieWhen(func(r *http.Request) bool { // in the deletion of the second page
+		w.process.DieWhen(func(r *http.Request) bool { // the process dies in the deletion of the second page
 			return r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/Wide(") && deletions.Add(1) == 15
 		})
 		id := w.start(d)
@@ -84,13 +84,13 @@ func TestFormatOfSteps(t *testing.T) {
 				t.Errorf("no message has %s", name)
 			}
 		}
-		if before := "adaptive step.token.a.Row"; !today[before] { // younger than the stored ones
+		if before := "adaptive step.token.a.Row"; !today[before] { // this name is newer than the stored messages
 			t.Errorf("no message has %s: its token does not say what is before it", before)
 		}
 	})
 }
 
-// addNames adds the paths of the names in a message.
+// addNames adds the path of each name in a message.
 func addNames(t *testing.T, names map[string]bool, message []byte) {
 	t.Helper()
 	var content any

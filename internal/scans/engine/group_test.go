@@ -22,7 +22,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// withTables returns a world with so many tables of a few rows, Table00 and on.
+// withTables returns a world with the given number of small tables: Table00, Table01 and so on.
 func withTables(t *testing.T, tables int) *world {
 	w := newWorld(t, emulator.Options{})
 	for n := range tables {
@@ -31,7 +31,7 @@ func withTables(t *testing.T, tables int) *world {
 	return w
 }
 
-// groupExport exports all tables to a prefix, groupImport imports them into another account.
+// groupExport is a request to export all tables to a prefix. groupImport is a request to import them into another account.
 func groupExport(prefix string) scans.Request {
 	r := exportRequest("", prefix)
 	r.Source.Tables = "*"
@@ -43,7 +43,7 @@ func (w *world) tablesAt(prefix string) (t place.Tables, err error) {
 	return place.OpenTables(w.Context(), w.objects(prefix))
 }
 
-// end runs Maintain and delivers until a scan has ended.
+// end runs Maintain and delivers messages until a scan has ended.
 func (w *world) end(id ledger.ScanID) status.Status {
 	w.Helper()
 	for range 300 {
@@ -70,18 +70,18 @@ func (w *world) members(id ledger.ScanID, state ledger.State) (all []status.Stat
 	}
 }
 
-// A group exports each table of the account, at most eight at once, and then puts the manifest of all. It is one row of the list.
-// Another account gets them all back.
+// A group exports each table of the account, at most eight at the same time, and then writes the manifest of all tables. The
+// group is one row of the list. An import restores all tables in another account.
 func TestGroup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const tables = 20
 		w := withTables(t, tables)
-		w.fill("AzureWebJobsHostLogs2026", plainRows(1, 1)) // the host's
+		w.fill("AzureWebJobsHostLogs2026", plainRows(1, 1)) // a table of the Functions host
 		id := w.start(groupExport("nightly"))
 		most := int64(0)
 		w.onMessage = func([]byte) { most = max(most, w.status(id).Members.Running) }
-		w.drain() // without Maintain
+		w.drain() // this does not run Maintain
 		s := w.status(id)
 		rows := 0
 		for n := range tables {
@@ -160,7 +160,7 @@ func TestGroup(t *testing.T) {
 	})
 }
 
-// Two exports whose names differ only in case would become one table: no copy writes both there.
+// Two exports whose names differ only in case would become one table, so no copy writes both into it.
 func TestGroupOfOneTableTwice(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -180,7 +180,7 @@ func TestGroupOfOneTableTwice(t *testing.T) {
 	})
 }
 
-// A copy of many tables that may write over rows is verified, although a verification itself writes over none.
+// A copy of many tables with overwrite can be verified, although the verification has no use for overwrite.
 func TestGroupOverRowsIsVerified(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -202,7 +202,8 @@ func TestGroupOverRowsIsVerified(t *testing.T) {
 	})
 }
 
-// A table that fails does not stop the others, and is named. A retry does those that failed, and then the export is complete.
+// If a table fails, the other tables continue, and the error names the failed table. A retry runs the failed tables, and then
+// the export is complete.
 func TestGroupFails(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
@@ -211,11 +212,11 @@ func TestGroupFails(t *testing.T) {
 		id := w.start(groupExport("p"))
 		w.refuse(403, "AuthorizationFailure", func(r *http.Request, _ string) bool { return strings.Contains(r.URL.Path, "Table11") })
 		w.must(w.emulator.SetFaults("seed=1; busy p=1 on=query table=Table03"))
-		w.drain() // and the messages of Table03 go to poison
+		w.drain() // the messages of Table03 go to the poison queue
 		if s := w.status(id); s.State != ledger.Running || s.Members.Succeeded != 10 || s.Members.Failed != 1 {
 			t.Errorf("%+v", s.Members)
 		}
-		s := w.end(id) // after four hours
+		s := w.end(id) // this takes four hours
 		if !strings.HasPrefix(s.Error, "2 of 12 tables failed: Table03, Table11. Table03: ") || !strings.Contains(s.Error, "; Table11: source.connection: the Table service refuses to read it") || s.State != ledger.Failed {
 			t.Errorf("%s %s", s.State, s.Error)
 		}
@@ -234,7 +235,7 @@ func TestGroupFails(t *testing.T) {
 		w.must(w.emulator.SetFaults(""))
 		time.Sleep(time.Minute)
 		w.must(w.engine.Retry(t.Context(), id))
-		w.restart() // forgets that the group had ended
+		w.restart() // the new process does not remember that the group had ended
 		w.drain()
 		if s := w.status(id); s.State != ledger.Succeeded || s.Members.Succeeded != 12 {
 			t.Errorf("retried: %s %+v %s", s.State, s.Members, s.Error)
@@ -242,7 +243,7 @@ func TestGroupFails(t *testing.T) {
 		if _, err := w.tablesAt("p"); err != nil {
 			t.Error(err)
 		}
-		// Somebody deletes an export while others are made. No retry can mend that.
+		// Somebody deletes one table's export while others are made. No retry can repair this.
 		id = w.start(groupExport("p2"))
 		w.onMessage = func([]byte) { w.must(w.objects("p2").Delete(t.Context(), "Table00/manifest.json")) }
 		w.drain()
@@ -252,7 +253,8 @@ func TestGroupFails(t *testing.T) {
 	})
 }
 
-// A group that is canceled begins nothing more, and its members are canceled, whoever dies. A retry does what is left.
+// A canceled group begins no more members, and its members are canceled, whichever process dies. A retry runs the remaining
+// members.
 func TestGroupCanceled(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
@@ -292,13 +294,13 @@ func TestGroupCanceled(t *testing.T) {
 	}
 }
 
-// A scan of a group that is canceled and retried by itself is waited for, although the group has seen it end.
+// A group waits for a member that was canceled and then retried by itself, although the group has recorded the member's end.
 func TestGroupWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withTables(t, 3)
 		id := w.start(groupExport("p"))
-		w.deliver() // which starts the scans
+		w.deliver() // this starts the scans
 		first := id + "-00001"
 		w.must(w.engine.Cancel(t.Context(), first))
 		time.Sleep(2 * time.Second)
@@ -322,7 +324,7 @@ func TestGroupWaits(t *testing.T) {
 	})
 }
 
-// Retention removes the members with their group.
+// When a group's retention is over, its members are removed with it.
 func TestGroupIsRemoved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -23,22 +23,22 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// world is an app on embedded storage, with the test in the host's place.
+// world is an app on embedded storage. The test takes the place of the Functions host.
 type world struct {
 	testing.TB
 	emulator *emulator.Emulator
-	account  *storage.Account // of the test, not of the app
+	account  *storage.Account // used by the test, not by the app
 	engine   *engine.Engine
 	process  *emulatortest.Process
-	observer *engine.Engine // of the test: asks for states, and never dies
+	observer *engine.Engine // used by the test to read states; never dies
 
-	options   []func(*options)  // of each engine
-	delivered map[string]int    // messages by function
+	options   []func(*options)  // applied to each engine
+	delivered map[string]int    // the number of messages, by function
 	onMessage func(body []byte) // if not nil, called with each message before it is handled
-	memory    *memory.Budget    // of all engines; at the end, all parts must have been given back
+	memory    *memory.Budget    // shared by all engines; at the end, all of it must be free
 }
 
-// options are those of an engine, with its schedules.
+// options are the options of an engine, and its schedules.
 type options struct {
 	scans.Options
 	Schedules []schedule.Schedule
@@ -63,7 +63,7 @@ func newWorld(t testing.TB, o emulator.Options) *world {
 	return w
 }
 
-// restart replaces the app's process by a new one.
+// restart replaces the app's process by a new process.
 func (w *world) restart() {
 	w.Helper()
 	w.process = &emulatortest.Process{Next: w.emulator.Transport()}
@@ -81,12 +81,13 @@ func (w *world) newEngine(a *storage.Account, change ...func(*options)) *engine.
 	return e
 }
 
-// transport is one made of a function.
+// transport is a function that serves as an HTTP transport.
 type transport func(*http.Request) (*http.Response, error)
 
 func (t transport) Do(r *http.Request) (*http.Response, error) { return t(r) }
 
-// refuse has the service answer the app's requests for which refused reports true with a status and code. body is a request's body.
+// refuse makes the service answer with a status and a code if refused returns true for an app's request. The argument body is the
+// request's body.
 func (w *world) refuse(status int, code string, refused func(r *http.Request, body string) bool) {
 	w.process.Next = emulatortest.Via{Transporter: w.emulator.Transport(), Answer: func(r *http.Request, body string) (*http.Response, error) {
 		if refused(r, body) {
@@ -96,7 +97,7 @@ func (w *world) refuse(status int, code string, refused func(r *http.Request, bo
 	}}
 }
 
-// withSource returns a world with a table Source of so many partitions of a size.
+// withSource returns a world with a table Source, which has the given number of partitions of the given size.
 func withSource(t testing.TB, partitions, size int) *world {
 	t.Helper()
 	w := newWorld(t, emulator.Options{})
@@ -104,7 +105,7 @@ func withSource(t testing.TB, partitions, size int) *world {
 	return w
 }
 
-// must ends the test unless what it needs has worked.
+// must ends the test if one of the errors is not nil.
 func (w *world) must(errs ...error) {
 	w.Helper()
 	proof.Must(w, errs...)
@@ -129,7 +130,7 @@ func (w *world) start(r scans.Request) ledger.ScanID {
 	return id
 }
 
-// take takes up to n of a function's messages, and hides them for as long as the host does.
+// take takes up to n messages of a function, and hides them for as long as the host does.
 func (w *world) take(function string, n int) (*storage.Queue, []storage.Message) {
 	w.Helper()
 	q := w.queue(scans.Queues[function])
@@ -150,8 +151,8 @@ func (w *world) bodyOf(m storage.Message) []byte {
 	return body
 }
 
-// deliver takes up to a batch of messages from each queue and has each handled, as the host does; those that fail
-// become visible again. It returns the number of messages.
+// deliver takes up to a batch of messages from each queue, and handles each message, as the host does. A message that fails
+// becomes visible again. deliver returns the number of messages.
 func (w *world) deliver() int {
 	w.Helper()
 	const batchSize = 8 // as in host.json
@@ -166,7 +167,7 @@ func (w *world) deliver() int {
 			_, err := w.engine.Run(w.Context(), body, m.DequeueCount)
 			switch {
 			case w.process.Dead():
-				w.restart() // the message stays hidden, as when an instance is lost
+				w.restart() // the message stays hidden, as after the loss of an instance
 			case problem.FateOf(err) == problem.Done:
 				w.must(q.Delete(w.Context(), m))
 			case m.DequeueCount >= scans.MaxDeliveries:
@@ -231,7 +232,7 @@ func (w *world) succeed(r scans.Request) status.Status {
 	return s
 }
 
-// counted fails the test unless a scan is in a state, with so many rows.
+// counted fails the test unless a scan has the given state and numbers of rows.
 func (w *world) counted(id ledger.ScanID, state ledger.State, scanned, written, failed int) {
 	w.Helper()
 	rows := [3]int64{int64(scanned), int64(written), int64(failed)}
@@ -255,7 +256,8 @@ func (w *world) equalTables(a, b string) {
 	}
 }
 
-// plainRows returns rows of two properties: per partitions of each size, named by number.
+// plainRows returns rows with two properties, in the given number of partitions of the given size. Partitions and rows are named
+// by number.
 func plainRows(partitions, size int) []storage.Entity {
 	var rows []storage.Entity
 	for p := range partitions {

@@ -20,8 +20,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A scan leaves hints for the next scan of the same rows. That one makes fewer queries
-// and stays exact, even if the table has changed.
+// A scan leaves hints for the next scan of the same rows. With hints, a scan makes fewer queries, and its counts are
+// exact even if the table has changed.
 func TestHintsForTheNextScan(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
@@ -53,7 +53,7 @@ func TestHintsForTheNextScan(t *testing.T) {
 	if n := count(filtered, all/2); n != without {
 		t.Errorf("a scan with a filter makes %d queries, and %d where there are hints for all rows", without, n)
 	}
-	// What the hints say is no longer so: rows are gone from the first half, and others stand behind all.
+	// The hints are now outdated: rows of the first half were deleted, and rows were added after all others.
 	for i := range 20 {
 		var ops []storage.Op
 		for rk := range 6 {
@@ -101,7 +101,7 @@ func TestBadHints(t *testing.T) {
 				var log bytes.Buffer
 				id, err := w.engine.Start(zerolog.New(&log).WithContext(t.Context()), r)
 				w.must(err)
-				w.restart() // as if other processes took the steps
+				w.restart() // as if another process ran the steps
 				w.drain()
 				w.counted(id, ledger.Succeeded, 120, 120, 0)
 				return log.String()
@@ -125,7 +125,7 @@ func gzipped(text string) []byte {
 	return b.Bytes()
 }
 
-// TestProgress: a running scan shows its progress if an earlier one of the table left hints, and none else.
+// TestProgress: a running scan shows its progress only if an earlier scan of the table has left hints.
 func TestProgress(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()

@@ -17,7 +17,8 @@ import (
 	"tablesweep/internal/scans/status"
 )
 
-// without returns a world with so many tables, an export of all of them that was started, and its request. Of a table of 40 rows, a step reads 10.
+// without returns a world with the given number of tables, and a started export of all of them with its request. Each table has 40 rows, and a step reads
+// 10.
 func without(t *testing.T, tables int) (w *world, id ledger.ScanID, r scans.Request) {
 	w = withTables(t, tables)
 	w.fill("Wide", plainRows(40, 1))
@@ -26,7 +27,7 @@ func without(t *testing.T, tables int) (w *world, id ledger.ScanID, r scans.Requ
 	return w, w.start(r), r
 }
 
-// at does something once, ahead of the n-th message of a scan; 0 is for at once.
+// at calls do once, before the n-th message of a scan is handled. If n is 0, it calls do immediately.
 func (w *world) at(n int, scan ledger.ScanID, do func()) {
 	messages := 0
 	if n == 0 {
@@ -49,7 +50,7 @@ func (w *world) drop(tables ...string) {
 	}
 }
 
-// left fails the test unless a group has succeeded without some tables, and names them, and its proof has succeeded with all others.
+// left fails the test unless a group has succeeded without the tables in out and its note names them, and its proof has succeeded with all other tables.
 func (w *world) left(id ledger.ScanID, tables int, out ...string) {
 	w.Helper()
 	s := w.end(id)
@@ -74,7 +75,7 @@ func (w *world) left(id ledger.ScanID, tables int, out ...string) {
 			w.Errorf("%s is left", name)
 		}
 	}
-	for tries := 0; tries < 60; tries++ { // it may be about to start
+	for tries := 0; tries < 60; tries++ { // the proof may be about to start
 		if _, err = w.observer.Status(w.Context(), id+"-v"); err == nil {
 			break
 		}
@@ -87,7 +88,7 @@ func (w *world) left(id ledger.ScanID, tables int, out ...string) {
 	}
 }
 
-// dayLater lets the app tidy up what has ended.
+// dayLater lets a day pass, in which the app tidies up ended scans.
 func (w *world) dayLater() {
 	w.Helper()
 	for _, pause := range []time.Duration{time.Hour, 25 * time.Hour} {
@@ -98,14 +99,15 @@ func (w *world) dayLater() {
 	}
 }
 
-// A group's export leaves out tables that are deleted before their scans begin, or while they are read, and names them. A retry does not bring them back.
+// A group's export leaves out tables that are deleted before or while their scans read them, and the group's note names them. A retry still leaves them
+// out.
 func TestGroupLeavesOut(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	for _, tt := range []struct {
 		name, table string
-		member      ledger.ScanID // its end
-		behind      int           // messages of its scan, until it is deleted; 0 for before its scan begins
+		member      ledger.ScanID // the end of its scan's id
+		behind      int           // the number of messages of its scan before the table is deleted; 0 for before the scan begins
 	}{
 		{"before its scan begins", "Table09", "-00010", 0},
 		{"one of the first", "Table00", "-00001", 0},
@@ -136,7 +138,7 @@ func TestGroupLeavesOut(t *testing.T) {
 	}
 }
 
-// A table that is being deleted counts as gone.
+// A table whose deletion is in progress counts as gone.
 func TestGroupLeavesOutTablesBeingDeleted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -147,7 +149,7 @@ func TestGroupLeavesOutTablesBeingDeleted(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		w, id, _ := without(t, 3)
-		w.at(3, id+"-00004", func() { // it is read
+		w.at(3, id+"-00004", func() { // the table is being read
 			w.refuse(409, "TableBeingDeleted", func(r *http.Request, _ string) bool { return strings.HasSuffix(r.URL.Path, "/Wide()") })
 		})
 		began := time.Now()
@@ -157,7 +159,7 @@ func TestGroupLeavesOutTablesBeingDeleted(t *testing.T) {
 	})
 }
 
-// A retry of a group that has failed over another table does not begin again with what is left out. If no table is left, the group has failed.
+// If a group has failed because of another table, its retry still leaves out the deleted tables. If no table remains, the group has failed.
 func TestGroupFailsAndLeavesOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -168,7 +170,7 @@ func TestGroupFailsAndLeavesOut(t *testing.T) {
 			t.Errorf("%s %q %+v %q", s.State, s.Error, s.Members, s.Note)
 		}
 		w.process.Next = w.emulator.Transport()
-		w.fill("Table01", plainRows(1, 1)) // another one
+		w.fill("Table01", plainRows(1, 1)) // a new table with the same name
 		time.Sleep(2 * time.Second)
 		w.must(w.engine.Retry(t.Context(), id))
 		w.left(id, 4, "Table01")
@@ -186,10 +188,11 @@ func TestGroupFailsAndLeavesOut(t *testing.T) {
 	})
 }
 
-// TestLeftOutCrashPoints has the process die at each request from when a table is deleted that is read. The group ends all the same, without it.
+// TestLeftOutCrashPoints deletes a table while it is read. From then on, the process dies at each request in turn. The group still ends, without the
+// table.
 func TestLeftOutCrashPoints(t *testing.T) {
 	crashPoints(t, testsize.Slow(61, 19, 9), func(t *testing.T, n int, applied bool) bool {
-		n += 5 // a place that is withdrawn too late, which bugs_test.go plants, shows at the sixth
+		n += 5 // bugs_test.go plants a bug that withdraws a place too late, which fails at the sixth request
 		w, id, _ := without(t, 2)
 		first := w.process
 		w.at(2, id+"-00003", func() {
@@ -214,8 +217,8 @@ func TestLeftOutCrashPoints(t *testing.T) {
 	})
 }
 
-// A process that is about to claim a table's place is overtaken: another one finds the table gone, or begins to read it. The group ends without the table,
-// and the late claim does not stay.
+// While one process is about to claim a table's place, another process finds that the table is gone, or begins to read it. The group ends without the
+// table, and the late claim is removed.
 func TestLateStartOfLeftOutTable(t *testing.T) {
 	t.Parallel()
 	for _, begun := range []bool{false, true} {
@@ -239,7 +242,7 @@ func TestLateStartOfLeftOutTable(t *testing.T) {
 					w.drain()
 					w.left(id, 3, "Wide")
 					w.engine = was
-					time.Sleep(2 * time.Second) // nobody believes any more that the group runs
+					time.Sleep(2 * time.Second) // by now, no process has a cached state that says that the group is running
 				}
 				return w.emulator.Transport().Do(r)
 			})
@@ -256,7 +259,8 @@ func TestLateStartOfLeftOutTable(t *testing.T) {
 	}
 }
 
-// What a late step puts after its table was left out, or its export was deleted, goes a day later, or with the rest of the backup.
+// A late step writes a blob after its table was left out, or after its export was deleted. The blob is deleted a day later, or with the rest of the
+// backup.
 func TestLateBlobs(t *testing.T) {
 	t.Parallel()
 	const late = "data/0123456789abcdefghijklmn-0123456789abcdef.jsonl.zst"

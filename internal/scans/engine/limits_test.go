@@ -20,20 +20,20 @@ import (
 	"tablesweep/internal/task"
 )
 
-// TestLimits: however many instances work on a scan, and although their hosts look into the queues every 5 s at the least, it
-// keeps to its limits over any minute after the first ten seconds, and uses them, but where it has too few steps: so has a group of
-// small tables while some end and others begin.
+// TestLimits: a scan keeps to its limits in every minute after the first ten seconds, however many instances work on it. It also uses its limits,
+// although hosts read the queues only every 5 s. Only a scan with too few steps does not use them, such as a group of small tables while some of its
+// members end and others begin.
 func TestLimits(t *testing.T) {
 	testsize.WithoutRace(t)
 	rows := func(s status.Status) int64 { return s.Rows.Scanned }
 	requests := func(s status.Status) int64 { return s.Transactions }
 	for _, tt := range []struct {
 		name   string
-		sizes  func(i int) int // of partitions
+		sizes  func(i int) int // the size of each partition
 		limits scans.Limits
 		used   func(status.Status) int64
 		want   int64
-		least  float64 // of the limit
+		least  float64 // the share of the limit that must be used
 	}{
 		{"rows", four, scans.Limits{RowsPerSecond: 40}, rows, 40, 0.85},
 		{"requests", four, scans.Limits{RowsPerSecond: 1000, RequestsPerSecond: 30}, requests, 30, 0.85},
@@ -99,7 +99,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// Sizes of partitions, by their numbers.
+// The sizes of partitions, by their numbers.
 var (
 	four   = func(int) int { return 4 }
 	giant  = func(int) int { return 1_000_000 }
@@ -107,7 +107,7 @@ var (
 	zipf   = func(i int) int { return 1 + 600/(1+i*7919%997) }
 )
 
-// rowsOf makes so many rows in partitions of these sizes.
+// rowsOf returns n rows in partitions of the given sizes.
 func rowsOf(n int, sizes func(i int) int) (rows []storage.Entity) {
 	for i := 0; len(rows) < n; i++ {
 		for r := range min(sizes(i), n-len(rows)) {
@@ -120,7 +120,8 @@ func rowsOf(n int, sizes func(i int) int) (rows []storage.Entity) {
 	return rows
 }
 
-// poll handles messages of a queue as a host does: it looks again at once when there were some, and else after longer and longer pauses.
+// poll handles messages of a queue as a host does. If there were messages, it reads the queue again immediately. Otherwise it reads after longer and
+// longer pauses.
 func (w *world) poll(e *engine.Engine, function string, stop <-chan struct{}) error {
 	const batchSize, longest = 16, 5 * time.Second
 	var g task.Group
@@ -145,7 +146,7 @@ func (w *world) poll(e *engine.Engine, function string, stop <-chan struct{}) er
 	}
 }
 
-// TestLimitsForget: steps that were counted twice, as by a crash, do not hold a scan up for long that has few.
+// TestLimitsForget: if steps were counted twice because of a crash, a scan with few steps does not wait long.
 func TestLimitsForget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 300, 1)
@@ -163,7 +164,8 @@ func TestLimitsForget(t *testing.T) {
 	})
 }
 
-// TestLimitsSurviveARetry: messages of a limited scan are hidden until their slots, Maintain does not take them for lost, and a retry spreads them anew.
+// TestLimitsSurviveARetry: the messages of a scan with limits are hidden until their slots. Maintain does not count these steps as lost. A retry gives
+// each of them a new slot.
 func TestLimitsSurviveARetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
@@ -194,7 +196,7 @@ func TestLimitsSurviveARetry(t *testing.T) {
 		time.Sleep(time.Hour)
 		before := w.status(id).Steps.Done
 		w.must(w.engine.Retry(t.Context(), id))
-		for range 10 { // the messages of before the retry are visible, too
+		for range 10 { // the messages from before the retry are also visible
 			w.deliver()
 		}
 		if n := w.status(id).Steps.Done - before; n > int64(len(pending)/2) {

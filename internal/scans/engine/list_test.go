@@ -20,7 +20,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// TestList: open scans come first, however many newer ones there are. Pages of any size have every scan once, filtered ones those that pass the filter.
+// TestList: open scans come first, even if there are many newer scans. Pages of any size have every scan once. Pages of a filtered list have the scans
+// that match the filter.
 func TestList(t *testing.T) {
 	t.Parallel()
 	w := withSource(t, 3, 1)
@@ -31,10 +32,10 @@ func TestList(t *testing.T) {
 		r.Name = "Nightly <b>"
 		running = append([]ledger.ScanID{w.start(r)}, running...)
 	}
-	for function := range scans.Queues { // nobody works on them
+	for function := range scans.Queues { // nobody works on these scans
 		w.take(function, 10)
 	}
-	want := map[string][]ledger.ScanID{} // by filter
+	want := map[string][]ledger.ScanID{} // the expected ids, by filter
 	for i := range 30 {
 		r := scans.Request{Source: scans.TableRef{Table: "Source"}, Action: scans.Action{Type: scans.Count}}
 		switch i % 3 {
@@ -104,8 +105,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestClocks: a scan's times are the service's, also if a process starts, ends or lists it that has had no answer yet. The simulation skews the
-// clocks of processes that have.
+// TestClocks: a scan's times come from the service's clock, even if the process that starts, ends or lists the scan has not yet had an answer of the
+// service. The simulation tests wrong clocks of processes that have had an answer.
 func TestClocks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -135,8 +136,8 @@ func TestClocks(t *testing.T) {
 	})
 }
 
-// TestFailedRows: every row that could not be written is listed once, although messages are delivered several
-// times, and with any page size. The ranges show where these rows are.
+// TestFailedRows: every row that could not be written is listed once, with any page size, although messages are delivered several times. The ranges
+// show where these rows are.
 func TestFailedRows(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
@@ -144,7 +145,7 @@ func TestFailedRows(t *testing.T) {
 	w.fill("Source", rows)
 	taken := plainRows(60, 1)[10:50]
 	for i := range taken {
-		taken[i].Properties = taken[i].Properties[:1] // other contents, so that the mode refuses them
+		taken[i].Properties = taken[i].Properties[:1] // other content, so that the mode refuses these rows
 	}
 	w.fill("Target", taken)
 	w.must(w.emulator.SetFaults("seed=5; duplicate p=0.5; reset-after p=0.1 on=batch"))
@@ -193,7 +194,8 @@ func TestFailedRows(t *testing.T) {
 	}
 }
 
-// TestDetailOfAnEnd: once a scan has ended, no older timeline or ranges are shown, whether this process has shown its status or not.
+// TestDetailOfAnEnd: after a scan's end, the timeline and ranges are never older than the end, whether or not this process has shown the scan's
+// status.
 func TestDetailOfAnEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -207,7 +209,7 @@ func TestDetailOfAnEnd(t *testing.T) {
 		}
 		w.drain()
 		time.Sleep(time.Second)
-		if ranges, err := w.engine.Ranges(t.Context(), id); err != nil || len(ranges.Ranges) != 1 { // by the process whose ranges are old
+		if ranges, err := w.engine.Ranges(t.Context(), id); err != nil || len(ranges.Ranges) != 1 { // this process has read ranges before the end
 			t.Errorf("ranges %+v, %v, want one that is done", ranges, err)
 		}
 		w.checkTold(id, 30)

@@ -19,10 +19,10 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// lostKinds are the kinds of rows of the state table that belong to scans, by how their keys begin. Groups have some more.
+// lostKinds lists the beginnings of the keys of a scan's rows in the state table. Groups have more kinds of rows.
 var lostKinds, lostGroupKinds = []string{"s", "p|", "d|", "d|-", "x|", "w|", "h", "y", "a|", "o|"}, []string{"g", "m|"}
 
-// kindOfRow returns the kind of a row of a scan; "" for another row.
+// kindOfRow returns the kind of a scan's row, or "" for any other row.
 func kindOfRow(id ledger.ScanID, k key.Key) (kind string) {
 	if k.Partition != "scans" && !strings.HasPrefix(k.Partition, string(id)) || k.Partition == "scans" && !strings.Contains(k.Row, string(id)) {
 		return ""
@@ -35,7 +35,7 @@ func kindOfRow(id ledger.ScanID, k key.Key) (kind string) {
 	return kind
 }
 
-// lose deletes rows of a scan, or of its group, from the state table: two of a kind, one of two kinds, or all of a kind.
+// lose deletes rows of a scan or its group from the state table: two rows of one kind, one row of each of two kinds, or all rows of one kind.
 func (w *world) lose(id ledger.ScanID, r *rand.Rand) (lost []key.Key) {
 	w.Helper()
 	rows := map[string][]key.Key{}
@@ -60,9 +60,9 @@ func (w *world) lose(id ledger.ScanID, r *rand.Rand) (lost []key.Key) {
 	return lost
 }
 
-// TestLostRowsOfEachKind: whichever rows of the state table somebody deletes while a scan runs, it ends, Maintain gets over it, and a scan that succeeds
-// has done what it was to do. Only a scan's own row is the scan. Maintain does not look at a scan whose row in the list of open ones is lost, so
-// no pending step is lost with that.
+// TestLostRowsOfEachKind: while a scan runs, somebody deletes rows from the state table. Whichever rows they are, the scan ends, and Maintain succeeds
+// again. A scan that succeeds has done all its work. Without its own row, the scan no longer exists. Maintain does not find a scan whose row in the list
+// of open scans is lost, so the test then deletes no pending steps.
 func TestLostRowsOfEachKind(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
@@ -71,8 +71,8 @@ func TestLostRowsOfEachKind(t *testing.T) {
 	}
 }
 
-// scanToLose fills tables with so many rows, and returns a request of a kind: for a group, a count, a copy with hints, an export, a deletion, or a
-// copy with limits.
+// scanToLose fills tables with the given number of rows, and returns a request of the given kind: a group, a count, a copy with hints, an export, a
+// deletion, or a copy with limits.
 func (w *world) scanToLose(kind uint64, rows int) scans.Request {
 	w.Helper()
 	if kind == 0 {
@@ -132,7 +132,7 @@ func lostRows(t *testing.T, seed uint64) {
 				}
 			}
 			time.Sleep(time.Minute)
-			_ = w.engine.Maintain(t.Context()) // which may err while it can't tell yet
+			_ = w.engine.Maintain(t.Context()) // this may return an error while the loss is not yet certain
 		}
 		if err := w.engine.Maintain(t.Context()); err != nil {
 			fail("Maintain: %v", err)
@@ -174,7 +174,7 @@ func lostRows(t *testing.T, seed uint64) {
 	}
 }
 
-// TestGroupRowLost: a group that lacks the row with its tables fails and says so, Maintain goes on, and so does the group's schedule.
+// TestGroupRowLost: if the row with a group's tables is gone, the group fails, and its error says so. Maintain and the group's schedule continue.
 func TestGroupRowLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -9,7 +9,8 @@ import (
 	"tablesweep/internal/scans"
 )
 
-// A lost message is sent again although each Maintain dies after five seconds, and the next one begins at once.
+// A lost message is sent again even if each Maintain dies after five seconds, and the next Maintain begins
+// immediately.
 func TestMaintainDiesEarly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// TestMap: a scan writes what its map makes of the rows, and counts and lists them as they were. Rows that failed are mapped again, and of
-// two that become one, the second fails again.
+// TestMap: a scan writes the rows that its map makes, but counts and lists the source's rows. A retry maps failed rows again. If two rows
+// become one, the second fails again.
 func TestMap(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
@@ -25,12 +25,12 @@ func TestMap(t *testing.T) {
 		rows = append(rows, storage.Entity{Key: key.Key{Partition: fmt.Sprintf("p%02d", i), Row: fmt.Sprintf("%02d", i)}, Properties: []storage.Property{storage.Int64Property("N", int64(i))}})
 	}
 	w.fill("Source", rows)
-	w.fill("Target", []storage.Entity{{Key: key.Key{Partition: "7", Row: "27"}}}) // in the way
+	w.fill("Target", []storage.Entity{{Key: key.Key{Partition: "7", Row: "27"}}}) // this row conflicts with a copied row
 	r := copyRequest("Source", "Target")
-	r.SegmentSize, r.SegmentsPerInvocation, r.Strategy, r.Action.Mode = 10, 2, "serial", action.Fail // two pages a step
+	r.SegmentSize, r.SegmentsPerInvocation, r.Strategy, r.Action.Mode = 10, 2, "serial", action.Fail // a step reads two pages
 	r.Action.Map = `if .N == 15 and .Fixed == null then error("not \(.N)") elif .N == 16 then empty elif .N == 12 then .N = 8 | .RowKey = "08" end | .PartitionKey = (.N % 10 | tostring)`
 	id := w.run(r).ID
-	const written = 36 // all but 12, 15, 16 and 27
+	const written = 36 // all rows but 12, 15, 16 and 27
 	w.counted(id, ledger.Failed, 40, written, 3)
 	failed := func(want ...string) {
 		t.Helper()
@@ -71,7 +71,8 @@ func TestMap(t *testing.T) {
 	}
 }
 
-// TestMapOfExports: an export takes rows whose keys stay, and ends over one that moves. What a map must not do is refused before a scan begins.
+// TestMapOfExports: an export accepts mapped rows that keep their keys, and fails if the map changes a key. A map with a forbidden use is
+// refused before the scan begins.
 func TestMapOfExports(t *testing.T) {
 	t.Parallel()
 	w := withSource(t, 3, 20)
@@ -111,7 +112,7 @@ func TestMapOfExports(t *testing.T) {
 	}
 }
 
-// parsed reads a request as a caller sends it.
+// parsed encodes a request, and reads it as the API does.
 func parsed(r scans.Request) (scans.Request, error) {
 	body, _ := json.Marshal(r)
 	return scans.ParseRequest(body)

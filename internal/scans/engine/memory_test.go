@@ -26,7 +26,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// sized returns a row with so many bytes of text.
+// sized returns a row with a text of the given number of bytes.
 func sized(partition, row string, bytes int) storage.Entity {
 	e := storage.Entity{Key: key.Key{Partition: partition, Row: row}}
 	for i := 0; bytes > 0; i++ {
@@ -37,7 +37,7 @@ func sized(partition, row string, bytes int) storage.Entity {
 	return e
 }
 
-// scansOfPartitions starts a copy of each of so many partitions, and returns their first messages.
+// scansOfPartitions starts n scans, each of which copies one partition, and returns their ids and first messages.
 func (w *world) scansOfPartitions(n int) (ids []ledger.ScanID, bodies [][]byte) {
 	w.Helper()
 	for i := range n {
@@ -61,7 +61,8 @@ func (w *world) scansOfPartitions(n int) (ids []ledger.ScanID, bodies [][]byte) 
 	}
 }
 
-// TestStepsWaitForMemory: 24 steps at once, of which the memory fits two, all end, and no more than the memory is ever taken.
+// TestStepsWaitForMemory: 24 steps run concurrently, but the memory is enough for two. All steps end, and they never take more than the
+// memory.
 func TestStepsWaitForMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
@@ -85,10 +86,10 @@ func TestStepsWaitForMemory(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(250 * time.Millisecond) // each has read its scan
+		time.Sleep(250 * time.Millisecond) // by now, each step has read its scan
 		if u := w.memory.Usage(); u.Waiting < steps/2 {
 			t.Errorf("%+v: want steps that wait", u)
-		} else if call, ok := w.memory.TryTake(u.Bytes * 7 / 8 / 4); !ok { // beside the reserves
+		} else if call, ok := w.memory.TryTake(u.Bytes * 7 / 8 / 4); !ok { // besides the reserves
 			t.Errorf("%+v: steps leave no quarter to calls", u)
 		} else {
 			call.Release()
@@ -105,7 +106,7 @@ func TestStepsWaitForMemory(t *testing.T) {
 	})
 }
 
-// TestStepWithoutMemory: a step that gets no memory is put off, also at its last delivery, and done once there is some.
+// TestStepWithoutMemory: a step that gets no memory is postponed, even at its last delivery. It is done when memory is free.
 func TestStepWithoutMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 2, 3)
@@ -148,8 +149,8 @@ func TestStepWithoutMemory(t *testing.T) {
 	})
 }
 
-// TestMemoryIsGivenBack: a step gives its part back after an error, a canceled call and a panic, whatever request that is in, and the scan
-// ends well.
+// TestMemoryIsGivenBack: a step releases its memory after an error, a canceled call and a panic, whichever request this occurs in. The
+// scan then succeeds.
 func TestMemoryIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, how := range []string{"error", "cancel", "panic"} {
@@ -197,7 +198,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 	})
 }
 
-// TestRowsOfAnySize: whatever rows a table has, each is read once, by pages of some MiB behind the first large one.
+// TestRowsOfAnySize: rows of any size are read once. After the first large page, a page has a few MiB.
 func TestRowsOfAnySize(t *testing.T) {
 	testsize.WithoutRace(t)
 	for seed := range testsize.Of[uint64](1, 2) {
@@ -228,12 +229,12 @@ func TestRowsOfAnySize(t *testing.T) {
 	}
 }
 
-// TestPagesOfLargeRows: pages of large rows have some 4 MiB behind the first one, and those of rows of 4 KB a thousand rows.
+// TestPagesOfLargeRows: after the first page, pages of large rows have about 4 MiB. Pages of rows of 4 KB have a thousand rows.
 func TestPagesOfLargeRows(t *testing.T) {
 	testsize.WithoutRace(t)
 	for _, tt := range []struct {
 		size, rows    int
-		first, behind int // the most rows of a page
+		first, behind int // the maximum numbers of rows in the first page and in later pages
 	}{{4096, 2100, 1000, 1000}, {400_000, 60, 45, 11}} {
 		w := newWorld(t, emulator.Options{})
 		var all []storage.Entity
@@ -255,14 +256,14 @@ func TestPagesOfLargeRows(t *testing.T) {
 		r := copyRequest("Source", "Target")
 		r.Strategy = strategy.Serial
 		w.succeed(r)
-		pages = slices.DeleteFunc(pages, func(rows int) bool { return rows < 2 }) // a look at whether there are any
+		pages = slices.DeleteFunc(pages, func(rows int) bool { return rows < 2 }) // leave out queries that only check whether there are rows
 		if pages[0] < tt.first*9/10 || pages[0] > tt.first*12/10 || slices.Max(pages[1:]) > tt.behind*12/10 || len(pages) < 3 {
 			t.Errorf("%d bytes a row: pages of about %v rows", tt.size, pages)
 		}
 	}
 }
 
-// TestMessagesOnceInLittleMemory: a step that waits for memory, since its map makes large rows, puts no message twice.
+// TestMessagesOnceInLittleMemory: a step that waits for memory, because its map makes large rows, sends no message twice.
 func TestMessagesOnceInLittleMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
@@ -290,7 +291,7 @@ func TestMessagesOnceInLittleMemory(t *testing.T) {
 	})
 }
 
-// TestMemoryOfWriting: while a destination is away, steps hold no more than what they have read.
+// TestMemoryOfWriting: while a destination is unavailable, steps hold memory only for the rows that they have read.
 func TestMemoryOfWriting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
@@ -314,7 +315,7 @@ func TestMemoryOfWriting(t *testing.T) {
 	})
 }
 
-// TestStepsBehindLargeRows: a step does not wait for as much memory as an earlier step needed, if half of the memory for steps is enough.
+// TestStepsBehindLargeRows: even if an earlier step needed more, a step waits for at most half of the memory for steps.
 func TestStepsBehindLargeRows(t *testing.T) {
 	testsize.WithoutRace(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// reserve has the app keep a table and a container.
+// reserve adds a table and a container to those that the app uses itself.
 func (w *world) reserve(table, container string) {
 	w.Helper()
 	a := emulatortest.Open(w, w.emulator, w.process)
@@ -25,8 +25,8 @@ func (w *world) reserve(table, container string) {
 	})
 }
 
-// TestScansSpareTheApp: no scan changes tables, queues or containers of the app or its host. It may read them. Another account may have
-// things of the same names, but no table of a Functions host may be changed in any account.
+// TestScansSpareTheApp: no scan changes tables, queues or containers of the app or its host. A scan may read them. In another account, a scan may change
+// objects with the same names, except tables of a Functions host.
 func TestScansSpareTheApp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
@@ -77,7 +77,7 @@ func TestScansSpareTheApp(t *testing.T) {
 	}
 }
 
-// TestScansSpareOtherApps: no scan writes to a table in which another app keeps its scans, whatever the table is called.
+// TestScansSpareOtherApps: no scan writes to a table in which another app records its scans, whatever its name is.
 func TestScansSpareOtherApps(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
@@ -107,7 +107,7 @@ func TestScansSpareOtherApps(t *testing.T) {
 	}
 }
 
-// TestRestoreBesideTheApp: a restore of many tables leaves out what the app keeps for itself, names it, and goes on.
+// TestRestoreBesideTheApp: a restore of many tables leaves out the app's own tables, names them, and copies the others.
 func TestRestoreBesideTheApp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestRestoreBesideTheApp(t *testing.T) {
 	})
 }
 
-// mayRead expects that a table of the app can be counted and exported.
+// mayRead fails the test unless a table of the app can be counted and exported.
 func (w *world) mayRead(table string) {
 	w.Helper()
 	w.must(w.account.Table(table).Create(w.Context()))
@@ -145,8 +145,8 @@ func (w *world) mayRead(table string) {
 	}
 }
 
-// TestDestinationBecomesACatalogTable: the settings make a scan's destination a catalog's table while the scan runs, or after its end. Neither its steps
-// nor a retry write there.
+// TestDestinationBecomesACatalogTable: the settings make a scan's destination a catalog's table, while the scan runs or after its end. Then neither the
+// scan's steps nor a retry write to it.
 func TestDestinationBecomesACatalogTable(t *testing.T) {
 	t.Parallel()
 	t.Run("running", func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestDestinationBecomesACatalogTable(t *testing.T) {
 		if err := w.engine.RetryFailed(t.Context(), id); err == nil || problem.Of(err).Field != "action.destination.table" {
 			t.Errorf("retry: %v", err)
 		}
-		proof.Must(t, w.observer.RetryFailed(t.Context(), id)) // an instance with the settings of before takes it
+		proof.Must(t, w.observer.RetryFailed(t.Context(), id)) // an instance with the earlier settings accepts the retry
 		w.drain()
 		if s := w.status(id); s.State != ledger.Failed || len(w.rows("Target")) != before {
 			t.Errorf("%+v and %d rows, want failed, and %d as before", s, len(w.rows("Target")), before)

@@ -16,8 +16,8 @@ import (
 	"tablesweep/internal/scans/status"
 )
 
-// An invocation of a count makes several queries unless the request says otherwise, since the
-// ledger's partition limits commits a second. An invocation that writes makes one.
+// An invocation of a count makes several queries unless the request sets another number, because the ledger's
+// partition limits the commits a second. An invocation that writes makes one.
 func TestQueriesOfAnInvocation(t *testing.T) {
 	t.Parallel()
 	w := withSource(t, 100, 1)
@@ -39,32 +39,32 @@ func TestQueriesOfAnInvocation(t *testing.T) {
 			t.Errorf("%s, %d queries requested for each invocation: %d queries in %d steps, want %d for each step",
 				r.Action.Type, r.SegmentsPerInvocation, s.Queries, s.Steps.Done, tt.want)
 		}
-		// Each step also reads its pending row and commits, and each but the last sends a message.
+		// Each step also reads its pending row and commits. Each step except the last sends a message.
 		if want := s.Queries + 3*s.Steps.Done - 1; r.Action.Type == scans.Count && s.Transactions != want {
 			t.Errorf("%d requests are counted, want %d", s.Transactions, want)
 		}
 	}
 }
 
-// An invocation with several queries reads all its children at once with the adaptive strategy. With other strategies,
-// it reads one page after another.
+// With the adaptive strategy, an invocation with several queries reads all its children concurrently. With other
+// strategies, it reads one page after another.
 func TestInvocationReadsItsChildren(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	for _, tt := range []struct {
 		strategy string
 		segments int
-		took     time.Duration // of the first invocation's queries, a second each
-		parts    int           // of the range that are done by then
+		took     time.Duration // the time of the first invocation's queries, each of which takes a second
+		parts    int           // the parts of the range that are done after that
 	}{
 		{"adaptive", 4, 2 * time.Second, 2},
-		{"adaptive", 5, 2 * time.Second, 2}, // cuts that lead to no rows are one part
+		{"adaptive", 5, 2 * time.Second, 2}, // divisions without rows between them count as one part
 		{"serial", 4, 4 * time.Second, 1},
 		{"prefix", 4, 4 * time.Second, 1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, emulator.Options{})
-			rows := plainRows(testsize.Of(120, 300), 7) // pages cut partitions
+			rows := plainRows(testsize.Of(120, 300), 7) // partitions span pages
 			w.fill("Source", rows)
 			r := copyRequest("Source", "Target")
 			r.Strategy, r.SegmentSize, r.SegmentsPerInvocation = tt.strategy, 20, tt.segments
@@ -103,7 +103,7 @@ func TestInvocationReadsItsChildren(t *testing.T) {
 	}
 }
 
-// If one of several queries that are made at once fails, the step fails: what it asked for does not count as empty.
+// If one of several concurrent queries fails, the step fails. The query's range does not count as empty.
 func TestOneOfSeveralQueriesIsRefused(t *testing.T) {
 	t.Parallel()
 	w := withSource(t, 300, 1)
@@ -120,8 +120,8 @@ func TestOneOfSeveralQueriesIsRefused(t *testing.T) {
 	}
 }
 
-// TestEstimateOfAScan estimates scans and runs them: they read just the rows that were counted, and
-// make about as many requests.
+// TestEstimateOfAScan estimates scans and then runs them. Each scan reads exactly the estimated rows, and makes about
+// the estimated number of requests.
 func TestEstimateOfAScan(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
@@ -147,7 +147,7 @@ func TestEstimateOfAScan(t *testing.T) {
 			if !r.Counted || *r.Rows[0] != tt.rows || *r.Rows[1] != tt.rows || s.Rows.Scanned != tt.rows {
 				t.Errorf("counted %v: %d rows; the scan read %d, want %d", r.Counted, *r.Rows[0], s.Rows.Scanned, tt.rows)
 			}
-			// With a filter, how many queries find nothing depends on how many are under way.
+			// With a filter, the number of queries without rows depends on the number of concurrent queries.
 			if x := float64(s.Cost.Requests) / float64(r.Requests); x < 0.3 || x > 2.5 {
 				t.Errorf("%d requests, want about the scan's %d", r.Requests, s.Cost.Requests)
 			}
@@ -155,7 +155,7 @@ func TestEstimateOfAScan(t *testing.T) {
 	}
 }
 
-// TestEstimateWithLimits: an estimate tells the least time that the limits allow.
+// TestEstimateWithLimits: an estimate shows the shortest time that the limits allow.
 func TestEstimateWithLimits(t *testing.T) {
 	w := withSource(t, 40, 10)
 	for _, l := range []scans.Limits{{RowsPerSecond: 20}, {RequestsPerSecond: 10}, {RowsPerSecond: 20, RequestsPerSecond: 1}} {
@@ -171,7 +171,7 @@ func TestEstimateWithLimits(t *testing.T) {
 	}
 }
 
-// TestEstimateInTime ends a count that would take minutes, and tells that there may be more rows.
+// TestEstimateInTime: an estimate ends a count that would take minutes, and reports that there may be more rows.
 func TestEstimateInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

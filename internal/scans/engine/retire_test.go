@@ -21,14 +21,14 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// ledgerRows returns the rows of the ledger that belong to a scan, in its partition and in lists, of those with a prefix.
+// ledgerRows returns the ledger's rows of a scan whose keys have a prefix, in the scan's partition and in the lists.
 func (w *world) ledgerRows(id ledger.ScanID, prefix string) []storage.Entity {
 	return slices.DeleteFunc(w.rows("tablesweep"), func(e storage.Entity) bool {
 		return e.Key.Partition != string(id) && !strings.Contains(e.Key.Row, string(id)) || !strings.HasPrefix(e.Key.Row, prefix)
 	})
 }
 
-// inSteps counts the rows of Source, five a step.
+// inSteps counts the rows of Source, with five rows a step.
 var inSteps = scans.Request{Source: scans.TableRef{Table: "Source"}, Action: scans.Action{Type: scans.Count}, SegmentSize: 5, SegmentsPerInvocation: 1}
 
 // maintain runs Maintain once a minute.
@@ -56,9 +56,9 @@ func (w *world) requests(call func() error) int64 {
 	return c.TableTransactions() + c.QueueTransactions()
 }
 
-// TestRetention: a day after its end a scan's steps are one row, and its timeline and ranges are as
-// before. When its retention is over, nothing of it is left, at whatever request a process dies that removes it. Running
-// scans stay, and canceled ones can be retried until then.
+// TestRetention: a day after a scan's end, its steps are one row, and its timeline and ranges are unchanged. When its retention
+// is over, all its rows are removed, at whichever request a process dies during the removal. Running scans stay. Canceled scans
+// can be retried until their retention is over.
 func TestRetention(t *testing.T) {
 	testsize.WithoutRace(t)
 	crashPoints(t, 5*everyRequest, retention)
@@ -109,7 +109,7 @@ func retention(t *testing.T, n int, applied bool) bool {
 	return n > 60
 }
 
-// TestLateTidying: a canceled scan's totals get into the list even if Maintain first runs days later.
+// TestLateTidying: the list gets a canceled scan's totals even if Maintain does not run for days.
 func TestLateTidying(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestLateTidying(t *testing.T) {
 	})
 }
 
-// TestOldScansAreFolded: a scan that ended long ago is folded, although a thousand have ended since.
+// TestOldScansAreFolded: a scan that ended long ago is folded, even if a thousand scans have ended since.
 func TestOldScansAreFolded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -166,7 +166,7 @@ func TestOldScansAreFolded(t *testing.T) {
 	})
 }
 
-// checkTold checks that timeline and ranges tell of all rows of a scan that is done.
+// checkRows checks that the timeline and the ranges of an ended scan have all its rows.
 func (w *world) checkTold(id ledger.ScanID, rows int64) {
 	w.Helper()
 	timeline, err := w.engine.Timeline(w.Context(), id)
@@ -188,8 +188,8 @@ func (w *world) checkTold(id ledger.ScanID, rows int64) {
 	}
 }
 
-// TestRefreshRequests: the console's calls cost few requests, even on a process that has just
-// started, with many scans of which one runs. Those that were canceled minutes ago cost one each: their steps may be under way.
+// TestRefreshRequests: the console's calls make few requests, even if the process has just started and there are many scans,
+// one of them running. Each scan that was canceled minutes ago costs one more request, because its steps may still be running.
 func TestRefreshRequests(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
@@ -203,7 +203,7 @@ func TestRefreshRequests(t *testing.T) {
 			id := w.start(inSteps)
 			w.deliver()
 			w.must(w.engine.Cancel(t.Context(), id))
-			w.drain() // no message is left that the next delivery could be
+			w.drain() // no messages remain for a later delivery
 			time.Sleep(time.Second)
 		}
 		for _, most := range []int64{7 + canceled, 7} {
@@ -233,14 +233,14 @@ func TestRefreshRequests(t *testing.T) {
 			}
 			w.must(w.engine.Cancel(t.Context(), id))
 			time.Sleep(16 * time.Minute)
-			w.maintain(4) // which settles ten scans at once
+			w.maintain(4) // each run settles ten scans
 		}
 	})
 }
 
-// TestRetryWhileRemoved: a scan's time is over, and Maintain removes its row just when a retry has listed the next
-// attempt. That attempt never begins. Maintain takes it off the list of open scans, without an error, as it does with a first
-// attempt that no other list has. The list of all keeps the scan until its row there is as old.
+// TestRetryWhileRemoved: a scan's retention is over, and Maintain removes its row when a retry has just listed the next
+// attempt. That attempt never begins. Maintain removes it from the list of open scans without an error, in the same way as a
+// first attempt that no other list has. The scan stays in the list of all until its row there is old enough.
 func TestRetryWhileRemoved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -268,7 +268,7 @@ func TestRetryWhileRemoved(t *testing.T) {
 	})
 }
 
-// TestRunningScansDoNotBlockRemoval: a scan is removed after its retention, although many later scans are still running.
+// TestRunningScansDoNotBlockRemoval: a scan is removed when its retention is over, even if many later scans are still running.
 func TestRunningScansDoNotBlockRemoval(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

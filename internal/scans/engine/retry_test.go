@@ -18,7 +18,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// canceled starts a copy of 50 rows and cancels it half-way.
+// canceled starts a copy of 50 rows, and cancels it after half of the rows.
 func (w *world) canceled() ledger.ScanID {
 	w.Helper()
 	w.fill("Source", plainRows(50, 1))
@@ -31,7 +31,7 @@ func (w *world) canceled() ledger.ScanID {
 	return id
 }
 
-// TestRetryAfterCancel: the scan runs to its end, though a proxying host sends each request several times.
+// TestRetryAfterCancel: a retried scan runs to its end, even if a proxying host sends each request several times.
 func TestRetryAfterCancel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestRetryAfterCancel(t *testing.T) {
 	})
 }
 
-// TestRetryAfterFailure: a step that fails with every delivery fails the scan with the reason. A retry does it.
+// TestRetryAfterFailure: a step that fails in every delivery fails the scan, and the scan's error has the reason. A retry does the step.
 func TestRetryAfterFailure(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
@@ -103,18 +103,18 @@ func TestRetryAfterFailure(t *testing.T) {
 	})
 }
 
-// TestAbandonedRetryIsForgotten has the process die after it has listed the attempt that it never began.
+// TestAbandonedRetryIsForgotten lets the process die after it has listed an attempt and before the attempt begins.
 func TestAbandonedRetryIsForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
 		id := w.canceled()
-		w.process.DieWith(3, true) // behind the readings of its row and its steps
+		w.process.DieWith(3, true) // after the process has read the scan's row and steps
 		if err := w.engine.Retry(t.Context(), id); err == nil {
 			t.Fatal("the process did not die")
 		}
 		w.restart()
-		for _, want := range []int{1, 0} { // young; too old for a retry under way
+		for _, want := range []int{1, 0} { // at first the attempt is young; then it is too old for a running retry
 			w.must(w.engine.Maintain(t.Context()))
 			if open := w.ledgerRows(id, "o|"); len(open) != want {
 				t.Errorf("%d attempts are listed as open, want %d", len(open), want)
@@ -127,7 +127,7 @@ func TestAbandonedRetryIsForgotten(t *testing.T) {
 	})
 }
 
-// TestRetryRefuses: a retry that can change nothing is refused, and so is one of failed rows where there are none. It leaves the scan as it was.
+// TestRetryRefuses: a retry that can change nothing is refused. A retry of failed rows is refused if there are none. Neither changes the scan.
 func TestRetryRefuses(t *testing.T) {
 	t.Parallel()
 	w := withSource(t, 2, 3)

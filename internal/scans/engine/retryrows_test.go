@@ -16,7 +16,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// failedCopy runs a copy of partitions with a row each, of which every third is in the way.
+// failedCopy runs a copy of partitions with one row each. For every third row, the destination has a conflicting row.
 func (w *world) failedCopy(rows, segment int) (id ledger.ScanID, taken []key.Key) {
 	w.Helper()
 	source := plainRows(rows, 1)
@@ -29,7 +29,7 @@ func (w *world) failedCopy(rows, segment int) (id ledger.ScanID, taken []key.Key
 	return s.ID, taken
 }
 
-// inTheWay fills Target with rows of which every n-th has a key of the source, and other content.
+// inTheWay fills Target so that every n-th row of the source conflicts with a row of the same key and other content.
 func (w *world) inTheWay(source []storage.Entity, every int) (taken []key.Key) {
 	w.Helper()
 	var others []storage.Entity
@@ -40,7 +40,7 @@ func (w *world) inTheWay(source []storage.Entity, every int) (taken []key.Key) {
 	return taken
 }
 
-// remove deletes rows of a table, as an operator would.
+// remove deletes rows of a table, as an operator does.
 func (w *world) remove(table string, keys ...key.Key) {
 	w.Helper()
 	for _, k := range keys {
@@ -48,8 +48,8 @@ func (w *world) remove(table string, keys ...key.Key) {
 	}
 }
 
-// TestRedo: failed rows that are done again count once, whether they fail again or not. What is left is listed, and its first row stands in the
-// scan's error.
+// TestRedo: failed rows that are retried count once, whether or not they fail again. The remaining failed rows are listed, and the scan's error
+// has the first of them.
 func TestRedo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
@@ -66,7 +66,7 @@ func TestRedo(t *testing.T) {
 	redo := func() {
 		t.Helper()
 		w.must(w.engine.RetryFailed(t.Context(), id), w.engine.RetryFailed(t.Context(), id))
-		w.restart() // forgets that the scan had ended a moment ago
+		w.restart() // the new process does not know that the scan has just ended
 		w.drain()
 	}
 	redo()
@@ -98,7 +98,8 @@ func TestRedo(t *testing.T) {
 	}
 }
 
-// TestRedoOfMany: more failed rows than a step lists are all done again. Those that are gone from the source are counted so, once.
+// TestRedoOfMany: all failed rows are retried, even if they are more than a step lists. Rows that are no longer in the source count once, as
+// gone.
 func TestRedoOfMany(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
@@ -138,7 +139,7 @@ func deleteRequest(strategy string, queries int) scans.Request {
 	}
 }
 
-// checkDeleted checks that a delete of so many rows has counted each once, and has left nothing.
+// checkDeleted checks that a delete has counted the given number of rows, and has left none in the table.
 func (w *world) checkDeleted(id ledger.ScanID, rows int) {
 	w.Helper()
 	s := w.status(id)
@@ -150,7 +151,7 @@ func (w *world) checkDeleted(id ledger.ScanID, rows int) {
 	}
 }
 
-// TestDeletionContinues: a delivery that finds its step committed continues the step's deletion, even if it comes twice.
+// TestDeletionContinues: a delivery that finds its step committed continues the step's deletion, even if there are two such deliveries.
 func TestDeletionContinues(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -159,7 +160,7 @@ func TestDeletionContinues(t *testing.T) {
 		_, messages := w.take(scans.ScanPrefix, 1)
 		body := w.bodyOf(messages[0])
 		committed := false
-		w.process.DieWhen(func(*http.Request) bool { // the first request behind the commit
+		w.process.DieWhen(func(*http.Request) bool { // the first request after the commit
 			was := committed
 			committed = len(w.ledgerRows(id, "d|")) == 2
 			return was || committed
@@ -182,14 +183,14 @@ func TestDeletionContinues(t *testing.T) {
 	})
 }
 
-// TestDeletionOfLongKeys: an invocation reads only as many pages as one message can name.
+// TestDeletionOfLongKeys: an invocation reads only as many pages as fit into one message.
 func TestDeletionOfLongKeys(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
 		var rows []storage.Entity
 		for i := range 30 {
-			long := strings.Repeat("漢", 510) + fmt.Sprintf("%02d", i) // the most units of a key
+			long := strings.Repeat("漢", 510) + fmt.Sprintf("%02d", i) // a key of maximum length, in UTF-16 code units
 			rows = append(rows, storage.Entity{Key: key.Key{Partition: long, Row: long}})
 		}
 		w.fill("Source", rows)
@@ -201,8 +202,8 @@ func TestDeletionOfLongKeys(t *testing.T) {
 	})
 }
 
-// TestFailedDeletion: a row that can't be deleted keeps the deletion pending for four deliveries of its step's message. Then the deletion lists
-// it and shows a failed range, and a retry does it again.
+// TestFailedDeletion: if a row cannot be deleted, the deletion stays pending for four deliveries of its step's message. Then the scan lists the
+// row and shows a failed range, and a retry deletes the row.
 func TestFailedDeletion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

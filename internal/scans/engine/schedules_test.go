@@ -26,13 +26,13 @@ import (
 	"tablesweep/internal/task"
 )
 
-// nightly is a schedule of exports at three each night.
+// nightly is a schedule that exports at three o'clock each night.
 const nightly = `[{"name":"nightly","cron":"0 0 3 * * *","request":{"source":{"table":"Source"},"action":{"type":"copy","destination":{"container":"exports","prefix":"nightly/{date}"}}}%s}]`
 
-// keeping is nightly with more members.
+// keeping returns nightly with more JSON members.
 func keeping(members string) string { return fmt.Sprintf(nightly, members) }
 
-// scheduled gives the app schedules, and looks at them for the first time.
+// scheduled gives the app schedules, and advances them for the first time.
 func (w *world) scheduled(text string) {
 	w.Helper()
 	w.plan(text)
@@ -50,7 +50,7 @@ func (w *world) plan(text string) {
 	w.must(w.engine.CheckSchedules())
 }
 
-// until lets time pass until a time of day.
+// until lets time pass until the given time of day.
 func (w *world) until(hour, minute int) {
 	now := time.Now().UTC()
 	at := time.Date(now.Year(), now.Month(), now.Day(), hour, minute, 0, 0, time.UTC)
@@ -60,7 +60,7 @@ func (w *world) until(hour, minute int) {
 	time.Sleep(time.Until(at))
 }
 
-// minute does what the app does in a minute. It survives the process.
+// minute does what the app does in a minute. If the process dies, it continues with a new one.
 func (w *world) minute() {
 	w.Helper()
 	for _, err := range []error{w.engine.AdvanceSchedules(w.Context(), true), w.engine.Maintain(w.Context())} {
@@ -75,11 +75,11 @@ func (w *world) minute() {
 	time.Sleep(time.Minute)
 }
 
-// night lets the app do what is due at three.
+// night lets time pass until three o'clock, and lets the app do the due work.
 func (w *world) night() {
 	w.Helper()
 	w.until(3, 0)
-	for range 4 { // start, end, mark, delete
+	for range 4 { // the scan starts, the scan ends, backups are marked, backups are deleted
 		w.minute()
 	}
 }
@@ -112,7 +112,7 @@ func (w *world) exportsLeft() []string {
 	return slices.Sorted(maps.Keys(left))
 }
 
-// kept fails the test unless the backups that are left are whole, and no others have objects.
+// kept fails the test unless exactly the given backups remain, and each is complete.
 func (w *world) kept(want ...string) {
 	w.Helper()
 	var listed []string
@@ -133,7 +133,7 @@ func (w *world) kept(want ...string) {
 	}
 }
 
-// A schedule exports each night, once, and deletes what is not kept. Its status is true, and a quiet minute costs one request.
+// A schedule exports once each night, and deletes backups that are no longer kept. Its status is correct, and a minute without work costs one request.
 func TestSchedule(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestSchedule(t *testing.T) {
 		if n := w.emulator.Counts(); n != (emulator.Counts{Query: 1, QueryRows: 1}) {
 			t.Errorf("a look at a schedule that nothing is to be done for makes %+v", n)
 		}
-		// Missed nights: of the newest alone the scan starts. While it runs, others are skipped.
+		// After missed nights, only the newest occurrence starts. While its scan runs, other occurrences are skipped.
 		time.Sleep(72 * time.Hour)
 		w.must(w.engine.AdvanceSchedules(t.Context(), true))
 		if s = w.schedule(); s.Missed.Count != 2 || s.Last.State != ledger.Running || !s.Overdue {
@@ -193,7 +193,7 @@ func TestSchedule(t *testing.T) {
 		if s = w.schedule(); s.Last.State != ledger.Succeeded || s.Overdue || s.Success.Occurrence.Sub(s.Skipped.Last) != 24*time.Hour {
 			t.Errorf("afterwards: %+v", s)
 		}
-		// The schedule is removed while its scan runs: that is a backup all the same, and nothing else starts or goes.
+		// The schedule is removed from the settings while its scan runs. The scan still becomes a backup. No other scan starts, and no backup is deleted.
 		w.until(3, 0)
 		w.must(w.engine.AdvanceSchedules(t.Context(), true))
 		before := len(w.backups())
@@ -207,12 +207,13 @@ func TestSchedule(t *testing.T) {
 	})
 }
 
-// A schedule runs when somebody asks for it, once for each request and at most once a minute. That makes a backup like others, and what is due stays.
+// A user can start a schedule's scan, once for each request, and at most once a minute. The scan makes a backup like any other, and the due occurrences do
+// not change.
 func TestRunNow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 5, 3)
-		w.plan(keeping(`,"keep":{"last":2}`)) // nobody has looked at it yet
+		w.plan(keeping(`,"keep":{"last":2}`)) // no process has advanced it yet
 		refused := func(why string) {
 			t.Helper()
 			_, err := w.engine.RunNow(t.Context(), "nightly", claim.Sent{})
@@ -233,13 +234,13 @@ func TestRunNow(t *testing.T) {
 		if s := w.schedule(); s.Last.ID != id || s.Next.Hour() != 3 || w.status(id).Name != "nightly" || s.Missed.Count+s.Skipped.Count != 0 {
 			t.Errorf("%+v", s)
 		}
-		w.until(3, 0) // before anybody has looked at what is due
+		w.until(3, 0) // before any process has advanced the schedule
 		refused("the minute 03:00 UTC already has an occurrence")
 		for range 4 {
 			w.minute()
 		}
 		w.kept("2000-01-01T0258", "2000-01-01T0300")
-		w.until(11, 59) // several at once
+		w.until(11, 59) // several requests at the same time
 		var g task.Group
 		ids := map[ledger.ScanID]bool{}
 		var mu sync.Mutex
@@ -267,13 +268,14 @@ func TestRunNow(t *testing.T) {
 	})
 }
 
-// TestScheduleSeeds lets nights pass in which processes die, requests fail, tables come and go, and nobody looks at times. A seed decides what happens. Each
-// night that somebody looks at succeeds, with the tables that are there, and of all backups just those are left that are kept.
+// TestScheduleSeeds lets nights pass in which processes die, requests fail, and tables are made and deleted. In some nights, no process advances the
+// schedule. A seed decides what happens. In each other night, the export succeeds with the existing tables, and exactly the backups remain that are to be
+// kept.
 func TestScheduleSeeds(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	out := int64(0)
-	for seed := uint64(1); seed <= testsize.Slow[uint64](1, 4, 2000); seed++ { // of many tables, then of one
+	for seed := uint64(1); seed <= testsize.Slow[uint64](1, 4, 2000); seed++ { // at first an export of many tables, then of one
 		synctest.Test(t, func(t *testing.T) { out += scheduleSeed(t, seed) })
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
@@ -284,7 +286,7 @@ func TestScheduleSeeds(t *testing.T) {
 	}
 }
 
-// comeAndGo makes some tables. With one message of twenty, one of them is deleted, or is made again.
+// comeAndGo makes some tables. At one message of twenty, it deletes one of them, or makes it again.
 func (w *world) comeAndGo(r *rand.Rand) {
 	tables := make([]bool, 3+r.IntN(9))
 	change := func(n int) {
@@ -306,21 +308,21 @@ func (w *world) comeAndGo(r *rand.Rand) {
 	}
 }
 
-// scheduleSeed returns how many tables were left out.
+// scheduleSeed runs the nights of one seed, and returns how many tables were left out.
 func scheduleSeed(t *testing.T, seed uint64) (out int64) {
 	r := rand.New(rand.NewPCG(seed, 47))
 	w := withSource(t, 1+r.IntN(4), 1+r.IntN(3))
 	keep := calendar.Keep{Last: 1 + r.IntN(3), Daily: r.IntN(4), Weekly: r.IntN(3)}
 	text := keeping(fmt.Sprintf(`,"keep":{"last":%d,"daily":%d,"weekly":%d}`, keep.Last, keep.Daily, keep.Weekly))
-	if seed%2 > 0 { // of many tables, and proved
+	if seed%2 > 0 { // a verified export of many tables
 		w.comeAndGo(r)
 		text = strings.NewReplacer(`"table":"Source"`, `"tables":"Source,Table*"`, `"request":{`, `"request":{"verify":true,"segmentSize":10,"segmentsPerInvocation":1,`).Replace(text)
 	}
 	w.scheduled(text)
-	const on = " on=query,insert,update,merge,delete,batch,put-blob,get-blob,list-blobs,delete-blob" // the test itself takes messages
+	const on = " on=query,insert,update,merge,delete,batch,put-blob,get-blob,list-blobs,delete-blob" // no faults for queues, because the test itself takes messages
 	faults := fmt.Sprintf("seed=%d; latency=1ms..20ms; short-page p=0.2; busy p=%.2f%s; reset-before p=%.2f%[3]s; reset-after p=%.2[5]f%[3]s; delay p=0.05 by=20s%[3]s", seed, r.Float64()/20, on, r.Float64()/20, r.Float64()/20)
 	minute := func() {
-		_, _ = w.engine.AdvanceSchedules(t.Context(), true), w.engine.Maintain(t.Context()) // errors are part of such nights
+		_, _ = w.engine.AdvanceSchedules(t.Context(), true), w.engine.Maintain(t.Context()) // errors are expected in such nights
 		if w.process.DieWith(0, false); w.process.Dead() {
 			w.restart()
 		}
@@ -343,7 +345,7 @@ func scheduleSeed(t *testing.T, seed uint64) (out int64) {
 		}
 		w.must(w.emulator.SetFaults(""))
 		w.restart()
-		time.Sleep(11 * time.Minute) // a message may be hidden for ten
+		time.Sleep(11 * time.Minute) // a message may be hidden for ten minutes
 		for range 6 {
 			minute()
 		}
@@ -355,7 +357,7 @@ func scheduleSeed(t *testing.T, seed uint64) (out int64) {
 		t.Errorf("%d scans in %d nights", len(list), 8-asleep)
 	}
 	var left []time.Time
-	for _, s := range slices.Backward(list) { // the oldest first
+	for _, s := range slices.Backward(list) { // oldest first
 		lost := int64(0)
 		if s.Members != nil {
 			lost = s.Members.LeftOut
@@ -383,11 +385,11 @@ func scheduleSeed(t *testing.T, seed uint64) (out int64) {
 	return out
 }
 
-// Many instances look at once, of two apps on one state table. Each occurrence starts one scan.
+// Many instances of two apps with one state table advance a schedule at the same time. Each occurrence starts one scan.
 func TestScheduleOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, emulator.Options{Faults: "seed=1; latency=1ms..20ms"}) // so that they read before others have written
+		w := newWorld(t, emulator.Options{Faults: "seed=1; latency=1ms..20ms"}) // so that instances read the row before others have written it
 		w.fill("Source", plainRows(3, 2))
 		const text = `[{"name":"nightly","cron":"0 * * * * *","request":{"source":{"table":"Source"},"action":{"type":"count"}}}]`
 		w.plan(text)
@@ -412,7 +414,7 @@ func TestScheduleOnce(t *testing.T) {
 	})
 }
 
-// What goes wrong with a schedule is told. What can't be deleted stays, and is tried again after the next success.
+// A schedule's errors are shown. If a backup cannot be deleted, it stays, and its deletion is tried again after the next success.
 func TestScheduleOnBadDays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -435,7 +437,7 @@ func TestScheduleOnBadDays(t *testing.T) {
 		w.process.Next = w.emulator.Transport()
 		w.night()
 		w.kept("2000-01-03T0300")
-		// A claim of somebody else in the place of a backup: nothing of it is deleted.
+		// Another claim is in a backup's place. Then no blob of this place is deleted.
 		last := w.backups()[0].Place.Prefix
 		objects := w.objects(last)
 		w.must(objects.Delete(t.Context(), "export.json"))
@@ -444,13 +446,13 @@ func TestScheduleOnBadDays(t *testing.T) {
 		if b := w.backups(); len(b) != 2 || b[1].Error == "" || len(w.blobs(last)) != 4 {
 			t.Errorf("another's claim: %+v, %d objects", b, len(w.blobs(last)))
 		}
-		// A container that is deleted has no backups any more, and the next one makes it anew.
+		// A deleted container has no more backups, and the next export creates it again.
 		for name := range w.blobs("") {
 			w.must(w.objects("").Delete(t.Context(), name))
 		}
 		w.night()
 		w.kept("2000-01-05T0300")
-		// A table that is gone: the run has failed, and says so. The newest success stays.
+		// The table is gone, so the run fails with this reason. The newest success stays.
 		w.must(w.account.Table("Source").Delete(t.Context()))
 		w.night()
 		w.night()
@@ -458,7 +460,7 @@ func TestScheduleOnBadDays(t *testing.T) {
 		if s.Last.State != ledger.Failed || !strings.Contains(s.Last.Error, "Source does not exist") || !s.Overdue || len(w.backups()) != 1 {
 			t.Errorf("no table: %+v", s)
 		}
-		// A run that was canceled and is retried is a backup at its end.
+		// A run that was canceled and retried becomes a backup at its end.
 		w.fill("Source", plainRows(3, 2))
 		w.until(3, 0)
 		for range 2 {
@@ -475,7 +477,7 @@ func TestScheduleOnBadDays(t *testing.T) {
 			w.minute()
 		}
 		w.kept("2000-01-08T0300")
-		// Somebody deletes the rows of a run.
+		// Somebody deletes the rows of a run's scan.
 		w.until(3, 0)
 		w.must(w.engine.AdvanceSchedules(t.Context(), true))
 		id = w.schedule().Last.ID
@@ -491,7 +493,7 @@ func TestScheduleOnBadDays(t *testing.T) {
 		if s := w.schedule(); s.Last.State != ledger.Succeeded {
 			t.Errorf("after rows were lost: %+v", s)
 		}
-		// A process dies behind its decision to start a scan, which it has not asked for yet.
+		// A process dies after it has recorded an occurrence, and before it makes the start request.
 		w.until(3, 0)
 		started := w.schedule().Last.ID
 		w.process.DieWhen(func(*http.Request) bool { return w.schedule().Last.ID != started })
@@ -504,7 +506,7 @@ func TestScheduleOnBadDays(t *testing.T) {
 	})
 }
 
-// TestScheduleClock sets the service's clock far ahead for a night, and back.
+// TestScheduleClock sets the service's clock far ahead for one night, and then back.
 func TestScheduleClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -532,7 +534,7 @@ func TestScheduleClock(t *testing.T) {
 	})
 }
 
-// With keepDryRun, nothing is deleted: the list says what would be.
+// With keepDryRun, no backup is deleted. The list shows which backups would be deleted.
 func TestKeepDryRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -552,7 +554,7 @@ func TestKeepDryRun(t *testing.T) {
 	})
 }
 
-// Bad settings are named, each by its schedule, and the others are taken.
+// The error names each bad setting with its schedule. The other schedules are accepted.
 func TestParseSchedules(t *testing.T) {
 	t.Parallel()
 	good := strings.Trim(keeping(`,"keep":{"daily":3}`), "[]")

@@ -15,8 +15,8 @@ import (
 	"tablesweep/internal/stream/claim"
 )
 
-// TestStartOnce lets the process die at each request of a start that has an Idempotency-Key, and sends it again: there is
-// one scan, and one id. Another request with the key is refused, until the scan is removed.
+// TestStartOnce lets the process die at each storage request of a start with an Idempotency-Key, and sends the start again. There is only one scan,
+// with one id. Another request with the same key is refused until the scan is removed.
 func TestStartOnce(t *testing.T) {
 	r, sent := copyRequest("Source", "Target"), claim.Sent{Key: "key"}
 	crashPoints(t, 1, func(t *testing.T, n int, applied bool) bool {
@@ -29,7 +29,7 @@ func TestStartOnce(t *testing.T) {
 		if started == nil && first != again {
 			t.Errorf("the ids are %s and %s", first, again)
 		}
-		w.maintain(3) // the message may be lost
+		w.maintain(3) // the message may have been lost
 		w.drain()
 		w.counted(again, ledger.Succeeded, 5, 5, 0)
 		time.Sleep(30 * 24 * time.Hour)
@@ -53,7 +53,8 @@ func TestStartOnce(t *testing.T) {
 	})
 }
 
-// TestStartOnceAfterRemoval: a scan that was removed does not begin again under its id, though its key is still there: some of its rows may be, too.
+// TestStartOnceAfterRemoval: a removed scan does not begin again under its id, even if its claim still exists, because some of the scan's rows may
+// still exist.
 func TestStartOnceAfterRemoval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 5, 1)
@@ -62,7 +63,7 @@ func TestStartOnceAfterRemoval(t *testing.T) {
 		w.must(err)
 		w.drain()
 		time.Sleep(90*24*time.Hour - 30*time.Minute)
-		w.maintain(1) // which looks at the keys
+		w.maintain(1) // this checks the claims
 		time.Sleep(40 * time.Minute)
 		w.maintain(1)
 		if left := w.ledgerRows("scans", "i|"); len(left) != 1 {
@@ -78,8 +79,9 @@ func TestStartOnceAfterRemoval(t *testing.T) {
 	})
 }
 
-// TestStartOnceByTwo: an instance is at any request of a start with a key when another one gets the same request, or another one with the
-// key, and ends it or dies at any of its own requests. The first then goes on, or finds that its source is gone. There is one scan, and one id.
+// TestStartOnceByTwo: while one instance is at some storage request of a start with a key, a second instance gets the same start, or another start
+// with the key. The second completes its start, or dies at one of its storage requests. Then the first continues, or finds that its source is gone.
+// There is only one scan, with one id.
 func TestStartOnceByTwo(t *testing.T) {
 	r, sent := copyRequest("Source", "Target"), claim.Sent{Key: "key"}
 	other := r
@@ -92,7 +94,7 @@ func TestStartOnceByTwo(t *testing.T) {
 				process := &emulatortest.Process{Next: w.emulator.Transport()}
 				var ids [2]ledger.ScanID
 				var errs [2]error
-				requests := 0 // of the first
+				requests := 0 // storage requests of the first instance
 				w.process.Next = transport(func(q *http.Request) (*http.Response, error) {
 					if requests++; requests == at {
 						process.DieWith(n, applied)
@@ -108,7 +110,7 @@ func TestStartOnceByTwo(t *testing.T) {
 				met = requests >= at
 				w.restart()
 				id, err := w.engine.StartOnce(t.Context(), r, sent)
-				if problem.Of(err).Kind == problem.KeyReused { // the second was first
+				if problem.Of(err).Kind == problem.KeyReused { // the second instance was faster
 					id, err = w.engine.StartOnce(t.Context(), second, sent)
 				}
 				w.must(err)

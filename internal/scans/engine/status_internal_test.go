@@ -21,8 +21,8 @@ import (
 
 var manySteps = flag.Int("steps", 2_000, "the steps of the scan in TestStatusOfManySteps")
 
-// TestStatusOfManySteps: however many steps are done, a status makes at most three requests, since each step may fold others, and has the
-// sums of all. The steps are committed straight to the ledger.
+// TestStatusOfManySteps: however many steps are done, a status has the sums of all of them, and makes at most three requests, because
+// done steps are folded. The test commits the steps directly to the ledger.
 func TestStatusOfManySteps(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()

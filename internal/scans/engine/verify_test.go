@@ -25,12 +25,13 @@ func verifyRequest(from, to scans.TableRef) scans.Request {
 	return scans.Request{Source: from, Action: scans.Action{Type: scans.Verify, Destination: &to}}
 }
 
-// A copy is verified by a scan of its own, and an export is proved. Each status shows the other. A group is verified as one.
+// A second scan verifies a copy, or proves an export. The status of each of the two scans shows the other. A group has one verification for all its
+// tables.
 func TestVerifyAfterCopy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withTables(t, 3)
-		w.fill("Target", plainRows(9, 1)) // more than the source has
+		w.fill("Target", plainRows(9, 1)) // more rows than the source has
 		for _, r := range []scans.Request{copyRequest("Table02", "Target"), exportRequest("Table02", "one"), groupExport("all")} {
 			r.Verify = true
 			id := w.start(r)
@@ -43,8 +44,8 @@ func TestVerifyAfterCopy(t *testing.T) {
 			if v := w.status(id.Verification()); v.Verifies != id || v.Rows.Scanned != s.Rows.Scanned || v.Differences.Missing+v.Differences.Different+v.Differences.Extra != 0 {
 				t.Errorf("%+v %+v, want %d rows", v.Rows, v.Differences, s.Rows.Scanned)
 			}
-			w.fill("Table03", plainRows(1, 1))                                                                  // a group's verification has the tables that the group had
-			for _, q := range []status.ListQuery{{Top: 1}, {Top: 2}, {Top: 50}, {Top: 5, Action: scans.Copy}} { // wherever a page ends
+			w.fill("Table03", plainRows(1, 1))                                                                  // a group's verification has the same tables as the group
+			for _, q := range []status.ListQuery{{Top: 1}, {Top: 2}, {Top: 50}, {Top: 5, Action: scans.Copy}} { // pages end at any scan
 				if got := w.listed(q, id); got.Verification == nil || *got.Verification != *s.Verification {
 					t.Errorf("%+v lists it with %+v", q, got.Verification)
 				}
@@ -53,7 +54,7 @@ func TestVerifyAfterCopy(t *testing.T) {
 	})
 }
 
-// listed returns a scan as the list has it.
+// listed returns a scan's status from the list.
 func (w *world) listed(q status.ListQuery, id ledger.ScanID) status.Status {
 	w.Helper()
 	for {
@@ -68,7 +69,8 @@ func (w *world) listed(q status.ListQuery, id ledger.ScanID) status.Status {
 	}
 }
 
-// What a proof must find: a page that is not as it was written, and rows that are missing without a trace. What the source has by now is information.
+// A proof must find a page that has changed since it was written, and rows that are missing from an intact file. Differences to the source are only
+// information.
 func TestProof(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -118,8 +120,9 @@ func TestProof(t *testing.T) {
 	})
 }
 
-// A table that is deleted before its export is proved, or while it is read, has no rows for the proof, which reads the export to its end. A proof says
-// that the table is gone, even of an export without rows, in which nothing else differs. If there is a new table without rows, nothing does.
+// A table may be deleted before or during the proof of its export. Then the proof counts the table as empty, and reads the export to its end. The
+// proof reports that the table is gone, even if the export has no rows and there is no other difference. If there is a new table without rows, there
+// is no difference at all.
 func TestProofOfNothing(t *testing.T) {
 	t.Parallel()
 	for _, many := range []bool{false, true} {
@@ -142,7 +145,7 @@ func proofOfNothing(t *testing.T, many bool, rows int, how string) {
 		source = `"tables":"Sourc*"`
 	}
 	w.scheduled(strings.NewReplacer(`"request":{`, `"request":{"verify":true,"strategy":"serial","segmentSize":1,"segmentsPerInvocation":1,`, `"table":"Source"`, source).Replace(keeping("")))
-	messages, at := 0, 1 // of the proof; at which of them the table is deleted
+	messages, at := 0, 1 // the proof's messages so far, and the message at which the table is deleted
 	if how == "deleted under it" {
 		at = 3
 	}
@@ -171,7 +174,7 @@ func proofOfNothing(t *testing.T, many bool, rows int, how string) {
 	case many:
 		note = "the source no longer has these tables: Source"
 	case how == "deleted under it":
-		d.Extra = 2 // which were not read
+		d.Extra = 2 // these rows were not read
 	}
 	b := w.backups()[0]
 	v := w.status(b.Proof.ID)
@@ -183,12 +186,12 @@ func proofOfNothing(t *testing.T, many bool, rows int, how string) {
 	}
 }
 
-// A proof of many tables fails if a restore would not begin, whether tables.json was damaged before the proof or under it.
+// A proof of many tables fails if a restore would be refused, whether tables.json was damaged before or during the proof.
 func TestProofOfTables(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		before bool
-		damage func(text string) string // of tables.json; "" deletes it
+		damage func(text string) string // returns the new content of tables.json; "" deletes the file
 		want   string
 	}{
 		{true, func(text string) string { return text }, ""},
@@ -231,8 +234,8 @@ func TestProofOfTables(t *testing.T) {
 	}
 }
 
-// A proof has the tables that tables.json of its export has, whatever the account has by now. One that is posted by hand has those of the account, and
-// says so.
+// The proof after an export has the tables in the export's tables.json, whichever tables the account now has. A proof that a user starts has the
+// account's tables, and its note says so.
 func TestProofMembers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -268,14 +271,14 @@ func TestProofMembers(t *testing.T) {
 	})
 }
 
-// flipped changes a text's middle byte.
+// flipped changes the middle byte of a text.
 func flipped(text string) string {
 	b := []byte(text)
 	b[len(b)/2] ^= 1
 	return string(b)
 }
 
-// dataOf returns a data file of an export.
+// dataOf returns the name and content of a data file of an export.
 func (w *world) dataOf(objects *place.Blobs) (name, content string) {
 	w.Helper()
 	err := objects.List(w.Context(), place.DataPrefix, func(found string, bytes int64) error {
@@ -287,7 +290,7 @@ func (w *world) dataOf(objects *place.Blobs) (name, content string) {
 	return name, content
 }
 
-// Of more differences than it lists, a scan counts all. Each tells what differs. A comparison leaves no hints.
+// A scan counts all differences, even if there are more than it lists. Each listed difference shows what differs. A comparison leaves no hints.
 func TestManyDifferences(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()

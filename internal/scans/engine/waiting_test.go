@@ -17,9 +17,9 @@ import (
 	"tablesweep/internal/task"
 )
 
-// TestWaiting: while a destination refuses everything for a minute, a status says so from the twelfth second on: for what the scan
-// waits, since when, and how often it was throttled. It tells no time left, and no rate after 15 s. The list says why, too. Each
-// throttle counts once.
+// TestWaiting: a destination refuses all requests for a minute. From the twelfth second on, the status shows what the scan waits
+// for, since when, and how often it was throttled. It shows no time left and, after 15 s, no rate. The list also shows the cause.
+// Each throttled request counts once.
 func TestWaiting(t *testing.T) {
 	testsize.WithoutRace(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -35,7 +35,7 @@ func TestWaiting(t *testing.T) {
 		r.Action.Destination.Connection, r.SegmentSize = "BACKUP", 10
 		id, err := e.Start(t.Context(), r)
 		w.must(err)
-		proof.Must(t, backup.SetFaults("latency=3s")) // so that it takes some minutes
+		proof.Must(t, backup.SetFaults("latency=3s")) // so that the scan takes some minutes
 		var g task.Group
 		g.Go(func() error { return w.work(e, id) })
 		time.Sleep(40 * time.Second)
@@ -82,9 +82,9 @@ func TestWaiting(t *testing.T) {
 	})
 }
 
-// work handles messages as an instance does, several at once, until the scan has ended.
+// work handles several messages concurrently, as an instance does, until the scan has ended.
 func (w *world) work(e *engine.Engine, id ledger.ScanID) error {
-	const atOnce = 12 // as host.json allows
+	const atOnce = 12 // as in host.json
 	var g task.Group
 	for range atOnce {
 		g.Go(func() error {
@@ -118,13 +118,13 @@ func (w *world) work(e *engine.Engine, id ledger.ScanID) error {
 	return g.Wait()
 }
 
-// TestBusyPartition lets two instances copy into a partition that takes 20 requests a second, in virtual time. After
-// the first minute, at most a tenth may be refused, and the partition must be busy. The status tells of them.
+// TestBusyPartition lets two instances copy into a partition that takes 20 requests a second, in virtual time. After the first
+// minute, the partition may refuse at most a tenth of the requests, and must be busy. The status counts the refused requests.
 func TestBusyPartition(t *testing.T) {
 	testsize.InFull(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const rows, rate, size, instances = 18_000, 200, 10, 2 // transactions of 10 rows
+		const rows, rate, size, instances = 18_000, 200, 10, 2 // a transaction has 10 rows
 		w := withSource(t, 1, rows)
 		w.fill("Target", nil)
 		w.must(w.emulator.SetFaults("partition-rate=200 table=Target; latency=10ms"))
@@ -150,14 +150,14 @@ func TestBusyPartition(t *testing.T) {
 		if limit := 1.3 * rows / rate; took.Seconds() > limit {
 			t.Errorf("it took %v, the partition's rate allows %d s", took, rows/rate)
 		}
-		// Steps tell of it that are done, and not of their failed deliveries.
+		// The status counts throttled requests of done steps, but not those of failed deliveries.
 		if s := w.status(id); s.State != ledger.Succeeded || s.Throttled > int64(refused()) || s.Throttled < int64(refused())/2 {
 			t.Errorf("%s, %d requests throttled; %d were", s.State, s.Throttled, refused())
 		}
 	})
 }
 
-// TestCanceledDeletion: while steps of a deletion that was canceled are under way, its status says what they may yet do.
+// TestCanceledDeletion: while steps of a canceled deletion are running, the status shows that they may still delete rows.
 func TestCanceledDeletion(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestCanceledDeletion(t *testing.T) {
 			t.Errorf("%s: %q, want %q", s.State, s.Cause, want)
 		}
 		<-ended
-		time.Sleep(time.Minute) // in which its message would have come again
+		time.Sleep(time.Minute) // in this time, the step's message would have been delivered again
 		if s := w.status(id); s.Cause != "" {
 			t.Errorf("at the end: %q", s.Cause)
 		}

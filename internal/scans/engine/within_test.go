@@ -18,7 +18,7 @@ import (
 	"tablesweep/internal/scans/schedule"
 )
 
-// claims returns whose claims of exports stand in the container, but for those of a group's members.
+// claims returns the ids of the scans that have claimed places in the container, except members of groups.
 func (w *world) claims() (ids []ledger.ScanID) {
 	w.Helper()
 	for name := range w.blobs("") {
@@ -42,8 +42,8 @@ func (w *world) claims() (ids []ledger.ScanID) {
 	return ids
 }
 
-// TestExportsStartAtOnce starts two exports at the same moment, one within the other. Never do both begin. One does, unless processes die, and the other
-// leaves nothing. If the process dies, another one carries on what has a claim.
+// TestExportsStartAtOnce starts two exports at the same time, one within the other. They never both begin. Unless processes die, one export begins, and
+// the other leaves no objects. If a process dies, another process continues the export that has a claim.
 func TestExportsStartAtOnce(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
@@ -97,7 +97,7 @@ func exportsStartAtOnce(t *testing.T, seed uint64) int {
 	if w.process.Dead() {
 		w.restart()
 	}
-	for range 15 { // what a dead process has in hand is hidden for ten
+	for range 15 { // the messages of a dead process are hidden for ten minutes
 		time.Sleep(time.Minute)
 		w.must(w.engine.Maintain(t.Context()))
 		w.drain()
@@ -132,7 +132,8 @@ func exportsStartAtOnce(t *testing.T, seed uint64) int {
 	return which
 }
 
-// The settings can't tell that two connections lead to one account. The night does: of two schedules whose exports lie within each other, one is refused.
+// The settings do not show that two connections name one account. So if the exports of two schedules lie within each other, one of them is refused when
+// they start.
 func TestSchedulesOfOneAccount(t *testing.T) {
 	t.Parallel()
 	for _, many := range []bool{false, true} {

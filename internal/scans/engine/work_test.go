@@ -11,7 +11,7 @@ import (
 	"tablesweep/internal/scans/ledger"
 )
 
-// request asks for an action with the rows of table Source.
+// request returns a request for an action with the rows of table Source.
 func request(a scans.Action) scans.Request {
 	return scans.Request{Source: scans.TableRef{Table: "Source"}, Action: a, SegmentSize: 20}
 }
@@ -40,7 +40,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestErrorsNameTheAction has the service refuse what a scan's action does. The scan's error must say what failed.
+// TestErrorsNameTheAction makes the service refuse the requests of a scan's action. The scan's error must name the
+// failed action.
 func TestErrorsNameTheAction(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -18,16 +18,16 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// book is what a scan's ledger must hold: the model of the tests below.
+// book has the expected content of a scan's ledger. It is the model for the tests below.
 type book struct {
 	mu      sync.Mutex // guards the fields below
 	pending map[ledger.StepID]scan.Outlook
 	totals  ledger.Totals
 	next    int
-	born    map[ledger.StepID]scan.Outlook // by steps that are not committed yet
+	born    map[ledger.StepID]scan.Outlook // the estimated work of steps that are not committed yet
 }
 
-// committed notes that steps are pending.
+// committed records that a step's children are pending.
 func (b *book) committed(children []ledger.Pending) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -40,7 +40,7 @@ func newBook() *book {
 	return &book{pending: map[ledger.StepID]scan.Outlook{"000000": {Unknown: 1}}, born: map[ledger.StepID]scan.Outlook{}}
 }
 
-// take picks a pending step and decides what comes of it.
+// take picks a pending step, and decides its counts and children.
 func (b *book) take(r *rand.Rand) (id ledger.StepID, done ledger.Done, children []ledger.Pending) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -71,7 +71,7 @@ func (b *book) take(r *rand.Rand) (id ledger.StepID, done ledger.Done, children 
 	return id, done, children
 }
 
-// check compares a snapshot with the book. No step may be under way.
+// check compares a snapshot with the book while no step is being committed.
 func (b *book) check(t *testing.T, s ledger.Snapshot) {
 	t.Helper()
 	if s.Sums.Totals != b.totals {
@@ -98,7 +98,7 @@ func (b *book) check(t *testing.T, s ledger.Snapshot) {
 	}
 }
 
-// begunScan returns a ledger's table with a scan whose first step is that of a new book.
+// begunScan returns a ledger's table with a scan that has the first step of a new book.
 func begunScan(t *testing.T) (*emulator.Emulator, *storage.Table, ledger.ScanID) {
 	t.Helper()
 	em, table := newTable(t)
@@ -109,14 +109,15 @@ func begunScan(t *testing.T) (*emulator.Emulator, *storage.Table, ledger.ScanID)
 	return em, table, id
 }
 
-// succeeds says how a scan ends that nothing is wrong with.
+// succeeds returns the ending of a scan without errors.
 func succeeds(ledger.Listed) (ledger.Ending, error) {
 	return ledger.Ending{State: ledger.Succeeded}, nil
 }
 
 func join(notes [][]byte) []byte { return nil }
 
-// commitOne commits a step, sometimes twice, by a clock that is minutes off. It reports false if none is pending.
+// commitOne commits a step, sometimes twice, with a time that is wrong by minutes. It reports false if no step is
+// pending.
 func (b *book) commitOne(ctx context.Context, t *testing.T, l *ledger.Ledger, id ledger.ScanID, r *rand.Rand) bool {
 	step, done, children := b.take(r)
 	if step == "" {
@@ -124,7 +125,7 @@ func (b *book) commitOne(ctx context.Context, t *testing.T, l *ledger.Ledger, id
 	}
 	skewed := time.Now().Add(time.Duration(r.IntN(20)-10) * time.Minute)
 	ours := 0
-	for range 1 + r.IntN(2) { // delivered twice
+	for range 1 + r.IntN(2) { // the second is a repeated delivery
 		committed, err := l.Commit(ctx, id, step, skewed, done, children)
 		if err != nil {
 			t.Errorf("commit: %v", err)
@@ -141,10 +142,10 @@ func (b *book) commitOne(ctx context.Context, t *testing.T, l *ledger.Ledger, id
 	return true
 }
 
-// TestSumsUnderConcurrentFolds: while steps are committed, some of them twice, by clocks that are
-// minutes off, and folded by several at once, a snapshot has all steps that were committed before
-// it and none that was begun after it; and each time that commits rest, exactly what a plain sum has. Pages come
-// short and empty, so that snapshots of several pages are among them.
+// TestSumsUnderConcurrentFolds: steps are committed, some of them twice, with times that are wrong by minutes, while
+// several goroutines fold them. A snapshot has all steps that were committed before it, and no step that was begun
+// after it. Between commits, it has exactly the sums of the book. Pages may be short or empty, so some snapshots need
+// several pages.
 func TestSumsUnderConcurrentFolds(t *testing.T) {
 	t.Parallel()
 	em, table, id := begunScan(t)
@@ -190,7 +191,7 @@ func TestSumsUnderConcurrentFolds(t *testing.T) {
 			mu.Unlock()
 			s, err := l.Snapshot(ctx, id)
 			if err != nil {
-				continue // everything was folded anew each time
+				continue // every read was overtaken by a new fold
 			}
 			snapshots++
 			b.mu.Lock()
@@ -233,8 +234,8 @@ func doneRows(t *testing.T, table *storage.Table) int {
 	return bytes.Count(dump(t, table), []byte(`"d|`))
 }
 
-// TestManyPending: a snapshot of a scan with more pending steps than a page takes costs two requests, and
-// counts them all.
+// TestManyPending: a snapshot of a scan with more pending steps than fit on a page makes two requests, and counts all
+// of the steps.
 func TestManyPending(t *testing.T) {
 	t.Parallel()
 	em, table, id := begunScan(t)

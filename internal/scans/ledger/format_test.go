@@ -26,7 +26,7 @@ const formatFile = "testdata/format1.jsonl"
 
 var rewrite = flag.Bool("rewrite", false, "rewrite "+formatFile+"; only before a release, or with a new version number")
 
-// The scans of the fixture, and the attempts and figures that it has of the first.
+// The scans of the fixture, and the attempts and figures of the first scan.
 const (
 	failedScan    ledger.ScanID = "2524556143000000000-failed"
 	succeededScan ledger.ScanID = "2524556142000000000-ended"
@@ -40,7 +40,7 @@ var everyBeat = ledger.Heartbeat{
 	Waiting: []ledger.Wait{{Connection: "BACKUP", Cause: "it answers 503 ServerBusy", Since: began}},
 }
 
-// What commands ask for.
+// The requests of commands.
 var (
 	checkedRequest   = ledger.StartRequest{ID: succeededScan, Request: []byte("request"), Kind: ledger.CheckedStart}
 	retryRequest     = ledger.StartRequest{ID: groupScan, Request: []byte{}, Kind: ledger.Retry, Attempt: 2}
@@ -58,8 +58,9 @@ var (
 	other    = ledger.Totals{Steps: 1, Rows: 5, Written: 5, Queries: 1, Transactions: 4}
 )
 
-// TestFormat1: the ledger writes rows of every kind as it did when this format was fixed, and reads those of then. If
-// this fails, running scans of a deployed version can't be read: think of them before -rewrite.
+// TestFormat1: the ledger still writes rows of every kind as it did when this format was fixed, and reads the rows of that
+// time. If this test fails, the running scans of a deployed version could not be read. Consider them before you use
+// -rewrite.
 func TestFormat1(t *testing.T) {
 	t.Parallel()
 	want, err := os.ReadFile(formatFile)
@@ -103,7 +104,7 @@ func newTable(t *testing.T) (*emulator.Emulator, *storage.Table) {
 	return em, table
 }
 
-// dump returns the rows of a table, without what is random in their keys.
+// dump returns the rows of a table, without the random parts of their keys.
 func dump(t *testing.T, table *storage.Table) []byte {
 	t.Helper()
 	var lines bytes.Buffer
@@ -123,8 +124,8 @@ func dump(t *testing.T, table *storage.Table) []byte {
 	return lines.Bytes()
 }
 
-// writeEveryKind writes rows of every kind, each with every property that it may have: a scan that was canceled, retried and
-// failed, one that has succeeded, and one that runs.
+// writeEveryKind writes rows of every kind, each with every property that it may have. It makes a scan that was canceled,
+// retried and failed, a scan that has succeeded, and a running scan.
 func writeEveryKind(t *testing.T, l *ledger.Ledger) {
 	t.Helper()
 	ctx := t.Context()
@@ -204,7 +205,7 @@ func writeEveryKind(t *testing.T, l *ledger.Ledger) {
 	proof.Must(t, err, l.PutRetryRequest(ctx, retryRequest), l.PutRetryRequest(ctx, retryRowsRequest))
 }
 
-// readEveryKind checks what the ledger reads of the rows that writeEveryKind once wrote.
+// readEveryKind checks what the ledger reads from rows that writeEveryKind wrote earlier.
 func readEveryKind(t *testing.T, l *ledger.Ledger) {
 	t.Helper()
 	ctx := t.Context()

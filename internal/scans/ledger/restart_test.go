@@ -11,8 +11,8 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// Whoever closes an attempt has read the list some time ago. Meanwhile the scan may have been restarted, under another
-// attempt or, where a first restart was abandoned, the same.
+// A process that closes an attempt has read the list some time ago. Since then, the scan may have been restarted, under another attempt
+// or, if a first restart was abandoned, under the same attempt.
 func TestLateCloseSparesARestartedScan(t *testing.T) {
 	t.Parallel()
 	_, table, id := begunScan(t)
@@ -26,7 +26,7 @@ func TestLateCloseSparesARestartedScan(t *testing.T) {
 	if err != nil || len(seen) != 1 || seen[0].Attempt != 2 {
 		t.Fatalf("open: %+v, %v", seen, err)
 	}
-	// As if the first restart had been abandoned after it listed the attempt: it is listed again.
+	// The attempt is listed again, as if the first restart had been abandoned after it listed the attempt.
 	proof.Must(t, l.Restart(ctx, canceled, now, nil, scan.Outlook{}))
 	for _, late := range []ledger.OpenScan{seen[0], {ID: id, Attempt: 1}} {
 		proof.Must(t, l.MoveToEnded(ctx, late))
@@ -44,7 +44,7 @@ func TestLateCloseSparesARestartedScan(t *testing.T) {
 	}
 }
 
-// A page of a query may come empty, with a token.
+// A page of a query may be empty and have a token.
 func TestGroupBehindEmptyPages(t *testing.T) {
 	t.Parallel()
 	em, table, _ := begunScan(t)
@@ -55,7 +55,7 @@ func TestGroupBehindEmptyPages(t *testing.T) {
 	}
 }
 
-// pause calls a function ahead of the n-th request.
+// pause calls a function before the n-th request.
 type pause struct {
 	next interface {
 		Do(*http.Request) (*http.Response, error)
@@ -71,7 +71,8 @@ func (p *pause) Do(r *http.Request) (*http.Response, error) {
 	return p.next.Do(r)
 }
 
-// Whoever finds no step pending may be slow to end the scan. Meanwhile another has ended it, and a retry has begun an attempt with a step.
+// A process finds no pending step, but ends the scan late. Meanwhile another process has ended the scan, and a retry has begun an attempt
+// with a step.
 func TestLateFinishSparesAStepOfTheNextAttempt(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 4; n++ {

@@ -61,7 +61,7 @@ func TestLost(t *testing.T) {
 		if !tt.before.missing(step, scans.ScanPrefix) {
 			continue
 		}
-		again := suspect{seen: tt.after.steps[step]} // the first look is another Maintain's
+		again := suspect{seen: tt.after.steps[step]} // the first observation is by another Maintain
 		k := tt.before.toStore([]suspect{{seen: tt.before.steps[step]}})
 		for gap, counts := range map[time.Duration]bool{ObservationPause - 1: false, ObservationPause: true, observationKept: again.seen.Age >= old, observationKept + 1: false} {
 			k.At = again.seen.At.Add(again.seen.Age - gap)
@@ -72,12 +72,13 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestFront: whether a step's message may be among those that wait in its queue.
+// TestFront checks whether a step's message may be among those in its queue.
 func TestFront(t *testing.T) {
 	now := time.Unix(100_000, 0)
 	ours := scans.Message{Version: scans.MessageVersion, Scan: "ours"}
 	proof.Must(t, ours.Prepare())
-	// others returns messages put into the queue after ours, one a second, the last one so late.
+	// others returns n messages that were put into the queue after ours, one a second. The argument last is the time
+	// of the last one after ours.
 	others := func(n int, last time.Duration) []storage.Message {
 		var messages []storage.Message
 		for i := range n {

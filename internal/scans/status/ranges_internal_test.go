@@ -12,8 +12,8 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// TestRangesOf: pending ranges are cut out of done ones, in table order. The pages that were read show how far
-// a continuing step has come. Pages with failed rows stand apart.
+// TestRangesOf: the ranges are in table order, and pending ranges are not shown as done. The pages that were read show
+// how far a continuing step has read. Pages with failed rows are ranges of their own.
 func TestRangesOf(t *testing.T) {
 	t.Parallel()
 	end := func(pk string, rows, failed int) scan.PageEnd {
@@ -82,8 +82,8 @@ func text(ranges []KeyRange) string {
 	return strings.Join(all, ", ")
 }
 
-// TestAtMost: among many small pending ranges, the largest done ones still show, and a merged range is failed if a part
-// of it is.
+// TestAtMost: among many small pending ranges, the largest done ranges are still shown. A merged range is failed if a
+// part of it is failed.
 func TestAtMost(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -120,7 +120,7 @@ func TestAtMost(t *testing.T) {
 	}
 }
 
-// TestCodeOf: a group is named by the service's code, wherever it stands in the reason.
+// TestCodeOf: a group has the service's code as its name, wherever the code is in the reason.
 func TestCodeOf(t *testing.T) {
 	t.Parallel()
 	for reason, want := range map[string]string{

@@ -16,7 +16,7 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// TestPace: the rate is that of the last minute. The time left is known only if the rate is steady.
+// TestPace: the rate is the rate of the last minute. The time left is known only if the rate is steady.
 func TestPace(t *testing.T) {
 	t.Parallel()
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -34,7 +34,7 @@ func TestPace(t *testing.T) {
 		after  time.Duration
 		rate   float64
 		phase  string
-		left   float64 // with half of 1,000 rows read; 0 if it isn't told
+		left   float64 // the time left with half of 1,000 rows read; 0 if it is unknown
 		scan   ledger.Scan
 	}{
 		{name: "nothing yet", phase: Working},
@@ -88,11 +88,11 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// told is what a status tells of the time left, in seconds since the scan's beginning.
+// estimate is the time left in a status, and the time of the status; both in seconds, the latter since the scan's beginning.
 type told struct{ at, left float64 }
 
-// play makes the scan of a table in virtual time, with so many workers at a second, each of which takes the same time for a
-// step. It returns what a status tells of the time left, every 5 seconds, how long the scan took, and hints for the next.
+// play runs the scan of a table in virtual time. The function workers returns the number of workers at a second. Each worker takes the
+// same time for a step. play returns the estimated time left every 5 seconds, the scan's duration, and hints for the next scan.
 func play(t *testing.T, rows keysets.Table, strategy adaptive.Strategy, step float64, workers func(second float64) int) (all []told, took float64, hints scan.Hints) {
 	t.Helper()
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -126,7 +126,7 @@ func play(t *testing.T, rows keysets.Table, strategy adaptive.Strategy, step flo
 				ahead = ahead.Plus(adaptive.Ahead(c))
 				queue = append(queue, c)
 			}
-			if len(queue) > 0 && len(busy) < workers(j.end) { // the worker goes on at once
+			if len(queue) > 0 && len(busy) < workers(j.end) { // the worker continues immediately
 				busy, queue = append(busy, job{queue[0], j.end + step}), queue[1:]
 			}
 		}
@@ -144,13 +144,13 @@ func play(t *testing.T, rows keysets.Table, strategy adaptive.Strategy, step flo
 	return all, took, scan.NewHints(key.Bounds{}, scan.Thin(ends, len(ends)), rows.Page)
 }
 
-// TestTimeLeft plays scans of real tables, while instances are added and when there are enough of them. 49 of 50 times that
-// are told are right within 2 times, or the few seconds that a step and a rate take, and all within 3 times. They are told for half of the
-// scans' second halves. The first scan of a table knows nothing of what is left, so none is told.
+// TestTimeLeft plays scans of real tables, while instances are added and when there are enough of them. Of 50 estimates, 49 are right
+// within a factor of 2, or within the few seconds of a step and a rate. All are right within a factor of 3. There are estimates for half
+// of the second half of each scan. The first scan of a table does not know the remaining work, so it has no estimates.
 func TestTimeLeft(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
-	const work = 2400 // seconds of one worker
+	const work = 2400 // in seconds of one worker
 	times, wrong, late, all := 0, 0, 0, 0
 	sets := keysets.Real("")
 	for _, set := range sets[:testsize.Of(2, len(sets))] {

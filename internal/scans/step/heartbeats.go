@@ -23,8 +23,8 @@ const (
 	heartbeatTry   = 3 * time.Second
 )
 
-// heartbeats records which steps a process holds, and writes its heartbeats. A heartbeat names each step within ledger.HeartbeatTime of
-// when the process began the step, unless the step has ended by then, so short steps cost nothing. It is safe for concurrent use.
+// heartbeats records which steps a process holds, and writes its heartbeats. A heartbeat names each step at most ledger.HeartbeatTime
+// after the step began. Steps that have ended by then are in no heartbeat, so short steps cost nothing. It is safe for concurrent use.
 //
 // Any step without children may be the last step of its scan. So when a process releases the last step that it holds of a scan, and one of
 // these steps had no children, it checks whether the scan has ended.
@@ -41,7 +41,7 @@ type heartbeats struct {
 // heldStep is a step that the process holds.
 type heldStep struct {
 	scan       ledger.ScanID
-	since      time.Time          // its beginning
+	since      time.Time          // when the step began
 	deliveries int                // running
 	until      time.Time          // the host delivers a failed step again before this time
 	waits      time.Time          // since when the step has waited for memory; zero if it does not wait

@@ -16,11 +16,11 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// TestHeartbeats: a process names the steps that it holds within half of ObservationPause, in spite of
-// failed writes. It names a failed step for some time longer. If it holds no step, it writes nothing.
+// TestHeartbeats: a process names the steps that it holds within half of ObservationPause, even if writes fail. It
+// names a failed step for some time longer. If it holds no step, it writes nothing.
 func TestHeartbeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex // guards said and fail
+		var mu sync.Mutex // guards written and fail
 		var said [][]string
 		fail := 0
 		h := newHeartbeats(func(*ledger.Heartbeat) {}, func(_ context.Context, b ledger.Heartbeat) error {
@@ -28,7 +28,7 @@ func TestHeartbeats(t *testing.T) {
 			defer mu.Unlock()
 			if fail > 0 {
 				if fail--; fail == 1 {
-					panic("lost") // no end of the process
+					panic("lost") // the panic must not end the process
 				}
 				return errors.New("busy")
 			}
@@ -53,7 +53,7 @@ func TestHeartbeats(t *testing.T) {
 		h.begin(&log, "scan", "a", new(storage.Counter))
 		h.release("a", false)
 		expect("a short step", time.Minute)
-		for range 20 { // steps that overlap, so that there is always one in hand
+		for range 20 { // steps that overlap, so that one is always held
 			h.begin(&log, "scan", "a", new(storage.Counter))
 			time.Sleep(ledger.HeartbeatTime / 2)
 			h.begin(&log, "scan", "b", new(storage.Counter))
@@ -72,7 +72,7 @@ func TestHeartbeats(t *testing.T) {
 		time.Sleep(time.Minute)
 		h.begin(&log, "scan", "a", new(storage.Counter))
 		h.begin(&log, "scan", "b", new(storage.Counter))
-		h.begin(&log, "scan", "b", new(storage.Counter)) // twice, by two deliveries
+		h.begin(&log, "scan", "b", new(storage.Counter)) // a second delivery of the same step
 		h.release("b", false)
 		expect("two steps", ledger.HeartbeatTime+time.Second, []string{"a", "b"})
 		mu.Lock()
@@ -90,8 +90,9 @@ func TestHeartbeats(t *testing.T) {
 	})
 }
 
-// TestLastStepEndsTheScan: when the last step of a scan is released that a process is working on, it says that
-// the scan may have ended, if one of them had no children. A step that waits to be delivered again does not count.
+// TestLastStepEndsTheScan: when a process releases the last running step of a scan, release reports that the scan may
+// have ended, if one of the scan's steps had no children. A step that waits for its next delivery does not count as
+// running.
 func TestLastStepEndsTheScan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := zerolog.Nop()

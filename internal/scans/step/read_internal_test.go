@@ -12,7 +12,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A round reads no more than an invocation may hold, if pages are as large as before.
+// If pages are as large as before, a round reads no more than an invocation may hold.
 func TestAffordable(t *testing.T) {
 	t.Parallel()
 	var found []pageOrStep
@@ -22,11 +22,11 @@ func TestAffordable(t *testing.T) {
 	for _, tt := range []struct {
 		queries, bytes, most, want int
 	}{
-		{1, 1 << 10, 24, 7}, // each may have 12 children, and all that are left must fit into one commit
+		{1, 1 << 10, 24, 7}, // each step may have 12 children, and all remaining steps must fit into one commit
 		{20, 20 << 10, 24, 4},
 		{1, 1 << 10, 4, 3},
 		{4, 4 << 10, 4, 0},
-		{1, 4 << 20, 24, 2}, // of 12 MiB that are left; a page is believed to take a little more than 4
+		{1, 4 << 20, 24, 2}, // 12 MiB remain, and a page is expected to have a little more than 4 MiB
 		{3, 15 << 20, 24, 1},
 		{5, 17 << 20, 24, 0},
 	} {
@@ -37,7 +37,7 @@ func TestAffordable(t *testing.T) {
 	}
 }
 
-// The steps that an invocation leaves fit into one commit, however many children each page has, and rows that it hands over.
+// The steps that an invocation leaves fit into one commit, however many children and handed-over rows each page has.
 func TestOneCommit(t *testing.T) {
 	t.Parallel()
 	steps := func(n int) []pageOrStep { return slices.Repeat([]pageOrStep{{step: &scan.Step{}}}, n) }
@@ -60,7 +60,7 @@ func TestOneCommit(t *testing.T) {
 	}
 }
 
-// A short span behind long ones costs less to write than to read again.
+// A short span after long ones costs less to write than to read again.
 func TestHandOverKeepsShortSpans(t *testing.T) {
 	t.Parallel()
 	span := func(name string, partitions int) (rows []storage.Row) {
@@ -69,7 +69,7 @@ func TestHandOverKeepsShortSpans(t *testing.T) {
 		}
 		return rows
 	}
-	// The first and the last partition of a span stay in any case.
+	// The first and the last partition of a span are never handed over.
 	s := readResult{spans: [][]storage.Row{span("a", 202), span("b", 9), span("c", 10)}, children: []scans.Message{{}}}
 	s.passOn(scans.Message{})
 	if len(s.spans[0]) != 202 || len(s.spans[1]) != 9 || len(s.spans[2]) != 2 || len(s.children) != 2 {
@@ -81,9 +81,9 @@ func TestHandOverKeepsShortSpans(t *testing.T) {
 func TestNoteOfLongKeys(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		letter string // the text of a note may have six bytes for it
+		letter string // a note's JSON may need six bytes for this letter
 		pages  int
-		want   int // ends that are told
+		want   int // the number of ends in the note
 	}{
 		{"a", scans.MaxSegments, scans.MaxSegments},
 		{"漢", 15, 15},
