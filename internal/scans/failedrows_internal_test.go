@@ -12,8 +12,8 @@ import (
 	"tablesweep/internal/scans/ledger"
 )
 
-// TestFailedRowsAreBounded: a step records at most a thousand failed rows, and fewer if they are long.
-func TestFailedRowsAreBounded(t *testing.T) {
+// TestFailedRowsHaveAMaximum: a step records at most a thousand failed rows, and fewer if they are long.
+func TestFailedRowsHaveAMaximum(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	failed := make([]action.Failure, 3000)

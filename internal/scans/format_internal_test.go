@@ -13,7 +13,7 @@ import (
 
 // TestFormat1: the program still reads the stored values and messages of format 1 as when the format was fixed. If this test fails,
 // messages in the queues could not be read after an upgrade, so give the format a new version. The test does not read the state
-// that a strategy keeps in a step; see TestFormatOfSteps.
+// that a strategy keeps in a step; see TestStepFormat.
 func TestFormat1(t *testing.T) {
 	t.Parallel()
 	reads := map[string]func(text []byte) (again []byte, err error){
@@ -74,7 +74,7 @@ func TestFormat1(t *testing.T) {
 
 // The pages that a step leaves to its deletion fit into a message, however long their keys are. The step reads on while its pages
 // take a third of a message.
-func TestDeletionFits(t *testing.T) {
+func TestDeletionFitsIntoAMessage(t *testing.T) {
 	t.Parallel()
 	for _, letter := range []string{"a", "漢", "\u2028"} {
 		long := strings.Repeat(letter, 512) // a key of maximum length, in UTF-16 code units

@@ -13,9 +13,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// TestLoadRestarted: a step of a restarted scan is not dropped, even if another step has read the scan before its
+// TestLoadOfRestartedScan: a step of a restarted scan is not dropped, even if another step has read the scan before its
 // restart.
-func TestLoadRestarted(t *testing.T) {
+func TestLoadOfRestartedScan(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, account := emulatortest.NewAccount(t, emulator.Options{})

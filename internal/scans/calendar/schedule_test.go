@@ -147,8 +147,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestYear checks which backups usual rules keep after a year of nightly backups.
-func TestYear(t *testing.T) {
+// TestKeepOverAYear checks which backups usual rules keep after a year of nightly backups.
+func TestKeepOverAYear(t *testing.T) {
 	var all []time.Time
 	for night := at("2026-12-31T03:00:00"); night.Year() == 2026; night = night.AddDate(0, 0, -1) {
 		all = append(all, night)

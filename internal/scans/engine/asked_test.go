@@ -102,7 +102,7 @@ func (w *world) command() *engine.Engine {
 }
 
 // A process dies at each request in turn while it fulfils a command's request for a retry. The scan is retried once.
-func TestCrashWhileRetryingByRequest(t *testing.T) {
+func TestCrashDuringRequestedRetry(t *testing.T) {
 	crashPoints(t, testsize.Of(5, 1), func(t *testing.T, n int, applied bool) bool {
 		w := withSource(t, 5, 1)
 		id := w.start(copyRequest("Source", "Target"))
@@ -141,7 +141,7 @@ func TestCrashWhileRetryingByRequest(t *testing.T) {
 
 // A command cancels a scan whose start or retry was requested. It does so before the app fulfils the request, or before any storage request of the instance
 // that fulfils it. Then the scan never starts, or it stays canceled.
-func TestCancelOfARequest(t *testing.T) {
+func TestCancelStartRequest(t *testing.T) {
 	t.Parallel()
 	for _, retry := range []bool{false, true} {
 		reached := true
@@ -204,7 +204,7 @@ func cancelBefore(t *testing.T, n int64, retry bool) (canceled bool) {
 }
 
 // A scan is retried before one of the storage requests of its cancellation. Then the cancellation ends the scan again.
-func TestCancelOfARetry(t *testing.T) {
+func TestRetryDuringCancel(t *testing.T) {
 	t.Parallel()
 	for n, reached := 1, true; reached && !t.Failed(); n++ {
 		reached = false
@@ -229,7 +229,7 @@ func TestCancelOfARetry(t *testing.T) {
 }
 
 // A command's request is checked and refused in the same way as a request to the API. The scan's status shows the reason.
-func TestRefusedRequestOfACommand(t *testing.T) {
+func TestRefusedCommandRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withTables(t, 2)

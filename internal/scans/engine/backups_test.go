@@ -79,7 +79,7 @@ func TestScheduleProofs(t *testing.T) {
 }
 
 // A schedule that fires each minute keeps the right backups, although a success is recorded each time the schedule is advanced.
-func TestScheduleEachMinute(t *testing.T) {
+func TestScheduleFiresEachMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 3, 2)
@@ -108,7 +108,7 @@ func TestScheduleEachMinute(t *testing.T) {
 }
 
 // A backup whose claim is lost is deleted like any other. A backup whose list of files is lost stays in the list of backups, with an error.
-func TestScheduleLostLists(t *testing.T) {
+func TestBackupWithLostList(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ source, lost, want string }{
 		{`"table":"Source"`, "export.json", ""},
@@ -137,7 +137,7 @@ func TestScheduleLostLists(t *testing.T) {
 }
 
 // A process does not delete a backup that another process changed before the first could mark it.
-func TestScheduleMarkLost(t *testing.T) {
+func TestChangedBackupIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 3, 2)
@@ -169,7 +169,7 @@ func TestScheduleMarkLost(t *testing.T) {
 
 // A call that only reads, such as a health check, deletes nothing. A deletion that has begun is completed, even if the schedule has been removed from the
 // settings.
-func TestScheduleRemovedUnderDeletion(t *testing.T) {
+func TestDeletionOutlivesItsSchedule(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 3, 2)

@@ -19,7 +19,7 @@ import (
 // nastyRows returns rows whose keys and values are difficult to copy.
 func nastyRows() []storage.Entity { return emulatortest.NastyRows(371) }
 
-func TestNastyTableSurvivesTheCopy(t *testing.T) {
+func TestCopyPreservesNastyRows(t *testing.T) {
 	t.Parallel()
 	for i, strategy := range strategy.Names {
 		for j, mode := range action.Modes {
@@ -109,7 +109,7 @@ func TestInvocationEndsInTime(t *testing.T) {
 
 // Pages of many small partitions are handed over to CopyRows. Each row is counted once, whether the step or CopyRows
 // writes it.
-func TestHandOverToCopyRows(t *testing.T) {
+func TestCopyRowsWritesManyPartitions(t *testing.T) {
 	t.Parallel()
 	run := func(strategy string, segments, segmentSize int, rows []storage.Entity) {
 		w := newWorld(t, emulator.Options{})

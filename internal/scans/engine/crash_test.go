@@ -212,9 +212,9 @@ func TestRepeatedDeliveryEndsTheScan(t *testing.T) {
 	})
 }
 
-// TestLeased: a status counts the steps that processes hold, and shows until when their messages are sent again if the processes are dead. The
+// TestLeasedSteps: a status counts the steps that processes hold, and shows until when their messages are sent again if the processes are dead. The
 // ranges show these steps without a further request.
-func TestLeased(t *testing.T) {
+func TestLeasedSteps(t *testing.T) {
 	t.Parallel()
 	for _, dies := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -324,9 +324,9 @@ func TestPoisonMessages(t *testing.T) {
 	})
 }
 
-// TestEndBeforeTheLists: a scan's end is recorded, but its rows in the lists cannot be written.
+// TestEndWithoutListRows: a scan's end is recorded, but its rows in the lists cannot be written.
 // Maintain writes it later.
-func TestEndBeforeTheLists(t *testing.T) {
+func TestEndWithoutListRows(t *testing.T) {
 	t.Parallel()
 	w := withSource(t, 30, 1)
 	r := copyRequest("Source", "Target")

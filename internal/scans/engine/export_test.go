@@ -134,7 +134,7 @@ func TestExportAndImport(t *testing.T) {
 
 // An export gets no manifest if a data blob is missing or has another length, or if the ledger's record of a data blob is missing. Then
 // no blob is deleted.
-func TestVanishedBlobs(t *testing.T) {
+func TestMissingBlobsFailTheExport(t *testing.T) {
 	t.Parallel()
 	for says, damage := range map[string]func(w *world, id ledger.ScanID, name string){
 		" is damaged: data/": func(w *world, _ ledger.ScanID, name string) { w.must(w.objects("p").Delete(t.Context(), name)) },
@@ -188,7 +188,7 @@ func TestExportWithoutPermission(t *testing.T) {
 	}
 }
 
-func TestExportsThatAreRefused(t *testing.T) {
+func TestRefusedExports(t *testing.T) {
 	w := withSource(t, 2, 3)
 	w.succeed(exportRequest("Source", "done"))
 	w.put("foreign", "readme.txt", "x")
@@ -265,7 +265,7 @@ func TestExportsThatAreRefused(t *testing.T) {
 
 // If an object of an export is damaged, the start of the import is refused, or the scan that reads the object fails.
 // place.TestFlippedBytes flips every byte.
-func TestImportOfDamagedExports(t *testing.T) {
+func TestImportOfDamagedExport(t *testing.T) {
 	t.Parallel()
 	w := withSource(t, 3, 10)
 	r := exportRequest("Source", "p")
@@ -317,8 +317,8 @@ func TestExportOfAnExport(t *testing.T) {
 	}
 }
 
-// TestSourceIsExchanged: a scan of an export does not read another export that later has the same place.
-func TestSourceIsExchanged(t *testing.T) {
+// TestReplacedSourceExport: a scan of an export does not read another export that later has the same place.
+func TestReplacedSourceExport(t *testing.T) {
 	t.Parallel()
 	w := withSource(t, 3, 40)
 	w.fill("Other", plainRows(2, 40))
@@ -352,8 +352,8 @@ func TestSourceIsExchanged(t *testing.T) {
 	}
 }
 
-// TestExportsAmongDataFiles: an export below another export's data files is not changed, and neither are other blobs.
-func TestExportsAmongDataFiles(t *testing.T) {
+// TestExportKeepsOtherBlobs: an export below another export's data files is not changed, and neither are other blobs.
+func TestExportKeepsOtherBlobs(t *testing.T) {
 	t.Parallel()
 	w := withSource(t, 3, 40)
 	id := w.start(exportRequest("Source", ""))

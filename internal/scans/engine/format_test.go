@@ -19,9 +19,9 @@ import (
 	"tablesweep/internal/scans/ledger"
 )
 
-// TestFormatOfSteps: today's messages have every name that messages of format 1 have. Without this test, a renamed
+// TestStepFormat: today's messages have every name that messages of format 1 have. Without this test, a renamed
 // field could remain unnoticed, because a strategy ignores unknown names.
-func TestFormatOfSteps(t *testing.T) {
+func TestStepFormat(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	f, err := os.Open("../testdata/format1.jsonl")

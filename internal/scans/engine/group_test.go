@@ -161,7 +161,7 @@ func TestGroup(t *testing.T) {
 }
 
 // Two exports whose names differ only in case would become one table, so no copy writes both into it.
-func TestGroupOfOneTableTwice(t *testing.T) {
+func TestTablesThatDifferInCase(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 2, 1)
@@ -181,7 +181,7 @@ func TestGroupOfOneTableTwice(t *testing.T) {
 }
 
 // A copy of many tables with overwrite can be verified, although the verification has no use for overwrite.
-func TestGroupOverRowsIsVerified(t *testing.T) {
+func TestOverwritingGroupIsVerified(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withTables(t, 3)
@@ -295,7 +295,7 @@ func TestGroupCanceled(t *testing.T) {
 }
 
 // A group waits for a member that was canceled and then retried by itself, although the group has recorded the member's end.
-func TestGroupWaits(t *testing.T) {
+func TestGroupWaitsForRetriedMember(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withTables(t, 3)
@@ -325,7 +325,7 @@ func TestGroupWaits(t *testing.T) {
 }
 
 // When a group's retention is over, its members are removed with it.
-func TestGroupIsRemoved(t *testing.T) {
+func TestRetentionRemovesGroup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withTables(t, 30)

@@ -101,7 +101,7 @@ func (w *world) dayLater() {
 
 // A group's export leaves out tables that are deleted before or while their scans read them, and the group's note names them. A retry still leaves them
 // out.
-func TestGroupLeavesOut(t *testing.T) {
+func TestGroupLeavesOutDeletedTables(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	for _, tt := range []struct {
@@ -160,7 +160,7 @@ func TestGroupLeavesOutTablesBeingDeleted(t *testing.T) {
 }
 
 // If a group has failed because of another table, its retry still leaves out the deleted tables. If no table remains, the group has failed.
-func TestGroupFailsAndLeavesOut(t *testing.T) {
+func TestRetryLeavesOutDeletedTables(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, id, _ := without(t, 3)
@@ -188,9 +188,9 @@ func TestGroupFailsAndLeavesOut(t *testing.T) {
 	})
 }
 
-// TestLeftOutCrashPoints deletes a table while it is read. From then on, the process dies at each request in turn. The group still ends, without the
+// TestCrashAfterTableIsDeleted deletes a table while it is read. From then on, the process dies at each request in turn. The group still ends, without the
 // table.
-func TestLeftOutCrashPoints(t *testing.T) {
+func TestCrashAfterTableIsDeleted(t *testing.T) {
 	crashPoints(t, testsize.Slow(61, 19, 9), func(t *testing.T, n int, applied bool) bool {
 		n += 5 // bugs_test.go plants a bug that withdraws a place too late, which fails at the sixth request
 		w, id, _ := without(t, 2)
@@ -261,7 +261,7 @@ func TestLateStartOfLeftOutTable(t *testing.T) {
 
 // A late step writes a blob after its table was left out, or after its export was deleted. The blob is deleted a day later, or with the rest of the
 // backup.
-func TestLateBlobs(t *testing.T) {
+func TestLateBlobsAreDeleted(t *testing.T) {
 	t.Parallel()
 	const late = "data/0123456789abcdefghijklmn-0123456789abcdef.jsonl.zst"
 	for _, tt := range []struct {

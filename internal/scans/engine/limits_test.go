@@ -146,8 +146,8 @@ func (w *world) poll(e *engine.Engine, function string, stop <-chan struct{}) er
 	}
 }
 
-// TestLimitsForget: if steps were counted twice because of a crash, a scan with few steps does not wait long.
-func TestLimitsForget(t *testing.T) {
+// TestDoubleCountedStepsDelayLittle: if steps were counted twice because of a crash, a scan with few steps does not wait long.
+func TestDoubleCountedStepsDelayLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 300, 1)
 		id := w.start(scans.Request{Source: scans.TableRef{Table: "Source"}, Action: scans.Action{Type: scans.Count}, Strategy: "serial", Limits: &scans.Limits{RowsPerSecond: 10}})
@@ -164,9 +164,9 @@ func TestLimitsForget(t *testing.T) {
 	})
 }
 
-// TestLimitsSurviveARetry: the messages of a scan with limits are hidden until their slots. Maintain does not count these steps as lost. A retry gives
+// TestRetryKeepsLimits: the messages of a scan with limits are hidden until their slots. Maintain does not count these steps as lost. A retry gives
 // each of them a new slot.
-func TestLimitsSurviveARetry(t *testing.T) {
+func TestRetryKeepsLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
 		w.fill("Source", plainRows(400, 1))

@@ -105,9 +105,9 @@ func TestList(t *testing.T) {
 	}
 }
 
-// TestClocks: a scan's times come from the service's clock, even if the process that starts, ends or lists the scan has not yet had an answer of the
+// TestServiceClockDatesScans: a scan's times come from the service's clock, even if the process that starts, ends or lists the scan has not yet had an answer of the
 // service. The simulation tests wrong clocks of processes that have had an answer.
-func TestClocks(t *testing.T) {
+func TestServiceClockDatesScans(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 30, 1)
@@ -194,9 +194,9 @@ func TestFailedRows(t *testing.T) {
 	}
 }
 
-// TestDetailOfAnEnd: after a scan's end, the timeline and ranges are never older than the end, whether or not this process has shown the scan's
+// TestDetailIsReadAfterTheEnd: after a scan's end, the timeline and ranges are never older than the end, whether or not this process has shown the scan's
 // status.
-func TestDetailOfAnEnd(t *testing.T) {
+func TestDetailIsReadAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 30, 1)

@@ -60,10 +60,10 @@ func (w *world) lose(id ledger.ScanID, r *rand.Rand) (lost []key.Key) {
 	return lost
 }
 
-// TestLostRowsOfEachKind: while a scan runs, somebody deletes rows from the state table. Whichever rows they are, the scan ends, and Maintain succeeds
+// TestDeletedLedgerRows: while a scan runs, somebody deletes rows from the state table. Whichever rows they are, the scan ends, and Maintain succeeds
 // again. A scan that succeeds has done all its work. Without its own row, the scan no longer exists. Maintain does not find a scan whose row in the list
 // of open scans is lost, so the test then deletes no pending steps.
-func TestLostRowsOfEachKind(t *testing.T) {
+func TestDeletedLedgerRows(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	for seed := range uint64(testsize.Slow(6, 40, 800)) {
@@ -174,8 +174,8 @@ func lostRows(t *testing.T, seed uint64) {
 	}
 }
 
-// TestGroupRowLost: if the row with a group's tables is gone, the group fails, and its error says so. Maintain and the group's schedule continue.
-func TestGroupRowLost(t *testing.T) {
+// TestDeletedGroupRow: if the row with a group's tables is gone, the group fails, and its error says so. Maintain and the group's schedule continue.
+func TestDeletedGroupRow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withTables(t, 11)

@@ -149,9 +149,9 @@ func TestStepWithoutMemory(t *testing.T) {
 	})
 }
 
-// TestMemoryIsGivenBack: a step releases its memory after an error, a canceled call and a panic, whichever request this occurs in. The
+// TestMemoryIsReleased: a step releases its memory after an error, a canceled call and a panic, whichever request this occurs in. The
 // scan then succeeds.
-func TestMemoryIsGivenBack(t *testing.T) {
+func TestMemoryIsReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, how := range []string{"error", "cancel", "panic"} {
 			for n := 1; ; n++ {
@@ -263,8 +263,8 @@ func TestPagesOfLargeRows(t *testing.T) {
 	}
 }
 
-// TestMessagesOnceInLittleMemory: a step that waits for memory, because its map makes large rows, sends no message twice.
-func TestMessagesOnceInLittleMemory(t *testing.T) {
+// TestLittleMemoryRepeatsNoMessage: a step that waits for memory, because its map makes large rows, sends no message twice.
+func TestLittleMemoryRepeatsNoMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
 		var all []storage.Entity
@@ -291,8 +291,8 @@ func TestMessagesOnceInLittleMemory(t *testing.T) {
 	})
 }
 
-// TestMemoryOfWriting: while a destination is unavailable, steps hold memory only for the rows that they have read.
-func TestMemoryOfWriting(t *testing.T) {
+// TestWritingHoldsOnlyReadRows: while a destination is unavailable, steps hold memory only for the rows that they have read.
+func TestWritingHoldsOnlyReadRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
 		w.fill("Source", []storage.Entity{sized("p00", "a", 5000), sized("p01", "a", 5000), sized("p02", "a", 5000)})
@@ -315,8 +315,8 @@ func TestMemoryOfWriting(t *testing.T) {
 	})
 }
 
-// TestStepsBehindLargeRows: even if an earlier step needed more, a step waits for at most half of the memory for steps.
-func TestStepsBehindLargeRows(t *testing.T) {
+// TestStepAfterLargeRowsWaitsForLessMemory: even if an earlier step needed more, a step waits for at most half of the memory for steps.
+func TestStepAfterLargeRowsWaitsForLessMemory(t *testing.T) {
 	testsize.WithoutRace(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})

@@ -25,9 +25,9 @@ func (w *world) reserve(table, container string) {
 	})
 }
 
-// TestScansSpareTheApp: no scan changes tables, queues or containers of the app or its host. A scan may read them. In another account, a scan may change
+// TestScansChangeNoAppTables: no scan changes tables, queues or containers of the app or its host. A scan may read them. In another account, a scan may change
 // objects with the same names, except tables of a Functions host.
-func TestScansSpareTheApp(t *testing.T) {
+func TestScansChangeNoAppTables(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
 	w.reserve("People", "packages")
@@ -77,8 +77,8 @@ func TestScansSpareTheApp(t *testing.T) {
 	}
 }
 
-// TestScansSpareOtherApps: no scan writes to a table in which another app records its scans, whatever its name is.
-func TestScansSpareOtherApps(t *testing.T) {
+// TestScansChangeNoOtherLedger: no scan writes to a table in which another app records its scans, whatever its name is.
+func TestScansChangeNoOtherLedger(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
 	w.fill("Source", plainRows(2, 2))
@@ -107,8 +107,8 @@ func TestScansSpareOtherApps(t *testing.T) {
 	}
 }
 
-// TestRestoreBesideTheApp: a restore of many tables leaves out the app's own tables, names them, and copies the others.
-func TestRestoreBesideTheApp(t *testing.T) {
+// TestRestoreLeavesOutAppTables: a restore of many tables leaves out the app's own tables, names them, and copies the others.
+func TestRestoreLeavesOutAppTables(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withTables(t, 2)

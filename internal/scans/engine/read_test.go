@@ -18,7 +18,7 @@ import (
 
 // An invocation of a count makes several queries unless the request sets another number, because the ledger's
 // partition limits the commits a second. An invocation that writes makes one.
-func TestQueriesOfAnInvocation(t *testing.T) {
+func TestQueriesPerInvocation(t *testing.T) {
 	t.Parallel()
 	w := withSource(t, 100, 1)
 	for _, tt := range []struct {
@@ -104,7 +104,7 @@ func TestInvocationReadsItsChildren(t *testing.T) {
 }
 
 // If one of several concurrent queries fails, the step fails. The query's range does not count as empty.
-func TestOneOfSeveralQueriesIsRefused(t *testing.T) {
+func TestFailedQueryFailsTheStep(t *testing.T) {
 	t.Parallel()
 	w := withSource(t, 300, 1)
 	var queries atomic.Int64
@@ -120,9 +120,9 @@ func TestOneOfSeveralQueriesIsRefused(t *testing.T) {
 	}
 }
 
-// TestEstimateOfAScan estimates scans and then runs them. Each scan reads exactly the estimated rows, and makes about
+// TestEstimateMatchesTheScan estimates scans and then runs them. Each scan reads exactly the estimated rows, and makes about
 // the estimated number of requests.
-func TestEstimateOfAScan(t *testing.T) {
+func TestEstimateMatchesTheScan(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	for _, tt := range []struct {
@@ -171,8 +171,8 @@ func TestEstimateWithLimits(t *testing.T) {
 	}
 }
 
-// TestEstimateInTime: an estimate ends a count that would take minutes, and reports that there may be more rows.
-func TestEstimateInTime(t *testing.T) {
+// TestEstimateEndsInTime: an estimate ends a count that would take minutes, and reports that there may be more rows.
+func TestEstimateEndsInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{Latency: time.Second})

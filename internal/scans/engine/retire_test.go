@@ -188,9 +188,9 @@ func (w *world) checkTold(id ledger.ScanID, rows int64) {
 	}
 }
 
-// TestRefreshRequests: the console's calls make few requests, even if the process has just started and there are many scans,
+// TestRequestsOfTheConsole: the console's calls make few requests, even if the process has just started and there are many scans,
 // one of them running. Each scan that was canceled minutes ago costs one more request, because its steps may still be running.
-func TestRefreshRequests(t *testing.T) {
+func TestRequestsOfTheConsole(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -238,10 +238,10 @@ func TestRefreshRequests(t *testing.T) {
 	})
 }
 
-// TestRetryWhileRemoved: a scan's retention is over, and Maintain removes its row when a retry has just listed the next
+// TestRetryDuringRemoval: a scan's retention is over, and Maintain removes its row when a retry has just listed the next
 // attempt. That attempt never begins. Maintain removes it from the list of open scans without an error, in the same way as a
 // first attempt that no other list has. The scan stays in the list of all until its row there is old enough.
-func TestRetryWhileRemoved(t *testing.T) {
+func TestRetryDuringRemoval(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})

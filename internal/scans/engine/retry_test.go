@@ -103,8 +103,8 @@ func TestRetryAfterFailure(t *testing.T) {
 	})
 }
 
-// TestAbandonedRetryIsForgotten lets the process die after it has listed an attempt and before the attempt begins.
-func TestAbandonedRetryIsForgotten(t *testing.T) {
+// TestAbandonedRetryIsRemoved lets the process die after it has listed an attempt and before the attempt begins.
+func TestAbandonedRetryIsRemoved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
@@ -127,8 +127,8 @@ func TestAbandonedRetryIsForgotten(t *testing.T) {
 	})
 }
 
-// TestRetryRefuses: a retry that can change nothing is refused. A retry of failed rows is refused if there are none. Neither changes the scan.
-func TestRetryRefuses(t *testing.T) {
+// TestRefusedRetries: a retry that can change nothing is refused. A retry of failed rows is refused if there are none. Neither changes the scan.
+func TestRefusedRetries(t *testing.T) {
 	t.Parallel()
 	w := withSource(t, 2, 3)
 	w.fill("Taken", []storage.Entity{{Key: plainRows(1, 1)[0].Key}})

@@ -48,9 +48,9 @@ func (w *world) remove(table string, keys ...key.Key) {
 	}
 }
 
-// TestRedo: failed rows that are retried count once, whether or not they fail again. The remaining failed rows are listed, and the scan's error
+// TestRetryOfFailedRows: failed rows that are retried count once, whether or not they fail again. The remaining failed rows are listed, and the scan's error
 // has the first of them.
-func TestRedo(t *testing.T) {
+func TestRetryOfFailedRows(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
 	id, taken := w.failedCopy(60, 5)
@@ -98,9 +98,9 @@ func TestRedo(t *testing.T) {
 	}
 }
 
-// TestRedoOfMany: all failed rows are retried, even if they are more than a step lists. Rows that are no longer in the source count once, as
+// TestRetryOfManyFailedRows: all failed rows are retried, even if they are more than a step lists. Rows that are no longer in the source count once, as
 // gone.
-func TestRedoOfMany(t *testing.T) {
+func TestRetryOfManyFailedRows(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
 	source := plainRows(1, 1200)

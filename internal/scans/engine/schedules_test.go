@@ -268,10 +268,10 @@ func TestRunNow(t *testing.T) {
 	})
 }
 
-// TestScheduleSeeds lets nights pass in which processes die, requests fail, and tables are made and deleted. In some nights, no process advances the
+// TestScheduleWithRandomFaults lets nights pass in which processes die, requests fail, and tables are made and deleted. In some nights, no process advances the
 // schedule. A seed decides what happens. In each other night, the export succeeds with the existing tables, and exactly the backups remain that are to be
 // kept.
-func TestScheduleSeeds(t *testing.T) {
+func TestScheduleWithRandomFaults(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	out := int64(0)
@@ -386,7 +386,7 @@ func scheduleSeed(t *testing.T, seed uint64) (out int64) {
 }
 
 // Many instances of two apps with one state table advance a schedule at the same time. Each occurrence starts one scan.
-func TestScheduleOnce(t *testing.T) {
+func TestOccurrenceStartsOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{Faults: "seed=1; latency=1ms..20ms"}) // so that instances read the row before others have written it
@@ -415,7 +415,7 @@ func TestScheduleOnce(t *testing.T) {
 }
 
 // A schedule's errors are shown. If a backup cannot be deleted, it stays, and its deletion is tried again after the next success.
-func TestScheduleOnBadDays(t *testing.T) {
+func TestScheduleErrors(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 3, 2)
@@ -506,8 +506,8 @@ func TestScheduleOnBadDays(t *testing.T) {
 	})
 }
 
-// TestScheduleClock sets the service's clock far ahead for one night, and then back.
-func TestScheduleClock(t *testing.T) {
+// TestScheduleWithWrongClock sets the service's clock far ahead for one night, and then back.
+func TestScheduleWithWrongClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var ahead time.Duration

@@ -79,10 +79,10 @@ func TestStartOnceAfterRemoval(t *testing.T) {
 	})
 }
 
-// TestStartOnceByTwo: while one instance is at some storage request of a start with a key, a second instance gets the same start, or another start
+// TestStartOnceByTwoInstances: while one instance is at some storage request of a start with a key, a second instance gets the same start, or another start
 // with the key. The second completes its start, or dies at one of its storage requests. Then the first continues, or finds that its source is gone.
 // There is only one scan, with one id.
-func TestStartOnceByTwo(t *testing.T) {
+func TestStartOnceByTwoInstances(t *testing.T) {
 	r, sent := copyRequest("Source", "Target"), claim.Sent{Key: "key"}
 	other := r
 	other.Name = "other"

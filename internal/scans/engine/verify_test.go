@@ -123,7 +123,7 @@ func TestProof(t *testing.T) {
 // A table may be deleted before or during the proof of its export. Then the proof counts the table as empty, and reads the export to its end. The
 // proof reports that the table is gone, even if the export has no rows and there is no other difference. If there is a new table without rows, there
 // is no difference at all.
-func TestProofOfNothing(t *testing.T) {
+func TestProofWithoutTheTable(t *testing.T) {
 	t.Parallel()
 	for _, many := range []bool{false, true} {
 		for _, rows := range []int{0, 3} {
@@ -187,7 +187,7 @@ func proofOfNothing(t *testing.T, many bool, rows int, how string) {
 }
 
 // A proof of many tables fails if a restore would be refused, whether tables.json was damaged before or during the proof.
-func TestProofOfTables(t *testing.T) {
+func TestProofOfManyTables(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		before bool

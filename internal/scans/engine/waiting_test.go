@@ -17,10 +17,10 @@ import (
 	"tablesweep/internal/task"
 )
 
-// TestWaiting: a destination refuses all requests for a minute. From the twelfth second on, the status shows what the scan waits
+// TestStatusWhileWaiting: a destination refuses all requests for a minute. From the twelfth second on, the status shows what the scan waits
 // for, since when, and how often it was throttled. It shows no time left and, after 15 s, no rate. The list also shows the cause.
 // Each throttled request counts once.
-func TestWaiting(t *testing.T) {
+func TestStatusWhileWaiting(t *testing.T) {
 	testsize.WithoutRace(t)
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})

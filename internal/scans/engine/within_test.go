@@ -42,9 +42,9 @@ func (w *world) claims() (ids []ledger.ScanID) {
 	return ids
 }
 
-// TestExportsStartAtOnce starts two exports at the same time, one within the other. They never both begin. Unless processes die, one export begins, and
+// TestNestedExportsStartConcurrently starts two exports at the same time, one within the other. They never both begin. Unless processes die, one export begins, and
 // the other leaves no objects. If a process dies, another process continues the export that has a claim.
-func TestExportsStartAtOnce(t *testing.T) {
+func TestNestedExportsStartConcurrently(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	began := [3]int{}
@@ -134,7 +134,7 @@ func exportsStartAtOnce(t *testing.T, seed uint64) int {
 
 // The settings do not show that two connections name one account. So if the exports of two schedules lie within each other, one of them is refused when
 // they start.
-func TestSchedulesOfOneAccount(t *testing.T) {
+func TestNestedExportsOfTwoConnections(t *testing.T) {
 	t.Parallel()
 	for _, many := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -142,11 +142,11 @@ func (b *book) commitOne(ctx context.Context, t *testing.T, l *ledger.Ledger, id
 	return true
 }
 
-// TestSumsUnderConcurrentFolds: steps are committed, some of them twice, with times that are wrong by minutes, while
+// TestSumsDuringConcurrentFolds: steps are committed, some of them twice, with times that are wrong by minutes, while
 // several goroutines fold them. A snapshot has all steps that were committed before it, and no step that was begun
 // after it. Between commits, it has exactly the sums of the book. Pages may be short or empty, so some snapshots need
 // several pages.
-func TestSumsUnderConcurrentFolds(t *testing.T) {
+func TestSumsDuringConcurrentFolds(t *testing.T) {
 	t.Parallel()
 	em, table, id := begunScan(t)
 	l, b := ledger.New(table), newBook()
@@ -234,9 +234,9 @@ func doneRows(t *testing.T, table *storage.Table) int {
 	return bytes.Count(dump(t, table), []byte(`"d|`))
 }
 
-// TestManyPending: a snapshot of a scan with more pending steps than fit on a page makes two requests, and counts all
+// TestManyPendingSteps: a snapshot of a scan with more pending steps than fit on a page makes two requests, and counts all
 // of the steps.
-func TestManyPending(t *testing.T) {
+func TestManyPendingSteps(t *testing.T) {
 	t.Parallel()
 	em, table, id := begunScan(t)
 	l, ctx, b, r := ledger.New(table), t.Context(), newBook(), rand.New(rand.NewPCG(3, 3))

@@ -13,7 +13,7 @@ import (
 
 // A process that closes an attempt has read the list some time ago. Since then, the scan may have been restarted, under another attempt
 // or, if a first restart was abandoned, under the same attempt.
-func TestLateCloseSparesARestartedScan(t *testing.T) {
+func TestLateCloseKeepsRestartedScan(t *testing.T) {
 	t.Parallel()
 	_, table, id := begunScan(t)
 	l, ctx, now := ledger.New(table), t.Context(), time.Now()
@@ -45,7 +45,7 @@ func TestLateCloseSparesARestartedScan(t *testing.T) {
 }
 
 // A page of a query may be empty and have a token.
-func TestGroupBehindEmptyPages(t *testing.T) {
+func TestGroupAfterEmptyPages(t *testing.T) {
 	t.Parallel()
 	em, table, _ := begunScan(t)
 	l, id := ledger.New(table), ledger.NewScanID(time.Now())
@@ -73,7 +73,7 @@ func (p *pause) Do(r *http.Request) (*http.Response, error) {
 
 // A process finds no pending step, but ends the scan late. Meanwhile another process has ended the scan, and a retry has begun an attempt
 // with a step.
-func TestLateFinishSparesAStepOfTheNextAttempt(t *testing.T) {
+func TestLateFinishKeepsTheNextAttempt(t *testing.T) {
 	t.Parallel()
 	for n := 1; n <= 4; n++ {
 		em, table, id := begunScan(t)

@@ -11,7 +11,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-func TestLost(t *testing.T) {
+func TestLostSteps(t *testing.T) {
 	const step, process = "s", "p"
 	early, late := time.Unix(100, 0), time.Unix(105, 0)
 	written := time.Unix(50, 0)

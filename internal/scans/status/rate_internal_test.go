@@ -16,8 +16,8 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// TestPace: the rate is the rate of the last minute. The time left is known only if the rate is steady.
-func TestPace(t *testing.T) {
+// TestRatesOf: the rate is the rate of the last minute. The time left is known only if the rate is steady.
+func TestRatesOf(t *testing.T) {
 	t.Parallel()
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	points := func(rows ...int64) []ledger.Point {

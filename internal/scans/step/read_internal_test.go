@@ -38,7 +38,7 @@ func TestAffordable(t *testing.T) {
 }
 
 // The steps that an invocation leaves fit into one commit, however many children and handed-over rows each page has.
-func TestOneCommit(t *testing.T) {
+func TestStepFitsIntoOneCommit(t *testing.T) {
 	t.Parallel()
 	steps := func(n int) []pageOrStep { return slices.Repeat([]pageOrStep{{step: &scan.Step{}}}, n) }
 	r := reading{found: steps(1), into: counted{}}
@@ -61,7 +61,7 @@ func TestOneCommit(t *testing.T) {
 }
 
 // A short span after long ones costs less to write than to read again.
-func TestHandOverKeepsShortSpans(t *testing.T) {
+func TestStepWritesShortSpans(t *testing.T) {
 	t.Parallel()
 	span := func(name string, partitions int) (rows []storage.Row) {
 		for i := range partitions {
