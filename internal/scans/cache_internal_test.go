@@ -31,13 +31,13 @@ func TestCacheOutage(t *testing.T) {
 			go func() {
 				_, err := c.Get(storage.WithPatience(t.Context(), 25*time.Second), "x", read)
 				if took := time.Since(began); !errors.Is(err, storage.ErrAway) || took != 25*time.Second {
-					t.Errorf("%v after %v", err, took)
+					t.Errorf("got error %v after %v, want unavailable storage after 25 s", err, took)
 				}
 			}()
 		}
 		synctest.Wait()
 		if v, err := c.Get(context.Background(), "x", read); v != 7 || err != nil {
-			t.Error(v, err)
+			t.Errorf("a call without a time limit: got %d, %v, want 7", v, err)
 		}
 	})
 }
@@ -64,7 +64,7 @@ func TestCache(t *testing.T) {
 			t.Helper()
 			got, err := c.Get(t.Context(), "a", read)
 			if got != want || was != last || reads.Swap(0) != n || (err != nil) != fails {
-				t.Errorf("%s: got %q, %v, when the last value was %q; want %q and %q by %d readings", what, got, err, was, want, last, n)
+				t.Errorf("%s: got %q, %v, and the last value was %q; want %q and %q with %d reads", what, got, err, was, want, last, n)
 			}
 		}
 		var g errgroup.Group
@@ -72,13 +72,13 @@ func TestCache(t *testing.T) {
 			g.Go(func() error { _, err := c.Get(t.Context(), "a", read); return err })
 		}
 		if err := g.Wait(); err != nil || reads.Swap(0) != 1 {
-			t.Errorf("%v, and not just one of ten has read", err)
+			t.Errorf("ten concurrent calls: got error %v, or more than one read", err)
 		}
 		expect("fresh", "x", "", 0)
 		time.Sleep(5 * time.Second)
 		expect("old", "xx", "x", 1)
 		c.Outdate("a", func(s string) bool { return s == "x" })
-		expect("another is outdated", "xx", "x", 0)
+		expect("another value is outdated", "xx", "x", 0)
 		c.Outdate("a", func(s string) bool { return s == "xx" })
 		expect("outdated", "xxx", "xx", 1)
 		for range 5 {
@@ -87,12 +87,12 @@ func TestCache(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		expect("while others were read", "xxxx", "xxx", 1)
+		expect("after reads of another scan", "xxxx", "xxx", 1)
 		time.Sleep(time.Minute)
 		expect("too old", "x", "", 1)
 		time.Sleep(10 * time.Second)
 		fails = true
-		expect("it fails", "", "x", 1)
+		expect("a failed read", "", "x", 1)
 		fails = false
 		expect("after a failure", "xx", "x", 1)
 
@@ -103,7 +103,7 @@ func TestCache(t *testing.T) {
 		gone, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		if _, err := c.Get(gone, "a", read); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a waiter whose time is over gets %v", err)
+			t.Errorf("a waiting call whose time is over: got error %v", err)
 		}
 		if err := <-reading; err != nil {
 			t.Error(err)
@@ -111,12 +111,12 @@ func TestCache(t *testing.T) {
 
 		reads.Store(0)
 		time.Sleep(4*time.Second + time.Millisecond)
-		expect("as old as its reading's beginning", "xxxx", "xxx", 1)
+		expect("as old as the beginning of its read", "xxxx", "xxx", 1)
 		time.Sleep(10 * time.Second)
 		go func() { _, err := c.Get(t.Context(), "a", read); reading <- err }()
 		synctest.Wait()
 		c.Outdate("a", func(string) bool { return true })
-		expect("outdated while it was read", "xxxxxx", "xxxxx", 2)
+		expect("outdated during its read", "xxxxxx", "xxxxx", 2)
 		if err := <-reading; err != nil {
 			t.Error(err)
 		}

@@ -23,7 +23,7 @@ func TestFailedRowsHaveAMaximum(t *testing.T) {
 	packed, kept := packFailed(failed, KeptRows{})
 	told, err := ParseFailed(packed)
 	if rows := told.Rows; err != nil || kept != maxFailedRows || int64(len(rows)) != kept || rows[7] != (FailedRow{"7", "", "<img onerror>"}) {
-		t.Errorf("%d rows kept, of which %d are read", kept, len(rows))
+		t.Errorf("packed %d failed rows, and read %d of them, %v; want both %d", kept, len(rows), err, maxFailedRows)
 	}
 	failed = failed[:300]
 	random, long := rand.NewChaCha8([32]byte{}), make([]byte, maxReason/2)
@@ -32,6 +32,6 @@ func TestFailedRowsHaveAMaximum(t *testing.T) {
 		failed[i].Reason = hex.EncodeToString(long)
 	}
 	if packed, kept = packFailed(failed, KeptRows{}); kept == 0 || kept >= int64(len(failed)) || len(packed) > ledger.MaxFailed {
-		t.Errorf("%d rows kept in %d bytes", kept, len(packed))
+		t.Errorf("packed %d of %d long rows in %d bytes, want fewer rows than that and at most %d bytes", kept, len(failed), len(packed), ledger.MaxFailed)
 	}
 }

@@ -63,12 +63,12 @@ func TestFormat1(t *testing.T) {
 		for kind, text := range line {
 			read[kind]++
 			if again, err := reads[kind](text); err != nil || string(again) != string(text) {
-				t.Errorf("%s %s\nwas read as %s, %v", kind, text, again, err)
+				t.Errorf("%s %s\nwas read and written again as %s, %v", kind, text, again, err)
 			}
 		}
 	}
 	if len(read) != len(reads) {
-		t.Errorf("the fixture has just %v", read)
+		t.Errorf("the fixture has only the kinds %v", read)
 	}
 }
 
@@ -92,10 +92,10 @@ func TestDeletionFitsIntoAMessage(t *testing.T) {
 		left := m.DeletionOf()
 		left.Delete.Pages = pages
 		if err := left.Prepare(); err != nil {
-			t.Errorf("%d pages of keys of %q: %v", len(pages), letter, err)
+			t.Errorf("a deletion of %d pages with keys of %q: got error %v", len(pages), letter, err)
 		}
 		if again, err := ParseMessage(left.Body); err != nil || again.ID != left.ID || again.ID != m.DeletionOf().ID || len(again.Delete.Pages) != len(pages) {
-			t.Errorf("read as %+v, %v", again, err)
+			t.Errorf("the deletion was read as %+v, %v", again, err)
 		}
 	}
 }

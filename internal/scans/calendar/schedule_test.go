@@ -48,7 +48,7 @@ func ExampleFill() {
 func TestID(t *testing.T) {
 	early, late := calendar.ID("nightly", at("2026-11-22T03:00:00")), calendar.ID("nightly", at("2026-11-23T03:00:00"))
 	if !ledger.ScanID(early).Valid() || late >= early || early != calendar.ID("nightly", at("2026-11-22T03:00:00")) || early == calendar.ID("weekly", at("2026-11-22T03:00:00")) {
-		t.Errorf("%s, %s", early, late)
+		t.Errorf("got ids %s and %s of two nights", early, late)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestDecide(t *testing.T) {
 			occurrence = d.Occurrence.Format("02T1504")
 		}
 		if got := fmt.Sprint(occurrence, " ", d.Start, " ", d.Missed); got != tt.want {
-			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
 		}
 	}
 }
@@ -85,7 +85,7 @@ func TestOverdue(t *testing.T) {
 	days := cron(t, "0 0 3 * * Mon-Fri")
 	for now, want := range map[string]bool{"2026-11-20T04:00:00": false, "2026-11-23T04:00:00": false, "2026-11-24T02:59:59": false, "2026-11-24T03:00:00": true} { // from a Friday to a Tuesday
 		if got := days.Overdue(at("2026-11-20T03:00:00"), at(now)); got != want {
-			t.Errorf("%s: %v", now, got)
+			t.Errorf("at %s: overdue is %v, want %v", now, got, want)
 		}
 	}
 }
@@ -138,12 +138,12 @@ func TestKeep(t *testing.T) {
 		outdated := k.Outdated(all)
 		for i, b := range all {
 			if gone := slices.Contains(outdated, i); gone == want[b] {
-				t.Fatalf("seed %d, %+v: %v of %d: deleted %v", seed, k, b, len(all), gone)
+				t.Fatalf("seed %d, keep %+v: backup %v of %d: got deleted %v", seed, k, b, len(all), gone)
 			}
 		}
 	}
 	if (calendar.Keep{}).Check() == nil || (calendar.Keep{Last: -1}).Check() == nil || (calendar.Keep{Monthly: 12}).Check() != nil {
-		t.Error("what may be kept")
+		t.Error("Check accepts a Keep that it must refuse, or refuses a valid one")
 	}
 }
 
@@ -161,6 +161,6 @@ func TestKeepOverAYear(t *testing.T) {
 		}
 	}
 	if got := strings.Join(kept, " "); got != "1231 1230 1229 1228 1227 1220 1130 1031 0930" {
-		t.Error(got)
+		t.Errorf("got the kept backups %s", got)
 	}
 }

@@ -47,7 +47,7 @@ func TestStartRequests(t *testing.T) {
 		list, err := w.list(10)
 		w.must(err)
 		if len(list) != 1 || list[0].Action.Destination.Container == "" || len(w.ledgerRows("scans", "r|")) != 0 {
-			t.Errorf("scans %+v; start requests: %v", list, w.ledgerRows("scans", "r|"))
+			t.Errorf("got scans %+v and start requests %v, want one succeeded scan and no request", list, w.ledgerRows("scans", "r|"))
 		}
 	})
 }
@@ -59,20 +59,20 @@ func TestRefusedStartRequest(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
 		id := ledger.NewScanID(time.Now())
 		w.must(w.engine.RequestStart(t.Context(), id, copyRequest("Source", "Target")))
-		told := func() string {
+		refusal := func() string {
 			_, err := w.observer.Status(t.Context(), id)
 			if problem.Of(err).Kind != problem.NotFound {
-				t.Errorf("status: %v", err)
+				t.Errorf("the status of an unstarted scan: got error %v, want not found", err)
 			}
 			return err.Error()
 		}
-		if s := told(); !strings.Contains(s, "about to start") {
-			t.Error(s)
+		if s := refusal(); !strings.Contains(s, "about to start") {
+			t.Errorf("got %q", s)
 		}
 		w.drain()
 		for range 2 {
-			if s := told(); !strings.Contains(s, "table Source does not exist") {
-				t.Error(s)
+			if s := refusal(); !strings.Contains(s, "table Source does not exist") {
+				t.Errorf("got %q", s)
 			}
 			w.fill("Source", plainRows(1, 1)) // this is too late, because the request was refused
 			time.Sleep(time.Hour)
@@ -80,14 +80,14 @@ func TestRefusedStartRequest(t *testing.T) {
 		}
 		time.Sleep(7 * 24 * time.Hour)
 		w.must(w.engine.Maintain(t.Context()))
-		if s := told(); !strings.Contains(s, "there is no scan") {
-			t.Error(s)
+		if s := refusal(); !strings.Contains(s, "there is no scan") {
+			t.Errorf("got %q", s)
 		}
 
 		w.must(w.emulator.SetFaults("seed=1; busy p=1 on=query table=Source"))
 		w.must(w.engine.RequestStart(t.Context(), id, copyRequest("Source", "Target")))
 		if err := w.engine.Maintain(t.Context()); err == nil {
-			t.Error("the source does not answer, and Maintain does not report it")
+			t.Error("the source does not answer, but Maintain returns no error")
 		}
 		w.must(w.emulator.SetFaults(""), w.engine.Maintain(t.Context()))
 		w.drain()
@@ -111,7 +111,7 @@ func TestCrashDuringRequestedRetry(t *testing.T) {
 		command := w.command()
 		w.must(command.RequestRetry(t.Context(), id, false), command.RequestRetry(t.Context(), id, false))
 		if s := w.status(id); s.State != ledger.Canceled || s.Note != "its retry is about to start" {
-			t.Errorf("before the app retries it: %s, %q", s.State, s.Note)
+			t.Errorf("before the app retries the scan, its state is %s and its note is %q", s.State, s.Note)
 		}
 		process := w.process
 		process.DieWith(n, applied)
@@ -129,11 +129,11 @@ func TestCrashDuringRequestedRetry(t *testing.T) {
 		w.tidy()
 		w.checkEnd(id, 5)
 		if s, err := w.observer.Ledger.Scan(t.Context(), id); err != nil || s.Attempt != 2 {
-			t.Errorf("attempt %d, %v; want the second", s.Attempt, err)
+			t.Errorf("got attempt %d, %v; want the second", s.Attempt, err)
 		}
 		w.must(command.RequestRetry(t.Context(), id, false)) // the scan has succeeded by a retry, so this does nothing
 		if rows := w.ledgerRows("scans", "r|"); len(rows) > 0 {
-			t.Errorf("requests are left: %v", rows)
+			t.Errorf("start requests are left: %v", rows)
 		}
 		return survived
 	})
@@ -194,7 +194,7 @@ func cancelBefore(t *testing.T, n int64, retry bool) (canceled bool) {
 	s, err := w.observer.Status(t.Context(), id)
 	switch {
 	case !canceled && n < 2, canceled && err == nil && s.State != ledger.Canceled, !canceled && s.State != ledger.Succeeded, s.Note != "":
-		t.Errorf("canceled before request %d, retry %v: %v, %s, %q, %v", n, retry, canceled, s.State, s.Note, err)
+		t.Errorf("canceled before request %d, retry %v: canceled %v, state %s, note %q, error %v", n, retry, canceled, s.State, s.Note, err)
 	case err != nil && !strings.Contains(err.Error(), "was not started: canceled before it began"):
 		t.Error(err)
 	case err == nil && len(w.ledgerRows("scans", "r|")) > 0:
@@ -222,7 +222,7 @@ func TestRetryDuringCancel(t *testing.T) {
 			})
 			err := w.engine.Cancel(t.Context(), id)
 			if s := w.status(id); err != nil || reached && s.State != ledger.Canceled {
-				t.Errorf("retried before request %d: %v, the scan's state is %s", n, err, s.State)
+				t.Errorf("retried before request %d: got error %v, and the scan is %s", n, err, s.State)
 			}
 		})
 	}
@@ -239,19 +239,19 @@ func TestRefusedCommandRequest(t *testing.T) {
 		w.end(w.start(groupExport("p")))
 		command := w.command()
 		r := scans.Request{Source: scans.TableRef{Container: "exports", Prefix: "p", Tables: "*"}, Action: scans.Action{Type: scans.Copy, Destination: &scans.TableRef{Connection: "OTHER"}}}
-		ask := func() ledger.ScanID {
+		requestStart := func() ledger.ScanID {
 			id, err := command.RequestCheckedStart(t.Context(), r)
 			w.must(err)
 			time.Sleep(time.Second)
 			w.drain()
 			return id
 		}
-		first := ask()
+		first := requestStart()
 		if s := w.end(first); s.State != ledger.Succeeded || s.Members.Succeeded != 2 {
-			t.Errorf("into an empty account: %+v", s)
+			t.Errorf("a copy into an empty account: got %+v, want it succeeded", s)
 		}
-		if _, err := w.observer.Status(t.Context(), ask()); problem.Of(err).Kind != problem.NotFound || !strings.Contains(err.Error(), "2 of 2 tables in the destination have rows") {
-			t.Errorf("over rows: %v", err)
+		if _, err := w.observer.Status(t.Context(), requestStart()); problem.Of(err).Kind != problem.NotFound || !strings.Contains(err.Error(), "2 of 2 tables in the destination have rows") {
+			t.Errorf("a copy over rows: got error %v", err)
 		}
 		lost := r
 		lost.Source.Connection = "LOST"
@@ -259,33 +259,33 @@ func TestRefusedCommandRequest(t *testing.T) {
 		w.must(err)
 		w.drain()
 		if _, err := w.observer.Status(t.Context(), id); problem.Of(err).Kind != problem.NotFound || !strings.Contains(err.Error(), "LOST\" is not among the app's connections") {
-			t.Errorf("from a connection that the app does not have: %v", err)
+			t.Errorf("a copy from a connection that the app does not have: got error %v", err)
 		}
 		r.Action.Overwrite = true
-		second := ask()
+		second := requestStart()
 		if s := w.end(second); s.State != ledger.Succeeded {
-			t.Errorf("over rows, as the request says: %+v", s)
+			t.Errorf("a copy with overwrite over rows: got %+v, want it succeeded", s)
 		}
 		if err := command.RequestRetry(t.Context(), first, false); problem.Of(err).Kind != problem.Conflict {
-			t.Errorf("a retry of a scan that has succeeded: %v", err)
+			t.Errorf("a retry of a succeeded scan: got error %v, want a conflict", err)
 		}
 		one := w.start(scans.Request{Source: scans.TableRef{Container: "exports", Prefix: "p/Table00", Connection: storage.HostConnection}, Action: scans.Action{Type: scans.Copy, Destination: &scans.TableRef{Table: "One", Connection: "OTHER"}}})
 		w.must(w.engine.Cancel(t.Context(), one))
 		w.drain()
 		if err := command.RequestRetry(t.Context(), one, true); problem.Of(err).Kind != problem.Conflict || !strings.Contains(err.Error(), "no failed rows") {
-			t.Errorf("a retry of failed rows: %v", err)
+			t.Errorf("a retry of failed rows without any: got error %v", err)
 		}
 		w.restart() // the new process does not have the other account
 		w.must(command.RequestRetry(t.Context(), one, false))
 		w.drain()
 		if s := w.status(one); s.State != ledger.Canceled || !strings.Contains(s.Note, "its retry was refused: action.destination.connection: \"OTHER\" is not among the app's connections") {
-			t.Errorf("without its connection: %s, %q", s.State, s.Note)
+			t.Errorf("without its connection, the scan is %s with note %q", s.State, s.Note)
 		}
 		w.engine = w.newEngine(w.account, withOther)
 		w.must(command.RequestRetry(t.Context(), one, false)) // this works again, because the setting is back
 		w.drain()
 		if s := w.status(one); s.State != ledger.Succeeded || s.Note != "" {
-			t.Errorf("with its connection: %s, %q", s.State, s.Note)
+			t.Errorf("with its connection, the scan is %s with note %q", s.State, s.Note)
 		}
 	})
 }
@@ -302,10 +302,10 @@ func TestMemberRetriedByRequest(t *testing.T) {
 		member := id.Member(1)
 		w.must(w.engine.Cancel(t.Context(), member), w.command().RequestRetry(t.Context(), member, false), w.engine.Maintain(t.Context()))
 		if s, err := w.observer.Ledger.Scan(t.Context(), member); err != nil || s.Attempt != 2 {
-			t.Errorf("attempt %d, %v; want the second", s.Attempt, err)
+			t.Errorf("got attempt %d, %v; want the second", s.Attempt, err)
 		}
 		if s := w.end(id); s.State != ledger.Succeeded || s.Members.Succeeded != 3 {
-			t.Errorf("%+v", s)
+			t.Errorf("got group %+v, want it succeeded with all members", s)
 		}
 	})
 }
@@ -320,10 +320,10 @@ func TestRetryRequestIsForOneAttempt(t *testing.T) {
 		w.must(w.command().RequestRetry(t.Context(), id, false), w.engine.Retry(t.Context(), id), w.engine.Cancel(t.Context(), id), w.engine.Maintain(t.Context()))
 		w.drain()
 		if s, err := w.observer.Ledger.Scan(t.Context(), id); err != nil || s.State != ledger.Canceled || s.Attempt != 2 || w.status(id).Note != "" {
-			t.Errorf("%+v, %v; want the second attempt canceled", s, err)
+			t.Errorf("got scan %+v, %v; want the second attempt canceled", s, err)
 		}
 		if rows := w.ledgerRows("scans", "r|"); len(rows) > 0 {
-			t.Errorf("requests are left: %v", rows)
+			t.Errorf("start requests are left: %v", rows)
 		}
 	})
 }

@@ -43,11 +43,11 @@ func TestScheduleProofs(t *testing.T) {
 				var got []schedule.ProofState
 				for _, b := range w.backups() {
 					if got = append(got, b.Proof.State); b.Proof.ID != b.ID+"-v" || (b.Proof.Error == "") == (b.Proof.State == schedule.ProofFailed) || b.Outdated {
-						t.Errorf("%+v %+v", b, b.Proof)
+						t.Errorf("backup %+v has proof %+v", b, b.Proof)
 					}
 				}
 				if s := w.schedule().Success; !slices.Equal(got, states) || s.Proof.State != states[0] {
-					t.Errorf("%s: %v, want %v; %+v", source, got, states, s.Proof)
+					t.Errorf("%s: the proofs are %v, want %v; the newest success has %+v", source, got, states, s.Proof)
 				}
 			}
 			night(nil)
@@ -72,7 +72,7 @@ func TestScheduleProofs(t *testing.T) {
 			w.emulator.ResetCounts()
 			w.must(w.engine.AdvanceSchedules(t.Context(), true))
 			if n := w.emulator.Counts(); n != (emulator.Counts{Query: 1, QueryRows: 1}) {
-				t.Errorf("a look when all is proved makes %+v", n)
+				t.Errorf("when every backup is proved, advancing makes %+v, want one query", n)
 			}
 		})
 	}
@@ -88,21 +88,21 @@ func TestScheduleFiresEachMinute(t *testing.T) {
 			w.minute()
 		}
 		if left := w.exportsLeft(); len(left) > 3 || len(w.backups()) != 2 { // the newest export is still running
-			t.Errorf("after nine minutes, %v is left", left)
+			t.Errorf("after nine minutes, the exports %v are left, want at most three and two backups", left)
 		}
 		if s := w.schedule(); s.Skipped.Count > 0 || s.Last.State != ledger.Running {
-			t.Errorf("%+v", s)
+			t.Errorf("got schedule %+v, want nothing skipped and the last scan running", s)
 		}
 		w.must(w.engine.AdvanceSchedules(t.Context(), true))
 		w.drain()
 		w.must(w.engine.AdvanceBeforeReading(t.Context()))
 		if s := w.schedule(); s.Last.State != ledger.Succeeded {
-			t.Errorf("a reader gets %+v", s.Last)
+			t.Errorf("a reader gets the last scan %+v, want it succeeded", s.Last)
 		}
 		w.emulator.ResetCounts()
 		w.must(w.engine.AdvanceBeforeReading(t.Context()))
 		if n := w.emulator.Counts(); n != (emulator.Counts{}) {
-			t.Errorf("a second look for readers makes %+v", n)
+			t.Errorf("a second call for readers makes requests %+v, want none", n)
 		}
 	})
 }
@@ -127,10 +127,10 @@ func TestBackupWithLostList(t *testing.T) {
 			w.night()
 			b := w.backups()
 			if gone := len(b) == 1 && len(w.blobs(place)) == 0; gone != (tt.want == "") {
-				t.Errorf("%s: %+v, %d blobs", tt.lost, b, len(w.blobs(place)))
+				t.Errorf("%s is lost: got backups %+v and %d blobs in the deleted one", tt.lost, b, len(w.blobs(place)))
 			}
 			if tt.want != "" && (len(b) != 2 || !strings.Contains(b[1].Error, tt.want) || len(w.blobs(place)) != was) {
-				t.Errorf("%s: %+v, %d blobs of %d", tt.lost, b, len(w.blobs(place)), was)
+				t.Errorf("%s is lost: got backups %+v, and %d blobs of %d", tt.lost, b, len(w.blobs(place)), was)
 			}
 		})
 	}
@@ -160,7 +160,7 @@ func TestChangedBackupIsNotDeleted(t *testing.T) {
 		})
 		w.must(w.engine.AdvanceSchedules(t.Context(), true))
 		if marks != 1 || deletions != 0 || len(w.exportsLeft()) != 2 {
-			t.Errorf("%d marks, %d deletions", marks, deletions)
+			t.Errorf("%d marks and %d deletions, want one mark and no deletions", marks, deletions)
 		}
 		w.must(w.engine.AdvanceSchedules(t.Context(), true))
 		w.kept("2000-01-02T0300")
@@ -185,7 +185,7 @@ func TestDeletionOutlivesItsSchedule(t *testing.T) {
 			return r.Method == http.MethodDelete && strings.Contains(r.URL.Host, "blob")
 		})
 		if err := w.engine.AdvanceSchedules(t.Context(), true); err == nil || len(w.exportsLeft()) != 2 || w.backups()[1].Deleting == nil {
-			t.Fatalf("a deletion that can't go on: %v", err)
+			t.Fatalf("a deletion that cannot continue: got error %v", err)
 		}
 		w.plan("[]")
 		w.must(w.engine.AdvanceSchedules(t.Context(), true))
@@ -237,18 +237,18 @@ func TestScheduleWithOtherSettings(t *testing.T) {
 				w.must(app.Maintain(t.Context()))
 				w.drain()
 			}); s.Last == nil || s.Last.State != ledger.Succeeded {
-				t.Errorf("%s: beside an older instance: %+v", source, s.Last)
+				t.Errorf("%s: while an older instance runs, the last scan is %+v, want it succeeded", source, s.Last)
 			}
 			s := month(20, func() {})
 			if s.Last.State != ledger.Failed || !strings.Contains(s.Last.Error, `"VAULT" is not among the app's connections`) {
-				t.Errorf("%s: nobody has the connection: %+v", source, s.Last)
+				t.Errorf("%s: no instance has the connection, and the last scan is %+v, want it failed", source, s.Last)
 			}
 			time.Sleep(9 * 24 * time.Hour)
 			for range 3 {
 				w.must(older.Maintain(t.Context()), app.AdvanceSchedules(t.Context(), true))
 			}
 			if later := w.schedule(); *later.Last != *s.Last || len(w.ledgerRows("scans", "r|")) > 0 {
-				t.Errorf("%s: a week later: %+v", source, later.Last)
+				t.Errorf("%s: a week later, the last scan is %+v, want it unchanged and no start request", source, later.Last)
 			}
 		})
 	}

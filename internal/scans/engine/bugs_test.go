@@ -20,20 +20,20 @@ var bugs = []bugtest.Bug{
 	{Name: "a command's start is not checked", Test: "TestRefusedCommandRequest", Prints: "over rows: ", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/life/startrequests.go", "a.Kind != ledger.CheckedStart {", "a.Kind != ledger.CheckedStart || WRONG {"),
 	}},
-	{Name: "backups go before a success", Test: "TestSchedule", Prints: "is left", Edits: []bugtest.Edit{
+	{Name: "backups are deleted before a success", Test: "TestSchedule", Prints: "is left", Edits: []bugtest.Edit{
 		bugtest.In(schedulesFile, "	l.Info().Msg(\"scheduled scan starts\")\n", "	if WRONG {\n		_, _ = sd.recordBackup(ctx, r, status.Status{ID: r.Last.ID, Request: *r.Request})\n		r.Success, r.row.Data = r.Last, nil\n	}\n	l.Info().Msg(\"scheduled scan starts\")\n"),
 		bugtest.In(backupsFile, "r.Success == nil || r.Kept == r.Success.ID {", "r.Success == nil || r.Kept == r.Success.ID && !WRONG {"),
 	}},
-	{Name: "the newest success goes", Test: "TestSchedule", Prints: "left: ", Edits: []bugtest.Edit{
+	{Name: "the newest success is deleted", Test: "TestSchedule", Prints: "left: ", Edits: []bugtest.Edit{
 		bugtest.In(backupsFile, "	return all, err\n}\n\n// outdated", "	if WRONG {\n		slices.Reverse(all)\n	}\n	return all, err\n}\n\n// outdated"),
 	}},
-	{Name: "a look that notes a success deletes nothing", Test: "TestScheduleFiresEachMinute", Prints: "after nine minutes", Edits: []bugtest.Edit{
+	{Name: "advancing that records a success deletes nothing", Test: "TestScheduleFiresEachMinute", Prints: "after nine minutes", Edits: []bugtest.Edit{
 		bugtest.In(schedulesFile, "	if prune {\n", "	if prune && !(changed && WRONG) {\n"),
 	}},
-	{Name: "a backup goes whose mark was overtaken", Test: "TestChangedBackupIsNotDeleted", Prints: "deletions", Edits: []bugtest.Edit{
+	{Name: "a backup is deleted although its mark was overtaken", Test: "TestChangedBackupIsNotDeleted", Prints: "deletions", Edits: []bugtest.Edit{
 		bugtest.In(backupsFile, "		if ours, err := sd.saveBackup(ctx, &all[i]); err != nil || !ours {\n			return err\n", "		if ours, err := sd.saveBackup(ctx, &all[i]); err != nil || !ours && !WRONG {\n			return err\n"),
 	}},
-	{Name: "a summary is written before its tables", Test: "TestGroupWaitsForRetriedMember", Prints: "while a scan of it runs", Edits: []bugtest.Edit{
+	{Name: "a summary is written before its tables", Test: "TestGroupWaitsForRetriedMember", Prints: "while a member runs", Edits: []bugtest.Edit{
 		bugtest.In(groupFile, "err != nil || m.Running > 0 {", "err != nil || m.Running > 0 && !WRONG {"),
 		bugtest.In(groupFile, "; bad > 0 {", "; bad > 0 && !WRONG {"),
 	}},
@@ -46,7 +46,7 @@ var bugs = []bugtest.Bug{
 	{Name: "the claim of a table that is left out stays", Test: "TestGroupLeavesOutDeletedTables", Prints: "is left", Edits: []bugtest.Edit{
 		bugtest.In("internal/place/remove.go", "|| there.ID != c.ID {\n		return err", "|| there.ID != c.ID || WRONG {\n		return err"),
 	}},
-	{Name: "nobody looks behind a claim", Test: "TestNestedExportsStartConcurrently", Prints: "have begun", Edits: []bugtest.Edit{
+	{Name: "no process checks the place again after its claim", Test: "TestNestedExportsStartConcurrently", Prints: "have begun", Edits: []bugtest.Edit{
 		bugtest.In("internal/place/within.go", "	switch err = checkApart(ctx, to, patience); {", "	switch err = map[bool]func(context.Context, Objects, time.Duration) error{false: checkApart, true: func(context.Context, Objects, time.Duration) error { return nil }}[WRONG](ctx, to, patience); {"),
 	}},
 	{Name: "a table that is left out is deleted after the others are sealed", Test: "TestCrashAfterTableIsDeleted", Prints: "is not in it", Edits: []bugtest.Edit{
@@ -58,22 +58,22 @@ var bugs = []bugtest.Bug{
 	{Name: "a late scan of a table that is left out keeps its claim", Test: "TestLateStartOfLeftOutTable", Prints: "is not in it", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/life/tidy.go", "			if of.State == ledger.Succeeded {\n", "			if of.State == ledger.Succeeded && !WRONG {\n"),
 	}},
-	{Name: "what late steps put stays beside a backup", Test: "TestLateBlobsAreDeleted", Prints: "a day later", Edits: []bugtest.Edit{
+	{Name: "blobs of late steps stay in a place", Test: "TestLateBlobsAreDeleted", Prints: "a day later", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/life/seal.go", "		err = place.ClearLate(ctx, to)\n", "		if !WRONG {\n			err = place.ClearLate(ctx, to)\n		}\n"),
 	}},
-	{Name: "a removal leaves what late steps have put", Test: "TestLateBlobsAreDeleted", Prints: "with the rest", Edits: []bugtest.Edit{
+	{Name: "a removal leaves the blobs of late steps", Test: "TestLateBlobsAreDeleted", Prints: "with the rest", Edits: []bugtest.Edit{
 		bugtest.In("internal/place/remove.go", "	var all []string\n	for prefix, names", "	if WRONG {\n		late = nil\n	}\n	var all []string\n	for prefix, names"),
 	}},
-	{Name: "the deletion of a night's table loses the night", Test: "TestScheduleWithRandomFaults", Prints: "tables failed", Edits: []bugtest.Edit{
+	{Name: "the deletion of a table fails the night's export", Test: "TestScheduleWithRandomFaults", Prints: "tables failed", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/life/leftout.go", "errors.As(err, new(*GoneError))", "(errors.As(err, new(*GoneError)) && !WRONG)"),
 	}},
-	{Name: "a part of the memory is not given back after an error", Test: "TestMemoryIsReleased", Prints: "in request", Edits: []bugtest.Edit{
+	{Name: "a part of the memory is not released after an error", Test: "TestMemoryIsReleased", Prints: "in request", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/step/run.go", "	defer held.release()\n", "	defer func() {\n		if err == nil || !WRONG {\n			held.release()\n		}\n	}()\n"),
 	}},
 	{Name: "a step holds a part of the memory while it waits for more", Test: "TestStepsWaitForMemory", Prints: "waits for memory", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/step/memory.go", "		h.part.Release()\n		if err", "		if !WRONG {\n			h.part.Release()\n		}\n		if err"),
 	}},
-	{Name: "a schedule that is looked at late starts all that was missed", Test: "TestSchedule", Prints: "after three nights", Edits: []bugtest.Edit{
+	{Name: "a schedule that is advanced late starts all missed occurrences", Test: "TestSchedule", Prints: "after three nights", Edits: []bugtest.Edit{
 		bugtest.In(schedulesFile, "		changed, r.Decided = true, d.Occurrence\n", "		if changed, r.Decided = true, d.Occurrence; WRONG {\n			d.Missed, r.Decided = 0, d.Occurrence.AddDate(0, 0, -d.Missed)\n		}\n"),
 	}},
 }

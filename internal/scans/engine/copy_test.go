@@ -73,16 +73,16 @@ func TestRangeFilterAndSelect(t *testing.T) {
 				tt.change(&r)
 				s := w.run(r)
 				if s.State != ledger.Succeeded || s.Rows.Written != tt.want {
-					t.Errorf("%s: %+v, want %d rows", strategy, s, tt.want)
+					t.Errorf("strategy %s: got status %+v, want %d rows", strategy, s, tt.want)
 				}
 				for _, row := range w.rows(r.Action.Destination.Table) {
 					if len(row.Properties) != len(r.Select) || len(r.Select) > 0 && row.Properties[0].Name != "Number" {
-						t.Errorf("%s: row has %v, want just %v", strategy, row.Properties, r.Select)
+						t.Errorf("strategy %s: a row has %v, want only %v", strategy, row.Properties, r.Select)
 					}
 				}
 				r = scans.Request{Source: r.Source, Action: scans.Action{Type: scans.Count}, Range: r.Range, Filter: r.Filter, Strategy: strategy, SegmentSize: 3}
 				if s := w.run(r); s.Rows.Scanned != tt.want || s.Rows.Written != 0 {
-					t.Errorf("%s: count %+v, want %d", strategy, s, tt.want)
+					t.Errorf("strategy %s: the count is %+v, want %d", strategy, s, tt.want)
 				}
 			}
 		})
@@ -100,7 +100,7 @@ func TestInvocationEndsInTime(t *testing.T) {
 		w.must(w.emulator.SetFaults("seed=1; latency=9s..9s on=query table=Source"))
 		w.deliver()
 		if s := w.status(id); s.Steps.Done != 1 || s.Queries != 3 {
-			t.Errorf("%d steps with %d queries, want 1 with 3: the third ends after the 20 s", s.Steps.Done, s.Queries)
+			t.Errorf("%d steps made %d queries, want 1 step with 3 queries, because the third ends after 20 s", s.Steps.Done, s.Queries)
 		}
 		w.drain()
 		w.counted(id, ledger.Succeeded, 60, 60, 0)
@@ -121,7 +121,7 @@ func TestCopyRowsWritesManyPartitions(t *testing.T) {
 		w.counted(id, ledger.Succeeded, len(rows), len(rows), 0)
 		w.equalTables("Source", "Target")
 		if w.delivered[scans.CopyRows] == 0 {
-			t.Errorf("%s, %d segments: nothing was handed over", strategy, segments)
+			t.Errorf("strategy %s, %d segments: no rows were handed over", strategy, segments)
 		}
 	}
 	for _, strategy := range strategy.Names {

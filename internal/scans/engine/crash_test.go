@@ -35,7 +35,7 @@ func (w *world) settle(id ledger.ScanID) time.Duration {
 			return time.Since(start)
 		}
 		if time.Since(start) > 12*time.Hour {
-			w.Fatalf("the scan hangs: %+v", w.status(id))
+			w.Fatalf("the scan does not end: %+v", w.status(id))
 		}
 		time.Sleep(time.Minute)
 		if err := w.engine.Maintain(w.Context()); err != nil && !w.process.Dead() {
@@ -78,10 +78,10 @@ func (w *world) checkEnd(id ledger.ScanID, rows int) {
 		return done || slices.Contains([]string{"hints", "beats", "maintain"}, e.Key.Partition)
 	})
 	if s := w.status(id); steps != s.Steps.Done {
-		w.Errorf("the done rows are of %d steps, want %d", steps, s.Steps.Done)
+		w.Errorf("the done rows count %d steps, want %d", steps, s.Steps.Done)
 	}
 	if len(left) != 3 { // the scan's row, and its rows in the list of all scans and the list of scans to tidy up
-		w.Errorf("the ledger has %d rows beside done ones, want 3: %v", len(left), left)
+		w.Errorf("the ledger has %d rows besides done ones, want 3: %v", len(left), left)
 	}
 	w.equalTables("Source", "Target")
 }
@@ -93,7 +93,7 @@ func crashPoints(t *testing.T, step int, run func(t *testing.T, n int, applied b
 		for n, survived := 1, false; !survived; n += testsize.Apart(step) {
 			synctest.Test(t, func(t *testing.T) { survived = run(t, n, applied) })
 			if t.Failed() {
-				t.Fatalf("failed at request %d, applied %v", n, applied)
+				t.Fatalf("the run failed with a death at request %d, applied: %v", n, applied)
 			}
 		}
 	}
@@ -108,7 +108,7 @@ func TestCrashWhileStarting(t *testing.T) {
 			w.counted(id, ledger.Succeeded, 5, 5, 0)
 			w.sealed("p", "Source")
 			if left := w.ledgerRows("scans", "r|"); len(left) > 0 {
-				t.Errorf("start requests: %v", left)
+				t.Errorf("start requests are left: %v", left)
 			}
 		})
 		return copied && exported
@@ -131,7 +131,7 @@ func crashWhileStarting(t *testing.T, n int, applied bool, r scans.Request, chec
 		check(w, s.ID)
 	}
 	if len(list) == 0 && (len(w.rows("tablesweep")) > 0 || len(w.blobs("p")) > 0) {
-		t.Errorf("the ledger keeps %v, the export %v", w.rows("tablesweep"), w.blobs("p"))
+		t.Errorf("the ledger has the rows %v, and the export %v, want none", w.rows("tablesweep"), w.blobs("p"))
 	}
 	return started == nil
 }
@@ -146,7 +146,7 @@ func TestStepThatKillsProcesses(t *testing.T) {
 			if redelivered == fails && !testsize.Full() {
 				continue
 			}
-			t.Run(fmt.Sprintf("redelivered %v, failed first %v", redelivered, fails), func(t *testing.T) {
+			t.Run(fmt.Sprintf("repeated delivery %v, failed first %v", redelivered, fails), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) { endProcesses(t, redelivered, fails) })
 			})
@@ -190,7 +190,7 @@ func endProcesses(t *testing.T, redelivered, fails bool) {
 	}
 	s := w.status(id)
 	if deaths != scans.MaxDeliveries || s.State != ledger.Failed || !strings.Contains(s.Error, "begun 5 times") || s.Steps.Pending != 1 {
-		t.Errorf("%d processes died, status %+v; want 5, and failed with the step kept", deaths, s)
+		t.Errorf("%d processes died, and the status is %+v; want 5, and failed with the step pending", deaths, s)
 	}
 }
 
@@ -205,7 +205,7 @@ func TestRepeatedDeliveryEndsTheScan(t *testing.T) {
 		for delivery, want := range []ledger.State{ledger.Running, ledger.Succeeded} {
 			_, _ = w.engine.Run(t.Context(), w.bodyOf(messages[0]), delivery+1)
 			if s := w.status(id); s.State != want || s.Steps.Pending != 0 {
-				t.Errorf("after delivery %d: %+v, want %s with every step done", delivery+1, s, want)
+				t.Errorf("after delivery %d, the status is %+v, want %s with every step done", delivery+1, s, want)
 			}
 			w.restart()
 		}
@@ -221,12 +221,12 @@ func TestLeasedSteps(t *testing.T) {
 			w := withSource(t, 3, 1)
 			id := w.start(copyRequest("Source", "Target"))
 			if l := w.status(id).Leased; l != nil {
-				t.Errorf("leased %+v, and nothing was begun", l)
+				t.Errorf("leased steps %+v, but no step was begun", l)
 			}
 			ranges := func(want string) {
 				t.Helper()
 				if r, err := w.observer.Ranges(t.Context(), id); err != nil || len(r.Ranges) != 1 || r.Ranges[0].State != want {
-					t.Errorf("ranges %+v, %v; want one that is %s", r, err, want)
+					t.Errorf("got ranges %+v, %v; want a single %s one", r, err, want)
 				}
 			}
 			ranges("pending")
@@ -239,7 +239,7 @@ func TestLeasedSteps(t *testing.T) {
 			})
 			q, messages := w.take(scans.ScanPrefix, 1)
 			if len(messages) != 1 {
-				t.Fatalf("%v; want the scan's message", messages)
+				t.Fatalf("got messages %v, want the scan's message", messages)
 			}
 			ended := make(chan error, 1)
 			go func() {
@@ -248,10 +248,10 @@ func TestLeasedSteps(t *testing.T) {
 			}()
 			time.Sleep(7 * time.Second)
 			if l := w.status(id).Leased; l == nil || l.Steps != 1 || time.Until(l.Until) < 80*time.Second || time.Until(l.Until) > 90*time.Second {
-				t.Errorf("leased %+v at %v, want 1 step for up to 90 s", l, time.Now())
+				t.Errorf("leased steps %+v at %v, want 1 step for up to 90 s", l, time.Now())
 			}
 			if n := w.requests(func() error { ranges("leased"); return nil }); n != 1 {
-				t.Errorf("%d requests for ranges that were read 7 s ago, want one that asks whether the scan has ended", n)
+				t.Errorf("ranges that were read 7 s ago make %d requests, want one for the scan's state", n)
 			}
 			time.Sleep(6 * time.Second)
 			if !dies {
@@ -259,26 +259,26 @@ func TestLeasedSteps(t *testing.T) {
 					t.Error(err)
 				}
 				if s := w.status(id); s.State != ledger.Succeeded || s.Leased != nil {
-					t.Errorf("%+v, want success with nothing leased", s)
+					t.Errorf("got status %+v, want it succeeded without leased steps", s)
 				}
 				ranges(status.RangeDone)
 				return
 			}
 			l := w.status(id).Leased
 			if l == nil || l.Steps != 1 {
-				t.Fatalf("leased %+v, want what the dead process had", l)
+				t.Fatalf("leased steps %+v, want the step of the dead process", l)
 			}
 			for waits := []storage.Message(nil); len(waits) == 0; {
 				time.Sleep(time.Minute - 11*time.Second)
 				w.must(w.observer.Maintain(t.Context()))
 				var err error
 				if waits, err = q.Peek(t.Context()); err != nil || time.Now().After(l.Until) {
-					t.Fatalf("not sent again until %v: %v", l.Until, err)
+					t.Fatalf("the message was not sent again by %v: %v", l.Until, err)
 				}
 			}
 			time.Sleep(time.Until(l.Until))
 			if l := w.status(id).Leased; l != nil {
-				t.Errorf("leased %+v, want nothing when the dead process's time is over", l)
+				t.Errorf("leased steps %+v, want none after the dead process's last heartbeat is too old", l)
 			}
 			<-ended
 		})
@@ -297,7 +297,7 @@ func TestPoisonMessages(t *testing.T) {
 		w.deliver() // this leaves several messages in the queue
 		q, messages := w.take(scans.ScanPrefix, storage.MaxGetMessages)
 		if len(messages) < 2 {
-			t.Fatalf("%d messages; want several", len(messages))
+			t.Fatalf("got %d messages, want several", len(messages))
 		}
 		poison := w.queue(q.Name() + "-poison")
 		w.must(poison.Create(t.Context()))
@@ -317,7 +317,7 @@ func TestPoisonMessages(t *testing.T) {
 			t.Error("Maintain does not report that a poison message could not be removed")
 		}
 		if n, err := poison.Length(t.Context()); err != nil || n != 2 {
-			t.Errorf("%d poison messages, %v; want the foreign one and the one that could not be removed", n, err)
+			t.Errorf("got %d poison messages, %v; want the foreign one and the one that could not be removed", n, err)
 		}
 		w.settle(id)
 		w.checkEnd(id, 40)
@@ -340,16 +340,16 @@ func TestEndWithoutListRows(t *testing.T) {
 	}
 	canceled := w.start(r)
 	if err := w.engine.Cancel(t.Context(), canceled); err != nil {
-		t.Errorf("cancel: %v", err)
+		t.Errorf("a cancellation of an ended scan: got error %v", err)
 	}
 	w.restart()
 	w.must(w.engine.Maintain(t.Context()))
 	list, err := w.list(2)
 	if err != nil || list[0].State != ledger.Canceled || list[1].State != succeeded.State || list[1].Rows.Written != 30 {
-		t.Errorf("list %+v, %v", list, err)
+		t.Errorf("the list has %+v, %v", list, err)
 	}
 	if open := w.ledgerRows("", "o|"); len(open) > 0 {
-		t.Errorf("still listed as open: %v", open)
+		t.Errorf("the list of open scans still has %v", open)
 	}
 }
 
@@ -371,7 +371,7 @@ func TestCanceledEnqueue(t *testing.T) {
 		w.drain()
 		w.counted(id, ledger.Canceled, rows, rows, 0)
 		if list, err := w.list(1); err != nil || list[0].Rows != w.status(id).Rows || list[0].Steps != w.status(id).Steps {
-			t.Errorf("listed as %+v, %v; want the figures of the status", list, err)
+			t.Errorf("the list has %+v, %v; want the figures of the status", list, err)
 		}
 		w.must(w.engine.Retry(t.Context(), id))
 		w.drain()
@@ -416,13 +416,13 @@ func TestNewerVersion(t *testing.T) {
 					time.Sleep(time.Hour)
 					w.must(w.engine.Maintain(t.Context()))
 					if n, err := w.queue(scans.Queues[scans.ScanPrefix]).Length(t.Context()); name == "message" && (n != 0 || err != nil) {
-						t.Errorf("%d messages, %v; want none sent", n, err)
+						t.Errorf("got %d messages, %v; want none", n, err)
 					}
 				}
 				w.drain()
 				w.replaceProperty(string(id), was)
 				if s := w.status(id); s.State != ledger.Running || s.Steps.Pending != 1 || s.Steps.Done != 0 {
-					t.Errorf("%+v; want it running with its step pending", s)
+					t.Errorf("got status %+v, want it running with its step pending", s)
 				}
 				w.restart() // this process has the newer version
 				time.Sleep(time.Hour)

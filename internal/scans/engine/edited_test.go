@@ -56,18 +56,18 @@ func TestEditedNames(t *testing.T) {
 			next := w.process.Next
 			w.process.Next = transport(func(r *http.Request) (*http.Response, error) {
 				if strings.Contains(r.URL.Path, "Mmm") || strings.Contains(r.URL.Path, "exports") || strings.Contains(r.URL.RawQuery, "true") {
-					t.Errorf("a request of %s?%s", r.URL.Path, r.URL.RawQuery)
+					t.Errorf("the app sent a request of %s?%s", r.URL.Path, r.URL.RawQuery)
 				}
 				return next.Do(r)
 			})
 			for _, p := range w.ledgerRows(id, "p|") {
 				if _, err := w.engine.Run(t.Context(), p.Bytes("Message"), 1); problem.Of(err).Field != tt.field {
-					t.Errorf("a step: %v, want a refusal of %s", err, tt.field)
+					t.Errorf("a step: got error %v, want a refusal of %s", err, tt.field)
 				}
 			}
 			w.must(w.engine.Cancel(t.Context(), id))
 			if err := w.engine.Retry(t.Context(), id); problem.Of(err).Field != tt.field || problem.Of(err).Kind != problem.Invalid {
-				t.Errorf("the retry: %v, want a refusal of %s", err, tt.field)
+				t.Errorf("a retry: got error %v, want a refusal of %s", err, tt.field)
 			}
 		})
 	}

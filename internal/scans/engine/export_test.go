@@ -77,10 +77,10 @@ func (w *world) sealed(prefix, table string) {
 	w.Helper()
 	got, m := w.exported(prefix)
 	if want := w.rows(table); !slices.EqualFunc(got, want, storage.Equal) {
-		w.Errorf("the export has %d rows, table %s %d, or they differ", len(got), table, len(want))
+		w.Errorf("the export has %d rows, and table %s has %d, or the rows differ", len(got), table, len(want))
 	}
 	if all := w.blobs(prefix); len(all) != m.Files.Count+3 {
-		w.Errorf("%d objects, want %d files and 3", len(all), m.Files.Count)
+		w.Errorf("the export has %d objects, want %d files and 3", len(all), m.Files.Count)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestExportAndImport(t *testing.T) {
 				}
 			}
 			if got := w.rows("Some"); len(got) != some || some == 0 || len(got[0].Properties) != 1 {
-				t.Errorf("%d rows of %d", len(got), some)
+				t.Errorf("the export has %d rows, want %d", len(got), some)
 			}
 			count := importRequest("backup/Source", "")
 			count.Action = scans.Action{Type: scans.Count}
@@ -126,7 +126,7 @@ func TestExportAndImport(t *testing.T) {
 			nothing.Range.Prefix = "nothing"
 			w.succeed(nothing)
 			if rows, _ := w.exported("nothing"); len(rows) != 0 {
-				t.Errorf("an export of nothing has %d rows", len(rows))
+				t.Errorf("an export without rows has %d rows", len(rows))
 			}
 		})
 	}
@@ -136,7 +136,7 @@ func TestExportAndImport(t *testing.T) {
 // no blob is deleted.
 func TestMissingBlobsFailTheExport(t *testing.T) {
 	t.Parallel()
-	for says, damage := range map[string]func(w *world, id ledger.ScanID, name string){
+	for want, damage := range map[string]func(w *world, id ledger.ScanID, name string){
 		" is damaged: data/": func(w *world, _ ledger.ScanID, name string) { w.must(w.objects("p").Delete(t.Context(), name)) },
 		"damaged: data/": func(w *world, _ ledger.ScanID, name string) {
 			w.must(w.objects("p").Delete(t.Context(), name))
@@ -154,14 +154,14 @@ func TestMissingBlobsFailTheExport(t *testing.T) {
 				damage(w, id, name)
 			}
 		}
-		w.put("p", "data/0123456789abcdefghijklmn-0123456789abcdef.jsonl.zst", "of a delivery that lost")
+		w.put("p", "data/0123456789abcdefghijklmn-0123456789abcdef.jsonl.zst", "from a late delivery")
 		blobs := len(w.blobs("p"))
 		w.drain()
-		if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, says) || w.blobs("p")[place.ManifestName] != "" || len(w.blobs("p")) <= blobs {
-			t.Errorf("%s: %+v, %d blobs", says, s, len(w.blobs("p")))
+		if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, want) || w.blobs("p")[place.ManifestName] != "" || len(w.blobs("p")) <= blobs {
+			t.Errorf("want error %q: got status %+v and %d blobs", want, s, len(w.blobs("p")))
 		}
-		if err := w.engine.Retry(t.Context(), id); strings.HasPrefix(says, "lacks") && problem.Of(err).Kind != problem.Conflict {
-			t.Errorf("a retry: %v", err)
+		if err := w.engine.Retry(t.Context(), id); strings.HasPrefix(want, "lacks") && problem.Of(err).Kind != problem.Conflict {
+			t.Errorf("a retry: got error %v", err)
 		}
 	}
 }
@@ -179,11 +179,11 @@ func TestExportWithoutPermission(t *testing.T) {
 		})
 		_, err := w.engine.Start(t.Context(), exportRequest("Source", "p"))
 		if problem.Status(err) != http.StatusBadRequest || !strings.HasPrefix(err.Error(), "action.destination.connection: ") || !strings.Contains(err.Error(), "to list, to read and to write") {
-			t.Errorf("without %s: got %v", lacks, err)
+			t.Errorf("without permission to %s: got %v", lacks, err)
 		}
 		w.process.Next = w.emulator.Transport()
 		if list, err := w.engine.List(t.Context(), status.ListQuery{Top: 1}); err != nil || len(list.Scans) != 0 || len(w.blobs("p")) != 0 {
-			t.Errorf("without %s: %d scans, %d blobs, %v", lacks, len(list.Scans), len(w.blobs("p")), err)
+			t.Errorf("without permission to %s: %d scans and %d blobs are left, %v", lacks, len(list.Scans), len(w.blobs("p")), err)
 		}
 	}
 }
@@ -216,16 +216,16 @@ func TestRefusedExports(t *testing.T) {
 		name    string
 		request scans.Request
 		status  int
-		says    string
+		want    string
 	}{
 		{"a complete export", exportRequest("Source", "done"), 409, "is taken: it has"},
-		{"an export under way", exportRequest("Source", "running/"), 409, "is taken: it has export.json"},
+		{"a running export", exportRequest("Source", "running/"), 409, "is taken: it has export.json"},
 		{"other blobs", exportRequest("Source", "foreign"), 409, "it has readme.txt"},
-		{"import of nothing", importRequest("nowhere", "Target"), 404, "not a complete export"},
-		{"import of what is not complete", importRequest("running", "Target"), 404, "manifest.json"},
+		{"import of a missing export", importRequest("nowhere", "Target"), 404, "not a complete export"},
+		{"import of an incomplete export", importRequest("running", "Target"), 404, "manifest.json"},
 		{"within an export", exportRequest("Source", "done/Other"), 409, "lies within another export, which has "},
-		{"within one under way", exportRequest("Source", "running/a/b"), 409, "running/export.json; name a prefix"},
-		{"within one of many", exportRequest("Source", "many/Other"), 409, "many/tables.json"},
+		{"within a running export", exportRequest("Source", "running/a/b"), 409, "running/export.json; name a prefix"},
+		{"within an export of many tables", exportRequest("Source", "many/Other"), 409, "many/tables.json"},
 		{"around an export", exportRequest("Source", "deep"), 409, "is taken: it has er/"},
 		{"two places", ref(scans.TableRef{Table: "Target", Container: "exports"}), 400, "leave one out"},
 		{"no place", ref(scans.TableRef{}), 400, "action.destination.table"},
@@ -236,8 +236,8 @@ func TestRefusedExports(t *testing.T) {
 		{"delete", remove, 400, "source.container"},
 		{"keys", keys, 400, "copy and verify"},
 		{"mode", mode, 400, "action.mode"},
-		{"a filter that nobody can read", filtered("Number gtt 3"), 400, "filter: "},
-		{"a filter of what an export has not", filtered("Timestamp ge datetime'2020-01-01T00:00:00Z'"), 400, "an export has no Timestamps"},
+		{"an invalid filter", filtered("Number gtt 3"), 400, "filter: "},
+		{"a filter by Timestamp", filtered("Timestamp ge datetime'2020-01-01T00:00:00Z'"), 400, "an export has no Timestamps"},
 	} {
 		body, err := json.Marshal(tt.request)
 		w.must(err)
@@ -248,13 +248,13 @@ func TestRefusedExports(t *testing.T) {
 			_, start = w.engine.Start(t.Context(), r)
 		}
 		for how, err := range map[string]error{"estimated": err, "started": start} {
-			if err == nil || problem.Status(err) != tt.status || !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("%s, %s: got %v, want %d and %q", tt.name, how, err, tt.status, tt.says)
+			if err == nil || problem.Status(err) != tt.status || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%s, %s: got %v, want %d and %q", tt.name, how, err, tt.status, tt.want)
 			}
 		}
 	}
 	if _, err := w.engine.Start(t.Context(), groupExport("done/all")); problem.Of(err).Kind != problem.Conflict {
-		t.Errorf("many within one: %v", err)
+		t.Errorf("an export of many tables within another export: got error %v", err)
 	}
 	if blobs := w.blobs("mode"); len(blobs) != 0 {
 		t.Errorf("a refused request left %d blobs", len(blobs))
@@ -284,12 +284,12 @@ func TestImportOfDamagedExport(t *testing.T) {
 		replace(name, string(bad))
 		if id, err := w.engine.Start(t.Context(), importRequest("p", "Target")); err != nil {
 			if status := problem.Status(err); status != 400 || strings.HasPrefix(name, place.DataPrefix) {
-				t.Errorf("%s: %d %v", name, status, err)
+				t.Errorf("damaged %s: got status %d, error %v", name, status, err)
 			}
 		} else {
 			w.drain()
 			if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, name) {
-				t.Errorf("%s: %+v, want it failed", name, s)
+				t.Errorf("damaged %s: got %+v, want it failed", name, s)
 			}
 		}
 		replace(name, text)
@@ -313,7 +313,7 @@ func TestExportOfAnExport(t *testing.T) {
 	m := of[1]
 	if m.Table != "Source" || m.Range == nil || m.Range.Prefix != "customer-001" || m.Filter != "(Number ge 2) and (Number ge 5)" ||
 		len(m.Select) != 1 || !m.StartedAt.Equal(of[0].StartedAt) || !m.FinishedAt.Equal(of[0].FinishedAt) {
-		t.Errorf("got %+v, of %+v", m, of[0])
+		t.Errorf("the second export has %+v, the first has %+v", m, of[0])
 	}
 }
 
@@ -368,6 +368,6 @@ func TestExportKeepsOtherBlobs(t *testing.T) {
 	w.counted(id, ledger.Succeeded, 120, 120, 0)
 	w.sealed("data/orders", "Source")
 	if _, ok := w.blobs("")["data/readme.txt"]; !ok {
-		t.Error("the seal has deleted somebody's blob")
+		t.Error("the export's end has deleted another blob")
 	}
 }

@@ -36,7 +36,7 @@ func TestStepFormat(t *testing.T) {
 		}
 	}
 	if len(stored) < 50 {
-		t.Errorf("only %d names are stored: %v", len(stored), stored)
+		t.Errorf("the stored messages have only %d names: %v", len(stored), stored)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		today := map[string]bool{}
@@ -81,11 +81,11 @@ func TestStepFormat(t *testing.T) {
 		w.drain()
 		for name := range stored {
 			if !today[name] {
-				t.Errorf("no message has %s", name)
+				t.Errorf("no message has the name %s", name)
 			}
 		}
 		if before := "adaptive step.token.a.Row"; !today[before] { // this name is newer than the stored messages
-			t.Errorf("no message has %s: its token does not say what is before it", before)
+			t.Errorf("no message has the name %s, so no token has the key before it", before)
 		}
 	})
 }

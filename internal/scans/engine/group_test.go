@@ -90,20 +90,20 @@ func TestGroup(t *testing.T) {
 		}
 		w.counted(id, ledger.Succeeded, rows, rows, 0)
 		if m := *s.Members; m != (ledger.Members{All: tables, Succeeded: tables}) || most != 8 {
-			t.Errorf("members %+v, at most %d at once", m, most)
+			t.Errorf("members %+v, of which at most %d ran at the same time; want 8", m, most)
 		}
 		all, err := w.tablesAt("nightly")
 		if err != nil || len(all.Tables) != tables || all.Tables[7].Name != "Table07" {
-			t.Errorf("tables %+v, %v", all, err)
+			t.Errorf("tables.json has %+v, %v", all, err)
 		}
 		list, err := w.list(10)
 		if err != nil || len(list) != 1 || list[0].ID != id || *list[0].Members != *s.Members || list[0].Rows != s.Rows {
-			t.Errorf("listed: %+v, %v", list, err)
+			t.Errorf("the list has %+v, %v, want only the group", list, err)
 		}
 		w.must(w.emulator.SetFaults("seed=1; empty-page p=0.9"))
 		m := w.members(id, "")
 		if w.must(w.emulator.SetFaults("")); len(m) != tables || m[19].ID != id+"-00020" || m[19].Source.Table != "Table19" {
-			t.Errorf("members %+v", m)
+			t.Errorf("got members %+v, want 20 in order", m)
 		}
 		w.must(w.engine.Cancel(t.Context(), w.start(scans.Request{Source: scans.TableRef{Table: "Table00"}, Action: scans.Action{Type: scans.Count}})))
 		ofAll, err := w.observer.List(t.Context(), status.ListQuery{Top: 1})
@@ -111,13 +111,13 @@ func TestGroup(t *testing.T) {
 		ofMembers, err := w.observer.Members(t.Context(), id, 1, "", "")
 		w.must(err)
 		if _, err := w.observer.Members(t.Context(), id, 1, ofAll.Cursor, ""); ofAll.Cursor == "" || problem.Of(err).Field != "cursor" {
-			t.Errorf("members behind %q, which is of the list: %v", ofAll.Cursor, err)
+			t.Errorf("members with cursor %q of the list of scans: got error %v", ofAll.Cursor, err)
 		}
 		if _, err := w.observer.List(t.Context(), status.ListQuery{Cursor: ofMembers.Cursor}); ofMembers.Cursor == "" || problem.Of(err).Field != "cursor" {
-			t.Errorf("a list behind %q, which is of members: %v", ofMembers.Cursor, err)
+			t.Errorf("the list with cursor %q of members: got error %v", ofMembers.Cursor, err)
 		}
 		if _, err := w.engine.Start(t.Context(), groupExport("nightly")); problem.Of(err).Kind != problem.Conflict {
-			t.Errorf("a second export to the place: %v", err)
+			t.Errorf("a second export to the same place: got error %v", err)
 		}
 
 		_, other := emulatortest.NewAccount(t, emulator.Options{})
@@ -139,12 +139,12 @@ func TestGroup(t *testing.T) {
 				want[i].Key.Partition = "x" + want[i].Key.Partition
 			}
 			if got := emulatortest.Rows(t, other.Table(name)); !slices.EqualFunc(got, want, storage.Equal) {
-				t.Errorf("%s came back with %d rows", name, len(got))
+				t.Errorf("table %s was restored with %d rows, or they differ", name, len(got))
 			}
 		}
 		again := back
 		if _, err := e.Start(t.Context(), again); problem.Of(err).Kind != problem.Conflict || !strings.Contains(err.Error(), "20 of 20 tables in the destination have rows (Table00, Table01,") || !strings.Contains(err.Error(), "Table09 and 10 more)") {
-			t.Errorf("rows would be overwritten: %v", err)
+			t.Errorf("a copy that would write over rows: got error %v", err)
 		}
 		for _, named := range []func(*scans.Action){func(a *scans.Action) { a.Overwrite = true }, func(a *scans.Action) { a.Mode = action.Skip }} {
 			again.Action = back.Action
@@ -155,7 +155,7 @@ func TestGroup(t *testing.T) {
 		}
 		w.put("nightly", "New/export.json", "{}")
 		if _, err := e.Start(t.Context(), back); problem.Of(err).Kind != problem.Invalid {
-			t.Errorf("an export that is not whole: %v", err)
+			t.Errorf("an import of an incomplete export: got error %v", err)
 		}
 	})
 }
@@ -194,10 +194,10 @@ func TestOverwritingGroupIsVerified(t *testing.T) {
 			Verify: true,
 		})
 		if s := w.end(id); s.State != ledger.Succeeded {
-			t.Fatalf("copy: %+v", s)
+			t.Fatalf("the copy is %+v, want it succeeded", s)
 		}
 		if s := w.end(id + "-v"); s.State != ledger.Succeeded || s.Members.Succeeded != 3 {
-			t.Errorf("verification: %+v", s)
+			t.Errorf("the verification is %+v, want it succeeded", s)
 		}
 	})
 }
@@ -214,22 +214,22 @@ func TestGroupFails(t *testing.T) {
 		w.must(w.emulator.SetFaults("seed=1; busy p=1 on=query table=Table03"))
 		w.drain() // the messages of Table03 go to the poison queue
 		if s := w.status(id); s.State != ledger.Running || s.Members.Succeeded != 10 || s.Members.Failed != 1 {
-			t.Errorf("%+v", s.Members)
+			t.Errorf("got members %+v, want 10 succeeded and 1 failed", s.Members)
 		}
 		s := w.end(id) // this takes four hours
 		if !strings.HasPrefix(s.Error, "2 of 12 tables failed: Table03, Table11. Table03: ") || !strings.Contains(s.Error, "; Table11: source.connection: the Table service refuses to read it") || s.State != ledger.Failed {
-			t.Errorf("%s %s", s.State, s.Error)
+			t.Errorf("the group is %s with error %q", s.State, s.Error)
 		}
 		if m := w.members(id, ledger.Failed); len(m) != 2 || m[1].ID != id+"-00012" || w.status(m[1].ID).Error == "" {
-			t.Errorf("failed members %+v", m)
+			t.Errorf("got failed members %+v, want two", m)
 		}
 		for _, try := range []error{w.engine.Retry(t.Context(), id+"-00012"), w.engine.Cancel(t.Context(), id+"-00012")} {
 			if try == nil || !strings.Contains(try.Error(), "was not started; retry its group") {
-				t.Errorf("of a scan that was refused: %v", try)
+				t.Errorf("a retry or cancellation of a refused member: got error %v", try)
 			}
 		}
 		if _, err := w.tablesAt("p"); err == nil {
-			t.Error("a group that has failed has a manifest")
+			t.Error("a failed group has a manifest")
 		}
 		w.process.Next = w.emulator.Transport()
 		w.must(w.emulator.SetFaults(""))
@@ -238,7 +238,7 @@ func TestGroupFails(t *testing.T) {
 		w.restart() // the new process does not remember that the group had ended
 		w.drain()
 		if s := w.status(id); s.State != ledger.Succeeded || s.Members.Succeeded != 12 {
-			t.Errorf("retried: %s %+v %s", s.State, s.Members, s.Error)
+			t.Errorf("the retried group is %s with members %+v and error %q", s.State, s.Members, s.Error)
 		}
 		if _, err := w.tablesAt("p"); err != nil {
 			t.Error(err)
@@ -248,7 +248,7 @@ func TestGroupFails(t *testing.T) {
 		w.onMessage = func([]byte) { w.must(w.objects("p2").Delete(t.Context(), "Table00/manifest.json")) }
 		w.drain()
 		if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, "Table00/manifest.json") || !strings.HasSuffix(s.Error, "; start a new scan, to another prefix") {
-			t.Errorf("without a manifest: %s %s", s.State, s.Error)
+			t.Errorf("without a table's manifest, the group is %s with error %q", s.State, s.Error)
 		}
 	})
 }
@@ -280,15 +280,15 @@ func TestGroupCanceled(t *testing.T) {
 			time.Sleep(time.Minute)
 			w.must(w.engine.Maintain(t.Context()))
 			if s := w.status(id); s.State != ledger.Canceled || s.Members.Running != 0 || puts != 0 {
-				t.Errorf("%s %+v, %d requests to the data", s.State, s.Members, puts)
+				t.Errorf("the canceled group is %s with members %+v, and sent %d requests to the data", s.State, s.Members, puts)
 			}
 			if err := w.engine.Retry(t.Context(), id+"-00001"); problem.Of(err).Kind != problem.Conflict {
-				t.Errorf("retry of a member of a group that has ended: %v", err)
+				t.Errorf("a retry of a member of an ended group: got error %v", err)
 			}
 			w.must(w.engine.Retry(t.Context(), id))
 			w.restart()
 			if s := w.end(id); s.State != ledger.Succeeded {
-				t.Errorf("retried: %s %+v %s", s.State, s.Members, s.Error)
+				t.Errorf("the retried group is %s with members %+v and error %q", s.State, s.Members, s.Error)
 			}
 		})
 	}
@@ -315,11 +315,11 @@ func TestGroupWaitsForRetriedMember(t *testing.T) {
 			}
 		}
 		if s := w.status(id); s.State != ledger.Running || s.Members.Succeeded != 2 || s.Members.Running != 1 {
-			t.Errorf("while a scan of it runs, the group has %s %+v %s", s.State, s.Members, s.Error)
+			t.Errorf("while a member runs, the group is %s with members %+v and error %q", s.State, s.Members, s.Error)
 		}
 		time.Sleep(lease + time.Second)
 		if s := w.end(id); s.State != ledger.Succeeded || s.Members.Succeeded != 3 {
-			t.Errorf("%s %+v %s", s.State, s.Members, s.Error)
+			t.Errorf("the group is %s with members %+v and error %q", s.State, s.Members, s.Error)
 		}
 	})
 }
@@ -337,7 +337,7 @@ func TestRetentionRemovesGroup(t *testing.T) {
 		}
 		left := slices.DeleteFunc(w.rows("tablesweep"), func(e storage.Entity) bool { return e.Key.Partition == "hints" || e.Key.Partition == "maintain" })
 		if len(left) > 0 {
-			t.Errorf("left: %v", left)
+			t.Errorf("these rows are left: %v", left)
 		}
 	})
 }
@@ -365,10 +365,10 @@ func TestGroupRequests(t *testing.T) {
 			_, err = w.engine.Start(t.Context(), r)
 		}
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: %v", tt.body, err)
+			t.Errorf("request %s: got error %v", tt.body, err)
 		}
 	}
 	if body, err := json.Marshal(groupExport("p")); err != nil || !strings.Contains(string(body), `"tables":"*"`) {
-		t.Errorf("%s %v", body, err)
+		t.Errorf("request %s: got error %v", body, err)
 	}
 }

@@ -51,7 +51,7 @@ func newWorld(t testing.TB, o emulator.Options) *world {
 	t.Cleanup(func() {
 		for try := 0; w.memory.Usage().Used > 0; try++ { // a comparison holds rows for some seconds
 			if try == 120 {
-				t.Errorf("%+v: parts of the memory were not given back", w.memory.Usage())
+				t.Errorf("memory %+v: parts of it were not released", w.memory.Usage())
 				break
 			}
 			time.Sleep(50 * time.Millisecond)

@@ -36,7 +36,7 @@ func TestHintsForTheNextScan(t *testing.T) {
 		t.Helper()
 		s := w.run(r)
 		if s.State != ledger.Succeeded || s.Rows.Scanned != want || s.Progress != nil {
-			t.Errorf("status %+v, want %d rows", s, want)
+			t.Errorf("got status %+v, want %d rows", s, want)
 		}
 		return s.Queries
 	}
@@ -46,12 +46,12 @@ func TestHintsForTheNextScan(t *testing.T) {
 	first := count(r, all)
 	second := count(r, all)
 	if second >= first || float64(second) > 1.15*pages {
-		t.Errorf("%d queries without hints, %d with; want at most 1.15 times %.0f pages", first, second, pages)
+		t.Errorf("%d queries without hints and %d with hints; want at most 1.15 times %.0f pages", first, second, pages)
 	}
 	w.equalTables("Source", "Target")
 
 	if n := count(filtered, all/2); n != without {
-		t.Errorf("a scan with a filter makes %d queries, and %d where there are hints for all rows", without, n)
+		t.Errorf("a scan with a filter makes %d queries, but %d if there are hints for all rows", without, n)
 	}
 	// The hints are now outdated: rows of the first half were deleted, and rows were added after all others.
 	for i := range 20 {
@@ -108,10 +108,10 @@ func TestBadHints(t *testing.T) {
 			}
 			w.replaceProperty("hints", storage.BinaryProperty("Data00", packed))
 			if log := again(); !strings.Contains(log, "hints cannot be used") {
-				t.Errorf("no warning in %s", log)
+				t.Errorf("got no warning in the log %s", log)
 			}
 			if log := again(); log != "" {
-				t.Errorf("the next scan warned again: %s", log)
+				t.Errorf("the next scan logs another warning: %s", log)
 			}
 		})
 	}
@@ -147,18 +147,18 @@ func TestProgress(t *testing.T) {
 			t.Errorf("without hints, the progress is %v at %d of %d rows", *s.Progress, s.Rows.Scanned, rows)
 		}
 	})
-	told, silent := 0, 0
+	known, unknown := 0, 0
 	follow(func(s status.Status) {
 		if s.Progress == nil {
-			silent++
+			unknown++
 			return
 		}
-		told++
+		known++
 		if truth := float64(s.Rows.Scanned) / float64(rows); math.Abs(*s.Progress-truth) > 0.15 {
-			t.Errorf("progress %v at %d of %d rows", *s.Progress, s.Rows.Scanned, rows)
+			t.Errorf("with hints, the progress is %v at %d of %d rows", *s.Progress, s.Rows.Scanned, rows)
 		}
 	})
-	if told < rows/20 || silent > told/4 {
-		t.Errorf("with hints, the progress was known %d times, and unknown %d times", told, silent)
+	if known < rows/20 || unknown > known/4 {
+		t.Errorf("with hints, the progress was known %d times, and unknown %d times", known, unknown)
 	}
 }

@@ -60,7 +60,7 @@ func (w *world) left(id ledger.ScanID, tables int, out ...string) {
 		note = "left out, because somebody has deleted them since the scan began: " + strings.Join(out, ", ")
 	}
 	if s.State != ledger.Succeeded || *s.Members != m || s.Note != note || s.Error != "" || s.Steps.Pending != 0 {
-		w.Errorf("%s %q %+v %q, %d steps pending, want %+v %q", s.State, s.Error, s.Members, s.Note, s.Steps.Pending, m, note)
+		w.Errorf("the group is %s with error %q, members %+v, note %q and %d pending steps, want members %+v and note %q", s.State, s.Error, s.Members, s.Note, s.Steps.Pending, m, note)
 	}
 	all, err := w.tablesAt("p")
 	rows := int64(0)
@@ -68,7 +68,7 @@ func (w *world) left(id ledger.ScanID, tables int, out ...string) {
 		rows += one.Rows
 	}
 	if err != nil || len(all.Tables) != tables-len(out) || rows != s.Rows.Written || rows != s.Rows.Scanned {
-		w.Errorf("%d tables and %d rows, %v, want %+v", len(all.Tables), rows, err, s.Rows)
+		w.Errorf("the export has %d tables and %d rows, %v, want rows %+v", len(all.Tables), rows, err, s.Rows)
 	}
 	for name := range w.blobs("p") {
 		if table, object, _ := strings.Cut(name, "/"); slices.Contains(out, table) && !strings.HasPrefix(object, place.DataPrefix) {
@@ -84,7 +84,7 @@ func (w *world) left(id ledger.ScanID, tables int, out ...string) {
 		w.drain()
 	}
 	if v := w.end(id + "-v"); v.State != ledger.Succeeded || v.Members.Succeeded != m.Succeeded || v.Members.All != m.Succeeded {
-		w.Errorf("proof: %s %q %+v", v.State, v.Error, v.Members)
+		w.Errorf("the proof is %s with error %q and members %+v", v.State, v.Error, v.Members)
 	}
 }
 
@@ -120,19 +120,19 @@ func TestGroupLeavesOutDeletedTables(t *testing.T) {
 			w.at(tt.behind, member, func() { w.drop(tt.table) })
 			w.left(id, 11, tt.table)
 			if s := w.status(member); s.State != ledger.Failed || !s.LeftOut || !strings.Contains(s.Error, "404 TableNotFound") {
-				t.Errorf("%s: its scan has %s %q", tt.name, s.State, s.Error)
+				t.Errorf("%s: the member is %s with error %q, want failed and left out", tt.name, s.State, s.Error)
 			}
 			for _, err := range []error{w.engine.Retry(t.Context(), member), w.engine.RetryFailed(t.Context(), member)} {
 				if problem.Of(err).Kind != problem.Conflict || !strings.Contains(err.Error(), "its table is gone") {
-					t.Errorf("%s: retry of its scan: %v", tt.name, err)
+					t.Errorf("%s: a retry of the member: got error %v", tt.name, err)
 				}
 			}
 			list, err := w.list(10)
 			if i := slices.IndexFunc(list, func(s status.Status) bool { return s.ID == id }); err != nil || i < 0 || list[i].Note == "" || list[i].Members.LeftOut != 1 {
-				t.Errorf("%s: listed: %+v, %v", tt.name, list, err)
+				t.Errorf("%s: the list has %+v, %v, want the group with its note", tt.name, list, err)
 			}
 			if m := w.members(id, ledger.Failed); len(m) != 1 || m[0].ID != member || !m[0].LeftOut {
-				t.Errorf("%s: %+v", tt.name, m)
+				t.Errorf("%s: the failed members are %+v, want only the one left out", tt.name, m)
 			}
 		})
 	}
@@ -154,7 +154,7 @@ func TestGroupLeavesOutTablesBeingDeleted(t *testing.T) {
 		})
 		began := time.Now()
 		if w.left(id, 4, "Wide"); w.status(id).FinishedAt.Sub(began) > time.Minute {
-			t.Errorf("it ended %v later", w.status(id).FinishedAt.Sub(began))
+			t.Errorf("the group ended %v later, want at most a minute", w.status(id).FinishedAt.Sub(began))
 		}
 	})
 }
@@ -167,7 +167,7 @@ func TestRetryLeavesOutDeletedTables(t *testing.T) {
 		w.drop("Table01")
 		w.refuse(403, "AuthorizationFailure", func(r *http.Request, _ string) bool { return strings.Contains(r.URL.Path, "Table02") })
 		if s := w.end(id); s.State != ledger.Failed || !strings.HasPrefix(s.Error, "1 of 4 tables failed: Table02. ") || !strings.Contains(s.Note, "Table01") || s.Members.LeftOut != 1 {
-			t.Errorf("%s %q %+v %q", s.State, s.Error, s.Members, s.Note)
+			t.Errorf("the group is %s with error %q, members %+v and note %q", s.State, s.Error, s.Members, s.Note)
 		}
 		w.process.Next = w.emulator.Transport()
 		w.fill("Table01", plainRows(1, 1)) // a new table with the same name
@@ -180,7 +180,7 @@ func TestRetryLeavesOutDeletedTables(t *testing.T) {
 		w.drop("Table00", "Wide")
 		for range 2 {
 			if s := w.end(id); s.State != ledger.Failed || s.Error != "the group has no table left" || s.Members.LeftOut != 2 {
-				t.Errorf("%s %q %+v", s.State, s.Error, s.Members)
+				t.Errorf("the group is %s with error %q and members %+v", s.State, s.Error, s.Members)
 			}
 			time.Sleep(2 * time.Second)
 			w.must(w.engine.Retry(t.Context(), id))
@@ -253,7 +253,7 @@ func TestLateStartOfLeftOutTable(t *testing.T) {
 				w.drain()
 			}
 			if w.left(id, 3, "Wide"); !late {
-				t.Error("nobody was late")
+				t.Error("no process claimed the place late")
 			}
 		})
 	}
@@ -287,7 +287,7 @@ func TestLateBlobsAreDeleted(t *testing.T) {
 			if tt.remove {
 				remove()
 				if left := w.blobs("p"); len(left) != 1 {
-					t.Errorf("%s: left: %v", tt.name, left)
+					t.Errorf("%s: the blobs %v are left, want one", tt.name, left)
 				}
 				w.put("p", "Table00/"+late, "later")
 				w.put("p", "Wide/"+late, "later")
@@ -304,7 +304,7 @@ func TestLateBlobsAreDeleted(t *testing.T) {
 				remove()
 			}
 			if left := w.blobs("p"); len(left) != 1 {
-				t.Errorf("%s: left: %v", tt.name, left)
+				t.Errorf("%s: the blobs %v are left, want one", tt.name, left)
 			}
 		})
 	}

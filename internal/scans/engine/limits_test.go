@@ -86,9 +86,9 @@ func TestLimits(t *testing.T) {
 						rate := float64(used[i]-used[i-60]) / 60 / float64(tt.want)
 						low, high = min(low, rate), max(high, rate)
 					}
-					t.Logf("%.3f to %.3f of the limit over a minute", low, high)
+					t.Logf("the scan used %.3f to %.3f of its limit over a minute", low, high)
 					if low < tt.least || high > 1.1 {
-						t.Errorf("it used %.3f to %.3f of its limit over a minute, want %.2f to 1.1", low, high, tt.least)
+						t.Errorf("the scan used %.3f to %.3f of its limit over a minute, want %.2f to 1.1", low, high, tt.least)
 					}
 					w.must(w.engine.Cancel(t.Context(), id))
 					close(stop)
@@ -159,7 +159,7 @@ func TestDoubleCountedStepsDelayLittle(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		if took := time.Since(began); took > 4*time.Minute {
-			t.Errorf("it took %v", took)
+			t.Errorf("the scan took %v", took)
 		}
 	})
 }
@@ -200,7 +200,7 @@ func TestRetryKeepsLimits(t *testing.T) {
 			w.deliver()
 		}
 		if n := w.status(id).Steps.Done - before; n > int64(len(pending)/2) {
-			t.Errorf("%d of %d steps are done at once after a retry", n, len(pending))
+			t.Errorf("%d of %d steps are done immediately after a retry", n, len(pending))
 		}
 		for range 100 {
 			time.Sleep(time.Minute)

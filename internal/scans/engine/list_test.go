@@ -80,7 +80,7 @@ func TestList(t *testing.T) {
 			for page := 0; ; page++ {
 				l, err := w.observer.List(t.Context(), q)
 				if err != nil || len(l.Scans) > top || page > 100 {
-					t.Fatalf("%s, page %d: %d scans, %v", name, page, len(l.Scans), err)
+					t.Fatalf("filter %s, page %d: got %d scans, %v", name, page, len(l.Scans), err)
 				}
 				for _, s := range l.Scans {
 					got = append(got, s.ID)
@@ -90,7 +90,7 @@ func TestList(t *testing.T) {
 				}
 			}
 			if !slices.Equal(got, tt.want) {
-				t.Errorf("%s, by %d: %v, want %v", name, top, got, tt.want)
+				t.Errorf("filter %s, pages of %d: got %v, want %v", name, top, got, tt.want)
 			}
 		}
 	}
@@ -100,7 +100,7 @@ func TestList(t *testing.T) {
 		q.Top = 5
 		_, err := w.observer.List(t.Context(), q)
 		if p := problem.Of(err); !errors.As(err, &p) || p.Kind != problem.Invalid || p.Field != field {
-			t.Errorf("%+v: %v, want a problem of %s", q, err, field)
+			t.Errorf("query %+v: got error %v, want one about %s", q, err, field)
 		}
 	}
 }
@@ -123,14 +123,14 @@ func TestServiceClockDatesScans(t *testing.T) {
 		w.drain()
 		s := w.status(id)
 		if early, ran := s.StartedAt.Sub(began).Abs(), s.FinishedAt.Sub(s.StartedAt); early > time.Second || (ran-time.Minute).Abs() > time.Second || s.Seconds != ran.Seconds() {
-			t.Errorf("%+v, want it begun at %v", s, began)
+			t.Errorf("got scan %+v, want it begun at %v", s, began)
 		}
 		for age, want := range map[time.Duration]int{30 * time.Second: 0, 2 * time.Minute: 1} {
 			reader := skewed(20 * time.Minute)
 			now, err := reader.Now(t.Context())
 			w.must(err)
 			if l, err := reader.List(t.Context(), status.ListQuery{Top: 10, Since: now.Add(-age)}); err != nil || len(l.Scans) != want {
-				t.Errorf("%d scans since %v ago, %v; want %d", len(l.Scans), age, err, want)
+				t.Errorf("the list since %v ago has %d scans, %v; want %d", age, len(l.Scans), err, want)
 			}
 		}
 	})
@@ -160,10 +160,10 @@ func TestFailedRows(t *testing.T) {
 			f, err := w.observer.Failed(t.Context(), s.ID, top, cursor)
 			w.must(err)
 			if page == 0 && (f.Grouped != f.Total || len(f.Groups) != 1 || f.Groups[0].Count != f.Total || len(f.Groups[0].First) != 5 || f.Groups[0].Code != f.Rows[0].Reason) || page > 0 && f.Groups != nil {
-				t.Errorf("page %d groups %d rows: %+v", page, f.Grouped, f.Groups)
+				t.Errorf("page %d has %d rows in groups: %+v", page, f.Grouped, f.Groups)
 			}
 			if f.Total != int64(len(taken)) || f.Kept != f.Total || len(f.Rows) > top || page > len(taken) {
-				t.Fatalf("page %d has %d rows, total %d, kept %d", page, len(f.Rows), f.Total, f.Kept)
+				t.Fatalf("page %d has %d rows; total is %d, and kept is %d", page, len(f.Rows), f.Total, f.Kept)
 			}
 			for _, row := range f.Rows {
 				if row.Reason == "" {
@@ -177,7 +177,7 @@ func TestFailedRows(t *testing.T) {
 		}
 		slices.SortFunc(listed, key.Key.Compare)
 		if !slices.EqualFunc(listed, taken, func(k key.Key, row storage.Entity) bool { return k == row.Key }) {
-			t.Errorf("by pages of %d, %d rows are listed, or others than the %d: %v", top, len(listed), len(taken), listed)
+			t.Errorf("pages of %d: got %d rows, want the %d failed ones; got %v", top, len(listed), len(taken), listed)
 		}
 	}
 	ranges, err := w.observer.Ranges(t.Context(), s.ID)
@@ -190,7 +190,7 @@ func TestFailedRows(t *testing.T) {
 		}
 	}
 	if failed < int64(len(taken)) || failed == read || read != int64(len(rows)) {
-		t.Errorf("ranges %+v: %d rows of %d in failed ones", ranges.Ranges, failed, read)
+		t.Errorf("ranges %+v: failed ranges have %d of %d rows", ranges.Ranges, failed, read)
 	}
 }
 
@@ -205,16 +205,16 @@ func TestDetailIsReadAfterTheEnd(t *testing.T) {
 		id := w.start(r)
 		w.deliver()
 		if ranges, err := w.engine.Ranges(t.Context(), id); err != nil || len(ranges.Ranges) != 2 {
-			t.Fatalf("ranges %+v, %v, want some done and some pending", ranges, err)
+			t.Fatalf("got ranges %+v, %v, want a done one and a pending one", ranges, err)
 		}
 		w.drain()
 		time.Sleep(time.Second)
 		if ranges, err := w.engine.Ranges(t.Context(), id); err != nil || len(ranges.Ranges) != 1 { // this process has read ranges before the end
-			t.Errorf("ranges %+v, %v, want one that is done", ranges, err)
+			t.Errorf("got ranges %+v, %v, want a single done one", ranges, err)
 		}
-		w.checkTold(id, 30)
+		w.checkRows(id, 30)
 		if n := w.requests(func() error { _, err := w.engine.Timeline(t.Context(), id); return err }); n != 0 {
-			t.Errorf("a timeline that was just read costs %d requests", n)
+			t.Errorf("a timeline that was just read makes %d requests, want none", n)
 		}
 	})
 }

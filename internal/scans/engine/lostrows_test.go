@@ -119,16 +119,16 @@ func lostRows(t *testing.T, seed uint64) {
 	}
 	fail := func(format string, args ...any) {
 		t.Helper()
-		t.Errorf("seed %d, after %d deliveries, lost %v: %s", seed, before.Steps.Done, lost, fmt.Sprintf(format, args...))
+		t.Errorf("seed %d, rows %v lost after %d deliveries: %s", seed, lost, before.Steps.Done, fmt.Sprintf(format, args...))
 	}
 	runs := func(e storage.Entity) bool {
 		return e.Key.Row == "s" && e.Get("State") == string(ledger.Running) || strings.HasPrefix(e.Key.Row, "o|")
 	}
-	goOn := func() {
+	runToEnd := func() {
 		for minute := 0; minute < 40 && slices.ContainsFunc(w.rows("tablesweep"), runs); minute++ {
 			for n := 0; w.deliver() > 0; n++ {
 				if n == 1000 {
-					t.Fatalf("seed %d, lost %v: messages without end", seed, lost)
+					t.Fatalf("seed %d, rows %v lost: the messages do not end", seed, lost)
 				}
 			}
 			time.Sleep(time.Minute)
@@ -138,11 +138,11 @@ func lostRows(t *testing.T, seed uint64) {
 			fail("Maintain: %v", err)
 		}
 	}
-	goOn()
+	runToEnd()
 	s, err := w.observer.Status(t.Context(), id)
 	if err == nil && s.State == ledger.Failed && strings.Contains(s.Error, "the state table lacks ") {
 		if err := w.engine.Retry(t.Context(), id); err == nil && scan.Source.Tables != "" {
-			goOn()
+			runToEnd()
 		} else if problem.Of(err).Kind != problem.Conflict {
 			fail("a retry: %v", err)
 		}
@@ -157,7 +157,7 @@ func lostRows(t *testing.T, seed uint64) {
 		fail("%v", err)
 	case s.State == ledger.Failed && strings.Contains(s.Error, "the state table lacks "):
 	case s.State != ledger.Succeeded || s.Rows.Scanned != rows || s.Rows.Failed > 0 || scan.Action.Type != scans.Count && s.Rows.Written != rows:
-		fail("%+v", s)
+		fail("got status %+v, want it succeeded with all rows", s)
 	case scan.Action.Type == scans.Delete:
 		w.checkDeleted(id, rows)
 	case scan.Source.Tables != "":
@@ -170,7 +170,7 @@ func lostRows(t *testing.T, seed uint64) {
 		w.equalTables("Source", "Target")
 	}
 	if left := slices.DeleteFunc(w.rows("tablesweep"), func(e storage.Entity) bool { return !runs(e) }); len(left) > 0 {
-		fail("after 40 minutes: %v", left)
+		fail("after 40 minutes, these rows are left: %v", left)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestDeletedGroupRow(t *testing.T) {
 		w.deliver()
 		id := w.schedule().Last.ID
 		if s := w.status(id); s.State != ledger.Running || s.Members.All != 11 {
-			t.Fatalf("%+v", s)
+			t.Fatalf("got group %+v, want it running with 11 members", s)
 		}
 		for _, e := range w.ledgerRows(id, "g") {
 			w.remove("tablesweep", e.Key)
@@ -195,17 +195,17 @@ func TestDeletedGroupRow(t *testing.T) {
 		}
 		s := w.status(id)
 		if s.State != ledger.Failed || !strings.Contains(s.Error, "lacks the group's row") {
-			t.Errorf("%s: %s", s.State, s.Error)
+			t.Errorf("the group is %s with error %q, want it failed", s.State, s.Error)
 		}
 		if m := w.members(id, ledger.Running); len(m) > 0 {
-			t.Errorf("members run: %+v", m)
+			t.Errorf("members are still running: %+v", m)
 		}
 		if err := w.engine.Retry(t.Context(), id); problem.Of(err).Kind != problem.Conflict || !strings.Contains(err.Error(), "lacks the group's row") {
-			t.Errorf("a retry: %v", err)
+			t.Errorf("a retry: got error %v", err)
 		}
 		w.night()
 		if last := w.schedule().Last; last.ID == id || w.status(last.ID).State != ledger.Succeeded {
-			t.Errorf("the next night: %+v", last)
+			t.Errorf("the next night, the last scan is %+v, want a new one that succeeded", last)
 		}
 	})
 }

@@ -43,11 +43,11 @@ func TestMap(t *testing.T) {
 		all := strings.Join(got, "\n")
 		for _, one := range want {
 			if !strings.Contains(all, one) {
-				t.Errorf("failed: %s, want %s", all, one)
+				t.Errorf("the failed rows are %s, want %s", all, one)
 			}
 		}
 		if len(got) != len(want) {
-			t.Errorf("failed: %s", all)
+			t.Errorf("the failed rows are %s", all)
 		}
 	}
 	const twice = `12 map: the map changes its key to PartitionKey "8" RowKey "08", and another row of the same page to the same key: PartitionKey "p08" RowKey "08"`
@@ -63,7 +63,7 @@ func TestMap(t *testing.T) {
 	failed(twice)
 	for _, row := range w.rows("Target") {
 		if n := row.Int("N"); row.Key.Row != fmt.Sprintf("%02d", n) || row.Key.Partition != fmt.Sprint(n%10) {
-			t.Errorf("it wrote %s", row.AppendJSON(nil))
+			t.Errorf("the scan wrote %s", row.AppendJSON(nil))
 		}
 	}
 	if s := w.status(id); s.Action.MapHash != fmt.Sprintf("%x", sha256.Sum256([]byte(r.Action.Map))) {
@@ -81,34 +81,34 @@ func TestMapOfExports(t *testing.T) {
 	s := w.run(r)
 	w.counted(s.ID, ledger.Succeeded, 60, 54, 0)
 	if _, m := w.exported("kept"); !m.Mapped {
-		t.Errorf("the manifest says that the rows are the source's: %+v", m)
+		t.Errorf("the manifest does not say that a map made the rows: %+v", m)
 	}
 	back := copyRequest("", "Back")
 	back.Source = *r.Action.Destination
 	w.counted(w.run(back).ID, ledger.Succeeded, 54, 54, 0)
 	if rows := w.rows("Back"); len(rows) != 54 || rows[0].Get("New") != "x" {
-		t.Errorf("%d rows", len(rows))
+		t.Errorf("the import has %d rows, want 54 with property New", len(rows))
 	}
 	r = exportRequest("Source", "moved")
 	r.Action.Map = `.PartitionKey = "x"`
 	if s := w.run(r); s.State != ledger.Failed || !strings.Contains(s.Error, "the map changes its key to") {
-		t.Errorf("%v: %s", s.State, s.Error)
+		t.Errorf("the export is %v with error %q, want it failed", s.State, s.Error)
 	}
 	for program, want := range map[string]string{"now": "uses now", "nothing": "is not a jq program", ".A = \"AccountKey=c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0\"": "remove it, because requests are stored"} {
 		r := copyRequest("Source", "Target")
 		r.Action.Map = program
 		if _, err := parsed(r); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", program, err, want)
+			t.Errorf("map %s: got error %v, want %s", program, err, want)
 		}
 	}
 	other := copyRequest("Source", "Target")
 	other.Action.Map, other.Action.MapHash = ".", "that of another program"
 	if _, err := parsed(other); err == nil || !strings.Contains(err.Error(), "action.mapHash") {
-		t.Errorf("another program's hash: %v", err)
+		t.Errorf("a request with another map's hash: got error %v", err)
 	}
 	count := scans.Request{Source: scans.TableRef{Table: "Source"}, Action: scans.Action{Type: scans.Count, Map: "."}}
 	if _, err := parsed(count); err == nil || !strings.Contains(err.Error(), "is not a field of count") {
-		t.Errorf("a count: %v", err)
+		t.Errorf("a count with a map: got error %v", err)
 	}
 }
 

@@ -88,15 +88,15 @@ func TestStepsWaitForMemory(t *testing.T) {
 		}
 		time.Sleep(250 * time.Millisecond) // by now, each step has read its scan
 		if u := w.memory.Usage(); u.Waiting < steps/2 {
-			t.Errorf("%+v: want steps that wait", u)
+			t.Errorf("memory %+v: want at least half of the steps to wait", u)
 		} else if call, ok := w.memory.TryTake(u.Bytes * 7 / 8 / 4); !ok { // besides the reserves
-			t.Errorf("%+v: steps leave no quarter to calls", u)
+			t.Errorf("memory %+v: the steps do not leave a quarter to calls", u)
 		} else {
 			call.Release()
 		}
 		g.Wait()
 		if u := w.memory.Usage(); u.Most > u.Bytes || u.Most < u.Bytes/2 {
-			t.Errorf("%+v", u)
+			t.Errorf("memory %+v: want its maximum between half of the budget and the budget", u)
 		}
 		w.drain()
 		for _, id := range ids {
@@ -119,23 +119,23 @@ func TestStepWithoutMemory(t *testing.T) {
 			time.AfterFunc(20*time.Second, func() {
 				s := w.status(id)
 				if s.Phase != "waiting" || s.Cause != "memory: other steps and calls are using all of it" || s.Leased == nil || len(s.Leased.Waiting) != 1 {
-					t.Errorf("while it waits: %s, %s; leased %+v", s.Phase, s.Cause, s.Leased)
+					t.Errorf("while the step waits, the phase is %s, the cause is %s, and the leased steps are %+v", s.Phase, s.Cause, s.Leased)
 				} else if l := s.Leased.Waiting[0]; l.Connection != "memory" || l.Scan != "" || l.Since.Sub(began).Abs() > time.Second {
-					t.Errorf("%+v", l)
+					t.Errorf("the status shows the wait %+v, want one for memory since %v", l, began)
 				}
 			})
 			_, err := w.engine.Run(t.Context(), w.bodyOf(messages[0]), delivery)
 			if problem.FateOf(err) != problem.Retry || time.Since(began) < time.Minute {
-				t.Errorf("delivery %d, after %v: %v", delivery, time.Since(began), err)
+				t.Errorf("delivery %d ended after %v: got error %v, want a retry after a minute", delivery, time.Since(began), err)
 			}
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Minute, cancel)
 		if _, err := w.engine.Run(ctx, w.bodyOf(messages[0]), 1); !errors.Is(err, context.Canceled) {
-			t.Errorf("canceled: %v", err)
+			t.Errorf("a canceled delivery: got error %v", err)
 		}
 		if s := w.status(id); s.State != ledger.Running || s.Steps.Pending != 1 {
-			t.Errorf("%+v", s)
+			t.Errorf("got status %+v, want running with one pending step", s)
 		}
 		others.Release()
 		if _, err := w.engine.Run(t.Context(), w.bodyOf(messages[0]), scans.MaxDeliveries); err != nil {
@@ -144,7 +144,7 @@ func TestStepWithoutMemory(t *testing.T) {
 		w.drain()
 		w.counted(id, ledger.Succeeded, 6, 6, 0)
 		if s := w.status(id); s.Leased != nil || s.Cause != "" {
-			t.Errorf("at the end: %+v, %s", s.Leased, s.Cause)
+			t.Errorf("at the end, the leased steps are %+v and the cause is %q, want neither", s.Leased, s.Cause)
 		}
 	})
 }
@@ -182,16 +182,16 @@ func TestMemoryIsReleased(t *testing.T) {
 				})
 				cancel()
 				if u := w.memory.Usage(); u.Used != 0 {
-					t.Fatalf("%s in request %d: %+v; %v", how, n, u, err)
+					t.Fatalf("%s in request %d: memory %+v, error %v", how, n, u, err)
 				}
 				if requests < n {
 					if n < 5 || err != nil {
-						t.Errorf("%s: %d requests, %v", how, n, err)
+						t.Errorf("%s: the last of %d requests: error %v", how, n, err)
 					}
 					break
 				}
 				if s := w.status(id); s.State == ledger.Failed && how != "error" {
-					t.Errorf("%s in request %d: %s, %s", how, n, s.State, s.Error)
+					t.Errorf("%s in request %d: the scan ended as %s: %s", how, n, s.State, s.Error)
 				}
 			}
 		}
@@ -222,7 +222,7 @@ func TestRowsOfAnySize(t *testing.T) {
 			r := copyRequest("Source", "Target"+s)
 			r.Strategy = s
 			if got := w.succeed(r); got.Rows.Scanned != int64(len(all)) || got.Rows.Written != int64(len(all)) {
-				t.Errorf("seed %d, %s: %+v rows, want %d", seed, s, got.Rows, len(all))
+				t.Errorf("seed %d, %s: counted rows %+v, want %d", seed, s, got.Rows, len(all))
 			}
 			w.equalTables("Source", "Target"+s)
 		}
@@ -258,7 +258,7 @@ func TestPagesOfLargeRows(t *testing.T) {
 		w.succeed(r)
 		pages = slices.DeleteFunc(pages, func(rows int) bool { return rows < 2 }) // leave out queries that only check whether there are rows
 		if pages[0] < tt.first*9/10 || pages[0] > tt.first*12/10 || slices.Max(pages[1:]) > tt.behind*12/10 || len(pages) < 3 {
-			t.Errorf("%d bytes a row: pages of about %v rows", tt.size, pages)
+			t.Errorf("rows of %d bytes: the pages have %v rows", tt.size, pages)
 		}
 	}
 }
@@ -279,14 +279,14 @@ func TestLittleMemoryRepeatsNoMessage(t *testing.T) {
 			Map: `if .RowKey == "999" then ("€" * 30000) as $x | .Q0 = $x | .Q1 = $x | .Q2 = $x | .Q3 = $x | .Q4 = $x | .Q5 = $x | .Q6 = $x | .Q7 = $x | .Q8 = $x else . end`}})
 		others, ok := w.memory.TryTake(1600 << 10)
 		if !ok {
-			t.Fatal("no memory")
+			t.Fatal("the memory is already taken")
 		}
 		time.AfterFunc(4*time.Second, others.Release)
 		w.drain()
 		q, err := w.account.Queue("orders")
 		w.must(err)
 		if n, err := q.Length(t.Context()); err != nil || n != 101 {
-			t.Errorf("%d messages of 101 rows; %v", n, err)
+			t.Errorf("the queue has %d messages, %v; want one for each of 101 rows", n, err)
 		}
 	})
 }
@@ -308,7 +308,7 @@ func TestWritingHoldsOnlyReadRows(t *testing.T) {
 		}
 		time.Sleep(20 * time.Second)
 		if u := w.memory.Usage(); u.Used < 3*storage.MemoryOf(5000, 1) || u.Used > 60_000 {
-			t.Errorf("%+v for three rows of 5 KB", u)
+			t.Errorf("the steps hold memory %+v for three rows of 5 KB", u)
 		}
 		cancel()
 		g.Wait()
@@ -335,14 +335,14 @@ func TestStepAfterLargeRowsWaitsForLessMemory(t *testing.T) {
 		w.must(err)
 		w.must(q.Delete(t.Context(), messages[0]))
 		if u := w.memory.Usage(); u.Most < 45<<20 {
-			t.Errorf("the first step took %+v", u)
+			t.Errorf("the first step used memory %+v, want at least 45 MiB", u)
 		}
 		others, err := w.memory.Take(t.Context(), 50<<20)
 		w.must(err)
 		defer others.Release()
 		began := time.Now()
 		if w.drain(); time.Since(began) > time.Minute {
-			t.Errorf("the others waited for %v", time.Since(began))
+			t.Errorf("the other steps waited for %v, want at most a minute", time.Since(began))
 		}
 		w.equalTables("Source", "Target")
 	})

@@ -69,7 +69,7 @@ func TestScansChangeNoAppTables(t *testing.T) {
 				for _, err := range []error{startErr, estimateErr} {
 					ours := err != nil && strings.Contains(err.Error(), tt.reason)
 					if want := connection == "" || tt.reason == "gave up" || tt.field == "table" && tt.reason == "the Functions host"; ours != want || ours && problem.Of(err).Field != field {
-						t.Errorf("%s %s of connection %q: %v, want refused: %v", field, tt.name, connection, err, want)
+						t.Errorf("%s %s of connection %q: got error %v, want a refusal: %v", field, tt.name, connection, err, want)
 					}
 				}
 			}
@@ -100,7 +100,7 @@ func TestScansChangeNoOtherLedger(t *testing.T) {
 			_, estimateErr := w.engine.Estimate(t.Context(), r)
 			for _, err := range []error{startErr, estimateErr} {
 				if err == nil || problem.Of(err).Field != "action.destination.table" || !strings.Contains(err.Error(), "an app keeps its scans") {
-					t.Errorf("%s to %s: %v", a.Type, name, err)
+					t.Errorf("%s to %s: got error %v, want a refusal", a.Type, name, err)
 				}
 			}
 		}
@@ -126,10 +126,10 @@ func TestRestoreLeavesOutAppTables(t *testing.T) {
 		w.must(err)
 		s := w.end(id)
 		if s.State != ledger.Succeeded || s.Note != "left out, because this app or its host uses them for itself: People" || *s.Members != (ledger.Members{All: 3, Succeeded: 2, LeftOut: 1}) {
-			t.Errorf("%s %q %q %+v", s.State, s.Error, s.Note, s.Members)
+			t.Errorf("the restore is %s with error %q, note %q and members %+v", s.State, s.Error, s.Note, s.Members)
 		}
 		if len(w.rows("Table00")) != 2 || !slices.EqualFunc(w.rows("People"), before, storage.Equal) {
-			t.Error("rows did not come back, or the app's own have changed")
+			t.Error("rows were not restored, or the app's own rows have changed")
 		}
 	})
 }
@@ -140,7 +140,7 @@ func (w *world) mayRead(table string) {
 	w.must(w.account.Table(table).Create(w.Context()))
 	for _, a := range []scans.Action{{Type: scans.Count}, {Type: scans.Copy, Destination: &scans.TableRef{Container: "exports", Prefix: table}}} {
 		if _, err := w.engine.Start(w.Context(), scans.Request{Source: scans.TableRef{Table: table}, Action: a}); err != nil {
-			w.Errorf("%s of %s: %v", a.Type, table, err)
+			w.Errorf("%s of %s: got error %v", a.Type, table, err)
 		}
 	}
 }
@@ -156,10 +156,10 @@ func TestDestinationBecomesACatalogTable(t *testing.T) {
 		w.drain()
 		s := w.status(id)
 		if s.State != ledger.Failed || !strings.Contains(s.Error, "catalogs") || len(w.rows("Target")) != 0 {
-			t.Errorf("%+v and %d rows, want failed, and none", s, len(w.rows("Target")))
+			t.Errorf("got status %+v and %d rows, want it failed without rows", s, len(w.rows("Target")))
 		}
 		if err := w.engine.Retry(t.Context(), id); err == nil || problem.Of(err).Field != "action.destination.table" {
-			t.Errorf("retry: %v", err)
+			t.Errorf("a retry: got error %v", err)
 		}
 	})
 	t.Run("failed rows", func(t *testing.T) {
@@ -169,12 +169,12 @@ func TestDestinationBecomesACatalogTable(t *testing.T) {
 		before := len(w.rows("Target"))
 		w.reserve("Target", "")
 		if err := w.engine.RetryFailed(t.Context(), id); err == nil || problem.Of(err).Field != "action.destination.table" {
-			t.Errorf("retry: %v", err)
+			t.Errorf("a retry: got error %v", err)
 		}
 		proof.Must(t, w.observer.RetryFailed(t.Context(), id)) // an instance with the earlier settings accepts the retry
 		w.drain()
 		if s := w.status(id); s.State != ledger.Failed || len(w.rows("Target")) != before {
-			t.Errorf("%+v and %d rows, want failed, and %d as before", s, len(w.rows("Target")), before)
+			t.Errorf("got status %+v and %d rows, want it failed with %d rows", s, len(w.rows("Target")), before)
 		}
 	})
 	t.Run("sealing", func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestDestinationBecomesACatalogTable(t *testing.T) {
 		w.reserve("Nothing", "exports")
 		w.drain()
 		if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, "deployed from") || len(w.blobs("p")) != 1 {
-			t.Errorf("%+v and %v, want failed, and the claim alone", s, w.blobs("p"))
+			t.Errorf("got status %+v and blobs %v, want it failed with only the claim", s, w.blobs("p"))
 		}
 	})
 }

@@ -41,7 +41,7 @@ func TestQueriesPerInvocation(t *testing.T) {
 		}
 		// Each step also reads its pending row and commits. Each step except the last sends a message.
 		if want := s.Queries + 3*s.Steps.Done - 1; r.Action.Type == scans.Count && s.Transactions != want {
-			t.Errorf("%d requests are counted, want %d", s.Transactions, want)
+			t.Errorf("the status counts %d requests, want %d", s.Transactions, want)
 		}
 	}
 }
@@ -73,11 +73,11 @@ func TestInvocationReadsItsChildren(t *testing.T) {
 			start := time.Now()
 			w.deliver()
 			if took := time.Since(start); took != tt.took {
-				t.Errorf("%s, %d segments: the first invocation takes %v, want %v", tt.strategy, tt.segments, took, tt.took)
+				t.Errorf("%s, %d segments: the queries of the first invocation take %v, want %v", tt.strategy, tt.segments, took, tt.took)
 			}
 			s := w.status(id)
 			if s.Steps.Done != 1 || s.Queries != int64(tt.segments) {
-				t.Errorf("%s, %d segments: %d steps with %d queries", tt.strategy, tt.segments, s.Steps.Done, s.Queries)
+				t.Errorf("%s, %d segments: %d steps made %d queries", tt.strategy, tt.segments, s.Steps.Done, s.Queries)
 			}
 			ranges, err := w.observer.Ranges(t.Context(), id)
 			w.must(err)
@@ -87,7 +87,7 @@ func TestInvocationReadsItsChildren(t *testing.T) {
 				if x.State == status.RangeDone {
 					parts++
 				} else if x.Rows > 0 {
-					t.Errorf("%s, %d segments: pending range %+v", tt.strategy, tt.segments, x)
+					t.Errorf("%s, %d segments: unexpected pending range %+v", tt.strategy, tt.segments, x)
 				}
 			}
 			if parts != tt.parts || done != s.Rows.Scanned {
@@ -97,7 +97,7 @@ func TestInvocationReadsItsChildren(t *testing.T) {
 			w.drain()
 			w.equalTables("Source", "Target")
 			if s := w.status(id); s.Rows.Scanned != int64(len(rows)) || s.Rows.Written != int64(len(rows)) {
-				t.Errorf("%s, %d segments: %+v", tt.strategy, tt.segments, s.Rows)
+				t.Errorf("%s, %d segments: got rows %+v", tt.strategy, tt.segments, s.Rows)
 			}
 		})
 	}
@@ -116,7 +116,7 @@ func TestFailedQueryFailsTheStep(t *testing.T) {
 	id := w.start(r)
 	w.drain()
 	if s := w.status(id); s.State != ledger.Failed || s.Rows.Scanned != 0 {
-		t.Errorf("%s with %d rows, want a failed scan without any", s.State, s.Rows.Scanned)
+		t.Errorf("the scan is %s with %d rows, want failed without rows", s.State, s.Rows.Scanned)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestEstimateMatchesTheScan(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
-		ask  scans.Request
+		scan scans.Request
 		rows int64
 	}{
 		{"copy", scans.Request{Action: scans.Action{Type: scans.Copy, Destination: &scans.TableRef{Table: "Target"}}}, 400},
@@ -140,16 +140,16 @@ func TestEstimateMatchesTheScan(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w := withSource(t, 40, 10)
-			tt.ask.Source.Table, tt.ask.SegmentSize = "Source", 10
-			r, err := w.engine.Estimate(t.Context(), tt.ask)
+			tt.scan.Source.Table, tt.scan.SegmentSize = "Source", 10
+			r, err := w.engine.Estimate(t.Context(), tt.scan)
 			w.must(err)
-			s := w.run(tt.ask)
+			s := w.run(tt.scan)
 			if !r.Counted || *r.Rows[0] != tt.rows || *r.Rows[1] != tt.rows || s.Rows.Scanned != tt.rows {
-				t.Errorf("counted %v: %d rows; the scan read %d, want %d", r.Counted, *r.Rows[0], s.Rows.Scanned, tt.rows)
+				t.Errorf("the estimate (complete: %v) has %d rows, and the scan read %d, want %d", r.Counted, *r.Rows[0], s.Rows.Scanned, tt.rows)
 			}
 			// With a filter, the number of queries without rows depends on the number of concurrent queries.
 			if x := float64(s.Cost.Requests) / float64(r.Requests); x < 0.3 || x > 2.5 {
-				t.Errorf("%d requests, want about the scan's %d", r.Requests, s.Cost.Requests)
+				t.Errorf("the estimate has %d requests, want about the scan's %d", r.Requests, s.Cost.Requests)
 			}
 		})
 	}
@@ -166,7 +166,7 @@ func TestEstimateWithLimits(t *testing.T) {
 			want = math.Round(float64(r.Requests) / float64(l.RequestsPerSecond))
 		}
 		if r.LeastSeconds != want || want < 20 {
-			t.Errorf("%+v: at least %v s, want %v for %d requests", l, r.LeastSeconds, want, r.Requests)
+			t.Errorf("limits %+v: the estimate is at least %v s, want %v for %d requests", l, r.LeastSeconds, want, r.Requests)
 		}
 	}
 }
@@ -178,10 +178,10 @@ func TestEstimateEndsInTime(t *testing.T) {
 		w := newWorld(t, emulator.Options{Latency: time.Second})
 		w.fill("Source", plainRows(10, 100))
 		began := time.Now()
-		ask := scans.Request{Source: scans.TableRef{Table: "Source"}, Action: scans.Action{Type: scans.Count}, Strategy: "serial", SegmentSize: 10}
-		r, err := w.engine.Estimate(t.Context(), ask)
+		count := scans.Request{Source: scans.TableRef{Table: "Source"}, Action: scans.Action{Type: scans.Count}, Strategy: "serial", SegmentSize: 10}
+		r, err := w.engine.Estimate(t.Context(), count)
 		if took := time.Since(began); err != nil || r.Counted || *r.Rows[0] != 10*r.Queries || r.Rows[1] != nil || r.Queries < 18 || took > 25*time.Second {
-			t.Errorf("%+v, %v after %v; want the rows of about 20 queries", r, err, took)
+			t.Errorf("got estimate %+v, %v after %v; want the rows of about 20 queries", r, err, took)
 		}
 	})
 }

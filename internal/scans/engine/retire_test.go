@@ -74,10 +74,10 @@ func retention(t *testing.T, n int, applied bool) bool {
 	w.maintain(20)
 	list, err := w.list(10)
 	if err != nil || len(list) != 2 {
-		t.Fatalf("list %+v, %v", list, err)
+		t.Fatalf("the list has %+v, %v, want two scans", list, err)
 	}
 	if s := list[1]; s.Rows != before.Rows || s.Steps != before.Steps || s.State != ledger.Canceled || s.Steps.Pending == 0 {
-		t.Errorf("the list has %+v, want what the status had: %+v", s, before)
+		t.Errorf("the list has %+v, want the figures of the status: %+v", s, before)
 	}
 	time.Sleep(24 * time.Hour)
 	w.process.DieWith(n, applied)
@@ -86,7 +86,7 @@ func retention(t *testing.T, n int, applied bool) bool {
 		t.Errorf("%d done rows a day later, want 1", len(done))
 	}
 	if n == 1 {
-		w.checkTold(ended, 50)
+		w.checkRows(ended, 50)
 	}
 	w.restart()
 	running := w.start(inSteps)
@@ -100,11 +100,11 @@ func retention(t *testing.T, n int, applied bool) bool {
 			t.Errorf("%d rows are left of scan %s: %v", len(left), id, left)
 		}
 		if err := w.engine.Retry(t.Context(), id); problem.Of(err).Kind != problem.NotFound {
-			t.Errorf("retry of a forgotten scan: %v", err)
+			t.Errorf("a retry of a removed scan: got error %v", err)
 		}
 	}
 	if list, err := w.list(10); err != nil || len(list) != 1 || list[0].ID != running || list[0].State != ledger.Running {
-		t.Errorf("list %+v, %v, want the running scan", list, err)
+		t.Errorf("the list has %+v, %v, want only the running scan", list, err)
 	}
 	return n > 60
 }
@@ -123,15 +123,15 @@ func TestLateTidying(t *testing.T) {
 		n := w.requests(func() error {
 			list, err := w.list(5)
 			if err == nil && (len(list) != 1 || list[0].Rows != want.Rows || list[0].Steps != want.Steps) {
-				t.Errorf("list %+v, want %+v", list, want)
+				t.Errorf("the list has %+v, want %+v", list, want)
 			}
 			return err
 		})
 		if n != 2 {
-			t.Errorf("the list costs %d requests, want 2", n)
+			t.Errorf("the list makes %d requests, want 2", n)
 		}
 		if left := w.ledgerRows(id, "t|"); len(left) > 0 {
-			t.Errorf("the scan is still to be tidied up: %+v", left)
+			t.Errorf("the scan is still in the list of scans to tidy up: %+v", left)
 		}
 	})
 }
@@ -152,22 +152,22 @@ func TestOldScansAreFolded(t *testing.T) {
 			}
 			w.must(w.account.Table("tablesweep").Write(t.Context(), ops...))
 		}
-		looks := 0
+		reads := 0
 		w.process.Next = transport(func(r *http.Request) (*http.Response, error) {
 			if strings.Contains(r.URL.Query().Get("$filter"), "'t|") {
-				looks++
+				reads++
 			}
 			return w.emulator.Transport().Do(r)
 		})
 		w.maintain(3)
-		if done := w.ledgerRows(id, "d|"); len(done) != 1 || looks != 3 {
-			t.Errorf("%d done rows a day later, and the list was read %d times in 3 minutes; want 1 and 3", len(done), looks)
+		if done := w.ledgerRows(id, "d|"); len(done) != 1 || reads != 3 {
+			t.Errorf("%d done rows a day later, and the list was read %d times in 3 minutes; want 1 and 3", len(done), reads)
 		}
 	})
 }
 
 // checkRows checks that the timeline and the ranges of an ended scan have all its rows.
-func (w *world) checkTold(id ledger.ScanID, rows int64) {
+func (w *world) checkRows(id ledger.ScanID, rows int64) {
 	w.Helper()
 	timeline, err := w.engine.Timeline(w.Context(), id)
 	w.must(err)
@@ -214,10 +214,10 @@ func TestRequestsOfTheConsole(t *testing.T) {
 			n := w.requests(func() error {
 				list, err := w.list(50)
 				if err != nil || len(list) != 50 {
-					return fmt.Errorf("list of %d, %w", len(list), err)
+					return fmt.Errorf("a list of %d scans: %w", len(list), err)
 				}
 				if s := list[1]; s.State != ledger.Canceled || s.Rows.Scanned == 0 || s.Steps.Done == 0 || s.Steps.Pending == 0 {
-					t.Errorf("a canceled scan is listed as %+v", s)
+					t.Errorf("the list shows a canceled scan as %+v", s)
 				}
 				if _, err := w.engine.Status(t.Context(), id); err != nil {
 					return err
@@ -229,7 +229,7 @@ func TestRequestsOfTheConsole(t *testing.T) {
 				return err
 			})
 			if n > most {
-				t.Errorf("a refresh costs %d requests, want at most %d", n, most)
+				t.Errorf("the calls of a refresh make %d requests, want at most %d", n, most)
 			}
 			w.must(w.engine.Cancel(t.Context(), id))
 			time.Sleep(16 * time.Minute)
@@ -252,13 +252,13 @@ func TestRetryDuringRemoval(t *testing.T) {
 		time.Sleep(91 * 24 * time.Hour)
 		w.maintain(1)
 		if err := l.Restart(t.Context(), read, time.Now(), nil, scan.Outlook{}); !errors.Is(err, ledger.ErrNotFound) {
-			t.Errorf("restart of a scan that was removed: %v, want %v", err, ledger.ErrNotFound)
+			t.Errorf("a restart of a removed scan: got error %v, want %v", err, ledger.ErrNotFound)
 		}
 		alone := storage.Entity{Key: key.Key{Partition: "scans", Row: "o|" + string(id) + "|1"}}
 		w.must(w.account.Table("tablesweep").Write(t.Context(), storage.Op{Kind: storage.Insert, Row: alone.Row()}))
 		w.maintain(20)
 		if left := w.ledgerRows(id, "o|"); len(left) > 0 {
-			t.Errorf("still listed as open: %v", left)
+			t.Errorf("the list of open scans still has %v", left)
 		}
 		time.Sleep(91 * 24 * time.Hour)
 		w.maintain(2)

@@ -41,25 +41,25 @@ func TestRetryAfterCancel(t *testing.T) {
 		time.Sleep(time.Hour)
 		w.must(w.engine.Cancel(t.Context(), id), w.engine.Retry(t.Context(), id), w.engine.Retry(t.Context(), id))
 		if s := w.status(id); s.State != ledger.Running || s.FinishedAt != nil || s.Phase != status.Working {
-			t.Errorf("status %+v, want running without an end", s)
+			t.Errorf("got status %+v, want running without an end", s)
 		}
 		time.Sleep(7 * time.Second)
 		running := w.status(id).Seconds
 		w.drain()
 		w.tidy()
 		if s := w.status(id); running < before+6 || running > before+8 || s.Seconds < running || s.Seconds > running+600 {
-			t.Errorf("the scan ran for %v s, then %v s and at last %v s: the hour in between does not count", before, running, s.Seconds)
+			t.Errorf("the scan ran for %v s, then %v s and at last %v s; the hour in between must not count", before, running, s.Seconds)
 		}
 		list, err := w.list(1)
 		if err != nil || list[0].Seconds != w.status(id).Seconds {
-			t.Errorf("list %+v, %v: it has another time", list, err)
+			t.Errorf("the list has %+v, %v, want the time of the status", list, err)
 		}
 		if err := w.engine.Retry(t.Context(), id); err != nil {
-			t.Errorf("a retry after its end: %v", err)
+			t.Errorf("a retry after the scan's end: got error %v", err)
 		}
 		w.checkEnd(id, 50)
 		if err := w.engine.Cancel(t.Context(), id); err == nil {
-			t.Error("a scan that has succeeded was canceled")
+			t.Error("a succeeded scan was canceled")
 		}
 	})
 }
@@ -80,21 +80,21 @@ func TestRetryAfterFailure(t *testing.T) {
 				break
 			}
 			if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, "never finished; the last failure: query table Source") || s.Steps.Pending == 0 {
-				t.Fatalf("status %+v, want failed with a step kept", s)
+				t.Fatalf("got status %+v, want failed with a pending step", s)
 			}
 			if n, err := w.queue(scans.Queues[scans.ScanPrefix]).Length(t.Context()); err != nil || n != 0 {
-				t.Errorf("%d messages left, %v", n, err)
+				t.Errorf("%d messages are left, %v", n, err)
 			}
-			if told, err := w.engine.Ranges(t.Context(), id); err != nil || !slices.ContainsFunc(told.Ranges, func(r status.KeyRange) bool { return r.State == status.RangeFailed }) {
-				t.Errorf("ranges %+v, %v, want a failed one", told, err)
+			if ranges, err := w.engine.Ranges(t.Context(), id); err != nil || !slices.ContainsFunc(ranges.Ranges, func(r status.KeyRange) bool { return r.State == status.RangeFailed }) {
+				t.Errorf("got ranges %+v, %v, want a failed one", ranges, err)
 			}
 			w.must(w.engine.Retry(t.Context(), id))
 			if s := w.status(id); s.State != ledger.Running || s.Error != "" {
-				t.Errorf("status %+v, want running without an error", s)
+				t.Errorf("got status %+v, want running without an error", s)
 			}
 			for _, p := range w.ledgerRows(id, "p|") {
 				if p.Get("Reason") != "" || p.Int("Begun")+p.Int("FirstEnded")+p.Int("Sends") != 0 {
-					t.Errorf("the step still has the trouble that it had: %+v", p)
+					t.Errorf("the step still has the records of its failures: %+v", p)
 				}
 			}
 		}
@@ -122,7 +122,7 @@ func TestAbandonedRetryIsRemoved(t *testing.T) {
 			time.Sleep(11 * time.Minute)
 		}
 		if s := w.status(id); s.State != ledger.Canceled {
-			t.Errorf("status %+v, want canceled", s)
+			t.Errorf("got status %+v, want canceled", s)
 		}
 	})
 }
@@ -136,7 +136,7 @@ func TestRefusedRetries(t *testing.T) {
 	taken.Action.Mode = "fail"
 	failed := w.run(taken)
 	if failed.State != ledger.Failed || failed.Rows.Failed != 1 {
-		t.Fatalf("status %+v, want one row failed", failed)
+		t.Fatalf("got status %+v, want one row failed", failed)
 	}
 	succeeded := w.run(copyRequest("Source", "Target"))
 	canceled := w.start(inSteps)
@@ -157,13 +157,13 @@ func TestRefusedRetries(t *testing.T) {
 		err := tt.retry(t.Context(), tt.id)
 		var p *problem.Error
 		if !errors.As(err, &p) || p.Kind != tt.kind || !strings.Contains(p.Detail, tt.detail) {
-			t.Errorf("%s: %v, want %q", tt.name, err, tt.detail)
+			t.Errorf("%s: got error %v, want %q", tt.name, err, tt.detail)
 		}
 	}
 	if s := w.status(failed.ID); s.State != ledger.Failed || s.Error != failed.Error {
-		t.Errorf("the retry left %+v", s)
+		t.Errorf("after the refused retry, the status is %+v", s)
 	}
 	if s := w.status(canceled); s.State != ledger.Canceled {
-		t.Errorf("the retry left %+v", s)
+		t.Errorf("after the refused retry, the status is %+v", s)
 	}
 }

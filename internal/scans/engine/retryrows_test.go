@@ -60,7 +60,7 @@ func TestRetryOfFailedRows(t *testing.T) {
 		s := w.status(id)
 		f, err := w.observer.Failed(t.Context(), id, 100, "")
 		if err != nil || len(f.Rows) != failed || f.Kept != int64(failed) || failed > 0 && !strings.Contains(s.Error, f.Rows[0].PartitionKey) || failed == 0 && s.Error != "" {
-			t.Errorf("error %q, rows %+v, %v, want %d rows", s.Error, f, err, failed)
+			t.Errorf("the scan has error %q and failed rows %+v, %v; want %d rows", s.Error, f, err, failed)
 		}
 	}
 	redo := func() {
@@ -79,10 +79,10 @@ func TestRetryOfFailedRows(t *testing.T) {
 	redo()
 	s := w.status(id)
 	if s.State != ledger.Succeeded || s.Rows.Failed != 0 || s.Rows.Written != 59 || s.Rows.Gone != 1 || s.Rows.Scanned != 60 {
-		t.Errorf("%+v, want 59 rows written: one is gone from the source", s)
+		t.Errorf("got status %+v, want 59 written rows, because one is gone from the source", s)
 	}
 	if err := w.engine.RetryFailed(t.Context(), id); err != nil {
-		t.Errorf("the same request once more: %v", err)
+		t.Errorf("the same request again: got error %v", err)
 	}
 	timeline, err := w.observer.Timeline(t.Context(), id)
 	worked := int64(0)
@@ -90,11 +90,11 @@ func TestRetryOfFailedRows(t *testing.T) {
 		worked += p.Rows
 	}
 	if err != nil || worked != 80 {
-		t.Errorf("the timeline has %d rows, %v, want 60 and the 20 that were done again", worked, err)
+		t.Errorf("the timeline has %d rows, %v; want 60 and the 20 retried ones", worked, err)
 	}
 	ranges, err := w.observer.Ranges(t.Context(), id)
 	if err != nil || len(ranges.Ranges) != 1 || ranges.Ranges[0].State != status.RangeDone {
-		t.Errorf("ranges %+v, %v", ranges, err)
+		t.Errorf("got ranges %+v, %v", ranges, err)
 	}
 }
 
@@ -110,7 +110,7 @@ func TestRetryOfManyFailedRows(t *testing.T) {
 	r.Action.Mode, r.SegmentsPerInvocation, r.Strategy = action.Fail, 2, "serial"
 	s := w.run(r)
 	if s.Rows.Failed != 1100 {
-		t.Fatalf("%+v", s)
+		t.Fatalf("got status %+v", s)
 	}
 	const gone = 30
 	for _, row := range source[20 : 20+gone] {
@@ -126,7 +126,7 @@ func TestRetryOfManyFailedRows(t *testing.T) {
 		w.drain()
 		s = w.status(s.ID)
 		if s.Rows.Failed != left || s.Rows.Gone != gone || s.Rows.Written != 1200-gone-left || s.Rows.Scanned != 1200 {
-			t.Fatalf("%+v, want %d failed rows, and %d gone", s, left, gone)
+			t.Fatalf("got status %+v, want %d failed rows and %d gone ones", s, left, gone)
 		}
 	}
 	w.equalTables("Source", "Target")
@@ -170,11 +170,11 @@ func TestDeletionContinues(t *testing.T) {
 		}
 		w.restart()
 		if s := w.status(id); s.Rows.Scanned != 5 || s.Rows.Written != 0 || s.Steps.Pending != 1 || len(w.rows("Source")) != 5 {
-			t.Fatalf("%+v, want the reading committed, and the deletion pending", s)
+			t.Fatalf("got status %+v, want the read step done and the deletion pending", s)
 		}
 		ranges, err := w.observer.Ranges(t.Context(), id)
 		if err != nil || len(ranges.Ranges) != 2 || ranges.Ranges[0].State != "pending" || ranges.Ranges[0].Rows != 5 {
-			t.Errorf("ranges %+v, %v; want five rows pending", ranges.Ranges, err)
+			t.Errorf("got ranges %+v, %v; want five rows pending", ranges.Ranges, err)
 		}
 		for delivery := 2; delivery < 4; delivery++ {
 			_, _ = w.engine.Run(t.Context(), body, delivery)
@@ -218,11 +218,11 @@ func TestFailedDeletion(t *testing.T) {
 		w.settle(id)
 		s := w.status(id)
 		if n := int64(len(rows)); s.State != ledger.Failed || s.Rows.Scanned != n || s.Rows.Written != n-1 || s.Rows.Failed != 1 || len(w.rows("Source")) != 1 {
-			t.Fatalf("%+v, and %d rows are left", s, len(w.rows("Source")))
+			t.Fatalf("got status %+v, and %d rows are left", s, len(w.rows("Source")))
 		}
 		ranges, err := w.observer.Ranges(t.Context(), id)
 		if err != nil || len(ranges.Ranges) != 3 || ranges.Ranges[1].State != status.RangeFailed {
-			t.Errorf("ranges %+v, %v; want a failed one in the middle", ranges.Ranges, err)
+			t.Errorf("got ranges %+v, %v; want a failed one in the middle", ranges.Ranges, err)
 		}
 		w.restart()
 		w.must(w.engine.RetryFailed(t.Context(), id))

@@ -129,7 +129,7 @@ func (w *world) kept(want ...string) {
 	}
 	slices.Reverse(listed)
 	if left := w.exportsLeft(); !slices.Equal(listed, want) || !slices.Equal(left, want) {
-		w.Errorf("the rows say %v, the container has %v, want %v", listed, left, want)
+		w.Errorf("the ledger has backups %v, and the container has %v, want %v", listed, left, want)
 	}
 }
 
@@ -140,10 +140,10 @@ func TestSchedule(t *testing.T) {
 		w := withSource(t, 5, 3)
 		w.scheduled(keeping(`,"keep":{"last":2}`))
 		w.must(w.objects("").Make(t.Context()))
-		w.put("nightly", "1999-12-31T0300/export.json", "of somebody else")
-		w.put("nightly", "notes/readme.txt", "of somebody else")
+		w.put("nightly", "1999-12-31T0300/export.json", "of another program")
+		w.put("nightly", "notes/readme.txt", "of another program")
 		if s := w.schedule(); s.Last != nil || s.Next.Hour() != 3 || s.Overdue {
-			t.Errorf("at first: %+v", s)
+			t.Errorf("at first, the schedule is %+v", s)
 		}
 		for range 4 {
 			w.night()
@@ -151,47 +151,47 @@ func TestSchedule(t *testing.T) {
 		w.emulator.ResetCounts()
 		w.night()
 		if n := w.emulator.Counts(); n.TableTransactions() != 61 || n.QueuePut+n.QueueDelete != 4 || n.BlobPut != 4 {
-			t.Errorf("a night without changes, and four looks, make %d and %+v; docs/backup.md has the figures", n.TableTransactions(), n)
+			t.Errorf("a night without changes makes %d table transactions and %+v; docs/backup.md has the figures", n.TableTransactions(), n)
 		}
 		for _, b := range w.backups() {
 			w.sealed(b.Place.Prefix, "Source")
 			if want := "tablesweep import --from blob:exports/" + b.Place.Prefix + " --to NEW_TABLE --to-connection WHERE --verify"; b.Restore != want || b.Rows != 15 || b.Outdated || b.Deleting != nil || b.FinishedAt == nil {
-				t.Errorf("%+v, want %s", b, want)
+				t.Errorf("got backup %+v, want the restore command %s", b, want)
 			}
 		}
 		if left := w.exportsLeft(); !slices.Equal(left, []string{"1999-12-31T0300", "2000-01-04T0300", "2000-01-05T0300", "notes"}) || len(w.backups()) != 2 {
-			t.Errorf("left: %v", left)
+			t.Errorf("exports left: %v", left)
 		}
 		s := w.schedule()
 		if s.Last == nil || s.Last.State != ledger.Succeeded || *s.Last != *s.Success || s.Missed.Count+s.Skipped.Count != 0 || s.Overdue || w.status(s.Last.ID).Name != "nightly" {
-			t.Errorf("%+v", s)
+			t.Errorf("got schedule %+v, want the last scan succeeded", s)
 		}
 		w.emulator.ResetCounts()
 		w.must(w.engine.AdvanceSchedules(t.Context(), true))
 		if n := w.emulator.Counts(); n != (emulator.Counts{Query: 1, QueryRows: 1}) {
-			t.Errorf("a look at a schedule that nothing is to be done for makes %+v", n)
+			t.Errorf("advancing a schedule without work makes %+v, want one query", n)
 		}
 		// After missed nights, only the newest occurrence starts. While its scan runs, other occurrences are skipped.
 		time.Sleep(72 * time.Hour)
 		w.must(w.engine.AdvanceSchedules(t.Context(), true))
 		if s = w.schedule(); s.Missed.Count != 2 || s.Last.State != ledger.Running || !s.Overdue {
-			t.Errorf("after three nights: %+v", s)
+			t.Errorf("after three nights, the schedule is %+v", s)
 		}
 		time.Sleep(24 * time.Hour)
 		w.must(w.engine.AdvanceSchedules(t.Context(), true))
 		if s = w.schedule(); s.Skipped.Count != 1 || s.Last.State != ledger.Running || s.Skipped.Last.Sub(s.Last.Occurrence) != 24*time.Hour {
-			t.Errorf("while it runs: %+v", s)
+			t.Errorf("while its scan runs, the schedule is %+v", s)
 		}
 		for range 3 {
 			w.must(w.engine.AdvanceSchedules(t.Context(), true))
 		}
 		if left := w.exportsLeft(); len(left) != 4 || len(w.backups()) != 2 {
-			t.Errorf("while it runs, %v is left", left)
+			t.Errorf("while the scan runs, only %v is left", left)
 		}
 		w.drain()
 		w.night()
 		if s = w.schedule(); s.Last.State != ledger.Succeeded || s.Overdue || s.Success.Occurrence.Sub(s.Skipped.Last) != 24*time.Hour {
-			t.Errorf("afterwards: %+v", s)
+			t.Errorf("after the scan, the schedule is %+v", s)
 		}
 		// The schedule is removed from the settings while its scan runs. The scan still becomes a backup. No other scan starts, and no backup is deleted.
 		w.until(3, 0)
@@ -202,7 +202,7 @@ func TestSchedule(t *testing.T) {
 			w.night()
 		}
 		if s = w.schedule(); !s.Removed || s.Last.State != ledger.Succeeded || len(w.backups()) != before+1 {
-			t.Errorf("removed: %+v, %d backups", s, len(w.backups()))
+			t.Errorf("a removed schedule is %+v, with %d backups", s, len(w.backups()))
 		}
 	})
 }
@@ -218,7 +218,7 @@ func TestRunNow(t *testing.T) {
 			t.Helper()
 			_, err := w.engine.RunNow(t.Context(), "nightly", claim.Sent{})
 			if p := problem.Of(err); p.Kind != problem.Conflict || !strings.Contains(p.Detail, why) {
-				t.Errorf("%v, want a conflict: %s", err, why)
+				t.Errorf("got error %v, want a conflict: %s", err, why)
 			}
 		}
 		w.until(2, 58)
@@ -226,13 +226,13 @@ func TestRunNow(t *testing.T) {
 		id, err := w.engine.RunNow(t.Context(), "nightly", sent)
 		w.must(err)
 		if again, err := w.engine.RunNow(t.Context(), "nightly", sent); again != id || err != nil {
-			t.Errorf("a repetition starts %s, %v; want %s", again, err, id)
+			t.Errorf("a repeated request starts %s, %v; want %s", again, err, id)
 		}
 		refused(string(id) + ", is still running")
 		w.drain()
 		refused("the minute 02:58 UTC already has an occurrence")
 		if s := w.schedule(); s.Last.ID != id || s.Next.Hour() != 3 || w.status(id).Name != "nightly" || s.Missed.Count+s.Skipped.Count != 0 {
-			t.Errorf("%+v", s)
+			t.Errorf("got schedule %+v, want scan %s as the last", s, id)
 		}
 		w.until(3, 0) // before any process has advanced the schedule
 		refused("the minute 03:00 UTC already has an occurrence")
@@ -256,7 +256,7 @@ func TestRunNow(t *testing.T) {
 		}
 		w.must(g.Wait())
 		if len(ids) != 1 {
-			t.Errorf("four at once start %v", ids)
+			t.Errorf("four concurrent requests start %v, want one scan", ids)
 		}
 		for range 4 {
 			w.minute()
@@ -278,7 +278,7 @@ func TestScheduleWithRandomFaults(t *testing.T) {
 	for seed := uint64(1); seed <= testsize.Slow[uint64](1, 4, 2000); seed++ { // at first an export of many tables, then of one
 		synctest.Test(t, func(t *testing.T) { out += scheduleSeed(t, seed) })
 		if t.Failed() {
-			t.Fatalf("seed %d", seed)
+			t.Fatalf("failed with seed %d", seed)
 		}
 	}
 	if out == 0 {
@@ -286,8 +286,8 @@ func TestScheduleWithRandomFaults(t *testing.T) {
 	}
 }
 
-// comeAndGo makes some tables. At one message of twenty, it deletes one of them, or makes it again.
-func (w *world) comeAndGo(r *rand.Rand) {
+// changeTables makes some tables. At one message of twenty, it deletes one of them, or makes it again.
+func (w *world) changeTables(r *rand.Rand) {
 	tables := make([]bool, 3+r.IntN(9))
 	change := func(n int) {
 		name := fmt.Sprintf("Table%02d", n)
@@ -315,7 +315,7 @@ func scheduleSeed(t *testing.T, seed uint64) (out int64) {
 	keep := calendar.Keep{Last: 1 + r.IntN(3), Daily: r.IntN(4), Weekly: r.IntN(3)}
 	text := keeping(fmt.Sprintf(`,"keep":{"last":%d,"daily":%d,"weekly":%d}`, keep.Last, keep.Daily, keep.Weekly))
 	if seed%2 > 0 { // a verified export of many tables
-		w.comeAndGo(r)
+		w.changeTables(r)
 		text = strings.NewReplacer(`"table":"Source"`, `"tables":"Source,Table*"`, `"request":{`, `"request":{"verify":true,"segmentSize":10,"segmentsPerInvocation":1,`).Replace(text)
 	}
 	w.scheduled(text)
@@ -354,7 +354,7 @@ func scheduleSeed(t *testing.T, seed uint64) (out int64) {
 	w.must(err)
 	list = slices.DeleteFunc(list, func(s status.Status) bool { return s.Action.Type == scans.Verify })
 	if len(list) > 8-asleep {
-		t.Errorf("%d scans in %d nights", len(list), 8-asleep)
+		t.Errorf("got %d scans in %d nights", len(list), 8-asleep)
 	}
 	var left []time.Time
 	for _, s := range slices.Backward(list) { // oldest first
@@ -363,7 +363,7 @@ func scheduleSeed(t *testing.T, seed uint64) (out int64) {
 			lost = s.Members.LeftOut
 		}
 		if out += lost; s.State != ledger.Succeeded || (s.Note == "") != (lost == 0) {
-			t.Errorf("%s %q %+v %q", s.State, s.Error, s.Members, s.Note)
+			t.Errorf("the scan is %s with error %q, members %+v and note %q", s.State, s.Error, s.Members, s.Note)
 		}
 		occurrence, err := time.Parse("2006-01-02T1504", path.Base(s.Action.Destination.Prefix))
 		w.must(err)
@@ -379,7 +379,7 @@ func scheduleSeed(t *testing.T, seed uint64) (out int64) {
 	w.kept(want...)
 	for _, b := range w.backups() {
 		if b.Deleting != nil || seed%2 > 0 && b.Proof.State != schedule.Proved && b.Proof.State != schedule.Differs {
-			t.Errorf("%+v, %+v", b, b.Proof)
+			t.Errorf("backup %+v has proof %+v", b, b.Proof)
 		}
 	}
 	return out
@@ -409,7 +409,7 @@ func TestOccurrenceStartsOnce(t *testing.T) {
 			time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(61 * time.Second)))
 		}
 		if list, err := w.list(100); err != nil || len(list) != 10 {
-			t.Errorf("%d scans of two schedules in five minutes, %v", len(list), err)
+			t.Errorf("got %d scans of two schedules in five minutes, %v; want 10", len(list), err)
 		}
 	})
 }
@@ -427,12 +427,12 @@ func TestScheduleErrors(t *testing.T) {
 		w.night()
 		b := w.backups()
 		if len(b) != 2 || b[1].Deleting == nil || !strings.Contains(b[1].Error, "BlobImmutableDueToPolicy") || b[0].Deleting != nil {
-			t.Fatalf("an immutable container: %+v", b)
+			t.Fatalf("in an immutable container, the backups are %+v", b)
 		}
 		w.emulator.ResetCounts()
 		w.must(w.engine.AdvanceSchedules(t.Context(), true))
 		if n := w.emulator.Counts(); n != (emulator.Counts{Query: 1, QueryRows: 1}) {
-			t.Errorf("for what can't be deleted: %+v", n)
+			t.Errorf("with a backup that cannot be deleted, advancing makes %+v, want one query", n)
 		}
 		w.process.Next = w.emulator.Transport()
 		w.night()
@@ -444,7 +444,7 @@ func TestScheduleErrors(t *testing.T) {
 		w.put(last, "export.json", `{"format":"tablesweep-export","version":1,"id":"other"}`)
 		w.night()
 		if b := w.backups(); len(b) != 2 || b[1].Error == "" || len(w.blobs(last)) != 4 {
-			t.Errorf("another's claim: %+v, %d objects", b, len(w.blobs(last)))
+			t.Errorf("with another claim in the place, the backups are %+v, and the place has %d objects", b, len(w.blobs(last)))
 		}
 		// A deleted container has no more backups, and the next export creates it again.
 		for name := range w.blobs("") {
@@ -458,7 +458,7 @@ func TestScheduleErrors(t *testing.T) {
 		w.night()
 		s := w.schedule()
 		if s.Last.State != ledger.Failed || !strings.Contains(s.Last.Error, "Source does not exist") || !s.Overdue || len(w.backups()) != 1 {
-			t.Errorf("no table: %+v", s)
+			t.Errorf("without the table, the schedule is %+v", s)
 		}
 		// A run that was canceled and retried becomes a backup at its end.
 		w.fill("Source", plainRows(3, 2))
@@ -470,7 +470,7 @@ func TestScheduleErrors(t *testing.T) {
 		w.must(w.engine.Cancel(t.Context(), id))
 		w.minute()
 		if s := w.schedule(); s.Last.State != ledger.Canceled || s.Last.Error != "" {
-			t.Errorf("canceled: %+v", s.Last)
+			t.Errorf("the canceled scan is %+v", s.Last)
 		}
 		w.must(w.engine.Retry(t.Context(), id))
 		for range 4 {
@@ -491,7 +491,7 @@ func TestScheduleErrors(t *testing.T) {
 		w.night()
 		w.night()
 		if s := w.schedule(); s.Last.State != ledger.Succeeded {
-			t.Errorf("after rows were lost: %+v", s)
+			t.Errorf("after rows were deleted, the schedule is %+v", s)
 		}
 		// A process dies after it has recorded an occurrence, and before it makes the start request.
 		w.until(3, 0)
@@ -501,7 +501,7 @@ func TestScheduleErrors(t *testing.T) {
 			w.minute()
 		}
 		if s := w.schedule(); s.Last.ID == started || s.Last.State != ledger.Succeeded {
-			t.Errorf("after a decision: %+v", s)
+			t.Errorf("after a death behind the decision, the schedule is %+v", s)
 		}
 	})
 }
@@ -523,12 +523,12 @@ func TestScheduleWithWrongClock(t *testing.T) {
 		ahead = 0
 		w.minute()
 		if s := w.schedule(); !s.Overdue {
-			t.Errorf("the newest success is years ahead: %+v", s)
+			t.Errorf("with a success years ahead, the schedule is %+v, want it overdue", s)
 		}
 		w.night()
 		w.night()
 		if s := w.schedule(); s.Overdue || s.Success.Occurrence.Year() != 2000 {
-			t.Errorf("the clock is right again: %+v", s)
+			t.Errorf("with the right clock, the schedule is %+v", s)
 		}
 		w.kept("2000-01-03T0300", "2004-01-04T0300")
 	})
@@ -548,7 +548,7 @@ func TestKeepDryRun(t *testing.T) {
 			outdated = append(outdated, b.Outdated)
 		}
 		if !slices.Equal(outdated, []bool{false, false, true, true}) {
-			t.Errorf("%v", outdated)
+			t.Errorf("outdated backups: got %v, want the two oldest", outdated)
 		}
 		w.kept("2000-01-01T0300", "2000-01-02T0300", "2000-01-03T0300", "2000-01-04T0300")
 	})
@@ -586,17 +586,17 @@ func TestParseSchedules(t *testing.T) {
 	} {
 		all, err := schedule.ParseSchedules(text)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) || want == "" && len(all) != 1 {
-			t.Errorf("%s: %v, %v, want %s", text, all, err, want)
+			t.Errorf("settings %s: got schedules %v, error %v, want error %q", text, all, err, want)
 		}
 	}
 	all, err := schedule.ParseSchedules(`[{"name":"bad"},` + good + `]`)
 	if err == nil || len(all) != 1 || all[0].Name != "nightly" {
-		t.Errorf("one bad, one good: %v, %v", all, err)
+		t.Errorf("settings with a bad and a good schedule: got %v, %v", all, err)
 	}
 	all[0].Request = nil
 	w := newWorld(t, emulator.Options{})
 	w.options = []func(*options){func(o *options) { o.Schedules, o.Accounts = all, nil }}
 	if err := w.newEngine(w.account).CheckSchedules(); err == nil || !strings.Contains(err.Error(), "nightly: request: source.connection: \"AzureWebJobsStorage\" is not among") {
-		t.Errorf("a connection that the app lacks: %v", err)
+		t.Errorf("a schedule with a connection that the app does not have: got error %v", err)
 	}
 }

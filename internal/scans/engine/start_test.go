@@ -27,27 +27,27 @@ func TestStartOnce(t *testing.T) {
 		again, err := w.engine.StartOnce(t.Context(), r, sent)
 		w.must(err)
 		if started == nil && first != again {
-			t.Errorf("the ids are %s and %s", first, again)
+			t.Errorf("the two starts return ids %s and %s, want the same", first, again)
 		}
 		w.maintain(3) // the message may have been lost
 		w.drain()
 		w.counted(again, ledger.Succeeded, 5, 5, 0)
 		time.Sleep(30 * 24 * time.Hour)
 		if last, err := w.engine.StartOnce(t.Context(), r, sent); err != nil || last != again {
-			t.Errorf("a month later: %s, %v, want %s", last, err, again)
+			t.Errorf("a month later, the start returns %s, %v, want %s", last, err, again)
 		}
 		other := r
 		other.Name = "other"
 		if _, err := w.engine.StartOnce(t.Context(), other, sent); problem.Of(err).Kind != problem.KeyReused {
-			t.Errorf("another request with the key: %v", err)
+			t.Errorf("another request with the key: got error %v", err)
 		}
 		if list, err := w.list(10); err != nil || len(list) != 1 || list[0].ID != again {
-			t.Errorf("%v: %+v, want scan %s alone", err, list, again)
+			t.Errorf("the list has %v: %+v, want only scan %s", err, list, again)
 		}
 		time.Sleep(70 * 24 * time.Hour)
 		w.maintain(3)
 		if left := w.ledgerRows("scans", ""); len(left) > 0 {
-			t.Errorf("100 days later: %v", left)
+			t.Errorf("100 days later, these rows are left: %v", left)
 		}
 		return started == nil
 	})
@@ -67,12 +67,12 @@ func TestStartOnceAfterRemoval(t *testing.T) {
 		time.Sleep(40 * time.Minute)
 		w.maintain(1)
 		if left := w.ledgerRows("scans", "i|"); len(left) != 1 {
-			t.Fatalf("%d keys are left, want 1", len(left))
+			t.Fatalf("%d claims are left, want 1", len(left))
 		}
 		again, err := w.engine.StartOnce(t.Context(), r, sent)
 		w.must(err)
 		if again == first {
-			t.Errorf("the scan has the id of one that was removed, %s", first)
+			t.Errorf("the new scan has the id of the removed one, %s", first)
 		}
 		w.drain()
 		w.counted(again, ledger.Succeeded, 5, 5, 0)
@@ -119,11 +119,11 @@ func TestStartOnceByTwoInstances(t *testing.T) {
 				w.must(err)
 				for i := range ids {
 					if errs[i] == nil && ids[i] != id && (i == 0 || ids[1] != "") || len(list) != 1 || list[0].ID != id {
-						t.Errorf("%s, at request %d: ids %q, errors %v, then %s; %d are listed", name, at, ids, errs, id, len(list))
+						t.Errorf("%s, at request %d: the starts return ids %q and errors %v, then id %s; the list has %d scans", name, at, ids, errs, id, len(list))
 					}
 				}
 				if name == "other" && errs[0] == nil && ids[1] != "" {
-					t.Errorf("both started: %q", ids)
+					t.Errorf("both instances started a scan: %q", ids)
 				}
 			}
 		}

@@ -47,7 +47,7 @@ func TestStatusOfManySteps(t *testing.T) {
 		proof.Must(t, err)
 		rows += done.Rows
 		if ok, err := steps.Commit(t.Context(), id, step.ID, time.Now(), done, []ledger.Pending{next}); err != nil || !ok {
-			t.Fatalf("commit of step %s: %v, %v", step.ID, ok, err)
+			t.Fatalf("commit of step %s: committed %v, error %v", step.ID, ok, err)
 		}
 		proof.Must(t, steps.FoldAfter(t.Context(), id, step.ID, ledger.FoldEvery, scans.JoinNotes))
 		if step = next; (n+1)%int64(max(1, *manySteps/10)) != 0 {
@@ -58,7 +58,7 @@ func TestStatusOfManySteps(t *testing.T) {
 		proof.Must(t, err)
 		counts := em.Counts()
 		if requests := counts.TableTransactions() + counts.QueueTransactions(); requests > 3 {
-			t.Errorf("a status after %d steps takes %d requests, want at most 3", n+1, requests)
+			t.Errorf("a status after %d steps makes %d requests, want at most 3", n+1, requests)
 		}
 		if s.Rows.Scanned != rows || s.Steps.Done != n+1 || s.Queries != n+1 || s.Transactions != 4*(n+1) || s.Steps.Pending != 1 {
 			t.Errorf("%d steps with %d rows: got status %+v", n+1, rows, s)

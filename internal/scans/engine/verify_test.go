@@ -39,15 +39,15 @@ func TestVerifyAfterCopy(t *testing.T) {
 			w.drain()
 			s := w.status(id)
 			if s.State != ledger.Succeeded || s.Verification == nil || s.Verification.ID != id.Verification() || s.Verification.State != ledger.Succeeded {
-				t.Fatalf("%s %s %+v", s.State, s.Error, s.Verification)
+				t.Fatalf("the copy is %s with error %q and verification %+v", s.State, s.Error, s.Verification)
 			}
 			if v := w.status(id.Verification()); v.Verifies != id || v.Rows.Scanned != s.Rows.Scanned || v.Differences.Missing+v.Differences.Different+v.Differences.Extra != 0 {
-				t.Errorf("%+v %+v, want %d rows", v.Rows, v.Differences, s.Rows.Scanned)
+				t.Errorf("the verification has rows %+v and differences %+v, want %d rows and none", v.Rows, v.Differences, s.Rows.Scanned)
 			}
 			w.fill("Table03", plainRows(1, 1))                                                                  // a group's verification has the same tables as the group
 			for _, q := range []status.ListQuery{{Top: 1}, {Top: 2}, {Top: 50}, {Top: 5, Action: scans.Copy}} { // pages end at any scan
 				if got := w.listed(q, id); got.Verification == nil || *got.Verification != *s.Verification {
-					t.Errorf("%+v lists it with %+v", q, got.Verification)
+					t.Errorf("the list by %+v shows verification %+v", q, got.Verification)
 				}
 			}
 		}
@@ -111,10 +111,10 @@ func TestProof(t *testing.T) {
 			}
 			v := w.status(id.Verification())
 			if state := map[bool]ledger.State{true: ledger.Succeeded, false: ledger.Failed}[want == ""]; !done || v.State != state || !strings.Contains(v.Error, want) {
-				t.Errorf("%s %s, want %q; %+v", v.State, v.Error, want, v.Differences)
+				t.Errorf("the proof is %s with error %q, want %q; the differences are %+v", v.State, v.Error, want, v.Differences)
 			}
 			if i == 0 && *v.Differences != (status.Differences{Extra: 1}) {
-				t.Errorf("%+v", v.Differences)
+				t.Errorf("got differences %+v, want one extra row", v.Differences)
 			}
 		}
 	})
@@ -127,8 +127,8 @@ func TestProofWithoutTheTable(t *testing.T) {
 	t.Parallel()
 	for _, many := range []bool{false, true} {
 		for _, rows := range []int{0, 3} {
-			for _, how := range []string{"deleted", "deleted under it", "being deleted", "anew"} {
-				if how != "deleted under it" || rows > 0 && !many {
+			for _, how := range []string{"deleted", "deleted during the proof", "being deleted", "made again"} {
+				if how != "deleted during the proof" || rows > 0 && !many {
 					synctest.Test(t, func(t *testing.T) { proofOfNothing(t, many, rows, how) })
 				}
 			}
@@ -146,7 +146,7 @@ func proofOfNothing(t *testing.T, many bool, rows int, how string) {
 	}
 	w.scheduled(strings.NewReplacer(`"request":{`, `"request":{"verify":true,"strategy":"serial","segmentSize":1,"segmentsPerInvocation":1,`, `"table":"Source"`, source).Replace(keeping("")))
 	messages, at := 0, 1 // the proof's messages so far, and the message at which the table is deleted
-	if how == "deleted under it" {
+	if how == "deleted during the proof" {
 		at = 3
 	}
 	w.onMessage = func(body []byte) {
@@ -160,29 +160,29 @@ func proofOfNothing(t *testing.T, many bool, rows int, how string) {
 			w.must(w.emulator.SetFaults("seed=1; deletion=400s"))
 		}
 		w.must(w.account.Table("Source").Delete(t.Context()))
-		if how == "anew" {
+		if how == "made again" {
 			w.fill("Source", nil)
 		}
 	}
 	w.night()
 	d, state, note := status.Differences{Extra: int64(rows), Tables: 1}, schedule.Differs, "the source no longer has the table"
 	switch {
-	case how == "anew" && rows == 0:
+	case how == "made again" && rows == 0:
 		d, state, note = status.Differences{}, schedule.Proved, ""
-	case how == "anew":
+	case how == "made again":
 		d, note = status.Differences{Extra: int64(rows)}, ""
 	case many:
 		note = "the source no longer has these tables: Source"
-	case how == "deleted under it":
+	case how == "deleted during the proof":
 		d.Extra = 2 // these rows were not read
 	}
 	b := w.backups()[0]
 	v := w.status(b.Proof.ID)
 	if messages < at || v.State != ledger.Succeeded || *v.Differences != d || v.Note != note {
-		t.Errorf("many tables %t, %s, %d rows: %s %q %+v %q, want %+v %q", many, how, rows, v.State, v.Error, v.Differences, v.Note, d, note)
+		t.Errorf("many tables %t, %s, %d rows: %s %q with differences %+v and note %q, want %+v and %q", many, how, rows, v.State, v.Error, v.Differences, v.Note, d, note)
 	}
 	if b.Proof.State != state || b.Proof.Note != note {
-		t.Errorf("many tables %t, %s, %d rows: %+v, want %s", many, how, rows, b.Proof, state)
+		t.Errorf("many tables %t, %s, %d rows: got proof %+v, want %s", many, how, rows, b.Proof, state)
 	}
 }
 
@@ -225,10 +225,10 @@ func TestProofOfManyTables(t *testing.T) {
 			w.drain()
 			v := w.end(id.Verification())
 			if failed := v.State == ledger.Failed; !done || failed != (tt.want != "") || !strings.Contains(v.Error, tt.want) || *v.Members != (ledger.Members{All: 3, Succeeded: 3}) {
-				t.Errorf("%s %q %+v, want %q", v.State, v.Error, v.Members, tt.want)
+				t.Errorf("the proof is %s with error %q and members %+v, want error %q", v.State, v.Error, v.Members, tt.want)
 			}
 			if s := w.status(id); s.Verification.State != v.State || s.Verification.Error != v.Error {
-				t.Errorf("%+v", s.Verification)
+				t.Errorf("the copy shows verification %+v, want the proof's state and error", s.Verification)
 			}
 		})
 	}
@@ -250,20 +250,20 @@ func TestProofMembers(t *testing.T) {
 			t.Helper()
 			v := w.status(id)
 			if v.State != ledger.Succeeded || v.Members.Succeeded != int64(tables) || !strings.Contains(v.Note, note) || (v.Note == "") != (note == "") {
-				t.Errorf("%s %q %+v %q", v.State, v.Error, v.Members, v.Note)
+				t.Errorf("the proof is %s with error %q, members %+v and note %q", v.State, v.Error, v.Members, v.Note)
 			}
 		}
 		const note = "compares the tables that the source has now"
 		proof(w.run(byUser).ID, 3, note)
 		w.fill("Table04", nil)
 		if v := w.run(byUser); v.State != ledger.Failed || !strings.Contains(v.Error, "Table04: ") || !strings.Contains(v.Note, note) {
-			t.Errorf("of a table without an export: %s %s %q", v.State, v.Error, v.Note)
+			t.Errorf("a proof of a table without an export is %s with error %q and note %q", v.State, v.Error, v.Note)
 		}
 		time.Sleep(time.Second)
 		w.run(byUser)
 		list, err := w.list(1)
 		if err != nil || len(list) != 1 || !strings.Contains(list[0].Note, note) {
-			t.Errorf("listed: %+v, %v", list, err)
+			t.Errorf("the list has %+v, %v, want one scan with its note", list, err)
 		}
 		w.must(w.engine.RequestStart(t.Context(), id.Verification(), byUser))
 		w.drain()
@@ -304,10 +304,10 @@ func TestManyDifferences(t *testing.T) {
 	failed, err := w.observer.Failed(t.Context(), s.ID, 1000, "")
 	w.must(err)
 	if *s.Differences != (status.Differences{Missing: 2999, Extra: 1, Different: 1}) || failed.Total != 3001 || failed.Kept < 1000 || failed.Kept > 1200 {
-		t.Errorf("%+v, %d listed of %d", s.Differences, failed.Kept, failed.Total)
+		t.Errorf("got differences %+v, %d listed of %d", s.Differences, failed.Kept, failed.Total)
 	}
 	if !strings.HasPrefix(s.Error, "2999 rows are missing, 1 extra, 1 different; one of them: PartitionKey") {
-		t.Error(s.Error)
+		t.Errorf("got error %q", s.Error)
 	}
 	var reasons []string
 	for _, g := range failed.Groups {
@@ -319,9 +319,9 @@ func TestManyDifferences(t *testing.T) {
 	w.fill("Twin", plainRows(3000, 1))
 	w.succeed(verifyRequest(scans.TableRef{Table: "Source"}, scans.TableRef{Table: "Twin"}))
 	if left := w.ledgerRows("hints", ""); len(left) > 0 {
-		t.Errorf("%d hints are left", len(left))
+		t.Errorf("a comparison left %d hints", len(left))
 	}
 	if err := w.engine.Retry(t.Context(), s.ID); problem.Of(err).Kind != problem.Conflict {
-		t.Errorf("a comparison of which nothing is left: %v", err)
+		t.Errorf("a retry of a comparison without pending steps: got error %v, want a conflict", err)
 	}
 }

@@ -40,7 +40,7 @@ func TestStatusWhileWaiting(t *testing.T) {
 		g.Go(func() error { return w.work(e, id) })
 		time.Sleep(40 * time.Second)
 		if s := w.status(id); s.Phase != status.Working || s.Rate == nil || s.LastStepAt == nil || s.Leased != nil {
-			t.Fatalf("before the outage: %+v, leased %+v", s, s.Leased)
+			t.Fatalf("before the outage, the status is %+v, and the leased steps are %+v", s, s.Leased)
 		}
 		w.must(backup.SetFaults("busy p=1"))
 		began := time.Now()
@@ -54,39 +54,39 @@ func TestStatusWhileWaiting(t *testing.T) {
 				known = age
 			}
 			if known > 0 && (s.Phase != "waiting" || s.SecondsLeft != nil) {
-				t.Errorf("after %v, the phase is no longer waiting: %s", age, s.Phase)
+				t.Errorf("after %v, the phase is %s, want waiting", age, s.Phase)
 			}
 			if s.LastStepAt != nil && s.At.Sub(*s.LastStepAt) >= 16*time.Second && s.Rate != nil {
-				t.Errorf("after %v, %v after the last step, the rate is %v", age, s.At.Sub(*s.LastStepAt), *s.Rate)
+				t.Errorf("after %v, and %v after the last step, the rate is %v, want none", age, s.At.Sub(*s.LastStepAt), *s.Rate)
 			}
 			if list, err := w.list(1); err != nil || known > 0 && (list[0].Phase != "waiting" || list[0].Cause != "BACKUP: it answers 503 ServerBusy") {
-				t.Errorf("after %v the list says %s: %q, %v", age, list[0].Phase, list[0].Cause, err)
+				t.Errorf("after %v, the list shows phase %s, cause %q, error %v", age, list[0].Phase, list[0].Cause, err)
 			}
 			last = s
 		}
 		if known == 0 || known > 12*time.Second {
-			t.Errorf("told after %v, want 12 s", known)
+			t.Errorf("the status shows the wait after %v, want 12 s", known)
 		}
 		l := last.Leased
 		if l == nil || l.Throttled == 0 || last.Throttled < l.Throttled || len(l.Waiting) != 1 || l.Waiting[0].Connection != "BACKUP" || l.Waiting[0].Cause != "it answers 503 ServerBusy" || l.Instances[0].Steps != l.Steps {
-			t.Fatalf("at the outage's end: %+v", l)
+			t.Fatalf("at the outage's end, the leased steps are %+v", l)
 		}
 		if since := l.Waiting[0].Since.Sub(began); since < -10*time.Second || since > 3*time.Second {
-			t.Errorf("it waits since %v after the outage began", since)
+			t.Errorf("the scan waits since %v after the outage began, want since its beginning", since)
 		}
 		w.must(backup.SetFaults(""))
 		w.must(g.Wait())
 		if s := w.status(id); s.State != ledger.Succeeded || s.Leased != nil || s.Throttled < l.Throttled || s.Throttled > l.Throttled+100 {
-			t.Errorf("at the end %s, throttled %d times, leased %+v; %d were seen", s.State, s.Throttled, s.Leased, l.Throttled)
+			t.Errorf("at the end, the scan is %s, was throttled %d times, and has leased steps %+v; the status had shown %d throttled requests", s.State, s.Throttled, s.Leased, l.Throttled)
 		}
 	})
 }
 
 // work handles several messages concurrently, as an instance does, until the scan has ended.
 func (w *world) work(e *engine.Engine, id ledger.ScanID) error {
-	const atOnce = 12 // as in host.json
+	const concurrent = 12 // as in host.json
 	var g task.Group
-	for range atOnce {
+	for range concurrent {
 		g.Go(func() error {
 			for {
 				found := 0
@@ -143,16 +143,16 @@ func TestBusyPartition(t *testing.T) {
 		w.must(g.Wait())
 		took, late := time.Since(began), refused()-early
 		answered := (rows - written) / size
-		t.Logf("%v; %d refused in the first minute, %d after it of %d", took, early, late, late+answered)
+		t.Logf("the scan took %v; %d requests were refused in the first minute, and %d of %d after it", took, early, late, late+answered)
 		if took < 80*time.Second || late*10 > answered+late {
-			t.Errorf("%d of %d requests were refused after the first minute", late, answered+late)
+			t.Errorf("%d of %d requests were refused after the first minute, want at most a tenth", late, answered+late)
 		}
 		if limit := 1.3 * rows / rate; took.Seconds() > limit {
-			t.Errorf("it took %v, the partition's rate allows %d s", took, rows/rate)
+			t.Errorf("the scan took %v, but the partition's rate allows %d s", took, rows/rate)
 		}
 		// The status counts throttled requests of done steps, but not those of failed deliveries.
 		if s := w.status(id); s.State != ledger.Succeeded || s.Throttled > int64(refused()) || s.Throttled < int64(refused())/2 {
-			t.Errorf("%s, %d requests throttled; %d were", s.State, s.Throttled, refused())
+			t.Errorf("the scan is %s and counts %d throttled requests, but %d were refused", s.State, s.Throttled, refused())
 		}
 	})
 }
@@ -178,12 +178,12 @@ func TestCanceledDeletion(t *testing.T) {
 		time.Sleep(7 * time.Second)
 		w.must(w.observer.Cancel(t.Context(), id))
 		if s, want := w.status(id), "steps that were running at its end: 1; the requests that they had sent may still delete rows"; s.Cause != want {
-			t.Errorf("%s: %q, want %q", s.State, s.Cause, want)
+			t.Errorf("a %s scan has cause %q, want %q", s.State, s.Cause, want)
 		}
 		<-ended
 		time.Sleep(time.Minute) // in this time, the step's message would have been delivered again
 		if s := w.status(id); s.Cause != "" {
-			t.Errorf("at the end: %q", s.Cause)
+			t.Errorf("at the end, the cause is %q, want none", s.Cause)
 		}
 	})
 }

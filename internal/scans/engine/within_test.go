@@ -55,7 +55,7 @@ func TestNestedExportsStartConcurrently(t *testing.T) {
 		}
 	}
 	if testsize.Full() && (began[0] == 0 || began[1] == 0 || began[2] == 0) {
-		t.Errorf("one-sided: none, the outer, the inner one: %v", began)
+		t.Errorf("of the runs, none, the outer or the inner export began in %v, want each at least once", began)
 	}
 }
 
@@ -108,7 +108,7 @@ func exportsStartAtOnce(t *testing.T, seed uint64) int {
 	which := 0
 	for _, s := range list {
 		if s.State != ledger.Succeeded {
-			t.Errorf("%s %s", s.State, s.Error)
+			t.Errorf("the scan is %s with error %q", s.State, s.Error)
 		}
 		succeeded = append(succeeded, s.ID)
 		if which = 1; strings.Contains(s.Action.Destination.Prefix, "/") {
@@ -116,15 +116,15 @@ func exportsStartAtOnce(t *testing.T, seed uint64) int {
 		}
 	}
 	if left := w.claims(); len(list) > 1 || !slices.Equal(left, succeeded) {
-		t.Errorf("%v have begun, and %v have claims", succeeded, left)
+		t.Errorf("exports %v have begun, and %v have claims, want the same ones", succeeded, left)
 	}
 	for i, err := range errs {
 		if err == nil && !slices.Contains(succeeded, ids[i]) || err != nil && !dies && problem.Of(err).Kind != problem.Conflict {
-			t.Errorf("%s: %v, and %v have begun", ids[i], err, succeeded)
+			t.Errorf("start of %s: error %v; exports %v have begun", ids[i], err, succeeded)
 		}
 	}
 	if !dies && len(list) == 0 {
-		t.Errorf("none has begun: %v", errs)
+		t.Errorf("neither export has begun; errors %v", errs)
 	}
 	if len(w.ledgerRows("scans", "r|")) > 0 && !dies {
 		t.Error("a start request is left")
@@ -155,14 +155,14 @@ func TestNestedExportsOfTwoConnections(t *testing.T) {
 			var states []ledger.State
 			for _, s := range all.Schedules {
 				if states = append(states, s.Last.State); s.Last.State == ledger.Failed && !strings.Contains(s.Last.Error, "another export") && !strings.Contains(s.Last.Error, "is taken") {
-					t.Errorf("%+v", s.Last)
+					t.Errorf("the last scan is %+v, want it ended", s.Last)
 				}
 			}
 			if slices.Sort(states); !slices.Equal(states, []ledger.State{ledger.Failed, ledger.Succeeded}) {
-				t.Errorf("%v, want one that was refused: %+v %+v", states, all.Schedules[0].Last, all.Schedules[1].Last)
+				t.Errorf("the states are %v, want one refused; the last scans are %+v and %+v", states, all.Schedules[0].Last, all.Schedules[1].Last)
 			}
 			if left := w.claims(); len(left) != 1 {
-				t.Errorf("%v have claims", left)
+				t.Errorf("scans %v have claims, want one", left)
 			}
 		})
 	}

@@ -23,7 +23,7 @@ func TestKeys(t *testing.T) {
 	w.fill("Source", rows)
 	s := w.run(request(scans.Action{Type: scans.Keys, Destination: &scans.TableRef{Table: "Keys"}}))
 	if s.State != ledger.Succeeded || s.Rows.Scanned > 30*20 {
-		t.Errorf("status %+v, want few of the %d rows read", s, len(rows))
+		t.Errorf("got status %+v, want few of the %d rows read", s, len(rows))
 	}
 	var got, want []string
 	for _, e := range w.rows("Keys") {
@@ -45,8 +45,8 @@ func TestKeys(t *testing.T) {
 func TestErrorsNameTheAction(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		action      scans.Action
-		forbid, say string
+		action       scans.Action
+		forbid, want string
 	}{
 		{scans.Action{Type: scans.Copy, Destination: &scans.TableRef{Table: "Target"}}, "/Target(", "write to the destination: write to table Target of "},
 		{scans.Action{Type: scans.Keys, Destination: &scans.TableRef{Table: "Target"}}, "/Target(", "write to the destination: write to table Target of "},
@@ -59,8 +59,8 @@ func TestErrorsNameTheAction(t *testing.T) {
 			id := w.start(request(tt.action))
 			w.refuse(http.StatusForbidden, "AuthorizationFailure", func(r *http.Request, body string) bool { return strings.Contains(r.URL.Path+body, tt.forbid) })
 			w.drain()
-			if s := w.status(id); s.State != ledger.Failed || !strings.HasPrefix(s.Error, tt.say) || !strings.Contains(s.Error, ": 403 ") || s.Steps.Pending != 1 {
-				t.Errorf("status %+v; want the step kept, and an error that begins with %q", s, tt.say)
+			if s := w.status(id); s.State != ledger.Failed || !strings.HasPrefix(s.Error, tt.want) || !strings.Contains(s.Error, ": 403 ") || s.Steps.Pending != 1 {
+				t.Errorf("got status %+v; want a pending step, and an error that begins with %q", s, tt.want)
 			}
 		})
 	}

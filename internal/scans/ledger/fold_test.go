@@ -75,17 +75,17 @@ func (b *book) take(r *rand.Rand) (id ledger.StepID, done ledger.Done, children 
 func (b *book) check(t *testing.T, s ledger.Snapshot) {
 	t.Helper()
 	if s.Sums.Totals != b.totals {
-		t.Errorf("sums %+v, want %+v", s.Sums.Totals, b.totals)
+		t.Errorf("got sums %+v, want %+v", s.Sums.Totals, b.totals)
 	}
 	ahead := scan.Outlook{}
 	for _, o := range b.pending {
 		ahead = ahead.Plus(o)
 	}
 	if steps, got := s.Sums.Pending(); steps != int64(len(b.pending)) || got != ahead {
-		t.Errorf("pending %d steps with %+v ahead, want %d with %+v", steps, got, len(b.pending), ahead)
+		t.Errorf("the sums show %d pending steps with work %+v, want %d with %+v", steps, got, len(b.pending), ahead)
 	}
 	if s.Whole && len(s.Steps) != len(b.pending) {
-		t.Errorf("%d pending steps, want %d", len(s.Steps), len(b.pending))
+		t.Errorf("the snapshot has %d pending steps, want %d", len(s.Steps), len(b.pending))
 	}
 	var worked ledger.Point
 	for _, p := range s.Sums.Times.Points() {
@@ -94,7 +94,7 @@ func (b *book) check(t *testing.T, s ledger.Snapshot) {
 		worked.Throttled += p.Throttled
 	}
 	if worked.Rows != b.totals.Rows || worked.Requests != b.totals.Transactions || worked.Throttled != b.totals.Throttled {
-		t.Errorf("the timeline has %+v in all, want %+v", worked, b.totals)
+		t.Errorf("the timeline has %+v in all, want the totals %+v", worked, b.totals)
 	}
 }
 
@@ -128,7 +128,7 @@ func (b *book) commitOne(ctx context.Context, t *testing.T, l *ledger.Ledger, id
 	for range 1 + r.IntN(2) { // the second is a repeated delivery
 		committed, err := l.Commit(ctx, id, step, skewed, done, children)
 		if err != nil {
-			t.Errorf("commit: %v", err)
+			t.Errorf("commit of step %s: %v", step, err)
 		}
 		if committed {
 			ours++
@@ -137,7 +137,7 @@ func (b *book) commitOne(ctx context.Context, t *testing.T, l *ledger.Ledger, id
 	}
 	b.committed(children)
 	if ours != 1 {
-		t.Errorf("step %s was committed %d times", step, ours)
+		t.Errorf("step %s was committed %d times, want once", step, ours)
 	}
 	return true
 }
@@ -160,7 +160,7 @@ func TestSumsDuringConcurrentFolds(t *testing.T) {
 			r := rand.New(rand.NewPCG(7, uint64(i)))
 			for folding.Err() == nil {
 				if _, err := l.Fold(ctx, id, min(r.IntN(6), 3), 2+r.IntN(9), join); err != nil {
-					t.Errorf("fold: %v", err)
+					t.Errorf("a fold: got error %v", err)
 					return
 				}
 				time.Sleep(time.Duration(r.IntN(2000)) * time.Microsecond)
@@ -198,7 +198,7 @@ func TestSumsDuringConcurrentFolds(t *testing.T) {
 			most := b.totals.Steps
 			b.mu.Unlock()
 			if s.Sums.Steps < least || s.Sums.Steps > most {
-				t.Errorf("%d steps, want %d to %d", s.Sums.Steps, least, most)
+				t.Errorf("the snapshot counts %d steps, want %d to %d", s.Sums.Steps, least, most)
 			}
 		}
 		commits.Wait()
@@ -214,7 +214,7 @@ func TestSumsDuringConcurrentFolds(t *testing.T) {
 	stop()
 	folds.Wait()
 	if snapshots < 20 {
-		t.Errorf("only %d snapshots were taken beside commits", snapshots)
+		t.Errorf("only %d snapshots were taken between commits", snapshots)
 	}
 	for whole := false; !whole; {
 		var err error
@@ -257,10 +257,10 @@ func TestManyPendingSteps(t *testing.T) {
 	s, err := l.Snapshot(ctx, id)
 	proof.Must(t, err)
 	if n := em.Counts().TableTransactions(); n > 2 {
-		t.Errorf("the snapshot took %d requests, want 2", n)
+		t.Errorf("the snapshot made %d requests, want 2", n)
 	}
 	if s.Whole || s.Scan.State != ledger.Running {
-		t.Errorf("whole %v, scan %+v", s.Whole, s.Scan)
+		t.Errorf("got whole %v and scan %+v", s.Whole, s.Scan)
 	}
 	b.check(t, s)
 }

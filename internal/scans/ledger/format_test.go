@@ -35,7 +35,7 @@ const (
 	notedScan     ledger.ScanID = "2524556145000000000-noted"
 )
 
-var everyBeat = ledger.Heartbeat{
+var everyHeartbeat = ledger.Heartbeat{
 	Process: "process", Steps: []ledger.Held{{Scan: failedScan, Step: "c", Throttled: 3, Requests: 8}},
 	Waiting: []ledger.Wait{{Connection: "BACKUP", Cause: "it answers 503 ServerBusy", Since: began}},
 }
@@ -49,7 +49,7 @@ var (
 
 var everyUsed = ledger.Used{Steps: 3, Rows: 20, Requests: 15, Waiting: 2, Next: began.Add(time.Minute)}
 
-var everyLook = ledger.Observation{Steps: map[ledger.StepID]time.Time{"c": began.Add(1500 * time.Millisecond)}, Heartbeats: map[string]time.Time{"process": began}}
+var everyObservation = ledger.Observation{Steps: map[ledger.StepID]time.Time{"c": began.Add(1500 * time.Millisecond)}, Heartbeats: map[string]time.Time{"process": began}}
 
 var (
 	began    = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // synctest's clock
@@ -161,7 +161,7 @@ func writeEveryKind(t *testing.T, l *ledger.Ledger) {
 			t.Fatal(changed, err)
 		}
 	}
-	proof.Must(t, l.WriteHeartbeat(ctx, everyBeat), l.WriteObservation(ctx, everyLook))
+	proof.Must(t, l.WriteHeartbeat(ctx, everyHeartbeat), l.WriteObservation(ctx, everyObservation))
 	_, err = l.End(ctx, failedScan, time.Now(), ledger.Ending{State: ledger.Canceled})
 	proof.Must(t, err)
 	canceled, err := l.Scan(ctx, failedScan)
@@ -199,8 +199,8 @@ func writeEveryKind(t *testing.T, l *ledger.Ledger) {
 	proof.Must(t, err, l.RestartGroup(ctx, ended, time.Now(), []int{2, 3}))
 	_, err = l.AddStartRequest(ctx, ledger.StartRequest{ID: failedScan, Request: []byte("request")})
 	proof.Must(t, err)
-	asked, _, err := l.StartRequest(ctx, failedScan)
-	proof.Must(t, err, l.RefuseStart(ctx, asked, "why it was refused"))
+	request, _, err := l.StartRequest(ctx, failedScan)
+	proof.Must(t, err, l.RefuseStart(ctx, request, "why it was refused"))
 	_, err = l.AddStartRequest(ctx, checkedRequest)
 	proof.Must(t, err, l.PutRetryRequest(ctx, retryRequest), l.PutRetryRequest(ctx, retryRowsRequest))
 }
@@ -234,13 +234,13 @@ func readEveryKind(t *testing.T, l *ledger.Ledger) {
 	check("work left", ahead, scan.Outlook{Millipages: 2000, Unknown: 2}, nil)
 	check("notes", found.Notes, [][]byte{[]byte("note a"), []byte("note b")}, nil)
 	if p := found.Pending; len(p) != 1 || p[0].ID != "c" || string(p[0].Message) != "message c" || p[0].Reason != "reason" {
-		t.Errorf("pending steps %+v", p)
+		t.Errorf("got pending steps %+v", p)
 	}
 	check("the folded step's time", found.Sums.Times.Points()[0].At, began, nil)
 	left, err := l.FirstPending(ctx, failedScan)
 	check("pending steps", left, []ledger.Pending{pending}, err)
 	if lost := left[0].Lost.Round(time.Minute); lost != time.Hour {
-		t.Errorf("it was lost %v ago, want an hour", lost)
+		t.Errorf("the step was lost %v ago, want an hour", lost)
 	}
 	hints, err := l.Hints(ctx, failedScan)
 	check("hints", string(hints), "hints", err)
@@ -249,14 +249,14 @@ func readEveryKind(t *testing.T, l *ledger.Ledger) {
 	var failed []string
 	err = l.FailedRows(ctx, failedScan, "", func(_ string, rows []byte) bool { failed = append(failed, string(rows)); return true })
 	check("failed rows", failed, []string{"refused a"}, err)
-	beats, err := l.Heartbeats(ctx)
-	check("beats", beats, []ledger.Heartbeat{everyBeat}, err)
-	look, err := l.LastObservation(ctx)
-	if look.At.IsZero() {
+	heartbeats, err := l.Heartbeats(ctx)
+	check("heartbeats", heartbeats, []ledger.Heartbeat{everyHeartbeat}, err)
+	seen, err := l.LastObservation(ctx)
+	if seen.At.IsZero() {
 		t.Error("the last observation has no time")
 	}
-	look.At = time.Time{}
-	check("the last look", look, everyLook, err)
+	seen.At = time.Time{}
+	check("the last observation", seen, everyObservation, err)
 	used, err := l.Used(ctx, openScan)
 	check("used", used, everyUsed, err)
 	limited, err := l.FirstPending(ctx, openScan)
@@ -283,6 +283,6 @@ func readEveryKind(t *testing.T, l *ledger.Ledger) {
 	group, err := l.Group(ctx, groupScan)
 	next, _ := group.Next(3)
 	check("the group", []any{string(group.Tables), group.Begun, group.Open, next}, []any{"tables", 0, []int(nil), 2}, err)
-	asked, err := l.StartRequests(ctx)
-	check("what was asked for", asked, []ledger.StartRequest{retryRowsRequest, checkedRequest, {ID: failedScan, Request: []byte("request"), Refused: "why it was refused"}, retryRequest}, err)
+	requests, err := l.StartRequests(ctx)
+	check("start requests", requests, []ledger.StartRequest{retryRowsRequest, checkedRequest, {ID: failedScan, Request: []byte("request"), Refused: "why it was refused"}, retryRequest}, err)
 }

@@ -24,7 +24,7 @@ func TestLateCloseKeepsRestartedScan(t *testing.T) {
 	proof.Must(t, l.Restart(ctx, canceled, now, nil, scan.Outlook{}))
 	seen, err := l.Open(ctx)
 	if err != nil || len(seen) != 1 || seen[0].Attempt != 2 {
-		t.Fatalf("open: %+v, %v", seen, err)
+		t.Fatalf("the list of open scans has %+v, %v", seen, err)
 	}
 	// The attempt is listed again, as if the first restart had been abandoned after it listed the attempt.
 	proof.Must(t, l.Restart(ctx, canceled, now, nil, scan.Outlook{}))
@@ -32,15 +32,15 @@ func TestLateCloseKeepsRestartedScan(t *testing.T) {
 		proof.Must(t, l.MoveToEnded(ctx, late))
 	}
 	if s, err := l.Scan(ctx, id); err != nil || s.State != ledger.Running || s.Attempt != 2 {
-		t.Errorf("scan %+v, %v, want the second attempt running", s, err)
+		t.Errorf("got scan %+v, %v, want the second attempt running", s, err)
 	}
 	open, err := l.Open(ctx)
 	if err != nil || len(open) != 1 {
-		t.Fatalf("open: %+v, %v, want the running attempt", open, err)
+		t.Fatalf("the list of open scans has %+v, %v, want the running attempt", open, err)
 	}
 	proof.Must(t, l.MoveToEnded(ctx, open[0]))
 	if open, err = l.Open(ctx); err != nil || len(open) != 0 {
-		t.Errorf("open: %+v, %v, want none", open, err)
+		t.Errorf("the list of open scans has %+v, %v, want none", open, err)
 	}
 }
 
@@ -51,7 +51,7 @@ func TestGroupAfterEmptyPages(t *testing.T) {
 	l, id := ledger.New(table), ledger.NewScanID(time.Now())
 	proof.Must(t, l.CreateGroup(t.Context(), id, time.Now(), nil, []byte(`["A","B"]`), 2), em.SetFaults("seed=1; empty-page p=0.9"))
 	if g, err := l.Group(t.Context(), id); err != nil || string(g.Tables) != `["A","B"]` {
-		t.Errorf("%+v, %v", g, err)
+		t.Errorf("got group %+v, %v", g, err)
 	}
 }
 
@@ -95,10 +95,10 @@ func TestLateFinishKeepsTheNextAttempt(t *testing.T) {
 		}}
 		late := ledger.New(emulatortest.Open(t, em, slow).Table(table.Name()))
 		if ended, err := late.Finish(ctx, id, now, succeeds); err != nil || ended {
-			t.Errorf("request %d: ended %v, %v", n, ended, err)
+			t.Errorf("before request %d: the late call ended the scan: %v, %v", n, ended, err)
 		}
 		if s, err := l.Scan(ctx, id); err != nil || s.State != ledger.Running || s.Attempt != 2 {
-			t.Errorf("request %d: %+v, %v, want the second attempt running", n, s, err)
+			t.Errorf("before request %d: got scan %+v, %v, want the second attempt running", n, s, err)
 		}
 	}
 }

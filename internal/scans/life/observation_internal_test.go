@@ -15,9 +15,9 @@ func TestLostSteps(t *testing.T) {
 	const step, process = "s", "p"
 	early, late := time.Unix(100, 0), time.Unix(105, 0)
 	written := time.Unix(50, 0)
-	at := func(age time.Duration, sends int, waits bool, beats ...ledger.Heartbeat) observation {
+	at := func(age time.Duration, sends int, waits bool, heartbeats ...ledger.Heartbeat) observation {
 		p := ledger.Pending{ID: step, At: written, Age: age, Sends: sends}
-		return newObservation(map[ledger.StepID]ledger.Pending{step: p}, beats, map[string]front{scans.ScanPrefix: {all: !waits}})
+		return newObservation(map[ledger.StepID]ledger.Pending{step: p}, heartbeats, map[string]front{scans.ScanPrefix: {all: !waits}})
 	}
 	rewritten := func(l observation) observation {
 		p := l.steps[step]
@@ -35,18 +35,18 @@ func TestLostSteps(t *testing.T) {
 		before, after observation
 		want          bool
 	}{
-		{"no message and nobody has it", at(old, 0, false), at(old+ObservationPause, 0, false), true},
-		{"a message waits, at first", at(old, 0, true), at(old+ObservationPause, 0, false), false},
-		{"a message waits, at last", at(old, 0, false), at(old+ObservationPause, 0, true), false},
+		{"no message, and no process holds the step", at(old, 0, false), at(old+ObservationPause, 0, false), true},
+		{"a message waits at the first observation", at(old, 0, true), at(old+ObservationPause, 0, false), false},
+		{"a message waits at the second observation", at(old, 0, false), at(old+ObservationPause, 0, true), false},
 		{"messages wait for long", at(13*time.Minute, 0, true), at(13*time.Minute+ObservationPause, 0, true), true},
-		{"messages wait for long, and someone has it", at(13*time.Minute, 0, true, holds(early)), at(13*time.Minute+ObservationPause, 0, true, holds(late)), false},
+		{"messages wait for long, and a process holds the step", at(13*time.Minute, 0, true, holds(early)), at(13*time.Minute+ObservationPause, 0, true, holds(late)), false},
 		{"messages wait for long after a second message", at(13*time.Minute, 1, true), at(13*time.Minute+ObservationPause, 1, true), false},
-		{"a living process has it", at(old, 0, false, holds(early)), at(old+ObservationPause, 0, false, holds(late)), false},
-		{"begun since the first look", at(old, 0, false, idle(early)), at(old+ObservationPause, 0, false, holds(late)), false},
-		{"a new process has it", at(old, 0, false), at(old+ObservationPause, 0, false, holds(late)), false},
-		{"the process that had it is dead", at(old, 0, false, holds(early)), at(old+ObservationPause, 0, false, holds(early)), true},
-		{"the process that had it lives on without it", at(old, 0, false, holds(early)), at(old+ObservationPause, 0, false, idle(late)), true},
-		{"its message is being sent", at(time.Second, 0, false), at(time.Second+ObservationPause, 0, false), false},
+		{"a living process holds the step", at(old, 0, false, holds(early)), at(old+ObservationPause, 0, false, holds(late)), false},
+		{"begun since the first observation", at(old, 0, false, idle(early)), at(old+ObservationPause, 0, false, holds(late)), false},
+		{"a new process holds the step", at(old, 0, false), at(old+ObservationPause, 0, false, holds(late)), false},
+		{"the process that held the step is dead", at(old, 0, false, holds(early)), at(old+ObservationPause, 0, false, holds(early)), true},
+		{"the process that held the step lives without it", at(old, 0, false, holds(early)), at(old+ObservationPause, 0, false, idle(late)), true},
+		{"the message is being sent", at(time.Second, 0, false), at(time.Second+ObservationPause, 0, false), false},
 		{"sent again or begun in between", at(old, 0, false), rewritten(at(time.Second, 1, false)), false},
 		{"begun in between, long ago", at(old, 0, false), rewritten(at(old, 0, false)), false},
 		{"just sent again", at(15*time.Second, 1, false), at(25*time.Second, 1, false), false},
@@ -56,7 +56,7 @@ func TestLostSteps(t *testing.T) {
 		{"committed in between", at(old, 0, false), newObservation(nil, nil, nil), false},
 	} {
 		if got := lost(tt.before, tt.after, step, scans.ScanPrefix); got != tt.want {
-			t.Errorf("%s: lost is %v", tt.name, got)
+			t.Errorf("%s: lost is %v, want %v", tt.name, got, tt.want)
 		}
 		if !tt.before.missing(step, scans.ScanPrefix) {
 			continue
@@ -66,7 +66,7 @@ func TestLostSteps(t *testing.T) {
 		for gap, counts := range map[time.Duration]bool{ObservationPause - 1: false, ObservationPause: true, observationKept: again.seen.Age >= old, observationKept + 1: false} {
 			k.At = again.seen.At.Add(again.seen.Age - gap)
 			if got := lost(observationOf(k, []suspect{again}), tt.after, step, scans.ScanPrefix); got != (tt.want && counts) {
-				t.Errorf("%s, and the first observation was stored for %v: lost is %v", tt.name, gap, got)
+				t.Errorf("%s, with a first observation stored for %v: lost is %v", tt.name, gap, got)
 			}
 		}
 	}
@@ -105,12 +105,12 @@ func TestFront(t *testing.T) {
 		{"many, about as old as ours", others(full, ObservationPause), false, true},
 		{"many, some of them younger", others(full, ObservationPause+time.Second), false, false},
 		{"many younger, ours among them", withOurs(others(full, time.Hour)), false, true},
-		{"it failed, and waits to be delivered again", others(full, Redelivery), true, true},
-		{"it failed, and younger ones than the next delivery wait", others(full, Redelivery+time.Second), true, false},
-		{"messages that nobody can read", []storage.Message{{Text: "?", Inserted: now}}, false, false},
+		{"failed, and its next delivery may wait", others(full, Redelivery), true, true},
+		{"failed, and messages newer than its next delivery wait", others(full, Redelivery+time.Second), true, false},
+		{"unreadable messages", []storage.Message{{Text: "?", Inserted: now}}, false, false},
 	} {
 		if got := newFront(tt.messages).mayHave(ledger.Pending{ID: ours.ID, At: now, FirstEnded: tt.failed}); got != tt.want {
-			t.Errorf("%s: it may have it: %v", tt.name, got)
+			t.Errorf("%s: the queue may have the message: %v, want %v", tt.name, got, tt.want)
 		}
 	}
 }

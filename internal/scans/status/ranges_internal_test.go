@@ -29,9 +29,9 @@ func TestRangesOf(t *testing.T) {
 		}
 		return r
 	}
-	step := func(low, high string, goesOn bool) pendingRange {
+	step := func(low, high string, continues bool) pendingRange {
 		m := scans.Message{Step: scan.Step{Range: partitions(low, high)}}
-		if goesOn {
+		if continues {
 			m.Step.Token = &key.Token{Partition: "opaque"}
 		}
 		return rangeToRead(m)
@@ -46,12 +46,12 @@ func TestRangesOf(t *testing.T) {
 	}{
 		{"before the first page", partitions("", ""), nil, []pendingRange{step("", "", false)}, "(-) pending 0"},
 		{"all done", partitions("", ""), []scan.PageEnd{end("b", 2, 0), end("a", 1, 0)}, nil, "(-) done 3"},
-		{"one goes on", partitions("", ""), []scan.PageEnd{end("b", 2, 0)}, []pendingRange{step("", "", true)}, "(-b) done 2, (b-) pending 0"},
+		{"a step continues", partitions("", ""), []scan.PageEnd{end("b", 2, 0)}, []pendingRange{step("", "", true)}, "(-b) done 2, (b-) pending 0"},
 		{"bounds", partitions("c", "x"), []scan.PageEnd{end("d", 2, 0)}, []pendingRange{step("c", "x", true)}, "(c-d) done 2, (d-x) pending 0"},
-		{"two pieces", partitions("", ""), []scan.PageEnd{end("b", 2, 0), end("n", 3, 0)}, []pendingRange{step("m", "", true), step("", "m", true)},
+		{"two pending steps", partitions("", ""), []scan.PageEnd{end("b", 2, 0), end("n", 3, 0)}, []pendingRange{step("m", "", true), step("", "m", true)},
 			"(-b) done 2, (b-m) pending 0, (m-n) done 3, (n-) pending 0"},
-		{"a piece between", partitions("", ""), []scan.PageEnd{end("b", 2, 0), end("z", 3, 0)}, []pendingRange{step("k", "m", false)}, "(-k) done 2, (k-m) pending 0, (m-) done 3"},
-		{"what was handed over", partitions("", ""), []scan.PageEnd{end("d", 9, 0)}, []pendingRange{step("b", "c", false), step("", "", true)},
+		{"a pending step in the middle", partitions("", ""), []scan.PageEnd{end("b", 2, 0), end("z", 3, 0)}, []pendingRange{step("k", "m", false)}, "(-k) done 2, (k-m) pending 0, (m-) done 3"},
+		{"handed-over rows", partitions("", ""), []scan.PageEnd{end("d", 9, 0)}, []pendingRange{step("b", "c", false), step("", "", true)},
 			"(-b) done 0, (b-c) pending 0, (c-d) done 9, (d-) pending 0"},
 		{"failed rows", partitions("", ""), []scan.PageEnd{end("b", 2, 0), end("d", 2, 1), end("f", 2, 0)}, nil, "(-b) done 2, (b-d) failed 2, (d-) done 2"},
 		{"a partition", partitions("", ""), []scan.PageEnd{{Last: key.Key{Partition: "m", Row: "5"}, Rows: 7}},
@@ -59,7 +59,7 @@ func TestRangesOf(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := text(rangesOf(tt.whole, tt.ends, tt.pending)); got != tt.want {
-				t.Errorf("got  %s\nwant %s", got, tt.want)
+				t.Errorf("got ranges %s\nwant %s", got, tt.want)
 			}
 		})
 	}
@@ -112,10 +112,10 @@ func TestAtMost(t *testing.T) {
 		all := got[RangeDone] + got[rangePending] + got[RangeFailed]
 		share := float64(got[RangeDone]) / float64(whole[RangeDone])
 		if !failed || *merged[0].From != *ranges[0].From || *merged[len(merged)-1].To != *ranges[len(ranges)-1].To {
-			t.Errorf("failed ranges shown: %v; from %v to %v", failed, merged[0].From, merged[len(merged)-1].To)
+			t.Errorf("failed ranges are shown: %v; the ranges are from %v to %v", failed, merged[0].From, merged[len(merged)-1].To)
 		}
 		if len(merged) > maxRanges || all != whole[RangeDone] || share < float64(maxRanges)/float64(len(ranges))*0.99 {
-			t.Errorf("%d ranges of %d: %d rows of %d, %.2f of those done still shown as done", len(merged), len(ranges), all, whole[RangeDone], share)
+			t.Errorf("%d ranges were merged from %d: they have %d rows of %d, and %.2f of the done rows are still shown as done", len(merged), len(ranges), all, whole[RangeDone], share)
 		}
 	}
 }
@@ -130,7 +130,7 @@ func TestCodeOf(t *testing.T) {
 		"Message too long": "Message too long",
 	} {
 		if got := codeOf(reason); got != want {
-			t.Errorf("code %q of %q, want %q", got, reason, want)
+			t.Errorf("got code %q of reason %q, want %q", got, reason, want)
 		}
 	}
 }

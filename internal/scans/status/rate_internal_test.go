@@ -39,18 +39,18 @@ func TestRatesOf(t *testing.T) {
 	}{
 		{name: "nothing yet", phase: Working},
 		{"began at an interval's end", points(100, 100), 12 * time.Second, 200. / 4, Working, 0, ledger.Scan{Started: began.Add(8 * time.Second)}},
-		{"began this very moment", points(100), 8 * time.Second, 100, Working, 0, ledger.Scan{Started: began.Add(8 * time.Second)}},
+		{"began at this moment", points(100), 8 * time.Second, 100, Working, 0, ledger.Scan{Started: began.Add(8 * time.Second)}},
 		{"began by a clock that is slow", points(100, 100), 20 * time.Second, 10, Working, 0, ledger.Scan{Started: began.Add(-time.Hour)}},
 		{"began by a clock that is fast", points(100, 100), 20 * time.Second, 10, Working, 0, ledger.Scan{Started: began.Add(time.Hour)}},
-		{"went on just now", append(points(even[:5]...), ledger.Point{At: began.Add(time.Hour), Rows: 300}), time.Hour + 9*time.Second, 100, Working, 0, ledger.Scan{Started: began, Resumed: began.Add(time.Hour + 6*time.Second)}},
-		{"went on without a step yet", points(even...), time.Hour + 9*time.Second, 0, Working, 0, ledger.Scan{Started: began, Resumed: began.Add(time.Hour)}},
-		{"went on and stands still", points(even...), time.Hour + 121*time.Second, 0, stalled, 0, ledger.Scan{Started: began, Resumed: began.Add(time.Hour)}},
+		{"resumed just now", append(points(even[:5]...), ledger.Point{At: began.Add(time.Hour), Rows: 300}), time.Hour + 9*time.Second, 100, Working, 0, ledger.Scan{Started: began, Resumed: began.Add(time.Hour + 6*time.Second)}},
+		{"resumed without a done step", points(even...), time.Hour + 9*time.Second, 0, Working, 0, ledger.Scan{Started: began, Resumed: began.Add(time.Hour)}},
+		{"resumed and stalled", points(even...), time.Hour + 121*time.Second, 0, stalled, 0, ledger.Scan{Started: began, Resumed: began.Add(time.Hour)}},
 		{"steady", points(even...), 300 * time.Second, 10, Working, 100, ledger.Scan{Started: began}},
 		{"began just now", points(100, 100), 20 * time.Second, 10, Working, 0, ledger.Scan{Started: began}},
 		{"began half a minute ago", points(100, 100, 100, 100), 40 * time.Second, 10, Working, 0, ledger.Scan{Started: began}},
 		{"in the middle of an interval", points(even...), 305 * time.Second, 550. / 60, Working, 1000 * 60 / 550., ledger.Scan{Started: began}},
-		{"came to rest", points(even...), 400 * time.Second, 0, Working, 0, ledger.Scan{Started: began}},
-		{"stands still", points(even...), 430 * time.Second, 0, stalled, 0, ledger.Scan{Started: began}},
+		{"no steps for over a minute", points(even...), 400 * time.Second, 0, Working, 0, ledger.Scan{Started: began}},
+		{"stalled", points(even...), 430 * time.Second, 0, stalled, 0, ledger.Scan{Started: began}},
 		{"became fast", points(append(even[:22:22], 900, 900)...), 240 * time.Second, 2200. / 60, Working, 0, ledger.Scan{Started: began}},
 		{"became fast a minute ago", points(append(even[:18:18], 900, 900, 900, 900, 900, 900)...), 240 * time.Second, 90, Working, 1000 / 90., ledger.Scan{Started: began}},
 		{"throttled", points(slices.Repeat([]int64{103}, 30)...), 300 * time.Second, 10.3, throttled, 1000 / 10.3, ledger.Scan{Started: began}},
@@ -62,17 +62,17 @@ func TestRatesOf(t *testing.T) {
 			}
 			p := ratesOf(tt.scan, tt.points, 10*time.Second, last, began.Add(tt.after))
 			if p.rate < tt.rate-0.01 || p.rate > tt.rate+0.01 {
-				t.Errorf("rate %v, want %v", p.rate, tt.rate)
+				t.Errorf("got rate %v, want %v", p.rate, tt.rate)
 			}
 			if got, _ := p.phase(1, 1, Leased{}); got != tt.phase {
-				t.Errorf("phase %s, want %s", got, tt.phase)
+				t.Errorf("got phase %s, want %s", got, tt.phase)
 			}
 			if left := p.secondsLeft(1000, 1, scan.Pages(4)); left != nil {
-				t.Errorf("left %v with a fifth done, want none", *left)
+				t.Errorf("got %v s left with a fifth done, want no estimate", *left)
 			}
 			left := p.secondsLeft(1000, 1, scan.Pages(1/1.1))
 			if (left != nil) != (tt.left > 0) || left != nil && (*left < tt.left-0.1 || *left > tt.left+0.1) {
-				t.Errorf("left %v, want %v", left, tt.left)
+				t.Errorf("got %v s left, want %v", left, tt.left)
 			}
 		})
 	}
@@ -83,17 +83,17 @@ func TestRatesOf(t *testing.T) {
 		"waiting: DATA: connection refused":                     {Waiting: silent, Requests: 10, Throttled: 9},
 	} {
 		if phase, cause := (rates{}).phase(0, 1, l); strings.TrimSpace(phase+": "+cause) != want {
-			t.Errorf("%+v: %s: %s, want %s", l, phase, cause, want)
+			t.Errorf("leased steps %+v: got phase %s and cause %s, want %s", l, phase, cause, want)
 		}
 	}
 }
 
 // estimate is the time left in a status, and the time of the status; both in seconds, the latter since the scan's beginning.
-type told struct{ at, left float64 }
+type estimate struct{ at, left float64 }
 
 // play runs the scan of a table in virtual time. The function workers returns the number of workers at a second. Each worker takes the
 // same time for a step. play returns the estimated time left every 5 seconds, the scan's duration, and hints for the next scan.
-func play(t *testing.T, rows keysets.Table, strategy adaptive.Strategy, step float64, workers func(second float64) int) (all []told, took float64, hints scan.Hints) {
+func play(t *testing.T, rows keysets.Table, strategy adaptive.Strategy, step float64, workers func(second float64) int) (all []estimate, took float64, hints scan.Hints) {
 	t.Helper()
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(s float64) time.Time { return began.Add(time.Duration(s * float64(time.Second))) }
@@ -138,7 +138,7 @@ func play(t *testing.T, rows keysets.Table, strategy adaptive.Strategy, step flo
 		}
 		p := ratesOf(ledger.Scan{Started: began}, points, 5*time.Second, at(took), at(now))
 		if left := p.secondsLeft(read, float64(read)/float64(rows.Page), ahead); left != nil {
-			all = append(all, told{now, *left})
+			all = append(all, estimate{now, *left})
 		}
 	}
 	return all, took, scan.NewHints(key.Bounds{}, scan.Thin(ends, len(ends)), rows.Page)
@@ -160,16 +160,16 @@ func TestTimeLeft(t *testing.T) {
 		even := func(float64) int { return 8 }
 		first, _, hints := play(t, rows, adaptive.Strategy{}, step, even)
 		if len(first) > 0 {
-			t.Errorf("%s: the first scan shows %v", set.Name, first[0])
+			t.Errorf("table %s: the first scan shows the time left %v, want none", set.Name, first[0])
 		}
 		for name, workers := range map[string]func(second float64) int{
 			"even":       even,
 			"doubling":   func(second float64) int { return 1 << min(5, int(second/15)) },
 			"one by one": func(second float64) int { return 1 + int(second/20) },
 		} {
-			told, took, _ := play(t, rows, adaptive.Strategy{Hints: &hints}, step, workers)
-			times, all = times+len(told), all+int(took/2/5)
-			for _, x := range told {
+			estimates, took, _ := play(t, rows, adaptive.Strategy{Hints: &hints}, step, workers)
+			times, all = times+len(estimates), all+int(took/2/5)
+			for _, x := range estimates {
 				left := took - x.at
 				if x.at > took/2 {
 					late++
@@ -182,8 +182,8 @@ func TestTimeLeft(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d times told, %d wrong, for %d of %d moments of second halves", times, wrong, late, all)
+	t.Logf("%d estimates, of which %d are wrong; %d of %d moments in second halves have one", times, wrong, late, all)
 	if times == 0 || wrong > times/50 || late < all/2 {
-		t.Errorf("%d of %d times are wrong, and %d of %d moments of second halves have one", wrong, times, late, all)
+		t.Errorf("%d of %d estimates are wrong, and %d of %d moments in second halves have one", wrong, times, late, all)
 	}
 }

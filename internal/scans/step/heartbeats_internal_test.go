@@ -21,7 +21,7 @@ import (
 func TestHeartbeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex // guards written and fail
-		var said [][]string
+		var written [][]string
 		fail := 0
 		h := newHeartbeats(func(*ledger.Heartbeat) {}, func(_ context.Context, b ledger.Heartbeat) error {
 			mu.Lock()
@@ -36,7 +36,7 @@ func TestHeartbeats(t *testing.T) {
 			for _, s := range b.Steps {
 				names = append(names, string(s.Step))
 			}
-			said = append(said, names)
+			written = append(written, names)
 			return nil
 		})
 		log := zerolog.Nop()
@@ -45,10 +45,10 @@ func TestHeartbeats(t *testing.T) {
 			time.Sleep(after)
 			mu.Lock()
 			defer mu.Unlock()
-			if !slices.EqualFunc(said, want, slices.Equal[[]string]) {
-				t.Errorf("%s: it said %v, want %v", what, said, want)
+			if !slices.EqualFunc(written, want, slices.Equal[[]string]) {
+				t.Errorf("%s: the heartbeats name %v, want %v", what, written, want)
 			}
-			said = nil
+			written = nil
 		}
 		h.begin(&log, "scan", "a", new(storage.Counter))
 		h.release("a", false)
@@ -61,13 +61,13 @@ func TestHeartbeats(t *testing.T) {
 			time.Sleep(ledger.HeartbeatTime / 2)
 			h.release("b", false)
 		}
-		expect("short steps all the time", 0)
+		expect("many short steps", 0)
 		time.Sleep(time.Minute)
 		h.begin(&log, "scan", "a", new(storage.Counter))
 		time.Sleep(ledger.HeartbeatTime - time.Millisecond)
 		h.begin(&log, "scan", "b", new(storage.Counter))
 		h.release("a", false)
-		expect("a step taken before the first one's beat was due", ledger.HeartbeatTime+time.Millisecond, []string{"b"})
+		expect("a step begun before the first step's heartbeat was due", ledger.HeartbeatTime+time.Millisecond, []string{"b"})
 		h.release("b", false)
 		time.Sleep(time.Minute)
 		h.begin(&log, "scan", "a", new(storage.Counter))
@@ -84,7 +84,7 @@ func TestHeartbeats(t *testing.T) {
 		expect("a failed step", 12*time.Second, []string{"a"}, []string{"a"})
 		time.Sleep(time.Minute)
 		mu.Lock()
-		said = nil
+		written = nil
 		mu.Unlock()
 		expect("nothing", time.Hour)
 	})
@@ -121,7 +121,7 @@ func TestLastStepEndsTheScan(t *testing.T) {
 		release("e", false, true)
 		time.Sleep(time.Minute)
 		if len(h.steps) > 0 {
-			t.Errorf("in hand are %v", h.steps)
+			t.Errorf("steps are still held: %v", h.steps)
 		}
 	})
 }

@@ -32,7 +32,7 @@ func TestAffordable(t *testing.T) {
 	} {
 		r := reading{found: found, queries: tt.queries, bytes: tt.bytes, into: counted{}}
 		if got := r.affordable(tt.most); got != tt.want {
-			t.Errorf("%d queries with %d bytes of %d: may make %d more, want %d", tt.queries, tt.bytes, tt.most, got, tt.want)
+			t.Errorf("after %d queries with %d bytes, of at most %d queries: %d more are allowed, want %d", tt.queries, tt.bytes, tt.most, got, tt.want)
 		}
 	}
 }
@@ -56,7 +56,7 @@ func TestStepFitsIntoOneCommit(t *testing.T) {
 	}
 	s.passOn(scans.Message{})
 	if r.queries < 4 || len(s.children)+commitRows > storage.MaxBatchRows {
-		t.Errorf("%d queries leave %d children", r.queries, len(s.children))
+		t.Errorf("%d queries leave %d children, which do not fit into one commit", r.queries, len(s.children))
 	}
 }
 
@@ -73,7 +73,7 @@ func TestStepWritesShortSpans(t *testing.T) {
 	s := readResult{spans: [][]storage.Row{span("a", 202), span("b", 9), span("c", 10)}, children: []scans.Message{{}}}
 	s.passOn(scans.Message{})
 	if len(s.spans[0]) != 202 || len(s.spans[1]) != 9 || len(s.spans[2]) != 2 || len(s.children) != 2 {
-		t.Errorf("keeps %d, %d and %d rows and has %d children, want 202, 9, 2 and 2", len(s.spans[0]), len(s.spans[1]), len(s.spans[2]), len(s.children))
+		t.Errorf("the step writes %d, %d and %d rows and has %d children, want 202, 9 and 2 rows and 2 children", len(s.spans[0]), len(s.spans[1]), len(s.spans[2]), len(s.children))
 	}
 }
 
@@ -96,12 +96,12 @@ func TestNoteOfLongKeys(t *testing.T) {
 			s.ends = append(s.ends, scan.PageEnd{Last: key.Key{Partition: long, Row: long + fmt.Sprintf("%02d", i)}, Rows: 10, Failed: 1})
 		}
 		note := s.note()
-		told, rows, failed := scans.ParseNote(note), 0, 0
-		for _, e := range told {
+		ends, rows, failed := scans.ParseNote(note), 0, 0
+		for _, e := range ends {
 			rows, failed = rows+e.Rows, failed+e.Failed
 		}
-		if len(note) > scans.MaxNote || len(told) != tt.want || rows != 10*tt.pages || failed != tt.pages {
-			t.Errorf("%d pages of keys of %q: a note of %d bytes has %d ends with %d rows and %d failed, want %d ends", tt.pages, tt.letter, len(note), len(told), rows, failed, tt.want)
+		if len(note) > scans.MaxNote || len(ends) != tt.want || rows != 10*tt.pages || failed != tt.pages {
+			t.Errorf("%d pages of keys of %q: a note of %d bytes has %d ends with %d rows and %d failed, want %d ends", tt.pages, tt.letter, len(note), len(ends), rows, failed, tt.want)
 		}
 	}
 }
