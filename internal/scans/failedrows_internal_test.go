@@ -21,8 +21,8 @@ func TestFailedRowsHaveAMaximum(t *testing.T) {
 		failed[i] = action.Failure{Key: key.Key{Partition: fmt.Sprint(i)}, Reason: "<img onerror>"}
 	}
 	packed, kept := packFailed(failed, KeptRows{})
-	told, err := ParseFailed(packed)
-	if rows := told.Rows; err != nil || kept != maxFailedRows || int64(len(rows)) != kept || rows[7] != (FailedRow{"7", "", "<img onerror>"}) {
+	read, err := ParseFailed(packed)
+	if rows := read.Rows; err != nil || kept != maxFailedRows || int64(len(rows)) != kept || rows[7] != (FailedRow{"7", "", "<img onerror>"}) {
 		t.Errorf("packed %d failed rows, and read %d of them, %v; want both %d", kept, len(rows), err, maxFailedRows)
 	}
 	failed = failed[:300]
