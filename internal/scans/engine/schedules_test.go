@@ -207,8 +207,7 @@ func TestSchedule(t *testing.T) {
 	})
 }
 
-// A user can start a schedule's scan, once for each request, and at most once a minute. The scan makes a backup like any other, and the due occurrences do
-// not change.
+// A user can start a schedule's scan, at most once a minute. It makes a backup like any other, and the due occurrences do not change.
 func TestRunNow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -268,9 +267,8 @@ func TestRunNow(t *testing.T) {
 	})
 }
 
-// TestScheduleWithRandomFaults lets nights pass in which processes die, requests fail, and tables are made and deleted. In some nights, no process advances the
-// schedule. A seed decides what happens. In each other night, the export succeeds with the existing tables, and exactly the backups remain that are to be
-// kept.
+// TestScheduleWithRandomFaults lets nights pass in which processes die, requests fail, and tables are made and deleted. A seed decides what happens. In some
+// nights, no process advances the schedule. In the others, the export succeeds with the existing tables, and exactly the right backups are kept.
 func TestScheduleWithRandomFaults(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
