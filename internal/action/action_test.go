@@ -38,8 +38,7 @@ func fill(t *testing.T, a *storage.Account, rows []storage.Entity) *storage.Tabl
 	return table
 }
 
-// TestDeleteTwice deletes rows some of which are gone: they count, and cost no
-// request each.
+// TestDeleteTwice deletes rows, some of which no longer exist. These rows count as deleted, and do not each cost a request.
 func TestDeleteTwice(t *testing.T) {
 	t.Parallel()
 	e, a := emulatortest.NewAccount(t, emulator.Options{})
@@ -49,14 +48,14 @@ func TestDeleteTwice(t *testing.T) {
 		e.ResetCounts()
 		r, err := action.All(t.Context(), storage.RequestOptions{}, nil, action.Delete{Table: table}, storage.Rows(some))
 		if err != nil || r.Written != int64(len(some)) || len(r.Failed) > 0 {
-			t.Fatalf("%+v, %v; want %d rows deleted", r, err, len(some))
+			t.Fatalf("got result %+v, error %v; want %d rows deleted", r, err, len(some))
 		}
 		if c := e.Counts(); c.TableTransactions() > 20 {
-			t.Errorf("%d rows took %d requests", len(some), c.TableTransactions())
+			t.Errorf("%d rows took %d requests, want fewer", len(some), c.TableTransactions())
 		}
 	}
 	if n := len(emulatortest.Rows(t, table)); n != 0 {
-		t.Errorf("%d rows are left", n)
+		t.Errorf("the table still has %d rows", n)
 	}
 }
 
@@ -69,13 +68,13 @@ func TestDeleteAfterLostAnswers(t *testing.T) {
 		proof.Must(t, e.SetFaults("seed=1; timeout-after p=0.4 on=batch,delete; latency=1ms"))
 		r, err := action.All(t.Context(), storage.RequestOptions{}, nil, action.Delete{Table: table}, storage.Rows(rows))
 		if err != nil || r.Written != int64(len(rows)) {
-			t.Errorf("%+v, %v; want %d rows deleted", r, err, len(rows))
+			t.Errorf("got result %+v, error %v; want %d rows deleted", r, err, len(rows))
 		}
 		if e.FaultCounts()["timeout-after"] == 0 {
 			t.Error("no answer was lost")
 		}
 		if n := len(emulatortest.Rows(t, table)); n != 0 {
-			t.Errorf("%d rows are left", n)
+			t.Errorf("the table still has %d rows", n)
 		}
 	})
 }
@@ -91,7 +90,7 @@ func TestMessages(t *testing.T) {
 	for _, tt := range []struct {
 		name, template string
 		plain          bool
-		want           string // as sent; "" if the row fails
+		want           string // the message as sent; "" if the row fails
 	}{
 		{"text", "{{.PartitionKey}}/{{.RowKey}}: {{.Name}}", true, `it's "p"/r: é "x"`},
 		{"JSON", `{"n":{{json .Name}},"w":{{json .Whole}},"l":{{json .Large}}}`, true, `{"n":"é \"x\"","w":3.0,"l":"1152921504606846976"}`},
@@ -114,16 +113,17 @@ func TestMessages(t *testing.T) {
 			proof.Must(t, err)
 			switch {
 			case tt.want == "" && (len(got) > 0 || len(r.Failed) != 1):
-				t.Errorf("got %v, %+v; want a failed row", got, r)
+				t.Errorf("got messages %v, result %+v; want a failed row", got, r)
 			case tt.want != "" && (len(got) != 1 || got[0].Text != tt.want || r.Written != 1):
-				t.Errorf("got %v, %+v; want %s", got, r, tt.want)
+				t.Errorf("got messages %v, result %+v; want %s", got, r, tt.want)
 			}
 		})
 	}
 }
 
-// TestDeleteWhatIsNeverFound deletes a row that queries return and deletions don't find: another one's key comes in its place.
-func TestDeleteWhatIsNeverFound(t *testing.T) {
+// TestDeletionOfUndeletableRow deletes a row that queries return but that deletions do not find, because the transport changes
+// its key in deletions.
+func TestDeletionOfUndeletableRow(t *testing.T) {
 	t.Parallel()
 	em, a := emulatortest.NewAccount(t, emulator.Options{})
 	rows := someRows(1, 3)

@@ -17,7 +17,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// breaking is a service that fails over each write about a row whose key holds "bad", and over every write until a time.
+// breaking is a transport to a service that fails for each write of a row whose key contains "bad", and for every write until a given
+// time.
 func breaking(em *emulator.Emulator, until time.Time) policy.Transporter {
 	return emulatortest.Via{Transporter: em.Transport(), Answer: func(r *http.Request, body string) (*http.Response, error) {
 		if r.Method == http.MethodGet || !time.Now().Before(until) && !strings.Contains(r.URL.Path+body, "bad") {
@@ -27,9 +28,9 @@ func breaking(em *emulator.Emulator, until time.Time) policy.Transporter {
 	}}
 }
 
-// TestServiceFailsOverARow: a row over which the service fails each time holds up no other row, and is told as failed. If it fails
-// over every row for a while, all wait and none fails.
-func TestServiceFailsOverARow(t *testing.T) {
+// TestRowThatBreaksTheService: a row for which the service fails each time does not delay other rows, and is reported as failed. If
+// the service fails for every row for a while, all rows wait and none fails.
+func TestRowThatBreaksTheService(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		names   []string
@@ -60,11 +61,11 @@ func TestServiceFailsOverARow(t *testing.T) {
 					}
 					r, err := action.All(t.Context(), storage.RequestOptions{}, &action.Limiter{}, w, storage.Rows(rows))
 					if took := time.Since(began); err != nil || r.Written != tt.written || took < tt.away || took > tt.longest {
-						t.Errorf("%+v, %v after %v; want %d rows written within %v to %v", r, err, took, tt.written, tt.away, tt.longest)
+						t.Errorf("got result %+v, error %v after %v; want %d rows written within %v to %v", r, err, took, tt.written, tt.away, tt.longest)
 					}
 					want := action.Failure{Key: key.Key{Partition: "p", Row: "bad"}, Reason: "500, 10 times in a row: InternalError: The server encountered an internal error.", Broken: true}
 					if int(tt.written) != len(rows)-len(r.Failed) || len(r.Failed) > 0 && r.Failed[0] != want {
-						t.Errorf("failed %+v, want %+v", r.Failed, want)
+						t.Errorf("got failed rows %+v, want %+v", r.Failed, want)
 					}
 				})
 			})

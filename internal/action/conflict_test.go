@@ -18,11 +18,11 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// contested is a destination to which others write at the same time: it answers 409 so many times about each of some rows,
-// in turn, and carries nothing out then.
+// contested is a destination to which other programs write at the same time. It answers 409 a given number of times for each of some rows, and
+// does not carry out these requests.
 type contested struct {
-	left   map[string]int   // answers about a row
-	before func(row string) // what the others do before such an answer
+	left   map[string]int   // remaining 409 answers by row
+	before func(row string) // the other programs' write before such an answer
 }
 
 func (c contested) answer(r *http.Request, body string) (*http.Response, error) {
@@ -53,8 +53,8 @@ func (c contested) answer(r *http.Request, body string) (*http.Response, error) 
 	return nil, nil
 }
 
-// TestConflicts: the service answers 409 EntityAlreadyExists to upserts, too, if others write the same row at that moment. A row
-// is written all the same, or fails alone: none is dropped.
+// TestConflicts: the service answers 409 EntityAlreadyExists even to an upsert, if another program writes the same row at that moment. Each row
+// is either written or reported as failed, and other rows are not affected.
 func TestConflicts(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 	each := func(n int) map[string]int {
@@ -68,8 +68,8 @@ func TestConflicts(t *testing.T) {
 		name   string
 		modes  []action.Mode
 		left   map[string]int
-		others bool // insert each row before the answer about it
-		fails  bool // row c does, alone
+		others bool // other programs insert each row before the answer about it
+		fails  bool // only row c fails
 	}{
 		{"a row, for a moment", action.Modes, map[string]int{"c": 5}, false, false},
 		{"a row, for ever", action.Modes, map[string]int{"c": 1000}, false, true},
@@ -112,11 +112,11 @@ func TestConflicts(t *testing.T) {
 							want = action.Result{Written: int64(n - 1), Failed: []action.Failure{{Key: key.Key{Partition: "p", Row: "c"}, Reason: "EntityAlreadyExists: The specified entity already exists."}}}
 						}
 						if diff := cmp.Diff(want, r); err != nil || diff != "" {
-							t.Errorf("%v (-want +got)\n%s", err, diff)
+							t.Errorf("error %v, result (-want +got)\n%s", err, diff)
 						}
 						p, err := target.Query(t.Context(), storage.Query{})
 						if there := n - len(want.Failed); err != nil || len(p.Rows) != there {
-							t.Errorf("%d rows are there, want %d; %v", len(p.Rows), there, err)
+							t.Errorf("the destination has %d rows, want %d; error %v", len(p.Rows), there, err)
 						}
 						if mode == action.Replace && slices.ContainsFunc(p.Entities(), func(e storage.Entity) bool { return len(e.Properties) > 0 }) {
 							t.Error("a row is not replaced")
@@ -128,8 +128,8 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// TestCompared: rows are written only where the destination is as it was compared, also if the answer to a first try gets lost. What others have
-// written, changed or deleted since is kept as it is.
+// TestCompared: rows are written only if the destination has not changed since the comparison, even if the answer to a first try is lost. Rows
+// that other programs have written, changed or deleted since are kept.
 func TestCompared(t *testing.T) {
 	for _, faults := range []string{"", "timeout-after p=1 times=1"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestCompared(t *testing.T) {
 				got[there.Key.Row] = there.Int("V")
 			}
 			if diff := cmp.Diff(map[string]int64{"changed": 3, "inserted": 3, "new": 2, "plain": 2, "same": 2, "written": 2}, got); diff != "" {
-				t.Errorf("%s: (-want +got)\n%s", faults, diff)
+				t.Errorf("faults %q: rows (-want +got)\n%s", faults, diff)
 			}
 		})
 	}

@@ -22,11 +22,10 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// picky is a destination that refuses what embedded storage would take: rows whose
-// key holds "bad", or whole transactions of more than a number of rows. It may keep
-// the row's number to itself.
+// picky is a destination that refuses requests that embedded storage would accept: rows whose key contains "bad", or
+// transactions with more than a given number of rows. Its refusal may leave out the row's index.
 type picky struct {
-	most    int // rows in a transaction, 0 for any
+	most    int // maximum number of rows in a transaction; 0 for no limit
 	silent  bool
 	batches atomic.Int64
 }
@@ -61,7 +60,7 @@ func (p *picky) answer(r *http.Request, body string) (*http.Response, error) {
 	return nil, nil
 }
 
-// inBatch answers a transaction as the service does: accepted, with the failure inside.
+// inBatch answers a transaction as the service does: the status is 202, and the body contains the failure.
 func inBatch(r *http.Request, status, body string) *http.Response {
 	return answer(r, http.StatusAccepted, "multipart/mixed; boundary=b", "--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n"+
 		"--c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\nHTTP/1.1 "+status+"\r\nContent-Type: application/json\r\n\r\n"+
@@ -91,8 +90,8 @@ func rows(names ...string) []storage.Entity {
 	return all
 }
 
-// A key that the destination refuses is reported with the reason, and the other
-// rows of its transaction are written.
+// A row with a key that the destination refuses is reported with the reason. The other rows of its transaction are
+// written.
 func TestRefusedKeys(t *testing.T) {
 	names := []string{"a", "bad1", "c", "d", "bad2", "f", "g"}
 	for _, tt := range []struct {
@@ -117,28 +116,28 @@ func TestRefusedKeys(t *testing.T) {
 			}
 			p, err := table.Query(t.Context(), storage.Query{})
 			if err != nil || len(p.Rows) != 5 {
-				t.Errorf("%d rows written, %v", len(p.Rows), err)
+				t.Errorf("got %d rows written, failures %v", len(p.Rows), err)
 			}
 			if got := tt.picky.batches.Load(); got > tt.batches {
-				t.Errorf("%d transactions, want at most %d", got, tt.batches)
+				t.Errorf("got %d transactions, want at most %d", got, tt.batches)
 			}
 		})
 	}
 }
 
-// A table that refuses altogether is an error, not a long list of failed rows.
-func TestDestinationThatRefuses(t *testing.T) {
+// If a table refuses every write, there is one error, and not a long list of failed rows.
+func TestDestinationThatRefusesAllWrites(t *testing.T) {
 	table := open(t, &picky{})
 	proof.Must(t, table.Delete(t.Context()))
 	for _, w := range []action.Work{action.Copy{Destination: table}, action.Delete{Table: table}} {
 		r, err := action.All(t.Context(), storage.RequestOptions{}, nil, w, storage.Rows(rows("a", "b")))
 		if !storage.Permanent(err) || !storage.NotFound(err) || len(r.Failed) > 0 {
-			t.Errorf("%T: %+v, %v; want a permanent error", w, r, err)
+			t.Errorf("%T: got result %+v, error %v; want a permanent error", w, r, err)
 		}
 	}
 }
 
-// The modes skip and fail settle rows that exist in one comparison a transaction.
+// The modes skip and fail handle existing rows with one comparison for each transaction.
 func TestExistingRows(t *testing.T) {
 	p := &picky{}
 	table := open(t, p)
@@ -162,18 +161,18 @@ func TestExistingRows(t *testing.T) {
 		p.batches.Store(0)
 		r, err := action.Copy{Destination: table, Mode: mode}.Copy(t.Context(), storage.Rows(all))
 		proof.Must(t, err)
-		different := 17 // of the 50 that exist, every third
+		different := 17 // every third of the 50 existing rows
 		if want := int64(100 - different); r.Written != want {
 			t.Errorf("%s: %d rows written, want %d", mode, r.Written, want)
 		}
 		if mode == action.Fail && len(r.Failed) != different || mode == action.Skip && len(r.Failed) > 0 {
-			t.Errorf("%s: %d rows failed", mode, len(r.Failed))
+			t.Errorf("mode %s: got %d failed rows", mode, len(r.Failed))
 		}
 		if p.batches.Load() > 2 {
-			t.Errorf("%s: %d transactions", mode, p.batches.Load())
+			t.Errorf("mode %s: got %d transactions", mode, p.batches.Load())
 		}
 	}
-	// However many other rows lie between, no more are read than a page and ours.
+	// However many other rows lie between the given rows, a query reads at most one page in addition to the given rows.
 	var between []storage.Entity
 	for i := range 3000 {
 		between = append(between, storage.Entity{Key: key.Key{Partition: "p", Row: fmt.Sprintf("050-%04d", i)}})
@@ -184,53 +183,54 @@ func TestExistingRows(t *testing.T) {
 	counted := storage.RequestOptions{Counter: &counter}
 	r, err := action.All(t.Context(), counted, nil, action.Copy{Destination: table, Mode: action.Skip}, storage.Rows([]storage.Entity{all[0], all[1], all[99]}))
 	if err != nil || r.Written != 2 || counter.Requests() > 5 {
-		t.Errorf("%+v, %v with %d requests", r, err, counter.Requests())
+		t.Errorf("got result %+v, error %v with %d requests", r, err, counter.Requests())
 	}
 	if !slices.IsSortedFunc(all, func(a, b storage.Entity) int { return a.Key.Compare(b.Key) }) {
 		t.Error("the rows were reordered")
 	}
 }
 
-// TestExisting finds some of a partition's rows, whatever other rows lie between them, by short and empty pages.
+// TestExisting finds some of a partition's rows through short and empty pages, however many other rows lie between
+// them.
 func TestExisting(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		var asked, there []storage.Entity
+		var wanted, stored []storage.Entity
 		var want []key.Key
 		for i := range 1 + r.IntN(40) {
 			e := storage.Entity{Key: key.Key{Partition: "p", Row: fmt.Sprintf("%02d", i)}}
 			is := r.IntN(2) == 0
 			if is {
-				there = append(there, e)
+				stored = append(stored, e)
 			}
 			if i == 0 || r.IntN(3) == 0 {
-				if asked = append(asked, e); is {
+				if wanted = append(wanted, e); is {
 					want = append(want, e.Key)
 				}
 			}
 		}
-		found, err := action.Existing(storage.Rows(asked), storage.Query{Select: [][]string{nil, {}}[r.IntN(2)]}, func(q storage.Query) (p storage.Page, err error) {
+		found, err := action.Existing(storage.Rows(wanted), storage.Query{Select: [][]string{nil, {}}[r.IntN(2)]}, func(q storage.Query) (p storage.Page, err error) {
 			from := 0
 			if q.Token != nil {
 				from, err = strconv.Atoi(q.Token.Partition)
 			}
-			for ; from < len(there) && q.Range.Side(there[from].Key) < 0; from++ {
+			for ; from < len(stored) && q.Range.Side(stored[from].Key) < 0; from++ {
 			}
 			n := r.IntN(4)
 			if q.Token == nil && seed%2 == 0 {
-				n = 0 // for as long as the token is not used
+				n = 0 // an empty page at the start
 			}
-			for ; from < len(there) && n > 0 && q.Range.Contains(there[from].Key); n, from = n-1, from+1 {
-				p.Rows = append(p.Rows, there[from].Row())
+			for ; from < len(stored) && n > 0 && q.Range.Contains(stored[from].Key); n, from = n-1, from+1 {
+				p.Rows = append(p.Rows, stored[from].Row())
 			}
-			if from < len(there) && q.Range.Contains(there[from].Key) {
+			if from < len(stored) && q.Range.Contains(stored[from].Key) {
 				p.Next = &key.Token{Partition: strconv.Itoa(from)}
 			}
 			return p, err
 		})
 		if got := slices.SortedFunc(maps.Keys(found), key.Key.Compare); err != nil || !slices.Equal(got, want) {
-			t.Fatalf("seed %d: found %v of %v, want %v; %v", seed, got, asked, want, err)
+			t.Fatalf("seed %d: found %v of %v, want %v; error %v", seed, got, wanted, want, err)
 		}
 	}
 }

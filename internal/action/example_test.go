@@ -11,8 +11,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Work is done a unit at a time: here a message a row. A row that no message can be made of
-// is reported, and does not stop the others.
+// Work is done one unit at a time. In this example, each row becomes a message. A row that cannot become a message is
+// reported, and does not stop the others.
 func ExampleAll() {
 	ctx := context.Background()
 	queue, err := emulatortest.Example().Queue("mails")

@@ -20,8 +20,8 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// TestMapped: rows that become none, one or several rows count as themselves, whatever becomes of those, and so do failures. Of two that
-// become one, the second fails, also when it is done again alone.
+// TestMapped: a row that maps to no row, one row or several rows counts as one, and so does its failure. If two rows map to the same
+// key, the second fails, even if it is later handled alone.
 func TestMapped(t *testing.T) {
 	t.Parallel()
 	_, a := emulatortest.NewAccount(t, emulator.Options{})
@@ -41,9 +41,9 @@ func TestMapped(t *testing.T) {
 			return []storage.Entity{one("b"), one("a"), one("c")}, nil
 		case "r0003", "r0004":
 			return []storage.Entity{{Key: key.Key{Partition: "a", Row: "one"}}}, nil
-		case "r0005": // the service takes no such key
+		case "r0005": // the service refuses such a key
 			return []storage.Entity{one("a"), one("\n"), one("\r")}, nil
-		case "r0009": // behind the others of the page, ahead of them at the destination
+		case "r0009": // last in the page, but first in the destination
 			return []storage.Entity{{Key: key.Key{Partition: "a", Row: "first"}}}, nil
 		}
 		return []storage.Entity{one("a")}, nil
@@ -57,7 +57,7 @@ func TestMapped(t *testing.T) {
 	}
 	want := []string{"r0001 map: no", fmt.Sprintf("r0004 %.60s", taken), `r0005 PartitionKey "\n" RowKey "r0005": OutOfRangeInput: The 'Part`}
 	if diff := cmp.Diff(want, failed); diff != "" || r.Written != 4 {
-		t.Errorf("%d written, failed (-want +got):\n%s", r.Written, diff)
+		t.Errorf("got %d rows written, failed rows (-want +got):\n%s", r.Written, diff)
 	}
 	there, err := to.Query(t.Context(), storage.Query{})
 	if proof.Must(t, err); len(there.Rows) != 7 {
@@ -65,29 +65,29 @@ func TestMapped(t *testing.T) {
 	}
 	w.Only = map[key.Key]bool{rows[4].Key: true}
 	if r, err := w.Do(t.Context(), storage.RequestOptions{}, storage.Rows(rows)); err != nil || r.Written != 0 || len(r.Failed) != 1 || r.Failed[0].Reason != taken {
-		t.Errorf("the second one again: %+v, %v", r, err)
+		t.Errorf("the second row alone: result %+v, error %v; want one failed row", r, err)
 	}
 	stop := make(chan struct{})
 	close(stop)
 	if r, err := w.Do(t.Context(), storage.RequestOptions{Stop: stop}, storage.Rows(rows)); !errors.Is(err, context.Canceled) || r.Failed != nil {
-		t.Errorf("interrupted: %+v, %v", r, err)
+		t.Errorf("interrupted: result %+v, error %v; want an interruption without failed rows", r, err)
 	}
 	ended := errors.New("the scan has ended")
 	if _, err := w.Do(t.Context(), storage.RequestOptions{MayProceed: func(context.Context) error { return ended }}, storage.Rows(rows)); !errors.Is(err, ended) {
-		t.Errorf("a scan that has ended: %v", err)
+		t.Errorf("a scan that has ended: got error %v", err)
 	}
 	w.Work, w.Only = action.Copy{Destination: to, Mode: action.Skip}, nil
-	others := someRows(1, 10)[2:] // of which r0002 becomes three
+	others := someRows(1, 10)[2:] // r0002 maps to three rows
 	in := storage.Entity{Properties: []storage.Property{storage.StringProperty("Other", "x")}}
 	for _, k := range []key.Key{{Partition: "a", Row: "r0002"}, {Partition: "b", Row: "r0002"}, {Partition: "a", Row: "r0005"}, {Partition: "a", Row: "first"}} {
 		in.Key = k
 		proof.Must(t, to.Write(t.Context(), storage.Op{Kind: storage.Replace, Row: in.Row()}))
 	}
 	if r, err := w.Do(t.Context(), storage.RequestOptions{}, storage.Rows(others)); err != nil || r.Written != 4 || len(r.Failed) != 2 {
-		t.Errorf("rows that are there: %+v, %v", r, err)
+		t.Errorf("rows that exist: result %+v, error %v; want 4 rows written and 2 failed", r, err)
 	}
-	if units := (action.Mapped{Work: action.Enqueue{}}).Split(storage.Rows(rows)); len(units) != len(rows) { // so that an interrupt leaves few messages to be put twice
-		t.Errorf("messages of %d rows are put in %d units", len(rows), len(units))
+	if units := (action.Mapped{Work: action.Enqueue{}}).Split(storage.Rows(rows)); len(units) != len(rows) { // each row is a unit, so that few messages are repeated after an interruption
+		t.Errorf("the messages of %d rows have %d units, want one for each row", len(rows), len(units))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	w.Map = func(ctx context.Context, _ storage.Entity) ([]storage.Entity, error) {
@@ -95,11 +95,11 @@ func TestMapped(t *testing.T) {
 		return nil, ctx.Err()
 	}
 	if r, err := w.Do(ctx, storage.RequestOptions{}, storage.Rows(rows[:1])); !errors.Is(err, context.Canceled) || r.Failed != nil {
-		t.Errorf("canceled within a row: %+v, %v", r, err)
+		t.Errorf("canceled within a row: result %+v, error %v; want a cancellation without failed rows", r, err)
 	}
 }
 
-// held is a copy whose units each have a slot, and wait for their partition.
+// held is a copy that checks that each of its units has a slot, and waits for its partition.
 type held struct {
 	action.Copy
 	t     *testing.T
@@ -113,8 +113,8 @@ func (h held) Do(ctx context.Context, o storage.RequestOptions, rows []storage.R
 	return h.Copy.Do(ctx, o, rows)
 }
 
-// TestMappedHolds: what a page becomes is written before it takes much memory.
-func TestMappedHolds(t *testing.T) {
+// TestMappedRowsAreWrittenInParts: a page's mapped rows are written before they need much memory.
+func TestMappedRowsAreWrittenInParts(t *testing.T) {
 	t.Parallel()
 	large := []storage.Property{{Name: "X", Value: make([]byte, 1<<20)}}
 	h := &holding{}
@@ -122,11 +122,11 @@ func TestMappedHolds(t *testing.T) {
 		return []storage.Entity{{Key: e.Key, Properties: large}, {Key: key.Key{Row: e.Key.Row}, Properties: large}}, nil
 	}}
 	if r, err := w.Do(t.Context(), storage.RequestOptions{}, storage.Rows(someRows(1, 50))); err != nil || r.Written != 50 || h.all != 100 || h.most > 20 {
-		t.Errorf("%+v, %v, %d rows, %d at once", r, err, h.all, h.most)
+		t.Errorf("got result %+v, error %v, %d mapped rows, at most %d in one unit; want 50 rows written, 100 mapped rows, at most 20 in one unit", r, err, h.all, h.most)
 	}
 }
 
-// holding does nothing, and counts the rows that it gets at once.
+// holding writes nothing. It counts the rows that it gets, and the most rows in one unit.
 type holding struct{ all, most int }
 
 func (*holding) Split(rows []storage.Row) [][]storage.Row { return [][]storage.Row{rows} }
@@ -136,18 +136,18 @@ func (h *holding) Do(_ context.Context, _ storage.RequestOptions, rows []storage
 	return action.Result{Written: int64(len(rows))}, nil
 }
 
-// TestMappedMessagesOnce: work that can't begin anew ends for want of memory before it does a row, or not at all.
-func TestMappedMessagesOnce(t *testing.T) {
+// TestMappedMessagesAreNotRepeated: work that cannot be restarted fails for lack of memory before its first row, or not at all.
+func TestMappedMessagesAreNotRepeated(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		part int64 // MiB
+		part int64 // size of the part in MiB
 		done int
 		err  error
 	}{{2, 0, memory.ErrFull}, {10, 200, nil}} {
 		b := memory.NewBudget(32 << 20)
 		part, err := b.Take(t.Context(), tt.part<<20)
 		proof.Must(t, err)
-		_, err = b.Take(t.Context(), b.Usage().Bytes-2<<20-tt.part<<20) // the reserve of small work is 2 MiB
+		_, err = b.Take(t.Context(), b.Usage().Bytes-2<<20-tt.part<<20) // 2 MiB remain as the reserve of small work
 		proof.Must(t, err)
 		var did atomic.Int64
 		w := action.Mapped{Work: putting{&did}, Map: func(_ context.Context, e storage.Entity) ([]storage.Entity, error) {
@@ -158,12 +158,12 @@ func TestMappedMessagesOnce(t *testing.T) {
 		}}
 		_, err = action.All(t.Context(), storage.RequestOptions{Memory: part}, nil, w, storage.Rows(someRows(1, 200)))
 		if !errors.Is(err, tt.err) || did.Load() != int64(2*tt.done) {
-			t.Errorf("a part of %d MiB: %d rows are done, want %d twice; %v", tt.part, did.Load(), tt.done, err)
+			t.Errorf("a part of %d MiB: %d messages were put, want %d twice; error %v", tt.part, did.Load(), tt.done, err)
 		}
 	}
 }
 
-// putting counts rows, each a unit, that take a while.
+// putting counts rows. Each row is a unit, which takes a while.
 type putting struct{ did *atomic.Int64 }
 
 func (putting) Split(rows []storage.Row) [][]storage.Row { return action.Enqueue{}.Split(rows) }

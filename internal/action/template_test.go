@@ -15,10 +15,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// TestTemplatesEnd runs templates that would make far more text than a message takes.
-// Each fails its row soon. The test counts the memory of the whole process, so it runs
-// alone.
-func TestTemplatesEnd(t *testing.T) {
+// TestTemplateOutputIsLimited runs templates that would make far more text than a message may have. Each soon makes its
+// row fail. The test counts the memory of the whole process, so it runs alone.
+func TestTemplateOutputIsLimited(t *testing.T) {
 	testsize.WithoutRace(t)
 	double := func(function string) string {
 		return `{{$x := "<\\'aaaaaaaaaaaa"}}` + strings.Repeat("{{$x = "+function+"}}", 26)
@@ -55,20 +54,20 @@ func TestTemplatesEnd(t *testing.T) {
 			runtime.ReadMemStats(&after)
 			mib := (after.TotalAlloc - before.TotalAlloc) >> 20
 			t.Logf("%d MiB", mib)
-			if name == "kept" { // it makes no text: there is just one
+			if name == "kept" { // this template makes no new text
 				if mib > 24 {
-					t.Errorf("%d MiB were allocated", mib)
+					t.Errorf("the template allocated %d MiB", mib)
 				}
 				return
 			}
 			if err != nil || len(r.Failed) != 1 || mib > 24 {
-				t.Errorf("%+v, %v, %d MiB allocated; want a failed row and at most 24 MiB", r, err, mib)
+				t.Errorf("got result %+v, error %v, %d MiB allocated; want a failed row and at most 24 MiB", r, err, mib)
 			}
 		})
 	}
 }
 
-// keep is a template that keeps a property's text many times.
+// keep returns a template that stores a property's text many times.
 func keep(times int) string {
 	var b strings.Builder
 	for i := range times {
@@ -90,7 +89,7 @@ func TestTemplatesWithoutLoops(t *testing.T) {
 		"{{.Name", "{{nothing .}}",
 	} {
 		if _, err := action.ParseTemplate(text); err == nil {
-			t.Errorf("%s was taken", text)
+			t.Errorf("the template %s was accepted", text)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 const development = "UseDevelopmentStorage=true"
 
-// people are the settings of the default catalog.
+// people returns the settings of the default catalog, and the given ones.
 func people(more map[string]string) map[string]string {
 	env := map[string]string{
 		"AzureWebJobsStorage":      development,
@@ -52,14 +52,14 @@ func TestCatalogs(t *testing.T) {
 	}
 	c, err = config.Load(map[string]string{"AzureWebJobsStorage__accountName": "own", "TABLE_CATALOG_NAME": "People", "TABLE_CATALOG_INDEX_KEYS": "eid", "TABLE_CATALOG_ROW_KEY": "n", "TABLE_CATALOG_WAL_NAME": "Log"})
 	if err != nil || c.Catalogs[0].Connection.String() != "own" || c.Catalogs[0].WAL != "Log" {
-		t.Errorf("%+v, %v; want the app's own account, and the log's table Log", c.Catalogs, err)
+		t.Errorf("got catalogs %+v, error %v; want the app's own account, and the table Log for the log", c.Catalogs, err)
 	}
 	if c, err := config.Load(map[string]string{"AzureWebJobsStorage": development}); err != nil || len(c.Catalogs) > 0 {
-		t.Errorf("%+v, %v; want no catalog", c.Catalogs, err)
+		t.Errorf("got catalogs %+v, error %v; want no catalog", c.Catalogs, err)
 	}
 }
 
-func TestBadCatalogs(t *testing.T) {
+func TestInvalidCatalogs(t *testing.T) {
 	const secret = "c2VjcmV0"
 	named := func(settings string) map[string]string { return map[string]string{"TABLESWEEP_CATALOGS": settings} }
 	for _, tt := range []struct {
@@ -102,12 +102,11 @@ func TestBadCatalogs(t *testing.T) {
 		})
 	}
 	if c, err := config.LoadCatalogs(people(nil)); err != nil || len(c) != 1 {
-		t.Errorf("%v, %v; want the one catalog", c, err)
+		t.Errorf("got catalogs %v, error %v; want only the valid catalog", c, err)
 	}
 }
 
-// Tables of the same name in different accounts are different tables; the same
-// account may be reached in two ways.
+// Tables of the same name in different accounts are different tables. Two connections may lead to the same account.
 func TestCatalogsInTwoAccounts(t *testing.T) {
 	for account, shared := range map[string]bool{"other": false, "own": true} {
 		_, err := config.Load(people(map[string]string{
@@ -116,7 +115,7 @@ func TestCatalogsInTwoAccounts(t *testing.T) {
 			"TABLESWEEP_CATALOGS": `{"a":{"table":"People","indexKeys":"x","rowKey":"y","connection":"OTHER"}}`,
 		}))
 		if (err != nil) != shared || shared && !strings.Contains(err.Error(), "the table People is also used by setting TABLE_CATALOG_NAME") {
-			t.Errorf("account %s: %v", account, err)
+			t.Errorf("account %s: error %v", account, err)
 		}
 	}
 }

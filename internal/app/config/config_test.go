@@ -26,7 +26,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-func TestLoadReportsEverythingAtOnce(t *testing.T) {
+func TestLoadReportsAllErrors(t *testing.T) {
 	const secret = "AccountName=a;AccountKey=c2VjcmV0"
 	_, err := config.Load(map[string]string{
 		"AzureWebJobsStorage":                "AccountName=a",
@@ -83,7 +83,7 @@ func TestDocumentsListTheSettings(t *testing.T) {
 	}
 }
 
-// TestConsole: it can be removed even while another setting is bad.
+// TestConsole: the console can be removed even if another setting is invalid.
 func TestConsole(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -99,7 +99,7 @@ func TestConsole(t *testing.T) {
 		{"no storage", nil, true, true},
 	} {
 		if c, err := config.Load(tt.env); c.Console != tt.want || (err != nil) != tt.bad {
-			t.Errorf("%s: %v, %v; want %v, an error: %v", tt.name, c.Console, err, tt.want, tt.bad)
+			t.Errorf("TABLESWEEP_CONSOLE=%s: console %v, error %v; want console %v, an error: %v", tt.name, c.Console, err, tt.want, tt.bad)
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"tablesweep/internal/app/console"
 )
 
-// TestWeight: all files together stay small. On a phone's slow connection of 50 KB/s, all views load within a second.
-func TestWeight(t *testing.T) {
+// TestPageIsSmall: all files together are small. On a phone's slow connection of 50 KB/s, all views load within a second.
+func TestPageIsSmall(t *testing.T) {
 	entries, err := os.ReadDir("page")
 	if err != nil {
 		t.Fatal(err)
@@ -22,8 +22,8 @@ func TestWeight(t *testing.T) {
 		plain += len(f.Content)
 		packed += len(f.Packed)
 	}
-	t.Logf("%d files: %d bytes, %d compressed", len(entries), plain, packed)
+	t.Logf("%d files have %d bytes, %d compressed", len(entries), plain, packed)
 	if len(entries) < 10 || plain > 125_000 || packed > 47_000 {
-		t.Errorf("%d files: %d bytes, %d compressed; want 125,000 and 47,000 at most", len(entries), plain, packed)
+		t.Errorf("%d files have %d bytes, %d compressed; want at most 125,000, and 47,000 compressed", len(entries), plain, packed)
 	}
 }

@@ -18,14 +18,14 @@ func TestParseAnswer(t *testing.T) {
 		status int
 		kind   string
 		body   string
-		err    string // part of the error; "none" for ErrNoAnswer
+		err    string // a part of the error; "none" for ErrNoAnswer
 	}{
 		{"empty object", 200, kind, `{}`, ""},
 		{"with charset", 200, "application/json; charset=utf-8", `{}`, ""},
 		{"another success", 202, kind, `{}`, ""},
 		{"failure", 500, kind, `{"detail":"no"}`, `answered 500 Internal Server Error: {"detail":"no"}`},
 		{"redirect", 302, kind, `{}`, "answered 302"},
-		// InvalidMediaType_Throws of azure-functions-host
+		// The case InvalidMediaType_Throws of azure-functions-host.
 		{"text", 200, "text/plain; charset=utf-8", `{}`, "Content-Type"},
 		{"no type", 200, "", `{}`, "Content-Type"},
 		{"no JSON", 200, kind, `{`, "not the JSON object"},

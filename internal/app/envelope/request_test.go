@@ -14,7 +14,7 @@ func message(text string) envelope.Message {
 	return envelope.Message{Text: text, ID: "800ae4b3-bdd2", PopReceipt: "AgAAAA==", DequeueCount: 2, Inserted: at, Expires: at.Add(time.Hour), NextVisible: at}
 }
 
-// TestQueue: a string is encoded twice, as the real host does, and < and the like stay.
+// TestQueue: a string is encoded twice, as by the real host. <, > and & are not escaped.
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -25,7 +25,7 @@ func TestQueue(t *testing.T) {
 		got := string(envelope.Queue("CopyRows", message(text)))
 		for _, part := range []string{`{"Data":{"item":` + want + `},"Metadata":{"DequeueCount":"2",`, `"Id":"\"800ae4b3-bdd2\""`, `"PopReceipt":"\"AgAAAA==\""`, `"MethodName":"CopyRows"`} {
 			if !strings.Contains(got, part) {
-				t.Errorf("%s without %s", got, part)
+				t.Errorf("the document %s lacks %s", got, part)
 			}
 		}
 	}
@@ -38,12 +38,11 @@ func TestTimer(t *testing.T) {
 	const want = `{"Data":{"timer":{"Schedule":{"AdjustForDST":true},"ScheduleStatus":{"Last":"0001-01-01T00:00:00Z","Next":"2026-01-02T03:04:00Z",` +
 		`"LastUpdated":"0001-01-01T00:00:00Z"},"IsPastDue":true}},"Metadata":{"sys":{"MethodName":"Maintain",`
 	if !strings.HasPrefix(got, want) {
-		t.Errorf("%s, want %s…", got, want)
+		t.Errorf("got document %s, want %s…", got, want)
 	}
 }
 
-// FuzzQueue: whatever the message, the document is JSON, and undoing both encodings
-// gives the message.
+// FuzzQueue: for any message, the document is JSON, and decoding it twice gives the message.
 func FuzzQueue(f *testing.F) {
 	for _, s := range []string{"", "hello", `{"a":1,"A":2}`, "{\"é\":\"\\ud83d\"}", "\x00\u0085\u2029\\\""} {
 		f.Add(s)
@@ -57,7 +56,7 @@ func FuzzQueue(f *testing.F) {
 		}
 		var got string
 		if err := json.Unmarshal([]byte(doc.Data["item"]), &got); err != nil || got != text {
-			t.Errorf("%q came back as %q, %v", text, got, err)
+			t.Errorf("the message %q was decoded to %q, error %v", text, got, err)
 		}
 	})
 }

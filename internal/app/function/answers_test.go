@@ -16,7 +16,7 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// large returns n records of so many bytes, in the order of a list.
+// large returns n records of the given size, in the order of a list.
 func large(t *testing.T, n, bytes int) (all []record.Record, texts []string) {
 	t.Helper()
 	for i := range n {
@@ -32,22 +32,22 @@ func large(t *testing.T, n, bytes int) (all []record.Record, texts []string) {
 	return all, texts
 }
 
-// answers makes calls until there are no more of a list's items, and returns these. Each answer has 8 MiB at most, or a single item.
+// answers makes calls until a list is complete, and returns its items. Each answer has at most 8 MiB, or a single item.
 func (a *app) answers(t *testing.T, path, query, name, of string) (items []string) {
 	t.Helper()
 	for n := 1; ; n++ {
 		var answer map[string]json.RawMessage
 		var some []json.RawMessage
-		w := a.ask(t, "GET", path+query, "", &answer)
+		w := a.fetch(t, "GET", path+query, "", &answer)
 		if w.Code != 200 {
 			t.Fatalf("%s: %s", path+query, w.Body)
 		}
 		proof.Must(t, json.Unmarshal(answer[name], &some))
 		if len(some) > 1 && w.Body.Len() > logtail.MaxAnswer+100<<10 {
-			t.Errorf("%s: %d items in %d bytes", path+query, len(some), w.Body.Len())
+			t.Errorf("%s: an answer with %d items has %d bytes, want at most 8 MiB", path+query, len(some), w.Body.Len())
 		}
 		if link := w.Header().Get("Link"); (link != "") != (answer["cursor"] != nil) {
-			t.Errorf("%s: the header Link is %q, the cursor %s", path+query, link, answer["cursor"])
+			t.Errorf("%s: the header Link is %q, want the cursor %s", path+query, link, answer["cursor"])
 		}
 		for _, one := range some {
 			var members map[string]json.RawMessage
@@ -59,14 +59,14 @@ func (a *app) answers(t *testing.T, path, query, name, of string) (items []strin
 		}
 		if query = nextQuery(answer); query == "" {
 			if n < 2 {
-				t.Errorf("%s: all in one answer, which proves nothing", path)
+				t.Errorf("%s: the list came in one answer, so the test proves nothing", path)
 			}
 			return items
 		}
 	}
 }
 
-// nextQuery returns what asks for the answer behind this one, "" if there is none.
+// nextQuery returns the query for the next page after the given answer, or "" after the last page.
 func nextQuery(answer map[string]json.RawMessage) string {
 	var text string
 	switch {
@@ -78,19 +78,19 @@ func nextQuery(answer map[string]json.RawMessage) string {
 	return ""
 }
 
-// TestLargeAnswersEnd: the answers of a list, followed to its end, have each item once and in order, however large the items are.
-func TestLargeAnswersEnd(t *testing.T) {
+// TestLargeListsAreComplete: a list that is followed to its end contains each item once and in order, however large the items are.
+func TestLargeListsAreComplete(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	sizes := []struct{ n, bytes int }{{testsize.Of(300, 1000), 30_000}, {40, 800_000}}
 	for _, tt := range sizes[:testsize.Of(1, 2)] {
-		t.Run(fmt.Sprintf("%d of %d bytes", tt.n, tt.bytes), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d items of %d bytes", tt.n, tt.bytes), func(t *testing.T) {
 			t.Parallel()
 			a := newApp(t)
 			records, want := large(t, tt.n, tt.bytes)
 			begin := func(path string) (next string) {
 				var answer struct{ Next string }
-				a.ask(t, "GET", path+"?after=now", "", &answer)
+				a.fetch(t, "GET", path+"?after=now", "", &answer)
 				return url.QueryEscape(answer.Next)
 			}
 			changes, events := begin("/api/catalog/changes"), begin("/api/log/orders")
@@ -100,7 +100,7 @@ func TestLargeAnswersEnd(t *testing.T) {
 			}
 			_, err := a.parts.Log.Append(t.Context(), "orders", record.Decoded(records))
 			proof.Must(t, err)
-			people.Close() // writes their changes
+			people.Close() // writes the records' changes
 			backward := slices.Clone(want)
 			slices.Reverse(backward)
 			for _, list := range []struct {
@@ -108,11 +108,11 @@ func TestLargeAnswersEnd(t *testing.T) {
 				want                  []string
 			}{
 				{"/api/catalog/records?top=1000", "", "records", "", want},
-				{"/api/catalog/records?top=1000&npi=7", "", "records", "", nil}, // in the order of hashes, and changes in that of writes
+				{"/api/catalog/records?top=1000&npi=7", "", "records", "", nil}, // in the order of hashes; changes are in the order of writes
 				{"/api/catalog/changes?top=1000", "", "changes", "record", nil},
 				{"/api/catalog/changes?top=1000", "&after=" + changes, "changes", "record", nil},
 				{"/api/log/orders?top=1000", "", "events", "event", backward},
-				{"/api/log/orders?top=1000", "&after=" + events, "events", "event", nil}, // in that of writes as well
+				{"/api/log/orders?top=1000", "&after=" + events, "events", "event", nil}, // in the order of writes
 			} {
 				got := a.answers(t, list.path, list.query, list.name, list.of)
 				if list.want == nil {
@@ -127,7 +127,7 @@ func TestLargeAnswersEnd(t *testing.T) {
 	}
 }
 
-// short returns the beginnings of texts.
+// short returns the beginnings of the texts.
 func short(texts []string) (all []string) {
 	for _, text := range texts {
 		all = append(all, text[:min(30, len(text))])

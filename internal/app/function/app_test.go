@@ -29,8 +29,8 @@ func readJSON(t *testing.T, file string, v any) {
 	}
 }
 
-// Each function of the list has its folder, and each folder its function.
-func TestFoldersAreTheFunctions(t *testing.T) {
+// Each function of the list has a folder, and each folder has a function.
+func TestEachFunctionHasAFolder(t *testing.T) {
 	functions := function.Functions(function.App{})
 	var names []string
 	for _, f := range functions {
@@ -54,7 +54,7 @@ func TestFoldersAreTheFunctions(t *testing.T) {
 					want.Methods = append(want.Methods, strings.ToLower(m))
 				}
 				if out := config.Bindings[1]; out.Type != "http" || out.Direction != "out" || out.Name != "res" {
-					t.Errorf("the second binding is %+v, want http out res: only then does the host proxy requests, or take the answer that says why not", out)
+					t.Errorf("the second binding is %+v, want http out res, without which the host does not proxy requests or pass on the error", out)
 				}
 			}
 			if diff := cmp.Diff(want, in); diff != "" {
@@ -65,6 +65,6 @@ func TestFoldersAreTheFunctions(t *testing.T) {
 	folders, err := filepath.Glob(filepath.Join(root, "*", "function.json"))
 	proof.Must(t, err)
 	if len(folders) != len(functions) {
-		t.Errorf("%d function folders and %d functions: %v", len(folders), len(functions), names)
+		t.Errorf("got %d function folders and %d functions; error %v", len(folders), len(functions), names)
 	}
 }

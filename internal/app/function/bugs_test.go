@@ -6,29 +6,29 @@ import (
 	"tablesweep/internal/proof/bugtest"
 )
 
-// planted are bugs, each with the test that must find it, and its file in this folder.
+// planted contains bugs, each with the test that must find it and its file in this folder.
 var planted = []struct{ name, test, file, old, wrong string }{
-	{"a part of the memory is not given back after an error, by a caller that has left, or after a panic", "TestMemoryIsGivenBack", "memory.go",
+	{"a call's memory is not released after an error, a disconnection or a panic", "TestCallsReleaseMemory", "memory.go",
 		"	defer part.Release()\n	needs :=", "	defer func() {\n		if !WRONG {\n			part.Release()\n		}\n	}()\n	needs :="},
-	{"a call waits for memory as long as it is served", "TestCallsWaitForMemory", "memory.go",
+	{"a call waits for memory as long as it may be served", "TestCallsWaitForMemory", "memory.go",
 		"taker{f.memory, memoryTime}", "taker{f.memory, map[bool]time.Duration{true: requestTime, false: memoryTime}[WRONG]}"},
-	{"a holder waits for more", "TestLargeAnswersWithLittleMemory", "memory.go",
+	{"a call waits for memory while it holds some", "TestLargeAnswersWithLittleMemory", "memory.go",
 		"		wanted := part.Wanted()\n", "		wanted := part.Wanted()\n		if WRONG {\n			held, _ := take.part(r.Context(), rowsMemory)\n			defer held.Release()\n		}\n"},
-	{"small calls wait behind large ones", "TestNobodyStarves", "../../task/memory/budget.go",
+	{"small calls wait behind large ones", "TestEveryCallIsAnswered", "../../task/memory/budget.go",
 		"	if bytes <= Small {\n", "	if bytes <= Small && !WRONG {\n"},
-	{"a slow body takes what it will need", "TestSlowBodies", "memory.go",
+	{"a slow body reserves all of its memory at the start", "TestSlowBodies", "memory.go",
 		"weigh: func(bytes int64) int64 { return bytes }}", "weigh: func(bytes int64) int64 { return bytes * map[bool]int64{true: recordsWeight, false: 1}[WRONG] }}"},
-	{"a record that is changed takes nothing", "TestWritesOfLargeRecords", "memory.go",
+	{"a changed record reserves no memory", "TestWritesOfLargeRecordsReserveMemory", "memory.go",
 		"	case needsForRecord:\n		r = r.WithContext(part.In(r.Context()))\n", "	case needsForRecord:\n		if !WRONG {\n			r = r.WithContext(part.In(r.Context()))\n		}\n		r = r.WithContext(r.Context())\n"},
-	{"a slow body of a small call takes what it will need", "TestSlowBodies", "memory.go",
+	{"a small call's slow body reserves all of its memory at the start", "TestSlowBodies", "memory.go",
 		"	known := r.ContentLength >= 0", "	if h == needsLittle && WRONG {\n		return take.part(r.Context(), memory.Small)\n	}\n	known := r.ContentLength >= 0"},
-	{"a repetition's answer takes nothing", "TestRepeatedChangeIsCharged", "../../catalog/follow.go",
+	{"the answer to a repetition reserves no memory", "TestRepeatedChangeReservesMemory", "../../catalog/follow.go",
 		"	s := store.Store{Log: rd.Log.With(charged(ctx))}\n", "	if WRONG {\n		return rd.Recorded(ctx, shard, id)\n	}\n	s := store.Store{Log: rd.Log.With(charged(ctx))}\n"},
-	{"a call waits for what it needs perhaps", "TestNobodyWaitsForAGuess", "memory.go",
+	{"a call waits for memory that it may not need", "TestUncertainNeedWaitsForHalfTheMemory", "memory.go",
 		"return min(bytes, t.from.Half())", "return min(bytes, max(t.from.Half(), map[bool]int64{true: bytes}[WRONG]))"},
-	{"a body takes nothing as it is unpacked", "TestPackedBodies", "memory.go",
+	{"an uncompressed body reserves no memory", "TestCompressedBodiesReserveMemory", "memory.go",
 		"	b.bytes += int64(n)\n", "	if !WRONG {\n		b.bytes += int64(n)\n	}\n"},
-	{"an answer ends after its first item that has no room", "TestLargeAnswersEnd", "list.go",
+	{"an answer ends after the first item that does not fit", "TestLargeListsAreComplete", "list.go",
 		"l.bytes+len(text) > most || l.full {\n", "l.bytes+len(text) > most || l.full {\n		if WRONG {\n			return true\n		}\n"},
 }
 

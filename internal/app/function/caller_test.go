@@ -16,7 +16,7 @@ import (
 	"tablesweep/internal/proof/testsize"
 )
 
-// send sends a request that names a host, "" for the server itself.
+// send sends a request with the given host name, or with the server's own name if host is "".
 func send(t *testing.T, server *httptest.Server, method, path, body, host string, header http.Header) (status int, answer string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, strings.NewReader(body))
@@ -30,7 +30,7 @@ func send(t *testing.T, server *httptest.Server, method, path, body, host string
 	return resp.StatusCode, string(b)
 }
 
-// answerTo returns a handler's answer to a request, "METHOD PATH", that names a host and has headers "NAME: VALUE", by empty values none.
+// answerTo returns a handler's answer to a request. The target is "METHOD PATH". A header is "NAME: VALUE", and is left out if its value is empty.
 func answerTo(h http.Handler, target, host, body string, headers ...string) *httptest.ResponseRecorder {
 	method, path, _ := strings.Cut(target, " ")
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
@@ -45,14 +45,14 @@ func answerTo(h http.Handler, target, host, body string, headers ...string) *htt
 	return w
 }
 
-// TestInvocationsComeFromTheHost: if a forwarding host resolves a caller's path to a queue or timer
-// function, the request does not reach it, whatever it says about itself.
+// TestInvocationsComeFromTheHost: if a forwarding host resolves a caller's path to a queue or timer function, the function does not get the request, whatever
+// headers the request has.
 func TestInvocationsComeFromTheHost(t *testing.T) {
 	server := httptest.NewServer(newApp(t))
 	defer server.Close()
 	for _, tt := range []struct {
 		name, method, path, host string
-		header                   string // NAME: VALUE
+		header                   string // "NAME: VALUE"
 		want                     int
 	}{
 		{"the host", "POST", "/Maintain", "", "", 200},
@@ -81,9 +81,9 @@ func TestInvocationsComeFromTheHost(t *testing.T) {
 	}
 }
 
-// TestBrowsersPastTheHost: requests of a web page to the handler's own port reach no function; those
-// that a host hands on do.
-func TestBrowsersPastTheHost(t *testing.T) {
+// TestBrowsersCannotBypassTheHost: requests that a web page sends to the handler's own port are refused. The same requests are accepted if a host passes them
+// on.
+func TestBrowsersCannotBypassTheHost(t *testing.T) {
 	a := newApp(t)
 	for _, tt := range []struct {
 		name    string
@@ -104,14 +104,14 @@ func TestBrowsersPastTheHost(t *testing.T) {
 			}
 			w := answerTo(a, target, "", timerBody, headers...)
 			if (w.Code == http.StatusNotFound) != tt.refused {
-				t.Errorf("%s, %s: status %d, refused: want %v", target, tt.name, w.Code, tt.refused)
+				t.Errorf("%s, %s: status %d, want refused %v", target, tt.name, w.Code, tt.refused)
 			}
 		}
 	}
 }
 
-// TestPagesOfOtherSites: what a browser sends for another site's page without asking first is refused, in every environment and by every method that
-// may change something. What it asks for first is for the host's CORS settings to decide, and programs send neither header.
+// TestPagesOfOtherSites: a request of another site's page is refused if a browser sends it without a preflight. This holds in every environment, for every
+// method that may change data. The host's CORS settings decide about requests with a preflight. Programs send neither header.
 func TestPagesOfOtherSites(t *testing.T) {
 	testsize.WithoutRace(t)
 	parts := newApp(t).parts
@@ -145,9 +145,9 @@ func TestPagesOfOtherSites(t *testing.T) {
 				for host, h := range handlers {
 					w := answerTo(h, method+" /api/scans/x/retry", "127.0.0.1:39011", "{}", "Origin: "+tt.origin, "Sec-Fetch-Site: "+tt.site, "Content-Type: "+contentType,
 						"X-Forwarded-Host: "+own, "X-Azure-Functions-InvocationId: "+invocation, envelope.HeaderSecret+": "+host.Secret)
-					asks := slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, method) || slices.Contains([]string{"application/json", "application/merge-patch+json", "application/x-ndjson"}, contentType)
-					if refused := w.Code == http.StatusForbidden; refused != (tt.foreign && !asks) || refused && !strings.Contains(w.Body.String(), "application/json") {
-						t.Errorf("%s, %s with %q: status %d %s", tt.name, method, contentType, w.Code, w.Body)
+					preflighted := slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, method) || slices.Contains([]string{"application/json", "application/merge-patch+json", "application/x-ndjson"}, contentType)
+					if refused := w.Code == http.StatusForbidden; refused != (tt.foreign && !preflighted) || refused && !strings.Contains(w.Body.String(), "application/json") {
+						t.Errorf("%s, %s with Content-Type %q: status %d, body %s", tt.name, method, contentType, w.Code, w.Body)
 					}
 				}
 			}
@@ -155,7 +155,7 @@ func TestPagesOfOtherSites(t *testing.T) {
 	}
 }
 
-// TestSecret: a handler whose host has given it a secret answers nobody else, and tells the secret to nobody.
+// TestSecret: a handler whose host has given it a secret answers only that host, and never sends the secret.
 func TestSecret(t *testing.T) {
 	whole := newApp(t)
 	var log strings.Builder
@@ -172,16 +172,16 @@ func TestSecret(t *testing.T) {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, r)
 			if refused := strings.Contains(w.Body.String(), "there is no "+method); refused == admitted || refused && (w.Code != http.StatusNotFound || body.read) {
-				t.Errorf("%s with %q: status %d %s, body read: %v", target, given, w.Code, w.Body, body.read)
+				t.Errorf("%s with secret %q: status %d, answer %s, body read: %v", target, given, w.Code, w.Body, body.read)
 			}
 			if strings.Contains(log.String()+w.Body.String(), "SECRE") {
-				t.Fatalf("%s tells the secret: %s %s", target, log.String(), w.Body)
+				t.Fatalf("%s: the answer contains the secret: %s %s", target, log.String(), w.Body)
 			}
 		}
 	}
 }
 
-// readBody notes whether it was read.
+// readBody records whether it was read.
 type readBody struct {
 	io.Reader
 	read bool
@@ -192,9 +192,9 @@ func (b *readBody) Read(p []byte) (int, error) {
 	return b.Reader.Read(p)
 }
 
-// TestReboundNames: on a developer's machine, a web page whose name resolves to it is refused by that name, sent to this port
-// or by a host.
-func TestReboundNames(t *testing.T) {
+// TestDNSRebindingIsRefused: on a developer's machine, a web page whose name resolves to this machine is refused, whether it sends its requests to this port
+// or to a host.
+func TestDNSRebindingIsRefused(t *testing.T) {
 	parts := newApp(t).parts
 	for _, tt := range []struct {
 		name, host    string
@@ -222,18 +222,19 @@ func TestReboundNames(t *testing.T) {
 				w := answerTo(h, target, tt.host, "", headers...)
 				refused := w.Code == http.StatusNotFound && strings.Contains(w.Body.String(), "is not a name of this machine")
 				if refused != (tt.refused && development) {
-					t.Errorf("%s, %s, in development %v: status %d %s", tt.name, target, development, w.Code, w.Body)
+					t.Errorf("%s, %s, in development %v: status %d, body %s", tt.name, target, development, w.Code, w.Body)
 				}
 				if refused && tt.host != "" && !strings.Contains(w.Body.String(), "evil.example") {
-					t.Errorf("%s, %s: the answer does not say which name: %s", tt.name, target, w.Body)
+					t.Errorf("%s, %s: the answer does not contain the name: %s", tt.name, target, w.Body)
 				}
 			}
 		}
 	}
 }
 
-// TestNotProxied: each HTTP function answers a host that neither proxies nor forwards as TestRealHost has it, and only when the whole body has come.
-func TestNotProxied(t *testing.T) {
+// TestHostWithoutProxying: each HTTP function answers a host that neither proxies nor forwards as TestRealHost expects, and only after the whole body has
+// arrived.
+func TestHostWithoutProxying(t *testing.T) {
 	a := newApp(t)
 	server := httptest.NewServer(a)
 	defer server.Close()
@@ -249,10 +250,10 @@ func TestNotProxied(t *testing.T) {
 		text, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil || body.Len() > 0 || resp.StatusCode != 200 || !strings.HasPrefix(string(text), `{"Outputs":{"res":{"statusCode":502,`) {
-			t.Errorf("%s: %v, %d bytes not read, %d %s", f.Name, err, body.Len(), resp.StatusCode, text)
+			t.Errorf("%s: error %v, %d bytes not read, status %d, answer %s", f.Name, err, body.Len(), resp.StatusCode, text)
 		}
 		if status, answer := send(t, server, "POST", "/"+f.Name, "{}", "", http.Header{"X-Functions-Key": {"KEY"}}); status != 404 {
-			t.Errorf("%s, called by a caller: %d %s", f.Name, status, answer)
+			t.Errorf("a caller's request for %s: status %d, answer %s; want 404", f.Name, status, answer)
 		}
 	}
 	if n != 8 {
@@ -260,7 +261,7 @@ func TestNotProxied(t *testing.T) {
 	}
 }
 
-// TestInvocationID: the log has the id of the host, whatever a caller sends.
+// TestInvocationID: the log contains the id of the host's request, and nothing that a caller has added to it.
 func TestInvocationID(t *testing.T) {
 	for _, tt := range []struct {
 		given []string
@@ -278,12 +279,12 @@ func TestInvocationID(t *testing.T) {
 		{nil, false},
 	} {
 		var log strings.Builder
-		h := function.Handler(function.Functions(function.App{}), function.Host{}, zerolog.New(&log)) // panics
+		h := function.Handler(function.Functions(function.App{}), function.Host{}, zerolog.New(&log)) // its calls panic
 		r := httptest.NewRequest("GET", "/api/scans", nil)
 		r.Header["X-Azure-Functions-Invocationid"] = tt.given
 		h.ServeHTTP(httptest.NewRecorder(), r)
 		if got := log.String(); strings.Contains(got, `"invocation":"`+invocation+`"`) != tt.want || strings.Contains(got, `"invocation"`) != tt.want || slices.Contains(tt.given, "FORGED") && strings.Contains(got, "FORGED") {
-			t.Errorf("%q: the log has %s", tt.given, got)
+			t.Errorf("given ids %q: the log is %s", tt.given, got)
 		}
 	}
 }

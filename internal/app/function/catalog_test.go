@@ -30,7 +30,7 @@ func TestRecordsOverHTTP(t *testing.T) {
 	a.call(t, "GET", people+"?eid=F314&row_from=g", "", 200, `{"records":[],"meta":[]}`)
 	a.call(t, "GET", people+"?eid=F314&row_to=e", "", 200, `{"records":[],"meta":[]}`)
 
-	// The query string says which one is meant.
+	// The query string selects the record.
 	a.call(t, "PUT", people+"?eid=F314", marriage, 200, marriage)
 	a.call(t, "GET", people+"?ssn=123456789", "", 200, `{"records":[],"meta":[]}`)
 	a.call(t, "PUT", people+"?eid=X", `{"eid":"X","lastname":"Y"}`, 404, `{"title":"Not Found"`)
@@ -54,7 +54,7 @@ func TestChanges(t *testing.T) {
 			}
 			Cursor string
 		}
-		a.ask(t, "GET", list+"?top=1&cursor="+cursor, "", &page)
+		a.fetch(t, "GET", list+"?top=1&cursor="+cursor, "", &page)
 		for _, c := range page.Changes {
 			kinds = append(kinds, c.Kind+" "+string(c.Record))
 		}
@@ -63,7 +63,7 @@ func TestChanges(t *testing.T) {
 		}
 	}
 	if want := []string{"delete " + two, "replace " + two, "insert " + one}; !slices.Equal(kinds, want) {
-		t.Errorf("changes %q, want %q", kinds, want)
+		t.Errorf("got changes %q, want %q", kinds, want)
 	}
 	a.call(t, "GET", "/api/catalog/changes", "", 200, `{"changes":[]}`)
 	a.call(t, "GET", list+"?top=0", "", 400, "")
@@ -74,10 +74,10 @@ func TestChanges(t *testing.T) {
 			Changes []struct{ Kind string }
 			Next    string
 		}
-		a.ask(t, "GET", list+"?top=1&after="+after, "", &page)
+		a.fetch(t, "GET", list+"?top=1&after="+after, "", &page)
 		after, kinds = page.Next, append(kinds, page.Changes[0].Kind)
 	}
-	slices.Sort(kinds) // each write becomes a change a moment after its answer, in any order
+	slices.Sort(kinds) // each write becomes a change a moment after its answer, so the order is random
 	if !slices.Equal(kinds, []string{"delete", "insert", "replace"}) {
 		t.Errorf("followed %q", kinds)
 	}
@@ -93,7 +93,7 @@ func TestIdempotencyKey(t *testing.T) {
 	const r, key = `{"eid":"1","lastname":"A"}`, "Idempotency-Key"
 	a.call(t, "POST", people, r, 201, r, key, "k-1")
 	a.call(t, "DELETE", people+"?eid=1", "", 200, `{"deleted":1}`)
-	a.call(t, "POST", people, r, 201, r, key, "k-1") // the first answer again
+	a.call(t, "POST", people, r, 201, r, key, "k-1") // the same answer again
 	a.call(t, "GET", people+"?eid=1", "", 200, `{"records":[],"meta":[]}`)
 	a.call(t, "POST", people, `{"eid":"1","lastname":"B"}`, 422, `{"title":"Unprocessable Entity","status":422,"field":"Idempotency-Key","detail":"was used for a request with other contents`, key, "k-1")
 	for _, bad := range [][]string{{key, ""}, {key, "a b"}, {key, "é"}, {key, strings.Repeat("x", 256)}, {key, "a", key, "b"}} {
@@ -139,7 +139,7 @@ func TestBadRecordRequests(t *testing.T) {
 			a.refuse(t, tt.method, tt.path, tt.body, tt.status, tt.field, tt.detail)
 		})
 	}
-	a.call(t, "GET", people+"?eid=F314", "", 200, `{"records":[`+faux+`],`) // nothing was changed
+	a.call(t, "GET", people+"?eid=F314", "", 200, `{"records":[`+faux+`],`) // the record is unchanged
 	appOf(function.App{}).refuse(t, "GET", people, "", 404, "", "TABLE_CATALOG_NAME")
 }
 
@@ -151,23 +151,23 @@ func TestListCatalogs(t *testing.T) {
 	appOf(function.App{}).call(t, "GET", "/api/catalog/", "", 200, `{"catalogs":[]}`)
 }
 
-// Maintain goes on with the other parts if some fail, and reports each failure.
+// Maintain continues with the other parts if some fail, and reports each failure.
 func TestMaintainAllParts(t *testing.T) {
 	a := newApp(t)
-	maintain := func(status int, wants ...string) {
+	maintain := func(status int, expected ...string) {
 		t.Helper()
 		w := a.send("POST", "/Maintain", timerBody)
-		for _, want := range wants {
+		for _, want := range expected {
 			if w.Code != status || !strings.Contains(w.Body.String(), want) {
-				t.Errorf("Maintain: %d %s, want %d and %s", w.Code, w.Body, status, want)
+				t.Errorf("Maintain: status %d, body %s; want %d and %s", w.Code, w.Body, status, want)
 			}
 		}
 	}
 	maintain(200, `"Logs":[]`)
-	if _, ok := a.asked.Load("log"); !ok {
+	if _, ok := a.tables.Load("log"); !ok {
 		t.Error("the event log was not maintained")
 	}
-	// Another program's records are left alone: a state of things, no failure.
+	// Another program's records are kept. They are not a failure.
 	foreign := a.account.Table("Foreign")
 	if err := errors.Join(foreign.Create(t.Context()), a.account.Table("ForeignWAL").Create(t.Context()),
 		foreign.Write(t.Context(), storage.Op{Row: storage.Row{Key: key.Key{Partition: "3_eid1", Row: "a:12345678"}}})); err != nil {
@@ -175,13 +175,13 @@ func TestMaintainAllParts(t *testing.T) {
 	}
 	a.parts.Catalogs["foreign"] = newCatalog(t, a.account, "Foreign", "eid", "lastname")
 	maintain(200, "nothing to do: ")
-	// A lost table is a failure, and the catalog of visits has its turn all the same.
+	// A lost table is a failure. The catalog visits is still maintained.
 	for _, table := range []string{"PeopleWAL", "tablesweep", "log"} {
 		proof.Must(t, a.account.Table(table).Delete(t.Context()))
 	}
-	a.asked.Clear()
+	a.tables.Clear()
 	maintain(500, "TableNotFound", "list open scans", "old rows of the log")
-	if _, ok := a.asked.Load("VisitsWAL"); !ok {
+	if _, ok := a.tables.Load("VisitsWAL"); !ok {
 		t.Error("the other catalog was not maintained")
 	}
 	a.call(t, "GET", "/api/scans", "", 500, `{"title":"Internal Server Error","status":500,"detail":"something went wrong; see the app's log"}`)

@@ -14,8 +14,7 @@ import (
 	"tablesweep/internal/proof/emulatortest"
 )
 
-// results sends several records, and returns what became of each: the status, and the field
-// of an error.
+// results sends several records, and returns the result of each: the status, and the field of an error.
 func (a *app) results(t *testing.T, body string, header ...string) string {
 	t.Helper()
 	w := a.send("POST", people, body, header...)
@@ -27,7 +26,7 @@ func (a *app) results(t *testing.T, body string, header ...string) string {
 		}
 	}
 	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != http.StatusOK {
-		t.Fatalf("status %d, %s", w.Code, w.Body)
+		t.Fatalf("status %d, body %s", w.Code, w.Body)
 	}
 	var all []string
 	for _, r := range answer.Results {
@@ -43,7 +42,7 @@ func (a *app) results(t *testing.T, body string, header ...string) string {
 	return strings.Join(all, ", ")
 }
 
-func TestSeveralRecordsAtOnce(t *testing.T) {
+func TestSeveralRecordsInOneCall(t *testing.T) {
 	a := newApp(t)
 	if got := a.results(t, `[{"eid":"1","lastname":"A","npi":1},{"eid":"1","lastname":"A","npi":1},{"npi":7},{"eid":"2","lastname":1e400}, 7,{"eid":"1","lastname":"A","npi":1,"x":2}]`); got != "201, 200, 400 eid, 400 lastname, 400, 409" {
 		t.Error(got)
@@ -74,7 +73,7 @@ func TestSeveralRecordsAtOnce(t *testing.T) {
 	a.call(t, "GET", people, "", 200, `{"records":[`+one+`,`+three+`,`+four+`],`)
 
 	// Changes since a time.
-	a.parts.Catalogs[""].Close() // what goes on after the answers
+	a.parts.Catalogs[""].Close() // waits for work that continues after the answers
 	changes := strings.Replace(people, "records", "changes", 1)
 	a.call(t, "GET", changes+"?since=0s", "", 200, `{"changes":[]}`)
 	a.call(t, "GET", changes+"?since=yesterday", "", 400, `{"title":"Bad Request","status":400,"field":"since"`)
@@ -83,8 +82,8 @@ func TestSeveralRecordsAtOnce(t *testing.T) {
 	}
 }
 
-// TestDeletionOfManyGoesOn: on slow storage a deletion of many records answers in time, and the same call does the rest.
-func TestDeletionOfManyGoesOn(t *testing.T) {
+// TestLongDeletionContinuesInTheNextCall: on slow storage, a deletion of many records answers in time, and the same call deletes the rest.
+func TestLongDeletionContinuesInTheNextCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		em := emulatortest.New(t, emulator.Options{})
@@ -102,24 +101,24 @@ func TestDeletionOfManyGoesOn(t *testing.T) {
 				Deleted int
 				More    bool
 			}
-			w := a.ask(t, "DELETE", people+"?npi=7", "", &done)
+			w := a.fetch(t, "DELETE", people+"?npi=7", "", &done)
 			left, more = left-done.Deleted, done.More
-			if took := time.Since(start); done.Deleted == 0 || more != (left > 0) || took > 200*time.Second { // when it would end with an error
-				t.Fatalf("after %v: %s, %d are left", took, w.Body, left)
+			if took := time.Since(start); done.Deleted == 0 || more != (left > 0) || took > 200*time.Second { // the time after which it would end with an error
+				t.Fatalf("after %v: answer %s, and %d records are left", took, w.Body, left)
 			}
 		}
 		if calls < 2 {
 			t.Error("all went by one call")
 		}
 		a.call(t, "POST", people, all[0], 201, "")
-		proof.Must(t, em.SetFaults("latency=9s; busy p=1 on=batch")) // commits are refused
+		proof.Must(t, em.SetFaults("latency=9s; busy p=1 on=batch")) // the storage refuses commits
 		a.call(t, "DELETE", people+"?npi=7", "", 503, `{"title":"Service Unavailable","status":503,"detail":"of 1 records found, 0 were deleted, the deletion of 1 may be committed; repeat the call to continue: the storage of `)
 	})
 }
 
-// TestSeveralKeyedRecords: each item has a key of its own. A retry gets the first results, an item with other contents is refused,
-// and one that was wrong can be mended.
-func TestSeveralKeyedRecords(t *testing.T) {
+// TestSeveralRecordsWithIdempotencyKey: each item has its own key. A repetition gets the first results. An item with other contents is refused.
+// An item that was invalid can be corrected.
+func TestSeveralRecordsWithIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	a := newApp(t)
 	for body, want := range map[string]string{
@@ -129,7 +128,7 @@ func TestSeveralKeyedRecords(t *testing.T) {
 	} {
 		a.results(t, `[{"eid":"5","lastname":"E"},7,{"eid":"6","lastname":"F"}]`, "Idempotency-Key", "x")
 		if got := a.results(t, body, "Idempotency-Key", "x"); got != want {
-			t.Errorf("%s: %s, want %s", body, got, want)
+			t.Errorf("body %s: results %s, want %s", body, got, want)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"tablesweep/internal/proof"
 )
 
-// headers sends a request, wants the status, and returns the answer's Location and ETag.
+// headers sends a request, checks the status, and returns the answer's Location and ETag.
 func (a *app) headers(t *testing.T, method, path, body string, status int, header ...string) (location, etag string) {
 	t.Helper()
 	w := a.send(method, path, body, header...)
@@ -23,9 +23,9 @@ func TestConditionalRequests(t *testing.T) {
 	const one, two = `{"eid":"1","etag":"mine","id":7,"lastname":"A","npi":7}`, `{"eid":"1","etag":"mine","id":7,"lastname":"A","npi":7,"wage":2}`
 	location, first := a.headers(t, "POST", people, one, 201)
 	if again, etag := a.headers(t, "POST", people, one, 200); again != location || etag != first || first == "" {
-		t.Errorf("%s %s, and then %s %s", location, first, again, etag)
+		t.Errorf("the first answer has %s %s, the second %s %s", location, first, again, etag)
 	}
-	// By its Location, and in lists: the same under every key.
+	// The ETag is the same at the record's Location, and in lists under every key.
 	a.call(t, "GET", location, "", 200, one)
 	if _, etag := a.headers(t, "GET", location, "", 200); etag != first {
 		t.Errorf("ETag %s, want %s", etag, first)
@@ -44,7 +44,7 @@ func TestConditionalRequests(t *testing.T) {
 		}
 		proof.Must(t, json.Unmarshal([]byte(a.call(t, "GET", people+query, "", 200, `{"records":[`+one+`],`)), &list))
 		if len(list.Meta) != 1 || list.Meta[0].ETag != first || !strings.HasSuffix(location, "/records/"+list.Meta[0].ID) {
-			t.Errorf("meta %+v, want %s and %s", list.Meta, location, first)
+			t.Errorf("got meta %+v, want %s and %s", list.Meta, location, first)
 		}
 	}
 	unmet := func(method, query, body string, header ...string) {
@@ -67,11 +67,11 @@ func TestConditionalRequests(t *testing.T) {
 	unmet("PUT", "", one, "If-Match", first)
 	moved, third := a.headers(t, "PATCH", people+"?eid=1", `{"npi":8}`, 200, "If-Match", second)
 	if moved == location || third == second {
-		t.Errorf("moved from %s %s to %s %s", location, second, moved, third)
+		t.Errorf("moved from Location %s, ETag %s to Location %s, ETag %s", location, second, moved, third)
 	}
 	a.refuse(t, "GET", location, "", 404, "", "no record with this id")
 	a.headers(t, "PUT", people, `{"eid":"1","lastname":"B"}`, 201, "If-None-Match", "*")
-	// Several records
+	// Several records.
 	for _, method := range []string{"PUT", "PATCH", "DELETE"} {
 		a.call(t, method, people+"?eid=1", `{"eid":"1","lastname":"C"}`, 409, `{"title":"Conflict"`, "If-Match", third)
 	}
@@ -81,22 +81,22 @@ func TestConditionalRequests(t *testing.T) {
 		a.call(t, "PUT", people, one, 400, `{"title":"Bad Request","status":400,"field":"If-Match"`, "If-Match", bad)
 	}
 	a.call(t, "POST", people, one, 400, `{"title":"Bad Request","status":400,"field":"If-Match"`, "If-Match", "*")
-	// In another catalog
+	// In another catalog.
 	if location, _ := a.headers(t, "PUT", visits, `{"at":"2026-02-01","eid":"1"}`, 201); !strings.HasPrefix(location, visits+"/") {
 		t.Errorf("Location %s, want one below %s", location, visits)
 	}
 }
 
-// A Location is the address of one record: it takes GET, PUT, PATCH and DELETE until the record moves.
-func TestLocationIsAnAddress(t *testing.T) {
+// A Location identifies one record: it accepts GET, PUT, PATCH and DELETE until the record's id changes.
+func TestLocationIdentifiesOneRecord(t *testing.T) {
 	a := newApp(t)
 	location, first := a.headers(t, "POST", people, `{"eid":"1","lastname":"A","npi":7}`, 201)
-	a.headers(t, "POST", people, `{"eid":"1","lastname":"B","npi":7}`, 201) // a second record under the same keys
+	a.headers(t, "POST", people, `{"eid":"1","lastname":"B","npi":7}`, 201) // a second record with the same index values
 	_, second := a.headers(t, "PATCH", location, `{"wage":1}`, 200, "If-Match", first)
 	a.headers(t, "PATCH", location, `{"wage":2}`, 412, "If-Match", first)
 	a.headers(t, "PUT", location, `{"eid":"1","lastname":"A","npi":7,"wage":3}`, 412, "If-Match", first)
 	if there, third := a.headers(t, "PUT", location, `{"eid":"1","lastname":"A","npi":7,"wage":3}`, 200, "If-Match", second); there != location || third == second {
-		t.Errorf("%s %s, then %s %s", location, second, there, third)
+		t.Errorf("the first answer has %s %s, the second %s %s", location, second, there, third)
 	}
 	a.refuse(t, "PUT", location, `{"eid":"2","lastname":"A","npi":7}`, 400, "eid", "is the first index key")
 	a.refuse(t, "PATCH", location+"?eid=1", `{"wage":2}`, 400, "eid", "is not a parameter")

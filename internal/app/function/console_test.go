@@ -15,7 +15,7 @@ func TestConsole(t *testing.T) {
 	for _, tt := range []struct {
 		method, path string
 		status       int
-		kind, want   string // of the body, or Location
+		kind, want   string // the beginning of the body, or the Location
 	}{
 		{"GET", "/api/console", 302, "", "console/"},
 		{"GET", "/API/Console", 302, "", "Console/"},
@@ -35,22 +35,22 @@ func TestConsole(t *testing.T) {
 		w := on.send(tt.method, tt.path, "")
 		h := w.Header()
 		if w.Code != tt.status || h.Get("Content-Type") != tt.kind || !strings.Contains(w.Body.String()+h.Get("Location"), tt.want) {
-			t.Errorf("%s %s: %d %v %.200s; want %d, %s, %q", tt.method, tt.path, w.Code, h, w.Body, tt.status, tt.kind, tt.want)
+			t.Errorf("%s %s: status %d, header %v, body %.200s; want %d, %s, %q", tt.method, tt.path, w.Code, h, w.Body, tt.status, tt.kind, tt.want)
 		}
-		if tt.status != http.StatusMethodNotAllowed && !strings.HasSuffix(tt.path, "/a/b") { // those are no file's
+		if tt.status != http.StatusMethodNotAllowed && !strings.HasSuffix(tt.path, "/a/b") { // such paths do not belong to the console
 			const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
 			if h.Get("Content-Security-Policy") != policy || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Referrer-Policy") != "no-referrer" {
-				t.Errorf("%s: headers %v", tt.path, h)
+				t.Errorf("%s: wrong headers %v", tt.path, h)
 			}
 		}
 		if w := off.send(tt.method, tt.path, ""); w.Code != http.StatusNotFound {
-			t.Errorf("%s %s, with the console off: %d, want 404", tt.method, tt.path, w.Code)
+			t.Errorf("%s %s with the console off: status %d, want 404", tt.method, tt.path, w.Code)
 		}
 	}
 }
 
-// TestConsoleFiles: files are compressed where the caller asks for that, and not sent again to who has
-// them.
+// TestConsoleFiles: files are compressed if the caller accepts that, and are not sent again to a caller that already
+// has them.
 func TestConsoleFiles(t *testing.T) {
 	a := appOf(function.App{Console: true})
 	plain := a.send("GET", "/api/console/style.css", "")
@@ -92,7 +92,7 @@ func TestConsoleFiles(t *testing.T) {
 			want = ""
 		}
 		if w.Code != tt.status || packed != tt.packed || string(got) != want || h.Get("ETag") != tag || tag == "" || h.Get("Cache-Control") != "no-cache" || h.Get("Vary") != "Accept-Encoding" {
-			t.Errorf("%s: %d %v, %d bytes; want %d, compressed %v", tt.name, w.Code, h, len(got), tt.status, tt.packed)
+			t.Errorf("%s: status %d, header %v, %d bytes; want status %d, compressed %v", tt.name, w.Code, h, len(got), tt.status, tt.packed)
 		}
 	}
 	if other := a.send("GET", "/api/console/app.js", "").Header().Get("ETag"); other == tag {

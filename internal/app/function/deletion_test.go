@@ -9,8 +9,8 @@ import (
 	"tablesweep/internal/proof/emulatortest"
 )
 
-// A scan from or to what is being deleted is refused, and its caller learns when to try again.
-func TestScanOfWhatIsBeingDeleted(t *testing.T) {
+// A scan of a table that is being deleted is refused, and the answer has the time after which to retry.
+func TestScanOfTableBeingDeleted(t *testing.T) {
 	t.Parallel()
 	em := emulatortest.New(t, emulator.Options{})
 	a := newAppVia(t, em, em.Transport())
@@ -24,7 +24,7 @@ func TestScanOfWhatIsBeingDeleted(t *testing.T) {
 	} {
 		w := a.send("POST", "/api/scans", body)
 		if got := w.Body.String(); w.Code != 409 || w.Header().Get("Retry-After") != "10" || !strings.Contains(got, field) || !strings.Contains(got, "is being deleted; try again in a minute") {
-			t.Errorf("%s: %d, Retry-After %q: %s", field, w.Code, w.Header().Get("Retry-After"), got)
+			t.Errorf("%s: status %d, Retry-After %q, body %s", field, w.Code, w.Header().Get("Retry-After"), got)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"tablesweep/internal/proof"
 )
 
-// TestParseEnvelope: what the documentation shows, too. TestRealHost has what the host sends.
+// TestParseEnvelope reads the forms in the documentation. TestRealHost reads those that the real host sends.
 func TestParseEnvelope(t *testing.T) {
 	for _, tt := range []struct {
 		name, body string
@@ -37,13 +37,13 @@ func TestParseEnvelope(t *testing.T) {
 			got, err := function.ParseEnvelope([]byte(tt.body))
 			proof.Must(t, err)
 			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("(-want +got)\n%s\nbody %s", diff, got.Body)
+				t.Errorf("invocation (-want +got)\n%s\nbody %s", diff, got.Body)
 			}
 		})
 	}
 }
 
-func TestParseEnvelopeRefuses(t *testing.T) {
+func TestParseEnvelopeRefusesInvalidRequests(t *testing.T) {
 	for _, body := range []string{``, `null`, `[]`, `{}`, `{"Data":{}}`, `{"Data":{"a":"1","b":"2"}}`, `{"Data":`} {
 		_, err := function.ParseEnvelope([]byte(body))
 		var p *problem.Error

@@ -33,18 +33,18 @@ func (p logPage) texts() string {
 func TestEventsOverHTTP(t *testing.T) {
 	a := newApp(t)
 	var first, more logPage
-	if w := a.ask(t, "POST", "/api/log/orders", `{"n":1,"id":"mine","PartitionKey":3.0}`, &first); w.Code != http.StatusCreated || len(first.Events) != 1 {
-		t.Fatalf("status %d %s", w.Code, w.Body)
+	if w := a.fetch(t, "POST", "/api/log/orders", `{"n":1,"id":"mine","PartitionKey":3.0}`, &first); w.Code != http.StatusCreated || len(first.Events) != 1 {
+		t.Fatalf("status %d, body %s", w.Code, w.Body)
 	}
-	if w := a.ask(t, "POST", "/api/log/orders?code=the-functions-key", `[{"n":2},{"n":3} , {"at":"2026-02-03T04:05:06Z","at@odata.type":"Edm.DateTime"}]`, &more); w.Code != http.StatusCreated || len(more.Events) != 3 {
-		t.Fatalf("status %d %s", w.Code, w.Body)
+	if w := a.fetch(t, "POST", "/api/log/orders?code=the-functions-key", `[{"n":2},{"n":3} , {"at":"2026-02-03T04:05:06Z","at@odata.type":"Edm.DateTime"}]`, &more); w.Code != http.StatusCreated || len(more.Events) != 3 {
+		t.Fatalf("status %d, body %s", w.Code, w.Body)
 	}
 	read := func(query string) logPage {
 		t.Helper()
 		var p logPage
-		w := a.ask(t, "GET", "/api/log/orders"+query, "", &p)
+		w := a.fetch(t, "GET", "/api/log/orders"+query, "", &p)
 		if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/json" {
-			t.Fatalf("%s: status %d %s", query, w.Code, w.Body)
+			t.Fatalf("query %s: status %d, body %s", query, w.Code, w.Body)
 		}
 		return p
 	}
@@ -64,35 +64,35 @@ func TestEventsOverHTTP(t *testing.T) {
 		{"?since=2100-01-01T00:00:00Z", ""},
 	} {
 		if got := read(tt.query).texts(); got != tt.want {
-			t.Errorf("%s: got %s, want %s", tt.query, got, tt.want)
+			t.Errorf("query %s: got events %s, want %s", tt.query, got, tt.want)
 		}
 	}
 	if p := read("?top=3"); read("?top=3&cursor="+p.Cursor).texts() != `{"PartitionKey":3.0,"id":"mine","n":1}` {
-		t.Errorf("behind the cursor %s there is something else", p.Cursor)
+		t.Errorf("the page after the cursor %s does not contain only the first event", p.Cursor)
 	}
 	if p := read("?top=4"); p.Cursor != "" || p.Events[3].ID != first.Events[0].ID || p.Events[3].Time != first.Events[0].Time {
-		t.Errorf("%+v, want the first event last, and no cursor", p)
+		t.Errorf("got page %+v, want the first event last, and no cursor", p)
 	}
-	if w := a.ask(t, "GET", "/api/log/nothing", "", nil); w.Code != http.StatusOK || !strings.HasPrefix(w.Body.String(), `{"events":[]}`) {
-		t.Errorf("a stream without events: %d %s", w.Code, w.Body)
+	if w := a.fetch(t, "GET", "/api/log/nothing", "", nil); w.Code != http.StatusOK || !strings.HasPrefix(w.Body.String(), `{"events":[]}`) {
+		t.Errorf("a stream without events: status %d, body %s", w.Code, w.Body)
 	}
 }
 
-// A follower that keeps nothing but next gets each event once, in order.
+// A follower that stores only next gets each event once, in order.
 func TestFollowingOverHTTP(t *testing.T) {
 	a := newApp(t)
 	p := logPage{Next: "now"}
 	for i, want := range []string{"", `{"n":1} {"n":2} more`, `{"n":3}`, ""} {
 		if i == 1 {
-			a.ask(t, "POST", "/api/log/orders", `[{"n":1},{"n":2},{"n":3}]`, nil)
+			a.fetch(t, "POST", "/api/log/orders", `[{"n":1},{"n":2},{"n":3}]`, nil)
 		}
-		w := a.ask(t, "GET", "/api/log/orders?top=2&after="+p.Next, "", &p)
+		w := a.fetch(t, "GET", "/api/log/orders?top=2&after="+p.Next, "", &p)
 		got := p.texts()
 		if p.More {
 			got += " more"
 		}
 		if got != want || !strings.HasPrefix(w.Body.String(), `{"events":[`) {
-			t.Errorf("call %d: %s, want %s", i, w.Body, want)
+			t.Errorf("call %d: got events %s, want %s", i, w.Body, want)
 		}
 	}
 }
@@ -102,25 +102,25 @@ func TestStreamNamesOverHTTP(t *testing.T) {
 	for _, name := range []string{"a/b", "a b", "50%", "é?#", "%2F", "..x", "a//b"} {
 		path := "/api/log?stream=" + url.QueryEscape(name)
 		var p logPage
-		if w := a.ask(t, "POST", path, fmt.Sprintf(`{"of":%q}`, name), nil); w.Code != http.StatusCreated {
+		if w := a.fetch(t, "POST", path, fmt.Sprintf(`{"of":%q}`, name), nil); w.Code != http.StatusCreated {
 			t.Errorf("%q: %d %s", name, w.Code, w.Body)
 		}
-		if a.ask(t, "GET", path, "", &p); p.texts() != fmt.Sprintf(`{"of":%q}`, name) {
+		if a.fetch(t, "GET", path, "", &p); p.texts() != fmt.Sprintf(`{"of":%q}`, name) {
 			t.Errorf("%q: %s", name, p.texts())
 		}
 	}
-	// The host changes what these are in a path, so that they would write to another stream. What arrives may
-	// be another name than what was sent: the hint has none.
+	// A host changes such names in a path, so that the call would write to another stream. The name that arrives may
+	// differ from the name that was sent, so the error does not repeat the name.
 	for _, path := range []string{"a/b", "a%2Fb", "a%5Cb", "a%252Fb", "50%25", "a//b", "/a"} {
-		w := a.ask(t, "POST", "/api/log/"+path, "{}", nil)
+		w := a.fetch(t, "POST", "/api/log/"+path, "{}", nil)
 		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "send the name escaped as /api/log?stream=NAME") {
-			t.Errorf("%s: %d %s, want a hint at /api/log?stream=NAME", path, w.Code, w.Body)
+			t.Errorf("path %s: status %d, body %s; want 400 and a hint at /api/log?stream=NAME", path, w.Code, w.Body)
 		}
 	}
 	for path, name := range map[string]string{"é%3F%23": "é?#", "a%20b/": "a b", "..x": "..x", "A+b": "A+b"} {
 		var p logPage
-		a.ask(t, "POST", "/API/Log/"+path+"?code=x", fmt.Sprintf(`{"by":%q}`, path), nil)
-		if a.ask(t, "GET", "/api/log?top=1&stream="+url.QueryEscape(name), "", &p); p.texts() != fmt.Sprintf(`{"by":%q}`, path) {
+		a.fetch(t, "POST", "/API/Log/"+path+"?code=x", fmt.Sprintf(`{"by":%q}`, path), nil)
+		if a.fetch(t, "GET", "/api/log?top=1&stream="+url.QueryEscape(name), "", &p); p.texts() != fmt.Sprintf(`{"by":%q}`, path) {
 			t.Errorf("%s: %s", path, p.texts())
 		}
 	}
@@ -164,13 +164,13 @@ func TestBadEventRequests(t *testing.T) {
 		})
 	}
 	var p logPage
-	if a.ask(t, "GET", "/api/log/s", "", &p); len(p.Events) > 0 {
-		t.Errorf("a bad request appended %s", p.texts())
+	if a.fetch(t, "GET", "/api/log/s", "", &p); len(p.Events) > 0 {
+		t.Errorf("an invalid request appended %s", p.texts())
 	}
 }
 
-// If an array is appended in part, the caller learns which part.
-func TestPartOfAnArrayIsAppended(t *testing.T) {
+// If an array is appended in part, the caller gets the ids of the appended events.
+func TestPartlyAppendedArray(t *testing.T) {
 	em := emulatortest.New(t, emulator.Options{})
 	a := newAppVia(t, em, emulatortest.Via{Transporter: em.Transport(), Answer: func(r *http.Request, body string) (*http.Response, error) {
 		if strings.Contains(body, `"n":150}`) {
@@ -187,15 +187,15 @@ func TestPartOfAnArrayIsAppended(t *testing.T) {
 		Detail string
 		IDs    []*string
 	}
-	w := a.ask(t, "POST", "/api/log/s", "["+strings.Join(events, ",")+"]", &p)
+	w := a.fetch(t, "POST", "/api/log/s", "["+strings.Join(events, ",")+"]", &p)
 	if w.Code != http.StatusServiceUnavailable || p.Status != w.Code || len(p.IDs) != 250 || !strings.HasPrefix(p.Detail, "150 of 250 events were appended") {
-		t.Fatalf("status %d, %d ids, %s", w.Code, len(p.IDs), p.Detail)
+		t.Fatalf("status %d, %d ids, body %s", w.Code, len(p.IDs), p.Detail)
 	}
 	if w := a.send("POST", "/api/log/keyed", "["+strings.Join(events, ",")+"]", "Idempotency-Key", "k"); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "150 of 250 events were appended") || !strings.Contains(w.Body.String(), "same Idempotency-Key") {
-		t.Errorf("with a key: %d %.300s", w.Code, w.Body)
+		t.Errorf("with an Idempotency-Key: status %d, body %.300s", w.Code, w.Body)
 	}
 	var page logPage
-	a.ask(t, "GET", "/api/log/s?top=1000", "", &page)
+	a.fetch(t, "GET", "/api/log/s?top=1000", "", &page)
 	there := map[string]string{}
 	for _, e := range page.Events {
 		there[e.ID] = string(e.Event)
@@ -203,7 +203,7 @@ func TestPartOfAnArrayIsAppended(t *testing.T) {
 	for i, id := range p.IDs {
 		missing := i >= 100 && i < 200
 		if (id == nil) != missing || id != nil && there[*id] != events[i] {
-			t.Errorf("event %d: id %v", i, id)
+			t.Errorf("event %d has the id %v", i, id)
 		}
 	}
 }

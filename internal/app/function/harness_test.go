@@ -31,7 +31,7 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// What tests send, and where.
+// Bodies and paths of the tests' requests.
 const (
 	people = "/api/catalog/records"
 	visits = "/api/catalog/visits/records"
@@ -40,31 +40,31 @@ const (
 	copyBody  = `{"source":{"table":"Source"},"action":{"type":"copy","destination":{"table":"Target"}}}`
 	timerBody = `{"Data":{"timer":"{}"},"Metadata":{}}`
 
-	invocation = "69d26e0c-3c8c-4c2c-9e53-30a9e8d4c5a1" // the id of every request but deletions
+	invocation = "69d26e0c-3c8c-4c2c-9e53-30a9e8d4c5a1" // the id of every request except deletions
 )
 
-// app is the custom handler on embedded storage that holds the table Source, of three rows.
+// app is the custom handler on embedded storage that contains the table Source with three rows.
 type app struct {
 	http.Handler
 	parts   function.App
 	account *storage.Account
 	log     bytes.Buffer
-	asked   sync.Map // the names of the tables that requests were about
+	tables  sync.Map // names of the tables that requests read or wrote
 }
 
-// watched is a transport that notes which tables are asked.
+// watched is a transport that records which tables are read or written.
 type watched struct {
 	policy.Transporter
-	asked *sync.Map
+	tables *sync.Map
 }
 
 func (w watched) Do(r *http.Request) (*http.Response, error) {
 	table, _, _ := strings.Cut(path.Base(r.URL.Path), "(")
-	w.asked.Store(table, true)
+	w.tables.Store(table, true)
 	return w.Transporter.Do(r)
 }
 
-// appOf returns the custom handler of an app that has nothing but these parts.
+// appOf returns the custom handler of an app that has only the given parts.
 func appOf(parts function.App) *app {
 	return &app{Handler: function.Handler(function.Functions(parts), function.Host{}, zerolog.Nop()), parts: parts}
 }
@@ -75,11 +75,11 @@ func newApp(t *testing.T) *app {
 	return newAppVia(t, em, em.Transport())
 }
 
-// newAppVia is newApp with a transport to the embedded storage.
+// newAppVia is newApp with the given transport to the embedded storage.
 func newAppVia(t *testing.T, em *emulator.Emulator, via policy.Transporter) *app {
 	t.Helper()
 	a := &app{}
-	a.account = emulatortest.Open(t, em, watched{via, &a.asked})
+	a.account = emulatortest.Open(t, em, watched{via, &a.tables})
 	a.parts = partsOn(t, a.account)
 	source := a.account.Table("Source")
 	err := errors.Join(a.parts.Engine.TryPrepare(t.Context()), a.parts.Log.Prepare(t.Context()), source.Create(t.Context()))
@@ -94,8 +94,8 @@ func newAppVia(t *testing.T, em *emulator.Emulator, via policy.Transporter) *app
 	return a
 }
 
-// partsOn returns an app on an account that need not be prepared. It has two catalogs: a default
-// one, and visits, the newest first. Scans know the account a second time as OTHER.
+// partsOn returns the parts of an app on an account that need not be prepared. The app has two catalogs: a default one,
+// and visits, whose newest records come first. Scans can also use the account under the name OTHER.
 func partsOn(t *testing.T, a *storage.Account) function.App {
 	t.Helper()
 	e, err := engine.New(scans.Options{Own: a, Accounts: map[string]*storage.Account{"AzureWebJobsStorage": a, "OTHER": a}, StateTable: "tablesweep"})
@@ -121,7 +121,7 @@ func (a *app) send(method, path, body string, header ...string) *httptest.Respon
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	id := invocation
 	if method == http.MethodDelete {
-		id = uuid.NewString() // else it would be the last one again
+		id = uuid.NewString() // with the same id, it would be the previous deletion again
 	}
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Add(header[i], header[i+1])
@@ -133,8 +133,8 @@ func (a *app) send(method, path, body string, header ...string) *httptest.Respon
 	return w
 }
 
-// ask sends a request and decodes the JSON answer into v, if it is not nil.
-func (a *app) ask(t *testing.T, method, path, body string, v any) *httptest.ResponseRecorder {
+// fetch sends a request, and decodes the JSON answer into v unless v is nil.
+func (a *app) fetch(t *testing.T, method, path, body string, v any) *httptest.ResponseRecorder {
 	t.Helper()
 	w := a.send(method, path, body)
 	if v != nil {
@@ -145,7 +145,7 @@ func (a *app) ask(t *testing.T, method, path, body string, v any) *httptest.Resp
 	return w
 }
 
-// call sends a request and compares the status and the body's beginning.
+// call sends a request, and checks the answer's status and the beginning of its body.
 func (a *app) call(t *testing.T, method, path, body string, status int, want string, header ...string) string {
 	t.Helper()
 	w := a.send(method, path, body, header...)
@@ -157,12 +157,12 @@ func (a *app) call(t *testing.T, method, path, body string, status int, want str
 		t.Errorf("%s %s: Content-Type %q with status %d", method, path, kind, w.Code)
 	}
 	if h := w.Header(); h.Get("Cache-Control") != "no-store" || h.Get("X-Content-Type-Options") != "nosniff" {
-		t.Errorf("%s %s: %v, want no-store and nosniff", method, path, h)
+		t.Errorf("%s %s: header %v, want no-store and nosniff", method, path, h)
 	}
 	return got
 }
 
-// refuse sends a request and compares the problem that answers it.
+// refuse sends a request, and checks the problem in the answer.
 func (a *app) refuse(t *testing.T, method, path, body string, status int, field, detail string) {
 	t.Helper()
 	var p struct {

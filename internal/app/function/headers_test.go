@@ -9,27 +9,27 @@ import (
 	"tablesweep/internal/proof"
 )
 
-// A body's type is checked. Without one, and as curl -d sends it, a body is JSON.
+// A body's type is checked. A body without a type, or with the type that curl -d sends, is JSON.
 func TestBodyTypes(t *testing.T) {
 	a := newApp(t)
 	location, _ := a.headers(t, "POST", people, `{"eid":"1","lastname":"A"}`, 201)
-	for kind, says := range map[string]string{
+	for kind, detail := range map[string]string{
 		"": "", "application/json": "", "Application/JSON; charset=utf-8": "", "application/x-www-form-urlencoded": "",
 		"text/plain;charset=UTF-8": "send JSON", "text/json": "send JSON", "application/octet-stream": "send JSON",
 		"application/json-patch+json": "a JSON merge patch", "application/xml": "is XML", "application/atom+xml; type=entry": "is XML",
 		"multipart/form-data; boundary=x": "send JSON", "application/json; charset": "send JSON", "nonsense": "send JSON", "application/cbor": "send JSON",
 	} {
 		want := http.StatusOK
-		if says != "" {
+		if detail != "" {
 			want = http.StatusUnsupportedMediaType
 		}
 		for path, method := range map[string]string{people: "POST", location: "PATCH"} {
 			w := a.send(method, path, `{"eid":"1","lastname":"A"}`, "Content-Type", kind)
-			if w.Code != want || !strings.Contains(w.Body.String(), says) {
-				t.Errorf("%s %q: %d %s, want %d and %q", method, kind, w.Code, w.Body, want, says)
+			if w.Code != want || !strings.Contains(w.Body.String(), detail) {
+				t.Errorf("%s with Content-Type %q: status %d, body %s; want %d and %q", method, kind, w.Code, w.Body, want, detail)
 			}
 			if accepts := w.Header().Get("Accept-Patch"); (accepts == "application/merge-patch+json") != (method == "PATCH") {
-				t.Errorf("%s: Accept-Patch %q", method, accepts)
+				t.Errorf("%s: got Accept-Patch %q", method, accepts)
 			}
 		}
 	}
@@ -38,8 +38,8 @@ func TestBodyTypes(t *testing.T) {
 	a.headers(t, "POST", "/api/scans", countBody, 415, "Content-Type", "application/x-ndjson")
 }
 
-// A write that would mean something else by a header is refused.
-func TestHeadersThatAreNotTaken(t *testing.T) {
+// A write is refused if an unsupported header would change its meaning.
+func TestUnsupportedHeadersAreRefused(t *testing.T) {
 	a := newApp(t)
 	for _, name := range []string{"If-Unmodified-Since", "Content-Range"} {
 		for method, path := range map[string]string{"POST": people, "PUT": people, "PATCH": people + "?eid=1", "DELETE": people + "?eid=1"} {
@@ -49,7 +49,7 @@ func TestHeadersThatAreNotTaken(t *testing.T) {
 	}
 }
 
-// The answer to a write has no record if its caller prefers that.
+// If the caller prefers that, the answer to a write does not contain the record.
 func TestMinimalAnswers(t *testing.T) {
 	a := newApp(t)
 	for _, step := range []struct {
@@ -68,7 +68,8 @@ func TestMinimalAnswers(t *testing.T) {
 	}
 }
 
-// A list's Link is the call for its next page, without the caller's key; select names the fields of its records.
+// A list's Link is the call for its next page, without the caller's key. The parameter select names the fields of the
+// list's records.
 func TestLinksAndSelect(t *testing.T) {
 	a := newApp(t)
 	for _, name := range []string{"A", "B", "C"} {
@@ -81,7 +82,7 @@ func TestLinksAndSelect(t *testing.T) {
 		pages = append(pages, w.Body.String())
 		link := w.Header().Get("Link")
 		if strings.Contains(link, "secret") {
-			t.Errorf("%s tells the key", link)
+			t.Errorf("the Link %s contains the key", link)
 		}
 		next, ok := strings.CutSuffix(strings.TrimPrefix(link, "<"), `>; rel="next"`)
 		if !ok {

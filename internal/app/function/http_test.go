@@ -25,7 +25,7 @@ import (
 	"tablesweep/internal/proof/testsize"
 )
 
-// TestMethods: every route answers methods that it lacks with those that it has.
+// TestMethods: every route answers an unsupported method with the list of its methods.
 func TestMethods(t *testing.T) {
 	a := newApp(t)
 	for _, tt := range []struct{ path, lacks, allow string }{
@@ -51,7 +51,7 @@ func TestMethods(t *testing.T) {
 	}
 	for path, want := range map[string]int{"/api/scans": 200, "/api/scans/none": 404, "/api/catalog/changes": 200, "/api/nothing": 404} {
 		if w := a.send("HEAD", path, ""); w.Code != want {
-			t.Errorf("HEAD %s: status %d, want that of GET, %d", path, w.Code, want)
+			t.Errorf("HEAD %s: status %d, want the status of GET, %d", path, w.Code, want)
 		}
 	}
 	for _, method := range []string{"OPTIONS", "GET", "PROPFIND"} {
@@ -67,8 +67,8 @@ func gzipped(s string) string {
 	return b.String()
 }
 
-// TestEncodings: a body may be compressed with gzip, within its size limit.
-func TestEncodings(t *testing.T) {
+// TestCompressedBodies: a body may be compressed with gzip. Both forms are subject to the size limit.
+func TestCompressedBodies(t *testing.T) {
 	a := newApp(t)
 	for _, tt := range []struct {
 		name, path, encoding, body string
@@ -96,13 +96,13 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-// TestKeysAreNeverLogged: the host hands on the keys that callers send.
+// TestKeysAreNeverLogged: the host passes on the keys that callers send, and no log or answer contains them.
 func TestKeysAreNeverLogged(t *testing.T) {
 	const secret = "c2VjcmV0"
 	var log bytes.Buffer
 	whole := newApp(t)
 	whole.Handler = function.Handler(function.Functions(whole.parts), function.Host{}, zerolog.New(&log).Level(zerolog.TraceLevel))
-	broken := &app{Handler: function.Handler(function.Functions(function.App{}), function.Host{}, zerolog.New(&log))} // panics
+	broken := &app{Handler: function.Handler(function.Functions(function.App{}), function.Host{}, zerolog.New(&log))} // its calls panic
 	for _, path := range []string{"/api/scans", "/api/scans/x", "/api/nothing", "/api/log/s", people, "/api/log?stream=a%2Fb", "/api/log/a%2Fb"} {
 		for _, method := range []string{"GET", "POST", "PUT", "DELETE", "OPTIONS", "PROPFIND"} {
 			for _, query := range []string{"code=" + secret, "code=" + secret + "&code=" + secret, "code=" + secret + "%zz", "code=" + secret + "&top=0&eid=%"} {
@@ -113,21 +113,21 @@ func TestKeysAreNeverLogged(t *testing.T) {
 				for _, a := range []*app{whole, broken} {
 					w := a.send(method, path+join+query, "{", "X-Functions-Key", secret, "Authorization", "Bearer "+secret)
 					if strings.Contains(w.Body.String(), secret) {
-						t.Errorf("%s %s answers with the key: %s", method, path, w.Body)
+						t.Errorf("%s %s: the answer contains the key: %s", method, path, w.Body)
 					}
 				}
 			}
 		}
 	}
 	if log.Len() == 0 || strings.Contains(log.String(), secret) {
-		t.Errorf("%d bytes of log, which must not have the key", log.Len())
+		t.Errorf("got %d bytes of log, want some bytes without the key", log.Len())
 	}
 }
 
-// leaving is a transport of which one request meets a client that leaves.
+// leaving is a transport whose client disconnects at one of the requests.
 type leaving struct {
 	next  policy.Transporter
-	left  atomic.Int64 // the request, counted from the next; 0 for none
+	left  atomic.Int64 // number of the request, counted from now; 0 for no request
 	leave func()
 }
 
@@ -141,9 +141,9 @@ func (l *leaving) Do(r *http.Request) (*http.Response, error) {
 	return l.next.Do(r)
 }
 
-// TestClientLeaves: a write goes on if its client disconnects, at any of its requests to the
+// TestWritesContinueAfterDisconnection: a write continues if its client disconnects, at any of its requests to the
 // storage.
-func TestClientLeaves(t *testing.T) {
+func TestWritesContinueAfterDisconnection(t *testing.T) {
 	const there, other, next = `{"eid":"1","lastname":"A","npi":7}`, `{"eid":"2","lastname":"B","npi":7}`, `{"eid":"1","lastname":"C","npi":7}`
 	for _, tt := range []struct{ method, path, body, want string }{
 		{"POST", people, other, there + "," + other},
@@ -168,7 +168,8 @@ func TestClientLeaves(t *testing.T) {
 	}
 }
 
-// leaveAt sends a request whose client leaves at the n-th request to the storage. It reports whether there were that many.
+// leaveAt sends a request whose client disconnects at the n-th request to the storage. It reports whether there were n
+// requests.
 func leaveAt(t *testing.T, h http.Handler, via *leaving, n int64, method, path, body string) bool {
 	t.Helper()
 	ctx, leave := context.WithCancel(t.Context())
@@ -179,7 +180,7 @@ func leaveAt(t *testing.T, h http.Handler, via *leaving, n int64, method, path, 
 	return via.left.Swap(0) <= 0
 }
 
-// pipes is a listener whose connections are in memory, so that time is the test's own.
+// pipes is a listener whose connections are in memory, so that the test controls time.
 type pipes chan net.Conn
 
 func (p pipes) Accept() (net.Conn, error) {
@@ -192,10 +193,10 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { return nil }
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// TestSlowClients: a client that sends its body slowly, or does not read its answer, is cut off
-// before the host's time-out ends the process. One that sends too much is answered when it has sent all.
+// TestSlowClients: a client that sends its body slowly, or does not read its answer, is disconnected before the host's
+// time-out ends the process. A client that sends too much is answered after it has sent everything.
 func TestSlowClients(t *testing.T) {
-	const lastRead = 500 * time.Millisecond // what the server waits before it closes a connection on which something is unread
+	const lastRead = 500 * time.Millisecond // time that the server waits before it closes a connection with unread data
 	for _, tt := range []struct {
 		name, sends string
 		reads       bool
@@ -227,9 +228,9 @@ func TestSlowClients(t *testing.T) {
 				if !tt.reads {
 					time.Sleep(5 * time.Minute)
 				}
-				answer, _ := io.ReadAll(client) // to the end of the connection
+				answer, _ := io.ReadAll(client) // until the connection ends
 				if took := time.Since(start); tt.reads && took != tt.ends || !strings.Contains(string(answer), tt.want) || !tt.reads && len(answer) > 0 {
-					t.Errorf("answered %.200q after %v, want %q after %v", answer, took, tt.want, tt.ends)
+					t.Errorf("got answer %.200q after %v, want %q after %v", answer, took, tt.want, tt.ends)
 				}
 				_ = client.Close()
 				close(listener)
@@ -240,12 +241,12 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
-// What callers send reaches no call unless it is UTF-8: each call refuses a path, a query and a body that is not.
-func TestNothingButUTF8(t *testing.T) {
+// Each call refuses a path, a query and a body that is not valid UTF-8.
+func TestInvalidUTF8IsRefused(t *testing.T) {
 	testsize.WithoutRace(t)
 	a := newApp(t)
 	a.headers(t, "POST", people, `{"eid":"1","lastname":"A"}`, 201)
-	hostile := []string{"%FF", "%E2%82", "%ED%A0%80", "x%C0%AF"} // half a character, a surrogate, a slash that is too long
+	hostile := []string{"%FF", "%E2%82", "%ED%A0%80", "x%C0%AF"} // a byte that UTF-8 never has, half a character, a surrogate, and a slash in too many bytes
 	parameters := []string{"top", "cursor", "state", "action", "table", "name", "since", "after", "stream", "eid", "row_from", "row_to", "row_prefix", "select", "code", "%FF"}
 	part := regexp.MustCompile(`\{\w+\}`)
 	for path, methods := range readOpenAPI(t).paths {
@@ -264,7 +265,7 @@ func TestNothingButUTF8(t *testing.T) {
 				bad, _ := url.PathUnescape(text)
 				for _, at := range []string{named, named + "?eid=1"} {
 					if w := a.send(method, at, `{"eid":"1","lastname":"`+bad+`"}`, "Idempotency-Key", "k"); w.Code >= 500 {
-						t.Errorf("%s %s with %q in its body: %d %s", method, at, bad, w.Code, w.Body)
+						t.Errorf("%s %s with %q in its body: status %d, body %s", method, at, bad, w.Code, w.Body)
 					}
 				}
 			}

@@ -13,8 +13,8 @@ import (
 	"tablesweep/internal/proof/testsize"
 )
 
-// TestNeverReady: HTTP functions tell their callers soon, and steps wait.
-func TestNeverReady(t *testing.T) {
+// TestCallsBeforeTheAppIsReady: HTTP functions answer soon, and steps wait.
+func TestCallsBeforeTheAppIsReady(t *testing.T) {
 	for path, want := range map[string]time.Duration{"/api/scans": awayTime, "/api/catalog/changes": awayTime, "/ScanPrefix": 9 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			a := appOf(function.App{Gates: function.Gates{Settings: gate.New()}})
@@ -25,14 +25,14 @@ func TestNeverReady(t *testing.T) {
 			start := time.Now()
 			w := a.send(method, path, body)
 			if took := time.Since(start); took != want || w.Code != 503 {
-				t.Errorf("%s: %d after %v, want 503 after %v", path, w.Code, took, want)
+				t.Errorf("%s: status %d after %v, want 503 after %v", path, w.Code, took, want)
 			}
 		})
 	}
 }
 
-// TestFewErrorsAreListed: an answer names the first things that are wrong, however many there are.
-func TestFewErrorsAreListed(t *testing.T) {
+// TestErrorListIsLimited: an answer lists the first errors, however many there are.
+func TestErrorListIsLimited(t *testing.T) {
 	testsize.WithoutRace(t)
 	a := newApp(t)
 	wrong := `{"a@odata.type":1` + strings.Repeat(`,"b@odata.type":1`, 200) + "}"
@@ -42,15 +42,16 @@ func TestFewErrorsAreListed(t *testing.T) {
 	for _, path := range []string{"/api/log/orders", people} {
 		body := "[" + strings.Repeat(wrong+",", 300) + wrong + "]"
 		if answer := a.send("POST", path, body).Body; answer.Len() > 1<<20 || strings.Count(answer.String(), "Edm.Binary") < 20 {
-			t.Errorf("%s: %d bytes for a body of %d", path, answer.Len(), len(body))
+			t.Errorf("%s: the answer has %d bytes for a body of %d bytes", path, answer.Len(), len(body))
 		}
 	}
 }
 
-// TestCountsHoldWhileBodiesAreRead: too many records or fields are refused when the limit is met, not when all of them were read.
-func TestCountsHoldWhileBodiesAreRead(t *testing.T) {
+// TestCountLimitsApplyWhileReading: too many records or fields are refused as soon as the limit is exceeded, before the rest of
+// the body is parsed.
+func TestCountLimitsApplyWhileReading(t *testing.T) {
 	a := newApp(t)
-	const most = 4 << 20 // bytes of a body
+	const most = 4 << 20 // maximum bytes of a body
 	var fields strings.Builder
 	for i := range 300_000 {
 		fmt.Fprintf(&fields, `"f%d":1,`, i)
@@ -76,7 +77,7 @@ func TestCountsHoldWhileBodiesAreRead(t *testing.T) {
 				status = a.send("POST", c.path, c.body, "Content-Type", c.contentType).Code
 			})
 			if status != http.StatusRequestEntityTooLarge || allocations > 10_000 {
-				t.Errorf("%d after %v allocations, want 413 after few", status, allocations)
+				t.Errorf("status %d after %v allocations, want 413 after few allocations", status, allocations)
 			}
 		})
 	}

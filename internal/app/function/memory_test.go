@@ -31,7 +31,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// within is an app whose work may hold so many bytes.
+// within returns an app whose work may use the given number of bytes.
 func within(t *testing.T, bytes int64) (*app, *memory.Budget) {
 	t.Helper()
 	a := newApp(t)
@@ -40,11 +40,11 @@ func within(t *testing.T, bytes int64) (*app, *memory.Budget) {
 	return a, a.parts.Memory
 }
 
-// free fails the test unless all memory was given back.
+// free fails the test unless all memory is free.
 func free(t *testing.T, b *memory.Budget, what string) {
 	t.Helper()
 	if u := b.Usage(); u.Used != 0 || u.Waiting != 0 {
-		t.Errorf("%s: %+v, want all given back", what, u)
+		t.Errorf("%s: memory %+v, want all of it free", what, u)
 	}
 }
 
@@ -58,8 +58,8 @@ func packed(t *testing.T, text string) string {
 	return b.String()
 }
 
-// TestCallsWaitForMemory: while other work has all memory, a large call waits for 10 s and is told what to do, and small calls pass at once.
-// Those that wait go on when memory is free.
+// TestCallsWaitForMemory: while other work uses all memory, a large call waits for 10 s and gets an error with advice, and small calls do not wait. Waiting
+// calls continue when memory is free.
 func TestCallsWaitForMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := within(t, 32<<20)
@@ -70,19 +70,19 @@ func TestCallsWaitForMemory(t *testing.T) {
 		start := time.Now()
 		w := a.send("POST", "/api/log/orders", large)
 		if took := time.Since(start); w.Code != 503 || w.Header().Get("Retry-After") == "" || took != 10*time.Second || !strings.Contains(w.Body.String(), "instanceMemoryMB") {
-			t.Errorf("%d after %v: %s; want 503 after 10s", w.Code, took, w.Body)
+			t.Errorf("a large call: status %d after %v: %s; want 503 after 10s", w.Code, took, w.Body)
 		}
 		var waiting sync.WaitGroup
 		for i := range 50 {
 			waiting.Go(func() {
 				if w := a.send("POST", fmt.Sprint("/api/log/s", i), large); w.Code != 201 {
-					t.Errorf("who waits gets %d %s", w.Code, w.Body)
+					t.Errorf("a call that waited: status %d: %s; want 201", w.Code, w.Body)
 				}
 			})
 		}
 		synctest.Wait()
 		if u := b.Usage(); u.Waiting != 50 {
-			t.Errorf("%+v, want 50 that wait", u)
+			t.Errorf("memory %+v, want 50 waiting calls", u)
 		}
 		start = time.Now()
 		for _, call := range []struct {
@@ -100,7 +100,7 @@ func TestCallsWaitForMemory(t *testing.T) {
 			}
 		}
 		if took := time.Since(start); took > time.Second {
-			t.Errorf("small calls took %v beside 50 that wait", took)
+			t.Errorf("small calls took %v beside 50 waiting calls, want at most 1s", took)
 		}
 		all.Release()
 		waiting.Wait()
@@ -108,7 +108,7 @@ func TestCallsWaitForMemory(t *testing.T) {
 	})
 }
 
-// TestLargeAnswersWithLittleMemory: an answer that needs more than is free at once is read again with more, and comes whole.
+// TestLargeAnswersWithLittleMemory: if an answer needs more memory than is free without waiting, it is read again with more memory, and is complete.
 func TestLargeAnswersWithLittleMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := within(t, 32<<20)
@@ -124,9 +124,9 @@ func TestLargeAnswersWithLittleMemory(t *testing.T) {
 			for path, name := range map[string]string{people + "?npi=7": "records", people: "records", "/api/catalog/changes": "changes", "/api/log/orders": "events", "/api/log/orders?after=1h": "events", "/api/catalog/changes?after=1h": "changes"} {
 				calls.Go(func() {
 					var answer map[string]any
-					w := a.ask(t, "GET", path, "", &answer)
-					if some, _ := answer[name].([]any); w.Code != 200 || len(some) < 40 && !strings.Contains(path, "after") { // which holds back what is new
-						t.Errorf("%s: %d, %d items: %.300s", path, w.Code, len(some), w.Body)
+					w := a.fetch(t, "GET", path, "", &answer)
+					if some, _ := answer[name].([]any); w.Code != 200 || len(some) < 40 && !strings.Contains(path, "after") { // after leaves out the newest items
+						t.Errorf("%s: status %d, %d items, want 200 and 40 items: %.300s", path, w.Code, len(some), w.Body)
 					}
 				})
 			}
@@ -139,7 +139,7 @@ func TestLargeAnswersWithLittleMemory(t *testing.T) {
 	})
 }
 
-// stuck is a caller that does not read its answer until it is told to.
+// stuck is a caller that does not read its answer until the channel read is closed.
 type stuck struct {
 	*httptest.ResponseRecorder
 	wrote, read chan struct{}
@@ -152,8 +152,8 @@ func (s *stuck) Write(p []byte) (int, error) {
 	return s.ResponseRecorder.Write(p)
 }
 
-// TestMemoryIsGivenBack: whatever ends a call, its part is free again, and not before.
-func TestMemoryIsGivenBack(t *testing.T) {
+// TestCallsReleaseMemory: however a call ends, its part of the memory is free after that, and not before.
+func TestCallsReleaseMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := within(t, 32<<20)
 		a.call(t, "POST", people, `{"eid":"1","lastname":"A"}`, 201, "{")
@@ -168,7 +168,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 		r := httptest.NewRequest("GET", people+"?top=1000", nil).WithContext(ctx)
 		gone := make(chan struct{})
 		small := []*memory.Part{}
-		for range 8 { // all of the reserve: a call that would pass waits as well
+		for range 8 { // all of the reserve, so that a small call waits as well
 			if p, ok := b.TryTake(memory.Small); ok {
 				small = append(small, p)
 			}
@@ -179,14 +179,14 @@ func TestMemoryIsGivenBack(t *testing.T) {
 		}()
 		synctest.Wait()
 		if u := b.Usage(); u.Waiting != 1 {
-			t.Errorf("%+v, want one that waits", u)
+			t.Errorf("memory %+v, want one waiting call", u)
 		}
 		leave()
 		<-gone
 		for _, p := range append(small, all) {
 			p.Release()
 		}
-		free(t, b, "a caller that has left")
+		free(t, b, "a caller that has disconnected")
 
 		slow := &stuck{ResponseRecorder: httptest.NewRecorder(), wrote: make(chan struct{}), read: make(chan struct{})}
 		done := make(chan struct{})
@@ -196,7 +196,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 		}()
 		<-slow.wrote
 		if u := b.Usage(); u.Used == 0 || u.Used > 64<<10 {
-			t.Errorf("%+v while an answer of one small record is not read", u)
+			t.Errorf("memory %+v while a caller does not read an answer with one small record", u)
 		}
 		close(slow.read)
 		<-done
@@ -210,16 +210,16 @@ func TestMemoryIsGivenBack(t *testing.T) {
 			w := httptest.NewRecorder()
 			panics.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(`{"a":1}`)))
 			if w.Code != http.StatusInternalServerError {
-				t.Errorf("%s: %d, want a panic's 500", call, w.Code)
+				t.Errorf("%s: status %d, want 500 after a panic", call, w.Code)
 			}
 			free(t, b, call+" that panics")
 		}
 	})
 }
 
-// TestPackedBodies: large compressed bodies wait for their turn, each passes however much smaller it was, and none takes more than it needs once it
-// has come. If there is no memory in time, the answer is 503.
-func TestPackedBodies(t *testing.T) {
+// TestCompressedBodiesReserveMemory: large compressed bodies wait for each other, and all succeed, whatever their compressed size. After a body has arrived,
+// its call uses only the memory that it needs. If there is no memory in time, the answer is 503.
+func TestCompressedBodiesReserveMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := within(t, 32<<20)
 		text := "[" + strings.Repeat(`{"text":"`+strings.Repeat("x", 30_000)+`"},`, 60) + `{"a":1}]`
@@ -243,7 +243,7 @@ func TestPackedBodies(t *testing.T) {
 		calls.Go(func() { post(slow) })
 		<-slow.wrote
 		if u := b.Usage(); u.Used < int64(len(text)) || u.Used > 4*int64(len(text)) {
-			t.Errorf("%+v while the answer to %d bytes is not read", u, len(text))
+			t.Errorf("memory %+v while a caller does not read the answer to a body of %d bytes", u, len(text))
 		}
 		close(slow.read)
 		calls.Wait()
@@ -251,16 +251,16 @@ func TestPackedBodies(t *testing.T) {
 		proof.Must(t, err)
 		w := httptest.NewRecorder()
 		if post(w); w.Code != 503 || w.Header().Get("Retry-After") == "" {
-			t.Errorf("%d %.300s, want 503", w.Code, w.Body)
+			t.Errorf("without memory: status %d: %.300s; want 503 and Retry-After", w.Code, w.Body)
 		}
 		most.Release()
 		free(t, b, "at the end")
 	})
 }
 
-// TestSmallBodiesOfUnknownLengthPass: one event in a chunked or a compressed body does not wait while other work has all memory, and an error
-// of such a body is told.
-func TestSmallBodiesOfUnknownLengthPass(t *testing.T) {
+// TestSmallBodiesOfUnknownLengthDoNotWait: while other work uses all memory, one event in a chunked or compressed body does not wait, and the error of such
+// a body is reported.
+func TestSmallBodiesOfUnknownLengthDoNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := within(t, 32<<20)
 		a.call(t, "POST", "/api/log/orders", `{"a":1}`, 201, "{")
@@ -275,7 +275,7 @@ func TestSmallBodiesOfUnknownLengthPass(t *testing.T) {
 			r.Header.Set("Content-Encoding", call.encoding)
 			w, start := httptest.NewRecorder(), time.Now()
 			if a.ServeHTTP(w, r); w.Code != call.status || time.Since(start) > time.Second {
-				t.Errorf("%q: %d after %v: %s", call.body, w.Code, time.Since(start), w.Body)
+				t.Errorf("body %q: status %d after %v: %s", call.body, w.Code, time.Since(start), w.Body)
 			}
 		}
 		all.Release()
@@ -283,8 +283,8 @@ func TestSmallBodiesOfUnknownLengthPass(t *testing.T) {
 	})
 }
 
-// TestSlowBodies: who sends a small body slowly holds what has come, and keeps no small call waiting. If too much of that has come, the next such
-// body is refused at once, and no other call.
+// TestSlowBodies: while a caller sends a small body slowly, only the bytes that have arrived use memory, and small calls do not wait. If too many such bytes
+// have arrived, the next slow body is refused immediately. Other calls are not refused.
 func TestSlowBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := within(t, 32<<20)
@@ -305,23 +305,23 @@ func TestSlowBodies(t *testing.T) {
 					}
 					body.Close()
 				}()
-				_, _ = end.Write(make([]byte, bytes)) // or it is refused before
+				_, _ = end.Write(make([]byte, bytes)) // fails if the body is refused earlier
 			}
 			synctest.Wait()
 		}
-		more("/api/scans", 20, 1000) // more than have a small part at once
+		more("/api/scans", 20, 1000) // more than the number of calls that have a small part at the same time
 		more(people, 20, length-1)
 		if u := b.Usage(); u.Used != 20*(1000+length-1) || refused.Load() > 0 {
-			t.Errorf("%+v, %d refused; want what has come", u, refused.Load())
+			t.Errorf("memory %+v, %d bodies refused; want memory for the arrived bytes, and no refusal", u, refused.Load())
 		}
 		more(people, 20, length-1)
 		if u := b.Usage(); u.Used > 512<<10 {
-			t.Errorf("%+v: all of what slow bodies may have, and more", u)
+			t.Errorf("memory %+v, want at most the limit of slow bodies", u)
 		}
 		for _, path := range []string{"/api/scans", people + "?eid=1"} {
 			start := time.Now()
 			if w := a.send("GET", path, ""); w.Code != 200 || time.Since(start) > time.Second {
-				t.Errorf("%s beside 60 slow bodies: %d after %v", path, w.Code, time.Since(start))
+				t.Errorf("%s beside 60 slow bodies: status %d after %v, want 200 within 1s", path, w.Code, time.Since(start))
 			}
 		}
 		for _, end := range ends {
@@ -329,14 +329,14 @@ func TestSlowBodies(t *testing.T) {
 		}
 		synctest.Wait()
 		if refused.Load() == 0 || refused.Load() > 20 {
-			t.Errorf("%d of 60 slow bodies were refused", refused.Load())
+			t.Errorf("%d of 60 slow bodies were refused, want 1 to 20", refused.Load())
 		}
 		free(t, b, "at the end")
 	})
 }
 
-// TestNobodyWaitsForAGuess: a call that does not know yet how much it needs does not wait for more than half of the memory.
-func TestNobodyWaitsForAGuess(t *testing.T) {
+// TestUncertainNeedWaitsForHalfTheMemory: a call whose need is still unknown waits for at most half of the memory.
+func TestUncertainNeedWaitsForHalfTheMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := within(t, 20<<20)
 		records, _ := large(t, 1, 400_000)
@@ -356,7 +356,7 @@ func TestNobodyWaitsForAGuess(t *testing.T) {
 			}
 			w, start := httptest.NewRecorder(), time.Now()
 			if a.ServeHTTP(w, r); w.Code != call.status || time.Since(start) > time.Second {
-				t.Errorf("%s %s: %d after %v: %.200s", call.method, call.path, w.Code, time.Since(start), w.Body)
+				t.Errorf("%s %s: status %d after %v: %.200s", call.method, call.path, w.Code, time.Since(start), w.Body)
 			}
 		}
 		other.Release()
@@ -364,8 +364,8 @@ func TestNobodyWaitsForAGuess(t *testing.T) {
 	})
 }
 
-// TestAloneWithinTheBudget: a call that is alone in a new process reads large rows of all shards, or of several index keys, within the budget.
-func TestAloneWithinTheBudget(t *testing.T) {
+// TestLargeRowsStayWithinTheBudget: a single call in a new process reads large rows of all shards, or of several index keys, within the budget.
+func TestLargeRowsStayWithinTheBudget(t *testing.T) {
 	testsize.InFull(t)
 	a, _ := within(t, 1<<30)
 	records, _ := large(t, 160, 200_000)
@@ -374,7 +374,7 @@ func TestAloneWithinTheBudget(t *testing.T) {
 	}
 	a.parts.Catalogs[""].Close()
 	for what, read := range map[string]func(context.Context, *catalog.Catalog) error{
-		"the changes behind a position": func(ctx context.Context, c *catalog.Catalog) error {
+		"the changes after a position": func(ctx context.Context, c *catalog.Catalog) error {
 			_, err := c.ChangesAfter(ctx, "1h", 1000, func(catalog.Change) {})
 			return err
 		},
@@ -394,19 +394,19 @@ func TestAloneWithinTheBudget(t *testing.T) {
 			part, takeErr := b.Take(t.Context(), 1<<40)
 			proof.Must(t, takeErr)
 			if err = read(part.In(ctx), c); err == nil && part.Wanted() > b.Usage().Bytes {
-				t.Errorf("%s: %d bytes at once of a budget of %d", what, part.Wanted(), b.Usage().Bytes)
+				t.Errorf("%s: used %d bytes of a budget of %d", what, part.Wanted(), b.Usage().Bytes)
 			}
 			part.Release()
 			tries++
 		}
 		if err != nil || tries > 6 {
-			t.Errorf("%s: %v after %d tries", what, err, tries)
+			t.Errorf("%s: error %v after %d tries, want none within 6", what, err, tries)
 		}
 	}
 }
 
-// TestRecordByIDIsCharged: the record of an id takes its part, also while the caller reads it slowly.
-func TestRecordByIDIsCharged(t *testing.T) {
+// TestRecordByIDReservesMemory: a call for one record by its id uses memory for the record, also while the caller reads the answer slowly.
+func TestRecordByIDReservesMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := within(t, 32<<20)
 		_, texts := large(t, 1, 400_000)
@@ -415,12 +415,12 @@ func TestRecordByIDIsCharged(t *testing.T) {
 		go a.ServeHTTP(slow, httptest.NewRequest("GET", "/api/"+at, nil))
 		<-slow.wrote
 		if u := b.Usage(); u.Used < 400_000 || u.Used > 2<<20 {
-			t.Errorf("%+v while a record of 400 KB is not read", u)
+			t.Errorf("memory %+v while a caller does not read a record of 400 KB", u)
 		}
 		close(slow.read)
 		synctest.Wait()
 		if slow.Code != 200 || slow.Body.Len() < 400_000 {
-			t.Errorf("%d, %d bytes", slow.Code, slow.Body.Len())
+			t.Errorf("status %d with %d bytes, want 200 and the record", slow.Code, slow.Body.Len())
 		}
 		free(t, b, "at the end")
 	})
@@ -438,8 +438,7 @@ func (c *counting) Do(r *http.Request) (*http.Response, error) {
 	return c.Transporter.Do(r)
 }
 
-// TestOrdinaryAnswersAfterLargeRows: an ordinary list takes as many requests as before after a large row was read, and large events of
-// another stream.
+// TestOrdinaryAnswersAfterLargeRows: after a large row and large events of another stream were read, an ordinary list takes as many requests as before.
 func TestOrdinaryAnswersAfterLargeRows(t *testing.T) {
 	em := emulatortest.New(t, emulator.Options{})
 	requests := &counting{Transporter: em.Transport()}
@@ -467,7 +466,7 @@ func TestOrdinaryAnswersAfterLargeRows(t *testing.T) {
 	}
 	write("orders", small, len(small))
 	for _, path := range lists {
-		measure(path) // what is known from then on
+		measure(path) // the first call records the size of rows
 		before[path] = measure(path)
 	}
 	write("other", big, 1)
@@ -476,7 +475,7 @@ func TestOrdinaryAnswersAfterLargeRows(t *testing.T) {
 			a.call(t, "GET", large, "", 200, "{")
 		}
 		if now := measure(path); now > before[path] {
-			t.Errorf("%s: %d requests, %d after large rows were read", path, before[path], now)
+			t.Errorf("%s: %d requests before large rows were read, %d after", path, before[path], now)
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// TestChangesWaitForMemory: a call whose body is larger than those of most, and that finds out that it needs more for the record, waits for that.
+// TestChangesWaitForMemory: if a call with a body of more than usual size turns out to need more memory for the record, the call waits for that memory.
 func TestChangesWaitForMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := within(t, 64<<20)
@@ -32,16 +32,16 @@ func TestChangesWaitForMemory(t *testing.T) {
 			time.AfterFunc(2*time.Second, other.Release)
 			start := time.Now()
 			if w := a.send("PATCH", people+"?npi=7", `{"x":"`+strings.Repeat("y", bytes)+`"}`); w.Code != 200 || time.Since(start) != 2*time.Second {
-				t.Errorf("a patch of %d bytes: %d after %v, want 200 once memory is free", bytes, w.Code, time.Since(start))
+				t.Errorf("a patch of %d bytes: status %d after %v, want 200 once memory is free", bytes, w.Code, time.Since(start))
 			}
 		}
 		free(t, b, "at the end")
 	})
 }
 
-// TestRepeatedChangeIsCharged: a repetition answers with the record, which is large, and takes a part for it; once there is one, the answer is the
-// first try's.
-func TestRepeatedChangeIsCharged(t *testing.T) {
+// TestRepeatedChangeReservesMemory: the answer to a repetition contains the large record, so the call reserves memory for it. Once memory is free, the answer
+// is the first try's answer.
+func TestRepeatedChangeReservesMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := within(t, 64<<20)
 		records, _ := large(t, 1, 400_000)
@@ -52,32 +52,32 @@ func TestRepeatedChangeIsCharged(t *testing.T) {
 		all, err := b.Take(t.Context(), 1<<40)
 		proof.Must(t, err)
 		if w := change(); w.Code != 503 {
-			t.Errorf("%d without memory", w.Code)
+			t.Errorf("without memory: status %d", w.Code)
 		}
 		all.Release()
 		first := change()
 		all, err = b.Take(t.Context(), 1<<40)
 		proof.Must(t, err)
 		if w := change(); w.Code != 503 || w.Header().Get("Retry-After") == "" {
-			t.Errorf("%d and %d bytes for a repetition without memory", w.Code, w.Body.Len())
+			t.Errorf("a repetition without memory: status %d, %d bytes used", w.Code, w.Body.Len())
 		}
 		all.Release()
 		if w := change(); w.Code != 200 || w.Body.String() != first.Body.String() || w.Header().Get("ETag") != first.Header().Get("ETag") {
-			t.Errorf("a repetition: %d %.200s; the first was %d %.200s", w.Code, w.Body, first.Code, first.Body)
+			t.Errorf("a repetition: status %d: %.200s; the first answer: status %d: %.200s", w.Code, w.Body, first.Code, first.Body)
 		}
 		free(t, b, "at the end")
 	})
 }
 
-// TestWritesOfLargeRecords: a call that changes or deletes a large record takes a part for what it reads and writes, however small its body is. If
-// there is none in time, nothing was written.
-func TestWritesOfLargeRecords(t *testing.T) {
+// TestWritesOfLargeRecordsReserveMemory: a call that changes or deletes a large record reserves memory for the data that it reads and writes, however small its
+// body is. If there is no memory in time, the call writes nothing.
+func TestWritesOfLargeRecordsReserveMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		records, texts := large(t, 1, 400_000)
 		text := int64(len(texts[0]))
 		for _, call := range []struct {
 			method, query, body string
-			least               int64 // what it takes, in texts of the record
+			least               int64 // the memory that the call uses, as a multiple of the record's text
 		}{
 			{"PATCH", "?npi=7", `{"x":1}`, 15}, {"PATCH", "?eid=0000", `{"x":2}`, 15}, {"PATCH", "", `{"x":3}`, 15}, {"PUT", "?npi=7", `{"eid":"0000","lastname":"L"}`, 3},
 			{"DELETE", "?npi=7", "", 6}, {"DELETE", "?eid=0000", "", 6}, {"DELETE", "", "", 6},
@@ -94,11 +94,11 @@ func TestWritesOfLargeRecords(t *testing.T) {
 			all, err := b.Take(t.Context(), 1<<40)
 			proof.Must(t, err)
 			if w := a.send(call.method, path, call.body); w.Code != 503 || w.Header().Get("Retry-After") == "" {
-				t.Errorf("%s without memory: %d %.300s, want 503", what, w.Code, w.Body)
+				t.Errorf("%s without memory: status %d: %.300s; want 503", what, w.Code, w.Body)
 			}
 			all.Release()
 			if w := a.send("GET", at, ""); w.Header().Get("ETag") != inserted[0].ETag || w.Code != 200 {
-				t.Errorf("%s without memory has changed the record: %d %s", what, w.Code, w.Header().Get("ETag"))
+				t.Errorf("%s without memory has changed the record: status %d: %s", what, w.Code, w.Header().Get("ETag"))
 			}
 			free(t, b, what)
 			a.parts.Memory = memory.NewBudget(64 << 20)
@@ -107,24 +107,24 @@ func TestWritesOfLargeRecords(t *testing.T) {
 				t.Errorf("%s: %d %.300s", what, w.Code, w.Body)
 			}
 			if u := a.parts.Memory.Usage(); u.Most < call.least*text || u.Used != 0 {
-				t.Errorf("%s of %d bytes: %+v, want %d times as much at its most", what, text, u, call.least)
+				t.Errorf("%s of a record of %d bytes: memory %+v, want a maximum of at least %d times the record", what, text, u, call.least)
 			}
 		}
 	})
 }
 
-// TestDeletionWithoutMemoryForTheRest: a deletion that finds no memory for the larger records to come says that there are more, and the same
-// call goes on.
-func TestDeletionWithoutMemoryForTheRest(t *testing.T) {
+// TestDeletionStopsWithoutMemory: if a deletion finds no memory for the next, larger records, its answer reports that there are more, and a repeated call
+// continues.
+func TestDeletionStopsWithoutMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		em := emulatortest.New(t, emulator.Options{})
-		var mu sync.Mutex // guards the following
+		var mu sync.Mutex // guards the fields below
 		var b *memory.Budget
 		var others []*memory.Part
 		a := newAppVia(t, em, emulatortest.Via{Transporter: em.Transport(), Answer: func(r *http.Request, body string) (*http.Response, error) {
 			mu.Lock()
 			defer mu.Unlock()
-			if b != nil && others == nil && strings.Contains(body, "tsw_kind") { // a deletion's commit
+			if b != nil && others == nil && strings.Contains(body, "tsw_kind") { // the commit of a deletion
 				for ok := true; ok; {
 					var p *memory.Part
 					p, ok = b.TryTake(memory.Small + 1)
@@ -142,7 +142,7 @@ func TestDeletionWithoutMemoryForTheRest(t *testing.T) {
 		for _, done := range a.parts.Catalogs[""].InsertAll(t.Context(), record.Decoded(stored), nil) {
 			proof.Must(t, done.Err)
 		}
-		a.parts.Catalogs[""].Close() // what finishes the insertions has the kind of an entry, too
+		a.parts.Catalogs[""].Close() // wait until the insertions are finished, because their requests contain the kind of an entry as well
 		mu.Lock()
 		b = memory.NewBudget(64 << 20)
 		mu.Unlock()
@@ -152,7 +152,7 @@ func TestDeletionWithoutMemoryForTheRest(t *testing.T) {
 		for _, p := range others {
 			p.Release()
 		}
-		free(t, b, "a deletion that is not at its end")
+		free(t, b, "a deletion that has not ended")
 		a.call(t, "DELETE", people+"?npi=7", "", 200, `{"deleted":20}`)
 		free(t, b, "at the end")
 	})

@@ -30,7 +30,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// openAPI is docs/openapi.json, with the documented answers that were seen.
+// openAPI is docs/openapi.json, and the documented answers that the test has seen.
 type openAPI struct {
 	*testing.T
 	compiler *jsonschema.Compiler
@@ -39,19 +39,19 @@ type openAPI struct {
 	seen     map[string]bool            // "METHOD path status"
 }
 
-// operation is what this test reads of an operation.
+// operation contains the fields of an operation that this test reads.
 type operation struct {
 	RequestBody part
 	Responses   map[string]part
 }
 
-// part is a body or an answer of an operation, or refers to a shared one.
+// part is a body or an answer of an operation, or a reference to a shared one.
 type part struct {
 	Ref              string `json:"$ref"`
 	Content, Headers map[string]json.RawMessage
 }
 
-// resolve returns a part that stands at a place or, if it refers to a shared one, that and its place.
+// resolve returns the part at a place. If the part refers to a shared one, resolve returns that part and its place.
 func (o *openAPI) resolve(p part, place ...string) (part, []string) {
 	if p.Ref != "" {
 		place = strings.Split(strings.TrimPrefix(p.Ref, "#/"), "/")
@@ -77,12 +77,12 @@ func readOpenAPI(t *testing.T) *openAPI {
 	return o
 }
 
-// find returns the documented path and operation of a call.
+// find returns the documented path and the operation of a call.
 func (o *openAPI) find(method, at string) (path string, op operation) {
 	o.Helper()
 	at, _, _ = strings.Cut(at, "?")
 	sent := strings.Split(at, "/")
-	least := 10 // parameters: /api/scans/estimate is no scan
+	least := 10 // fewest parameters in a path: /api/scans/estimate is not a scan's path
 	for candidate := range o.paths {
 		if parameters := strings.Count(candidate, "{"); parameters < least && isAt(strings.Split(candidate, "/"), sent) {
 			path, least = candidate, parameters
@@ -96,7 +96,7 @@ func (o *openAPI) find(method, at string) (path string, op operation) {
 	return path, op
 }
 
-// isAt reports whether a path is one of a documented form.
+// isAt reports whether a path has a documented form.
 func isAt(form, path []string) bool {
 	for i, part := range form {
 		if i >= len(path) || part != path[i] && !strings.HasPrefix(part, "{") {
@@ -106,7 +106,7 @@ func isAt(form, path []string) bool {
 	return len(form) == len(path)
 }
 
-// fits compares a JSON text with the schema at a place of the document.
+// fits compares a JSON text with the schema at a place in the document.
 func (o *openAPI) fits(what string, text []byte, place ...string) {
 	o.Helper()
 	pointer := "openapi.json#"
@@ -126,7 +126,7 @@ func (o *openAPI) fits(what string, text []byte, place ...string) {
 	}
 }
 
-// play makes a call, and compares it and its answer with what is documented.
+// play makes a call, and compares the call and its answer with the document.
 func (o *openAPI) play(a *app, status int, method, at, body string, header ...string) *httptest.ResponseRecorder {
 	o.Helper()
 	path, op := o.find(method, at)
@@ -173,25 +173,25 @@ func (o *openAPI) play(a *app, status int, method, at, body string, header ...st
 	return w
 }
 
-// TestDocumentedCalls: the calls that docs/api.md tells of are documented.
+// TestDocumentedCalls: the calls in docs/api.md are in docs/openapi.json.
 func TestDocumentedCalls(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../docs/api.md")
 	proof.Must(t, err)
 	calls := regexp.MustCompile("`((?:GET|POST|PUT|PATCH|DELETE)) (/api/[^`? ,]*)").FindAllSubmatch(text, -1)
 	if len(calls) < 20 {
-		t.Errorf("only %d calls", len(calls))
+		t.Errorf("docs/api.md has only %d calls", len(calls))
 	}
 	o := readOpenAPI(t)
 	for _, call := range calls {
-		if string(call[2]) == "/api/console/" { // a page, no part of the contract
+		if string(call[2]) == "/api/console/" { // a page, which is not part of the API
 			continue
 		}
 		o.find(string(call[1]), string(call[2]))
 	}
 }
 
-// TestOpenAPI plays every documented call, and sees every documented good answer: each fits its schema.
+// TestOpenAPI makes every documented call, and gets every documented good answer. Each answer fits its schema.
 func TestOpenAPI(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := readOpenAPI(t)
@@ -212,7 +212,7 @@ func TestOpenAPI(t *testing.T) {
 		o.play(a, 200, "GET", "/api/catalog", "")
 		o.play(a, 200, "GET", "/api/openapi.json", "")
 		proof.Must(t, em.SetFaults("busy p=1"))
-		time.Sleep(time.Minute) // the health of a moment ago is told again
+		time.Sleep(time.Minute) // a recent health report would be reused
 		o.play(a, 503, "GET", "/api/health", "")
 		o.play(a, 503, "GET", "/api/scans", "")
 		for path, methods := range o.paths {
@@ -223,7 +223,7 @@ func TestOpenAPI(t *testing.T) {
 				}
 				for status := range op.Responses {
 					if !strings.HasSuffix(status, "XX") && !o.seen[method+" "+path+" "+status] {
-						t.Errorf("nobody plays %s %s with the answer %s", method, path, status)
+						t.Errorf("the test does not make the call %s %s with the answer %s", method, path, status)
 					}
 				}
 			}
@@ -248,8 +248,8 @@ func (o *openAPI) playScans(a *app) {
 	o.play(a, 200, "GET", "/api/scans?top=5", "")
 	o.play(a, 400, "POST", location+"/retry", `{"rows":"all"}`)
 	o.play(a, 409, "POST", location+"/retry", `{"rows":"failed"}`)
-	o.play(a, 202, "POST", location+"/retry", `{}`)                // as without a body
-	o.play(a, 202, "POST", location+"/retry", `{"rows":"failed"}`) // it runs: a host may send a request twice
+	o.play(a, 202, "POST", location+"/retry", `{}`)                // same as without a body
+	o.play(a, 202, "POST", location+"/retry", `{"rows":"failed"}`) // the scan runs; a host may send a request twice
 	o.play(a, 404, "GET", "/api/scans/none", "")
 	group := o.play(a, 202, "POST", "/api/scans", `{"source":{"tables":"Source*,Target"},"action":{"type":"count"}}`).Header().Get("Location")
 	o.play(a, 200, "GET", group, "")
@@ -262,11 +262,11 @@ func (o *openAPI) playScans(a *app) {
 	o.play(a, 200, "GET", "/api/scans", "")
 }
 
-// backupFormat1 is the row of a backup as format 1 has it.
+// backupFormat1 is a backup's row in format 1.
 const backupFormat1 = `{"id":"2524556158199999999-fi5wfn","occurrence":"2000-01-01T03:00:00Z","finishedAt":"2000-01-01T03:00:09Z","place":{"container":"backups","prefix":"it's 1","connection":"OTHER"},"table":"Source","rows":3,"proof":{"id":"2524556158199999999-fi5wfn-v","state":"failed","error":"no"},"deleting":{"files":7},"error":"refused"}`
 
 func (o *openAPI) playSchedules(a *app) {
-	o.play(a, 200, "GET", "/api/health", "") // which looks at them
+	o.play(a, 200, "GET", "/api/health", "") // checks the backups
 	at := "/api/schedules/nightly/backups"
 	o.play(a, 404, "GET", "/api/schedules/none/backups", "")
 	state := a.account.Table("tablesweep")
@@ -281,10 +281,10 @@ func (o *openAPI) playSchedules(a *app) {
 		}
 	}
 	o.play(a, 202, "POST", "/api/schedules/nightly/run", "")
-	o.play(a, 202, "POST", "/api/schedules/nightly/run", "") // the same invocation
+	o.play(a, 202, "POST", "/api/schedules/nightly/run", "") // with the id of the same invocation
 	o.play(a, 409, "POST", "/api/schedules/nightly/run", "", "X-Azure-Functions-InvocationId", "0d26e0c9-3c8c-4c2c-9e53-30a9e8d4c5a1")
 	o.play(a, 404, "POST", "/api/schedules/none/run", "")
-	// A row of format 1, of a schedule that the settings do not have.
+	// A row in format 1, of a schedule that is not in the settings.
 	const gone = `{"since":"2000-01-01T00:00:00Z","decided":"2000-01-03T03:00:00Z","last":{"id":"2524556158199999999-fi5wfn","occurrence":"2000-01-03T03:00:00Z","state":"failed","error":"no"},"asked":"2000-01-03T03:00:01Z","success":{"id":"2524556158299999999-fi5wfn","occurrence":"2000-01-02T03:00:00Z","state":"succeeded"},"missed":{"count":2,"last":"2000-01-03T03:00:00Z"},"skipped":{"count":0},"kept":"2524556158299999999-fi5wfn"}`
 	row := storage.Entity{Key: key.Key{Partition: "scans", Row: "s|gone"}, Properties: []storage.Property{storage.Int64Property("Version", 1), storage.BinaryProperty("Data", []byte(gone))}}
 	proof.Must(o, state.Write(o.Context(), storage.Op{Row: row.Row()}))
@@ -331,7 +331,7 @@ func (o *openAPI) playCatalog(a *app, at, one, two, patch string) {
 	o.play(a, 200, "PUT", location, two, "If-Match", etag)
 	o.play(a, 204, "PUT", location, two, "Prefer", minimal)
 	o.play(a, 412, "PUT", location, changed, "If-Match", etag)
-	location = o.play(a, 200, "PATCH", location, patch).Header().Get("Location") // it may move
+	location = o.play(a, 200, "PATCH", location, patch).Header().Get("Location") // the Location may change
 	o.play(a, 204, "PATCH", location, patch, "Prefer", minimal)
 	elsewhere := strings.NewReplacer(`"B"`, `"C"`, "01-02", "01-03").Replace(two)
 	moved := o.play(a, 200, "PUT", location, elsewhere).Header().Get("Location")

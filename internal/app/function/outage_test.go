@@ -26,10 +26,10 @@ import (
 	"tablesweep/internal/task"
 )
 
-// awayTime is how long calls wait for storage that gives no good answer.
+// awayTime is how long calls wait for unavailable storage.
 const awayTime = 25 * time.Second
 
-// awayTable is a transport by which a table can't be reached, once it is cut off.
+// awayTable is a transport by which one table, or all of them, cannot be reached once the field cut is set.
 type awayTable struct {
 	policy.Transporter
 	table string
@@ -44,11 +44,11 @@ func (a *awayTable) Do(r *http.Request) (*http.Response, error) {
 	return a.Transporter.Do(r)
 }
 
-// calls has one of each kind of each function, and the table that is away, "" for all. ID is that of a scan.
+// calls contains a call of each kind for each function, and the table that is unavailable, or "" for all tables. ID stands for a scan's id.
 var calls = []struct{ method, path, body, table string }{
 	{"POST", "/api/scans", copyBody, "Source"},
 	{"POST", "/api/scans/estimate", copyBody, "Source"},
-	{"POST", "/api/scans", copyBody, "Tables"}, // where the destination is made
+	{"POST", "/api/scans", copyBody, "Tables"}, // which creates the destination
 	{"POST", "/api/scans/estimate", copyBody, "Target"},
 	{"POST", "/api/scans", countBody, "tablesweep"},
 	{"POST", "/api/scans", countBody, ""},
@@ -79,8 +79,9 @@ var calls = []struct{ method, path, body, table string }{
 	{"POST", "/Maintain", "{}", ""},
 }
 
-// TestCallsWhileStorageIsAway: every call learns after 25 s which account gives no good answer, and why. A message and a timer fail in time for the host.
-func TestCallsWhileStorageIsAway(t *testing.T) {
+// TestCallsDuringAnOutage: after 25 s, every call gets an error with the account that gives no good answer, and the reason. A message and a timer
+// fail in time for the host.
+func TestCallsDuringAnOutage(t *testing.T) {
 	for why, away := range map[string]func(*http.Request) error{
 		": connection refused": func(*http.Request) error { return syscall.ECONNREFUSED },
 		": no such host":       func(*http.Request) error { return &net.DNSError{IsNotFound: true} },
@@ -97,13 +98,13 @@ func TestCallsWhileStorageIsAway(t *testing.T) {
 					a := newAppVia(t, em, via)
 					var scan struct{ ID string }
 					proof.Must(t, json.Unmarshal([]byte(a.call(t, "POST", "/api/scans", countBody, http.StatusAccepted, "{")), &scan))
-					time.Sleep(time.Minute) // nothing is known of it any more
+					time.Sleep(time.Minute) // the outage before it is forgotten
 					via.cut.Store(true)
 					began := time.Now()
 					if strings.HasPrefix(tt.path, "/api/") {
 						got := a.call(t, tt.method, strings.Replace(tt.path, "ID", scan.ID, 1), tt.body, http.StatusServiceUnavailable, "{", "Idempotency-Key", "k")
 						if took := time.Since(began); took < awayTime || took > awayTime+5*time.Second || !regexp.MustCompile(`"detail":"the storage of \w+\.\w+\.emulator\.invalid has not answered for \d+ s`+why+`"`).MatchString(got) {
-							t.Errorf("after %v: %s\nwant the host and %q after %v", took, got, why, awayTime)
+							t.Errorf("after %v: %s\nwant the host's name and %q after %v", took, got, why, awayTime)
 						}
 						return
 					}
@@ -112,15 +113,15 @@ func TestCallsWhileStorageIsAway(t *testing.T) {
 					if took := time.Since(began); took > 9*time.Minute+30*time.Second || w.Code < 500 {
 						t.Errorf("%d after %v, want a failure well before functionTimeout", w.Code, took)
 					}
-					time.Sleep(10 * time.Minute) // requests that nobody waits for end by their own limits
+					time.Sleep(10 * time.Minute) // requests without a caller end by their own limits
 				})
 			})
 		}
 	}
 }
 
-// TestWriteThatGoesOn: what storage goes on answering is not cut, however long it takes.
-func TestWriteThatGoesOn(t *testing.T) {
+// TestSlowWriteIsNotEnded: a write continues as long as the storage answers, however long it takes.
+func TestSlowWriteIsNotEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		em := emulatortest.New(t, emulator.Options{})
 		a := newAppVia(t, em, em.Transport())
@@ -128,12 +129,12 @@ func TestWriteThatGoesOn(t *testing.T) {
 		began := time.Now()
 		a.call(t, "POST", people, `[{"eid":"1","lastname":"A"},{"eid":"2","lastname":"B"}]`, http.StatusOK, "{")
 		if took := time.Since(began); took < awayTime {
-			t.Errorf("it took %v, want more than %v", took, awayTime)
+			t.Errorf("the write took %v, want more than %v", took, awayTime)
 		}
 	})
 }
 
-// TestCallsBeforeStorageAnswers: an app that has not been ready yet says the same, after the same time.
+// TestCallsBeforeStorageAnswers: an app that has never been ready answers with the same error, after the same time.
 func TestCallsBeforeStorageAnswers(t *testing.T) {
 	for why, away := range map[string]func(*http.Request) error{
 		"connection refused":   func(*http.Request) error { return syscall.ECONNREFUSED },
@@ -150,7 +151,7 @@ func TestCallsBeforeStorageAnswers(t *testing.T) {
 			began, a := time.Now(), appOf(parts)
 			w := a.send("GET", "/api/scans", "")
 			if took := time.Since(began); took != awayTime || w.Code != http.StatusServiceUnavailable || !regexp.MustCompile(`"detail":"the app is not ready, because its storage does not answer: .*emulator.invalid: .*`+why+`"`).MatchString(w.Body.String()) {
-				t.Errorf("after %v: %d %s; want %q after %v", took, w.Code, w.Body, why, awayTime)
+				t.Errorf("after %v: status %d: %s; want %q after %v", took, w.Code, w.Body, why, awayTime)
 			}
 			end()
 			_ = g.Wait()
@@ -158,7 +159,7 @@ func TestCallsBeforeStorageAnswers(t *testing.T) {
 	}
 }
 
-// TestRefusedCallsAreLogged: an answered 4xx is one line at info, and a caller who has left is no error.
+// TestRefusedCallsAreLogged: a 4xx answer is logged in one line at the level info. A caller that disconnects is not an error.
 func TestRefusedCallsAreLogged(t *testing.T) {
 	a := newApp(t)
 	for _, tt := range []struct{ method, path, body, want string }{
@@ -180,17 +181,18 @@ func TestRefusedCallsAreLogged(t *testing.T) {
 	r := httptest.NewRequestWithContext(ctx, "GET", "/api/scans", nil)
 	a.ServeHTTP(httptest.NewRecorder(), r)
 	if got := a.log.String(); strings.Count(got, "\n") != 1 || !strings.HasPrefix(got, `{"level":"debug"`) {
-		t.Errorf("a caller who has left is logged as %s, want a line at debug", got)
+		t.Errorf("a caller that has disconnected is logged as %s, want a line at debug", got)
 	}
 }
 
-// While a catalog's records are moved to another schema, its calls say so: try again later, and change no settings. Nobody is alarmed.
+// While a catalog's records are being moved to another schema, the answers of its calls advise a later retry and no change of settings, and the
+// log has no error.
 func TestCallsDuringAMigration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newApp(t)
 		moving := storage.Entity{Key: key.Key{Partition: "schema"}, Properties: []storage.Property{storage.StringProperty("Schema", "eid | lastname"), storage.StringProperty("State", "moving")}}
 		proof.Must(t, a.account.Table("PeopleWAL").Write(t.Context(), storage.Op{Kind: storage.Merge, IfMatch: "*", Row: moving.Row()}))
-		time.Sleep(time.Minute) // processes trust the schema that long
+		time.Sleep(time.Minute) // processes use a cached schema for that time
 		for path, method := range map[string]string{people: "POST", people + "?eid=2": "PATCH", people + "?eid=3": "DELETE", people + "?eid=1": "GET"} {
 			w := a.send(method, path, `{"eid":"1","lastname":"A"}`)
 			if body := w.Body.String(); w.Code != 503 || w.Header().Get("Retry-After") == "" || !strings.Contains(body, "are being moved to the schema") {

@@ -19,30 +19,30 @@ import (
 	"tablesweep/internal/proof"
 )
 
-// invocationHeaders are those of the real host's calls of queue and timer functions.
+// invocationHeaders contains the headers of the real host's calls of queue and timer functions.
 const invocationHeaders = "Host: ADDRESS\nX-Azure-Functions-HostVersion: 4.1037.0.0\nX-Azure-Functions-InvocationId: 69d26e0c-3c8c-4c2c-9e53-30a9e8d4c5a1\n" +
 	"User-Agent: Azure-Functions-Host/4.1037.0.0\nTransfer-Encoding: chunked\nContent-Type: application/json; charset=utf-8"
 
-// proxiedHeaders are those that the real host adds to the requests that it proxies. It replaces what callers send under these names.
+// proxiedHeaders contains the headers that the real host adds to the requests that it proxies. It replaces headers of the same names that callers send.
 const proxiedHeaders = "Host: ADDRESS\nX-Forwarded-For: 7.7.7.7\nX-Forwarded-Host: app.example\nX-Forwarded-Proto: https\nX-Azure-Functions-HostVersion: 4.1037.0.0\n" +
 	"X-Azure-Functions-InvocationId: 69d26e0c-3c8c-4c2c-9e53-30a9e8d4c5a1\nx-ms-invocation-id: 69d26e0c-3c8c-4c2c-9e53-30a9e8d4c5a1\nUser-Agent: curl/8\nAccept: */*"
 
-// metadata is that of a queue message, as the real host writes it: the strings of .NET twice, numbers once.
+// metadata is a queue message's metadata as the real host writes it: strings of .NET are encoded twice, numbers once.
 const metadata = `"DequeueCount":"COUNT","ExpirationTime":"2026-01-09T03:04:05+00:00","Id":"\"800ae4b3-bdd2\"","InsertionTime":"2026-01-02T03:04:05+00:00",` +
 	`"NextVisibleTime":"2026-01-02T03:14:05+00:00","PopReceipt":"\"AgAAAA==\"","sys":{"MethodName":"CopyRows","UtcNow":"2026-01-02T03:04:06.12345Z","RandGuid":"24ad4c06-24ad-4e5b-8294-3da9714877e9"}`
 
-// forwardedHeaders are those of a host that forwards requests: Host and User-Agent are the caller's.
+// forwardedHeaders contains the headers of a host that forwards requests. Host and User-Agent are the caller's.
 var forwardedHeaders = strings.NewReplacer("Host: ADDRESS", "Host: app.example", "curl/8", "curl/8 Azure-Functions-Host/4.1037.0.0", "X-Forwarded-Host: app.example\n", "").Replace(proxiedHeaders)
 
 const notProxied = "the Functions host does not pass requests on as they were sent: set customHandler.enableProxyingHttpRequest to true in host.json, or, if it is, update the host (Core Tools, or the image of a container)"
 
-// recorded is what the real host (4.1037, with the queue extension 4 and 5) was seen to send, and the answers that it takes as they are meant: 200 with
-// a JSON object for an invocation that is done. After an empty body or null it would wait for ever; it delivers a message again after any other status.
+// recorded contains requests that the real host (4.1037, with the queue extension 4 and 5) has sent, and the answers that it understands: 200 with a
+// JSON object for an invocation that is done. After an empty body or null it would wait forever. After any other status it delivers a message again.
 var recorded = []struct {
 	name, line, headers, body string
 	status                    int
-	kind, answer              string      // Content-Type; the body's beginning
-	invoked                   *Invocation // what the function gets
+	kind, answer              string      // the Content-Type, and the beginning of the body
+	invoked                   *Invocation // the function's argument
 }{
 	{name: "ready check", line: "GET /", headers: "Host: ADDRESS", status: 204},
 	{
@@ -52,7 +52,7 @@ var recorded = []struct {
 		invoked: &Invocation{Body: []byte(`{"v":1,"scan":"é"}`), Delivery: 3},
 	},
 	{
-		name: "queue message that is no JSON", line: "POST /CopyRows", headers: invocationHeaders,
+		name: "queue message that is not JSON", line: "POST /CopyRows", headers: invocationHeaders,
 		body:   `{"Data":{"item":"\"<a>&' \\u2028\\\\ \\\"hello\""},"Metadata":{` + strings.Replace(metadata, "COUNT", "1", 1) + `}}`,
 		status: 200, kind: "application/json", answer: `{"Outputs":{},"Logs":["done"],`,
 		invoked: &Invocation{Body: []byte("<a>&' \u2028\\ \"hello"), Delivery: 1},
@@ -89,8 +89,8 @@ var recorded = []struct {
 	{name: "the console without its slash", line: "GET /api/console", headers: proxiedHeaders, status: 302},
 	{name: "a preflight", line: "OPTIONS /api/scans", headers: proxiedHeaders, status: 204},
 	{name: "a method that no route has", line: "PROPFIND /api/log/a", headers: proxiedHeaders, status: 405, kind: "application/problem+json"},
-	{name: "%2F in a path, which comes escaped once more", line: "GET /api/log/a%252Fb", headers: proxiedHeaders, status: 400, kind: "application/problem+json", answer: `{"title":"Bad Request","status":400,"field":"stream","detail":"must not contain %, / or \\ if it is in the path`},
-	{name: "bytes that are no UTF-8 in a path", line: "GET /api/log/%25E2%2582", headers: proxiedHeaders, status: 400, kind: "application/problem+json", answer: `{"title":"Bad Request","status":400,"field":"stream"`},
+	{name: "%2F in a path, which arrives escaped twice", line: "GET /api/log/a%252Fb", headers: proxiedHeaders, status: 400, kind: "application/problem+json", answer: `{"title":"Bad Request","status":400,"field":"stream","detail":"must not contain %, / or \\ if it is in the path`},
+	{name: "bytes that are not UTF-8 in a path", line: "GET /api/log/%25E2%2582", headers: proxiedHeaders, status: 400, kind: "application/problem+json", answer: `{"title":"Bad Request","status":400,"field":"stream"`},
 	{name: "a %zz in a query, escaped", line: "GET /api/log?stram=%25zz", headers: proxiedHeaders, status: 400, kind: "application/problem+json", answer: `{"title":"Bad Request","status":400,"field":"stram"`},
 	{name: "several values", line: "GET /api/log?stream=a&stream=b", headers: proxiedHeaders, status: 400, kind: "application/problem+json", answer: `{"title":"Bad Request","status":400,"field":"stream"`},
 	{name: "a body in chunks", line: "POST /api/schedules", headers: proxiedHeaders + "\nTransfer-Encoding: chunked", body: "{}", status: 405, kind: "application/problem+json"},
@@ -110,7 +110,7 @@ var recorded = []struct {
 	},
 }
 
-// TestRealHost plays what the real host was seen to send against the handler.
+// TestRealHost sends the recorded requests of the real host to the handler.
 func TestRealHost(t *testing.T) {
 	invoked := make(chan Invocation, 1)
 	functions := Functions(App{Console: true})
@@ -153,7 +153,7 @@ func TestRealHost(t *testing.T) {
 	}
 }
 
-// exchange sends a request as it is, and reads the answer.
+// exchange sends a request unchanged, and reads the answer.
 func exchange(t *testing.T, address, text string) (status int, kind, answer string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)

@@ -27,11 +27,11 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// reflecting is a transport by which requests about a table, or all of them, are answered by one of [outagetest.Reflections], once it has begun.
+// reflecting is a transport that answers requests about a table, or all requests, with one of [outagetest.Reflections] once begins is set.
 type reflecting struct {
 	policy.Transporter
 	form   string
-	table  atomic.Value // a string; "" for all
+	table  atomic.Value // a string; "" for all tables
 	begins atomic.Bool
 
 	mu         sync.Mutex
@@ -40,7 +40,7 @@ type reflecting struct {
 
 func (f *reflecting) Do(r *http.Request) (*http.Response, error) {
 	what := r.URL.Path
-	if r.Body != nil { // a transaction's has its table
+	if r.Body != nil { // a transaction has the table's name in its body
 		text, err := io.ReadAll(r.Body)
 		if err != nil {
 			return nil, err
@@ -57,9 +57,9 @@ func (f *reflecting) Do(r *http.Request) (*http.Response, error) {
 	return http.ReadResponse(bufio.NewReader(strings.NewReader(outagetest.Reflections[f.form](r))), r)
 }
 
-// TestReflectedSignatures: the destination of a running copy, and then all of the storage, put the signature of each request into their answers.
-// No answer of the app, line of the log and row of the ledger has it.
-func TestReflectedSignatures(t *testing.T) {
+// TestReflectedSignaturesAreHidden: the destination of a running copy, and later all of the storage, put the signature of each request into their
+// answers. No answer of the app, line of the log or row of the ledger contains a signature.
+func TestReflectedSignaturesAreHidden(t *testing.T) {
 	testsize.WithoutRace(t)
 	for n, form := range slices.Sorted(maps.Keys(outagetest.Reflections)) {
 		if n%testsize.Of(6, 1) > 0 {
@@ -72,31 +72,31 @@ func TestReflectedSignatures(t *testing.T) {
 				via := &reflecting{Transporter: em.Transport(), form: form}
 				via.table.Store("/Target(")
 				a := newAppVia(t, em, via)
-				own := emulatortest.Open(t, em, nil) // of the test
-				said := map[string]string{}
-				ask := func(method, path, body string) {
-					said[method+" "+path] += a.send(method, path, body).Body.String() + "\n"
+				own := emulatortest.Open(t, em, nil) // the test's own access
+				texts := map[string]string{}
+				request := func(method, path, body string) {
+					texts[method+" "+path] += a.send(method, path, body).Body.String() + "\n"
 				}
 				var scan struct{ ID string }
-				a.ask(t, "POST", "/api/scans", copyBody, &scan)
+				a.fetch(t, "POST", "/api/scans", copyBody, &scan)
 				via.begins.Store(true)
 				for delivery := range scans.MaxDeliveries {
-					deliver(t, own, delivery+1, ask)
-					ask("GET", "/api/scans", "")
-					ask("GET", "/api/health", "")
+					deliver(t, own, delivery+1, request)
+					request("GET", "/api/scans", "")
+					request("GET", "/api/health", "")
 					time.Sleep(2 * time.Second)
 				}
 				for _, path := range []string{"", "/failed", "/ranges", "/timeline"} {
-					ask("GET", "/api/scans/"+scan.ID+path, "")
+					request("GET", "/api/scans/"+scan.ID+path, "")
 				}
-				if !strings.Contains(fmt.Sprint(said), scan.ID) {
-					t.Errorf("no answer contains the scan: %v", said)
+				if !strings.Contains(fmt.Sprint(texts), scan.ID) {
+					t.Errorf("no answer contains the scan: %v", texts)
 				}
 				for _, row := range emulatortest.Rows(t, own.Table("tablesweep")) {
 					for _, p := range row.Properties {
-						said["ledger"] += p.Text() + "\n"
+						texts["ledger"] += p.Text() + "\n"
 						if p.Type == storage.Binary {
-							said["ledger"] += string(row.Bytes(p.Name)) + "\n"
+							texts["ledger"] += string(row.Bytes(p.Name)) + "\n"
 						}
 					}
 				}
@@ -119,16 +119,16 @@ func TestReflectedSignatures(t *testing.T) {
 					case method[0] == 'P' && !strings.HasPrefix(path, "/api/scans/"): // POST, PUT, PATCH
 						body = `{"eid":"1","lastname":"A"}`
 					}
-					ask(method, path, body)
+					request(method, path, body)
 				}
-				ask("POST", "/Maintain", timerBody)
-				said["log"] = a.log.String()
+				request("POST", "/Maintain", timerBody)
+				texts["log"] = a.log.String()
 				via.mu.Lock()
 				defer via.mu.Unlock()
 				if len(via.signatures) < 20 {
-					t.Errorf("only %d requests", len(via.signatures))
+					t.Errorf("only %d requests were reflected, want 20", len(via.signatures))
 				}
-				for what, text := range said {
+				for what, text := range texts {
 					if outagetest.Repeats(text, via.signatures) {
 						t.Errorf("%s: the signature is in\n%s", what, text)
 					}
@@ -138,8 +138,8 @@ func TestReflectedSignatures(t *testing.T) {
 	}
 }
 
-// deliver asks the app to do what the messages of its queues say.
-func deliver(t *testing.T, own *storage.Account, delivery int, ask func(method, path, body string)) {
+// deliver calls the functions with the messages of the app's queues.
+func deliver(t *testing.T, own *storage.Account, delivery int, request func(method, path, body string)) {
 	t.Helper()
 	for _, function := range []string{scans.ScanPrefix, scans.CopyRows} {
 		q, err := own.Queue(scans.Queues[function])
@@ -149,7 +149,7 @@ func deliver(t *testing.T, own *storage.Account, delivery int, ask func(method, 
 		for _, m := range messages {
 			body, _ := base64.StdEncoding.DecodeString(m.Text)
 			envelope, _ := json.Marshal(map[string]any{"Data": map[string]string{"message": string(body)}, "Metadata": map[string]string{"DequeueCount": fmt.Sprint(delivery)}})
-			ask("POST", "/"+function, string(envelope))
+			request("POST", "/"+function, string(envelope))
 		}
 	}
 }

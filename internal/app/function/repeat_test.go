@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestRepeatedDeletes sends each DELETE twice with the invocation id of a host, or an Idempotency-Key, as if the first
-// answer were lost. Others write in between. Both have one answer, and what was written in between is there. Another
-// id is another deletion.
+// TestRepeatedDeletes sends each DELETE twice with the same invocation id or Idempotency-Key, as if the first answer
+// were lost. Other callers write in between. Both calls get the same answer, and the records and events that were
+// written in between are kept. A call with another id is another deletion.
 func TestRepeatedDeletes(t *testing.T) {
 	t.Parallel()
 	a := newApp(t)
@@ -33,7 +33,7 @@ func TestRepeatedDeletes(t *testing.T) {
 			}
 			a.call(t, "DELETE", tt.path, "", http.StatusOK, `{"deleted":1}`)
 			if got := a.send("GET", tt.find, "").Body.String(); strings.Contains(got, tt.left) {
-				t.Errorf("%s, %s: another id's deletion leaves %s", tt.name, name, got)
+				t.Errorf("%s, %s: after a deletion with another id, the list is %s", tt.name, name, got)
 			}
 		}
 	}

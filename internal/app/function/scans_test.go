@@ -21,33 +21,34 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A start that is sent again, by the caller or by the host, starts nothing and gets the first answer. Another request with the key is refused.
-func TestStartIsSentAgain(t *testing.T) {
+// If the caller or the host repeats a start, no second scan starts, and the answer is the first one. Another request with the same key is
+// refused.
+func TestRepeatedStart(t *testing.T) {
 	a := newApp(t)
 	first := a.call(t, "POST", "/api/scans", countBody, 202, "{", "Idempotency-Key", "k")
 	if again := a.call(t, "POST", "/api/scans", " "+countBody, 202, "{", "Idempotency-Key", "k"); again != first {
-		t.Errorf("%s, and again %s", first, again)
+		t.Errorf("the first answer is %s, the second %s", first, again)
 	}
 	a.call(t, "POST", "/api/scans", copyBody, 422, `{"title":"Unprocessable Entity","status":422,"field":"Idempotency-Key"`, "Idempotency-Key", "k")
 	a.call(t, "POST", "/api/scans", countBody, 400, `{"title":"Bad Request","status":400,"field":"Idempotency-Key"`, "Idempotency-Key", "two words")
 	byHost := a.call(t, "POST", "/api/scans", countBody, 202, "{")
 	if again := a.call(t, "POST", "/api/scans", countBody, 202, "{"); again != byHost || again == first {
-		t.Errorf("%s, and with the same invocation %s", byHost, again)
+		t.Errorf("the first answer is %s, the second with the same invocation %s", byHost, again)
 	}
 }
 
-// A status has the request: nobody can judge a scan without its range and filter.
-func TestStatusTellsTheRequest(t *testing.T) {
+// A status contains the request, with its range and filter.
+func TestStatusContainsTheRequest(t *testing.T) {
 	a := newApp(t)
-	asked := `{"source":{"table":"Source"},"action":{"type":"copy","destination":{"table":"Target"},"mode":"merge"},"range":{"prefix":"p","before":"q"},"filter":"N gt 3","select":["N"],"strategy":"serial","segmentSize":7,"limits":{"rowsPerSecond":5}}`
+	request := `{"source":{"table":"Source"},"action":{"type":"copy","destination":{"table":"Target"},"mode":"merge"},"range":{"prefix":"p","before":"q"},"filter":"N gt 3","select":["N"],"strategy":"serial","segmentSize":7,"limits":{"rowsPerSecond":5}}`
 	var started struct{ ID string }
-	if w := a.ask(t, "POST", "/api/scans", asked, &started); w.Code != http.StatusAccepted {
+	if w := a.fetch(t, "POST", "/api/scans", request, &started); w.Code != http.StatusAccepted {
 		t.Fatal(w.Body)
 	}
 	var status, list, want map[string]any
-	a.ask(t, "GET", "/api/scans/"+started.ID, "", &status)
-	a.ask(t, "GET", "/api/scans", "", &list)
-	proof.Must(t, json.Unmarshal([]byte(asked), &want))
+	a.fetch(t, "GET", "/api/scans/"+started.ID, "", &status)
+	a.fetch(t, "GET", "/api/scans", "", &list)
+	proof.Must(t, json.Unmarshal([]byte(request), &want))
 	for name, v := range want {
 		if listed := list["scans"].([]any)[0].(map[string]any); !reflect.DeepEqual(status[name], v) || !reflect.DeepEqual(listed[name], v) {
 			t.Errorf("%s is %v, in the list %v, want %v", name, status[name], listed[name], v)
@@ -58,15 +59,14 @@ func TestStatusTellsTheRequest(t *testing.T) {
 	}
 }
 
-// deliver takes the first step's message and calls the function as the host does. It returns the
-// lines of the answer's log.
+// deliver reads the first step's message, calls the function as the host does, and returns the lines of the answer's Logs.
 func (a *app) deliver(t *testing.T) []string {
 	t.Helper()
 	q, err := a.account.Queue(scans.Queues[scans.ScanPrefix])
 	proof.Must(t, err)
 	messages, err := q.Get(t.Context(), 1, 600e9)
 	if err != nil || len(messages) != 1 {
-		t.Fatalf("%d messages, %v", len(messages), err)
+		t.Fatalf("got %d messages and error %v, want one message", len(messages), err)
 	}
 	var body []byte
 	proof.Must(t, json.Unmarshal([]byte(`"`+messages[0].Text+`"`), &body)) // base64
@@ -74,13 +74,13 @@ func (a *app) deliver(t *testing.T) []string {
 	twice, _ := json.Marshal(string(once))
 	envelope := fmt.Sprintf(`{"Data":{"item":%s},"Metadata":{"DequeueCount":"1"}}`, twice)
 	var answer struct{ Logs []string }
-	if w := a.ask(t, "POST", "/ScanPrefix", envelope, &answer); w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/json" {
+	if w := a.fetch(t, "POST", "/ScanPrefix", envelope, &answer); w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/json" {
 		t.Errorf("status %d, Content-Type %q, body %s", w.Code, w.Header().Get("Content-Type"), w.Body)
 	}
 	return answer.Logs
 }
 
-// Bad requests get a clear error that names the field, and start nothing.
+// An invalid request gets an error that names the field, and starts no scan.
 func TestBadRequests(t *testing.T) {
 	a := newApp(t)
 	with := func(old, new string) string { return strings.Replace(copyBody, old, new, 1) }
@@ -142,13 +142,12 @@ func TestBadRequests(t *testing.T) {
 		})
 	}
 	var list struct{ Scans []any }
-	if a.ask(t, "GET", "/api/scans", "", &list); len(list.Scans) > 0 {
+	if a.fetch(t, "GET", "/api/scans", "", &list); len(list.Scans) > 0 {
 		t.Errorf("a bad request started a scan: %v", list.Scans)
 	}
 }
 
-// Messages that are no steps fail. So the host moves them to the poison queue, and nothing is
-// lost.
+// Messages that are not steps fail, so that the host moves them to the poison queue.
 func TestBadMessages(t *testing.T) {
 	a := newApp(t)
 	for _, tt := range []struct {
@@ -167,7 +166,7 @@ func TestBadMessages(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var answer struct{ Logs []string }
-			w := a.ask(t, "POST", "/ScanPrefix", tt.body, &answer)
+			w := a.fetch(t, "POST", "/ScanPrefix", tt.body, &answer)
 			if w.Code != tt.status || len(answer.Logs) != 1 || !strings.Contains(answer.Logs[0], tt.detail) {
 				t.Errorf("status %d, logs %q; want %d and %q", w.Code, answer.Logs, tt.status, tt.detail)
 			}
@@ -175,17 +174,17 @@ func TestBadMessages(t *testing.T) {
 	}
 }
 
-func TestPanicIsOneInvocationsFailure(t *testing.T) {
-	a := appOf(function.App{}) // no engine: whatever is asked of it panics
+func TestPanicFailsOnlyItsInvocation(t *testing.T) {
+	a := appOf(function.App{}) // calls panic, because there is no engine
 	a.call(t, "GET", "/api/scans/x", "", 500, "{")
 	if w := a.send("POST", "/Maintain", timerBody); w.Code != http.StatusInternalServerError {
-		t.Errorf("the timer, whose parts panic at once: status %d", w.Code)
+		t.Errorf("the timer, whose parts panic: status %d", w.Code)
 	}
-	a.call(t, "GET", "/", "", 204, "") // it goes on
+	a.call(t, "GET", "/", "", 204, "") // the process continues
 }
 
-// TestStatusURL: the address of a scan's status is relative. The name and scheme that a caller has used may be known to nobody behind a proxy,
-// and must not be chosen by a header.
+// TestStatusURL: the address of a scan's status is relative. Behind a proxy, the caller's host name and scheme are unknown, and no header may
+// set them.
 func TestStatusURL(t *testing.T) {
 	w := newApp(t).send("POST", "/api/scans", countBody, "X-Forwarded-Host", "evil.example", "X-Forwarded-Proto", "https")
 	var started struct{ ID, StatusURL string }
@@ -194,25 +193,25 @@ func TestStatusURL(t *testing.T) {
 	}
 }
 
-// TestFailedRowsOverHTTP: a step that is done says so in one line of its answer, which the host ties to the invocation, and
-// says nothing of it in the log. The rows that it could not write are one warning, and are listed page by page.
+// TestFailedRowsOverHTTP: the result of a done step is one line of its answer, which the host adds to the invocation's log. The app's own log
+// does not contain it. The rows that the step could not write are one warning, and are listed page by page.
 func TestFailedRowsOverHTTP(t *testing.T) {
 	a := newApp(t)
 	proof.Must(t, a.account.Table("Target").Create(t.Context()))
-	for i := range 2 { // in the way of two of three rows
+	for i := range 2 { // two of the three rows already exist in the destination
 		taken := storage.Entity{Key: key.Key{Partition: fmt.Sprint(i)}, Properties: []storage.Property{storage.StringProperty("Name", "<img onerror>")}}
 		proof.Must(t, a.account.Table("Target").Write(t.Context(), storage.Op{Row: taken.Row()}))
 	}
 	var started struct{ ID string }
-	a.ask(t, "POST", "/api/scans", strings.Replace(copyBody, `"type":"copy"`, `"type":"copy","mode":"fail"`, 1), &started)
+	a.fetch(t, "POST", "/api/scans", strings.Replace(copyBody, `"type":"copy"`, `"type":"copy","mode":"fail"`, 1), &started)
 	base := "/api/scans/" + started.ID
 	a.log.Reset()
 	if logs := a.deliver(t); len(logs) != 1 || !strings.Contains(logs[0], "read 3 rows in 1 queries, wrote 1, 2 failed, sent 0 messages") {
-		t.Errorf("Logs %q; want one line with what was done", logs)
+		t.Errorf("Logs %q; want one line with the step's result", logs)
 	}
 	log := a.log.String()
 	if strings.Count(log, `"level":"warn"`) != 1 || !strings.Contains(log, `"rows":2,"partitionKey":"0"`) || !strings.Contains(log, `"invocation":"`+invocation+`"`) || strings.Contains(log, "read 3 rows") {
-		t.Errorf("the log has %s; want one warning with the invocation, the number of rows and the first key", log)
+		t.Errorf("the log is %s; want one warning with the invocation, the number of rows and the first key", log)
 	}
 	more := ""
 	for i := range 2 {
@@ -221,23 +220,23 @@ func TestFailedRowsOverHTTP(t *testing.T) {
 			Total  int
 			Cursor string
 		}
-		w := a.ask(t, "GET", base+"/failed?top=1"+more, "", &failed)
+		w := a.fetch(t, "GET", base+"/failed?top=1"+more, "", &failed)
 		if failed.Total != 2 || len(failed.Rows) != 1 || failed.Rows[0].PartitionKey != fmt.Sprint(i) || failed.Rows[0].Reason == "" || i == 0 && w.Header().Get("Link") == "" {
-			t.Errorf("page %d: %v %s, want the row %d that was there", i, w.Header(), w.Body, i)
+			t.Errorf("page %d: header %v, body %s; want only row %d", i, w.Header(), w.Body, i)
 		}
 		more = "&cursor=" + url.QueryEscape(failed.Cursor)
 	}
 	for path, code := range map[string]int{"/api/scans/x/timeline": 404, "/api/scans/x/ranges": 404, "/api/scans/x/failed": 404, base + "/failed?top=1000": 200, base + "/failed?top=1001": 400, base + "/failed?cursor=x": 400, base + "/timeline?x=1": 400} {
-		if w := a.ask(t, "GET", path, "", nil); w.Code != code {
+		if w := a.fetch(t, "GET", path, "", nil); w.Code != code {
 			t.Errorf("GET %s: %d %s, want %d", path, w.Code, w.Body, code)
 		}
 	}
 }
 
-// TestAllErrorsAtOnce: a request with several mistakes learns of each. Blanks around names don't count.
-func TestAllErrorsAtOnce(t *testing.T) {
+// TestAllErrorsAreListed: the answer to a request with several mistakes lists each. Blanks around names are ignored.
+func TestAllErrorsAreListed(t *testing.T) {
 	a := newApp(t)
-	var told struct {
+	var refusal struct {
 		Field  string
 		Errors []struct{ Field, Detail string }
 	}
@@ -245,34 +244,34 @@ func TestAllErrorsAtOnce(t *testing.T) {
 		`/api/scans {"name":"` + strings.Repeat("ä", 101) + `","source":{"table":"a_b"},"action":{"type":"count","mode":"merge","queue":{"name":"x"}},"strategy":"magic","segmentSize":0,"filter":"(A eq 1","range":{"after":"b","before":"a"}}`: {
 			"segmentSize", "name", "source.table", "action.queue.name", "filter", "action.mode", "action.queue", "strategy", "range"},
 		`/api/scans {"source":{"table":"Source","connection":"A"},"action":{"type":"copy","destination":{"table":"Target","connection":"B"}}}`: {"source.connection", "action.destination.connection"},
-		// Of events, the first that is refused ends the reading.
+		// Events are read only up to the first refused event.
 		`/api/log/s [{"b":1},{"a":1,"c":"\ud800","d@odata.type":"Edm.Byte","d":1}, {"d":"\udc00"}]`: {"[1].d@odata.type", "[1].c"},
 	} {
-		told.Errors = nil
+		refusal.Errors = nil
 		path, body, _ := strings.Cut(sent, " ")
-		if w := a.ask(t, "POST", path, body, &told); w.Code != http.StatusBadRequest {
+		if w := a.fetch(t, "POST", path, body, &refusal); w.Code != http.StatusBadRequest {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}
 		var fields []string
-		for _, e := range told.Errors {
+		for _, e := range refusal.Errors {
 			fields = append(fields, e.Field)
 		}
-		if !slices.Equal(fields, want) || told.Field != want[0] {
-			t.Errorf("%s: errors about %q, first %q, want %q", body, fields, told.Field, want)
+		if !slices.Equal(fields, want) || refusal.Field != want[0] {
+			t.Errorf("%s: errors in the fields %q, the first in %q; want %q", body, fields, refusal.Field, want)
 		}
 	}
 	var started struct{ ID string }
-	if w := a.ask(t, "POST", "/api/scans", `{"name":" by hand\n","source":{"table":" Source "},"action":{"type":"copy","destination":{"table":"Target\t","connection":" OTHER"}}}`, &started); w.Code != http.StatusAccepted {
+	if w := a.fetch(t, "POST", "/api/scans", `{"name":" by hand\n","source":{"table":" Source "},"action":{"type":"copy","destination":{"table":"Target\t","connection":" OTHER"}}}`, &started); w.Code != http.StatusAccepted {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
 	var s status.Status
-	a.ask(t, "GET", "/api/scans/"+started.ID, "", &s)
+	a.fetch(t, "GET", "/api/scans/"+started.ID, "", &s)
 	if d := s.Action.Destination; s.Name != "by hand" || s.Source.Table != "Source" || d.Table != "Target" || d.Connection != "OTHER" {
 		t.Errorf("%+v to %+v", s.Request, d)
 	}
 }
 
-// TestConnections: the names of connections, tables and queues are told, and nothing of those that the app does not have.
+// TestConnections: the answers list the connections, tables and queues that the app may use, and no others.
 func TestConnections(t *testing.T) {
 	em := emulatortest.New(t, emulator.Options{})
 	var refused atomic.Bool
@@ -290,7 +289,7 @@ func TestConnections(t *testing.T) {
 		"/OTHER/blobs":   "404",
 		"/OTHER/tables/": `{"tables":["log","People","PeopleWAL","Source","tablesweep","Visits","VisitsWAL"]}`,
 	} {
-		w := a.ask(t, "GET", "/api/scans/connections"+path, "", nil)
+		w := a.fetch(t, "GET", "/api/scans/connections"+path, "", nil)
 		if got := strings.TrimSpace(w.Body.String()); got != want && fmt.Sprint(w.Code) != want {
 			t.Errorf("%s: %d %s, want %s", path, w.Code, got, want)
 		}

@@ -20,22 +20,22 @@ import (
 	"tablesweep/internal/proof/emulatortest"
 )
 
-// healthOf asks for the app's health, and returns the states of its checks by name.
+// healthOf requests the app's health, and returns its state and its checks by name.
 func (a *app) healthOf(t *testing.T, status int) (whole health.State, checks map[string]health.Check) {
 	t.Helper()
 	w := a.send("GET", "/api/health", "")
-	var said health.Report
-	if err := json.Unmarshal(w.Body.Bytes(), &said); err != nil || w.Code != status {
-		t.Fatalf("status %d, want %d: %v in %s", w.Code, status, err, w.Body)
+	var report health.Report
+	if err := json.Unmarshal(w.Body.Bytes(), &report); err != nil || w.Code != status {
+		t.Fatalf("status %d, want %d; error %v in %s", w.Code, status, err, w.Body)
 	}
 	checks = map[string]health.Check{}
-	for _, c := range said.Checks {
+	for _, c := range report.Checks {
 		checks[c.Name] = c
 	}
-	return said.Status, checks
+	return report.Status, checks
 }
 
-// An answer is at most 10 seconds old, and is 503 if scans can't work.
+// A report is at most 10 seconds old. Its status is 503 if scans cannot work.
 func TestHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		em := emulatortest.New(t, emulator.Options{})
@@ -43,25 +43,25 @@ func TestHealth(t *testing.T) {
 		a.parts.Health.Root = fstest.MapFS{}
 		a = appOf(a.parts)
 		if whole, checks := a.healthOf(t, http.StatusOK); whole != health.Warning || checks["Maintain"].State != health.Warning {
-			t.Errorf("before Maintain has run: %s, %+v", whole, checks)
+			t.Errorf("before Maintain has run: state %s, checks %+v", whole, checks)
 		}
 		a.call(t, "POST", "/Maintain", timerBody, 200, "{")
 		if whole, checks := a.healthOf(t, http.StatusOK); whole != health.Warning || checks["Maintain"].State != health.Warning {
-			t.Errorf("an answer of this moment: %s, %+v; want the same again", whole, checks)
+			t.Errorf("within 10 s: state %s, checks %+v; want the first report again", whole, checks)
 		}
 		time.Sleep(10 * time.Second)
 		if whole, checks := a.healthOf(t, http.StatusOK); whole != health.OK || checks["Maintain"].Detail != "ran 10s ago" {
-			t.Errorf("after Maintain has run: %s, %+v", whole, checks)
+			t.Errorf("after Maintain has run: state %s, checks %+v", whole, checks)
 		}
 		proof.Must(t, em.SetFaults("busy p=1 queue=tablesweep-scan-prefix"))
 		time.Sleep(10 * time.Second)
 		if whole, checks := a.healthOf(t, http.StatusServiceUnavailable); whole != health.Failed || checks["queue tablesweep-scan-prefix"].State != health.Failed {
-			t.Errorf("with a queue away: %s, %+v", whole, checks)
+			t.Errorf("with a queue that is unavailable: state %s, checks %+v", whole, checks)
 		}
 	})
 }
 
-// Who watches the app through an outage gets each answer in time, and the watchers do not add up.
+// During an outage, each caller gets an answer in time, and more callers do not make the answers later.
 func TestHealthOfSilentStorage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		em := emulatortest.New(t, emulator.Options{})
@@ -80,7 +80,7 @@ func TestHealthOfSilentStorage(t *testing.T) {
 				began := time.Now()
 				a.healthOf(t, http.StatusServiceUnavailable)
 				if took := time.Since(began); took > 11*time.Second {
-					t.Errorf("watcher %d waited %v for an answer", i, took)
+					t.Errorf("caller %d waited %v for an answer, want at most 11s", i, took)
 				}
 			})
 		}
@@ -88,8 +88,8 @@ func TestHealthOfSilentStorage(t *testing.T) {
 	})
 }
 
-// Wrong settings and closed gates are told although nothing else answers.
-func TestHealthBehindGates(t *testing.T) {
+// Health reports wrong settings and closed gates although all other calls fail.
+func TestHealthWithClosedGates(t *testing.T) {
 	closed := func(reason error) *gate.Gate {
 		g := gate.New()
 		failed := make(chan struct{})

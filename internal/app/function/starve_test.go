@@ -19,7 +19,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// tally counts the answers of calls of a kind, by their status.
+// tally counts the answers of one kind of call, by status.
 type tally struct {
 	mu    sync.Mutex
 	kinds map[string]map[int]int
@@ -34,15 +34,16 @@ func (a *tally) add(kind string, status int) {
 	a.kinds[kind][status]++
 }
 
-// TestNobodyStarves: of 500 calls at once on a small instance, beside work that has all of its memory nearly as long as calls wait, each is answered or told to come again, and no small one is.
-func TestNobodyStarves(t *testing.T) {
+// TestEveryCallIsAnswered: 500 concurrent calls arrive at a small instance, while other work uses all of its memory for nearly as long as calls wait. Each call
+// succeeds or is answered with a later retry, and every small call succeeds.
+func TestEveryCallIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		em := emulatortest.New(t, emulator.Options{})
 		a := newAppVia(t, em, emulatortest.Via{Transporter: em.Transport(), Answer: func(*http.Request, string) (*http.Response, error) {
-			time.Sleep(100 * time.Millisecond) // so calls are under way together
+			time.Sleep(100 * time.Millisecond) // so that calls overlap
 			return nil, nil
 		}})
-		a.parts.Memory = memory.NewBudget(146 << 20) // that of 512 MB
+		a.parts.Memory = memory.NewBudget(146 << 20) // the budget of an instance with 512 MB
 		a.Handler = function.Handler(function.Functions(a.parts), function.Host{}, zerolog.Nop())
 		stored, _ := large(t, 10, 200_000)
 		for i := range 180 {
@@ -93,7 +94,7 @@ func TestNobodyStarves(t *testing.T) {
 			t.Logf("%s: %v", kind, of)
 			for status, n := range of {
 				if all += n; status != 200 && status != 201 && (status != 503 || strings.HasPrefix(kind, "small")) {
-					t.Errorf("%s: %d answers %d", kind, n, status)
+					t.Errorf("%s: %d answers with status %d", kind, n, status)
 				}
 			}
 			if strings.HasPrefix(kind, "large") {
@@ -101,7 +102,7 @@ func TestNobodyStarves(t *testing.T) {
 			}
 		}
 		if all != 500 || large == 0 || large == 200 {
-			t.Errorf("%d answers; %d of 200 large calls pass, want some", all, large)
+			t.Errorf("%d answers in all; %d of 200 large calls succeeded, want some", all, large)
 		}
 		if u := a.parts.Memory.Usage(); u.Most > u.Bytes {
 			t.Errorf("%+v", u)

@@ -11,7 +11,7 @@ import (
 	"tablesweep/internal/problem"
 )
 
-func TestOpensSoonAfterAnOutage(t *testing.T) {
+func TestGateOpensSoonAfterAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const outage = 5 * time.Minute
 		start, reports := time.Now(), 0
@@ -23,10 +23,10 @@ func TestOpensSoonAfterAnOutage(t *testing.T) {
 			return nil
 		}, func(error) { reports++ })
 		if err := g.Pass(t.Context(), 20*time.Second); problem.Status(err) != 503 || time.Since(start) != 20*time.Second {
-			t.Errorf("during the outage: %v after %v, want a 503 after 20s", err, time.Since(start))
+			t.Errorf("during the outage: error %v after %v, want a 503 after 20s", err, time.Since(start))
 		}
 		if err := g.Wait(t.Context()); err != nil || time.Since(start) > outage+4*time.Second {
-			t.Errorf("opened after %v, %v; want at most 4 s after %v", time.Since(start), err, outage)
+			t.Errorf("the gate opened after %v, error %v; want at most 4 s after %v", time.Since(start), err, outage)
 		}
 		if reports != 5 {
 			t.Errorf("%d failures were reported in %v, want one a minute", reports, outage)
@@ -37,7 +37,7 @@ func TestOpensSoonAfterAnOutage(t *testing.T) {
 	})
 }
 
-func TestReasonIsToldAtOnce(t *testing.T) {
+func TestReasonIsReturnedImmediately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		g := gate.New()
@@ -45,12 +45,12 @@ func TestReasonIsToldAtOnce(t *testing.T) {
 		go g.Prepare(t.Context(), func(context.Context) error { return reason }, func(error) {})
 		synctest.Wait()
 		if err := g.Pass(t.Context(), time.Minute); !errors.Is(err, reason) || time.Since(start) != 0 {
-			t.Errorf("got %v after %v, want the reason at once", err, time.Since(start))
+			t.Errorf("got error %v after %v, want the reason immediately", err, time.Since(start))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 9*time.Minute)
 		defer cancel()
 		if err := g.Wait(ctx); !errors.Is(err, reason) || time.Since(start) != 9*time.Minute {
-			t.Errorf("a step got %v after %v, want the reason when its time is over", err, time.Since(start))
+			t.Errorf("a step got error %v after %v, want the reason at the end of its time", err, time.Since(start))
 		}
 	})
 }
@@ -65,7 +65,7 @@ func TestPanicIsAFailedAttempt(t *testing.T) {
 			return nil
 		}, func(error) {})
 		if err := g.Wait(t.Context()); err != nil || tries != 2 {
-			t.Errorf("%v after %d attempts, want the second to succeed", err, tries)
+			t.Errorf("got error %v after %d attempts, want success at the second", err, tries)
 		}
 	})
 }

@@ -26,10 +26,10 @@ import (
 
 var root = os.DirFS("../../..")
 
-// secret stands in every setting, key and signature that these tests give.
+// secret is part of every setting, key and signature in these tests.
 const secret = "bWFya2Vk"
 
-// prepare makes what an app makes at its start, and runs Maintain once.
+// prepare creates the tables and queues that an app creates at its start, and runs Maintain once.
 func prepare(t *testing.T, a *storage.Account, state string) {
 	t.Helper()
 	e, err := engine.New(scans.Options{Own: a, Accounts: map[string]*storage.Account{storage.HostConnection: a}, StateTable: state})
@@ -38,20 +38,20 @@ func prepare(t *testing.T, a *storage.Account, state string) {
 	proof.Must(t, e.WriteMaintained(t.Context(), nil))
 }
 
-// states returns "STATE NAME" for each check, and fails if one shows the secret.
+// states returns "STATE NAME" for each check. It fails the test if a check contains the secret.
 func states(t *testing.T, checks []health.Check) string {
 	t.Helper()
 	var all []string
 	for _, c := range checks {
 		all = append(all, string(c.State)+" "+c.Name)
 		if strings.Contains(c.Detail, secret) || strings.Contains(c.Detail, "\n") {
-			t.Errorf("%s tells a secret, or takes two lines: %s", c.Name, c.Detail)
+			t.Errorf("the check %s contains a secret, or has two lines: %s", c.Name, c.Detail)
 		}
 	}
 	return strings.Join(all, "\n")
 }
 
-func TestAppTakesSixRequests(t *testing.T) {
+func TestAppSendsSixRequests(t *testing.T) {
 	em, a := emulatortest.NewAccount(t, emulator.Options{})
 	prepare(t, a, "tablesweep")
 	em.ResetCounts()
@@ -69,11 +69,11 @@ ok queue tablesweep-scan-prefix`
 		t.Errorf("got\n%s\nwant\n%s\n%+v", got, want, checks)
 	}
 	if c := em.Counts(); c.TableTransactions()+c.QueueTransactions() > 6 {
-		t.Errorf("%+v, want 6 requests at most", c)
+		t.Errorf("got requests %+v, want at most 6", c)
 	}
 }
 
-// A storage that answers nothing is told by each check, soon.
+// If the storage does not answer, each check soon reports that.
 func TestAppWithoutStorage(t *testing.T) {
 	em, a := emulatortest.NewAccount(t, emulator.Options{})
 	proof.Must(t, em.SetFaults("reset-before p=1"))
@@ -83,8 +83,8 @@ func TestAppWithoutStorage(t *testing.T) {
 	}
 }
 
-// An account of scans that is away or refuses the app, is a warning by its name; any other answer will do.
-func TestAppWhoseDataIsAway(t *testing.T) {
+// If an account of scans is unavailable or refuses the app, there is a warning with the account's name. Any other answer is accepted.
+func TestUnavailableAccountIsAWarning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, own := emulatortest.NewAccount(t, emulator.Options{})
 		prepare(t, own, "tablesweep")
@@ -95,20 +95,20 @@ func TestAppWhoseDataIsAway(t *testing.T) {
 			others[name] = a
 		}
 		wait := ledger.Wait{Connection: "BUSY", Cause: "it answers 503 ServerBusy", Since: time.Date(2026, 1, 1, 3, 4, 5, 0, time.UTC)}
-		beat := ledger.Heartbeat{Process: "p", Waiting: []ledger.Wait{wait}}
-		proof.Must(t, ledger.New(own.Table("tablesweep")).WriteHeartbeat(t.Context(), beat))
+		heartbeat := ledger.Heartbeat{Process: "p", Waiting: []ledger.Wait{wait}}
+		proof.Must(t, ledger.New(own.Table("tablesweep")).WriteHeartbeat(t.Context(), heartbeat))
 		checks := health.App{Own: own, StateTable: "tablesweep", Root: root, Others: others}.Check(t.Context())
 		if got := states(t, checks); !strings.HasSuffix(got, "warning connection AWAY\nwarning connection BUSY\nok connection GOOD") {
 			t.Errorf("got\n%s", got)
 		}
 		want := health.Check{Name: "steps", State: health.Warning, Detail: "steps have been waiting for BUSY since 03:04:05 UTC: it answers 503 ServerBusy"}
 		if !slices.Contains(checks, want) {
-			t.Errorf("%+v, want %+v", checks, want)
+			t.Errorf("got checks %+v, want among them %+v", checks, want)
 		}
 	})
 }
 
-// doctorOf returns the checks of a set-up, by name.
+// doctorOf returns the doctor's checks, by name.
 func doctorOf(t *testing.T, d health.Doctor) map[string]health.Check {
 	t.Helper()
 	if d.Root == nil {
@@ -124,8 +124,8 @@ func doctorOf(t *testing.T, d health.Doctor) map[string]health.Check {
 	return byName
 }
 
-// A set-up that works, on embedded storage and on Azurite.
-func TestDoctorFindsAllWell(t *testing.T) {
+// A working setup, on embedded storage and on Azurite.
+func TestDoctorWithAWorkingSetup(t *testing.T) {
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("x-functions-key") != secret || r.URL.Path != "/api/health" {
 			w.WriteHeader(http.StatusUnauthorized)
@@ -154,29 +154,30 @@ func TestDoctorFindsAllWell(t *testing.T) {
 			}
 			found := doctorOf(t, health.Doctor{App: health.App{Settings: settings}, URL: site.URL, Key: secret})
 			for _, name := range slices.Sorted(maps.Keys(found)) {
-				if c := found[name]; c.State != health.OK && (name != "blobs" || c.State == health.Failed) { // the Functions host makes their container
+				if c := found[name]; c.State != health.OK && (name != "blobs" || c.State == health.Failed) { // the Functions host creates their container
 					t.Errorf("%s: %s, %s", name, c.State, c.Detail)
 				}
 			}
 			if len(found) < 16 {
-				t.Errorf("only %d checks: %v", len(found), found)
+				t.Errorf("got only %d checks: %v", len(found), found)
 			}
 		})
 	}
 }
 
-// nobody is the address of an app that does not answer.
-const nobody = "http://127.0.0.1:1"
+// noApp is an address at which no app answers.
+const noApp = "http://127.0.0.1:1"
 
-// The doctor asks an account for all roles at once, so it has time for those of a slow one. This one answers when it was asked for everything.
-func TestDoctorAsksForRolesAtOnce(t *testing.T) {
-	const requests = 11 // six of the app's, the log table, a message in each of three queues, and blobs
-	var asked atomic.Int32
+// The doctor checks all roles of an account concurrently, so that a slow account can answer in time. This server answers once all requests have
+// arrived.
+func TestDoctorChecksRolesConcurrently(t *testing.T) {
+	const requests = 11 // six of the app's checks, the log table, a message in each of three queues, and blobs
+	var requested atomic.Int32
 	all := make(chan struct{})
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Ms-Error-Code", "TableNotFound")
 		if !strings.Contains(r.URL.Path, "tablesweepdoctor") {
-			if w.Header().Set("X-Ms-Error-Code", "QueueNotFound"); asked.Add(1) == requests {
+			if w.Header().Set("X-Ms-Error-Code", "QueueNotFound"); requested.Add(1) == requests {
 				close(all)
 			}
 			select {
@@ -187,9 +188,9 @@ func TestDoctorAsksForRolesAtOnce(t *testing.T) {
 		w.WriteHeader(http.StatusNotFound)
 	}))
 	defer site.Close()
-	found := doctorOf(t, health.Doctor{URL: nobody, App: health.App{Settings: storage.Settings{storage.HostConnection: fmt.Sprintf("AccountName=a;AccountKey=%s;TableEndpoint=%[2]s/a;QueueEndpoint=%[2]s/a;BlobEndpoint=%[2]s/a", secret, site.URL)}}})
-	if n := asked.Load(); n != requests || found["blobs"].Detail == "" {
-		t.Errorf("%d requests, want %d: %+v", n, requests, found)
+	found := doctorOf(t, health.Doctor{URL: noApp, App: health.App{Settings: storage.Settings{storage.HostConnection: fmt.Sprintf("AccountName=a;AccountKey=%s;TableEndpoint=%[2]s/a;QueueEndpoint=%[2]s/a;BlobEndpoint=%[2]s/a", secret, site.URL)}}})
+	if n := requested.Load(); n != requests || found["blobs"].Detail == "" {
+		t.Errorf("got %d requests, want %d; checks %+v", n, requests, found)
 	}
 }
 
@@ -202,15 +203,15 @@ func account(t *testing.T, settings storage.Settings) *storage.Account {
 	return a
 }
 
-// tablesOf returns the pair with the table endpoint of a connection string.
+// tablesOf returns the part of a connection string with the table endpoint.
 func tablesOf(connection string) string {
 	_, rest, _ := strings.Cut(connection, "TableEndpoint=")
 	endpoint, _, _ := strings.Cut(rest, ";")
 	return "TableEndpoint=" + endpoint
 }
 
-// Each kind of broken set-up is told by name, with what to change.
-func TestDoctorFindsWhatIsWrong(t *testing.T) {
+// The doctor names each kind of broken setup, and the change to make.
+func TestDoctorReportsEachProblem(t *testing.T) {
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Host == "localhost":
@@ -267,11 +268,11 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 		{"wrong key of another account", health.Doctor{}, storage.Settings{"TABLESWEEP_CONNECTIONS": "BACKUP", "BACKUP": wrongKey}, "connection BACKUP", "403 AuthenticationFailed", health.Failed},
 		{"another account that is away", health.Doctor{}, storage.Settings{"TABLESWEEP_CONNECTIONS": "BACKUP", "BACKUP": "AccountName=a;AccountKey=" + secret + ";TableEndpoint=http://127.0.0.1:1/a;QueueEndpoint=http://127.0.0.1:1/a"}, "connection BACKUP", "steps that need it wait: ", health.Warning},
 		{"wrong signature", health.Doctor{}, storage.Settings{storage.HostConnection: tablesOf(good) + ";SharedAccessSignature=sig=" + secret}, "connection AzureWebJobsStorage", "by a shared access signature", health.Failed},
-		{"nobody listens", health.Doctor{}, storage.Settings{storage.HostConnection: "AccountName=a;AccountKey=" + secret + ";TableEndpoint=http://127.0.0.1:1/a;QueueEndpoint=http://127.0.0.1:1/a"}, "connection AzureWebJobsStorage", "refused", health.Failed},
+		{"noApp listens", health.Doctor{}, storage.Settings{storage.HostConnection: "AccountName=a;AccountKey=" + secret + ";TableEndpoint=http://127.0.0.1:1/a;QueueEndpoint=http://127.0.0.1:1/a"}, "connection AzureWebJobsStorage", "refused", health.Failed},
 		{"not deployed", health.Doctor{}, nil, "app's storage", "not deployed: the account has neither the table tablesweep nor a queue", health.Warning},
-		{"never started: queues", health.Doctor{URL: nobody}, nil, "queue tablesweep-copy-rows", "the app creates it when it starts", health.Failed},
-		{"never started: table", health.Doctor{URL: nobody}, nil, "state table", "the app creates it when it starts", health.Failed},
-		{"never started: Maintain", health.Doctor{URL: nobody}, nil, "Maintain", "has never run", health.Warning},
+		{"never started: queues", health.Doctor{URL: noApp}, nil, "queue tablesweep-copy-rows", "the app creates it when it starts", health.Failed},
+		{"never started: table", health.Doctor{URL: noApp}, nil, "state table", "the app creates it when it starts", health.Failed},
+		{"never started: Maintain", health.Doctor{URL: noApp}, nil, "Maintain", "has never run", health.Warning},
 		{"catalog", health.Doctor{}, storage.Settings{"TABLE_CATALOG_NAME": "People", "TABLE_CATALOG_INDEX_KEYS": "eid", "TABLE_CATALOG_ROW_KEY": "name"}, "catalog People, log", "no table PeopleWAL", health.Failed},
 		{"another folder", health.Doctor{App: health.App{Root: fstest.MapFS{}}}, nil, "host.json", "in the app's folder", health.Unknown},
 		{"bad host.json", health.Doctor{App: health.App{Root: fstest.MapFS{"host.json": {Data: []byte(`{"version":"1.0"}`)}}}}, nil, "host.json", `version must be "2.0"`, health.Failed},
@@ -294,14 +295,14 @@ func TestDoctorFindsWhatIsWrong(t *testing.T) {
 			maps.Copy(tt.doctor.Settings, tt.more)
 			got := doctorOf(t, tt.doctor)[tt.check]
 			if got.State != tt.state || !strings.Contains(got.Detail, tt.words) {
-				t.Errorf("%s: %q %s, want %s, with %q", tt.check, got.State, got.Detail, tt.state, tt.words)
+				t.Errorf("check %s: state %q, detail %s; want %s, with %q", tt.check, got.State, got.Detail, tt.state, tt.words)
 			}
 		})
 	}
 }
 
-// With the app's own settings on another machine, the doctor tells how to sign in there.
-func TestDoctorWhereNoManagedIdentityIs(t *testing.T) {
+// On another machine with the app's own settings, the doctor explains how to sign in.
+func TestDoctorWithoutManagedIdentity(t *testing.T) {
 	none := httptest.NewServer(http.NotFoundHandler())
 	defer none.Close()
 	t.Setenv("IDENTITY_ENDPOINT", none.URL)

@@ -18,7 +18,7 @@ func TestJudgeClock(t *testing.T) {
 		0: OK, 29 * time.Second: OK, -29 * time.Second: OK, time.Minute: Warning, -time.Minute: Warning, 15 * time.Minute: Failed, -time.Hour: Failed,
 	} {
 		if got := judgeClock(ahead); got.State != want {
-			t.Errorf("%v: %+v, want %s", ahead, got, want)
+			t.Errorf("ahead %v: got check %+v, want %s", ahead, got, want)
 		}
 	}
 	if got := judgeClock(-time.Minute).Detail; !strings.HasPrefix(got, "1m0s behind the storage's") {
@@ -45,7 +45,7 @@ func TestJudgeMaintained(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
 		m           ledger.Maintained
-		run, poison State // "" if it is not told
+		run, poison State // "" if there is no such check
 		detail      string
 	}{
 		{"never", ledger.Maintained{Now: now}, Warning, "", "has never run"},
@@ -59,12 +59,12 @@ func TestJudgeMaintained(t *testing.T) {
 			t.Errorf("%s: %+v", tt.name, got)
 		}
 		if (len(got) > 1) != (tt.poison != "") || tt.poison != "" && got[1].State != tt.poison {
-			t.Errorf("%s: %+v, want poison queues %q", tt.name, got, tt.poison)
+			t.Errorf("%s: got checks %+v, want poison queues %q", tt.name, got, tt.poison)
 		}
 	}
 }
 
-// The app's own host.json is right, and each value that scans depend on is missed.
+// The app's own host.json is accepted. The check notices each missing value on which scans depend.
 func TestJudgeHost(t *testing.T) {
 	right, err := hostjson.Load(os.DirFS("../../.."), func(string) string { return "" })
 	proof.Must(t, err)
@@ -85,7 +85,7 @@ func TestJudgeHost(t *testing.T) {
 		a := right
 		tt.change(&a)
 		if got := judgeHost(a); got.State != tt.want || !strings.Contains(got.Detail, name) {
-			t.Errorf("%s: %+v, want %s", name, got, tt.want)
+			t.Errorf("%s: got check %+v, want %s", name, got, tt.want)
 		}
 	}
 }

@@ -39,7 +39,7 @@ func TestLoadDefaults(t *testing.T) {
 	}
 }
 
-func TestLoadEverything(t *testing.T) {
+func TestLoadAllFields(t *testing.T) {
 	t.Parallel()
 	fsys := files(`{
 		"version": "2.0",
@@ -68,11 +68,12 @@ func TestLoadEverything(t *testing.T) {
 		t.Errorf("handler (-want +got):\n%s", diff)
 	}
 	if !slices.Equal(a.Only, []string{"Work"}) || a.FunctionTimeout != 10*time.Minute {
-		t.Errorf("functions %v, functionTimeout %v", a.Only, a.FunctionTimeout)
+		t.Errorf("got functions %v, functionTimeout %v", a.Only, a.FunctionTimeout)
 	}
 }
 
-// TestSettingsReplaceHostJSON: any type of field, there or not; a wrong one is reported.
+// TestSettingsReplaceHostJSON: a setting replaces a field of any type, present or absent. A setting of a wrong type is
+// reported.
 func TestSettingsReplaceHostJSON(t *testing.T) {
 	t.Parallel()
 	settings := map[string]string{
@@ -93,7 +94,7 @@ func TestSettingsReplaceHostJSON(t *testing.T) {
 	}
 }
 
-func TestLoadReportsEverythingWrong(t *testing.T) {
+func TestLoadReportsAllMistakes(t *testing.T) {
 	t.Parallel()
 	fsys := files(`{
 		"version": "3",
@@ -124,7 +125,7 @@ func TestLoadReportsEverythingWrong(t *testing.T) {
 		`host.json: customHandler.description.arguments[0]: setting MISSING is missing`,
 	} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("no problem says %s", want)
+			t.Errorf("no problem contains %s", want)
 		}
 	}
 	if t.Failed() {
@@ -132,12 +133,12 @@ func TestLoadReportsEverythingWrong(t *testing.T) {
 	}
 }
 
-func TestFunctionTimeoutNone(t *testing.T) {
+func TestNoFunctionTimeout(t *testing.T) {
 	t.Parallel()
 	for _, v := range []string{`"-1"`, `-1`, `"-00:00:01"`} {
 		a := load(t, files(`{"functionTimeout":`+v+`,`+plainHost[1:]), nil)
 		if a.FunctionTimeout != 0 {
-			t.Errorf("functionTimeout %s is %v, want none", v, a.FunctionTimeout)
+			t.Errorf("functionTimeout %s: got %v, want no limit", v, a.FunctionTimeout)
 		}
 	}
 }

@@ -23,7 +23,7 @@ func TestTimeSpan(t *testing.T) {
 	}
 	for _, s := range []string{"", "x", "00:60:00", "24:00:00", "00:00:60", "1:2:3:4", "5s", "00:00:00.12345678", "99999999"} {
 		if d, err := parseTimeSpan(s); err == nil {
-			t.Errorf("parseTimeSpan(%q) = %v", s, d)
+			t.Errorf("parseTimeSpan(%q) = %v, want an error", s, d)
 		}
 	}
 }
@@ -32,10 +32,10 @@ func FuzzTimeSpan(f *testing.F) {
 	f.Add(int64(0))
 	f.Add(int64(26*time.Hour + 100*time.Millisecond))
 	f.Fuzz(func(t *testing.T, n int64) {
-		want := time.Duration(n).Abs().Truncate(100) // ticks
+		want := time.Duration(n).Abs().Truncate(100) // in units of 100 ns
 		got, err := parseTimeSpan(formatTimeSpan(want))
 		if err != nil && want < 99_999*24*time.Hour || err == nil && got != want {
-			t.Errorf("%v became %s became %v, %v", want, formatTimeSpan(want), got, err)
+			t.Errorf("%v was written as %s, and read as %v, error %v", want, formatTimeSpan(want), got, err)
 		}
 	})
 }

@@ -20,7 +20,7 @@ import (
 	"tablesweep/internal/scans"
 )
 
-// logged returns the handler of an app with a catalog, on storage that is prepared, and its log.
+// logged returns the handler of an app with a catalog on prepared storage, and the app's log.
 func logged(t *testing.T) (http.Handler, *bytes.Buffer) {
 	t.Helper()
 	settings := environment(t, map[string]string{"TABLE_CATALOG_NAME": "People", "TABLE_CATALOG_INDEX_KEYS": "eid", "TABLE_CATALOG_ROW_KEY": "name"})
@@ -40,8 +40,8 @@ func quoted(s string) string {
 	return string(b)
 }
 
-// TestLinesAreShort: no message, whatever it holds, leaves a long line in the log.
-func TestLinesAreShort(t *testing.T) {
+// TestLogLinesAreShort: no message causes a long line in the log, whatever it contains.
+func TestLogLinesAreShort(t *testing.T) {
 	testsize.WithoutRace(t)
 	handler, out := logged(t)
 	const id = "2524556144539999999-xhqyex"
@@ -72,16 +72,16 @@ func TestLinesAreShort(t *testing.T) {
 	for line := range strings.Lines(out.String()) {
 		lines++
 		if !json.Valid([]byte(line)) || len(line) > 2000 {
-			t.Errorf("a line of %d bytes, want JSON of 2,000 at most: %.3000s", len(line), line)
+			t.Errorf("got a line of %d bytes, want JSON of at most 2,000: %.3000s", len(line), line)
 		}
 	}
 	if lines < 100 {
-		t.Errorf("%d lines, want one for each message that is refused", lines)
+		t.Errorf("got %d lines, want one for each refused message", lines)
 	}
 }
 
-// TestSecretsAreNotRepeated: what looks like a secret, in the place of whatever name, stands in no answer and in no line of the log. No
-// stored field takes it.
+// TestSecretsAreNotRepeated: if a caller sends a secret instead of a name, no answer and no line of the log contains it, and no stored
+// field accepts it.
 func TestSecretsAreNotRepeated(t *testing.T) {
 	const (
 		key       = "c2VjcmV0K2tleS9vZis2NCtieXRlcy1mb3ItdGVzdHMtb25seS0wMTIzNDU2Nzg5YWJjZGVmZ2hpamtsbW5vcA=="
@@ -131,13 +131,13 @@ func TestSecretsAreNotRepeated(t *testing.T) {
 			out.Reset()
 			w := httptest.NewRecorder()
 			handler.ServeHTTP(w, httptest.NewRequest(c.method, c.path, strings.NewReader(c.body)))
-			said := w.Body.String() + out.String()
+			texts := w.Body.String() + out.String()
 			if refused := w.Code >= 400 && w.Code < 500; !refused && !strings.HasPrefix(c.body, "[") {
 				t.Errorf("%s: %s %s %s: %d", name, c.method, c.path, c.body, w.Code)
 			}
 			for _, part := range []string{key[:40], signature[:40], "c2VjcmV0"} {
-				if strings.Contains(said, part) {
-					t.Errorf("%s: %s %s %s: repeats it:\n%s", name, c.method, c.path, c.body, said)
+				if strings.Contains(texts, part) {
+					t.Errorf("%s: %s %s %s: an answer or the log contains the secret:\n%s", name, c.method, c.path, c.body, texts)
 					break
 				}
 			}
@@ -148,11 +148,11 @@ func TestSecretsAreNotRepeated(t *testing.T) {
 	}
 }
 
-func TestCut(t *testing.T) {
+func TestShorten(t *testing.T) {
 	for _, text := range []string{"", "short", strings.Repeat("x", 5000), strings.Repeat("é", 5000), strings.Repeat("\x00", 5000), strings.Repeat("😀", 998)} {
 		got, _ := json.Marshal(shorten(text))
 		if len(got) > maxValue || len(text) > maxValue && len(got) < 300 || len(text) < maxValue && shorten(text) != text {
-			t.Errorf("%.20q… is cut to %d bytes: %.20q", text, len(got), got)
+			t.Errorf("%.20q… is shortened to %d bytes: %.20q", text, len(got), got)
 		}
 	}
 }

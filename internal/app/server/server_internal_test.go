@@ -28,7 +28,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// environment gives serve its settings.
+// environment returns the settings with which the tests start the handler.
 func environment(t *testing.T, more storage.Settings) storage.Settings {
 	t.Helper()
 	settings := storage.Settings{"AzureWebJobsStorage": emulatortest.Serve(t, emulatortest.New(t, emulator.Options{})), "TABLESWEEP_LOG_LEVEL": "error"}
@@ -36,7 +36,7 @@ func environment(t *testing.T, more storage.Settings) storage.Settings {
 	return settings
 }
 
-// freePort returns a port of this machine that nobody listens on.
+// freePort returns a port of this machine on which no process listens.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", ":0")
@@ -45,18 +45,18 @@ func freePort(t *testing.T) string {
 	return fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
 }
 
-// started is a handler that serves in this process.
+// started is a handler that runs in this process.
 type started struct {
 	url   string
 	stop  context.CancelFunc
 	ended chan error
 }
 
-// startServe starts serve with the settings and waits until it answers.
+// startServe runs Serve with the settings, and waits until the handler answers.
 func startServe(t *testing.T, settings map[string]string) started {
 	t.Helper()
 	settings = environment(t, settings)
-	port := freePort(t) // last, or the storage could take it
+	port := freePort(t) // chosen last, because the storage could take the port
 	if settings[portVariables[1]] == "" {
 		settings[portVariables[0]] = port
 	} else {
@@ -74,17 +74,17 @@ func startServe(t *testing.T, settings map[string]string) started {
 		select {
 		case err := <-s.ended:
 			t.Fatal(err)
-		case <-time.After(25 * time.Millisecond): // as the host asks
+		case <-time.After(25 * time.Millisecond): // the interval of the host's checks
 		}
 	}
 }
 
-// end stops the handler, which must end as the host wants it.
+// end stops the handler. The handler must end with the result that the host expects.
 func (s started) end(t *testing.T) {
 	t.Helper()
 	s.stop()
 	if err := <-s.ended; err != (Restart{}) {
-		t.Errorf("it ended with %v, want a restart without a cause", err)
+		t.Errorf("the handler ended with %v, want a restart without a cause", err)
 	}
 }
 
@@ -98,14 +98,14 @@ func (s started) get(t *testing.T, path string) (int, http.Header, string) {
 	return resp.StatusCode, resp.Header, string(body)
 }
 
-func TestServeListensOnLoopbackAlone(t *testing.T) {
+func TestServeListensOnlyOnLoopback(t *testing.T) {
 	for _, name := range portVariables {
 		t.Run(name, func(t *testing.T) {
 			s := startServe(t, map[string]string{name: "to be set"})
-			// Another address of this machine must not answer: the port is free there.
+			// At another address of this machine, the handler must not listen, so the port must be free there.
 			l, err := net.Listen("tcp", strings.Replace(strings.TrimPrefix(s.url, "http://"), "127.0.0.1", "127.0.0.2", 1))
 			if err != nil {
-				t.Errorf("the handler listens on other addresses, too: %v", err)
+				t.Errorf("the handler also listens on other addresses: %v", err)
 			} else {
 				l.Close()
 			}
@@ -114,8 +114,7 @@ func TestServeListensOnLoopbackAlone(t *testing.T) {
 	}
 }
 
-// TestServeWithoutStorage starts the handler while its storage is away: it listens, and
-// a call that has waited is answered when the storage is there.
+// TestServeWithoutStorage starts the handler during an outage. It listens, and a waiting call is answered once the storage answers.
 func TestServeWithoutStorage(t *testing.T) {
 	table, queue := "127.0.0.1:"+freePort(t), "127.0.0.1:"+freePort(t)
 	em := emulatortest.New(t, emulator.Options{})
@@ -128,21 +127,21 @@ func TestServeWithoutStorage(t *testing.T) {
 	}()
 	select {
 	case status := <-answered:
-		t.Fatalf("status %d before there was any storage", status)
+		t.Fatalf("status %d during the outage, want 503", status)
 	case <-time.After(200 * time.Millisecond):
 	}
 	server, err := em.Serve(t.Context(), table, queue, "127.0.0.1:0")
 	proof.Must(t, err)
 	defer server.Close()
 	if status := <-answered; status != http.StatusOK {
-		t.Errorf("status %d when the storage was there", status)
+		t.Errorf("status %d after the outage, want 200", status)
 	}
 	s.end(t)
 }
 
-// TestServeKnowsItsHost: a handler that its host has given a secret answers that host alone, and leaves the secret to nobody. Without
-// one, a developer's machine serves no foreign names.
-func TestServeKnowsItsHost(t *testing.T) {
+// TestServeAnswersOnlyItsHost: a handler whose host has given it a secret answers only that host, and no child process inherits the secret. Without
+// a secret, a handler on a developer's machine accepts only names of this machine.
+func TestServeAnswersOnlyItsHost(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		settings map[string]string
@@ -172,15 +171,14 @@ func TestServeKnowsItsHost(t *testing.T) {
 	}
 }
 
-// TestServeSaysWhatIsWrong: every caller learns at once what somebody must mend, and
-// without secrets.
-func TestServeSaysWhatIsWrong(t *testing.T) {
+// TestServeReportsWrongSettings: every caller immediately gets an error with the setting to correct, and without secrets.
+func TestServeReportsWrongSettings(t *testing.T) {
 	catalog := map[string]string{"TABLE_CATALOG_NAME": "People", "TABLE_CATALOG_INDEX_KEYS": "eid", "TABLE_CATALOG_ROW_KEY": "name"}
 	for _, tt := range []struct {
 		name     string
 		settings map[string]string
 		want     string
-		others   int // status of what isn't concerned
+		others   int // status of calls that the wrong setting does not concern
 	}{
 		{"bad settings", map[string]string{"TABLESWEEP_STATE_TABLE": "a_b", "TABLESWEEP_LOG_LEVEL": "loud"}, "TABLESWEEP_STATE_TABLE", 503},
 		{"wrong key", map[string]string{"AzureWebJobsStorage": "AccountName=devstoreaccount1;AccountKey=c2VjcmV0;TableEndpoint=ENDPOINT"}, "AzureWebJobsStorage", 503},
@@ -200,11 +198,11 @@ func TestServeSaysWhatIsWrong(t *testing.T) {
 			}
 			status, header, body := s.get(t, path)
 			if status != 503 || header.Get("Retry-After") == "" || !strings.Contains(body, tt.want) || strings.Contains(body, "c2VjcmV0") {
-				t.Errorf("%d, %v, %s; want a 503 with %s", status, header, body, tt.want)
+				t.Errorf("status %d, header %v, body %s; want 503 with %s", status, header, body, tt.want)
 			}
 			if tt.others == 200 {
 				if status, _, body := s.get(t, "/api/scans"); status != 200 {
-					t.Errorf("what isn't concerned answers %d %s", status, body)
+					t.Errorf("a call that the setting does not concern: status %d, body %s; want 200", status, body)
 				}
 			}
 			s.end(t)
@@ -218,19 +216,19 @@ func TestServeEnds(t *testing.T) {
 	defer taken.Close()
 	_, port, _ := strings.Cut(taken.Addr().String(), ":")
 	settings := environment(t, map[string]string{portVariables[0]: port})
-	synctest.Test(t, func(t *testing.T) { // whose time does not wait for the pause
+	synctest.Test(t, func(t *testing.T) { // in virtual time, which skips the pause
 		start := time.Now()
 		err := Serve(t.Context(), settings, os.Stdout, os.Stderr)
 		var again Restart
 		if !errors.As(err, &again) || again.Cause == nil || time.Since(start) < startPause {
-			t.Errorf("a port that is taken: %v after %v, want a restart with its cause after a pause", err, time.Since(start))
+			t.Errorf("with a used port: error %v after %v, want a restart with its cause after a pause", err, time.Since(start))
 		}
 	})
 }
 
-// TestSchedulesOfTheSettings: when a schedule of the setting is due by the service's clock, the app's Maintain starts its scan.
-func TestSchedulesOfTheSettings(t *testing.T) {
-	var ahead atomic.Int64 // of the service's clock
+// TestSchedulesInSettingsStart: when a schedule in the settings is due by the service's clock, the app's Maintain starts its scan.
+func TestSchedulesInSettingsStart(t *testing.T) {
+	var ahead atomic.Int64 // time by which the service's clock is ahead
 	em := emulatortest.New(t, emulator.Options{Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
 	connection := emulatortest.Serve(t, em)
 	s := startServe(t, map[string]string{
@@ -248,12 +246,12 @@ func TestSchedulesOfTheSettings(t *testing.T) {
 		}
 		ahead.Add(int64(time.Minute))
 	}
-	t.Errorf("no scan was started: %s", list)
+	t.Errorf("no scan was started; the list is %s", list)
 }
 
-// TestScansSpareWhatSettingsName: the tables of the event log, of catalogs in whichever account, and the container that the app is deployed
-// from are no targets of scans.
-func TestScansSpareWhatSettingsName(t *testing.T) {
+// TestScansCannotWriteToTablesInSettings: a scan must not write to the tables of the event log, to the tables of catalogs in any account, or to the
+// container with the deployed app.
+func TestScansCannotWriteToTablesInSettings(t *testing.T) {
 	settings := environment(t, map[string]string{
 		"TABLE_CATALOG_NAME": "People", "TABLE_CATALOG_INDEX_KEYS": "eid", "TABLE_CATALOG_ROW_KEY": "name",
 		"TABLESWEEP_CATALOGS":    `{"visits":{"table":"Visits","indexKeys":"eid","rowKey":"at","wal":"VisitLog","connection":"OTHER"}}`,
@@ -270,7 +268,7 @@ func TestScansSpareWhatSettingsName(t *testing.T) {
 	} {
 		_, err := app.Engine.Start(t.Context(), scans.Request{Source: scans.TableRef{Table: "Source"}, Action: scans.Action{Type: scans.Copy, Destination: &ref}})
 		if problem.Of(err).Kind != problem.Invalid || !strings.Contains(err.Error(), "this app") {
-			t.Errorf("a copy into %+v: %v", ref, err)
+			t.Errorf("a copy into %+v: error %v, want a refusal", ref, err)
 		}
 	}
 }
@@ -283,6 +281,6 @@ func TestLogByLevel(t *testing.T) {
 	log.Warn().Msg("w")
 	log.Error().Msg("e")
 	if n, m := strings.Count(stdout.String(), "\n"), strings.Count(stderr.String(), "\n"); n != 1 || m != 2 || !strings.Contains(stdout.String(), `"i"`) || !strings.Contains(stderr.String(), `"level":"warn"`) {
-		t.Errorf("stdout %s, stderr %s", stdout.String(), stderr.String())
+		t.Errorf("got stdout %s, stderr %s", stdout.String(), stderr.String())
 	}
 }

@@ -23,7 +23,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// unreachable is a transport that reaches nobody until a time.
+// unreachable is a transport that refuses connections until a given time.
 type unreachable struct {
 	policy.Transporter
 	until time.Time
@@ -36,8 +36,8 @@ func (c unreachable) Do(r *http.Request) (*http.Response, error) {
 	return c.Transporter.Do(r)
 }
 
-// TestLinesOfAnOutage counts the log's lines about an account that is away, which ten requests at a time ask for a page.
-func TestLinesOfAnOutage(t *testing.T) {
+// TestOutageIsLogged counts the lines of the log about an unavailable account, while ten concurrent requests query it.
+func TestOutageIsLogged(t *testing.T) {
 	for _, tt := range []struct {
 		outage          time.Duration
 		warnings, backs int
@@ -65,7 +65,7 @@ func TestLinesOfAnOutage(t *testing.T) {
 							step, done := context.WithTimeout(ctx, 8*time.Minute)
 							_, _ = a.Table("Rows").Query(step, storage.Query{})
 							done()
-							time.Sleep(10 * time.Second) // until it is delivered again
+							time.Sleep(10 * time.Second) // until the message is delivered again
 						}
 					})
 				}
@@ -74,17 +74,17 @@ func TestLinesOfAnOutage(t *testing.T) {
 				all.Wait()
 				warnings, backs := strings.Count(errs.String(), "\n"), strings.Count(out.String(), "\n")
 				if warnings != tt.warnings || backs != tt.backs {
-					t.Errorf("%d warnings and %d lines at the end, want %d and %d:\n%s%s", warnings, backs, tt.warnings, tt.backs, errs.String(), out.String())
+					t.Errorf("got %d warnings and %d lines after the outage, want %d and %d:\n%s%s", warnings, backs, tt.warnings, tt.backs, errs.String(), out.String())
 				}
 				if tt.warnings > 0 && (!strings.Contains(errs.String(), `"connection":"DATA","cause":"connection refused"`) || !strings.Contains(out.String(), "answers again")) {
-					t.Errorf("the lines lack something:\n%s%s", errs.String(), out.String())
+					t.Errorf("the lines lack the connection, the cause or the end of the outage:\n%s%s", errs.String(), out.String())
 				}
 			})
 		})
 	}
 }
 
-// TestOrphanEndsInTime: a handler whose host is gone ends within a minute, even if a step never does.
+// TestOrphanEndsInTime: a handler whose host has ended also ends within a minute, even if one of its steps never ends.
 func TestOrphanEndsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := make(pipes)
@@ -98,7 +98,7 @@ func TestOrphanEndsInTime(t *testing.T) {
 		began := time.Now()
 		err := end(t.Context(), server, function.Catalogs{}, orphanTime)
 		if took := time.Since(began) + time.Second; err == nil || took > time.Minute {
-			t.Errorf("%v after %v; want that a request was left, within a minute", err, took)
+			t.Errorf("got error %v after %v; want an error because of the current request, within a minute", err, took)
 		}
 		close(hung)
 		ours.Close()
