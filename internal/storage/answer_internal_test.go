@@ -14,8 +14,8 @@ import (
 	"tablesweep/internal/proof"
 )
 
-// recording is a request to the real service and its answer. internal/local/emulator/testdata says
-// where they come from.
+// recording is a recorded request to the real service and its answer. internal/local/emulator/testdata describes the
+// origin of the recordings.
 type recording struct {
 	Case    string
 	Service string
@@ -55,8 +55,7 @@ var kindOf = map[string]OpKind{"POST": Insert, "PUT": Replace, "PATCH": Merge, "
 
 var batched = regexp.MustCompile(`(?m)^(POST|PUT|PATCH|MERGE|DELETE) \S+ HTTP/1.1`)
 
-// operationOf returns the operation of a recorded request. ok is false for requests that this
-// package does not make.
+// operationOf returns the operation of a recorded request. ok is false for requests that this package does not make.
 func operationOf(r recording) (o operation, ok bool) {
 	q := r.Request
 	under := strings.Contains(q.Path, "/messages/")
@@ -66,7 +65,7 @@ func operationOf(r recording) (o operation, ok bool) {
 		case q.Method == http.MethodPost:
 			return putMessage, true
 		case q.Method == http.MethodDelete:
-			return deleteMessage, true // all of them
+			return deleteMessage, true // deletes all messages
 		case strings.Contains(q.Query, "peekonly"):
 			return peekMessages, true
 		}
@@ -76,9 +75,9 @@ func operationOf(r recording) (o operation, ok bool) {
 	case r.Service == "queue" && under && q.Method == http.MethodPut:
 		return updateMessage, true
 	case r.Service == "queue" && q.Method == http.MethodDelete:
-		return deleteMessage, true // or a queue
+		return deleteMessage, true // deletes a message or a queue
 	case r.Service == "queue":
-		return createQueue, true // or its metadata
+		return createQueue, true // creates a queue or sets its metadata
 	case q.Path == "/Tables" && q.Method == http.MethodPost:
 		return createTable, true
 	case q.Path == "/Tables":
@@ -108,7 +107,7 @@ func operationOf(r recording) (o operation, ok bool) {
 	return changeRow, true
 }
 
-// Every answer of the real service is believed, and none that the way or a proxy has spoilt.
+// Every answer of the real service is accepted. Every answer that the connection or a proxy has damaged is refused.
 func TestRecordedAnswers(t *testing.T) {
 	t.Parallel()
 	own, spoilt, tagless := 0, 0, 0
@@ -117,7 +116,7 @@ func TestRecordedAnswers(t *testing.T) {
 		refused := r.Answer.Status >= 400
 		if !ok && !refused { // a request that this package does not make
 			if r.header().Get("X-Ms-Version") == "" {
-				t.Errorf("%s: %s %s: no version", r.Case, r.Request.Method, r.Request.Path)
+				t.Errorf("%s: %s %s: the answer has no version", r.Case, r.Request.Method, r.Request.Path)
 			}
 			continue
 		}
@@ -130,7 +129,7 @@ func TestRecordedAnswers(t *testing.T) {
 		believed := func(what string, status int, h http.Header, body []byte) {
 			spoilt++
 			if o.validateAnswer("id", needs{version: true}, status, h, body) == nil {
-				t.Errorf("%s: %s %s: believed with %s\n%s", r.Case, r.Request.Method, r.Request.Path, what, body)
+				t.Errorf("%s: %s %s: accepted with %s\n%s", r.Case, r.Request.Method, r.Request.Path, what, body)
 			}
 		}
 		for _, status := range []int{200, 302, 400, 403, 404, 500, 503} {
@@ -141,7 +140,7 @@ func TestRecordedAnswers(t *testing.T) {
 		believed("another's id", r.Answer.Status, other, body)
 		// The recordings have no ids.
 		if err := o.validateAnswer("id", needs{version: true, id: true}, r.Answer.Status, h, body); (err == nil) != refused {
-			t.Errorf("%s: %s %s: without the id that others have: %v", r.Case, r.Request.Method, r.Request.Path, err)
+			t.Errorf("%s: %s %s: without the id that other answers have: error %v", r.Case, r.Request.Method, r.Request.Path, err)
 		}
 		if written := h.Clone(); !refused && r.Service == "table" && h.Get("ETag") != "" {
 			written.Del("ETag")
@@ -169,7 +168,7 @@ func TestRecordedAnswers(t *testing.T) {
 			continue
 		}
 		for _, end := range []int{0, 1, whole / 4, whole / 2, whole - 40, whole - 1} {
-			// A table's name alone says that it was made.
+			// A table's name alone proves that the table was created.
 			if end = max(0, end); end > 0 || !refused && r.Answer.Status != http.StatusCreated {
 				believed("a part", r.Answer.Status, h, body[:end])
 			}
@@ -179,8 +178,8 @@ func TestRecordedAnswers(t *testing.T) {
 			believed("{}", r.Answer.Status, h, []byte("{}"))
 		}
 	}
-	t.Logf("%d answers, spoilt in %d ways", own, spoilt)
+	t.Logf("%d answers, damaged in %d ways", own, spoilt)
 	if own < 350 || tagless < 100 {
-		t.Errorf("only %d answers to requests like ours, %d with an ETag", own, tagless)
+		t.Errorf("only %d recorded answers belong to this package's requests, %d with an ETag", own, tagless)
 	}
 }

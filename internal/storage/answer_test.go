@@ -19,7 +19,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// operation is a request: how it is made, its good answer, and what is read from that.
+// operation is a request: the call that makes it, its good answer, and the result that is read from that answer.
 type operation struct {
 	call   func(*testing.T, *storage.Account) (any, error)
 	status int
@@ -41,7 +41,7 @@ var operations = map[string]operation{
 	}, 204, http.Header{"Etag": {"W/1"}}, "", nil},
 	"transaction": {func(t *testing.T, a *storage.Account) (any, error) {
 		return nil, a.Table("Orders").Write(t.Context(), storage.Op{Row: row("p", "r").Row()}, storage.Op{Row: row("p", "s").Row()})
-	}, 0, http.Header{}, "", nil}, // see goodAnswer
+	}, 0, http.Header{}, "", nil}, // for the answer see goodAnswer
 	"create table": {func(t *testing.T, a *storage.Account) (any, error) { return nil, a.Table("Orders").Create(t.Context()) },
 		201, http.Header{}, `{"TableName":"Orders"}`, nil},
 	"delete table": {func(t *testing.T, a *storage.Account) (any, error) { return nil, a.Table("Orders").Delete(t.Context()) },
@@ -81,7 +81,7 @@ func queue(t *testing.T, a *storage.Account) *storage.Queue {
 	return q
 }
 
-// goodAnswer is the service's to a request of the operation.
+// goodAnswer returns the service's good answer to a request of the operation.
 func (o operation) goodAnswer(t *testing.T, r *http.Request) *http.Response {
 	if !strings.HasSuffix(r.URL.Path, "$batch") {
 		return answered(r, o.status, o.header.Clone(), o.body)
@@ -104,7 +104,7 @@ func page(r *http.Request, status int, contentType, body string) *http.Response 
 	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(strings.NewReader(body)), Request: r}
 }
 
-// strange has the ways in which an answer is not the service's, made of a good one.
+// strange contains changes that turn a good answer into a strange one.
 var strange = map[string]func(*http.Request, *http.Response) *http.Response{
 	"a proxy's 200": func(r *http.Request, _ *http.Response) *http.Response { return page(r, 200, "text/html", "<html>") },
 	"a proxy's 302": func(r *http.Request, _ *http.Response) *http.Response { return page(r, 302, "text/html", "<html>") },
@@ -138,7 +138,7 @@ var strange = map[string]func(*http.Request, *http.Response) *http.Response{
 	},
 }
 
-// A strange answer is no answer: the request is made again, and if it writes, counted as in doubt.
+// After a strange answer, the request is repeated. If it is a write, its outcome counts as unknown.
 func TestStrangeAnswers(t *testing.T) {
 	for what, spoil := range strange {
 		for name, o := range operations {
@@ -154,7 +154,7 @@ func TestStrangeAnswers(t *testing.T) {
 					}}
 					got, err := o.call(t, open(t, signed, storage.Options{Transport: s, Patience: time.Minute}))
 					if err != nil || got != o.want || s.tries.Load() != 4 {
-						t.Errorf("got %v, %v after %d tries, want %v after 4", got, err, s.tries.Load(), o.want)
+						t.Errorf("got %v, error %v after %d tries, want %v after 4", got, err, s.tries.Load(), o.want)
 					}
 				})
 			})
@@ -162,12 +162,13 @@ func TestStrangeAnswers(t *testing.T) {
 	}
 }
 
-// TestAnswersWithoutTheirRequest: where an endpoint's good answers say which request they answer, one that does not is no answer.
-// Refusals need not, and an endpoint that never does is believed. Transactions are apart from the others: Azurite's don't.
-func TestAnswersWithoutTheirRequest(t *testing.T) {
+// TestAnswersWithoutRequestID: once an endpoint's good answers have contained the request's id, a good answer without the id is
+// strange. A refusal need not contain the id. An endpoint that never sends the id is accepted. Transactions are recorded
+// separately, because Azurite's answers to them have no id.
+func TestAnswersWithoutRequestID(t *testing.T) {
 	for _, tt := range []struct {
-		proved, name string // operations
-		tries        int64  // of the one by name, whose first answer does not say it
+		proved, name string // names of operations
+		tries        int64  // tries of the operation name, whose first answer lacks the id
 	}{
 		{"query", "query", 2}, {"query", "insert", 2}, {"insert", "delete table", 2}, {"query", "transaction", 1}, {"transaction", "transaction", 2}, {"transaction", "query", 1},
 		{"put", "query", 1}, {"put", "get", 2}, {"query", "put", 1}, {"query", "permission", 1}, {"permission", "query", 1},
@@ -190,15 +191,16 @@ func TestAnswersWithoutTheirRequest(t *testing.T) {
 				s.tries.Store(0)
 				o, echoes = operations[tt.name], false
 				if got, err := o.call(t, a); err != nil || got != o.want || s.tries.Load() != tt.tries {
-					t.Errorf("got %v, %v after %d tries, want %v after %d", got, err, s.tries.Load(), o.want, tt.tries)
+					t.Errorf("got %v, error %v after %d tries, want %v after %d", got, err, s.tries.Load(), o.want, tt.tries)
 				}
 			})
 		})
 	}
 }
 
-// TestWritesHaveETags: an answer to a write has an ETag, in each part of a transaction, too. That to a deletion has none.
-func TestWritesHaveETags(t *testing.T) {
+// TestAnswersToWritesHaveETags: an answer to a write has an ETag, also in each part of a transaction. An answer to a deletion has
+// none.
+func TestAnswersToWritesHaveETags(t *testing.T) {
 	kinds := []storage.OpKind{storage.Insert, storage.Replace, storage.Merge, storage.Delete}
 	var ops []storage.Op
 	for i, kind := range kinds {
@@ -234,7 +236,7 @@ func TestWritesHaveETags(t *testing.T) {
 					}
 					err := open(t, signed, storage.Options{Transport: s}).Table("Orders").Write(t.Context(), sent...)
 					if err != nil || s.tries.Load() != want {
-						t.Errorf("%v after %d tries, want %d", err, s.tries.Load(), want)
+						t.Errorf("got error %v after %d tries, want %d tries", err, s.tries.Load(), want)
 					}
 				})
 			})
@@ -242,9 +244,9 @@ func TestWritesHaveETags(t *testing.T) {
 	}
 }
 
-// TestNothingIsCompressed: nobody asks for compressed answers, and those that come take no more memory than they have bytes. A page
-// that is compressed is no answer; a blob that was stored compressed is read as it was stored.
-func TestNothingIsCompressed(t *testing.T) {
+// TestAnswersAreNotCompressed: no request asks for a compressed answer, and a compressed answer takes no more memory than its
+// bytes. A compressed page is a strange answer. A blob that is stored compressed is read as it is stored.
+func TestAnswersAreNotCompressed(t *testing.T) {
 	t.Parallel()
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
@@ -252,8 +254,8 @@ func TestNothingIsCompressed(t *testing.T) {
 	proof.Must(t, errors.Join(err, z.Close()))
 	var pages atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if asked := r.Header.Get("Accept-Encoding"); asked != "" {
-			t.Errorf("%s asks for %s", r.URL.Path, asked)
+		if encoding := r.Header.Get("Accept-Encoding"); encoding != "" {
+			t.Errorf("%s asks for the encoding %s", r.URL.Path, encoding)
 		}
 		h := w.Header()
 		h.Set("X-Ms-Version", "2019-02-02")
@@ -275,19 +277,19 @@ func TestNothingIsCompressed(t *testing.T) {
 	a := open(t, fmt.Sprintf("TableEndpoint=%s/a;BlobEndpoint=%[1]s/a;AccountName=a;SharedAccessSignature=sv=1", s.URL), storage.Options{Patience: 3 * time.Second})
 	p, err := a.Table("Orders").Query(t.Context(), storage.Query{})
 	if err != nil || len(p.Rows) != 1 || pages.Load() != 2 {
-		t.Errorf("%d rows, %v after %d tries; want a row after 2", len(p.Rows), err, pages.Load())
+		t.Errorf("got %d rows, error %v after %d tries; want a row after 2", len(p.Rows), err, pages.Load())
 	}
 	c, err := a.Container("container")
 	proof.Must(t, err)
 	got, err := c.Get(t.Context(), "blob", 0, 1<<20)
 	if err != nil || !bytes.Equal(got, packed.Bytes()) {
-		t.Errorf("got %d bytes of a blob, %v; want the %d that are stored", len(got), err, packed.Len())
+		t.Errorf("got %d bytes of a blob, error %v; want the %d stored bytes", len(got), err, packed.Len())
 	}
 }
 
-// If strange answers stay, the request ends with their name: soon if they refuse it. They are
-// neither the service's refusal nor its word that something does not exist.
-func TestStrangeAnswersStay(t *testing.T) {
+// If all answers are strange, the request ends with an error that describes them. It ends soon if they are refusals. The error is
+// neither a refusal by the service nor a proof that something does not exist.
+func TestOnlyStrangeAnswers(t *testing.T) {
 	for _, tt := range []struct {
 		status   int
 		patience time.Duration
@@ -310,26 +312,26 @@ func TestStrangeAnswersStay(t *testing.T) {
 				began := time.Now()
 				_, err := table.Query(t.Context(), storage.Query{})
 				if took := time.Since(began); took < tt.want || took > tt.want+2*time.Second {
-					t.Errorf("ended after %v, want %v", took, tt.want)
+					t.Errorf("the request ended after %v, want %v", took, tt.want)
 				}
 				want := fmt.Sprintf("this does not look like the Table service: %d text/html", tt.status)
 				if err == nil || !strings.Contains(err.Error(), want) || !storage.Passing(err) || storage.Permanent(err) || storage.NotFound(err) {
-					t.Errorf("got %v, want %q, and that it may pass", err, want)
+					t.Errorf("got error %v, want %q, and that a later retry may succeed", err, want)
 				}
 			})
 		})
 	}
 }
 
-// TestKeysOfPages: a page whose keys do not ascend, within the query's range and behind the pages before, is no answer. Cosmos DB
-// sorts none: there the query ends at once.
-func TestKeysOfPages(t *testing.T) {
+// TestKeysOfPagesAscend: a page is a strange answer unless its keys ascend, lie in the query's range, and follow the keys of
+// earlier pages. Cosmos DB does not sort rows, so there the query ends immediately.
+func TestKeysOfPagesAscend(t *testing.T) {
 	p, q := "p", "q"
 	after := &key.Token{Partition: "t", After: &key.Key{Partition: "p", Row: "5"}}
 	for _, tt := range []struct {
 		name         string
 		query        storage.Query
-		good, bad    string // keys, as partition and row of a character each
+		good, bad    string // keys; a partition key and a row key of one character each
 		unsorted, ok bool
 	}{
 		{"twice", storage.Query{}, "p1 p2", "p1 p1 p2", true, false},
@@ -377,7 +379,7 @@ func TestKeysOfPages(t *testing.T) {
 					want, tries = tt.bad, 1
 				}
 				if got := keysOf(page); err != nil || got != want || s.tries.Load() != tries {
-					t.Errorf("got %q, %v after %d tries, want %q after %d", got, err, s.tries.Load(), want, tries)
+					t.Errorf("got %q, error %v after %d tries, want %q after %d", got, err, s.tries.Load(), want, tries)
 				}
 				if tt.ok || !tt.unsorted {
 					return
@@ -386,17 +388,17 @@ func TestKeysOfPages(t *testing.T) {
 				cosmos := strings.Replace(signed, "https://h/acct", "https://orders.table.cosmos.azure.com", 1)
 				_, err = open(t, cosmos, storage.Options{Transport: s}).Table("Orders").Query(t.Context(), tt.query)
 				if s.tries.Load() != 1 || !storage.Permanent(err) || !strings.Contains(err.Error(), "order of their keys") {
-					t.Errorf("Cosmos: got %v after %d tries, want the name of it after 1", err, s.tries.Load())
+					t.Errorf("Cosmos DB: got error %v after %d tries, want its name in the error after 1", err, s.tries.Load())
 				}
 			})
 		})
 	}
 }
 
-// TestTokensKnowWhatIsBefore: an empty page does not make a query forget which keys it has had.
-func TestTokensKnowWhatIsBefore(t *testing.T) {
+// TestTokensContainTheLastKey: after an empty page, a query still knows the last key of the earlier pages.
+func TestTokensContainTheLastKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pages := []string{"1", "", "1", "2"} // the third is the first again
+		pages := []string{"1", "", "1", "2"} // the third page repeats the first
 		var s *stub
 		s = &stub{answer: func(r *http.Request) (*http.Response, error) {
 			i := s.tries.Load() - 1
@@ -418,12 +420,12 @@ func TestTokensKnowWhatIsBefore(t *testing.T) {
 			return nil
 		})
 		if err != nil || got != "12" || s.tries.Load() != 4 {
-			t.Errorf("got rows %q, %v after %d tries, want 12 after 4", got, err, s.tries.Load())
+			t.Errorf("got rows %q, error %v after %d tries, want 12 after 4", got, err, s.tries.Load())
 		}
 	})
 }
 
-// A row whose key a proxy refuses in a URL is sent once more in a transaction, at once.
+// If a proxy refuses a row because of the key in the URL, the row is immediately sent again in a transaction.
 func TestKeyInURLRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var paths []string
@@ -437,7 +439,7 @@ func TestKeyInURLRefused(t *testing.T) {
 		began := time.Now()
 		err := open(t, signed, storage.Options{Transport: s}).Table("Orders").Write(t.Context(), storage.Op{Kind: storage.Replace, Row: storage.Row{Key: key.Key{Partition: "' or 1=1", Row: "r"}}})
 		if err != nil || len(paths) != 2 || time.Since(began) > 0 {
-			t.Errorf("%v after %v: %q", err, time.Since(began), paths)
+			t.Errorf("got error %v after %v, requests %q", err, time.Since(began), paths)
 		}
 	})
 }

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// The service's time is known to within a second from one answer, and better from many. A clock that
-// was set, or an answer that contradicts the others, counts anew.
+// One answer bounds the service's time to a second, and many answers to less. If somebody sets the clock, or an answer
+// contradicts the others, the measurement starts again.
 func TestClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a Account
 		own := &Table{account: &a}
 		a.clock.observe(&http.Response{Header: http.Header{}}, time.Now())
 		if got, known := own.Now(time.Now()); known || !got.Equal(time.Now()) {
-			t.Errorf("before any answer: %v, %v", got, known)
+			t.Errorf("before any answer: time %v, known %v", got, known)
 		}
 		ahead := 10 * time.Minute
 		answer := func(took time.Duration) {
@@ -29,7 +29,7 @@ func TestClock(t *testing.T) {
 			for _, skew := range []time.Duration{-time.Hour, time.Hour} {
 				got, known := own.Now(time.Now().Add(skew))
 				if off := got.Sub(time.Now().Add(ahead)); !known || off < least || off > most {
-					t.Errorf("%s, a clock that is off by %v: %v off, %v", what, skew, off, known)
+					t.Errorf("%s, with a clock that is wrong by %v: the result is wrong by %v, known %v", what, skew, off, known)
 				}
 			}
 		}
@@ -43,7 +43,7 @@ func TestClock(t *testing.T) {
 		wantWithin("many answers", -70*time.Millisecond, 70*time.Millisecond)
 		right := time.Now().Add(ahead)
 		if got, _ := own.Now(right); !got.Equal(right) {
-			t.Errorf("a clock that is right becomes %v off", got.Sub(right))
+			t.Errorf("a correct clock was changed by %v", got.Sub(right))
 		}
 		ahead = -time.Minute
 		answer(0)

@@ -34,12 +34,12 @@ func TestParseConnection(t *testing.T) {
 			c, err := storage.ParseConnection(tt.in)
 			proof.Must(t, err)
 			if got := fmt.Sprint(c); got != tt.want {
-				t.Errorf("prints as %q, want %q", got, tt.want)
+				t.Errorf("the connection is printed as %q, want %q", got, tt.want)
 			}
 			twin, err := storage.ParseConnection("AccountName=x;AccountKey=" + key64 + ";TableEndpoint=" + tt.tables)
 			proof.Must(t, err)
 			if !c.Same(twin) {
-				t.Errorf("does not lead to the tables of %s", tt.tables)
+				t.Errorf("the connection does not lead to the tables of %s", tt.tables)
 			}
 			if _, err := storage.Open(c, storage.Options{}); err != nil {
 				t.Errorf("Open: %v", err)
@@ -48,7 +48,7 @@ func TestParseConnection(t *testing.T) {
 	}
 }
 
-func TestParseConnectionRefuses(t *testing.T) {
+func TestParseConnectionRefusesInvalidText(t *testing.T) {
 	for _, tt := range []struct{ name, in, want string }{
 		{"empty", "", "neither AccountName nor TableEndpoint"},
 		{"no pairs", "secret", "no '='"},
@@ -95,10 +95,10 @@ func TestParseConnectionRefuses(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := storage.ParseConnection(tt.in)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Fatalf("got %v, want an error with %q", err, tt.want)
+				t.Fatalf("got error %v, want %q in it", err, tt.want)
 			}
 			if strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), key64) {
-				t.Errorf("the error repeats a secret: %v", err)
+				t.Errorf("the error contains a secret: %v", err)
 			}
 		})
 	}
@@ -108,7 +108,7 @@ func TestSettingConnection(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		env  map[string]string
-		want string // printed connection, or part of the error
+		want string // the printed connection, or a part of the error
 	}{
 		{"connection string", map[string]string{"S": "UseDevelopmentStorage=true"}, "devstoreaccount1"},
 		{"account name", map[string]string{"S__accountName": "acct"}, "acct"},
@@ -141,22 +141,22 @@ func TestSettingConnection(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c, err := storage.SettingConnection("S", tt.env)
 			if strings.Contains(fmt.Sprint(c, err), "secret") {
-				t.Errorf("got %v, %v, with the secret", c, err)
+				t.Errorf("got connection %v and error %v, which contain the secret", c, err)
 			}
 			if err != nil {
 				if !strings.Contains(err.Error(), tt.want) {
-					t.Errorf("got %v, want an error with %q", err, tt.want)
+					t.Errorf("got error %v, want %q in it", err, tt.want)
 				}
 				return
 			}
 			if got := c.String(); got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
+				t.Errorf("got connection %q, want %q", got, tt.want)
 			}
 		})
 	}
 }
 
-// The address of one service leads to those of the others.
+// The address of one service determines the addresses of the others.
 func TestBlobURL(t *testing.T) {
 	known, err := storage.ParseConnection("AccountName=acct;AccountKey=" + key64)
 	proof.Must(t, err)
@@ -165,7 +165,7 @@ func TestBlobURL(t *testing.T) {
 	local, err := storage.ParseConnection("UseDevelopmentStorage=true")
 	proof.Must(t, err)
 	for _, tt := range []struct {
-		url, path, name, signs string // signs is "" for an error
+		url, path, name, signs string // signs is "" if an error is expected
 		known                  storage.Connection
 	}{
 		{"https://acct.blob.core.windows.net/c/p/q", "c/p/q", "acct", "its key", known},
@@ -204,7 +204,7 @@ func TestBlobURL(t *testing.T) {
 	}
 }
 
-func TestServicesFollowFromOne(t *testing.T) {
+func TestEndpointsFollowFromOne(t *testing.T) {
 	for _, part := range []string{"blobServiceUri", "queueServiceUri", "tableServiceUri", "serviceUri"} {
 		service := strings.TrimSuffix(strings.Replace(part, "serviceUri", "table", 1), "ServiceUri")
 		c, err := storage.SettingConnection("S", storage.Settings{"S__" + part: "https://acct." + service + ".core.chinacloudapi.cn/"})
@@ -214,7 +214,7 @@ func TestServicesFollowFromOne(t *testing.T) {
 		q, err := a.Queue("work")
 		proof.Must(t, err)
 		if table, want := a.Table("rows").Address(), "https://acct.table.core.chinacloudapi.cn/rows"; table != want || q.Address() != "https://acct.queue.core.chinacloudapi.cn/work" {
-			t.Errorf("%s leads to %s and %s", part, table, q.Address())
+			t.Errorf("%s has the endpoints %s and %s", part, table, q.Address())
 		}
 	}
 }
@@ -233,7 +233,7 @@ func TestConnectionPrintsNoSecret(t *testing.T) {
 		for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d"} {
 			for _, got := range []string{fmt.Sprintf(format, c), fmt.Sprintf(format, &c), fmt.Sprintf(format, []any{c}), fmt.Sprintf(format, table), table.Address()} {
 				if strings.Contains(got, key64) {
-					t.Errorf("%s prints the secret: %s", format, got)
+					t.Errorf("%s: the printed connection contains the secret: %s", format, got)
 				}
 			}
 		}
@@ -247,7 +247,7 @@ func TestCheckQueueName(t *testing.T) {
 		strings.Repeat("a", 64): false, strings.Repeat("a-", 32) + "a": false, strings.Repeat("a-", 62) + "a": false,
 	} {
 		if err := storage.CheckQueueName(name); (err == nil) != legal {
-			t.Errorf("%q: %v, want legal %t", name, err, legal)
+			t.Errorf("name %q: error %v, want legal %t", name, err, legal)
 		}
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// What is being deleted is made once that has ended, if the account waits for it. What writes it fails at once.
+// If the account awaits deletions, a table, queue or container is created once the deletion of the old one has ended. A
+// write to a table that is being deleted fails immediately.
 func TestCreateAwaitsDeletion(t *testing.T) {
 	const connection = signed + ";BlobEndpoint=https://h/acct"
 	kinds := map[string]func(*storage.Account) (create, use func(context.Context) error){
@@ -47,7 +48,7 @@ func TestCreateAwaitsDeletion(t *testing.T) {
 					began := time.Now()
 					made := map[string]int{"Table": 204, "Queue": 204, "Container": 201}[kind]
 					service := &stub{answer: func(r *http.Request) (*http.Response, error) {
-						if tt.fails && tt.awaits && time.Since(began) >= tt.patience { // a try that begins then is given up
+						if tt.fails && tt.awaits && time.Since(began) >= tt.patience { // a try that begins later is abandoned
 							<-r.Context().Done()
 							return nil, r.Context().Err()
 						}
@@ -58,11 +59,11 @@ func TestCreateAwaitsDeletion(t *testing.T) {
 					}}
 					create, use := of(open(t, connection, storage.Options{Transport: service, AwaitDeletion: tt.awaits, Patience: tt.patience}))
 					if err := use(t.Context()); !storage.BeingDeleted(err) || time.Since(began) > 0 {
-						t.Errorf("a write: %v after %v", err, time.Since(began))
+						t.Errorf("a write: error %v after %v, want an immediate refusal", err, time.Since(began))
 					}
 					err := create(t.Context())
 					if took := time.Since(began); storage.BeingDeleted(err) != tt.fails || (err != nil) != tt.fails || took < tt.least || took > tt.least+10*time.Second {
-						t.Errorf("%v after %v", err, took)
+						t.Errorf("create: error %v after %v", err, took)
 					}
 				})
 			})

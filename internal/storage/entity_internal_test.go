@@ -15,8 +15,8 @@ import (
 	"tablesweep/internal/proof"
 )
 
-// page is an answer of the service with a value of every type, some in forms
-// that a decoder into Go numbers would change.
+// page is an answer of the service with a value of every type. A decoder into Go numbers would change some of these
+// values.
 const page = `{"odata.metadata":"https://a/$metadata#T","value":[{
 "odata.etag":"W/\"datetime'2020-01-01T00%3A00%3A00Z'\"",
 "PartitionKey":"p'","RowKey":"😀\ud83d\ude00","Timestamp":"2020-01-01T00:00:00.1234567Z",
@@ -32,7 +32,7 @@ func decodeOne(t *testing.T, body string) Entity {
 	entities, err := decodePage([]byte(body))
 	proof.Must(t, err)
 	if len(entities) != 1 {
-		t.Fatalf("%d entities, want 1", len(entities))
+		t.Fatalf("got %d entities, want 1", len(entities))
 	}
 	return entities[0]
 }
@@ -45,7 +45,7 @@ func TestDecodePageKeepsEveryType(t *testing.T) {
 		Timestamp: time.Date(2020, 1, 1, 0, 0, 0, 123456700, time.UTC),
 		Properties: []Property{
 			{"S", String, jsontext.Value(`"a\u00e9<&>"`)},
-			{"Half", String, jsontext.Value(`"x\ud800y"`)}, // kept as it is
+			{"Half", String, jsontext.Value(`"x\ud800y"`)}, // kept unchanged
 			{"Empty", String, jsontext.Value(`""`)},
 			{"B", Boolean, jsontext.Value(`true`)},
 			{"I", Int32, jsontext.Value(`-3`)},
@@ -62,7 +62,7 @@ func TestDecodePageKeepsEveryType(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if got.Get("S") != "aé<&>" || got.Int("L") != 9223372036854775807 || string(got.Bytes("X")) != "\x00\x01\x02" || got.Time("T").Nanosecond() != 123456700 {
-		t.Errorf("values read wrongly: %q %d %q %v", got.Get("S"), got.Int("L"), got.Bytes("X"), got.Time("T"))
+		t.Errorf("wrong values: %q, %d, %q, %v", got.Get("S"), got.Int("L"), got.Bytes("X"), got.Time("T"))
 	}
 }
 
@@ -83,7 +83,7 @@ func TestEntityIsWrittenAsItWasRead(t *testing.T) {
 	}
 }
 
-func TestDecodePageRefuses(t *testing.T) {
+func TestDecodePageRefusesInvalidPages(t *testing.T) {
 	for _, tt := range []struct{ name, body string }{
 		{"empty", ``},
 		{"cut", page[:len(page)-20]},
@@ -93,12 +93,12 @@ func TestDecodePageRefuses(t *testing.T) {
 		{"bad timestamp", `{"value":[{"Timestamp":"today"}]}`},
 	} {
 		if entities, err := decodePage([]byte(tt.body)); err == nil {
-			t.Errorf("%s: got %v, want an error", tt.name, entities)
+			t.Errorf("%s: got error %v, want an error", tt.name, entities)
 		}
 	}
-	// Repaired, it would be another row's key.
+	// A repaired key would be another row's key.
 	if _, err := decodePage([]byte(`{"value":[{"PartitionKey":"p","RowKey":"x\ud800y"}]}`)); err == nil || !strings.Contains(err.Error(), "RowKey") {
-		t.Errorf("an ill-formed key: got %v, want an error with RowKey", err)
+		t.Errorf("an ill-formed key: got error %v, want RowKey in it", err)
 	}
 }
 
@@ -126,7 +126,7 @@ func TestEqual(t *testing.T) {
 		{"another half", `"A":"\ud800x"`, `"A":"\ud801x"`, false},
 	} {
 		if got := Equal(entity(tt.a), entity(tt.b)); got != tt.want {
-			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
 		}
 	}
 }
@@ -145,7 +145,7 @@ func FuzzDecodePage(f *testing.F) {
 				t.Fatalf("%s has %d properties, want %d", e.AppendJSON(nil), len(back.Properties), len(e.Properties))
 			}
 			if all := names(e); !utf8.ValidString(strings.Join(all, "")) || len(slices.Compact(slices.Sorted(slices.Values(all)))) < len(all) {
-				continue // no property of the service has such a name, and no row has one twice
+				continue // the service has no property of such a name, and no row with a repeated name
 			}
 			if diff := cmp.Diff(e, back, cmpopts.EquateEmpty()); diff != "" {
 				t.Fatalf("%s (-decoded +of its row)\n%s", e.AppendJSON(nil), diff)

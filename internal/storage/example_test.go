@@ -11,7 +11,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Rows of one partition are written in one transaction, and read a page at a time.
+// The rows of one partition are written in one transaction, and read page by page.
 func Example() {
 	ctx := context.Background()
 	orders := emulatortest.Example().Table("orders")

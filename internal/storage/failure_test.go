@@ -17,7 +17,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// stub answers requests, or fails to, as told.
+// stub answers requests with the result of its function, which may be an error.
 type stub struct {
 	answer func(*http.Request) (*http.Response, error)
 	tries  atomic.Int64
@@ -28,7 +28,7 @@ func (s *stub) Do(r *http.Request) (*http.Response, error) {
 	return s.answer(r)
 }
 
-// answered is an answer with the marks of the service's.
+// answered returns an answer with the headers of the service's answers.
 func answered(r *http.Request, status int, header http.Header, body string) *http.Response {
 	set := func(name, value string) { header.Set(name, cmp.Or(header.Get(name), value)) }
 	set("X-Ms-Version", "2019-02-02")
@@ -41,7 +41,7 @@ func answered(r *http.Request, status int, header http.Header, body string) *htt
 
 const signed = "TableEndpoint=https://h/acct;QueueEndpoint=https://h/acct;AccountName=acct;SharedAccessSignature=sv=1&sig=TOPSECRET"
 
-// A signature is part of each request's URL, and must not get into errors.
+// A shared access signature is part of each request's URL, and must not be in errors.
 func TestErrorsKeepSignaturesSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, cause := range []error{syscall.ECONNREFUSED, &net.DNSError{Err: "no such host", IsNotFound: true}} {
@@ -52,43 +52,44 @@ func TestErrorsKeepSignaturesSecret(t *testing.T) {
 			_, queryErr := a.Table("Orders").Query(t.Context(), storage.Query{})
 			for _, err := range []error{queryErr, q.Put(t.Context(), "x"), a.Table("Orders").Write(t.Context(), storage.Op{Row: row("p", "r").Row()})} {
 				if err == nil || strings.Contains(err.Error(), "TOPSECRET") || !strings.Contains(err.Error(), "no answer") {
-					t.Errorf("got %v, want an error without the signature", err)
+					t.Errorf("got error %v, want an error without the signature", err)
 				}
 			}
 		}
 	})
 }
 
-// What a service, or a proxy in its name, says of a request is stored with a scan, and shown.
-func TestMessagesOfServicesHaveNoSecret(t *testing.T) {
+// Messages of a service, or of a proxy, are stored with a scan and shown, so they must not contain secrets.
+func TestServiceMessagesContainNoSecret(t *testing.T) {
 	s := &stub{answer: func(r *http.Request) (*http.Response, error) {
 		return answered(r, 400, http.Header{"X-Ms-Error-Code": {"InvalidInput"}}, `{"odata.error":{"code":"InvalidInput","message":{"value":"bad: https://h/acct/Orders?sv=1&sig=TOPSECRET&se=2"}}}`), nil
 	}}
 	_, err := open(t, signed, storage.Options{Transport: s}).Table("Orders").Query(t.Context(), storage.Query{})
 	if err == nil || strings.Contains(err.Error(), "TOPSECRET") || !strings.Contains(err.Error(), "sig=…&se=2") {
-		t.Errorf("got %v, want the message without the signature", err)
+		t.Errorf("got error %v, want the message without the signature", err)
 	}
 }
 
-// Transactions of Cosmos DB are answered in a form of their own: without this, a copy would try until its patience ends.
+// Cosmos DB's answers to transactions have another form. Without this refusal, a copy would retry until its patience
+// ends.
 func TestCosmosIsNotWritten(t *testing.T) {
 	s := &stub{answer: func(r *http.Request) (*http.Response, error) { return answered(r, 204, http.Header{}, ""), nil }}
 	table := open(t, strings.Replace(signed, "https://h/acct", "https://orders.table.cosmos.azure.com", 1), storage.Options{Transport: s}).Table("Orders")
 	_, mayWrite := table.MayWrite(t.Context())
 	for _, err := range []error{table.Create(t.Context()), mayWrite, table.MayDelete(t.Context())} {
 		if !storage.Permanent(err) || !strings.Contains(err.Error(), "Cosmos DB") || s.tries.Load() != 0 {
-			t.Errorf("got %v after %d requests, want the name of it at once", err, s.tries.Load())
+			t.Errorf("got error %v after %d requests, want an immediate error that names Cosmos DB", err, s.tries.Load())
 		}
 	}
 }
 
-// A value in a filter may be a hash, which looks like a bare key.
-func TestFiltersTakeHashes(t *testing.T) {
+// A value in a filter may be a hash, which looks like an account's key.
+func TestFiltersMayContainHashes(t *testing.T) {
 	if err := storage.CheckFilter("Hash eq 'n4bQgYhMfWWaL+qgxVrQFaO/TxsrC4Is0V1sFbDwCgg='"); err != nil {
 		t.Error(err)
 	}
 	if err := storage.CheckFilter("Address eq 'https://h/acct?sv=1&sig=TOPSECRET'"); err == nil || strings.Contains(err.Error(), "TOPSECRET") {
-		t.Errorf("got %v, want a refusal without the signature", err)
+		t.Errorf("got error %v, want a refusal without the signature", err)
 	}
 }
 
@@ -96,9 +97,9 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// What may pass is tried again, with the pause that the service asks for; a mistake
-// in the connection is told at once.
-func TestWhatIsRetried(t *testing.T) {
+// A failure that may pass is retried, after the pause that the service asks for. An error in the connection is returned
+// immediately.
+func TestRetriedFailures(t *testing.T) {
 	busy := func(retryAfter string) func(*http.Request) (*http.Response, error) {
 		return func(r *http.Request) (*http.Response, error) {
 			return answered(r, 503, http.Header{"Retry-After": {retryAfter}}, "{}"), nil
@@ -130,22 +131,21 @@ func TestWhatIsRetried(t *testing.T) {
 					t.Error("no error")
 				}
 				if got := s.tries.Load() > 5; got != tt.retried {
-					t.Errorf("%d tries, want more: %v", s.tries.Load(), tt.retried)
+					t.Errorf("got %d tries, want more; error %v", s.tries.Load(), tt.retried)
 				}
 			})
 		})
 	}
 }
 
-// The ETag guards the ledger's rows; where the answer has none, it is made of the
-// time, as the service does.
+// The ETag protects the ledger's rows. If the answer has no ETag, it is made from the Timestamp, as the service does.
 func TestETagWithoutMetadata(t *testing.T) {
 	s := &stub{answer: func(r *http.Request) (*http.Response, error) {
 		return answered(r, 200, http.Header{}, `{"value":[{"PartitionKey":"p","RowKey":"r","Timestamp":"2020-01-01T00:00:00.1234567Z"}]}`), nil
 	}}
 	e, _, err := open(t, signed, storage.Options{Transport: s}).Table("Orders").Get(t.Context(), key.Key{Partition: "p", Row: "r"})
 	if want := `W/"datetime'2020-01-01T00%3A00%3A00.1234567Z'"`; err != nil || e.ETag != want {
-		t.Errorf("ETag %s, %v; want %s", e.ETag, err, want)
+		t.Errorf("got ETag %s, error %v; want %s", e.ETag, err, want)
 	}
 }
 
@@ -169,7 +169,7 @@ func TestSameAccountBySeveralNames(t *testing.T) {
 		a := open(t, endpoint+tt.a, storage.Options{}).Table("T")
 		b := open(t, endpoint+tt.b, storage.Options{}).Table("t")
 		if got := a.Same(b); got != tt.want {
-			t.Errorf("%s and %s: %v, want %v", tt.a, tt.b, got, tt.want)
+			t.Errorf("%s and %s: got same %v, want %v", tt.a, tt.b, got, tt.want)
 		}
 	}
 }

@@ -14,14 +14,14 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// entra stands for Azure's token endpoints for managed identities and applications, and for the
-// services, which it lets in by their tokens.
+// entra represents Azure's token endpoints for managed identities and applications, and services that accept the
+// tokens.
 type entra struct {
 	*testing.T
 	clientID string
-	seen     []string // hosts that were asked with a token
-	claims   string   // that the service still wants in a token
-	bodies   []string // of the requests
+	seen     []string // hosts that got a request with a token
+	claims   string   // claims that the service still requires in a token
+	bodies   []string // bodies of the requests
 }
 
 func (e *entra) Do(r *http.Request) (*http.Response, error) {
@@ -30,10 +30,10 @@ func (e *entra) Do(r *http.Request) (*http.Response, error) {
 	}
 	if r.URL.Host == "169.254.169.254" { // the instance metadata service
 		if got := r.URL.Query().Get("client_id"); got != e.clientID {
-			e.Errorf("a token was asked for client %q, want %q", got, e.clientID)
+			e.Errorf("a token was requested for client %q, want %q", got, e.clientID)
 		}
 		if got := r.URL.Query().Get("resource"); got != "https://storage.azure.com" && got != "https://storage.azure.com/" {
-			e.Errorf("a token was asked for %q", got)
+			e.Errorf("a token was requested for %q", got)
 		}
 		return answer(200, `{"access_token":"token-1","expires_in":"3600","resource":"https://storage.azure.com","token_type":"Bearer"}`)
 	}
@@ -41,7 +41,7 @@ func (e *entra) Do(r *http.Request) (*http.Response, error) {
 		if strings.HasSuffix(r.URL.Path, "/token") {
 			_ = r.ParseForm()
 			if got := r.PostForm.Get("client_id") + " " + r.PostForm.Get("client_secret"); got != e.clientID+" s3cret" {
-				e.Errorf("a token was asked for %q", got)
+				e.Errorf("a token was requested for %q", got)
 			}
 			if e.claims != "" && strings.Contains(r.PostForm.Get("claims"), `"nbf":`) {
 				e.claims = ""
@@ -51,10 +51,10 @@ func (e *entra) Do(r *http.Request) (*http.Response, error) {
 		return answer(200, `{"authorization_endpoint":"https://login.microsoftonline.com/tenant-1/authorize","token_endpoint":"https://login.microsoftonline.com/tenant-1/token","issuer":"https://login.microsoftonline.com/tenant-1/v2.0"}`)
 	}
 	if got := r.Header.Get("Authorization"); got != "Bearer token-1" {
-		e.Errorf("%s was asked with Authorization %q", r.URL.Host, got)
+		e.Errorf("a request to %s had Authorization %q", r.URL.Host, got)
 	}
 	if got := r.Header.Get("User-Agent"); !strings.HasPrefix(got, "tablesweep ") {
-		e.Errorf("%s was asked by %q", r.URL.Host, got)
+		e.Errorf("a request to %s came from %q", r.URL.Host, got)
 	}
 	e.seen = append(e.seen, r.URL.Host)
 	if r.Method == http.MethodPut && r.Body != nil {
@@ -94,7 +94,8 @@ var application = storage.Settings{
 
 func TestApplicationSignsIn(t *testing.T) { signsIn(t, application) }
 
-// TestTokenIsChallenged: a service that wants other claims gets a token that has them, and the whole request once more.
+// TestTokenIsChallenged: if a service requires other claims, the whole request is sent again with a token that has
+// them.
 func TestTokenIsChallenged(t *testing.T) {
 	connection, err := storage.SettingConnection("AzureWebJobsStorage", application)
 	proof.Must(t, err)
@@ -107,7 +108,7 @@ func TestTokenIsChallenged(t *testing.T) {
 	}
 	const body = `{"PartitionKey":"p","RowKey":"r"}`
 	if !slices.Equal(service.bodies, []string{body, body}) || service.claims != "" {
-		t.Errorf("requests had %q, and no token has the claims %q", service.bodies, service.claims)
+		t.Errorf("the requests had the bodies %q, and no token had the claims %q", service.bodies, service.claims)
 	}
 }
 
@@ -120,7 +121,7 @@ func signsIn(t *testing.T, settings storage.Settings) {
 	proof.Must(t, err)
 	p, err := a.Table("Orders").Query(t.Context(), storage.Query{})
 	if err != nil || len(p.Rows) != 1 {
-		t.Fatalf("%d rows, %v", len(p.Rows), err)
+		t.Fatalf("got %d rows, error %v", len(p.Rows), err)
 	}
 	q, err := a.Queue("work")
 	proof.Must(t, err)

@@ -9,13 +9,13 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A line that anybody has written keeps its values as they are meant, or says which one a table would change.
+// A line of any program keeps the values that its writer meant. If a table would change a value, the error names it.
 func TestParseLine(t *testing.T) {
 	t.Parallel()
 	const keys = `{"PartitionKey":"p","RowKey":"r"`
 	for _, tt := range []struct {
 		name, members string
-		want          string // the row's members; "" for an error
+		want          string // the row's members; "" if an error is expected
 		err           string
 		exact         bool // the error is about the line
 	}{

@@ -15,7 +15,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// breaking ends a body in the middle.
+// breaking is a body that breaks off in the middle.
 type breaking struct {
 	io.ReadCloser
 	left int
@@ -30,8 +30,8 @@ func (b *breaking) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestMemory: an answer uses memory for its text and its rows, once, however often it breaks off, and whether its length is announced or not. If
-// there is too little, the query ends at once, and nothing is used.
+// TestMemory: an answer uses memory for its text and its rows once, however often it breaks off, and whether or not its length is announced. If
+// there is not enough memory, the query ends immediately and uses none.
 func TestMemory(t *testing.T) {
 	for _, announced := range []bool{true, false} {
 		em := emulatortest.New(t, emulator.Options{})
@@ -67,17 +67,17 @@ func TestMemory(t *testing.T) {
 		of := table.With(storage.RequestOptions{Memory: p})
 		page, err := of.Query(t.Context(), storage.Query{})
 		if want := storage.MemoryOf(page.Bytes, len(page.Rows)); err != nil || tries != 3 || len(page.Rows) != 40 || p.Used() != want {
-			t.Errorf("announced %v: %d rows in %d tries, %d bytes are used, want %d; %v", announced, len(page.Rows), tries, p.Used(), want, err)
+			t.Errorf("length announced %v: got %d rows in %d tries, %d bytes in use, want %d; error %v", announced, len(page.Rows), tries, p.Used(), want, err)
 		}
 		before := p.Used()
 		others, err := b.Take(t.Context(), 55<<20)
 		proof.Must(t, err)
 		tries = 0
 		if _, err := of.Query(t.Context(), storage.Query{}); !errors.Is(err, memory.ErrFull) || storage.Passing(err) || storage.Permanent(err) || tries != 1 || p.Used() != before {
-			t.Errorf("announced %v: %v after %d tries, %d bytes are used", announced, err, tries, p.Used())
+			t.Errorf("length announced %v: got error %v after %d tries, %d bytes in use", announced, err, tries, p.Used())
 		}
 		if p.Wanted() <= before {
-			t.Errorf("announced %v: nobody knows how much it wants", announced)
+			t.Errorf("length announced %v: the wanted amount of memory is unknown", announced)
 		}
 		others.Release()
 		if _, err := of.Query(t.Context(), storage.Query{Top: 1}); err != nil {
@@ -86,13 +86,13 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestTopOfNothingRead: a page that was held before, of which nothing was read, tells nothing about the size of rows.
-func TestTopOfNothingRead(t *testing.T) {
+// TestTopIgnoresPagesFromMemory: a page from memory, for which no bytes were read, does not change the number of rows.
+func TestTopIgnoresPagesFromMemory(t *testing.T) {
 	t.Parallel()
 	var top storage.Top
 	top.Learn(1000, 40, 16<<20, 1)
 	before := top.Of(1000)
 	if top.Learn(before, before, 0, 2); before > 20 || top.Of(1000) != before {
-		t.Errorf("%d rows, and behind a page of no bytes %d", before, top.Of(1000))
+		t.Errorf("got %d rows, and %d after a page of no bytes", before, top.Of(1000))
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// service answers well but from one time to another, when it does what away says.
+// service gives good answers, except during an outage, when it does what its function away does.
 type service struct {
 	begin        time.Time
 	from, to     time.Duration
@@ -54,17 +54,17 @@ func isBusy(r *http.Request) (*http.Response, error) {
 	return answered(r, 503, http.Header{"X-Ms-Error-Code": {"ServerBusy"}}, `{"odata.error":{"code":"ServerBusy","message":{"value":"The server is busy."}}}`), nil
 }
 
-// A host is waited for, with pauses of seconds at most and no longer than the patience. One that
-// has never answered is given up soon if its connection may be wrong.
+// Requests wait for a host, with pauses of a few seconds, until the patience ends. If a connection may contain a typing
+// error, requests wait only briefly for a host that has never answered.
 func TestOutages(t *testing.T) {
 	const never = time.Hour
 	for _, tt := range []struct {
 		name     string
 		away     func(*http.Request) (*http.Response, error)
-		from, to time.Duration // of the outage
+		from, to time.Duration // beginning and end of the outage
 		fails    bool
-		min, max time.Duration // that the request of second 1 takes
-		cause    string        // told in between
+		min, max time.Duration // duration of the request that begins at second 1
+		cause    string        // reported during the request
 	}{
 		{"refused for half a second", refuses, time.Second, 1500 * time.Millisecond, false, 500 * time.Millisecond, 1500 * time.Millisecond, ""},
 		{"refused for 40 s", refuses, time.Second, 41 * time.Second, false, 40 * time.Second, 46 * time.Second, "connection refused"},
@@ -95,7 +95,7 @@ func TestOutages(t *testing.T) {
 				go func() {
 					for {
 						select {
-						case <-time.After(999 * time.Millisecond): // never when the request ends
+						case <-time.After(999 * time.Millisecond): // never at the end of the request
 						case <-stop:
 							return
 						}
@@ -116,26 +116,27 @@ func TestOutages(t *testing.T) {
 				close(stop)
 				synctest.Wait()
 				if (err != nil) != tt.fails || took < tt.min || took > tt.max {
-					t.Errorf("after %v: %v; want an error: %v, within %v to %v", took, err, tt.fails, tt.min, tt.max)
+					t.Errorf("after %v: error %v; want an error: %v, within %v to %v", took, err, tt.fails, tt.min, tt.max)
 				}
 				if tt.fails && !storage.Passing(err) {
-					t.Errorf("%v is not told as one that may pass", err)
+					t.Errorf("the error %v does not show that a later retry may succeed", err)
 				}
 				if tt.cause != "" && !seen[tt.cause] || tt.cause == "" && len(seen) > 0 {
-					t.Errorf("told %v, want %q", seen, tt.cause)
+					t.Errorf("reported the outages %v, want %q", seen, tt.cause)
 				}
 				if wait := first.Sub(began); tt.cause != "" && wait > 12*time.Second {
-					t.Errorf("told after %v", wait)
+					t.Errorf("the first report came after %v", wait)
 				}
 				if o := a.Outages(); tt.fails && tt.cause != "" && (len(o) != 1 || o[0].Waiting > 0) || !tt.fails && len(o) > 0 {
-					t.Errorf("told %v at the end; want an outage that nobody waits for: %v", o, tt.fails)
+					t.Errorf("reported %v at the end; want an outage without waiting requests: %v", o, tt.fails)
 				}
 			})
 		})
 	}
 }
 
-// The cause of an outage is the newest one, with its age if another should have come since. The end of a patience is none.
+// The cause of an outage is the newest cause, with its age if a newer one was to be expected. The end of a request's
+// patience is not a cause.
 func TestNewestCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{begin: time.Now(), to: time.Hour}
@@ -145,20 +146,20 @@ func TestNewestCause(t *testing.T) {
 			}
 			return hangs(r)
 		}
-		a := open(t, signed, storage.Options{Transport: s, Patience: time.Minute}) // it ends behind the other one
+		a := open(t, signed, storage.Options{Transport: s, Patience: time.Minute}) // its patience ends after the other account's
 		failed := make(chan error, 1)
 		go func() {
 			_, err := a.Table("Orders").Query(t.Context(), storage.Query{})
 			failed <- err
 		}()
 		time.Sleep(38700 * time.Millisecond)
-		said := a.Outages()[0].Cause
-		if !regexp.MustCompile(`^no answer for 3[4-8]s; before: it answers 503 ServerBusy$`).MatchString(said) {
-			t.Errorf("the cause is %q", said)
+		cause := a.Outages()[0].Cause
+		if !regexp.MustCompile(`^no answer for 3[4-8]s; before: it answers 503 ServerBusy$`).MatchString(cause) {
+			t.Errorf("got the cause %q", cause)
 		}
 		_, err := a.Table("Orders").Query(storage.WithPatience(t.Context(), time.Millisecond), storage.Query{})
 		if err == nil || !strings.Contains(err.Error(), "ServerBusy") {
-			t.Errorf("a request without patience: %v", err)
+			t.Errorf("a request whose patience has ended: error %v", err)
 		}
 		if err := <-failed; err == nil || strings.Contains(err.Error(), "within 0s") {
 			t.Error(err)
@@ -166,8 +167,8 @@ func TestNewestCause(t *testing.T) {
 	})
 }
 
-// Without patience of its own, as in the app, a request waits until its deadline. Its error says for
-// which setting, and why.
+// Without a patience of its own, as in the app, a request waits until its deadline. Its error contains the connection's
+// setting and the reason.
 func TestWaitsUntilTheDeadline(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -193,21 +194,22 @@ func TestWaitsUntilTheDeadline(t *testing.T) {
 				took := time.Since(s.begin)
 				switch {
 				case tt.error == "" && err != nil, took < min(tt.lasts, tt.most), took > tt.most:
-					t.Errorf("%v after %v, want it within %v", err, took, tt.most)
+					t.Errorf("got error %v after %v, want it within %v", err, took, tt.most)
 				case tt.error != "" && (err == nil || err.Error() != "query table Orders of SRC: "+tt.error || !storage.Passing(err)):
-					t.Errorf("got %v, want %s", err, tt.error)
+					t.Errorf("got error %v, want %s", err, tt.error)
 				}
 			})
 		})
 	}
 }
 
-// One sentence says which connection has not answered, and for how long: since the outage began, not since this request.
+// A sentence describes which connection has not answered, and for how long since the beginning of the outage, which may
+// be before this request.
 func TestOutageInOneSentence(t *testing.T) {
 	for _, tt := range []struct {
 		name, setting string
 		away          func(*http.Request) (*http.Response, error)
-		each          time.Duration // the time of each of two requests
+		each          time.Duration // duration of each of two requests
 		want          string
 	}{
 		{"silent", storage.HostConnection, hangs, 30 * time.Second, "the app's own storage (AzureWebJobsStorage) has not answered for 60 s"},
@@ -227,14 +229,14 @@ func TestOutageInOneSentence(t *testing.T) {
 				}
 			}
 			if got := away.Sentence(); got != tt.want {
-				t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+				t.Errorf("%s: got sentence %s, want %s", tt.name, got, tt.want)
 			}
 		})
 	}
 }
 
-// When a host is back, all who wait for it go on at once.
-func TestAllGoOnAfterAnOutage(t *testing.T) {
+// When a host answers again, all requests that wait for it continue immediately.
+func TestAllRequestsContinueAfterAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &service{begin: time.Now(), from: time.Second, to: time.Minute, away: refuses}
 		a := open(t, signed, storage.Options{Transport: s, Patience: 10 * time.Minute})
@@ -265,12 +267,12 @@ func TestAllGoOnAfterAnOutage(t *testing.T) {
 		}
 		all.Wait()
 		if last-first > 10*time.Millisecond || s.tries > 50*40 {
-			t.Errorf("the first went on after %v, the last after %v, with %d tries", first, last, s.tries)
+			t.Errorf("the first request continued after %v, the last after %v, with %d tries", first, last, s.tries)
 		}
 	})
 }
 
-// A request that fails while others succeed is given up after as many tries as ever.
+// A request that fails while other requests succeed ends after the usual number of tries.
 func TestOneRequestAlwaysFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failed := 0
@@ -294,12 +296,12 @@ func TestOneRequestAlwaysFails(t *testing.T) {
 		cancel()
 		others.Wait()
 		if err == nil || failed < 40 || failed > 60 {
-			t.Errorf("%v after %d tries", err, failed)
+			t.Errorf("got error %v after %d tries", err, failed)
 		}
 	})
 }
 
-// Pauses between tries end when nobody wants another try.
+// The pause before a try ends if the caller no longer wants a try.
 func TestStopRetries(t *testing.T) {
 	for name, away := range map[string]func(*http.Request) (*http.Response, error){"refused": refuses, "busy": isBusy} {
 		t.Run(name, func(t *testing.T) {
@@ -314,14 +316,14 @@ func TestStopRetries(t *testing.T) {
 				time.AfterFunc(50*time.Second, func() { close(stop) })
 				_, err := a.Table("Orders").With(storage.RequestOptions{Stop: stop}).Query(t.Context(), storage.Query{})
 				if took := time.Since(s.begin); !errors.Is(err, context.Canceled) || took != 51*time.Second {
-					t.Errorf("%v after %v", err, took)
+					t.Errorf("got error %v after %v", err, took)
 				}
 			})
 		})
 	}
 }
 
-// Tries that may have been carried out without an answer are counted.
+// The counter counts tries that the service may have carried out without an answer.
 func TestDoubts(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -337,9 +339,9 @@ func TestDoubts(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var asked atomic.Bool // also by the watch
+				var tried atomic.Bool // also used by the watch
 				s := &stub{answer: func(r *http.Request) (*http.Response, error) {
-					if asked.CompareAndSwap(false, true) {
+					if tried.CompareAndSwap(false, true) {
 						return tt.answer(r)
 					}
 					return answered(r, 201, http.Header{}, `<?xml version="1.0"?><QueueMessagesList></QueueMessagesList>`), nil
@@ -349,7 +351,7 @@ func TestDoubts(t *testing.T) {
 				var c storage.Counter
 				_ = q.With(storage.RequestOptions{Counter: &c}).Put(t.Context(), "x")
 				if c.Doubts() != tt.want {
-					t.Errorf("%d doubts, want %d", c.Doubts(), tt.want)
+					t.Errorf("counted %d doubtful requests, want %d", c.Doubts(), tt.want)
 				}
 			})
 		})

@@ -11,7 +11,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// remembering keeps the contexts of requests.
+// remembering is a transport that keeps the contexts of requests.
 type remembering struct {
 	*emulator.Transport
 	contexts []context.Context
@@ -22,9 +22,8 @@ func (r *remembering) Do(req *http.Request) (*http.Response, error) {
 	return r.Transport.Do(req)
 }
 
-// TestRequestsAreReleased makes sure that nothing of a request outlives its answer:
-// a context that is still open is held, with the request's body, until its time-out,
-// and a busy process makes thousands in that time.
+// TestRequestsAreReleased: nothing of a request stays in memory after its answer. An open context would keep the
+// request's body in memory until its time-out, and a busy process makes thousands of requests in that time.
 func TestRequestsAreReleased(t *testing.T) {
 	t.Parallel()
 	_, em := openEmulator(t)
@@ -44,7 +43,7 @@ func TestRequestsAreReleased(t *testing.T) {
 	}
 	for i, ctx := range transport.contexts {
 		if ctx.Err() == nil {
-			t.Errorf("request %d of %d is still held", i+1, len(transport.contexts))
+			t.Errorf("request %d of %d is still in memory", i+1, len(transport.contexts))
 		}
 	}
 }

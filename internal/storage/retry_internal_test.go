@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Pauses are seconds at most, however often a host was asked.
+// Pauses take at most a few seconds, however often a request was tried.
 func TestPauses(t *testing.T) {
 	t.Parallel()
 	for try, longest := range map[int]time.Duration{1: 250 * time.Millisecond, 2: 750 * time.Millisecond, 10: maxRetryDelay, 100: maxRetryDelay} {
 		for range 100 {
 			if got := backoff(retryDelay, try); got < longest*3/4 || got > longest {
-				t.Fatalf("pause %v after try %d, want %v to %v", got, try, longest*3/4, longest)
+				t.Fatalf("got pause %v after try %d, want %v to %v", got, try, longest*3/4, longest)
 			}
 		}
 	}
@@ -51,13 +51,13 @@ func TestOutcomes(t *testing.T) {
 			resp = &http.Response{StatusCode: tt.status, Header: http.Header{"X-Ms-Error-Code": {tt.code}}}
 		}
 		if got := tt.x.outcomeOf(resp, tt.err, true); got != tt.want {
-			t.Errorf("%d %s, %v: %d, want %d", tt.status, tt.code, tt.err, got, tt.want)
+			t.Errorf("status %d %s, error %v: got outcome %d, want %d", tt.status, tt.code, tt.err, got, tt.want)
 		}
 	}
 }
 
-// What a good answer means is known without reading its body, which may be a page of rows.
-func TestGoodAnswersAreNotRead(t *testing.T) {
+// The outcome of a good answer is known without its body, which may be a page of rows.
+func TestOutcomeOfGoodAnswersNeedsNoBody(t *testing.T) {
 	x := exchange{answer: []byte(`{"value":[{"PartitionKey":"p","RowKey":"r"}]}`)}
 	resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}}
 	if n := testing.AllocsPerRun(10, func() { x.outcomeOf(resp, nil, true) }); n > 0 {

@@ -9,8 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// servicePage is an answer in the form in which the service writes it, and as much of
-// [page] as that form takes.
+// servicePage is an answer as the service writes it, with all those values of [page] that this form can have.
 const servicePage = `{"odata.metadata":"https://a/$metadata#T","value":[` +
 	`{"odata.etag":"W/\"datetime'2020-01-01T00%3A00%3A00Z'\"","PartitionKey":"p'","RowKey":"é😀","Timestamp":"2020-01-01T00:00:00.1234567Z",` +
 	`"S":"a\u00e9<&>\ud800\\","Empty":"","B":true,"F":false,"I":-3,"Min":-2147483648,"Zero":0,"D":3.0,"Exp":1E+300,"Minus":-0.0,"Large":2147483648,` +
@@ -22,7 +21,7 @@ const servicePage = `{"odata.metadata":"https://a/$metadata#T","value":[` +
 func TestPlainPage(t *testing.T) {
 	rows, ok := plainPage([]byte(servicePage))
 	if !ok || len(rows) != 2 {
-		t.Fatalf("%d rows, %v", len(rows), ok)
+		t.Fatalf("got %d rows, ok %v", len(rows), ok)
 	}
 	want := `{"PartitionKey":"p'","RowKey":"é😀",` +
 		`"S":"a\u00e9<&>\ud800\\","Empty":"","B":true,"F":false,"I":-3,"Min":-2147483648,"Zero":0,` +
@@ -36,11 +35,11 @@ func TestPlainPage(t *testing.T) {
 	checkRows(t, []byte(servicePage), rows)
 }
 
-// Whatever is not in the form that the service writes is left to decodePage.
-func TestPlainPageLeavesTheUnusual(t *testing.T) {
+// Other forms than the service's are left to decodePage.
+func TestPlainPageRefusesOtherForms(t *testing.T) {
 	for _, row := range []string{
-		`{"PartitionKey":"p","RowKey":"r","D":3.0,"D@odata.type":"Edm.Double"}`, // annotated behind
-		`{"D@odata.type":"Edm.Double","PartitionKey":"p","RowKey":"r","D":3}`,   // far ahead
+		`{"PartitionKey":"p","RowKey":"r","D":3.0,"D@odata.type":"Edm.Double"}`, // annotated after the property
+		`{"D@odata.type":"Edm.Double","PartitionKey":"p","RowKey":"r","D":3}`,   // annotated long before the property
 		`{"PartitionKey":"p","RowKey":"r","I@odata.type":"Edm.Int32","I":"3"}`,
 		`{"PartitionKey":"p","RowKey":"r","C@odata.type":"Edm.Color","C":"red"}`,
 		`{"PartitionKey":"p","RowKey":"r","L@odata.type":"Edm.Int64","L":null}`,
@@ -55,33 +54,33 @@ func TestPlainPageLeavesTheUnusual(t *testing.T) {
 		`{"PartitionKey":"` + "\xff" + `","RowKey":"r"}`,
 	} {
 		if rows, ok := plainPage([]byte(`{"value":[` + row + `]}`)); ok {
-			t.Errorf("%s is taken for %s", row, rows[0].json)
+			t.Errorf("%s is read as %s", row, rows[0].json)
 		}
 		decoded, err := decodePage([]byte(`{"value":[` + row + `]}`))
 		rows, rowsErr := parsePage([]byte(`{"value":[` + row + `]}`))
 		if (err == nil) != (rowsErr == nil) {
-			t.Errorf("%s: %v, and as rows %v", row, err, rowsErr)
+			t.Errorf("%s: entities have error %v, rows have error %v", row, err, rowsErr)
 		} else if err == nil && !Equal(rows[0].Entity(), decoded[0]) {
-			t.Errorf("%s: %+v, want %+v", row, rows[0], decoded[0])
+			t.Errorf("%s: got %+v, want %+v", row, rows[0], decoded[0])
 		}
 	}
 	for _, body := range []string{``, servicePage[:len(servicePage)-3], `[]`, `{"value":{}}`, `{"value":[],"value":[]}`, `{"v\u0061lue":[]}`} {
 		if rows, ok := plainPage([]byte(body)); ok {
-			t.Errorf("%s is taken for %v", body, rows)
+			t.Errorf("%s is read as %v", body, rows)
 		}
 	}
 }
 
-// checkRows compares rows with what decodePage makes of the page: the same keys, and the
-// same properties by name, type and text.
+// checkRows compares rows with the entities that decodePage reads from the page: the keys, and the properties by name,
+// type and text.
 func checkRows(t *testing.T, body []byte, rows []Row) {
 	t.Helper()
 	want, err := decodePage(slices.Clone(body))
 	if err != nil && strings.Contains(err.Error(), "Timestamp") {
-		return // nobody has asked for it yet
+		return // a row parses its Timestamp only when a caller reads it
 	}
 	if err != nil || len(want) != len(rows) {
-		t.Fatalf("%s: %d rows, decoded %d, %v", body, len(rows), len(want), err)
+		t.Fatalf("%s: got %d rows, decoded %d, error %v", body, len(rows), len(want), err)
 	}
 	for i, w := range want {
 		names := map[string]bool{}
@@ -89,20 +88,20 @@ func checkRows(t *testing.T, body []byte, rows []Row) {
 			names[p.Name] = true
 		}
 		if len(names) < len(w.Properties) {
-			continue // an annotation that follows one of them is that of all
+			continue // an annotation after one of several equal names applies to all of them
 		}
 		if diff := cmp.Diff(w.Row().JSON(), rows[i].JSON()) + cmp.Diff(w.Row().Columns, rows[i].Columns, cmpopts.EquateEmpty()); diff != "" {
-			t.Fatalf("%s (-decoded +row)\n%s", body, diff)
+			t.Fatalf("%s: properties (-decoded +row)\n%s", body, diff)
 		}
 		if diff := cmp.Diff(w, rows[i].Entity(), cmpopts.EquateEmpty()); diff != "" {
-			t.Fatalf("%s (-decoded +of the row)\n%s", body, diff)
+			t.Fatalf("%s: columns (-decoded +row)\n%s", body, diff)
 		}
 	}
 }
 
-// FuzzPlainPage compares with decodePage as the naive twin.
+// FuzzPlainPage compares plainPage with decodePage.
 func FuzzPlainPage(f *testing.F) {
-	// Small ones: whoever fuzzes waits while each new input is made smaller.
+	// The inputs are small, because fuzzing first reduces each new input.
 	for _, properties := range []string{
 		`"Timestamp":"2020-01-01T00:00:00.1234567Z","S":"a\u00e9<&>\ud800\\","Empty":""`, `"B":true,"I":-3,"D":3.0,"Exp":1E+300,"Large":2147483648`,
 		`"L@odata.type":"Edm.Int64","L":"9","N@odata.type":"Edm.Double","N":"NaN"`, `"T":"2020-01-01T00:00:00.1Z","T@odata.type":"Edm.DateTime"`,
@@ -119,7 +118,7 @@ func FuzzPlainPage(f *testing.F) {
 		if string(kept) != string(body) {
 			t.Fatal("the page was changed")
 		}
-		clear(body) // the rows keep nothing of it
+		clear(body) // the rows must not refer to the body
 		checkRows(t, kept, rows)
 	})
 }

@@ -17,12 +17,12 @@ import (
 	"tablesweep/internal/task"
 )
 
-// An operation by itself goes as a plain request, and is refused as one of a batch is.
+// A single operation is sent as a plain request, and is refused with the same error as an operation of a batch.
 func TestSingleOperations(t *testing.T) {
 	long := strings.Repeat("é", 400) // 2,400 bytes in a URL
 	for _, tt := range []struct {
 		pk, rk string
-		batch  int64 // transactions
+		batch  int64 // number of transactions
 	}{
 		{"p", "r", 0}, {"o'b", "a;b c%&+é😀", 0}, {"", "r", 1}, {"p", "", 1}, {"p", long, 1}, {long, "r", 1},
 	} {
@@ -33,12 +33,12 @@ func TestSingleOperations(t *testing.T) {
 			t.Errorf("%q, %q: %v", tt.pk, tt.rk, err)
 		}
 		if c := em.Counts(); c.Batch != tt.batch || c.Update != 1-tt.batch {
-			t.Errorf("%q, %q: %d transactions and %d plain requests, want %d transactions", tt.pk, tt.rk, c.Batch, c.Update, tt.batch)
+			t.Errorf("keys %q, %q: %d transactions and %d plain requests, want %d transactions", tt.pk, tt.rk, c.Batch, c.Update, tt.batch)
 		}
 	}
 	onEach(t, func(t *testing.T, a *storage.Account) {
 		table := newTable(t, a)
-		for _, pk := range []string{"p", ""} { // plain, and in a transaction
+		for _, pk := range []string{"p", ""} { // as a plain request, and in a transaction
 			write := func(kind storage.OpKind, ifMatch string) error {
 				return table.Write(t.Context(), storage.Op{Kind: kind, Row: row(pk, "r").Row(), IfMatch: ifMatch})
 			}
@@ -54,20 +54,20 @@ func TestSingleOperations(t *testing.T) {
 				err := write(tt.kind, tt.ifMatch)
 				e, refused := err.(*storage.Error)
 				if refused != (tt.status != 0) || !refused && err != nil {
-					t.Errorf("%q, %d: %v, want status %d", pk, i, err, tt.status)
+					t.Errorf("partition %q, operation %d: got error %v, want status %d", pk, i, err, tt.status)
 				} else if refused && (e.Status != tt.status || e.Index != 0 || e.Code == "" || e.Message == "" || strings.Contains(e.Message, "\n") || strings.HasPrefix(e.Message, "0:")) {
-					t.Errorf("%q, %d: %+v, want status %d", pk, i, e, tt.status)
+					t.Errorf("partition %q, operation %d: got %+v, want status %d", pk, i, e, tt.status)
 				}
 			}
 		}
 		err := a.Table("Nowhere").Write(t.Context(), storage.Op{Kind: storage.Delete, Row: row("p", "r").Row()})
 		if !storage.HasCode(err, "TableNotFound") {
-			t.Errorf("missing table: %v", err)
+			t.Errorf("missing table: got error %v", err)
 		}
 	})
 }
 
-// TestRowsAreWrittenAsTheyWere writes rows that a query read, and compares.
+// TestRowsAreWrittenAsTheyWere writes rows that a query has read, and compares the copies.
 func TestRowsAreWrittenAsTheyWere(t *testing.T) {
 	onEach(t, func(t *testing.T, a *storage.Account) {
 		source, destination := newTable(t, a), newTable(t, a)
@@ -90,7 +90,7 @@ func TestRowsAreWrittenAsTheyWere(t *testing.T) {
 		for _, q := range []storage.Query{{}, {Select: []string{"S", "D", "Text"}}} {
 			p, err := source.Query(t.Context(), q)
 			if err != nil || len(p.Rows) != len(rows) {
-				t.Fatalf("%d rows, %v", len(p.Rows), err)
+				t.Fatalf("got %d rows, error %v", len(p.Rows), err)
 			}
 			for _, r := range p.Rows {
 				if err := destination.Write(t.Context(), storage.Op{Kind: storage.Replace, Row: r}); err != nil {
@@ -99,19 +99,19 @@ func TestRowsAreWrittenAsTheyWere(t *testing.T) {
 			}
 			got, err := destination.Query(t.Context(), storage.Query{})
 			if err != nil || !slices.EqualFunc(p.Entities(), got.Entities(), storage.Equal) {
-				t.Errorf("select %v: got %v, %v; want %v", q.Select, got.Entities(), err, p.Entities())
+				t.Errorf("select %v: got %v, error %v; want %v", q.Select, got.Entities(), err, p.Entities())
 			}
 		}
 	})
 }
 
-// TestBodiesAreNotMixed writes many rows at once, while answers are lost and requests
-// repeated, over connections of their own: no request may carry another's body.
+// TestBodiesAreNotMixed writes many rows concurrently, over separate connections, while answers are lost and requests
+// are repeated. No request may have another request's body.
 func TestBodiesAreNotMixed(t *testing.T) {
 	t.Parallel()
 	_, em := openEmulator(t)
 	table := newTable(t, open(t, emulatortest.Serve(t, em), storage.Options{}))
-	// The third try succeeds, so nobody waits for long.
+	// The third try succeeds, so that no request waits for long.
 	proof.Must(t, em.SetFaults("seed=1; busy p=0.1 times=2; reset-before p=0.1 times=2; reset-after p=0.1 times=2; timeout-after p=0.1 times=2"))
 	var g task.Group
 	g.SetLimit(64)
@@ -128,23 +128,23 @@ func TestBodiesAreNotMixed(t *testing.T) {
 	}
 	proof.Must(t, g.Wait())
 	if len(em.FaultCounts()) < 4 {
-		t.Errorf("only %v fired", em.FaultCounts())
+		t.Errorf("only the faults %v occurred", em.FaultCounts())
 	}
 	n := 0
 	err := table.All(t.Context(), storage.Query{}, func(p storage.Page) error {
 		for _, e := range p.Rows {
 			if n++; strings.Count(string(e.JSON()), e.Key.Partition) < 2 {
-				t.Errorf("%v holds %s", e.Key, e.JSON())
+				t.Errorf("row %v contains %s", e.Key, e.JSON())
 			}
 		}
 		return nil
 	})
 	if err != nil || n != 150+150 {
-		t.Errorf("%d rows, %v", n, err)
+		t.Errorf("got %d rows, error %v", n, err)
 	}
 }
 
-// TestETagOfAWrite: a row that was written alone has the ETag that the answer told.
+// TestETagOfAWrite: after a single write, the row's ETag is the one in the answer.
 func TestETagOfAWrite(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, a *storage.Account) {
@@ -155,7 +155,7 @@ func TestETagOfAWrite(t *testing.T) {
 			b.Add(storage.Op{Kind: kind, Row: e.Row()})
 			proof.Must(t, b.Do(t.Context()))
 			if got, _, err := table.Get(t.Context(), e.Key); err != nil || got.ETag == "" || b.ETag() != got.ETag {
-				t.Errorf("kind %d: told %q, the row has %q, %v", kind, b.ETag(), got.ETag, err)
+				t.Errorf("kind %d: the answer has ETag %q, the row has %q, error %v", kind, b.ETag(), got.ETag, err)
 			}
 		}
 	})

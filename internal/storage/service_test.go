@@ -17,7 +17,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// openEmulator returns a fresh account of embedded storage.
+// openEmulator returns a new account of embedded storage.
 func openEmulator(t *testing.T) (*storage.Account, *emulator.Emulator) {
 	t.Helper()
 	em, a := emulatortest.NewAccount(t, emulator.Options{})
@@ -48,11 +48,11 @@ func onEach(t *testing.T, test func(*testing.T, *storage.Account)) {
 	})
 }
 
-// newTable creates a table of a name of its own.
+// newTable creates a table with a unique name.
 func newTable(t *testing.T, a *storage.Account) *storage.Table {
 	t.Helper()
 	table := a.Table("T" + rand.Text())
-	for range 2 { // the second time it exists
+	for range 2 { // the second time, the table exists
 		proof.Must(t, table.Create(t.Context()))
 	}
 	return table
@@ -62,8 +62,7 @@ func row(pk, rk string) storage.Entity {
 	return storage.Entity{Key: key.Key{Partition: pk, Row: rk}, Properties: []storage.Property{storage.StringProperty("Text", "x")}}
 }
 
-// oddKeys are those that aztables mishandles in batches, and others that tend to go
-// wrong in URLs and filters.
+// oddKeys contains keys that aztables handles wrongly in batches, and others that easily cause errors in URLs and filters.
 var oddKeys = []string{"", "o'b", "''", "50%", "%27", "a+b", "a b", "é", "😀", "\ue000", "\ufffd", "a&b=c;d:e,f", "$x()", strings.Repeat("k", 512)}
 
 func TestOddKeys(t *testing.T) {
@@ -73,25 +72,25 @@ func TestOddKeys(t *testing.T) {
 			e := row(k, k)
 			for _, op := range []storage.OpKind{storage.Insert, storage.Replace, storage.Merge, storage.Delete, storage.Insert} {
 				if err := table.Write(t.Context(), storage.Op{Kind: op, Row: e.Row()}); err != nil {
-					t.Errorf("key %q, operation %d: %v", k, op, err)
+					t.Errorf("key %q, operation %d: error %v", k, op, err)
 				}
 			}
 			got, found, err := table.Get(t.Context(), e.Key)
 			if err != nil || !found || !storage.Equal(got, e) {
-				t.Errorf("key %q reads back as %v, %v, %v", k, got, found, err)
+				t.Errorf("key %q is read as %v, found %v, error %v", k, got, found, err)
 			}
 		}
 		var n int
 		err := table.All(t.Context(), storage.Query{Top: 3}, func(p storage.Page) error { n += len(p.Rows); return nil })
 		if err != nil || n != len(oddKeys) {
-			t.Errorf("%d rows, %v; want %d", n, err, len(oddKeys))
+			t.Errorf("got %d rows, error %v; want %d", n, err, len(oddKeys))
 		}
 	})
 }
 
-// Azurite's parser of transactions ends lines at U+2028 and U+2029, and takes a row key that begins with a comma for a part
+// Azurite's parser of transactions ends lines at U+2028 and U+2029, and reads a row key that begins with a comma as a part
 // of the partition key.
-func TestTransactionsAsAzuriteReadsThem(t *testing.T) {
+func TestTransactionsForAzurite(t *testing.T) {
 	onEach(t, func(t *testing.T, a *storage.Account) {
 		table := newTable(t, a)
 		const text = "a\u2028b\u2029c"
@@ -107,15 +106,15 @@ func TestTransactionsAsAzuriteReadsThem(t *testing.T) {
 			b.Add(op)
 		}
 		if err := b.Do(t.Context()); err != nil || batches != 3 {
-			t.Errorf("%v after %d transactions, want 3: the rows of a comma alone", err, batches)
+			t.Errorf("got error %v after %d transactions, want 3, because rows with a comma are sent alone", err, batches)
 		}
 		p, err := table.Query(t.Context(), storage.Query{})
 		if err != nil || !slices.Equal(p.Keys(), want) {
-			t.Errorf("%q, %v; want %q", p.Keys(), err, want)
+			t.Errorf("got keys %q, error %v; want %q", p.Keys(), err, want)
 		}
 		for _, e := range p.Entities() {
 			if e.Get("Text") != text {
-				t.Errorf("%v has %q, want %q", e.Key, e.Get("Text"), text)
+				t.Errorf("row %v has the value %q, want %q", e.Key, e.Get("Text"), text)
 			}
 		}
 	})
@@ -142,19 +141,19 @@ func TestBatchErrorsNameTheOperation(t *testing.T) {
 				err := table.Write(t.Context(), fine("1"), fine("2"), tt.bad, fine("3"))
 				e, ok := err.(*storage.Error)
 				if !ok || e.Status != tt.status || e.Code != tt.code || e.Temporary() || e.Message == "" || strings.Contains(e.Message, "\n") {
-					t.Fatalf("got %#v, want %d %s", err, tt.status, tt.code)
+					t.Fatalf("got error %#v, want %d %s", err, tt.status, tt.code)
 				}
 				if e.Index != 2 {
-					t.Errorf("operation %d is named, want 2", e.Index)
+					t.Errorf("the error names operation %d, want 2", e.Index)
 				}
 				if _, found, err := table.Get(t.Context(), key.Key{Partition: "p", Row: "1"}); found || err != nil {
-					t.Errorf("a failed batch left a row behind, %v", err)
+					t.Errorf("a failed batch has written a row, error %v", err)
 				}
 			})
 		}
 		err = table.Write(t.Context(), storage.Op{Kind: storage.Merge, Row: there.Row(), IfMatch: there.ETag})
 		if err != nil {
-			t.Errorf("merge with the row's ETag: %v", err)
+			t.Errorf("merge with the row's ETag: error %v", err)
 		}
 	})
 }
@@ -163,13 +162,13 @@ func TestErrorsOfTheService(t *testing.T) {
 	onEach(t, func(t *testing.T, a *storage.Account) {
 		_, err := a.Table("Nowhere").Query(t.Context(), storage.Query{})
 		if !storage.NotFound(err) || !storage.HasCode(err, "TableNotFound") || !storage.Permanent(err) {
-			t.Errorf("missing table: %v", err)
+			t.Errorf("missing table: error %v", err)
 		}
 		if err := a.Table("Nowhere").Delete(t.Context()); err != nil {
-			t.Errorf("delete of a missing table: %v", err)
+			t.Errorf("delete of a missing table: error %v", err)
 		}
 		if _, err := newTable(t, a).Query(t.Context(), storage.Query{Filter: "A is B"}); !storage.Permanent(err) {
-			t.Errorf("bad filter: %v", err)
+			t.Errorf("invalid filter: error %v", err)
 		}
 	})
 }
@@ -201,31 +200,31 @@ func TestQueryReadsRangesByTokens(t *testing.T) {
 			var keys []key.Key
 			err := table.All(t.Context(), storage.Query{Range: tt.r, Top: 2, Select: []string{"Text"}}, func(p storage.Page) error {
 				if p.Date.IsZero() || len(p.Rows) > 2 {
-					t.Errorf("%s: a page of %d rows, dated %v", tt.name, len(p.Rows), p.Date)
+					t.Errorf("range %s: got a page of %d rows with the date %v", tt.name, len(p.Rows), p.Date)
 				}
 				keys = append(keys, p.Keys()...)
 				return nil
 			})
 			if err != nil || len(keys) != tt.want {
-				t.Errorf("%s: %d rows, %v; want %d", tt.name, len(keys), err, tt.want)
+				t.Errorf("range %s: got %d rows, error %v; want %d", tt.name, len(keys), err, tt.want)
 			}
 			for _, k := range keys {
 				if !tt.r.Contains(k) {
-					t.Errorf("%s: %v is outside", tt.name, k)
+					t.Errorf("range %s: row %v is outside", tt.name, k)
 				}
 			}
 		}
 	})
 }
 
-func TestBatchKnowsItsLimits(t *testing.T) {
+func TestBatchLimits(t *testing.T) {
 	onEach(t, func(t *testing.T, a *storage.Account) {
 		table := newTable(t, a)
 		b := table.Batch()
 		for i := 0; b.Add(storage.Op{Kind: storage.Insert, Row: row("p", fmt.Sprint(i)).Row()}); i++ {
 		}
 		if b.Rows() != storage.MaxBatchRows {
-			t.Errorf("%d rows fit, want %d", b.Rows(), storage.MaxBatchRows)
+			t.Errorf("the batch accepted %d rows, want %d", b.Rows(), storage.MaxBatchRows)
 		}
 		if err := b.Do(t.Context()); err != nil {
 			t.Error(err)
@@ -238,8 +237,8 @@ func TestBatchKnowsItsLimits(t *testing.T) {
 		for i := 0; b.Add(storage.Op{Kind: storage.Insert, Row: large.Row()}); i++ {
 			large.Key.Row = fmt.Sprint(i)
 		}
-		if b.Rows() < 7 || b.Rows() > 8 { // 480 KiB each, 4 MiB in all
-			t.Errorf("%d large rows fit", b.Rows())
+		if b.Rows() < 7 || b.Rows() > 8 { // 480 KiB each, at most 4 MiB in all
+			t.Errorf("the batch accepted %d large rows, want 7 or 8", b.Rows())
 		}
 		if err := b.Do(t.Context()); err != nil {
 			t.Error(err)
@@ -257,21 +256,21 @@ func TestQueue(t *testing.T) {
 		const text = "<a>&\"é😀"
 		proof.Must(t, q.Put(t.Context(), text))
 		if n, err := q.Length(t.Context()); n != 1 || err != nil {
-			t.Errorf("length %d, %v", n, err)
+			t.Errorf("got length %d, error %v", n, err)
 		}
 		first, err := q.Get(t.Context(), storage.MaxGetMessages, time.Minute)
 		if err != nil || len(first) != 1 || first[0].Text != text || first[0].DequeueCount != 1 {
-			t.Fatalf("got %v, %v", first, err)
+			t.Fatalf("got messages %v, error %v", first, err)
 		}
 		if _, err := q.Update(t.Context(), first[0], 0); err != nil {
 			t.Fatal(err)
 		}
 		second, err := q.Get(t.Context(), 1, time.Minute)
 		if err != nil || len(second) != 1 || second[0].Text != text || second[0].DequeueCount != 2 {
-			t.Fatalf("got %v, %v", second, err)
+			t.Fatalf("got messages %v, error %v", second, err)
 		}
 		if err := q.Delete(t.Context(), first[0]); !storage.NotFound(err) && !storage.HasCode(err, "PopReceiptMismatch") {
-			t.Errorf("delete with an old receipt: %v", err)
+			t.Errorf("delete with an old receipt: error %v", err)
 		}
 		if err := q.Delete(t.Context(), second[0]); err != nil {
 			t.Error(err)
@@ -279,8 +278,7 @@ func TestQueue(t *testing.T) {
 	})
 }
 
-// A busy service slows its callers down instead of failing them, and every try
-// counts as a request.
+// A busy service slows its callers down, but does not make their requests fail. Every try counts as a request.
 func TestBusyServiceIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, em := openEmulator(t)
@@ -297,7 +295,7 @@ func TestBusyServiceIsRetried(t *testing.T) {
 				}
 			}
 			if counter.Requests() <= 10 || counter.Requests() != em.Counts().TableTransactions() {
-				t.Errorf("%s: %d requests counted, the service had %d; want more than 10", faults, counter.Requests(), em.Counts().TableTransactions())
+				t.Errorf("%s: counted %d requests, but the service got %d; want more than 10", faults, counter.Requests(), em.Counts().TableTransactions())
 			}
 			if time.Since(start) < time.Second {
 				t.Errorf("%s: no pause between tries", faults)
@@ -311,19 +309,19 @@ func TestMayWrite(t *testing.T) {
 	onEach(t, func(t *testing.T, a *storage.Account) {
 		table := newTable(t, a)
 		if exists, err := table.MayWrite(t.Context()); !exists || err != nil {
-			t.Errorf("%v, %v; want a table that takes rows", exists, err)
+			t.Errorf("MayWrite: exists %v, error %v; want permission", exists, err)
 		}
 		if err := table.MayDelete(t.Context()); err != nil {
-			t.Errorf("%v; want a table whose rows may be deleted", err)
+			t.Errorf("MayDelete: error %v; want permission", err)
 		}
 		if p, err := table.Query(t.Context(), storage.Query{}); err != nil || len(p.Rows) > 0 {
-			t.Errorf("asking left %d rows, %v", len(p.Rows), err)
+			t.Errorf("after the checks the table has %d rows, error %v; want none", len(p.Rows), err)
 		}
 		if exists, err := a.Table("nothere").MayWrite(t.Context()); exists || err != nil {
-			t.Errorf("%v, %v; want a table that does not exist", exists, err)
+			t.Errorf("MayWrite: exists %v, error %v; want no table", exists, err)
 		}
 		if err := a.Table("nothere").MayDelete(t.Context()); !storage.HasCode(err, "TableNotFound") {
-			t.Errorf("%v; want that there is no table", err)
+			t.Errorf("MayDelete: error %v; want a missing table", err)
 		}
 	})
 }
@@ -334,9 +332,9 @@ func TestMayNotWrite(t *testing.T) {
 	wrong := strings.Replace(em.ConnectionString(), "AccountKey=", "AccountKey=AAAA", 1)
 	a := open(t, wrong, storage.Options{Transport: em.Transport()})
 	if _, err := a.Table("table").MayWrite(t.Context()); !storage.Permanent(err) {
-		t.Errorf("with a wrong key: %v", err)
+		t.Errorf("MayDelete with a wrong key: error %v", err)
 	}
 	if err := a.Table("table").MayDelete(t.Context()); !storage.Permanent(err) {
-		t.Errorf("with a wrong key: %v", err)
+		t.Errorf("MayWrite with a wrong key: error %v", err)
 	}
 }

@@ -13,11 +13,11 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// hanging is a service in which some tries take long, or never end.
+// hanging is a service in which some tries take long or never end.
 type hanging struct {
-	takes []time.Duration // by the first tries, one after the other; the others take a millisecond
+	takes []time.Duration // durations of the first tries; later tries take a millisecond
 	tries atomic.Int64
-	ids   sync.Map // of the requests, and their headers
+	ids   sync.Map // ids of the requests, with their headers
 }
 
 func (h *hanging) Do(r *http.Request) (*http.Response, error) {
@@ -37,9 +37,9 @@ func (h *hanging) Do(r *http.Request) (*http.Response, error) {
 	return answered(r, 200, http.Header{}, `{"value":[]}`), nil
 }
 
-// TestHangs: the first try of a request is given up after 10 s without a byte, and each further one after 10 s more, so
-// one that takes the 30 s of the service is answered.
-func TestHangs(t *testing.T) {
+// TestHangingTriesAreAbandoned: the first try of a request is abandoned after 10 s without a byte, and each further try
+// after 10 s more. So a try that takes the service's 30 s is answered.
+func TestHangingTriesAreAbandoned(t *testing.T) {
 	const never = time.Hour
 	for _, tt := range []struct {
 		name     string
@@ -67,12 +67,12 @@ func TestHangs(t *testing.T) {
 					_, err = table.Query(t.Context(), storage.Query{})
 				}
 				if took := time.Since(began); err != nil || took < tt.min || took > tt.max || h.tries.Load() != tt.tries || c.Doubts() != tt.tries-1 {
-					t.Errorf("%s, write %v: %v after %v and %d tries, %d of them in doubt; want %d tries within %v to %v", tt.name, write, err, took, h.tries.Load(), c.Doubts(), tt.tries, tt.min, tt.max)
+					t.Errorf("%s, write %v: error %v after %v and %d tries, %d of them with an unknown outcome; want %d tries within %v to %v", tt.name, write, err, took, h.tries.Load(), c.Doubts(), tt.tries, tt.min, tt.max)
 				}
-				time.Sleep(time.Minute) // the watch ends by itself
+				time.Sleep(time.Minute) // time for the watch to end
 				for id, header := range h.ids.Range {
 					if got := header.(http.Header).Get("X-Ms-Client-Request-Id"); got != id {
-						t.Errorf("%s, write %v: a try that was given up has the next one's headers", tt.name, write)
+						t.Errorf("%s, write %v: an abandoned try has the next try's headers", tt.name, write)
 					}
 				}
 			})
@@ -80,8 +80,8 @@ func TestHangs(t *testing.T) {
 	}
 }
 
-// TestPatienceEndsAHang: a request that hangs ends when its account's patience does, from the first one on.
-func TestPatienceEndsAHang(t *testing.T) {
+// TestPatienceEndsAHangingRequest: a request that hangs ends with its account's patience, even during its first try.
+func TestPatienceEndsAHangingRequest(t *testing.T) {
 	for _, patience := range []time.Duration{6 * time.Second, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			h := &hanging{takes: []time.Duration{time.Hour, time.Hour, time.Hour}}
@@ -89,7 +89,7 @@ func TestPatienceEndsAHang(t *testing.T) {
 			began := time.Now()
 			_, err := a.Table("Orders").Query(t.Context(), storage.Query{})
 			if took := time.Since(began); !errors.Is(err, storage.ErrAway) || took < patience || took > patience+2*time.Second {
-				t.Errorf("%v after %v, want %v to %v", err, took, patience, patience+2*time.Second)
+				t.Errorf("got error %v after %v, want %v to %v", err, took, patience, patience+2*time.Second)
 			}
 		})
 	}

@@ -7,12 +7,11 @@ import (
 	"tablesweep/internal/storage/pace"
 )
 
-// A driver asks for the limit, keeps as many requests under way, and reports now and then what
-// came of them.
+// A driver reads the limit, keeps that many requests in progress, and regularly reports their results.
 func ExamplePace() {
 	p := pace.New(8, 256)
 	for _, refused := range []int{0, 0, 100} {
-		requests := 10 * p.Limit() // in a second: each takes 100 ms
+		requests := 10 * p.Limit() // requests in a second, because each takes 100 ms
 		p.Observe(pace.Seen{Elapsed: time.Second, Done: requests - refused, Refused: refused, Saturated: true})
 		fmt.Println(p.Limit())
 	}
@@ -22,7 +21,7 @@ func ExamplePace() {
 	// 12
 }
 
-// A partition that refuses requests is slowed down by itself. The others are not limited.
+// A partition that refuses requests gets its own limit. The others are not limited.
 func ExamplePartitions() {
 	var p pace.Partitions
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

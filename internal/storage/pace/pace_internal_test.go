@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// TestPaceMeasures states when a measurement counts, and that it is a rate.
+// TestPaceMeasures shows when a measurement counts, and that it measures a rate.
 func TestPaceMeasures(t *testing.T) {
 	t.Parallel()
 	type observed struct {
 		elapsed time.Duration
 		done    int
-		want    int // the limit after it
+		want    int // the limit after the measurement
 	}
 	const idle = "nothing shows that more would pay"
 	for name, all := range map[string][]observed{
@@ -21,7 +21,7 @@ func TestPaceMeasures(t *testing.T) {
 		"enough":           {{minMeasure, 16, 12}},
 		"nothing gained":   {{minMeasure, 16, 12}, {2 * minMeasure, 32, 8}},
 		"gained":           {{minMeasure, 16, 12}, {2 * minMeasure, 48, 18}},
-		"a quarter gained": {{minMeasure, 16, 12}, {time.Second, 360, 18}}, // 320 a second were, and half as many again were to come
+		"a quarter gained": {{minMeasure, 16, 12}, {time.Second, 360, 18}}, // 320 requests a second before; half as many again would be the full gain
 		"less gained":      {{minMeasure, 16, 12}, {time.Second, 359, 8}},
 		idle:               {{minMeasure, 16, 8}, {time.Second, 1000, 8}},
 	} {
@@ -34,8 +34,8 @@ func TestPaceMeasures(t *testing.T) {
 	}
 }
 
-// TestPaceIsCalm: after a limit was found, six measurements pass before the next step up, which is a small one.
-func TestPaceIsCalm(t *testing.T) {
+// TestPacePausesAfterALimit: after a limit was found, six measurements pass before the next step up, which is small.
+func TestPacePausesAfterALimit(t *testing.T) {
 	t.Parallel()
 	p := New(58, 64)
 	p.Observe(Seen{Elapsed: minMeasure, Done: 10, Waits: true})
@@ -50,15 +50,16 @@ func TestPaceIsCalm(t *testing.T) {
 	}
 }
 
-// TestJudge states what measurements of refusals make of a limit of 100 with a floor of 0.02. Each slot has 1,000 requests a second.
+// TestJudge shows the result of measurements of refusals for a limit of 100 with a floor of 0.02. Each concurrent request makes
+// 1,000 requests a second.
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	type seen struct {
 		done, refused int
-		limit         int     // after it
-		floor         float64 // after it
+		limit         int     // the limit after the measurements
+		floor         float64 // the floor after the measurements
 	}
-	stale := seen{100, 0, 49, 0.02} // sent before the step down
+	stale := seen{100, 0, 49, 0.02} // requests that were sent before the step down
 	for name, all := range map[string][]seen{
 		"too few requests to tell":                      {{100, 99, 100, 0.02}},
 		"the floor and a little":                        {{189, 11, 100, 0.02}},
@@ -79,22 +80,22 @@ func TestJudge(t *testing.T) {
 			slots := time.Duration(p.Limit())
 			p.Observe(Seen{Elapsed: time.Duration(s.done+s.refused) * time.Millisecond / slots, Done: s.done, Refused: s.refused, Saturated: true})
 			if p.Limit() != s.limit || math.Abs(p.floor-s.floor) > 1e-9 {
-				t.Errorf("%s: after %d measurements the limit is %d, and the floor %v; want %d and %v", name, i+1, p.Limit(), p.floor, s.limit, s.floor)
+				t.Errorf("%s: after %d measurements the limit is %d and the floor %v; want %d and %v", name, i+1, p.Limit(), p.floor, s.limit, s.floor)
 			}
 		}
 	}
-	for warming, want := range map[bool]int{false: 49, true: 24} { // as many are answered by half of the load; the first rate says nothing
+	for warming, want := range map[bool]int{false: 49, true: 24} { // half of the load gets as many answers; the first rate is ignored
 		p := New(100, 100)
 		p.warming = warming
 		for range 3 {
 			p.Observe(Seen{Elapsed: time.Millisecond, Done: 180, Refused: 20, Saturated: true})
 		}
 		if p.Limit() != want {
-			t.Errorf("in the beginning %v: if as many are answered in the trial, the limit is %d, want %d", warming, p.Limit(), want)
+			t.Errorf("at the beginning %v: with as many answers in the trial, the limit is %d, want %d", warming, p.Limit(), want)
 		}
 	}
 	p := New(100, 100)
-	for range 10 { // slow requests: a second is long enough
+	for range 10 { // slow requests: a measurement ends after a second
 		p.Observe(Seen{Elapsed: longest / 10, Done: 3, Refused: 2})
 	}
 	if p.Limit() != 70 {

@@ -9,14 +9,13 @@ import (
 	"tablesweep/internal/storage/pace"
 )
 
-// service answers requests at 100 a second and slot, up to its capacity.
+// service answers 100 requests a second for each concurrent request, up to its capacity.
 type service struct {
 	capacity float64 // requests a second
-	refuses  bool    // throttles beyond its capacity instead of queueing
+	refuses  bool    // refuses requests beyond its capacity instead of delaying them
 }
 
-// run lets a pace work against the service for a number of seconds and returns
-// the limit that it ended with and the share of requests refused.
+// run lets a pace control requests to the service for a number of seconds. It returns the last limit, and the share of refused requests.
 func (s service) run(p *pace.Pace, seconds int) (limit int, share float64) {
 	done, refused := 0, 0
 	for range seconds * 10 {
@@ -39,7 +38,7 @@ func TestPaceFollowsTheService(t *testing.T) {
 		service   service
 		most      int
 		low, high int     // the limit after ten seconds
-		refused   float64 // share of requests, at most
+		refused   float64 // maximum share of refused requests
 	}{
 		{"endless capacity", service{capacity: 1e9}, 128, 128, 128, 0},
 		{"few workers asked for", service{capacity: 1e9}, 3, 3, 3, 0},
@@ -51,7 +50,7 @@ func TestPaceFollowsTheService(t *testing.T) {
 			t.Parallel()
 			limit, share := tt.service.run(pace.New(8, tt.most), 10)
 			if limit < tt.low || limit > tt.high {
-				t.Errorf("limit %d, want %d to %d", limit, tt.low, tt.high)
+				t.Errorf("got limit %d, want %d to %d", limit, tt.low, tt.high)
 			}
 			if share > tt.refused {
 				t.Errorf("%.0f %% of the requests were refused, want at most %.0f %%", 100*share, 100*tt.refused)
@@ -60,15 +59,14 @@ func TestPaceFollowsTheService(t *testing.T) {
 	}
 }
 
-// bucket is a partition as the service has it: it takes a number of rows a second, and a
-// second's worth at once.
+// bucket is a partition as the service limits it: it accepts a number of rows a second, and that many in a burst.
 type bucket struct {
 	rate, tokens float64
-	queries      bool       // rows count when they are found, 10 ms later
-	found        [2]float64 // rows, by steps of 5 ms
+	queries      bool       // a query's rows count when they are found, 10 ms after its start
+	found        [2]float64 // rows by steps of 5 ms
 }
 
-// step lets 5 ms pass.
+// step advances the time by 5 ms.
 func (b *bucket) step() {
 	b.tokens = min(b.rate, b.tokens+b.rate*0.005) - b.found[0]
 	b.found = [2]float64{b.found[1]}
@@ -86,15 +84,14 @@ func (b *bucket) admit(rows int) bool {
 	return true
 }
 
-// TestPartitionsFindTheLimit lets processes write to one partition as fast as their
-// Partitions allow, and send again what is refused. After a minute, at most a tenth of
-// the requests may be refused, and the partition must be busy.
+// TestPartitionsFindTheLimit lets processes write to one partition as fast as their Partitions allow, and repeat refused requests. After a
+// minute, at most a tenth of the requests may be refused, and the partition must be nearly fully used.
 func TestPartitionsFindTheLimit(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		rate             float64 // rows a second that the partition takes
-		rows             int     // in a request
-		processes, slots int     // slots: requests that a process has under way at most
+		rate             float64 // rows a second that the partition accepts
+		rows             int     // rows in a request
+		processes, slots int     // slots is a process's maximum of concurrent requests
 		queries          bool
 	}{
 		{2000, 100, 1, 64, false}, {2000, 1, 1, 128, false}, {2000, 100, 8, 24, false}, {2000, 1000, 4, 16, false}, {500, 100, 1, 64, false}, {300, 100, 3, 16, false},
@@ -104,7 +101,7 @@ func TestPartitionsFindTheLimit(t *testing.T) {
 		t.Run(fmt.Sprintf("%v rows a second, %d a request, %d processes", tt.rate, tt.rows, tt.processes), func(t *testing.T) {
 			t.Parallel()
 			type request struct {
-				at    time.Time // when it is sent next
+				at    time.Time // time of the next try
 				tries int
 			}
 			all := make([]struct {
@@ -149,32 +146,31 @@ func TestPartitionsFindTheLimit(t *testing.T) {
 			}
 			took := float64(answered*tt.rows) / 180 / tt.rate
 			share := float64(refused) / float64(answered+refused)
-			t.Logf("%.1f %% refused, %.0f %% of the limit", 100*share, 100*took)
+			t.Logf("%.1f %% of the requests refused, %.0f %% of the limit used", 100*share, 100*took)
 			if share > 0.1 {
-				t.Errorf("%.0f %% of the requests were refused", 100*share)
+				t.Errorf("%.0f %% of the requests were refused, want at most a tenth", 100*share)
 			}
 			if took < 0.8 {
-				t.Errorf("only %.0f %% of what the partition takes", 100*took)
+				t.Errorf("only %.0f %% of the partition's limit was used", 100*took)
 			}
 		})
 	}
 }
 
-// TestPartitionsRefuseByChance lets a partition refuse 2 of a hundred requests, whatever the rate. The rate
-// must not be brought down by that.
-func TestPartitionsRefuseByChance(t *testing.T) {
+// TestRefusalsByChanceDoNotLowerTheRate: if a partition refuses 2 of a hundred requests at any rate, the rate must not fall.
+func TestRefusalsByChanceDoNotLowerTheRate(t *testing.T) {
 	t.Parallel()
 	for _, rows := range []int{10, 100} {
 		rnd := rand.New(rand.NewPCG(3, 4))
 		answered, _ := asMuchAsAllowed(rows, 10*time.Minute, func() {}, func() bool { return rnd.Float64() >= 0.02 })
 		if rate := float64(answered*rows) / 600; rate < 1500 {
-			t.Errorf("it takes %.0f rows a second by requests of %d, want 1500", rate, rows)
+			t.Errorf("got %.0f rows a second with requests of %d rows, want 1500", rate, rows)
 		}
 	}
 }
 
-// TestPartitionsFindALimitThatRose lets a partition take 10 rows a second for ten minutes, and then all.
-func TestPartitionsFindALimitThatRose(t *testing.T) {
+// TestPartitionsFindARaisedLimit lets a partition accept 10 rows a second for ten minutes, and later any number.
+func TestPartitionsFindARaisedLimit(t *testing.T) {
 	t.Parallel()
 	const low = 10 * time.Minute
 	for _, tt := range []struct {
@@ -183,20 +179,20 @@ func TestPartitionsFindALimitThatRose(t *testing.T) {
 	}{{1, time.Minute}, {100, 10 * time.Minute}} {
 		b, passed := bucket{rate: 10, tokens: 10}, time.Duration(0)
 		_, when := asMuchAsAllowed(tt.rows, low+tt.most, func() { b.step(); passed += 5 * time.Millisecond }, func() bool { return passed > low || b.admit(tt.rows) })
-		t.Logf("%d rows a request: %v", tt.rows, when-low)
+		t.Logf("with %d rows a request, 200 rows a second were reached after %v", tt.rows, when-low)
 		if when < low {
-			t.Errorf("by requests of %d rows, it has 200 a second after %v, want it between %v and %v", tt.rows, when, low, low+tt.most)
+			t.Errorf("with requests of %d rows, 200 rows a second were reached after %v, want %v to %v", tt.rows, when, low, low+tt.most)
 		}
 	}
 }
 
-// asMuchAsAllowed sends requests for so long, one by one, as soon as Partitions allow it and at most two in 5 ms, which step lets pass. It
-// returns how many were admitted, and after how long they had 200 rows a second for the first time, on the mean of ten seconds.
+// asMuchAsAllowed sends requests for the given time, one after another, as soon as Partitions allows, and at most two in each step of 5
+// ms. It returns the number of admitted requests, and the time until they first had 200 rows a second on average over ten seconds.
 func asMuchAsAllowed(rows int, long time.Duration, step func(), admit func() bool) (answered int, when time.Duration) {
 	const window = 10 * time.Second
 	var p pace.Partitions
 	start := time.Unix(0, 0)
-	before := 0 // answered before the window
+	before := 0 // number of answers before the ten seconds
 	for now := start; now.Sub(start) <= long; now = now.Add(5 * time.Millisecond) {
 		if now.Sub(start)%window == 0 {
 			if when == 0 && (answered-before)*rows >= 200*int(window.Seconds()) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestMeasure states what a measurement makes of a rate of 1,000 rows a second.
+// TestMeasure shows the result of a measurement for a rate of 1,000 rows a second.
 func TestMeasure(t *testing.T) {
 	t.Parallel()
 	const second = time.Second
@@ -16,7 +16,7 @@ func TestMeasure(t *testing.T) {
 		took              time.Duration
 		answered, refused int
 		rows              float64
-		want              float64 // rows a second; 0 if the measurement goes on
+		want              float64 // rows a second; 0 if the measurement continues
 	}{
 		{"too short", second - 1, 10, 0, 1000, 0},
 		{"long enough", second, 10, 0, 1000, 1030},
@@ -46,13 +46,13 @@ func TestMeasure(t *testing.T) {
 			l.measure(now)
 			again := l.answered == 0 && l.refused == 0 && l.rows == 0
 			if again != (tt.want > 0) || math.Abs(l.rate-max(tt.want, 500)) > 1e-6 && tt.want > 0 || tt.want == 0 && l.rate != 1000 {
-				t.Errorf("the rate is %v, want %v; measured %v", l.rate, tt.want, again)
+				t.Errorf("the rate is %v, want %v; measurement %v", l.rate, tt.want, again)
 			}
 		})
 	}
 }
 
-// TestMeasureBeginsLater lets what is to be sent again by the old rate pass before it measures the new one.
+// TestMeasureBeginsLater: requests that are repeated at the old rate end before the new rate is measured.
 func TestMeasureBeginsLater(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
@@ -60,11 +60,11 @@ func TestMeasureBeginsLater(t *testing.T) {
 		l := partition{Limit: Limit{rate: 1000, budget: budget, ahead: ahead, filled: now}, began: now.Add(-time.Second), answered: 10, refused: 10, rows: 500}
 		l.measure(now)
 		if later := l.began.Sub(now); l.rate != 500 || later != want {
-			t.Errorf("with a budget of %v the measurement of %v rows a second begins after %v, want %v", budget, l.rate, later, want)
+			t.Errorf("with a budget of %v, the measurement of %v rows a second begins after %v, want %v", budget, l.rate, later, want)
 		}
 		l.refused, l.answered, l.rows = 5, 5, 5
 		if l.measure(l.began.Add(-1)); l.refused+l.answered != 0 || l.rows != 0 {
-			t.Errorf("what came before the measurement counts: %+v", l)
+			t.Errorf("requests before the measurement were counted: %+v", l)
 		}
 		if l.answered = 5; l.began.After(now) {
 			if l.measure(l.began); l.answered != 5 {
@@ -78,50 +78,50 @@ func TestMeasureBeginsLater(t *testing.T) {
 	}
 }
 
-// TestForget drops partitions that nobody used for a minute, when there are many.
-func TestForget(t *testing.T) {
+// TestIdlePartitionsAreDropped: if there are many partitions, those that were idle for a minute are dropped.
+func TestIdlePartitionsAreDropped(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
 	var p Partitions
-	p.Throttled("first", 1, now) // which looks for idle ones, and finds none
+	p.Throttled("first", 1, now) // searches for idle partitions, and finds none
 	if p.many != 1000 {
-		t.Errorf("it looks again at %d, want 1000", p.many)
+		t.Errorf("the next search is at %d partitions, want 1000", p.many)
 	}
 	for i := range 999 {
 		p.Throttled(fmt.Sprint(i), 1, now.Add(time.Duration(1+i%2)))
 	}
 	if len(p.limits) != 1000 {
-		t.Fatalf("%d partitions, want 1000", len(p.limits))
+		t.Fatalf("got %d partitions, want 1000", len(p.limits))
 	}
 	p.Throttled("last", 1, now.Add(idle+1))
-	if _, ok := p.limits["first"]; ok || len(p.limits) != 1000 { // a minute is not too long
-		t.Errorf("%d partitions are left, the first of them %v; want 999 and the new one", len(p.limits), ok)
+	if _, ok := p.limits["first"]; ok || len(p.limits) != 1000 { // a partition that is idle for exactly a minute is kept
+		t.Errorf("%d partitions remain, the first of them %v; want 999 and the new one", len(p.limits), ok)
 	}
 	if p.many != 2*999 {
-		t.Errorf("it looks again at %d, want %d", p.many, 2*999)
+		t.Errorf("the next search is at %d partitions, want %d", p.many, 2*999)
 	}
 }
 
-// TestBudget counts rows sent against the rate, and no more than a tenth of a second ahead.
+// TestBudget: rows that were sent reduce the budget, which is at most a tenth of a second's rows.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
 	var p Partitions
 	p.Throttled("p", 100, now)
-	if w := p.Wait("p", now); w != time.Millisecond { // a row takes half of that
-		t.Errorf("with no budget it waits %v, want 1 ms", w)
+	if w := p.Wait("p", now); w != time.Millisecond { // a row takes 0.5 ms
+		t.Errorf("without a budget, the wait is %v, want 1 ms", w)
 	}
 	now = now.Add(time.Second / 2)
 	p.Started("p", 199, now)
 	if w := p.Wait("p", now); w != 0 {
-		t.Errorf("with a row left it waits %v", w)
+		t.Errorf("with a budget of one row, the wait is %v, want 0", w)
 	}
 	p.Started("p", 2000, now)
 	if w := p.Wait("p", now); w != time.Second {
-		t.Errorf("with 1999 rows too many it waits %v, want 1 s", w)
+		t.Errorf("with 1999 rows too many, the wait is %v, want 1 s", w)
 	}
 	p.Answered("p", 2000, 400, now)
 	if w := p.Wait("p", now); w != 200*time.Millisecond {
-		t.Errorf("with 399 rows too many it waits %v, want 200 ms", w)
+		t.Errorf("with 399 rows too many, the wait is %v, want 200 ms", w)
 	}
 }
