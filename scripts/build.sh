@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the program for the machine at hand, as func start runs it, or for another one:
-# scripts/build.sh [OS/ARCH]. The function app takes linux/amd64, or linux/arm64 on plans
-# that have it. VERSION is what "tablesweep version" says, OUT the file to write.
+# Builds the program for this machine, which func start runs, or for another one: scripts/build.sh [OS/ARCH]
+# The function app needs linux/amd64, or linux/arm64 on plans that have it. VERSION is the version that "tablesweep version" prints, and OUT is the file
+# to write.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${1:-$(go env GOOS)/$(go env GOARCH)}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What only reads the source: format, vet, staticcheck, dead code, this project's own rules.
+# Runs the checks that only read the source: format, vet, staticcheck, dead code, this project's own rules.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Gives the module another path, in go.mod and in all imports: scripts/module.sh example.com/you/tablesweep
+# Changes the module's path, in go.mod and in all imports: scripts/module.sh example.com/you/tablesweep
 set -euo pipefail
 cd "$(dirname "$0")/.."
 new=${1:-}

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Writes handler/licenses/notices.txt, which a build for OS/ARCH takes in: the licences and notices of this program, of Go, and of
-# each module that is linked, from where their packages stand. scripts/notices.sh OS/ARCH
+# Writes handler/licenses/notices.txt, which a build for OS/ARCH embeds: scripts/notices.sh OS/ARCH
+# The file contains the licences and notices of this program, of Go, and of each linked module, from the directories of their packages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=handler/licenses/notices.txt
-new=handler/licenses/.new # which no build takes
+new=handler/licenses/.new # builds do not embed this directory
 
-# section adds the files of a directory that are a licence or a notice.
+# section adds the files of a directory that contain a licence or a notice.
 section() {
   local found
   found=$(find "$2" -maxdepth 1 -type f | grep -iE '/(licen[cs]e|copying|notice|patents)[^/]*$' | grep -v '\.go$' | LC_ALL=C sort) || true

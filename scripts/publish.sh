@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Publishes the function app, and waits until it works: scripts/publish.sh APP
-# Says what is missing for that and for "azd provision": scripts/publish.sh --check
+# Lists what is missing for this and for "azd provision": scripts/publish.sh --check
 #
-# Core Tools find a new app by Azure Resource Graph, which is minutes behind. The app's identity
-# gets at the app's storage when its roles have spread, in up to ten minutes. So what fails for
-# one of these reasons is repeated for 15 minutes. Any other failure ends this at once.
+# Core Tools find a new app with Azure Resource Graph, which is minutes behind. The app's identity can use the app's storage only after its roles have
+# spread, which takes up to ten minutes. So a failure for one of these reasons is repeated for 15 minutes. Any other failure ends the script
+# immediately.
 #
-# Needs bash; on Windows, run it in Git Bash. The subscription is AZURE_SUBSCRIPTION_ID, which azd
-# sets, or else the one that az uses. No key and no token is printed or given as an argument.
+# Needs bash; on Windows, run it in Git Bash. The subscription is AZURE_SUBSCRIPTION_ID, which azd sets, or else the current subscription of az. No key
+# and no token is printed or passed as an argument.
 set -euo pipefail
 
 die() {
@@ -15,13 +15,13 @@ die() {
   exit 1
 }
 
-# azure runs az. Git Bash would take an id such as /subscriptions/… for a file's path.
+# azure runs az. Otherwise, Git Bash would convert an id such as /subscriptions/… to a file's path.
 azure() { MSYS_NO_PATHCONV=1 az "$@" --only-show-errors --output tsv | tr -d '\r'; }
 
 missing=()
 need() { missing+=("$1"); }
 
-# check sets the subscription, and names all that is missing together.
+# check determines the subscription, and lists everything that is missing.
 check() {
   command -v curl >/dev/null || need "curl"
   [[ $(func --version 2>/dev/null) =~ (^|$'\n')4\. ]] ||
@@ -37,7 +37,7 @@ check() {
     --url "/subscriptions/$subscription/providers/Microsoft.Authorization/permissions?api-version=2022-04-01" 2>/dev/null)" = 0 ]; then
     need "the right to assign roles in the subscription $subscription: be its Owner, or Contributor and User Access Administrator"
   fi
-  # Older ones delete more than they made.
+  # Older versions delete more than they created.
   if [[ $(azd version 2>/dev/null) =~ ([0-9]+)\.([0-9]+)\.([0-9]+) ]] &&
     ((BASH_REMATCH[1] * 1000000 + BASH_REMATCH[2] * 1000 + BASH_REMATCH[3] < 1024001)); then
     need "azd 1.24.1 or later, not ${BASH_REMATCH[0]}: before it, azd down deletes the resource groups of your data accounts, too"
@@ -47,14 +47,14 @@ check() {
   fi
 }
 
-# may_assign counts those of the caller's roles that let assign roles.
+# may_assign prints the number of the caller's roles that allow the assignment of roles.
 may_assign="length(value[?(contains(actions, '*') || contains(actions, 'Microsoft.Authorization/*') \
 || contains(actions, 'Microsoft.Authorization/roleAssignments/*') || contains(actions, 'Microsoft.Authorization/roleAssignments/write')) \
 && !contains(notActions, 'Microsoft.Authorization/*/Write')])"
 
 patience() { deadline=$(($(date +%s) + 15 * 60)); }
 
-# again waits before the next attempt, and ends the script when patience is over.
+# again waits before the next attempt. It ends the script when the time is over.
 again() {
   [ "$(date +%s)" -lt "$deadline" ] || die "gave up after 15 minutes: $1"
   echo "waiting: $1"
@@ -96,7 +96,7 @@ until (cd "$work/app" && func azure functionapp publish "$app" --custom --subscr
   elif grep -q 'This request is not authorized to perform this operation' "$work/log"; then
     again "the identity of $app may not use the package's container yet; new roles take up to ten minutes"
   elif grep -q 'Deployment was successful but the app appears to be unhealthy' "$work/log"; then
-    break # They could not read the host's keys, which takes the same role. What counts comes next.
+    break # Core Tools could not read the host's keys, which needs the same role. The checks below decide.
   else
     die "Core Tools failed, for the reason above"
   fi

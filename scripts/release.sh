@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes a release's archives, the list of what is in them, and their checksums in dist/: scripts/release.sh v1.2.3
-# The same commit gives the same bytes. Needs GNU tar, zip and sha256sum.
+# Makes a release's archives, the list of their contents, and their checksums, in dist/: scripts/release.sh v1.2.3
+# The same commit always gives the same bytes. Needs GNU tar, zip and sha256sum.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=${1:-}
@@ -23,7 +23,7 @@ rm -rf dist
 mkdir -p dist/docs/man dist/docs/completions
 trap 'rm -f handler/licenses/notices.txt' EXIT
 
-# pack makes dist/$name an archive, as zip if asked to.
+# pack makes an archive of dist/$name, as zip for Windows.
 pack() {
   find "dist/$name" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
   if [ "${1:-}" = zip ]; then
@@ -54,7 +54,7 @@ for target in linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64 
 done
 rm -r dist/docs
 
-# The function app with all that deploys it, for who has no Go. It is for linux/amd64, whose notices were made last.
+# The function app with its deployment scripts, for users without Go. It is for linux/amd64, whose notices were made last.
 name=tablesweep_${version#v}_app
 scripts/stage.sh "dist/$name"
 mkdir "dist/$name/scripts" "dist/$name/docs"

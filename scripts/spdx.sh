@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Lists what is in a release's programs, as SPDX 2.3: scripts/spdx.sh v1.2.3
-# These are the modules that any of its programs links, and Go's own library. The same commit gives the same list.
+# Lists the contents of a release's programs, as SPDX 2.3: scripts/spdx.sh v1.2.3
+# These are the modules that any of the programs links, and Go's own library. The same commit always gives the same list.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=$1

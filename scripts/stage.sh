@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Puts the function app, and nothing else, into a directory: scripts/stage.sh DIR
-# The app is for linux/amd64. A release's archive has it built; from the source, Go builds it.
+# Copies the function app, and nothing else, into a directory: scripts/stage.sh DIR
+# The app is for linux/amd64. If this directory is a release's archive, the app is already built. Otherwise, Go builds it from the source.
 set -euo pipefail
 mkdir -p "$1/bin"
 dir=$(cd "$1" && pwd)

@@ -1,16 +1,18 @@
 #!/usr/bin/env bash
-# Every check there is: format, vet, staticcheck, dead code, this project's own rules, tests under the race detector and in
-# full, against embedded storage and Azurite, Microsoft's other clients, the console
-# in a browser, what deploys the app, and the benchmarks that documents name, but for the longest. --long adds planted bugs, fuzzing,
-# the other benchmarks and all of the slowest tests; FUZZ_TIME=10m fuzzes longer than the minute of each test. Needs Go; with Node and npm, Azurite is installed
-# into scripts/azurite, Microsoft's SDKs into scripts/jssdk, what drives a browser into scripts/browser,
-# DuckDB into scripts/duckdb, and what parses infra/ into scripts/infra. Chromium and Microsoft's Python clients root on Debian gets
-# from apt, and with --long Azure CLI, which takes a minute. The script ends with a list of what it had
-# to skip, and of what it checked by less than the real tool. If CI is set, a skipped check is a failure.
+# Runs every check: format, vet, staticcheck, dead code, this project's own rules, and the tests under the race detector and in full, against embedded
+# storage and Azurite. Other checks are Microsoft's other clients, the console in a browser, the deployment scripts, and the benchmarks that documents
+# name, except the longest.
+# --long adds planted bugs, fuzzing, the other benchmarks, and all work of the slowest tests. Each fuzz test takes a minute, or with FUZZ_TIME=10m ten
+# minutes.
+# Needs Go. With Node and npm, it installs Azurite into scripts/azurite, Microsoft's SDKs into scripts/jssdk, the browser's driver into scripts/browser,
+# DuckDB into scripts/duckdb, and the parsers of infra/ into scripts/infra. For root on Debian, it installs Chromium and Microsoft's Python clients with
+# apt, and with --long also Azure CLI, which takes a minute.
+# At the end, the script lists the checks that it skipped, and those for which it had only a substitute of the real tool. If CI is set, a skipped check
+# is a failure.
 set -euo pipefail
 trap 'kill $(jobs -p) 2>/dev/null || true; rm -rf "${notes-}" "${bin-}"' EXIT
 cd "$(dirname "$0")/.."
-export GOFLAGS="${GOFLAGS:-} -trimpath" # another clone on this machine has compiled most of it
+export GOFLAGS="${GOFLAGS:-} -trimpath" # most packages are in the cache of another clone on this machine
 
 case "$*" in
 "") long= ;;
@@ -21,7 +23,7 @@ case "$*" in
   ;;
 esac
 export fuzz_time=${FUZZ_TIME:-1m}
-# What was skipped, and what was checked by less than the real tool: a line each. Steps beside others write them, too.
+# The lists of skipped checks and of checks without the real tool, one a line. Steps that run concurrently also write to them.
 notes=$(mktemp -d)
 touch "$notes/skipped" "$notes/weaker"
 skip() { echo "$*" >>"$notes/skipped"; }
@@ -29,15 +31,15 @@ weaken() { echo "$*" >>"$notes/weaker"; }
 
 say() { printf '\n== %d:%02d %s\n' $((SECONDS / 60)) $((SECONDS % 60)) "$*"; }
 
-# fetch_tools gets what other people make, as far as it can be had. The checks look for it.
+# fetch_tools installs tools of other projects, as far as they are available. The checks then search for these tools.
 fetch_tools() {
   set +e
   if command -v npm >/dev/null; then
     local at
     for at in azurite jssdk browser openapi duckdb infra; do
       local flags=(--no-audit --no-fund --loglevel=error)
-      [ $at != infra ] || flags+=(--legacy-peer-deps --ignore-scripts) # not the peer, a parser that would have to be compiled
-      # Where it was installed before, from the same list, it stays.
+      [ $at != infra ] || flags+=(--legacy-peer-deps --ignore-scripts) # without the peer dependency, a parser that would have to be compiled
+      # A tool that was installed from the same lock file is not installed again.
       [ "scripts/$at/node_modules/.package-lock.json" -nt "scripts/$at/package-lock.json" ] || npm ci "${flags[@]}" --prefix "scripts/$at" &
     done
     wait
@@ -56,7 +58,7 @@ fetch_tools() {
   fi
 }
 
-# browser prints where Chromium is.
+# browser prints the path of Chromium.
 browser() { command -v chromium || command -v chromium-browser || command -v google-chrome; }
 
 start_azurite() {
@@ -71,7 +73,7 @@ start_azurite() {
     --blobPort "$port" --queuePort $((port + 1)) --tablePort $((port + 2)) >scripts/azurite/log 2>&1 &
   for _ in $(seq 150); do
     if (exec 3<>"/dev/tcp/127.0.0.1/$((port + 2))") 2>/dev/null; then
-      # The key that every storage emulator has; it protects nothing.
+      # This is the key of every storage emulator, so it is not a secret.
       local key='Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=='
       export TABLESWEEP_AZURITE="DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=$key;TableEndpoint=http://127.0.0.1:$((port + 2))/devstoreaccount1;QueueEndpoint=http://127.0.0.1:$((port + 1))/devstoreaccount1;BlobEndpoint=http://127.0.0.1:$port/devstoreaccount1"
       return
@@ -83,7 +85,7 @@ start_azurite() {
   exit 1
 }
 
-# Somebody else's clients: they share no mistake with ours.
+# Clients of other projects do not share our client's mistakes.
 check_sdks() {
   say "Microsoft's JavaScript and Python clients against embedded storage"
   local connection=""
@@ -95,7 +97,7 @@ check_sdks() {
     [ -z "$connection" ] || break
     sleep 0.1
   done
-  # An export, which both walk and read.
+  # An export that both programs list and read.
   seq 3000 | sed 's/.*/{"PartitionKey":"p","RowKey":"r&","n":&}/' >"$bin/rows.jsonl"
   AzureWebJobsStorage=$connection "$bin/tablesweep" import --from "$bin/rows.jsonl" --to exported --progress none
   AzureWebJobsStorage=$connection "$bin/tablesweep" export --from exported --to blob:exports/of/exported --compress gzip --progress none
@@ -112,10 +114,10 @@ check_sdks() {
   kill "$emulator"
 }
 
-# pysdk tells whether Debian's packages of the Python clients are there.
+# pysdk reports whether Debian's packages of the Python clients are installed.
 pysdk() { /usr/bin/python3 -c 'import azure.cosmosdb.table, azure.storage.queue' 2>/dev/null; }
 
-# The description of the HTTP calls: linted, and a client made from it.
+# The description of the HTTP calls is linted, and a client is generated from it.
 check_openapi() {
   if [ ! -d scripts/openapi/node_modules ]; then
     skip "the client made from docs/openapi.json: npm did not install its tools"
@@ -125,7 +127,7 @@ check_openapi() {
   node scripts/openapi/check.mjs "$bin/tablesweep"
 }
 
-# The files of an export, as another program reads them.
+# Another program reads the files of an export.
 check_export() {
   if [ ! -d scripts/duckdb/node_modules ]; then
     skip "the files of exports in DuckDB: npm did not install it"
@@ -135,7 +137,7 @@ check_export() {
   node scripts/duckdb/check.mjs "$bin/tablesweep"
 }
 
-# The console as people see it.
+# The console in a browser.
 check_console() {
   local executable
   if ! executable=$(browser) || [ ! -d scripts/browser/node_modules ]; then
@@ -146,7 +148,7 @@ check_console() {
   twice node scripts/browser/check.mjs "$bin/tablesweep" "$executable"
 }
 
-# What deploys the app. The tests of internal/proof/deploy start az, where it is installed.
+# The deployment scripts. The tests of internal/proof/deploy run az if it is installed.
 check_infra() {
   command -v az >/dev/null || weaken "no az command of the documents was parsed: Azure CLI is not installed, which --long does for root on Debian"
   command -v bicep >/dev/null || weaken "the Bicep files were not compiled: bicep is not on PATH"
@@ -158,8 +160,8 @@ check_infra() {
   node scripts/infra/check.mjs
 }
 
-# go_test runs tests of packages, with the flags before a --. Those that fail run once more, by themselves, unless there are
-# many or the race detector found something: the end names those that passed then. Such a test has a defect all the same.
+# go_test runs tests of packages, with the flags before a --. Failed tests are repeated once, separately, unless there are many or the race detector
+# found a race. The end lists those that passed when repeated, because such a test has a defect nevertheless.
 go_test() {
   local flags=()
   while [ "$1" != -- ]; do
@@ -183,13 +185,13 @@ go_test() {
   rm "$report" "$events"
 }
 
-# after_panic runs the tests of a package that a panic of another has kept from their end, each by itself: it takes the package, the events of
-# the run (go test -json), and its flags. A package without a panic has none.
+# after_panic runs the tests of a package that did not run because another test panicked, each separately. Its arguments are the package, the events of
+# the run (go test -json), and the flags of the run. Without a panic, there are none.
 after_panic() {
   local package=$1 events=$2 path
   shift 2
   path=$(go list "$package")
-  # A data race, a test's deadline and a panic all end a package; only the latter two before its other tests.
+  # A data race, a test's deadline and a panic all end a package, but only the latter two end it before its other tests have run.
   grep -qE "\"Package\":\"$path\".*\"Output\":\"(panic: |fatal error: )" "$events" || return 0
   comm -23 <(go test "$@" -vet=off -list . "$package" | grep '^Test' | sort) \
     <(grep -E '"Action":"(pass|fail|skip)"' "$events" | grep -F "\"Package\":\"$path\"" | sed -nE 's/.*"Test":"([^"/]+)".*/\1/p' | sort -u) >"$notes/unfinished"
@@ -199,8 +201,8 @@ after_panic() {
   done <"$notes/unfinished"
 }
 
-# fuzz runs a fuzz test of a package for fuzz_time. What it finds to be interesting go keeps in its cache, and an input that fails in the
-# package's testdata, for every later run. Now and then go takes the end of the time for a failure; then it wrote no input.
+# fuzz runs a fuzz test of a package for fuzz_time. Go keeps interesting inputs in its cache. It keeps an input that fails in the package's testdata,
+# for every later run. Sometimes Go reports the end of the time as a failure, but then it has written no input.
 fuzz() {
   local report
   report=$(mktemp)
@@ -216,7 +218,7 @@ fuzz() {
 }
 export -f fuzz
 
-# twice runs a command, and once more if it fails.
+# twice runs a command, and repeats it once if it fails.
 twice() {
   "$@" && return
   weaken "this failed, and then passed: $*"
@@ -240,7 +242,8 @@ wait "$fetching" || true
 cat "$fetch_log"
 start_azurite
 
-# Other people's programs mostly wait: they run beside the race detector's tests, which measure nothing. The browser's claims need the machine for themselves.
+# Programs of other projects mostly wait, so they run concurrently with the race detector's tests, which measure nothing. The browser's measurements
+# need the machine alone.
 (
   trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
   check_sdks
@@ -250,8 +253,9 @@ start_azurite
 ) >"$notes/clients" 2>&1 &
 clients=$!
 
-# The race detector takes ten times as long, so it sees the tests' small sizes, one crash point in 25, no models, no tests that take long and start
-# nothing that others do not start (testsize.WithoutRace), and no packages that start no goroutine: what they call is seen where it stands.
+# Under the race detector, tests take ten times as long. So it runs them in their small sizes, with one crash point in 25 and without models. It skips
+# tests that take long and start only goroutines that other tests start as well (testsize.WithoutRace), and packages that start no goroutine, because
+# the packages that they call are tested themselves.
 concurrent=$(packages '^\s+go |\.Go\(|^\s+"(testing/synctest|'"$(go list -m)"'/internal/task)' '*.go' | grep -v internal/proof/lab)
 say "tests under the race detector, of the packages with goroutines"
 GORACE=atexit_sleep_ms=50 go_test -race -timeout=30m -- $concurrent
@@ -263,11 +267,11 @@ wait "$clients" || {
 cat "$notes/clients"
 check_console
 
-# Tests that have two sizes say so by package testsize. The seeds are among them, and with --long the planted bugs.
+# Tests with two sizes use package testsize. They include the seeds and, with --long, the planted bugs.
 sized=$(packages 'testsize\.' '*_test.go')
 sequential=$(comm -23 <(packages '' '*_test.go' | grep -v internal/proof/lint) <(echo "$concurrent"))
 
-# benchmarks runs those whose names match, once, one of the packages after the other.
+# benchmarks runs the benchmarks with matching names once, one package after the other.
 benchmarks() {
   local names=$1
   shift
@@ -275,10 +279,10 @@ benchmarks() {
 }
 measured=$(packages '^func Benchmark' '*_test.go')
 say "tests in full, of the packages where some are small by default, and those without goroutines"
-TABLESWEEP_TESTS=${long:-more} go_test -timeout=45m -- $(printf '%s\n' $sized $sequential | sort -ru) # the last one, handler, has enough for all processors
+TABLESWEEP_TESTS=${long:-more} go_test -timeout=45m -- $(printf '%s\n' $sized $sequential | sort -ru) # the last one, handler, uses all processors
 
 if [ -z "$long" ]; then
-  # lab/split has the same claims of small tables as a test. CopyBound, CopyMemory, InstanceMemory and PageOfMillions take minutes.
+  # A test of lab/split checks the same figures for small tables. CopyBound, CopyMemory, InstanceMemory and PageOfMillions take minutes.
   say "the benchmarks that documents name, but for the longest: they fail where a claim does not hold"
   named=$(grep -ohE '(-bench |Benchmark)[A-Z][A-Za-z]+' README.md DESIGN.md docs/*.md | sed -E 's/^(-bench |Benchmark)//' | sort -u | grep -vxE 'CopyBound|CopyMemory|InstanceMemory|PageOfMillions' | paste -sd'|')
   twice benchmarks "^Benchmark($named)\$" $(grep -v lab/split <<<"$measured")

@@ -1,6 +1,5 @@
-// Drives a real browser through the console, which tablesweep local serves. Arguments: the
-// program, the browser's executable, and optionally a part of the names of the cases to run.
-// Exits 1 if a case fails, after all have run.
+// Tests the console, which tablesweep local serves, in a real browser. Arguments: the program, the browser's executable, and optionally a part of the
+// names of the cases to run. After all cases have run, the exit code is 1 if one has failed.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import crypto from "node:crypto";
@@ -15,7 +14,7 @@ const patience = 60_000;
 const hostile = `<img src=x onerror="document.body.dataset.hacked=1">"'&\u202e`;
 const shown = hostile.replace("\u202e", "\\u{202e}");
 
-// until repeats a question until its answer is a true one.
+// until repeats a question until the answer is truthy.
 async function until(what, ask) {
   const late = Date.now() + patience;
   for (;;) {
@@ -33,7 +32,7 @@ const freePort = () => new Promise((done) => {
   });
 });
 
-// start runs a command of the program and resolves when a line of its output begins as given.
+// start runs a command of the program, and resolves when a line of its output begins with the given text.
 function start(args, begins, environment = {}) {
   const child = spawn(program, args, { env: { ...process.env, ...environment }, stdio: ["ignore", "pipe", "pipe"] });
   child.said = "";
@@ -80,8 +79,8 @@ function tables(connection) {
   };
 }
 
-// passing starts a server before the Table service of a connection. It lets so many requests to rows pass, and refuses
-// everything then. It also makes the weather: three of four requests or all are throttled, or there is no answer, or nobody who listens.
+// passing starts a proxy before the Table service of a connection. It lets the given number of requests to rows pass, and then refuses all requests. It
+// can also throttle three of four requests or all requests, send no answers, or refuse connections.
 async function passing(connection) {
   const [, endpoint] = /TableEndpoint=([^;]+)/.exec(connection), inner = new URL(endpoint);
   const through = { left: Infinity, weather: "good", delay: 0 };
@@ -104,7 +103,7 @@ async function passing(connection) {
   through.line = connection.replace(endpoint, endpoint.replace(inner.host, `127.0.0.1:${port}`));
   through.turn = async (weather) => {
     [through.weather, n] = [weather, 0];
-    server.closeAllConnections(); // what is held back is lost
+    server.closeAllConnections(); // delayed requests are lost
     if (weather === "refused") server.close();
     else if (!server.listening) await listen(port);
   };
@@ -126,9 +125,9 @@ const local = (...more) => run(["local", "--storage", storage.line, ...more], "c
 const app = await local("--addr", `127.0.0.1:${port}`);
 const base = `http://127.0.0.1:${port}`, home = `${base}/api/console/`;
 assert.equal(app.line, `console ${home}`);
-const handlerPort = () => /url=http:\/\/127\.0\.0\.1:(\d+)/.exec(app.said)[1]; // past the host
+const handlerPort = () => /url=http:\/\/127\.0\.0\.1:(\d+)/.exec(app.said)[1]; // without the host
 
-const json = { "content-type": "application/json" }; // fetch calls a string text/plain
+const json = { "content-type": "application/json" }; // for a string, fetch sends text/plain
 const api = async (method, path, body, address = base, headers = {}) => {
   const r = await fetch(`${address}/api/${path}`, { method, headers: { ...json, ...headers }, body: body && JSON.stringify(body) });
   return r.json();
@@ -138,9 +137,9 @@ await Promise.all(Array.from({ length: 200 }, (_, i) => table("POST", "Source", 
 for (const name of ["Small", "Clash"]) await table("POST", name, { PartitionKey: hostile, RowKey: "1", Text: name });
 
 const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--host-resolver-rules=MAP evil.example 127.0.0.1"] });
-const refused = []; // what the page's policy or script complained about
+const refused = []; // violations of the page's policy, and errors of its script
 
-// open opens a page in a tab of its own, and notes the requests that it makes.
+// open opens a page in a new tab, and records the requests that the page makes.
 async function open(address = home, options = {}) {
   const context = options.context ?? await browser.newContext(options);
   const page = await context.newPage();
@@ -153,7 +152,7 @@ async function open(address = home, options = {}) {
   return page;
 }
 
-// own asserts that all requests of a page went to the app, and that no address holds a key.
+// own asserts that all requests of a page went to the app, and that no address contains a key.
 function own(page) {
   assert.ok(page.requests.length > 0);
   for (const r of page.requests) {
@@ -165,7 +164,7 @@ function own(page) {
 const text = (page, what) => page.getByText(what, { exact: true }).first().waitFor();
 const badge = (page, state) => page.locator(`.badge[data-state=${state}]`).first().waitFor();
 
-// fill fills the form of a new scan and lets the app check it.
+// fill fills in the form of a new scan, and lets the app check it.
 async function fill(page, values) {
   await page.goto(`${home}#/scans/new`);
   const form = page.locator("form.new");
@@ -180,7 +179,7 @@ async function fill(page, values) {
   await page.getByRole("button", { name: "Check and estimate" }).click();
 }
 
-// submit starts the scan that was filled in, unless the app has found it wrong before.
+// submit starts the scan in the form, unless the app has already reported a mistake.
 async function submit(page) {
   const start = page.getByRole("button", { name: "Start the scan" });
   await start.or(page.locator(".error:not(:empty)")).first().waitFor();
@@ -195,11 +194,11 @@ async function begin(page, values) {
 }
 
 const cases = {
-  // It takes the longest, so it begins first.
+  // This case takes longest, so it begins before the others.
   async "in any weather, the list and a scan's page say the same"() {
     const far = await passing(storage.line), near = await passing((await emulator()).line);
     const other = await run(["local", "--addr", "127.0.0.1:0", "--storage", near.line], "console ", { ...settings, BACKUP: far.line });
-    far.delay = 400; // so that 200 steps last
+    far.delay = 400; // so that 200 steps take long enough
     const home = other.line.replace("console ", ""), base = home.replace("/api/console/", "");
     const { id } = await api("POST", "scans", { source: { table: "Source", connection: "BACKUP" }, action: { type: "copy", destination: { table: "Weather", connection: "BACKUP" } }, strategy: "serial", segmentSize: 1 }, base);
     const [list, page] = await Promise.all([open(`${home}#/scans`), open(`${home}#/scans/${encodeURIComponent(id)}`)]);
@@ -248,7 +247,7 @@ const cases = {
     await page.goto(`${base}/api/console`);
     assert.equal(page.url().split("#")[0], home);
     own(page);
-    page.meant = true; // the policy holds: markup is refused
+    page.meant = true; // the page's policy must refuse the markup
     const outcome = await page.evaluate(() => {
       try { document.body.innerHTML = "<b>x</b>"; return "taken"; } catch (e) { return e.name; }
     });
@@ -265,7 +264,7 @@ const cases = {
     assert.equal(await page.locator("h1").textContent(), `copy Source → ${place}`);
     assert.equal(await written.textContent(), "200");
     assert.match(await about.textContent(), new RegExp(`from Source \\(AzureWebJobsStorage\\) to ${place} \\(AzureWebJobsStorage\\)$`));
-    await page.getByRole("link", { name: "Start again" }).click(); // with all that was filled in, and the place is taken
+    await page.getByRole("link", { name: "Start again" }).click(); // the form has the same input, and the place is used already
     assert.equal(await page.locator('[name="action.type"]').inputValue(), "export");
     await page.getByRole("button", { name: "Check and estimate" }).click();
     await submit(page);
@@ -285,7 +284,7 @@ const cases = {
     assert.match(await page.locator("#field-source-table-error").textContent(), /table name/);
     await fill(page, { "source.table": "Source", "action.type": "copy", "action.destination.table": "Target" });
     await page.locator(".estimate", { hasText: /^200 rows · about [\d,]+ requests · (less than )?\$[\d.]+ · the destination will be created$/ }).waitFor();
-    await page.getByLabel("Destination table").fill("Target2"); // what was checked is another request now
+    await page.getByLabel("Destination table").fill("Target2"); // the checked request was another one
     await page.getByRole("button", { name: "Start the scan" }).waitFor({ state: "hidden" });
     const id = await begin(page, { "source.table": "Source", "action.type": "copy", "action.destination.table": "Target" });
     await badge(page, "succeeded");
@@ -327,22 +326,22 @@ const cases = {
     await table("POST", "Doomed", { PartitionKey: "a", RowKey: "b" });
     let starts = 0, answer;
     const held = new Promise((resolve) => { answer = resolve; });
-    // Before the form: a page goes on using what fetched for it before, for a moment after this returns.
+    // Set before the form opens, because a page still uses its earlier routes for a moment after page.route returns.
     await page.route("**/api/scans", async (route) => {
       starts++;
       await held;
       await route.continue();
     });
     await fill(page, { "source.table": "Doomed", "action.type": "delete", "range.before": "b\u202e" });
-    await page.getByLabel(/Type the table/).waitFor(); // what is pressed before goes elsewhere
+    await page.getByLabel(/Type the table/).waitFor(); // a key pressed before this goes elsewhere
     await page.getByLabel(/Type the table/).press("Enter");
     await page.getByText("Nothing was started").waitFor();
     await page.getByLabel(/Type the table/).fill("Doomed");
-    for (let i = 0; i < 3; i++) await page.keyboard.press("Enter"); // somebody has no patience
+    for (let i = 0; i < 3; i++) await page.keyboard.press("Enter"); // an impatient user
     answer();
     await badge(page, "succeeded");
     assert.equal(starts, 1);
-    assert.match(await page.locator(".about").innerText(), /before "b\\u\{202e\}"/); // which part was deleted
+    assert.match(await page.locator(".about").innerText(), /before "b\\u\{202e\}"/); // the part that was deleted
   },
 
   async "an estimate of what the form no longer shows starts nothing"() {
@@ -463,7 +462,7 @@ const cases = {
     assert.equal(await page.locator(".events tbody tr").count(), 121);
     await page.getByLabel("Follow").uncheck();
     const dot = () => page.locator("#live").evaluate((live) => getComputedStyle(live, "::before").backgroundColor);
-    await page.getByText(/^Read at/).waitFor(); // what nobody reads anew is not live
+    await page.getByText(/^Read at/).waitFor(); // an answer that is not read again is not live
     const old = await dot();
     await page.getByLabel("Follow").check();
     await page.getByText(/^Live/).waitFor();
@@ -483,12 +482,12 @@ const cases = {
     await page.keyboard.press("Enter");
     await page.getByText(/^Live/).waitFor();
     await page.reload();
-    await page.getByText(/^Live/).waitFor(); // the tab keeps it
+    await page.getByText(/^Live/).waitFor(); // the tab keeps the key
     assert.equal(await page.evaluate(() => localStorage.length + document.cookie.length), 0);
     own(page);
     assert.ok(page.requests.some((r) => r.headers()["x-functions-key"] === "KEY"));
     const other = await open(address, { context: page.context() });
-    await other.locator("dialog").waitFor(); // another tab has none
+    await other.locator("dialog").waitFor(); // another tab has no key
     await page.getByRole("button", { name: "Key" }).click();
     await page.getByRole("button", { name: "Forget the key" }).click();
     await page.locator("dialog").waitFor();
@@ -525,7 +524,7 @@ const cases = {
 
   async "a destination that is away: the page says so"() {
     const page = await open("about:blank");
-    backup.left = 5; // enough for a start, and for fewer steps than there are rows
+    backup.left = 5; // enough for the start, but for fewer steps than rows
     const { id } = await api("POST", "scans", { name: "night shift", source: { table: "Source" }, action: { type: "copy", destination: { table: "Away", connection: "BACKUP" } }, strategy: "serial", segmentSize: 1 });
     try {
       await page.goto(`${home}#/scans/${encodeURIComponent(id)}`);
@@ -562,7 +561,7 @@ const cases = {
   },
 
   async "other web pages are refused"() {
-    const scans = async () => (await api("GET", "scans?top=100&action=delete&table=Source")).scans.length; // others run meanwhile
+    const scans = async () => (await api("GET", "scans?top=100&action=delete&table=Source")).scans.length; // other cases run meanwhile
     const before = await scans();
     const body = JSON.stringify({ source: { table: "Source" }, action: { type: "delete" } });
     const evil = http.createServer((_, w) => w.setHeader("content-type", "text/html").end("<title>evil</title>"));
@@ -580,11 +579,11 @@ const cases = {
     for (const [url, status] of answers) assert.ok(status === 403 || status === 404, `${url}: ${status}`);
     assert.equal(await scans(), before);
     assert.equal((await api("GET", "log")).streams.filter((s) => s.name === "evil").length, 0);
-    // A name that was made to mean this machine.
+    // A host name that resolves to this machine.
     for (const path of ["/api/console/", "/api/scans", "/"]) {
       assert.equal((await page.goto(`http://evil.example:${port}${path}`)).status(), 403, path);
     }
-    // The same at the handler's own port, behind this host, and behind one that gives no secret.
+    // The same requests are sent to the handler's own port, behind this host, and behind one without a secret.
     const alone = await freePort();
     await run([], "{", { FUNCTIONS_CUSTOMHANDLER_PORT: alone, AZURE_FUNCTIONS_ENVIRONMENT: "Development", AzureWebJobsStorage: storage.line });
     for (const inner of [handlerPort(), alone]) {
@@ -602,7 +601,7 @@ const cases = {
     const inner = await freePort();
     await run([], "", { FUNCTIONS_CUSTOMHANDLER_PORT: `${inner}`, AZURE_FUNCTIONS_ENVIRONMENT: "Development", AzureWebJobsStorage: storage.line, TABLESWEEP_STATE_TABLE: "foreign" });
     const came = [];
-    const host = http.createServer((req, res) => { // proxies as Core Tools do
+    const host = http.createServer((req, res) => { // a proxy like Core Tools
       const headers = { ...req.headers, host: `127.0.0.1:${inner}`, "x-forwarded-host": req.headers.host, "x-azure-functions-invocationid": crypto.randomUUID() };
       req.pipe(http.request({ port: inner, method: req.method, path: req.url, headers }, (r) => {
         if (req.method !== "OPTIONS" && req.url.startsWith("/api/")) came.push(`${req.method} ${(req.headers["content-type"] ?? "").split(";")[0]} ${r.statusCode}`);
@@ -617,8 +616,8 @@ const cases = {
     const types = ["", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain", "application/json"];
     const ask = async (page, mode, type, method, path, content) => page.evaluate(async ([url, init, content, type]) => {
       if (type) init.headers = { "content-type": type };
-      if (content) init.body = new TextEncoder().encode(content); // which has no type by itself
-      return (await fetch(url, init).catch(() => ({}))).status; // a preflight may forbid it
+      if (content) init.body = new TextEncoder().encode(content); // an array of bytes has no content type
+      return (await fetch(url, init).catch(() => ({}))).status; // a preflight may forbid the request
     }, [`${at}/api/${path}`, { method, mode }, content, type]);
     for (const name of ["127.0.0.1", "localhost"]) {
       const page = await open(`http://${name}:${site.address().port}/`);
@@ -628,7 +627,7 @@ const cases = {
         }
       }
       await page.evaluate(([url, body]) => navigator.sendBeacon(url, body), [`${at}/api/scans`, body]);
-      await page.evaluate(([url, body]) => { // a form's only field makes the body, but for a = at its end
+      await page.evaluate(([url, body]) => { // the form's only field becomes the body, except for the = at its end
         document.body.innerHTML = `<form method=post enctype=text/plain><input></form>`;
         Object.assign(document.forms[0], { action: url }).elements[0].name = body;
         document.forms[0].submit();
@@ -637,7 +636,7 @@ const cases = {
     }
     assert.deepEqual(await (await fetch(`${at}/api/scans`)).json(), { scans: [] });
     assert.deepEqual([...new Set(came)].sort(), ["GET  200", ...["", ...types.slice(1, 4)].map((type) => `POST ${type} 403`)].sort());
-    const page = await open(`${at}/api/console/`); // the app's own
+    const page = await open(`${at}/api/console/`); // a page of the app itself
     for (const type of types.slice(0, 2)) assert.equal(await ask(page, "cors", type, "POST", "scans", body.replace("delete", "count")), 202);
     assert.equal(await ask(page, "cors", "", "POST", "scans/x/retry"), 404);
     for (const server of [host, site]) server.close();
@@ -656,10 +655,10 @@ const cases = {
       "/failed": () => ({ total: 67 + turns, kept: 67, rows: Array.from({ length: 50 }, (_, i) => ({ ...key(i), rowKey: hostile, reason: hostile })) }),
     };
     for (const [path, answer] of Object.entries(answers)) await page.route((url) => url.pathname === `/api/scans/x${path}`, (r) => r.fulfill({ json: answer() }));
-    await quick(page); // so that ranges and timeline are old at each turn
+    await quick(page); // so that ranges and timeline are outdated at each refresh
     const cdp = await page.context().newCDPSession(page);
     await cdp.send("Performance.enable", { timeDomain: "threadTicks" });
-    // CPU time of all tasks but layout: ScriptDuration leaves out what follows an await.
+    // This is the CPU time of all tasks except layout, because ScriptDuration does not include code that runs after an await.
     const spent = async () => {
       const of = Object.fromEntries((await cdp.send("Performance.getMetrics")).metrics.map((m) => [m.name, m.value]));
       return of.TaskDuration - of.LayoutDuration - of.RecalcStyleDuration;
@@ -683,9 +682,9 @@ const cases = {
     const { id } = await api("POST", "scans", { source: { table: "Source" }, action: { type: "count" } });
     for (const [width, colorScheme] of [[400, "dark"], [1600, "light"]]) {
       const page = await open(home, { viewport: { width, height: 900 }, colorScheme });
-      await page.route("**/ranges", async (route) => { // what shows them has its name before
+      await page.route("**/ranges", async (route) => { // the element that shows the ranges already has its name
         await new Promise((done) => setTimeout(done, 1000));
-        await route.continue().catch(() => {}); // the page may have left
+        await route.continue().catch(() => {}); // the page may be closed
       });
       for (const view of ["#/scans", `#/scans/${id}`, "#/scans/new", "#/catalog", "#/catalog/default/changes", "#/logs", "#/logs/orders", "#/health"]) {
         await page.goto(home + view);
@@ -713,7 +712,7 @@ const cases = {
   },
 };
 
-// The cases mostly wait, so some run at once.
+// The cases mostly wait, so several of them run concurrently.
 let failed = 0;
 const waiting = Object.entries(cases).filter(([name]) => name.includes(process.argv[4] ?? ""));
 async function worker() {

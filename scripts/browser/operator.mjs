@@ -1,5 +1,5 @@
-// Cases of what an operator needs: names that can't be mistaken, pages without barriers, updates that touch only what
-// changes, a form that forgets nothing, and a list and a scan's page that tell what is going on.
+// Cases for operators: distinct names, accessible pages, updates that change only the changed parts of a page, a form that keeps its input, and pages
+// that show the state of all scans and of one scan.
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import http from "node:http";
@@ -33,7 +33,7 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     const wrong = [], wide = [], widths = [390, 800, 1400];
     const looks = [{ colorScheme: "light", forcedColors: "none" }, { colorScheme: "dark", forcedColors: "none" }, { colorScheme: "dark", forcedColors: "active" }];
     const check = async (where) => {
-      for (const look of looks) { // which decides colours alone: names and roles are checked with the first one
+      for (const look of looks) { // a look changes only colours, so names and roles are checked with the first one
         await page.emulateMedia(look);
         const rules = look === looks[0] ? {} : { runOnly: { type: "rule", values: ["color-contrast", "link-in-text-block"] } };
         const { violations } = await page.evaluate((rules) => window.axe.run(document, { resultTypes: ["violations"], ...rules }), rules);
@@ -114,7 +114,7 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
   async "an update changes the texts that differ, and costs little"() {
     const page = await open("about:blank");
     let turn = 0;
-    await quick(page); // ranges and timeline are old at each turn
+    await quick(page); // ranges and timeline are outdated at each refresh
     await play(page, {
       "scans/x": () => json(running({ rows: { scanned: 6e6 + ++turn, written: 6e6, failed: 0 } })),
       "scans/x/ranges": () => json({ at: second(20), ranges: ranges(turn) }),
@@ -184,7 +184,7 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     assert.deepEqual(await offers("source.connection"), ["AzureWebJobsStorage", "BACKUP"]);
     await page.locator('[name="source.connection"]').focus();
     await page.locator('[name="source.table"]').focus();
-    assert.equal(asked.length, 1); // once for a connection
+    assert.equal(asked.length, 1); // one request for each connection
     await fill(page, { "action.type": "delete", "range.prefix": "part-1", filter: "" });
     await page.getByLabel(/Type the table/).fill("Orders");
     await page.reload();
@@ -329,8 +329,8 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     more = { phase: "waiting", cause: "BACKUP: it answers 503 ServerBusy", throttled: 42, rate: undefined, progress: undefined, secondsLeft: undefined, lastStepAt: second(1), leased: { steps: 5, throttled: 40, instances: [{ name: "a", steps: 4 }, { name: "b", steps: 1 }], waiting: [{ connection: "BACKUP", cause: "503 ServerBusy", since: second(0) }] } };
     await page.locator(".waits[role=status]").getByText(/^Waiting: BACKUP: it answers 503 ServerBusy, since 2 Jan 2026, 10:00:00$/).waitFor();
     await page.locator(".badge", { hasText: "running: waiting" }).waitFor();
-    assert.deepEqual(await known(), ["Rows read", "Time"]); // nothing that is not known
-    assert.equal(await page.locator("main progress:visible").count(), 0); // a bar without a share looks like 0 %
+    assert.deepEqual(await known(), ["Rows read", "Time"]); // unknown figures are not shown
+    assert.equal(await page.locator("main progress:visible").count(), 0); // a bar without a share looks like 0%
     assert.equal(await figure("Rows a second"), "–; over the last minute");
     assert.equal(await figure("Instances"), "2; 4 + 1 steps");
     assert.match(await figure("Requests"), /42 throttled/);
@@ -361,7 +361,7 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
       const [range, mark] = [document.querySelector(".strip rect.failed"), document.querySelector(".mark.failed")];
       return range && [getComputedStyle(range).fill, getComputedStyle(mark, "::before").backgroundColor];
     }));
-    assert.equal(colours[0], colours[1]); // of the picture and of its legend
+    assert.equal(colours[0], colours[1]); // the colours of the picture and of its legend
     const [file] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Download" }).click()]);
     const lines = fs.readFileSync(await file.path(), "utf8").trimEnd().split("\n").map((line) => JSON.parse(line));
     assert.deepEqual(lines, rows.map((r) => ({ PartitionKey: r.partitionKey, RowKey: r.rowKey, reason: r.reason })));
@@ -383,7 +383,7 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     await page.getByRole("link", { name: "Start again …" }).click();
     await page.locator("form.new").waitFor();
     for (const [name, value] of [["source.table", "Big"], ["action.type", "copy"], ["action.destination.table", "Bigger"], ["range.prefix", "p"], ["select", "A, B"], ["name", "cron"], ["action.map", " .A = 1"]]) assert.equal(await page.locator(`[name="${name}"]`).inputValue(), value, name);
-    await page.getByText("This form has no field for action.later, so the new scan will not have it.").waitFor(); // of a newer version
+    await page.getByText("This form has no field for action.later, so the new scan will not have it.").waitFor(); // a field of a newer version
   },
 
   async "reading: no such scan, dates in both zones, a catalog's total and repeated keys"() {
@@ -394,14 +394,14 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     assert.match((await page.locator("main").innerText()).replace(/\s+/g, " "), /^Scans No such scan no\\u\{202e\}⧉ .* All scans New scan$/);
     await page.goto(`${home}#/scans/x`);
     await page.getByText("started 2 Jan 2026, 05:00:04 GMT-5 (2026-01-02 10:00:04 UTC)").waitFor();
-    assert.equal(await page.locator("main progress").isVisible(), false); // no full bar
+    assert.equal(await page.locator("main progress").isVisible(), false); // the bar is not full
     await Promise.all(["u1", "u2", "u3"].map((eid) => api("POST", "catalog/records", { eid, lastname: "unique" })));
     await page.goto(`${home}#/catalog/-?eid=u1&eid=u2`);
     await page.getByText("2 records", { exact: true }).waitFor();
     assert.deepEqual(await page.locator('[name="eid"]').evaluateAll((all) => all.map((i) => i.value)), ["u1", "u2"]);
     await page.getByRole("button", { name: "Count" }).click();
     await page.getByText("2 records in all").waitFor();
-    await page.getByRole("button", { name: "Look up" }).click(); // the same again
+    await page.getByRole("button", { name: "Look up" }).click(); // the same query again
     await page.getByLabel("or eid").fill("");
     await page.getByRole("button", { name: "Look up" }).click();
     await page.getByText("1 record", { exact: true }).waitFor();

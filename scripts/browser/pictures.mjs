@@ -1,5 +1,5 @@
-// Takes the pictures of the console in docs/: a copy of the demo's table while it runs, and a lookup in the demo's catalog. Arguments: the
-// program and the browser's executable. ImageMagick's convert reduces the colours, because that keeps the files small.
+// Takes the pictures of the console in docs/: a running copy of the demo's table, and a query in the demo's catalog. Arguments: the program and the
+// browser's executable. ImageMagick's convert reduces the number of colours, so that the files are small.
 import { execFileSync, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
 import { setTimeout } from "node:timers/promises";

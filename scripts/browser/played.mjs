@@ -1,22 +1,22 @@
-// Cases in which the test answers in the app's place: answers that are slow, old, refused or
-// many, which the real app gives only at times.
+// Cases in which the test answers instead of the app, with answers that are slow, outdated, refused or numerous. The real app gives such answers only
+// sometimes.
 import assert from "node:assert/strict";
 
 export const second = (n) => new Date(Date.UTC(2026, 0, 2, 10, 0, n)).toISOString();
 
-// play answers calls of a page: paths below /api, and what gives the answer to a request's address, as
-// {status, json, headers}. A call that returns undefined goes to the app.
+// play answers calls of a page. It maps paths below /api to functions that get a request's address and return {status, json, headers}. If a function
+// returns undefined, the app answers the call.
 export async function play(page, calls) {
   await page.route((url) => url.pathname.startsWith("/api/") && !url.pathname.startsWith("/api/console/"), async (route) => {
     const url = new URL(route.request().url());
     const answer = await calls[url.pathname.slice("/api/".length)]?.(url.searchParams, route.request());
     if (answer === "gone") await route.abort();
-    else if (answer) await route.fulfill({ headers: { "content-type": "application/json" }, ...answer }).catch(() => {}); // the page may have left
+    else if (answer) await route.fulfill({ headers: { "content-type": "application/json" }, ...answer }).catch(() => {}); // the page may be closed
     else await route.fallback();
   });
 }
 
-// quick makes time in the page pass 20 times as fast, as far as ages of what it shows go.
+// quick makes the ages that the page shows grow 20 times as fast.
 export const quick = (page) => page.addInitScript(() => {
   const now = performance.now.bind(performance);
   performance.now = () => 20 * now();
@@ -92,7 +92,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     for (const want of ["failed", "older than two periods", "2 occurrences came while the app was not running", "7 last, 12 monthly", "can’t be deleted: refused", "1,234", "the source has changed since", "proof failedgone", "each day at 03:00 UTC"]) assert.ok(text.includes(want), `${want} in ${text}`);
     assert.match(await page.getByRole("alert").filter({ hasText: "TABLESWEEP_SCHEDULES" }).textContent(), /onerror/);
     assert.match(await page.getByRole("region", { name: "old" }).textContent(), /removed from the settings/);
-    assert.equal(await nightly.getByRole("link", { name: "Restore" }).count(), 1); // the other one is half gone
+    assert.equal(await nightly.getByRole("link", { name: "Restore" }).count(), 1); // the other backup is partly deleted
     await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
     await nightly.getByRole("button", { name: "Copy the command" }).click();
     assert.equal(await page.evaluate(() => navigator.clipboard.readText()), `tablesweep import --from '${hostile}'`);
@@ -124,7 +124,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
       "0 0 3 * * *": "each day at 03:00 UTC", "30 5 4 * * *": "each day at 04:05:30 UTC", "0 */15 * * * *": "every 15 minutes", "0 * * * * *": "each minute",
       "0 30 * * * *": "each hour at 30 past", "0 0 */6 * * *": "every 6 hours from 00:00 UTC", "0 0 2 * * Sun": "each Sunday at 02:00 UTC", "0 0 2 * * 1-5": "Monday to Friday at 02:00 UTC",
       "0 0 2 1 * *": "each month on day 1 at 02:00 UTC",
-      "0 */7 * * * *": 0, "0 0 2 1 * 1": 0, "0 0 2,14 * * *": 0, "0 0 2 * 6 *": 0, "*/5 * * * * *": 0, "0 0 2 * * 1,3": 0, // no words are shorter
+      "0 */7 * * * *": 0, "0 0 2 1 * 1": 0, "0 0 2,14 * * *": 0, "0 0 2 * 6 *": 0, "*/5 * * * * *": 0, "0 0 2 * * 1,3": 0, // words would not be shorter
     };
     const crons = Object.keys(words);
     await play(page, {
@@ -153,7 +153,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     answer = problem(503, "the host is away");
     await page.evaluate(() => window.dispatchEvent(new Event("online")));
     await page.locator("#banner").getByText("The host is away.").waitFor();
-    assert.equal(await page.locator("tbody tr").count(), 1); // what was known stays
+    assert.equal(await page.locator("tbody tr").count(), 1); // the known rows stay
     assert.equal(await page.evaluate(() => document.body.dataset.hacked), undefined);
   },
 
@@ -165,14 +165,14 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     await play(page, {
       "scans/x": () => json(scan({ state: "failed", rows: { scanned: 6e6, written: 5e6, failed: 3 }, error: "3 rows could not be written; the first: x" })),
       "scans/x/failed": () => json({ rows: [], total: 3, kept: 3 }),
-      // Two instances answer: what one of them has read is older than the end.
+      // Two instances answer. One of them has read the state before the scan's end.
       "scans/x/ranges": () => json({ at: second(20), ranges: [{ state: "failed", rows: 6e6, to: { partitionKey: hostile } }, { state: "done", rows: 7, from: { partitionKey: hostile } }] }),
       "scans/x/timeline": () => json({ at: second(asked++ ? 20 : 5), interval: 5, points: points.slice(0, asked) }),
     });
     await page.goto(`${home}#/scans/x`);
     const plot = page.locator(".plot").first();
     await until("the last interval", async () => / at 2 Jan 2026, 10:00:05/.test(await plot.getAttribute("aria-label")));
-    // The first interval has one second of the scan, and the last two.
+    // The scan covers one second of the first interval, and two seconds of the last.
     assert.match(await plot.getAttribute("aria-label"), /^Rows a second, from 2 Jan 2026, 10:00:04 to 2 Jan 2026, 10:00:07: at most 4,000,000, 1,000,000 at/);
     await plot.focus();
     await page.keyboard.press("End");
@@ -184,7 +184,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     await page.keyboard.press("Home");
     assert.match(await page.locator(".ranges output").textContent(), /^with failures, 6,000,000 rows read, from the beginning to ".*\\u\{202e\}"$/);
     assert.equal(await page.locator("dt:text-is('Rows a second') + dd").textContent(), "2,000,000");
-    assert.equal(await page.getByRole("button", { name: "Retry …" }).isVisible(), false); // nothing is pending
+    assert.equal(await page.getByRole("button", { name: "Retry …" }).isVisible(), false); // no step is pending
     assert.equal(await page.getByText("could not be written").count(), 2); // the error, which is hidden, and the box
     assert.equal(await page.locator(".banner:visible").count(), 0);
   },
@@ -198,7 +198,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
       "scans/x": () => json(scan({ state: "running", rows: { scanned: 60, written: 0, failed: hold ? 61 : 60 } })),
       "scans/x/failed": async (query) => {
         if (query.get("cursor")) return json({ rows: rows.slice(50), total: 60, kept: 60 });
-        if (asked++ === 0) return json({ rows: rows.slice(0, 1), total: 1, kept: 1 }); // from before the last step
+        if (asked++ === 0) return json({ rows: rows.slice(0, 1), total: 1, kept: 1 }); // read before the last step
         if (hold) await hold.until;
         return json({ rows: rows.slice(0, 50), total: 60, kept: 60, cursor: "c" });
       },
@@ -206,7 +206,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
       "scans/x/timeline": () => json({ at: second(20), interval: 5, points: [] }),
     });
     await page.goto(`${home}#/scans/x`);
-    await page.getByText("60 rows could not be written.").waitFor(); // although the first answer was an old one
+    await page.getByText("60 rows could not be written.").waitFor(); // although the first answer was outdated
     await page.locator(".failures summary").click();
     const keys = () => page.locator(".failures tbody td:nth-child(2) bdi").allTextContents();
     assert.equal((await keys()).length, 50);
@@ -218,7 +218,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     await until("all rows", async () => (await keys()).length >= 60);
     await page.waitForTimeout(300);
     assert.deepEqual(await keys(), rows.map((r) => r.rowKey));
-    assert.equal(await page.evaluate(() => document.activeElement.id), "main"); // the button is gone, the focus isn't
+    assert.equal(await page.evaluate(() => document.activeElement.id), "main"); // the button is gone, but the page has the focus
   },
 
   async "a stream: no event is missed, the newest stand first, many come at once"() {
@@ -252,7 +252,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     assert.equal((await shown())[0], 150);
     hold = held();
     add(152, 1500);
-    log.push(event(151)); // it comes late
+    log.push(event(151)); // the event appears late
     const before = asked.length;
     await page.getByText("1,101 events, the newest first; more are being read").waitFor();
     hold.release();
@@ -290,7 +290,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
 
   async "the form waits until the app has told what it waits for, and a key that changes meanwhile is asked for"() {
     const page = await open("about:blank");
-    await page.addInitScript(() => { // patience ends when the test says so
+    await page.addInitScript(() => { // the test decides when the page stops waiting
       window.patience = [];
       AbortSignal.timeout = (ms) => {
         const ends = new AbortController();
@@ -387,14 +387,14 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     await page.locator("#banner").getByText(/Next try in \d+ s$/).waitFor();
     [cut, away] = [false, false];
     await page.getByRole("button", { name: "Try now" }).click();
-    await page.getByText("No stream yet").waitFor(); // of #/logs/, which is the list
+    await page.getByText("No stream yet").waitFor(); // on #/logs/, which is the list
     await page.locator("#banner").waitFor({ state: "hidden" });
     await page.clock.install();
     await page.goto(`${home}#/scans/new`);
     await page.getByText(/^Live/).waitFor();
     away = true;
     await page.clock.fastForward(20_000);
-    await page.getByText("Not answering").waitFor(); // before somebody has filled the form in
+    await page.getByText("Not answering").waitFor(); // before the form is filled in
   },
 
   async "an answer that is late is told, and one that fails: the time of the figures stays, and what is old is grey"() {
@@ -425,7 +425,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     await next();
     await turnAway(true);
     await page.clock.runFor(20_000);
-    assert.doesNotMatch(await page.locator("#live").textContent(), /Late/); // nobody waits
+    assert.doesNotMatch(await page.locator("#live").textContent(), /Late/); // no user waits
     await turnAway(false);
     await page.clock.runFor(500);
     await page.getByText(/^Live · /).waitFor();
@@ -445,7 +445,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     assert.notEqual(await colour(), fresh);
     await page.setViewportSize({ width: 390, height: 300 });
     await page.evaluate(() => { document.querySelector("main").style.height = "3000px"; window.scrollTo(0, 2000); });
-    assert.equal(await page.locator("#banner").evaluate((e) => e.getBoundingClientRect().top), 0); // it stays in sight
+    assert.equal(await page.locator("#banner").evaluate((e) => e.getBoundingClientRect().top), 0); // the banner stays visible
   },
 
   async "a verification stands in its copy's row"() {
@@ -455,7 +455,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
       scans: (query) => json({
         scans: query.get("cursor") ? [scan({ id: "d-v", action: { type: "verify", destination: { table: "Bigger", connection: "BACKUP" } }, verifies: "d" })]
           : [copied("a", { id: "a-v", state: "running" }), scan({ id: "a-v", state: "running" }), copied("b", { id: "b-v", state: "failed", error: hostile }), scan({ id: "b-v", state: "failed" }), copied("c", { id: "c-v" }), copied("d", { id: "d-v", state: "succeeded" })],
-        cursor: query.get("cursor") ? undefined : "c", // between the last two
+        cursor: query.get("cursor") ? undefined : "c", // between the last two pages
       }),
     });
     await page.goto(`${home}#/scans`);

@@ -1,4 +1,4 @@
-// Checks with DuckDB, another reader, that the files of an export have the rows of the table: counts and sums.
+// Checks with DuckDB that the files of an export contain the rows of the table, by their counts and sums.
 // Usage: node check.mjs HANDLER
 import { DuckDBInstance } from '@duckdb/node-api';
 import { spawn, execFileSync } from 'node:child_process';
@@ -29,7 +29,7 @@ try {
     if (JSON.stringify(got) !== JSON.stringify(want)) throw new Error(`${compress}: ${JSON.stringify(got)}, want ${JSON.stringify(want)}`);
     console.log(`${compress}: ${got.n} rows, sum ${got.sum}`);
   }
-  // The commands of docs/exports.md, as they stand there but for the paths.
+  // The commands in docs/exports.md, with other paths.
   run(['export', '--from', 'orders', '--to', join(dir, 'backup/orders'), '--progress', 'none']);
   process.chdir(dir);
   const commands = readFileSync(new URL('../../docs/exports.md', import.meta.url), 'utf8').split('## Parquet')[1].split('\n## ')[0].matchAll(/duckdb -c "([^"]+)"/g);

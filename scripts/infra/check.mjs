@@ -1,5 +1,5 @@
-// Checks infra/: the Bicep files by the real compiler and its linter where "bicep" is on PATH, else by
-// tree-sitter's grammar; that what connects them fits; and the Dockerfiles' form.
+// Checks infra/: the Bicep files, the names that connect them, and the form of the Dockerfiles. If "bicep" is on PATH, the real compiler and its linter
+// check the Bicep files, and otherwise tree-sitter's grammar.
 //   npm ci --legacy-peer-deps --ignore-scripts --prefix scripts/infra && node scripts/infra/check.mjs
 import { spawnSync } from 'node:child_process'
 import { readFileSync, readdirSync } from 'node:fs'
@@ -28,7 +28,7 @@ const property = (object, name) =>
   object.namedChildren.find((p) => p.type === 'object_property' && p.namedChild(0).text === name)?.namedChild(1)
 const keys = (object) => object.namedChildren.filter((p) => p.type === 'object_property').map((p) => p.namedChild(0).text)
 
-// read parses a file, and notes what it declares.
+// read parses a file, and records its declarations.
 function read(name) {
   const root = parser.parse(readFileSync(join(infra, name), 'utf8')).rootNode
   const file = { name, root, params: new Map(), modules: new Map(), outputs: new Set(), types: new Map(), exported: new Set(), names: new Set() }
@@ -55,7 +55,7 @@ function read(name) {
   for (const node of all(root, 'import_functionality')) {
     for (const id of node.namedChildren.filter((n) => n.type === 'identifier')) file.names.add(id.text)
   }
-  for (const node of all(root, 'resource_declaration')) file.names.add(node.namedChild(0).text) // nested ones, too
+  for (const node of all(root, 'resource_declaration')) file.names.add(node.namedChild(0).text) // including nested resources
   for (const node of all(root, 'for_statement')) file.names.add(node.childForFieldName('initializer').text)
   for (const node of all(root, 'lambda_expression')) {
     for (const id of all(node.namedChild(0), 'identifier')) file.names.add(id.text)
@@ -86,7 +86,7 @@ for (const file of files.values()) {
         fail(place(file.name, module.node), `${module.file} has no parameter ${key}`)
         continue
       }
-      const words = all(param.type, 'string').map(string) // of a union
+      const words = all(param.type, 'string').map(string) // the values of a union
       for (const s of words.length ? all(property(given, key), 'string') : []) {
         if (!words.includes(string(s))) fail(place(file.name, s), `${key} of ${module.file} may not be ${s.text}`)
       }
@@ -101,8 +101,8 @@ for (const file of files.values()) {
       const module = file.modules.get(object.namedChild(0).text)
       if (!files.get(module?.file)?.outputs.has(member.text)) fail(place(file.name, node), `${node.text}: there is no such output`)
     }
-    // A parameter whose type has a name has that type's properties alone.
-    const loop = file.root.text.match(new RegExp(`for ${object.text} in (\\w+):`)) // over a list
+    // A parameter with a named type has only that type's properties.
+    const loop = file.root.text.match(new RegExp(`for ${object.text} in (\\w+):`)) // a loop over a list
     const type = object.type === 'identifier' && file.params.get(loop?.[1] ?? object.text)?.type.text.replace('[]', '')
     const declared = [...files.values()].map((f) => f.types.get(type)).find(Boolean)
     if (declared && !new RegExp(`\\b${member.text}:`).test(declared.text)) fail(place(file.name, node), `${type} has no ${member.text}`)
@@ -120,7 +120,7 @@ function within(node, outer) {
   return node.startIndex >= outer.startIndex && node.endIndex <= outer.endIndex
 }
 
-// Whoever is deleted and made again gets another assignment, and each connection says whose identity signs in.
+// If an identity is deleted and created again, it gets another assignment. Each connection names the identity that signs in.
 for (const file of files.values()) {
   for (const node of all(file.root, 'resource_declaration')) {
     if (node.text.includes('roleAssignments@') && !/name: guid\(.*\bprincipalId\b/.test(node.text)) fail(place(file.name, node), 'its name lacks the principal')
@@ -130,7 +130,7 @@ for (const file of files.values()) {
   }
 }
 
-// The roles have to be older than the app.
+// The roles must be assigned before the app is created.
 const main = files.get('main.bicep')
 for (const [name, module] of main.modules) {
   if (module.file !== 'app.bicep') continue

@@ -1,6 +1,5 @@
-// Runs Microsoft's JavaScript SDKs, the current ones and the older azure-storage, against
-// the storage account whose connection string is the only argument. Each case asserts
-// what a user of the SDK sees. Exits 1 if a case fails, after all have run.
+// Runs Microsoft's JavaScript SDKs, the current ones and the older azure-storage, against the storage account whose connection string is the only
+// argument. Each case asserts what a user of the SDK sees. After all cases have run, the exit code is 1 if one has failed.
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { promisify } from "node:util";
@@ -56,11 +55,11 @@ const cases = {
   async "data-tables: tables"() {
     const name = "tables" + unique;
     await tables.createTable(name);
-    await tables.createTable(name); // the SDK ignores that it exists
+    await tables.createTable(name); // the SDK ignores that the table exists
     const filter = odata`TableName eq ${name}`;
     assert.deepEqual((await all(tables.listTables({ queryOptions: { filter } }))).map((t) => t.name), [name]);
     await tables.deleteTable(name);
-    await tables.deleteTable(name); // and that it doesn't
+    await tables.deleteTable(name); // the SDK ignores that the table does not exist
     assert.deepEqual(await all(tables.listTables({ queryOptions: { filter } })), []);
     assert.deepEqual(await failure(tableClient(name).getEntity("p", "r")), [404, "TableNotFound"]);
     assert.deepEqual(await failure(tables.createTable("a-b")), [400, "InvalidResourceName"]);
@@ -135,7 +134,7 @@ const cases = {
     assert.equal(await count(odata`s eq ${"it's 5"}`), 2);
     assert.equal(await count(odata`d eq ${0.5} or d eq ${1}`), 4);
     assert.equal(await count("true"), 200);
-    assert.equal(await count("false"), 0); // the .NET health check's
+    assert.equal(await count("false"), 0); // the filter of the .NET health check
     const pages = [];
     for await (const page of client.listEntities({ queryOptions: { select: ["rowKey", "n"] } }).byPage({ maxPageSize: 90 })) pages.push(page);
     assert.deepEqual(pages.map((p) => p.length), [90, 90, 20]);
@@ -298,7 +297,7 @@ Object.assign(cases, {
     await service.insertEntity(name, {
       ...key, text: entity.String(values.text), int: entity.Int32(42), half: entity.Double(2.5), whole: entity.Double(3), yes: entity.Boolean(true),
       when: entity.DateTime(values.when), long: entity.Int64("9007199254740993"), id: entity.Guid(values.id.value), bytes: entity.Binary(values.bytes),
-      typedInt: entity.Int32("1"), typedDouble: entity.Double("3.5"), // as a form has them
+      typedInt: entity.Int32("1"), typedDouble: entity.Double("3.5"), // as text, like the values of a form
     });
     const got = await service.retrieveEntity(name, "it's", "ü%");
     assert.deepEqual(plain(got), {
@@ -367,8 +366,7 @@ Object.assign(cases, {
     const listed = await service.listQueuesSegmentedWithPrefix(name, null, { include: "metadata" });
     assert.deepEqual(listed.entries.map((q) => [q.name, q.metadata]), [[name, { color: "red" }]]);
     const current = QueueServiceClient.fromConnectionString(connection).getQueueClient(name);
-    // This SDK escapes a text once more than XML needs. The current one drops line feeds of
-    // what it sends, so it receives this one's.
+    // This SDK escapes a text more often than XML requires. The current SDK drops line feeds when it sends a text, so it receives this SDK's text.
     for (const text of ["plain", `<a href="it's">`, "two\nlines\tand a tab", "ü日本😀", "\"quoted\" & 'twice'"]) {
       await service.createMessage(name, text);
       if (!/[<&"']/.test(text)) assert.equal((await current.peekMessages()).peekedMessageItems[0].messageText, text);

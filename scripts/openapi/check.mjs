@@ -1,5 +1,5 @@
-// Lints docs/openapi.json, makes a client's types from it, compiles client.ts with them, and runs it
-// against tablesweep local. Argument: the program.
+// Lints docs/openapi.json, generates a client's types from it, compiles client.ts with these types, and runs the client against tablesweep local.
+// Argument: the program.
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";
@@ -16,7 +16,7 @@ const config = await createConfig({
   rules: {
     "operation-4xx-response": "off", // 4XX stands for all of 400 to 499
     "no-server-example.com": "off", // the second server is the reader's own machine
-    "no-ambiguous-paths": "off", // an id has 64 hex digits, and is no name of a catalog
+    "no-ambiguous-paths": "off", // an id has 64 hex digits, so it is not a catalog's name
   },
 });
 const found = await lint({ ref: document, config });
@@ -25,7 +25,7 @@ assert.deepEqual(found.map((p) => `${p.ruleId}: ${p.message} ${p.location[0].poi
 writeFileSync(here("schema.ts"), astToString(await openapiTS(new URL(`file://${document}`))));
 execFileSync(process.execPath, [here("node_modules/typescript/bin/tsc"), "--project", here("tsconfig.json")], { stdio: "inherit" });
 
-// app starts the app with a catalog, and resolves when it answers.
+// app starts the app with a catalog, and resolves when the app answers.
 function app() {
   const environment = { ...process.env, TABLE_CATALOG_NAME: "People", TABLE_CATALOG_INDEX_KEYS: "eid", TABLE_CATALOG_ROW_KEY: "lastname" };
   const child = spawn(program, ["local", "--root", here("../.."), "--storage", "embedded", "--addr", "127.0.0.1:0"], { env: environment });

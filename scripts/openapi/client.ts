@@ -1,21 +1,21 @@
-// A client of the app's HTTP calls, typed by docs/openapi.json alone. check.mjs makes schema.ts from
-// that file, compiles this one, and runs it with the app's address as the only argument.
+// A client of the app's HTTP calls. Its types come only from docs/openapi.json: check.mjs generates schema.ts from that file, compiles this one, and
+// runs it with the app's address as the only argument.
 import assert from "node:assert/strict";
 import createClient from "openapi-fetch";
 import type { components, paths } from "./schema.js";
 
-// Index keys are parameters of their own names, and select is one list.
+// Each index key is a separate parameter, and select is one list.
 const api = createClient<paths>({
   baseUrl: process.argv[2],
   querySerializer: { object: { style: "form", explode: true }, array: { style: "form", explode: false } },
 });
 const at = `client${Date.now()}`;
 
-// A record is made, found, changed at its address on a condition, and deleted.
+// A record is inserted, found, changed at its address with a condition, and deleted.
 const made = await api.POST("/api/catalog/records", { body: { eid: at, lastname: "A" } });
 assert.equal(made.response.status, 201, JSON.stringify(made.error));
 
-// A scan is started, watched to its end, and listed.
+// A scan is started, listed, and read until its end.
 const scan: components["schemas"]["ScanRequest"] = { source: { table: "People" }, action: { type: "count" } };
 const started = await api.POST("/api/scans", { body: scan });
 assert.equal(started.response.status, 202, JSON.stringify(started.error));
@@ -47,7 +47,7 @@ assert.equal(late.error!.field, "If-Match");
 const { data: gone } = await api.DELETE("/api/catalog/records", { params: { query } });
 assert.equal(gone!.deleted, 1);
 
-// Events are appended and read back, newest first.
+// Events are appended, and read with the newest event first.
 const stream = { path: { stream: at } };
 await api.POST("/api/log/{stream}", { params: stream, body: [{ n: 1 }, { n: 2 }] });
 const { data: events } = await api.GET("/api/log/{stream}", { params: { ...stream, query: { top: 10 } } });

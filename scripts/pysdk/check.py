@@ -1,6 +1,6 @@
 """Runs Microsoft's Python clients, as Debian packages them, against the storage account whose connection
 string is the only argument: azure-storage-queue, azure-storage-blob, and the older azure-cosmosdb-table. Each case asserts what
-a user of the client sees. Exits 1 if a case fails, after all have run."""
+a user of the client sees. After all cases have run, the exit code is 1 if one has failed."""
 
 import gzip
 import hashlib
@@ -26,7 +26,7 @@ def same(got, want):
 
 
 tables = TableService(connection_string=connection)
-tables.retry = lambda context: None  # else it tries a refused batch again, for 50 seconds
+tables.retry = lambda context: None  # otherwise it retries a refused batch for 50 seconds
 queues = QueueServiceClient.from_connection_string(connection)
 blobs = BlobServiceClient.from_connection_string(connection, retry_total=0, max_single_get_size=1000, max_chunk_get_size=700)
 key = {"PartitionKey": "it's", "RowKey": "ü+&=% 😀"}
@@ -44,7 +44,7 @@ def failure(call, *args, **kwargs):
 def new_table(name):
     name += unique
     assert tables.create_table(name)
-    assert not tables.create_table(name)  # the client ignores that it exists
+    assert not tables.create_table(name)  # the client ignores that the table exists
     return name
 
 
@@ -63,7 +63,7 @@ def table_types():
     assert got.pop("guid").value == guid.value
     assert got.pop("bytes").value == b"\0\1\xff"
     same(custom(got), values)
-    # A selected property that the row lacks is there, and is None.
+    # The answer contains a selected property that the row lacks, as None.
     assert custom(tables.get_entity(table, key["PartitionKey"], key["RowKey"], select="half,missing")) == {"half": 2.5, "missing": None}
 
 
@@ -84,7 +84,7 @@ def table_writes():
 
 def table_batches_and_queries():
     table = new_table("batches")
-    tables.commit_batch(table, TableBatch())  # an empty one
+    tables.commit_batch(table, TableBatch())  # an empty batch
     batch = TableBatch()
     for i in range(100):
         batch.insert_entity({"PartitionKey": "p", "RowKey": "%03d" % i, "n": i})
