@@ -21,14 +21,14 @@ const (
 	Serial Contender = "serial"
 	// Published reads a whole level of a prefix, or a whole partition, in one invocation.
 	Published Contender = "published prefix scan"
-	Prefix    Contender = "prefix, one query per invocation"
-	Adaptive  Contender = "adaptive, one query per invocation"
-	Adaptive4 Contender = "adaptive, up to 4 queries per invocation"
-	Hinted    Contender = "adaptive, hints of the same rows"
-	Hinted80  Contender = "adaptive, hints of 80 % of the rows"
+	Prefix    Contender = "prefix with one query per invocation"
+	Adaptive  Contender = "adaptive with one query per invocation"
+	Adaptive4 Contender = "adaptive with up to 4 queries per invocation"
+	Hinted    Contender = "adaptive with hints of the same rows"
+	Hinted80  Contender = "adaptive with hints of 80 % of the rows"
 	Bound     Contender = "bound"
-	Bound8    Contender = "bound, eight new steps per query"
-	Bound4    Contender = "bound, up to 4 queries per invocation"
+	Bound8    Contender = "bound with eight new steps per query"
+	Bound4    Contender = "bound with up to 4 queries per invocation"
 )
 
 // boundChildren is the number of children that a step of the bound has.

@@ -55,7 +55,7 @@ func (s Summary) Makespan(workers, hop int) float64 {
 func MeansTable(results []Result, rows int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d rows, means over %d key sets. Time 1 is a query.\n\n", rows, Summarize(results, Serial, rows).Sets)
-	b.WriteString("| strategy | queries ÷ optimum (worst set) | empty | invocations per 1,000 rows |")
+	b.WriteString("| strategy | queries ÷ optimum (worst) | empty | invocations per 1,000 rows |")
 	rule := "|---|--:|--:|--:|"
 	for _, workers := range workerCounts() {
 		for _, hop := range hops() {
@@ -180,12 +180,12 @@ func RealTable(figures []Figure) string {
 		{"queries ÷ optimum", func(f Figure) float64 { return f.Queries }},
 		{"time ÷ published", func(f Figure) float64 { return f.One.PerPublished }},
 		{"time ÷ published, hop 10", func(f Figure) float64 { return f.One.PerPublished10 }},
-		{"time ÷ prefix, one query per invocation", func(f Figure) float64 { return f.One.PerPrefix }},
+		{"time ÷ prefix with one query per invocation", func(f Figure) float64 { return f.One.PerPrefix }},
 		{"time ÷ bound", func(f Figure) float64 { return f.One.PerBound }},
 		{"time ÷ bound of eight new steps per query", func(f Figure) float64 { return f.PerBound8 }},
 		{"up to 4 queries per invocation: time ÷ published", func(f Figure) float64 { return f.Four.PerPublished }},
 		{"up to 4 queries per invocation: time ÷ published, hop 10", func(f Figure) float64 { return f.Four.PerPublished10 }},
-		{"up to 4 queries per invocation: time ÷ prefix, one query per invocation", func(f Figure) float64 { return f.Four.PerPrefix }},
+		{"up to 4 queries per invocation: time ÷ prefix with one query per invocation", func(f Figure) float64 { return f.Four.PerPrefix }},
 		{"up to 4 queries per invocation: time ÷ bound", func(f Figure) float64 { return f.Four.PerBound }},
 		{"hints of the same rows: queries ÷ optimum", func(f Figure) float64 { return f.Hinted }},
 		{"hints of the same rows: time ÷ bound", func(f Figure) float64 { return f.HintedTime }},
