@@ -166,8 +166,8 @@ func (f *accountFlags) openConnection(r *call, c storage.Connection, name string
 	return a, err
 }
 
-// ambiguous returns an error if a command would change a default account, and AzureWebJobsStorage and AZURE_STORAGE_CONNECTION_STRING lead to different
-// accounts. A catalog's command may use either setting by default, and all other commands use only AzureWebJobsStorage.
+// ambiguous returns an error if a command would change a default account, but AzureWebJobsStorage and AZURE_STORAGE_CONNECTION_STRING lead to different
+// accounts. Commands for catalogs may use either setting by default. All other commands use only AzureWebJobsStorage.
 func (r *call) ambiguous(at *connection) error {
 	defaults := []string{storage.HostConnection, config.CatalogConnection}
 	if !r.changes || at.given() || !slices.Contains(defaults, at.standard) {

@@ -135,7 +135,7 @@ func TestForgedTables(t *testing.T) {
 			t.Errorf("%s: the error is %v", table, err)
 		}
 		if text, err := os.ReadFile(notes); string(text) != "call the bank\n" || err != nil {
-			t.Errorf("%s: %q, %v", table, text, err)
+			t.Errorf("%s: the file is now %q, error %v", table, text, err)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func usageError(err error) error { return job.Refusal{Err: err} }
 // usagef returns an error about a wrong flag or argument.
 func usagef(format string, args ...any) error { return job.Refuse("", format, args...) }
 
-// partly is the error of a command that finished although some rows, records or tables failed. Its exit code is exitFailedRows.
+// partly is the error of a command that finished although some rows, records or tables failed. The program then exits with exitFailedRows.
 type partly struct{ error }
 
 func partlyf(format string, args ...any) error { return partly{fmt.Errorf(format, args...)} }
@@ -96,12 +96,12 @@ func hintFor(err error) string {
 	case errors.As(err, &dns):
 		return "check the account's name in the connection"
 	case errors.Is(err, storage.ErrAway):
-		return "run it again when the account answers; --patience sets how long to wait for the account"
+		return "run the command again when the account answers; --patience sets how long to wait for the account"
 	}
 	return ""
 }
 
-// aboutFlags reports whether an error is about flags. A list of the flags then helps.
+// aboutFlags reports whether an error is about flags. With such an error, a list of the flags helps.
 func aboutFlags(err error) bool {
 	text := err.Error()
 	return strings.HasPrefix(text, "--") || strings.HasPrefix(text, "unknown ") || strings.HasSuffix(text, "only flags")
@@ -183,7 +183,7 @@ func asValue(c *cobra.Command, err error) error {
 	return err
 }
 
-var errNoValue = job.Hint(errors.New("has no value"), "give it one, or leave the flag out")
+var errNoValue = job.Hint(errors.New("has no value"), "give the flag a value, or leave it out")
 
 // noEmptyFlags refuses a flag whose value is empty. In a script, the value is most often a
 // variable that is not set, and delete --rows "" must not delete all rows.

@@ -75,7 +75,7 @@ func timed(b *testing.B, connection string, args ...string) (cpu, took float64) 
 	c.Stderr = &stderr
 	start := time.Now()
 	if err := c.Run(); err != nil {
-		b.Fatalf("%v: %v\n%s", args, err, stderr.String())
+		b.Fatalf("%v: error %v; stderr:\n%s", args, err, stderr.String())
 	}
 	return (c.ProcessState.UserTime() + c.ProcessState.SystemTime()).Seconds(), time.Since(start).Seconds()
 }

@@ -91,7 +91,7 @@ func TestDamagedAnswers(t *testing.T) {
 				out, _, err := inProcess(t.Context(), nil, "copy", "--from", "source", "--to", "copied", "--mode", mode, "--json", "--progress", "none", "--from-connection", ends[0], "--to-connection", ends[1])
 				var r jobResult
 				if err != nil || json.Unmarshal([]byte(out), &r) != nil || r.Rows != int64(len(rows)) || r.Written != r.Rows || r.Skipped+r.Failed > 0 || !hasRows(t, to, "copied", len(rows)) {
-					t.Errorf("%v, %s", err, out)
+					t.Errorf("got error %v, output %s", err, out)
 				}
 				if done[0].Load()+done[1].Load() == 0 {
 					t.Error("no answer was damaged")

@@ -71,7 +71,7 @@ func printReport(w io.Writer, r demo.Report) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\nThe copy left hints where to split, and the count by %s used them; the copy itself made %d queries.\n", r.Strategies[0].Name, r.Copy.Queries)
+	fmt.Fprintf(w, "\nThe copy stored hints about where to divide the table, and the count by %s used them. The copy itself made %d queries.\n", r.Strategies[0].Name, r.Copy.Queries)
 	return nil
 }
 

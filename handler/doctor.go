@@ -51,7 +51,7 @@ func (o *doctorOptions) run(r *call) error {
 		return err
 	}
 	if report.Status == health.Failed {
-		return errors.New("some checks failed; the lines that begin with failed show what to change")
+		return errors.New("some checks failed; the lines that begin with \"failed\" show what to change")
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func TestPrintEstimate(t *testing.T) {
 	} {
 		var out strings.Builder
 		if err := printEstimate(&out, "copy", tt.r, 0.0004, "yes"); err != nil || out.String() != tt.want {
-			t.Errorf("%s: %v, got\n%s", tt.name, err, out.String())
+			t.Errorf("%s: error %v, got\n%s", tt.name, err, out.String())
 		}
 	}
 }
@@ -74,7 +74,7 @@ func TestDryRunFlag(t *testing.T) {
 		addOptions(c, []option{{"dry-run", perRun, &d, nil, "-"}})
 		err := c.ParseFlags(strings.Fields(tt.args))
 		if tt.err == "" && (err != nil || d != tt.want) || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
-			t.Errorf("%q: %v, %v; want %v, %s", tt.args, d.String(), err, tt.want.String(), tt.err)
+			t.Errorf("%q: got %v, error %v; want %v, error %s", tt.args, d.String(), err, tt.want.String(), tt.err)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func TestEmulatorNeedsNewKeyOnTheNetwork(t *testing.T) {
 				a, err := storage.Open(c, storage.Options{})
 				proof.Must(t, err)
 				if err := a.Table("rows").Create(ctx); (err == nil) != (with == key || tt.wellKnown) || err != nil && !storage.Denied(err) {
-					t.Errorf("by %s: %v", name, err)
+					t.Errorf("with the key %s: got error %v", name, err)
 				}
 			}
 			interrupt()

@@ -55,10 +55,10 @@ func TestExportResumesAfterFullDisk(t *testing.T) {
 	}
 	out, err := run("4", "export", "--from", "source", "--to", dir, "--compress", "none")
 	if err == nil || !strings.Contains(out, "file too large") || !strings.Contains(out, "tablesweep export --resume "+dir+" continues") {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("error %v; output:\n%s", err, out)
 	}
 	if out, err = run("unlimited", "export", "--resume", dir); err != nil || !strings.Contains(out, "exported 1000 rows") {
-		t.Errorf("%v\n%s", err, out)
+		t.Errorf("error %v; output:\n%s", err, out)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestReadmeBackupIsRestored(t *testing.T) {
 		c := exec.Command(fields[0], fields[1:]...)
 		c.Dir, c.Env = dir, append(os.Environ(), "AzureWebJobsStorage="+connection)
 		if out, err := c.CombinedOutput(); err != nil {
-			t.Errorf("%s%v\n%s", line, err, out)
+			t.Errorf("the line %serror %v; output:\n%s", line, err, out)
 		}
 	}
 	if ran != 3 {

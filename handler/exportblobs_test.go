@@ -28,7 +28,7 @@ func TestCheckpointHasNoSAS(t *testing.T) {
 		again := job.Checkpoint{Command: "copy", Resume: point.New}
 		set, err := again.Open(copyOf(t, tt.args...).givenFlags())
 		if set["from"] != tt.from || tt.want == "" && err != nil || tt.want != "" && !strings.Contains(fmt.Sprint(err), tt.want) {
-			t.Errorf("%v: %v, %v", tt.args, set, err)
+			t.Errorf("%v: the record's options are %v, error %v", tt.args, set, err)
 		}
 		if err := again.File.Close(); err != nil {
 			t.Error(err)

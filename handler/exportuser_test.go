@@ -86,7 +86,7 @@ func TestExportWithoutCheckpointHasNoResumeHint(t *testing.T) {
 		t.Fatalf("got error %v, and for the checkpoint %v; want errors, and no checkpoint", err, statErr)
 	}
 	if hint := hintFor(err); strings.Contains(hint, "--resume") || hint == "" {
-		t.Errorf("%v: hint %q", err, hint)
+		t.Errorf("error %v: got the hint %q, want one without --resume", err, hint)
 	}
 }
 

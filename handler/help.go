@@ -35,7 +35,7 @@ const (
 const mostUsed = "catalog connection table index-keys row-key upsert from-connection to-connection queue message all tables delete-extra max-deletes list allow-extra prefix limit verify " +
 	"dry-run yes checkpoint resume filter map format keys-only select failed rows top cursor row-from row-to if-match types json"
 
-// flagGroups are the groups of flags on a page, with the most used first. A flag that is in no group comes at the end of the first one.
+// flagGroups are the groups of flags on a page, with the most used first. A flag without a group is added to the end of the first group.
 var flagGroups = []struct{ title, names string }{
 	{"Flags", "table from to connection from-connection to-connection all tables queue queue-connection message mode verify list allow-extra delete-extra max-deletes dry-run yes format"},
 	{"Which rows", "prefix after before filter select keys-only limit rows since state since-overlap"},

@@ -48,7 +48,7 @@ func TestHelpFits(t *testing.T) {
 			}
 			for line := range strings.Lines(out.String()) {
 				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > helpWidth || strings.Contains(line, "\t") {
-					t.Errorf("%s: %d columns: %s", c.CommandPath(), n, line)
+					t.Errorf("%s: a line has %d columns, want at most 80: %s", c.CommandPath(), n, line)
 				}
 			}
 			count := map[string]int{}

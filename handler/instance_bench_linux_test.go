@@ -398,7 +398,7 @@ func fillRecords(t testing.TB, _ *storage.Account, connection string) {
 		}
 		status, text, err := i.send(ctx, "POST", "/api/catalog/records", []byte(`{"eid":"small","name":"n"}`))
 		if status != http.StatusCreated {
-			err = errors.Join(err, fmt.Errorf("%d, %s", status, text))
+			err = errors.Join(err, fmt.Errorf("got status %d, %s", status, text))
 		}
 		return err
 	})
@@ -436,7 +436,7 @@ func commandPeak(t testing.TB, connection string, args ...string) (peak float64)
 	watched := make(chan float64, 1)
 	go func() { watched <- watchPeak(c.Process.Pid) }() // ends with the process
 	if err := c.Wait(); err != nil {
-		t.Fatalf("%v: %v\n%s", args, err, &stderr)
+		t.Fatalf("%v: error %v; stderr:\n%s", args, err, &stderr)
 	}
 	return <-watched
 }

@@ -124,7 +124,7 @@ func TestKilledExport(t *testing.T) {
 	dir := t.TempDir()
 	whole, pieces := filepath.Join(dir, "whole"), filepath.Join(dir, "pieces")
 	if out, err := g.command("export", "--from", "source", "--to", whole).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("error %v; output: %s", err, out)
 	}
 	want := exported(t, place.Directory(whole))
 	args, kills := []string{"export", "--from", "source", "--to", pieces}, testsize.Of(2, 8)
@@ -136,7 +136,7 @@ func TestKilledExport(t *testing.T) {
 		args = []string{"copy", "--resume", pieces} // an export to a directory is its own checkpoint
 	}
 	if out, err := g.command(args...).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("error %v; output: %s", err, out)
 	}
 	sameExport(t, want, exported(t, place.Directory(pieces)))
 }

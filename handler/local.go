@@ -33,7 +33,7 @@ func localCommand() *cobra.Command {
 func (o *localOptions) options() []option {
 	return []option{
 		{"storage", perRun, &o.storage, embedded, "the app's storage account; see above"},
-		{"addr", perRun, &o.addr, "127.0.0.1:7071", "where to serve the app; port 0 takes a free one"},
+		{"addr", perRun, &o.addr, "127.0.0.1:7071", "where to serve the app; port 0 means any free port"},
 		{"instances", perRun, &o.instances, 1, "number of handler processes"},
 		{"root", perRun, &o.root, ".", "the app's directory, which contains host.json"},
 		{"keys", perRun, &o.keys, nil, "require a key from callers; see above"},

@@ -106,7 +106,7 @@ func withShared(ctx context.Context, t shared) context.Context {
 	return context.WithValue(ctx, sharedKey{}, t)
 }
 
-// sharedBy returns what the command shares with others. In tests without it, sharedBy returns a new one.
+// sharedBy returns what the command shares with others. If a test has set none, sharedBy returns a new one.
 func sharedBy(c *cobra.Command) shared {
 	if t, ok := c.Context().Value(sharedKey{}).(shared); ok {
 		return t
@@ -114,7 +114,7 @@ func sharedBy(c *cobra.Command) shared {
 	return shared{meter: progress.New(c.ErrOrStderr()), second: context.Background()}
 }
 
-// execute runs the command. If ctx has ended, an error becomes that of an interrupt.
+// execute runs the command. If ctx has ended, execute reports an error as an interrupt.
 func execute(ctx context.Context, c *cobra.Command) error {
 	err := c.ExecuteContext(ctx)
 	if err != nil && ctx.Err() != nil {
@@ -140,7 +140,7 @@ func interrupted(err error) error {
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "tablesweep",
-		Short:         "Work over every row of an Azure Storage table",
+		Short:         "Process every row of an Azure Storage table",
 		Args:          noArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,

@@ -58,7 +58,7 @@ func sameTables(t testing.TB, a, b *storage.Account, names ...string) {
 	t.Helper()
 	for _, name := range names {
 		if r, err := verify.Compare(t.Context(), sweep.Spec{Source: a.Table(name)}, b.Table(name), verify.Options{}); err != nil || r.Differences() > 0 {
-			t.Errorf("%s: %+v, %v", name, r, err)
+			t.Errorf("table %s: the tables differ: %+v, error %v", name, r, err)
 		}
 	}
 }
@@ -75,7 +75,7 @@ func TestManyTablesResume(t *testing.T) {
 	proof.Must(t, os.MkdirAll(refused, 0o700)) // no file can be created there
 	dir := filepath.Dir(refused)
 	if _, sum, err := manyResult(t.Context(), "copy", "--all", "--from-connection", from, "--to-connection", to, "--checkpoint", dir); exitCode(err) != exitFailedRows || sum.Failed != 1 {
-		t.Fatalf("%+v, %v", sum, err)
+		t.Fatalf("the totals are %+v, error %v", sum, err)
 	}
 	proof.Must(t, os.Remove(refused))
 	if text, err := os.ReadFile(filepath.Join(dir, job.TablesJournal)); err != nil || bytes.Contains(text, []byte("AccountKey")) {
@@ -89,7 +89,7 @@ func TestManyTablesResume(t *testing.T) {
 	}
 	touched.Clear()
 	if _, sum, err := manyResult(t.Context(), "copy", "--resume", dir, "--from-connection", from, "--to-connection", to); err != nil || sum.Succeeded != 6 || sum.Rows != 15*50 {
-		t.Errorf("%+v, %v", sum, err)
+		t.Errorf("the totals are %+v, error %v", sum, err)
 	}
 	touched.Range(func(table, _ any) bool {
 		if table != bad && table != "" {
@@ -135,7 +135,7 @@ func TestManyTablesShareWorkers(t *testing.T) {
 	names := manyTables(t, a, 12, 20)
 	_, b, to := serveEmulator(t, emulator.Options{Latency: 10 * time.Millisecond, OnRequest: watch(1, fault.Batch, fault.Update, fault.Insert)})
 	if _, sum, err := manyResult(t.Context(), "copy", "--all", "--from-connection", from, "--to-connection", to, "--workers", fmt.Sprint(workers)); err != nil || sum.Succeeded != 12 {
-		t.Fatalf("%+v, %v", sum, err)
+		t.Fatalf("the totals are %+v, error %v", sum, err)
 	}
 	for side, m := range []int64{most[0].Load(), most[1].Load()} {
 		t.Logf("at most %d concurrent requests at side %d", m, side)
@@ -170,7 +170,7 @@ func TestManyTablesInterrupted(t *testing.T) {
 		t.Error("no table has a checkpoint")
 	}
 	if _, sum, err = manyResult(t.Context(), "copy", "--resume", dir, "--from-connection", from, "--to-connection", to); err != nil || sum.Succeeded != 12 || sum.Rows != 5*all {
-		t.Errorf("%+v, %v", sum, err)
+		t.Errorf("the totals are %+v, error %v", sum, err)
 	}
 	if n := written.Load(); n > all+32 { // one table's first transactions may have been under way
 		t.Errorf("%d transactions for both runs, want at most %d", n, all)
@@ -202,13 +202,13 @@ func TestManyExportsInterrupted(t *testing.T) {
 		t.Errorf("an incomplete export of many tables is accepted: %v", err)
 	}
 	if _, sum, err := manyResult(t.Context(), "export", "--resume", backup, "--from-connection", from); err != nil || sum.Succeeded != len(names) {
-		t.Fatalf("%+v, %v", sum, err)
+		t.Fatalf("the totals are %+v, error %v", sum, err)
 	}
 	if job.IsThere(filepath.Join(backup, job.TablesJournal)) {
 		t.Error("the checkpoint still exists")
 	}
 	if _, sum, err := manyResult(t.Context(), "verify", "--all", "--from", backup+"/", "--to-connection", from); err != nil || sum.Succeeded != len(names) {
-		t.Errorf("%+v, %v", sum, err)
+		t.Errorf("the totals are %+v, error %v", sum, err)
 	}
 }
 
@@ -238,6 +238,6 @@ func TestManyTablesResumeAfterUnrecordedTable(t *testing.T) {
 	proof.Must(t, os.Rename(kept, dir))
 	tables, sum, err := manyResult(t.Context(), append(args[:4], "copy", "--resume", dir)...)
 	if err != nil || sum.Succeeded != 2 || tables[1].Rows != 20 {
-		t.Errorf("%+v, %v", tables, err)
+		t.Errorf("the tables' results are %+v, error %v", tables, err)
 	}
 }

@@ -66,8 +66,8 @@ func (f *mapFlags) options() []option {
 // given reports whether any of the flags is given.
 func (f *mapFlags) given() bool { return f.program != "" || f.rename != nil || f.drop != nil }
 
-// keepsFor refuses a filter that compares a property which --drop or --rename changes, because a row of the source and its copy in the destination might not
-// both match the filter.
+// keepsFor returns an error if the filter compares a property that --drop or --rename changes. With such a filter, a row of the source may match although its
+// copy in the destination does not, or the reverse.
 func (f *mapFlags) keepsFor(filter string) error {
 	changed := slices.Clone(f.drop)
 	for _, pair := range f.rename {
@@ -91,7 +91,7 @@ func (f *mapFlags) open() (*rowmap.Map, error) {
 			return nil, usagef("--rename is %q, want A=B, the names of a property before and after; --map changes keys", pair)
 		}
 		if _, twice := o.Rename[from]; twice || slices.Contains(f.drop, from) || slices.Contains(slices.Collect(maps.Values(o.Rename)), to) {
-			return nil, usagef("--rename %s: give each property one new name, and no two the same", pair)
+			return nil, usagef("--rename %s: give each property one new name, and no two properties the same name", pair)
 		}
 		o.Rename[from] = to
 	}

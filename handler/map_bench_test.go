@@ -57,6 +57,6 @@ func BenchmarkRepartition(b *testing.B) {
 	}
 	r, err := verify.Compare(b.Context(), sweep.Spec{Source: want}, a.Table("mapped"), verify.Options{})
 	if err != nil || r.Rows != int64(len(rows)) || r.Differences() > 0 {
-		b.Errorf("%+v, %v", r, err)
+		b.Errorf("the copies differ: %+v, error %v", r, err)
 	}
 }

@@ -92,7 +92,7 @@ func peak(b *testing.B, connection string, rows int64, args ...string) (result j
 		err = json.Unmarshal(out.Bytes(), &result)
 	}
 	if err != nil || result.Rows != rows || result.Failed > 0 {
-		b.Fatalf("%s, %v", out.String(), err)
+		b.Fatalf("got the output %s, error %v", out.String(), err)
 	}
 	return result, <-most
 }

@@ -110,7 +110,7 @@ func sameRows(t testing.TB, a *storage.Account, table string, rows int) {
 	t.Helper()
 	r, err := verify.Compare(t.Context(), sweep.Spec{Source: a.Table("source")}, a.Table(table), verify.Options{})
 	if err != nil || r.Rows != int64(rows) || r.Differences() > 0 {
-		t.Errorf("%s: %+v, %v", table, r, err)
+		t.Errorf("table %s differs: %+v, error %v", table, r, err)
 	}
 }
 
@@ -130,11 +130,11 @@ func TestCopyThroughOutages(t *testing.T) {
 			a.after(t, c, 300)
 			a.For(outage, kind)
 			if err := <-c.ended; err != nil {
-				t.Fatalf("%v\n%s", err, &c.stderr)
+				t.Fatalf("error %v; stderr:\n%s", err, &c.stderr)
 			}
 			var r jobResult
 			if err := json.Unmarshal(c.out.Bytes(), &r); err != nil || r.Rows != int64(len(rows)) || r.Written != r.Rows || r.Failed+r.Skipped > 0 {
-				t.Errorf("%s, %v", &c.out, err)
+				t.Errorf("got the result %s, error %v", &c.out, err)
 			}
 			if stderr := c.stderr.String(); testsize.Full() && (!strings.Contains(stderr, "waiting for AzureWebJobsStorage ") || !strings.Contains(stderr, "answers again")) {
 				t.Errorf("stderr is\n%s", stderr)
@@ -158,7 +158,7 @@ func TestCopyThroughOutages(t *testing.T) {
 		time.Sleep(outage)
 		a.Set(outagetest.Forward)
 		if err := <-c.ended; err != nil {
-			t.Fatalf("%v\n%s", err, &c.stderr)
+			t.Fatalf("error %v; stderr:\n%s", err, &c.stderr)
 		}
 		a.same(t, "copied")
 	})

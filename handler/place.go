@@ -61,7 +61,7 @@ func (f *accountFlags) openPlace(r *call, flag string, at location, in *connecti
 	return p, err
 }
 
-// openBlobs opens a place in blobs. A URL may have a SAS of its own or name another account, and then no connection may be given.
+// openBlobs opens a place in blobs. If a URL has a SAS or names another account, openBlobs refuses a connection.
 func (f *accountFlags) openBlobs(r *call, flag string, at location, in *connection) (*place.Blobs, error) {
 	var account *storage.Account
 	var inAccount string
@@ -150,8 +150,8 @@ func (p *pairFlags) kinds() (from, to place.Kind, err error) {
 	return from, to, err
 }
 
-// namesBoth refuses a connection of the source without one of the destination, because the destination's account would be unclear. table is
-// set if the destination is one or more tables of an account.
+// namesBoth refuses a connection of the source without one of the destination, because the destination's account would be unclear. If table is true, the
+// destination is one or more tables of an account.
 func (p *pairFlags) namesBoth(table bool) error {
 	inAccount := table || place.InBlobs(p.to.path) && !place.IsURL(p.to.path)
 	if !inAccount || !p.fromConnection.given() || p.toConnection.orElse(&p.connection).given() {

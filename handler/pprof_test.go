@@ -32,14 +32,14 @@ func TestPprof(t *testing.T) {
 		resp, err := http.DefaultClient.Do(r)
 		proof.Must(t, err)
 		if resp.Body.Close(); resp.StatusCode != http.StatusForbidden {
-			t.Errorf("%s %s: %d", name, value, resp.StatusCode)
+			t.Errorf("%s %s: got status %d", name, value, resp.StatusCode)
 		}
 	}
 	for _, addr := range []string{"nowhere", "0.0.0.0:0", ":0", "[::]:0"} {
 		c := rootCommand()
 		c.SetArgs([]string{"version", "--pprof", addr})
 		if err := c.Execute(); exitCode(err) != exitUsage || !strings.Contains(err.Error(), "--pprof") {
-			t.Errorf("--pprof %s: %v", addr, err)
+			t.Errorf("--pprof %s: got error %v", addr, err)
 		}
 	}
 }

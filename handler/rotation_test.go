@@ -68,7 +68,7 @@ func TestKeysChange(t *testing.T) {
 	start := func(connection string, status int) (text string) {
 		resp, text := a.send(t, "POST", "/api/scans", strings.NewReader(`{"source":{"table":"Orders","connection":"`+connection+`"},"action":{"type":"count"},"strategy":"serial","segmentSize":2,"segmentsPerInvocation":1}`), "")
 		if resp.StatusCode != status {
-			t.Fatalf("%d %s", resp.StatusCode, text)
+			t.Fatalf("starting a scan: got status %d, %s", resp.StatusCode, text)
 		}
 		return text
 	}

@@ -46,7 +46,7 @@ func (o *scanOptions) options() []option {
 		choose("format", perRun, &o.format, "jsonl or csv", "jsonl or csv; the command count counts rows", "jsonl", "csv"),
 		{"dry-run", perRun, &o.dryRun, nil, "with --map, --rename or --drop: show 20 rows before and after"},
 		{"keys-only", perRun, &o.keysOnly, nil, "only PartitionKey and RowKey"},
-		choose("strategy", perRun, &o.strategy, "how the rows are split into ranges: "+names, "one of "+names, strategy.Names...),
+		choose("strategy", perRun, &o.strategy, "how the rows are divided into ranges: "+names, "one of "+names, strategy.Names...),
 		{"segment-size", perRun, &o.segment, storage.PageRows, "rows per query, 1 to 1000"},
 		{"limit", perRun, &o.limit, nil, "print at most this many rows, from the beginning"},
 		{"stats", perRun, &o.stats, nil, "print a line of figures on stderr at the end; --stats=queries also prints one for each query"},

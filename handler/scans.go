@@ -48,8 +48,8 @@ type scansFlags struct {
 	json  bool
 }
 
-// options returns the options of a command whose JSON is an answer of the API. The argument answer names the request for it, such
-// as GET /api/scans.
+// options returns the options of a command whose JSON is an answer of the API. The argument answer names the request with this answer, such as GET
+// /api/scans.
 func (f *scansFlags) options(answer string) []option {
 	return append(f.ofStorage(), option{"json", perRun, &f.json, nil, "print the JSON of " + answer})
 }
@@ -299,7 +299,7 @@ func printRanges(w io.Writer, r status.Ranges) {
 		fmt.Fprintf(w, "%s\t%d rows\tfrom %s\tto %s\n", x.State, x.Rows, place(x.From, "the start"), place(x.To, "the end"))
 	}
 	if r.Sampled {
-		fmt.Fprintln(w, "Some ranges shown as done are in fact pending, because too many are pending to read them all.")
+		fmt.Fprintln(w, "Some ranges shown as done are in fact pending, because there are too many pending steps to read all of them.")
 	}
 }
 

@@ -184,7 +184,7 @@ func requestIn(r *call, name string) (body []byte, request scans.Request, err er
 type scansCancelOptions struct{ appFlags }
 
 // repeat is the hint for a call that is safe to repeat.
-const repeat = "run it again; repeating it does no harm"
+const repeat = "run the command again; repeating it does no harm"
 
 func (o *scansCancelOptions) run(r *call) error {
 	id := r.args[0]

@@ -63,7 +63,7 @@ func (u *appUser) start(request string) string {
 	out, errText := u.runWith(request, 0, append([]string{"scans", "start", "-"}, u.where...)...)
 	id := strings.TrimSuffix(out, "\n")
 	if !ledger.ScanID(id).Valid() {
-		u.Fatalf("started %q\n%s", out, errText)
+		u.Fatalf("scans start printed %q; stderr:\n%s", out, errText)
 	}
 	return id
 }
@@ -96,7 +96,7 @@ func (u *appUser) fails(exit int, want string, args ...string) {
 func (u *appUser) quietly(args ...string) {
 	u.Helper()
 	if out, errText := u.change(0, append(args, "--quiet")...); out+errText != "" {
-		u.Errorf("%v printed %q %q", args, out, errText)
+		u.Errorf("%v printed %q and %q, want nothing", args, out, errText)
 	}
 }
 
@@ -179,7 +179,7 @@ func TestScansAreStartedCanceledAndRetried(t *testing.T) {
 	}))
 	defer away.Close()
 	u.where = []string{"--url", away.URL}
-	u.fails(exitFailed, "answers 503: its storage is away\ntablesweep: hint: run it again; repeating it does no harm\n", "cancel", noScan)
+	u.fails(exitFailed, "answers 503: its storage is away\ntablesweep: hint: run the command again; repeating it does no harm\n", "cancel", noScan)
 	proof.Must(t, os.WriteFile(filepath.Join(u.dir, "count.json"), []byte(countOrders), 0o600))
 	u.fails(exitFailed, "answers 503: its storage is away\ntablesweep: hint: the app may have started the scan; ", "start", "count.json")
 	u.where = []string{"--url", "http://127.0.0.1:1"}

@@ -127,14 +127,14 @@ func TestSinceLast(t *testing.T) {
 	w.put("source", "a", 2)
 	proof.Must(t, w.account.Table("source").Write(t.Context(), storage.Op{Kind: storage.Delete, Row: storage.Row{Key: key.Key{Partition: "pb", Row: "b"}}}))
 	if out, stderr, code := w.run(t.Context(), append(last, "--dry-run")...); code != 0 || !strings.Contains(out, "would copy 2 rows") {
-		t.Errorf("code %d\n%s%s", code, out, stderr)
+		t.Errorf("got exit code %d; output:\n%s%s", code, out, stderr)
 	}
 
 	// A copy that fails does not change the state.
 	before, err := os.ReadFile(state)
 	proof.Must(t, err)
 	if _, stderr, code := w.run(t.Context(), append(last, "--mode", "fail")...); code != exitFailedRows {
-		t.Errorf("code %d\n%s", code, stderr)
+		t.Errorf("got exit code %d; stderr:\n%s", code, stderr)
 	}
 	if after, err := os.ReadFile(state); err != nil || string(before) != string(after) {
 		t.Errorf("%v: the state is %s, want it unchanged: %s", err, after, before)
@@ -150,7 +150,7 @@ func TestSinceLast(t *testing.T) {
 	}
 	w.onRequest.Store(&block)
 	if _, stderr, code := w.run(t.Context(), last...); code != exitFailed || !strings.Contains(stderr, "the rows are copied, but --state") {
-		t.Errorf("code %d\n%s", code, stderr)
+		t.Errorf("got exit code %d; stderr:\n%s", code, stderr)
 	}
 	w.onRequest.Store(nil)
 	proof.Must(t, os.RemoveAll(state))
@@ -246,7 +246,7 @@ func TestSinceLastRefusesEmptiedDestination(t *testing.T) {
 			_, stderr, code := w.run(t.Context(), args...)
 			if code != exitUsage || !strings.Contains(stderr, "--since last: according to --state "+state+", earlier copies wrote rows to "+dest.Address()+", which "+why) ||
 				!strings.Contains(stderr, "leave --since out to copy all rows again, or give another --state") {
-				t.Errorf("%v: code %d\n%s", args, code, stderr)
+				t.Errorf("%v: got exit code %d; stderr:\n%s", args, code, stderr)
 			}
 		}
 		if after, err := os.ReadFile(state); err != nil || string(before) != string(after) {
@@ -291,17 +291,17 @@ func TestSinceTime(t *testing.T) {
 	w.copies(3, "copy", "--from", "source", "--to", "either", "--since", "3h", "--filter", "V eq 0L or V eq 1L")
 	out, stderr, code := w.run(t.Context(), "copy", "--from", "source", "--to", "odd", "--since", "4h", "--filter", "V eq 1L", "--verify")
 	if code != 0 || !strings.Contains(out, "compared 2 rows") || w.rows("odd") != "3=1 5=1" {
-		t.Errorf("code %d, %s\n%s%s", code, w.rows("odd"), out, stderr)
+		t.Errorf("got exit code %d, and the rows %s; output:\n%s%s", code, w.rows("odd"), out, stderr)
 	}
 	if out, stderr, code := w.run(t.Context(), "copy", "--from", "source", "--to", "before", "--filter", "Timestamp lt datetime'2031-05-06T14:00:00Z'", "--verify"); code != 0 || !strings.Contains(out, "compared 2 rows") {
-		t.Errorf("code %d\n%s%s", code, out, stderr)
+		t.Errorf("got exit code %d; output:\n%s%s", code, out, stderr)
 	}
 	w.pass(24 * time.Hour) // a verification compares rows that the copy left unchanged
 	w.put("source", "9", 0)
 	w.copies(1, "copy", "--from", "source", "--to", "exact", "--since", "1h")
 	out, stderr, code = w.run(t.Context(), "copy", "--from", "source", "--to", "exact", "--since", "28h", "--mode", "skip", "--verify")
 	if code != 0 || !strings.Contains(out, "compared 5 rows") {
-		t.Errorf("code %d\n%s%s", code, out, stderr)
+		t.Errorf("got exit code %d; output:\n%s%s", code, out, stderr)
 	}
 
 	dir := t.TempDir()
@@ -309,7 +309,7 @@ func TestSinceTime(t *testing.T) {
 		"last": {"--since", "last", "--state", filepath.Join(dir, "state")}, "time": {"--since", "2031-05-06T15:00:00Z", "--verify"},
 	} {
 		if out, stderr, code := w.run(t.Context(), append([]string{"export", "--from", "source", "--to", filepath.Join(dir, name)}, args...)...); code != 0 {
-			t.Errorf("%s: code %d\n%s%s", name, code, out, stderr)
+			t.Errorf("%s: got exit code %d; output:\n%s%s", name, code, out, stderr)
 		}
 	}
 	for name, want := range map[string]string{"last": "<nil>", "time": "2031-05-06 14:55:00 +0000 UTC"} {
@@ -322,7 +322,7 @@ func TestSinceTime(t *testing.T) {
 	w.pass(time.Minute)
 	w.put("source", "10", 0)
 	if out, stderr, code := w.run(t.Context(), "export", "--from", "source", "--to", filepath.Join(dir, "then.jsonl"), "--since", "last", "--state", filepath.Join(dir, "state")); code != 0 || !strings.Contains(out, "exported 2 rows") {
-		t.Errorf("code %d\n%s%s", code, out, stderr)
+		t.Errorf("got exit code %d; output:\n%s%s", code, out, stderr)
 	}
 }
 
@@ -355,7 +355,7 @@ func TestSinceResumed(t *testing.T) {
 	}
 	w.onRequest.Store(&writing)
 	if _, stderr, code := w.run(ctx, append(last, "--workers", "1", "--checkpoint", checkpoint)...); code != exitInterrupted {
-		t.Fatalf("code %d\n%s", code, stderr)
+		t.Fatalf("got exit code %d; stderr:\n%s", code, stderr)
 	}
 	w.onRequest.Store(nil)
 	proof.Must(t, os.Remove(state)) // a new copy would now copy all rows
@@ -382,12 +382,12 @@ func TestSinceResumed(t *testing.T) {
 	}
 	w.onRequest.Store(&reading)
 	if _, stderr, code := w.run(ctx, "export", "--from", "source", "--to", exported, "--since", "90m"); code != exitInterrupted {
-		t.Fatalf("code %d\n%s", code, stderr)
+		t.Fatalf("got exit code %d; stderr:\n%s", code, stderr)
 	}
 	w.onRequest.Store(nil)
 	w.pass(10 * time.Hour)
 	out, stderr, code := w.run(t.Context(), "export", "--resume", exported)
 	if code != 0 || !strings.Contains(out, "exported 2 rows ") {
-		t.Errorf("code %d\n%s%s", code, out, stderr)
+		t.Errorf("got exit code %d; output:\n%s%s", code, out, stderr)
 	}
 }

@@ -54,13 +54,13 @@ func (o *syncOptions) check(r *call, from, to place.Kind) error {
 	case o.dryRun, !o.yes && isTerminal(r.In):
 		return nil
 	case !o.yes:
-		flags := "--yes changes it without asking"
+		flags := "--yes makes the changes without asking"
 		if o.deleteExtra {
-			flags = "--yes --max-deletes N changes it without asking, if at most N rows are extra"
+			flags = "--yes --max-deletes N makes the changes without asking, if at most N rows are extra"
 		}
 		return job.Hint(usagef("stdin is not a terminal; cannot confirm to change %s", cmp.Or(o.to.path, "many tables")), flags+"; --dry-run shows what would be done")
 	case o.deleteExtra && o.maxDeletes < 0:
-		return job.Hint(usagef("--delete-extra with --yes needs --max-deletes N"), "N is how many rows may be deleted at most; --dry-run shows how many are extra")
+		return job.Hint(usagef("--delete-extra with --yes needs --max-deletes N"), "N is the maximum number of rows that may be deleted; --dry-run shows how many are extra")
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func (o *syncOptions) syncTables(r *call) error {
 		return err
 	}
 	defer file.Close()
-	var mu sync.Mutex // guards the following
+	var mu sync.Mutex // guards the variables below
 	plans, sum, refused := map[string]job.SyncPlan{}, job.SyncPlan{}, 0
 	err = r.eachTable(&all, func(r *call, t job.Own) error {
 		plan, err := o.forTable(t).plan(r, file)
@@ -241,7 +241,7 @@ func (o *syncOptions) agree(r *call, plan job.SyncPlan, typed, answer string) er
 func (o *syncOptions) checkEqual(plan job.SyncPlan, done job.SyncResult) error {
 	switch {
 	case done.Failed > 0:
-		return job.Hint(failedRows(done.Failed), "remove the cause, and run it again; no row is deleted until all are copied")
+		return job.Hint(failedRows(done.Failed), "remove the cause, and run the command again; no row is deleted until all are copied")
 	case done.Differences() == 0:
 		return nil
 	case done.Extra > 0 && !o.deleteExtra:
@@ -249,7 +249,7 @@ func (o *syncOptions) checkEqual(plan job.SyncPlan, done job.SyncResult) error {
 	case o.program != "" && o.Filter != "":
 		return job.Hint(job.ErrDifferent, "--filter chooses the source's rows before --map, and the destination's rows as they are; the map must not change the properties that the filter compares")
 	case plan.Leave > 0:
-		return job.Hint(job.ErrDifferent, "the source also has the keys of the extra rows, but --filter leaves out its rows; sync without --filter")
+		return job.Hint(job.ErrDifferent, "the source also has rows with the keys of the extra rows, but --filter leaves them out; sync without --filter")
 	}
-	return job.Hint(job.ErrDifferent, "somebody is writing to the places; run it again")
+	return job.Hint(job.ErrDifferent, "another program is writing to the places; run the command again")
 }

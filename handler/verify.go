@@ -28,7 +28,7 @@ func (o *verifyOptions) options() []option {
 		o.reportFlags.options(progress.Auto, "print differences and result as JSON, one object a line"), o.checkpointFlags.options(), []option{
 			o.selectOption(),
 			{"allow-extra", fixed, &o.allowExtra, nil, "do not count rows that only the destination has as differences"},
-			{"list", fixed, &o.list, verify.DefaultList, "differences to list, 1 to 1000000; all are counted"},
+			{"list", fixed, &o.list, verify.DefaultList, "maximum number of differences to list, 1 to 1000000; all are counted"},
 		})
 }
 

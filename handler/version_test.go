@@ -27,7 +27,7 @@ func TestVersion(t *testing.T) {
 	}
 	var b build
 	if err := json.Unmarshal([]byte(runRoot(t, "version", "--json")), &b); err != nil || b.Version != "v1.2.3" || b.Go != runtime.Version() {
-		t.Errorf("%v %+v", err, b)
+		t.Errorf("error %v, version %+v", err, b)
 	}
 }
 

@@ -33,7 +33,7 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     const wrong = [], wide = [], widths = [390, 800, 1400];
     const looks = [{ colorScheme: "light", forcedColors: "none" }, { colorScheme: "dark", forcedColors: "none" }, { colorScheme: "dark", forcedColors: "active" }];
     const check = async (where) => {
-      for (const look of looks) { // a look changes only colours, so names and roles are checked with the first one
+      for (const look of looks) { // looks differ only in colours, so names and roles are checked with the first one
         await page.emulateMedia(look);
         const rules = look === looks[0] ? {} : { runOnly: { type: "rule", values: ["color-contrast", "link-in-text-block"] } };
         const { violations } = await page.evaluate((rules) => window.axe.run(document, { resultTypes: ["violations"], ...rules }), rules);

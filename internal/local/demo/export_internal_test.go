@@ -83,7 +83,7 @@ func (d *demo) exportAndImport(t *testing.T, table string, rows, kills int) (has
 	})
 	slices.Sort(hashes)
 	if m := e.Manifest(); err != nil || n != len(hashes)+3 || m.Files.Count != len(hashes) || m.Rows != int64(rows) || m.Table != table || m.FinishedAt.Before(m.StartedAt) {
-		t.Errorf("%d objects, %v, %+v", n, err, m)
+		t.Errorf("the export has %d objects, error %v, manifest %+v", n, err, m)
 	}
 	back := table + "back"
 	proof.Must(t, d.account.Table(back).Delete(t.Context()))
@@ -92,7 +92,7 @@ func (d *demo) exportAndImport(t *testing.T, table string, rows, kills int) (has
 	for name, to := range map[string]storage.Source{"export": e, "import": d.account.Table(back)} {
 		r, err := verify.Compare(t.Context(), source, to, verify.Options{})
 		if err != nil || r.Differences() > 0 || r.Rows != int64(rows) {
-			t.Errorf("%s: %+v, %v", name, r, err)
+			t.Errorf("table %s differs: %+v, error %v", name, r, err)
 		}
 	}
 	return hashes

@@ -78,7 +78,7 @@ func TestParseBatchBodyErrors(t *testing.T) {
 		{"bad URL", batchType, strings.Replace(good, "/x", "/%zz", 1)},
 	} {
 		if got, _, err := parseBatchBody(c.contentType, []byte(c.body)); err == nil {
-			t.Errorf("%s: accepted as %+v", c.name, got)
+			t.Errorf("%s: accepted as %+v, want an error", c.name, got)
 		}
 	}
 }

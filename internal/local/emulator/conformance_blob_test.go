@@ -69,7 +69,7 @@ func (b backend) listBlobs(t testing.TB, container, query string) blobPage {
 	got := b.blob(t, request{method: "GET", path: "/" + container, query: aContainer + "&comp=list" + query})
 	var p blobPage
 	if err := xml.Unmarshal(bytes.TrimPrefix(got.body, []byte("\ufeff")), &p); err != nil || got.status != 200 {
-		t.Fatalf("list: %v, %v", got, err)
+		t.Fatalf("the list is %v, error %v", got, err)
 	}
 	return p
 }
@@ -327,7 +327,7 @@ func blobWalk(t *testing.T, b backend) {
 		t.Helper()
 		got := b.blobCall(t, "GET", container, aContainer+"&comp=list&include=metadata&delimiter=%2F"+query)
 		if err := xml.Unmarshal(bytes.TrimPrefix(got.body, []byte("\ufeff")), &l); err != nil || got.status != 200 {
-			t.Fatalf("list: %v, %v", got, err)
+			t.Fatalf("the list is %v, error %v", got, err)
 		}
 		return l
 	}
@@ -368,7 +368,7 @@ func containerCalls(t *testing.T, b backend) {
 		check(t, "properties", got, 200, "")
 		for _, header := range []string{"ETag", "Last-Modified", "x-ms-lease-state"} {
 			if got.header.Get(header) == "" {
-				t.Errorf("%s has no %s", method, header)
+				t.Errorf("the answer to %s has no header %s", method, header)
 			}
 		}
 		same(t, "metadata", got.header.Get("x-ms-meta-of"), "tests")
@@ -380,7 +380,7 @@ func containerCalls(t *testing.T, b backend) {
 		Modified string `xml:"Containers>Container>Properties>Last-Modified"`
 	}
 	if err := xml.Unmarshal(bytes.TrimPrefix(got.body, []byte("\ufeff")), &list); err != nil || list.Name != name || list.Of != "tests" || list.Modified == "" {
-		t.Errorf("%v: %v", got, err)
+		t.Errorf("got %v, error %v", got, err)
 	}
 	check(t, "delete", b.blobCall(t, "DELETE", name, aContainer), 202, "")
 	check(t, "delete again", b.blobCall(t, "DELETE", name, aContainer), 404, "ContainerNotFound")
@@ -443,7 +443,7 @@ func leaseCalls(t *testing.T, b backend) {
 		check(t, what, got, c.status, c.code)
 		same(t, what+" leaves", b.blobCall(t, "HEAD", container+"/"+c.blob, "").header.Get("x-ms-lease-state"), c.state)
 		if c.status == 201 && got.header.Get(id) != c.header[3] {
-			t.Errorf("%s: the id is %q", what, got.header.Get(id))
+			t.Errorf("%s: the answer has the lease id %q", what, got.header.Get(id))
 		}
 		if time := got.header.Get("x-ms-lease-time"); c.status == 202 && (time == "0") != (c.state == "broken") {
 			t.Errorf("%s: the lease ends in %s s", what, time)

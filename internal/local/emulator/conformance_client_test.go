@@ -192,7 +192,7 @@ func tableByName(t *testing.T, b backend) {
 	}
 	for what, r := range lists {
 		if got := b.table(t, r); got.status < 400 || got.status >= 500 {
-			t.Errorf("%s: %v", what, got)
+			t.Errorf("%s: got %v", what, got)
 		}
 	}
 }

@@ -153,7 +153,7 @@ func illegalKeys(t *testing.T, b backend) {
 	for _, k := range []string{"a/b", `a\b`, "a#b", "a?b", "a\u0001", "a\u007f", "a\u0085"} {
 		got := b.insert(t, table, "p", k, "")
 		if got.status != 400 {
-			t.Errorf("%q: %v", k, got)
+			t.Errorf("the key %q: got %v", k, got)
 		}
 		if !b.azurite {
 			same(t, "code", got.code(), "OutOfRangeInput")

@@ -102,7 +102,7 @@ func TestUnsupportedRequestsAreRefused(t *testing.T) {
 				got := a.send(t, req)
 				check(t, c.method+" "+c.query, got, 501, "NotImplemented")
 				if body := string(got.body); !strings.Contains(body, c.name) || !strings.Contains(body, "Azurite") {
-					t.Errorf("%s %s: %v", c.method, c.query, got)
+					t.Errorf("%s %s: got %v, want a refusal", c.method, c.query, got)
 				}
 			}
 		}
@@ -125,7 +125,7 @@ func TestUnsupportedRequestsAreRefused(t *testing.T) {
 		got := a.blob(t, r)
 		check(t, c.request, got, 501, "NotImplemented")
 		if body := string(got.body); !strings.Contains(body, c.name) || !strings.Contains(body, "Azurite") {
-			t.Errorf("%s: %v", c.request, got)
+			t.Errorf("%s: got %v, want a refusal with the name", c.request, got)
 		}
 	}
 	check(t, "a wrong signature", a.send(t, a.build(t, a.tableURL, request{method: "GET", path: "/Tables"}, nil)), 403, "AuthenticationFailed")

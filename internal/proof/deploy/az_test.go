@@ -86,14 +86,14 @@ func TestAzAcceptsTheCommands(t *testing.T) {
 	c.Stdin, c.Stderr = bytes.NewReader(in), &complaint
 	out, err := c.Output()
 	if err != nil {
-		t.Fatalf("%v: %s", err, complaint.String())
+		t.Fatalf("error %v; stderr: %s", err, complaint.String())
 	}
 	var result struct {
 		Refused, Unknown []string
 		Answers          []int
 	}
 	if err := json.Unmarshal(out, &result); err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("error %v; output: %s", err, out)
 	}
 	if n := len(result.Refused); n != 1 || !strings.Contains(result.Refused[n-1], "--nme") {
 		t.Errorf("in addition to the command with --nme, az refuses:\n%s", strings.Join(result.Refused, "\n"))

@@ -65,7 +65,7 @@ func TestPublishFromARelease(t *testing.T) {
 	c := exec.Command("bash", "-c", "set -euo pipefail; version=v1.2.3; # "+fill)
 	c.Dir, c.Env = source, []string{"PATH=" + p.path, "FAKE=" + p.dir}
 	if out, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("error %v; output: %s", err, out)
 	}
 
 	p.root = filepath.Join(source, "dist", "tablesweep_1.2.3_app")
@@ -95,7 +95,7 @@ func TestContainerGetsTheSource(t *testing.T) {
 	c := exec.Command("go", "list", "-deps", "-f", "", "./handler") // fails if a package or an embedded file is missing
 	c.Dir = source
 	if out, err := c.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+		t.Errorf("error %v; output:\n%s", err, out)
 	}
 	for _, name := range []string{"host.json", "Service/function.json", "scripts/stage.sh", "scripts/build.sh", "scripts/notices.sh", "LICENSE"} {
 		if _, err := os.Stat(filepath.Join(source, name)); err != nil {
@@ -117,7 +117,7 @@ func copyAll(t *testing.T, pattern, to string) {
 		target := filepath.Join(to, rel)
 		proof.Must(t, os.MkdirAll(filepath.Dir(target), 0o755))
 		if out, err := exec.Command("cp", "-R", name, target).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
+			t.Fatalf("error %v; output: %s", err, out)
 		}
 	}
 }

@@ -29,11 +29,11 @@ func TestScale(t *testing.T) {
 	proof.Must(t, err)
 	for _, want := range []string{"| copy of 3000 rows, 100 a partition |", "| time ÷ limit | ", "| requests to the destination; "} {
 		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
+			t.Errorf("the output lacks %q:\n%s", want, text)
 		}
 	}
 	if text, err = run("scale", "--facts"); err != nil || !strings.Contains(text, "| what | value | source |") {
-		t.Errorf("%s: %v", text, err)
+		t.Errorf("the output is %s, error %v", text, err)
 	}
 	for _, args := range [][]string{{"--rows", "0"}, {"--decide", "1ms"}, {"--none"}, {"argument"}} {
 		if _, err := run(append([]string{"scale"}, args...)...); !errors.As(err, new(usageError)) {
@@ -49,7 +49,7 @@ func TestSplit(t *testing.T) {
 	proof.Must(t, err)
 	for _, want := range []string{"3000 rows, means over 2 key sets", "| serial | 1.000 ", "| guid | 3000 |", "| debian | 3000 |"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
+			t.Errorf("the output lacks %q:\n%s", want, text)
 		}
 	}
 	text, err = run("--sets", "commit-log,urls")
@@ -63,7 +63,7 @@ func TestSplit(t *testing.T) {
 	proof.Must(t, err)
 	for _, want := range []string{"| adaptive's steps | stealing |", "| commit-log | 35 |", "| guid | 3 |", "| mean | |"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
+			t.Errorf("the output lacks %q:\n%s", want, text)
 		}
 	}
 	dir := t.TempDir()

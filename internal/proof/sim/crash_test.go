@@ -114,7 +114,7 @@ func crashEverywhere(t *testing.T, calm sim.Plan, kind sim.Kind, undisturbed tim
 				p.Machines[0].Accidents = []sim.Accident{{Kind: kind, Host: host, Request: n, Applied: applied}}
 				stats, violations := run(t, p, zerolog.Nop())
 				if len(violations) > 0 {
-					t.Fatalf("%v\n%v", p, violations)
+					t.Fatalf("the plan %v\nhas the violations %v", p, violations)
 				}
 				if stats.Accidents == 0 {
 					break
@@ -141,7 +141,7 @@ func TestAllMachinesAreLost(t *testing.T) {
 				p.Blackout, p.Darkness, p.Cleared = at, time.Hour, true
 				stats, violations := run(t, p, zerolog.Nop())
 				if len(violations) > 0 {
-					t.Fatalf("%v\n%v", p, violations)
+					t.Fatalf("the plan %v\nhas the violations %v", p, violations)
 				}
 				longest = max(longest, stats.Took-undisturbed.Took-p.Darkness)
 			}
@@ -172,7 +172,7 @@ func TestHandlersThatDieAfterSeconds(t *testing.T) {
 		stats, violations := run(t, p, zerolog.Nop())
 		t.Logf("seed %d: the scan took %v instead of %v, and %d messages were sent again", p.Seed, stats.Took, undisturbed.Took, stats.Resent)
 		if len(violations) > 0 || stats.Took > undisturbed.Took+4*time.Minute {
-			t.Errorf("seed %d: %v\n%+v", p.Seed, violations, stats)
+			t.Errorf("seed %d: violations %v\n%+v", p.Seed, violations, stats)
 		}
 		resent += stats.Resent
 	}

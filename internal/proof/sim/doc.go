@@ -8,7 +8,7 @@
 // dies during one of them. The operator starts, cancels and retries scans. The witness reads the ledger. Its reads take no time, and faults do not apply to
 // them.
 //
-// A seed repeats its run exactly. Every storage request takes a different time, which is drawn from its content, so no two things happen at once. That
+// A seed repeats its run exactly. Every storage request takes a different time, which is drawn from its content, so no two requests happen at the same time. That
 // requires one goroutine at a time (GOMAXPROCS=1) and seeded random numbers in the SDK and in crypto/rand. A run's test provides both.
 //
 // After each run, the destination equals what a naive twin computes, row by row. Every counter is exact. The scan has succeeded, or failed for a reason that
