@@ -209,7 +209,7 @@ func mayChange(r *call, flag string, to *storage.Table) error {
 	}
 	is, err := isStateTable(to.Name()), error(nil)
 	if !is {
-		is, err = ledger.Is(r.ctx, to)
+		is, err = ledger.IsLedger(r.ctx, to)
 	}
 	if is {
 		return job.Hint(usagef("--%s: an app keeps its scans in table %s, so no command changes the table's rows", flag, to.Name()), "name another table")

@@ -37,11 +37,11 @@ func NewCache[T any](fresh, kept time.Duration) *Cache[T] {
 // Get returns a scan's value that was fresh when Get was called. If the cache has no such value, Get reads it. Concurrent calls
 // wait for this read.
 func (c *Cache[T]) Get(ctx context.Context, id ledger.ScanID, read func(was T) (T, error)) (T, error) {
-	return c.since(ctx, id, time.Now().Add(-c.fresh), read)
+	return c.getSince(ctx, id, time.Now().Add(-c.fresh), read)
 }
 
-// since does the same as Get, but returns only a value whose read began after the time oldest.
-func (c *Cache[T]) since(ctx context.Context, id ledger.ScanID, oldest time.Time, read func(was T) (T, error)) (T, error) {
+// getSince does the same as Get, but returns only a value whose read began after the time oldest.
+func (c *Cache[T]) getSince(ctx context.Context, id ledger.ScanID, oldest time.Time, read func(was T) (T, error)) (T, error) {
 	for {
 		c.mu.Lock()
 		c.forget()

@@ -15,7 +15,7 @@ import (
 // children. A child's message is hidden until the child's slot. So waiting costs no invocation, and all instances together keep
 // to the limits. The scans of a group share its limits.
 
-// Limits bound how much the steps of a scan use a second in all instances together; 0 means no limit.
+// Limits are the maximum numbers of rows and requests a second of a scan's steps, in all instances together. 0 means no limit.
 type Limits struct {
 	RowsPerSecond     int `json:"rowsPerSecond,omitempty"`     // rows read
 	RequestsPerSecond int `json:"requestsPerSecond,omitempty"` // storage requests

@@ -59,7 +59,7 @@ func (ss *Scans) HostsTable(t *storage.Table) string {
 	switch {
 	case t.Same(o.Own.Table(o.StateTable)):
 		return "is the table that keeps this app's scans"
-	case storage.OfHost(name): // of this app, or of another one in its own account
+	case storage.OfHost(name): // of this app's host, or of another app's host in that app's account
 		return "is a table of the Functions host"
 	}
 	return ""

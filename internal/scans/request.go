@@ -204,7 +204,7 @@ func ParseStored(body []byte) (Request, error) {
 	return r, nil
 }
 
-// Check reports everything that is wrong with a request. It calls no service and sets no field.
+// Check returns all errors in a request. It calls no service and sets no field.
 func (r Request) Check() error {
 	if r.IsGroup() {
 		return errors.Join(r.checkGroup(), r.Member(anyTable).Check())
@@ -330,7 +330,7 @@ func (a Action) check(errs *fieldErrors) {
 			invalid("action.mode", "is for rows that the destination already has, but a new export has none; leave it out")
 		}
 	}
-	if _, err := a.rows(); err != nil {
+	if _, err := a.rowMap(); err != nil {
 		invalid("action.map", "%v", err)
 	}
 	if secret.Labelled(a.Map) {
@@ -344,8 +344,8 @@ func (a Action) check(errs *fieldErrors) {
 	}
 }
 
-// rows returns the action's map, or nil if there is none.
-func (a Action) rows() (*rowmap.Map, error) {
+// rowMap returns the action's map, or nil if there is none.
+func (a Action) rowMap() (*rowmap.Map, error) {
 	if a.Map == "" {
 		return nil, nil
 	}

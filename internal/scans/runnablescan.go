@@ -121,7 +121,8 @@ func (ss *Scans) MayProceed(ctx context.Context, id ledger.ScanID) error {
 }
 
 // Load returns the scan as it was at most [ScanTime] ago. An ended scan may be restarted at any time, so Load returns another
-// state than running only if it was read after the call began. A member counts as running only while its group is running.
+// state than running only if this state was read after the call began. A member counts as running only while its group is
+// running.
 func (ss *Scans) Load(ctx context.Context, id ledger.ScanID) (*Loaded, error) {
 	s, err := ss.loadScan(ctx, id)
 	group, _, member := id.InGroup()
@@ -147,7 +148,7 @@ func (ss *Scans) loadScan(ctx context.Context, id ledger.ScanID) (*Loaded, error
 	if err != nil || own || s.State == ledger.Running {
 		return s, err
 	}
-	return ss.Loaded.since(ctx, id, called, read) // another call began that read, perhaps before a restart
+	return ss.Loaded.getSince(ctx, id, called, read) // another call began that read, perhaps before a restart
 }
 
 // loadAnew reads a scan. The argument was is the scan as an earlier call read it, or nil. After an earlier read, only the

@@ -47,8 +47,8 @@ type Options struct {
 	Memory *memory.Budget
 	// Price is the price of 10,000 storage requests, in dollars.
 	Price float64
-	// Now is the process's own clock; nil means time.Now. It dates done steps, but these dates are only for the order of the
-	// steps. All other times are by the service's clock, because the clocks of two instances may differ.
+	// Now is the process's own clock; nil means time.Now. It dates done steps, but these dates only decide the order of the steps. All other
+	// times are by the service's clock, because the clocks of two instances may differ.
 	Now func() time.Time
 }
 

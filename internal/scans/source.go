@@ -21,7 +21,8 @@ type Export struct {
 	Content *place.Export
 }
 
-// Open returns the export's content. The first call reads the manifest. Open fails if this is not the export that the scan began with.
+// Open returns the export's content. The first call reads the manifest. Open fails if the place has another export than when the scan
+// began.
 func (x *Export) Open(ctx context.Context) (*place.Export, error) {
 	select {
 	case x.turn <- struct{}{}:
@@ -67,8 +68,8 @@ func (x *Export) Probe(ctx context.Context, field string, r Request) error {
 	return Unreadable(field, err)
 }
 
-// Unreadable turns an error from opening exports into an error of the request's field that names them. It returns an error that may be
-// temporary unchanged.
+// Unreadable turns an error from opening exports into an error of the request's field that names the exports. It does not change an
+// error that may be temporary.
 func Unreadable(field string, err error) error {
 	switch {
 	case err == nil:

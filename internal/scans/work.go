@@ -17,8 +17,7 @@ import (
 const (
 	// exportQueries is the maximum number of queries in an invocation of an export or a comparison.
 	exportQueries = 16
-	// heldBytes is the maximum size of the rows that a comparison holds, in bytes. They come from the place whose keys it has read
-	// further.
+	// heldBytes is the maximum size, in bytes, of the rows that a comparison holds because it has read one place further than the other.
 	heldBytes = 16 << 20
 
 	writeThere = "write to the destination"
@@ -45,7 +44,7 @@ type plan struct {
 // work is what the steps of a scan do with the rows that they read: [counting], [Writing], [Deleting], [Exporting] or [Comparing].
 // It is idempotent, because a step may be repeated. Package step does the work.
 type work interface {
-	// queries is how many queries an invocation makes at most by default.
+	// queries returns the default maximum number of queries in an invocation.
 	queries() int
 }
 
@@ -91,7 +90,7 @@ func (ss *Scans) plan(r Request, source *storage.Table) (plan, error) {
 	if err != nil || r.Action.Map == "" {
 		return p, err
 	}
-	rows, err := r.Action.rows()
+	rows, err := r.Action.rowMap()
 	if err != nil {
 		return p, problem.Invalidf("action.map", "%v", err)
 	}
@@ -213,7 +212,7 @@ func (c copyKeys) Split(rows []storage.Row) [][]storage.Row {
 }
 
 // Refusal turns a permanent error of a service into an error of the request's field. If the service does not accept the key or role, the
-// error is about the field's connection. Refusal returns an error that may be temporary unchanged.
+// error is about the field's connection. Refusal does not change an error that may be temporary.
 func Refusal(field, detail string, err error) error {
 	if storage.Denied(err) {
 		field += ".connection"

@@ -5,7 +5,7 @@
 //
 // # Parts
 //
-// [Engine] puts the parts together. Each uses only parts below it:
+// [Engine] puts the parts together. Each part uses only the parts below it:
 //
 //   - [step.Steps] runs the step of a message: it reads rows, does the work, and commits. On the same level, [schedule.Scheduler] starts the scans of
 //     schedules, and records and deletes backups.
@@ -52,9 +52,9 @@
 //
 // # Start requests
 //
-// [life.Life.RequestStart] puts a start request into the ledger, under the scan's id. Any instance fulfils it: at its message, at the end of another
-// scan, or in Maintain. A start inserts rows and never replaces any, so all instances may try. An export's place may already be claimed for the same
-// id. A start by the API also makes a start request for an export, before it claims the place.
+// [life.Life.RequestStart] puts a start request into the ledger, under the scan's id. Any instance fulfils the request: when it gets the request's message,
+// at the end of another scan, or in Maintain. A start inserts rows and never replaces any, so all instances may try. An export's place may already be claimed
+// for the same id. A start by the API also makes a start request for an export, before it claims the place.
 //
 // A command without the app's connections makes such requests by [life.Life.RequestCheckedStart] and [life.Life.RequestRetry].
 //

@@ -66,11 +66,12 @@ func (l ScanData) FailedAt(ctx context.Context, id ScanID, position string) ([]b
 	return dataOf(e), found, err
 }
 
-// FailedBefore returns the positions of rows that failed before an attempt. It starts after the position behind, and reads pages
-// of n positions until one of them qualifies. The result last is the last position that it read, or "" if there are no more.
-func (l ScanData) FailedBefore(ctx context.Context, id ScanID, behind string, attempt int64, n int) (positions []string, last string, err error) {
+// FailedBefore returns the positions of rows that failed before an attempt. It begins after the position previous, and reads
+// pages of n positions until a page has such a row. The result last is the last position that it read, or "" if there are no
+// more.
+func (l ScanData) FailedBefore(ctx context.Context, id ScanID, previous string, attempt int64, n int) (positions []string, last string, err error) {
 	r := id.rows(failedPrefix)
-	r.Low = &key.Bound{Key: failedPrefix + behind, Open: behind != ""}
+	r.Low = &key.Bound{Key: failedPrefix + previous, Open: previous != ""}
 	for p, err := range l.pages(ctx, readFailed+string(id), storage.Query{Range: r, Select: []string{"Attempt"}, Top: n}) {
 		if err != nil {
 			return nil, "", err

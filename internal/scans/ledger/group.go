@@ -92,7 +92,7 @@ func (g Group) Next(members int64) (int, bool) {
 	return 0, false
 }
 
-// CreateGroup records a group with the given number of members. Like [Ledger.Create], it inserts and never replaces.
+// CreateGroup records a group with the given number of members. Like [Ledger.Create], it inserts rows and never replaces any.
 func (l *Ledger) CreateGroup(ctx context.Context, id ScanID, now time.Time, request, tables []byte, members int) error {
 	s := Scan{ID: id, Attempt: 1, Started: now, Request: request, Members: int64(members)}
 	return l.create(ctx, s, op(storage.Insert, id, groupRow, append(dataProperties(tables), storage.Int64Property("Begun", 0))...))

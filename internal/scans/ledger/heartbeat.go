@@ -36,8 +36,8 @@ type Heartbeat struct {
 	Process string
 	Steps   []Held
 	Waiting []Wait        // in order of the connections
-	At      time.Time     // by the service's clock
-	Age     time.Duration // by the service's clock
+	At      time.Time     // when the row was written, by the service's clock
+	Age     time.Duration // age of the row, by the service's clock
 
 	etag string
 }
@@ -56,7 +56,7 @@ type Wait struct {
 	Connection string    `json:"connection"`     // its setting's name, or "memory"
 	Scan       ScanID    `json:"scan,omitempty"` // the scan whose steps wait for memory; "" for a connection
 	Cause      string    `json:"cause"`          // how the last request failed, without its URL
-	Since      time.Time `json:"since"`          // by the process's clock
+	Since      time.Time `json:"since"`          // when the wait began, by the process's clock
 }
 
 // WriteHeartbeat writes the heartbeat of a process.

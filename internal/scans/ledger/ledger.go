@@ -61,10 +61,10 @@
 //
 // # Limits
 //
-// A partition processes 2,000 entities a second. A step costs six to eight: three for its commit, one to check whether
-// it is pending, and two to four for folding. So a scan makes 200 to 300 commits a second. That is just enough to
-// copy partitions of ten rows: 200 steps a second are 20,000 transactions, the destination's limit. A step of a
-// count makes four queries, because steps of one query would exceed the partition's limit. A scan's ledger stays one partition.
+// A partition processes 2,000 entities a second. A step costs six to eight entities: three for its commit, one to check whether it is pending,
+// and two to four for folding. So a scan makes 200 to 300 commits a second. That is just enough to copy partitions of ten rows: 200 steps a
+// second are 20,000 transactions, the destination's limit. A step of a count makes four queries, because steps of one query would exceed the
+// partition's limit. A scan's ledger stays one partition.
 //
 // The package decides nothing about scans. Requests and messages are opaque to it.
 package ledger
@@ -141,7 +141,7 @@ func (s Scan) began() time.Time {
 // Done is the record of a done step.
 type Done struct {
 	Totals
-	// Ahead estimates the work of the step's children, minus that of the step itself.
+	// Ahead is the estimated work of the step's children, minus the work of the step itself.
 	Ahead scan.Outlook
 	Note  []byte // opaque; [Folds.Notes] returns it
 	// FailedRows lists rows that could not be written. Kept is their number. The ledger does not interpret the list; [ScanData.FailedRows]
@@ -242,7 +242,7 @@ func beginAttempt(id ScanID, now time.Time, ahead scan.Outlook) storage.Op {
 	return op(storage.Insert, id, donePrefix+key.Inverted(now)+"|", properties(sums.counts())...)
 }
 
-// runningScan writes the row of a scan whose attempt begins.
+// runningScan returns the write of a scan's row when an attempt begins.
 func runningScan(kind storage.OpKind, s Scan) storage.Op {
 	row := append([]storage.Property{
 		storage.Int64Property("Version", version),

@@ -18,8 +18,8 @@ type Pending struct {
 	Reason  string        // why the step failed, if its message has no more deliveries
 	After   time.Time     // the earliest time to begin the step, by the service's clock; zero for immediately
 	At      time.Time     // when its row was last written, by the service's clock; or After, if that is later
-	Age     time.Duration // since At, by the service's clock; below 0 before After
-	Lost    time.Duration // since its message was first sent again; 0 if it never was
+	Age     time.Duration // time since At, by the service's clock; negative until After
+	Lost    time.Duration // time since its message was first sent again; 0 if it was never sent again
 
 	// Begun is the number of repeated deliveries that have begun the step and not ended. The first delivery is not recorded, but if it ends with an
 	// error, FirstEnded is set.

@@ -44,7 +44,7 @@ func (l *Ledger) Ended(ctx context.Context, behind ScanID) (scans []EndedScan, m
 func (l *Ledger) Settle(ctx context.Context, old EndedScan) error {
 	s, err := l.currentFigures(ctx, old.ID)
 	if errors.Is(err, ErrNotFound) || err == nil && s.State == Running {
-		return l.Tidied(ctx, old)
+		return l.DropEnded(ctx, old)
 	}
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func (l *Ledger) Settle(ctx context.Context, old EndedScan) error {
 		return err
 	}
 	if !listed || e.Int("Attempt") > s.Attempt {
-		return l.Tidied(ctx, old)
+		return l.DropEnded(ctx, old)
 	}
 	settled := tidyRow(s.ID, true)
 	settled.IfMatch = old.etag
@@ -77,8 +77,8 @@ func (s Snapshot) asListed() Listed {
 	return l
 }
 
-// Tidied removes a scan from the list of ended scans, unless the scan has ended again since old was read.
-func (l *Ledger) Tidied(ctx context.Context, old EndedScan) error {
+// DropEnded removes a scan from the list of ended scans, unless the scan has ended again since old was read.
+func (l *Ledger) DropEnded(ctx context.Context, old EndedScan) error {
 	return unlessOvertaken(l.write(ctx, "tidy up scan "+string(old.ID), unlist(endedPrefix+string(old.ID), old.etag)))
 }
 

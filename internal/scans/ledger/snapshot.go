@@ -94,8 +94,8 @@ type draft struct {
 	beyond    bool     // all done rows have been read
 }
 
-// read reads all done rows, and the pending steps and the scan's own row if they follow on the same pages. If detail is set, it
-// reads more pages.
+// read reads all done rows. It also reads the pending steps and the scan's own row, if these are on the same pages. If detail is
+// true, it reads more pages.
 func (l *Ledger) read(ctx context.Context, what string, id ScanID, detail bool) (d draft, err error) {
 	r := key.Range{Partition: id.partition(), Low: &key.Bound{Key: donePrefix}, High: &key.Bound{Key: scanRow}}
 	q := storage.Query{Range: r, Select: slices.Concat(sumColumns, scanColumns)}
@@ -149,7 +149,7 @@ func (d *draft) addDone(e storage.Entity) {
 	}
 }
 
-// folded returns the keys of the scan's folded rows. Each fold adds one with a new key.
+// folded returns the keys of the scan's folded rows. Each fold adds a row with a new key.
 func (l *Ledger) folded(ctx context.Context, what string, id ScanID) (rows []string, err error) {
 	for p, err := range l.pages(ctx, what, storage.Query{Range: id.rows(foldedPrefix), Select: []string{}}) {
 		if err != nil {

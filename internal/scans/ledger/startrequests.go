@@ -21,7 +21,7 @@ type StartKind string
 // The kinds of start requests.
 const (
 	Start        StartKind = ""            // a start that was checked before, or needs no check
-	CheckedStart StartKind = "check"       // a start that the app first checks, as POST /api/scans does
+	CheckedStart StartKind = "check"       // a start that the app checks in the same way as POST /api/scans
 	Retry        StartKind = "retry"       // a retry of the scan's attempt
 	RetryFailed  StartKind = "retryFailed" // a retry that includes failed rows
 )
@@ -39,7 +39,7 @@ type StartRequest struct {
 	Kind    StartKind
 	Attempt int64         // the attempt to retry; 0 for a start
 	Refused string        // why the request was refused; empty if it was not
-	Age     time.Duration // since the request or its refusal, by the service's clock
+	Age     time.Duration // time since the request was made or refused, by the service's clock
 
 	etag string
 }
@@ -111,8 +111,8 @@ func (l Requests) RefuseStart(ctx context.Context, a StartRequest, reason string
 	return unlessOvertaken(l.write(ctx, "refuse scan "+string(a.ID), refused))
 }
 
-// DropStartRequest removes a request. A fulfilled request is removed even if it was refused or repeated since a was read. A refused request is
-// removed only if it was not written since a was read. A different request for the scan stays.
+// DropStartRequest removes a request. A fulfilled request is removed even if it was refused or repeated after the caller read it. A refused
+// request is removed only if it was not written after the caller read it. A different request for the scan stays.
 func (l Requests) DropStartRequest(ctx context.Context, a StartRequest) error {
 	for {
 		err := l.write(ctx, "answer the request for scan "+string(a.ID), unlist(startRequestPrefix+string(a.ID), a.etag))

@@ -63,7 +63,8 @@ func (s Snapshot) describeMissing(pending map[StepID]bool) string {
 
 // nothingPending returns the scan's row if no step is pending, or the zero Scan. It reads the first row of a range in which the pending steps
 // precede the scan's own row. A restart changes the scan's row, so the query does not miss a restart's new step. Only an answer of a single page
-// counts: between two pages, a step beyond the first page may commit a child that sorts before it, and both pages would be empty.
+// counts. Between two pages, a step beyond the first page may commit a child whose row sorts before the step's row, and then both pages would be
+// empty.
 func (l *Ledger) nothingPending(ctx context.Context, id ScanID) (Scan, error) {
 	r := key.Range{Partition: id.partition(), Low: &key.Bound{Key: pendingPrefix}, High: &key.Bound{Key: scanRow}}
 	for range emptyTries {
@@ -87,7 +88,7 @@ type Ending struct {
 	Error   string // why it failed
 	Note    string // a remark for the scan's status
 	LeftOut bool   // the scan is a failed member, and its group is complete without it
-	NoTable int64  // of a verification: how many tables are no longer in the source
+	NoTable int64  // in a verification, the number of tables that are no longer in the source
 }
 
 // properties returns the properties that only some endings have.

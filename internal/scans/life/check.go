@@ -55,7 +55,7 @@ func (ck *Checker) check(ctx context.Context, r scans.Request) (*scans.RunnableS
 		return o, nil
 	}
 	if o.Destination != nil {
-		switch is, err := ledger.Is(ctx, o.Destination); {
+		switch is, err := ledger.IsLedger(ctx, o.Destination); {
 		case err != nil:
 			return nil, err
 		case is:
@@ -120,8 +120,8 @@ func probeOther(ctx context.Context, o *scans.RunnableScan) error {
 	return scans.Refusal(field, "the Table service refuses to read it; check the connection and its permissions", err)
 }
 
-// ready prepares the destination, the tables of a group, and the hints for a checked request's scan.
-func (ck *Checker) ready(ctx context.Context, id ledger.ScanID, o *scans.RunnableScan) (hints []byte, err error) {
+// prepare makes the destination ready, and finds the tables of a group and the hints for a checked request's scan.
+func (ck *Checker) prepare(ctx context.Context, id ledger.ScanID, o *scans.RunnableScan) (hints []byte, err error) {
 	if o.Request.IsGroup() {
 		if o.Tables, err = ck.tablesOf(ctx, id, o.Request); err != nil {
 			return nil, err

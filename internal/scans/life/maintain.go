@@ -31,7 +31,7 @@ type Upkeep struct {
 	life   *Life
 	ledger *ledger.Ledger
 	poison []*storage.Queue              // the queues for messages that a host gave up
-	keys   claim.Tidying                 // of the claims of requests that start scans
+	keys   claim.Tidying                 // tidying of the claims of requests that start scans
 	tidied atomic.Pointer[ledger.ScanID] // the last ended scan that was tidied up; nil to begin with the newest
 }
 
@@ -74,7 +74,7 @@ func (u *Upkeep) Maintain(ctx context.Context) error {
 }
 
 // sendLost finds lost steps of the running scans, and resends their messages. Its first observation also counts as the second observation of the
-// Maintain a minute ago, which may have died since.
+// Maintain that ran a minute ago, and may have died since.
 func (u *Upkeep) sendLost(ctx context.Context, running []ledger.ScanID) error {
 	suspects, before, errs := u.observe(ctx, running, nil)
 	suspects, err := u.continueFromLast(ctx, suspects, before)
@@ -96,10 +96,10 @@ func (u *Upkeep) sendLost(ctx context.Context, running []ledger.ScanID) error {
 	return errs
 }
 
-// continueFromLast resends the messages of steps that are lost according to the stored observation and the observation now. It stores now, unless the
-// stored observation is too recent to be compared. It returns the suspects whose messages it has not resent.
-func (u *Upkeep) continueFromLast(ctx context.Context, suspects []suspect, now observation) ([]suspect, error) {
-	keep := now.toStore(suspects)
+// continueFromLast resends the messages of steps that are lost according to the stored observation and the latest one. It stores the latest observation,
+// unless the stored one is too recent to be compared. It returns the suspects whose messages it has not resent.
+func (u *Upkeep) continueFromLast(ctx context.Context, suspects []suspect, latest observation) ([]suspect, error) {
+	keep := latest.toStore(suspects)
 	if len(keep.Steps) == 0 {
 		return suspects, nil
 	}
@@ -111,8 +111,8 @@ func (u *Upkeep) continueFromLast(ctx context.Context, suspects []suspect, now o
 	if at := suspects[0].seen; at.At.Add(at.Age).Sub(last.At) >= ObservationPause { // otherwise, if every Maintain dies within seconds, no stored observation would ever count
 		err = u.ledger.WriteObservation(ctx, keep)
 	}
-	err = errors.Join(err, u.resendLost(ctx, suspects, before, now))
-	return slices.DeleteFunc(suspects, func(s suspect) bool { return lost(before, now, s.seen.ID, s.Function()) }), err
+	err = errors.Join(err, u.resendLost(ctx, suspects, before, latest))
+	return slices.DeleteFunc(suspects, func(s suspect) bool { return lost(before, latest, s.seen.ID, s.Function()) }), err
 }
 
 // suspect is a pending step that may be lost: its message, and its row as last read.

@@ -25,7 +25,7 @@ type Life struct {
 	exports *exports
 }
 
-// New returns the Life of these scans. checker checks requests.
+// New returns the Life of these scans. The argument checker checks requests.
 func New(of *scans.Scans, reader *status.Reader, checker *Checker) *Life {
 	return &Life{scans: of, status: reader, ledger: of.Ledger, checker: checker, exports: &exports{of, of.Ledger}}
 }
@@ -95,7 +95,7 @@ func (l *Life) launch(ctx context.Context, r scans.Request, id ledger.ScanID, al
 		return "", err
 	}
 	id = cmp.Or(id, ledger.NewScanID(now))
-	hints, err := l.checker.ready(ctx, id, o)
+	hints, err := l.checker.prepare(ctx, id, o)
 	if err == nil && allow != nil {
 		err = allow(ctx, o)
 	}

@@ -53,8 +53,8 @@ func (l *Life) RequestCheckedStart(ctx context.Context, r scans.Request) (ledger
 	return id, l.requestStart(ctx, ledger.StartRequest{ID: id, Request: scans.JSON(r), Kind: ledger.CheckedStart})
 }
 
-// RequestRetry requests a retry of a scan, by [Life.Retry] or, with rows, [Life.RetryFailed]. It makes only the checks that need no other storage
-// than the ledger.
+// RequestRetry makes a request for a retry of a scan. If rows is true, the retry includes failed rows. It makes only the checks that need no other
+// storage than the ledger.
 func (l *Life) RequestRetry(ctx context.Context, id ledger.ScanID, rows bool) error {
 	s, retryable, err := l.mayRetry(ctx, id, rows, 0)
 	if err != nil || !retryable {
@@ -153,7 +153,7 @@ func cancelStarted(ctx context.Context, l *Life, a ledger.StartRequest) error {
 	switch {
 	case errors.Is(err, ledger.ErrNotFound): // the scan was not started
 		return nil
-	case err != nil && problem.Of(err).Kind != problem.Conflict: // a Conflict means that it has already ended
+	case err != nil && problem.Of(err).Kind != problem.Conflict: // a Conflict means that the scan has already ended
 		return err
 	}
 	return l.ledger.DropStartRequest(ctx, a)

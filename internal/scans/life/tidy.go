@@ -52,7 +52,7 @@ func (u *Upkeep) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err
 		case errors.Is(err, ledger.ErrNotFound):
 			_, err = u.life.end(ctx, s.ID, ledger.Ending{State: ledger.Failed, Error: "the state table lacks the row of its group; somebody has deleted it. Start a new scan"})
 			return false, err
-		case err == nil && of.State != ledger.Running: // its group was canceled, or left it out before a late process began it
+		case err == nil && of.State != ledger.Running: // the group was canceled, or left the scan out before a late process began it
 			as := ledger.Ending{State: ledger.Canceled}
 			if of.State == ledger.Succeeded {
 				as = ledger.Ending{State: ledger.Failed, Error: "its group has ended without it", LeftOut: true}
@@ -96,7 +96,7 @@ func (u *Upkeep) tidyEnded(ctx context.Context) error {
 				break
 			}
 			if whole, err = u.ledger.FoldAll(ctx, s.ID, scans.JoinNotes); err == nil && whole {
-				err = u.ledger.Tidied(ctx, s)
+				err = u.ledger.DropEnded(ctx, s)
 			}
 		default:
 			continue

@@ -32,8 +32,8 @@ type turn int
 
 const (
 	starts  turn = iota
-	waits        // it verifies a scan that is running
-	dropped      // it verifies a scan that has not succeeded, and never starts
+	waits        // the requested scan verifies a scan that is running
+	dropped      // the requested scan verifies a scan that has not succeeded, and never starts
 )
 
 // turnOf returns whether a requested scan may start. A verification starts only after its scan has succeeded.

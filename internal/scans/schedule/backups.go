@@ -127,9 +127,9 @@ func (s *Schedule) outdated(all []Backup) (outdated []int) {
 	return outdated
 }
 
-// prune does a share of the deletion of backups that are no longer kept, unless that deletion was completed since the last success. It first marks
-// these backups. Then it deletes all marked backups, including those that were marked under earlier settings. If another process changes a backup's
-// row first, the rows that prune used for its decision are outdated, and it deletes nothing.
+// prune does a share of the deletion of backups that are no longer kept. It does nothing if that deletion was completed after the last success. It
+// first marks these backups. Then it deletes all marked backups, including those that were marked under earlier settings. If another process
+// changes a backup's row first, the rows that prune used for its decision are outdated, and it deletes nothing.
 func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) error {
 	if r.Success == nil || r.Kept == r.Success.ID {
 		return nil

@@ -195,16 +195,16 @@ func (o *Omitted) add(n int, last time.Time) {
 
 // scheduleRow is a schedule's row.
 type scheduleRow struct {
-	Since   time.Time `json:"since"`   // when it was first advanced
+	Since   time.Time `json:"since"`   // when the schedule was first advanced
 	Decided time.Time `json:"decided"` // the newest occurrence that was decided
 	Last    *Run      `json:"last,omitempty"`
-	// Request is the request of Last, for a repeated start request by any instance. It is nil once Last has succeeded.
+	// Request is the request of Last's scan. Any instance may use it to repeat the start request. It is nil once Last has succeeded.
 	Request   *scans.Request `json:"request,omitempty"`
 	DecidedAt time.Time      `json:"asked,omitzero"` // when Last was decided
 	Success   *Run           `json:"success,omitempty"`
 	Missed    Omitted        `json:"missed"`  // occurrences that were not decided before a newer one was due
 	Skipped   Omitted        `json:"skipped"` // occurrences during which the last scan was running
-	// RunBy is the claim of the request that has made Last, or "" if Last was due.
+	// RunBy names the claim of the request that made Last. It is "" if Last was due.
 	RunBy string `json:"runBy,omitempty"`
 	// Unproved lists the newest successes whose backups are not yet proved, at most [maxUnproved].
 	Unproved []ledger.ScanID `json:"unproved,omitempty"`
@@ -413,7 +413,7 @@ func (r *scheduleRow) begin(s *Schedule, occurrence, now time.Time, by string) {
 	r.Last, r.Request, r.DecidedAt, r.RunBy = &Run{ID: ledger.ScanID(calendar.ID(s.Name, occurrence)), Occurrence: occurrence, State: ledger.Running}, &request, now, by
 }
 
-// wrongClock is how far ahead a recorded time must be to count as written under a wrong clock.
+// If a recorded time is more than wrongClock ahead, it was written with a wrong clock.
 const wrongClock = 24 * time.Hour
 
 func (r *scheduleRow) runs() bool { return r.Last != nil && r.Last.State == ledger.Running }

@@ -82,7 +82,7 @@ func (q ListQuery) matches(s Status) bool {
 // List returns a page of the list of scans: first the scans that may be open, then the others, both newest first. The first page
 // makes two requests, and a later page makes one. Each page also makes one request for each scan that is open or may have running
 // steps, one for each copy whose verification is not on the page, and one for all heartbeats. A filtered list reads at most
-// listPages pages of the list and openMost open scans, so its answer may have a cursor with few scans or none.
+// listPages pages of the list and openMost open scans, so its answer may have few scans or none, and still a cursor.
 func (rd *Reader) List(ctx context.Context, q ListQuery) (ScanList, error) {
 	if err := q.check(); err != nil {
 		return ScanList{}, err
@@ -93,15 +93,15 @@ func (rd *Reader) List(ctx context.Context, q ListQuery) (ScanList, error) {
 	}
 	l := rd.lister(ctx, q)
 	if at.open && (q.State == "" || q.State == ledger.Running) {
-		if err := l.readOpen(ctx, at.behind); err != nil || l.list.Cursor != "" {
+		if err := l.readOpen(ctx, at.previous); err != nil || l.list.Cursor != "" {
 			return l.list, err
 		}
-		at.behind = ""
+		at.previous = ""
 	}
 	if q.State == ledger.Running { // all running scans are open
 		return l.list, nil
 	}
-	return l.list, l.readAll(ctx, at.behind)
+	return l.list, l.readAll(ctx, at.previous)
 }
 
 // lister makes one page of the list.
@@ -120,8 +120,8 @@ func (rd *Reader) lister(ctx context.Context, q ListQuery) *lister {
 	return &lister{reader: rd, ListQuery: q, list: ScanList{Scans: []Status{}}, heartbeats: heartbeats, verified: map[ledger.ScanID]Verification{}}
 }
 
-// readOpen adds the open scans that are listed after the id behind.
-func (l *lister) readOpen(ctx context.Context, behind ledger.ScanID) error {
+// readOpen adds the open scans that are listed after the given id.
+func (l *lister) readOpen(ctx context.Context, previous ledger.ScanID) error {
 	open, err := l.reader.ledger.Open(ctx)
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func (l *lister) readOpen(ctx context.Context, behind ledger.ScanID) error {
 		if o.ID.IsMember() {
 			continue
 		}
-		if oldest := ledger.ScanID(key.Inverted(l.Since) + "~"); o.ID <= behind || l.open[o.ID] || !l.Since.IsZero() && o.ID > oldest {
+		if oldest := ledger.ScanID(key.Inverted(l.Since) + "~"); o.ID <= previous || l.open[o.ID] || !l.Since.IsZero() && o.ID > oldest {
 			continue
 		}
 		l.open[o.ID] = true
@@ -140,14 +140,14 @@ func (l *lister) readOpen(ctx context.Context, behind ledger.ScanID) error {
 	}
 	for read := 0; len(scans) > 0; {
 		if len(l.list.Scans) == l.Top || l.filtered() && read >= openMost {
-			l.list.Cursor = listCursor{open: true, behind: behind}.text()
+			l.list.Cursor = listCursor{open: true, previous: previous}.text()
 			return nil
 		}
 		n := min(len(scans), l.Top-len(l.list.Scans))
 		if err := l.add(ctx, scans[:n]); err != nil {
 			return err
 		}
-		behind, read, scans = scans[n-1].ID, read+n, scans[n:]
+		previous, read, scans = scans[n-1].ID, read+n, scans[n:]
 	}
 	if len(l.list.Scans) == l.Top {
 		l.list.Cursor = listCursor{}.text()
@@ -155,15 +155,15 @@ func (l *lister) readOpen(ctx context.Context, behind ledger.ScanID) error {
 	return nil
 }
 
-// readAll adds scans from the list of all that are listed after the id behind.
-func (l *lister) readAll(ctx context.Context, behind ledger.ScanID) error {
+// readAll adds scans from the list of all that are listed after the given id.
+func (l *lister) readAll(ctx context.Context, previous ledger.ScanID) error {
 	first := l.open != nil
-	q := ledger.ListQuery{Behind: behind, Since: l.Since, Page: l.Top, Pages: listPages}
+	q := ledger.ListQuery{Behind: previous, Since: l.Since, Page: l.Top, Pages: listPages}
 	if l.filtered() {
 		q.Page = storage.PageRows
 	}
 	var found []ledger.Listed
-	last := behind
+	last := previous
 	end, err := l.reader.ledger.Recent(ctx, q, func(s ledger.Listed) bool {
 		last = s.ID
 		if copied, is := s.ID.Verifies(); is {
@@ -186,7 +186,7 @@ func (l *lister) readAll(ctx context.Context, behind ledger.ScanID) error {
 		return err
 	}
 	if !end {
-		l.list.Cursor = listCursor{behind: last}.text()
+		l.list.Cursor = listCursor{previous: last}.text()
 	}
 	return nil
 }
@@ -216,7 +216,7 @@ func (l *lister) add(ctx context.Context, scans []ledger.Listed) error {
 }
 
 // listed returns the status of a scan in the list. It reads the scan if its row in the list has no settled summary. It also reads a
-// copy's verification if the list has not contained it, because the page may end between the two.
+// copy's verification if the list has not contained it, because a page may end between the verification and the copy.
 func (l *lister) listed(ctx context.Context, s ledger.Listed) (st Status, err error) {
 	if s.Summarized && !s.Unsettled {
 		st, err = l.reader.summarized(s)
@@ -240,8 +240,8 @@ func (rd *Reader) summarized(s ledger.Listed) (Status, error) {
 
 // listCursor is where a page of the list begins: after an id in the list of open scans or of all scans.
 type listCursor struct {
-	open   bool
-	behind ledger.ScanID
+	open     bool
+	previous ledger.ScanID
 }
 
 func (c listCursor) text() string {
@@ -249,7 +249,7 @@ func (c listCursor) text() string {
 	if c.open {
 		list = "o"
 	}
-	return base64.RawURLEncoding.EncodeToString([]byte(list + string(c.behind)))
+	return base64.RawURLEncoding.EncodeToString([]byte(list + string(c.previous)))
 }
 
 // parseListCursor reads the cursor of a list of a group's members, or of all scans if group is empty.
@@ -260,12 +260,12 @@ func parseListCursor(cursor string, group ledger.ScanID) (listCursor, error) {
 	text, err := base64.RawURLEncoding.DecodeString(cursor)
 	after, open := strings.CutPrefix(string(text), "o")
 	after, all := strings.CutPrefix(after, "a")
-	behind := ledger.ScanID(after)
-	in, _, _ := behind.InGroup()
-	if err != nil || open == all || behind != "" && (!behind.Valid() || in != group) {
+	previous := ledger.ScanID(after)
+	in, _, _ := previous.InGroup()
+	if err != nil || open == all || previous != "" && (!previous.Valid() || in != group) {
 		return listCursor{}, foreignCursor()
 	}
-	return listCursor{open, behind}, nil
+	return listCursor{open, previous}, nil
 }
 
 // foreignCursor is the error for a cursor that no answer of the call contained.
@@ -291,8 +291,8 @@ func (rd *Reader) Members(ctx context.Context, id ledger.ScanID, top int, cursor
 	}
 	l := rd.lister(ctx, q)
 	var found []ledger.Listed
-	last := at.behind
-	end, err := rd.ledger.Recent(ctx, ledger.ListQuery{Group: id, Behind: at.behind, Page: storage.PageRows, Pages: listPages}, func(m ledger.Listed) bool {
+	last := at.previous
+	end, err := rd.ledger.Recent(ctx, ledger.ListQuery{Group: id, Behind: at.previous, Page: storage.PageRows, Pages: listPages}, func(m ledger.Listed) bool {
 		last = m.ID
 		if state == "" || m.State == state || !m.Summarized {
 			found = append(found, m)
@@ -303,7 +303,7 @@ func (rd *Reader) Members(ctx context.Context, id ledger.ScanID, top int, cursor
 		err = l.add(ctx, found)
 	}
 	if err == nil && !end {
-		l.list.Cursor = listCursor{behind: last}.text()
+		l.list.Cursor = listCursor{previous: last}.text()
 	}
 	return l.list, err
 }

@@ -11,12 +11,12 @@ import (
 
 // pendingRange is the part of the table that a pending step will read, or a scan's whole range.
 type pendingRange struct {
-	low      key.Key
-	high     *key.Key // the first key after it; nil for the table's end
-	goesOn   bool     // some of its pages have been read
-	last     bool     // the range is one page, whose last key is high
-	launches bool     // the step also makes steps beyond its range, at hints
-	state    string   // of the range, as it is shown
+	low        key.Key
+	high       *key.Key // the first key after the range; nil for the table's end
+	partlyRead bool     // some of its pages have been read
+	last       bool     // the range is one page, whose last key is high
+	launches   bool     // the step also makes steps beyond its range, at hints
+	state      string   // of the range, as it is shown
 }
 
 // pendingRangesOf returns the ranges of a pending step: one for each page that it will delete, or one to read.
@@ -26,7 +26,7 @@ func pendingRangesOf(m scans.Message) (ranges []pendingRange) {
 	}
 	for _, p := range m.Delete.Pages {
 		s := unreadRange(p.Range)
-		s.high, s.goesOn, s.last = &p.Last, true, true
+		s.high, s.partlyRead, s.last = &p.Last, true, true
 		ranges = append(ranges, s)
 	}
 	return ranges
@@ -39,7 +39,7 @@ func rangeToRead(m scans.Message) pendingRange {
 	if stop != nil {
 		s.high = stop
 	}
-	s.goesOn, s.launches = m.Step.Token != nil && !m.HandedOver, launches
+	s.partlyRead, s.launches = m.Step.Token != nil && !m.HandedOver, launches
 	return s
 }
 
@@ -105,7 +105,7 @@ func disjoint(pending []pendingRange, ends []scan.PageEnd, whole pendingRange) [
 
 // advanced returns the unread rest of a range, given the ends of the pages that were read.
 func (s pendingRange) advanced(ends []scan.PageEnd) pendingRange {
-	if !s.goesOn {
+	if !s.partlyRead {
 		return s
 	}
 	n := len(ends)

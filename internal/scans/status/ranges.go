@@ -149,11 +149,11 @@ type division struct {
 	ends   []scan.PageEnd // of pages after the ranges, in table order
 }
 
-// done adds the range up to the key to as done. If to is nil, the range extends to the table's end. Pages with failed rows are added as
-// failed.
-func (d *division) done(to *key.Key) {
+// done adds the range that ends at the key high, as a done range. If high is nil, the range extends to the table's end. Pages with failed
+// rows are added as failed.
+func (d *division) done(high *key.Key) {
 	failed := func(e scan.PageEnd) bool { return e.Failed > 0 }
-	for i := slices.IndexFunc(d.ends, failed); i >= 0 && (to == nil || d.ends[i].Last.Compare(*to) < 0); i = slices.IndexFunc(d.ends, failed) {
+	for i := slices.IndexFunc(d.ends, failed); i >= 0 && (high == nil || d.ends[i].Last.Compare(*high) < 0); i = slices.IndexFunc(d.ends, failed) {
 		behind := d.ends[i].Last.Behind()
 		if i > 0 {
 			before := d.ends[i-1].Last.Behind()
@@ -161,22 +161,22 @@ func (d *division) done(to *key.Key) {
 		}
 		d.add(&behind, RangeFailed)
 	}
-	d.add(to, RangeDone)
+	d.add(high, RangeDone)
 }
 
-// add adds a range up to the key to. If to is nil, the range extends to the table's end. add merges the range with the previous one if
-// both have the same state. It omits an empty range.
-func (d *division) add(to *key.Key, state string) {
+// add adds the range that ends at the key high. If high is nil, the range extends to the table's end. add merges the range with the
+// previous one if both have the same state. It omits an empty range.
+func (d *division) add(high *key.Key, state string) {
 	r := KeyRange{From: edge(d.at), State: state}
-	for len(d.ends) > 0 && (to == nil || d.ends[0].Last.Compare(*to) < 0) {
+	for len(d.ends) > 0 && (high == nil || d.ends[0].Last.Compare(*high) < 0) {
 		r.Rows += int64(d.ends[0].Rows)
 		d.ends = d.ends[1:]
 	}
-	if to != nil {
-		if d.at.Compare(*to) >= 0 {
+	if high != nil {
+		if d.at.Compare(*high) >= 0 {
 			return
 		}
-		r.To, d.at = edge(*to), *to
+		r.To, d.at = edge(*high), *high
 	}
 	if n := len(d.ranges); n > 0 && d.ranges[n-1].State == state {
 		last := &d.ranges[n-1]

@@ -45,7 +45,7 @@ type Status struct {
 	At      time.Time       `json:"at,omitzero"` // when the figures were read, by the service's clock; absent for an ended scan in a list
 	// LastStepAt is when the last step was done, by the service's clock.
 	LastStepAt *time.Time `json:"lastStepAt,omitempty"`
-	// Leased is about the steps that processes have held for some seconds; nil if there are none.
+	// Leased describes the steps that processes have held for some seconds. It is nil if there are none.
 	Leased *Leased `json:"leased,omitempty"`
 	// Progress is the share of the work that is done, from 0 to 1. It is nil unless hints cover all remaining work. For a group, it is
 	// the share of members that have ended.
@@ -91,7 +91,8 @@ type Leased struct {
 	Throttled int64 `json:"throttled"`
 	// Instances are the living processes that hold the steps.
 	Instances []Instance `json:"instances"`
-	// Waiting has the scan's connections whose requests fail for a living process, and memory if all of the scan's steps in a process wait for it.
+	// Waiting has the scan's connections whose requests fail for a living process, and memory if all of the scan's steps in a process wait for
+	// memory.
 	Waiting []ledger.Wait `json:"waiting,omitempty"`
 }
 

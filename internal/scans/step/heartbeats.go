@@ -24,10 +24,11 @@ const (
 )
 
 // heartbeats records which steps a process holds, and writes its heartbeats. A heartbeat names each step at most ledger.HeartbeatTime
-// after the step began. Steps that have ended by then are in no heartbeat, so short steps cost nothing. It is safe for concurrent use.
+// after the step began. Steps that have ended by then are in no heartbeat, so short steps cost nothing. The type is safe for concurrent
+// use.
 //
-// Any step without children may be the last step of its scan. So when a process releases the last step that it holds of a scan, and one of
-// these steps had no children, it checks whether the scan has ended.
+// Any step without children may be the last step of its scan. So a process checks whether a scan has ended when it releases the last step
+// that it holds of the scan, if one of the released steps had no children.
 type heartbeats struct {
 	process string                  // the process's name, random
 	waits   func(*ledger.Heartbeat) // adds to a heartbeat the connections and the memory that the process waits for
@@ -42,11 +43,11 @@ type heartbeats struct {
 type heldStep struct {
 	scan       ledger.ScanID
 	since      time.Time          // when the step began
-	deliveries int                // running
+	deliveries int                // number of running deliveries
 	until      time.Time          // the host delivers a failed step again before this time
 	waits      time.Time          // since when the step has waited for memory; zero if it does not wait
 	mayEnd     bool               // this step, or a step released before it, has ended without children
-	counters   []*storage.Counter // of the deliveries
+	counters   []*storage.Counter // of the running deliveries
 }
 
 // newHeartbeats returns heartbeats that the function write writes. This function must try only once, because growing pauses between tries

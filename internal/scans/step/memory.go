@@ -77,7 +77,7 @@ func (h *stepMemory) do(ctx context.Context, does func(*memory.Part) error) erro
 }
 
 // releaseUnused releases the memory that the read rows do not use. Writing them needs no more memory, but may take long. A step that was begun
-// again keeps all its memory, because it may need it for writing.
+// again keeps all its memory, because writing may need this memory.
 func (h *stepMemory) releaseUnused() {
 	if !h.grown {
 		h.part.Keep(h.part.Used())

@@ -52,7 +52,7 @@ type reading struct {
 	bytes   int
 	page    int64 // bytes of memory that the largest page used
 	into    stepWork
-	uses    int64 // bytes of memory that the work into uses
+	uses    int64 // bytes of memory that the work uses
 	full    bool  // there is no memory for another page
 }
 
@@ -266,7 +266,7 @@ func (o *stepScan) query(step scan.Step) storage.Query {
 		Token:  step.Token,
 	}
 	if !o.Properties {
-		q.Select = []string{} // the answer has the keys even so
+		q.Select = []string{} // an answer always has the keys
 	}
 	return q
 }

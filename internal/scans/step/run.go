@@ -42,9 +42,9 @@ func New(of *scans.Scans, lives *life.Life) *Steps {
 	return s
 }
 
-// Run handles one delivery of a message to one of the queue functions. delivery counts from 1. It returns a line that
-// reports what was done. [problem.FateOf] decides what an error means for the message. If the scan itself cannot continue, Run records its
-// failure, and the message is done.
+// Run handles one delivery of a message to one of the queue functions. The argument delivery is 1 for a message's first delivery. Run
+// returns a line that reports what was done. [problem.FateOf] decides what an error means for the message. If the scan itself cannot
+// continue, Run records its failure, and the message is done.
 func (s *Steps) Run(ctx context.Context, body []byte, delivery int) (report string, err error) {
 	if scan := scans.StartOf(body); scan != "" {
 		return "", s.life.StartRequested(ctx, scan)
@@ -89,8 +89,8 @@ func (s *Steps) step(ctx, working context.Context, m scans.Message, delivery int
 	return report, left, err
 }
 
-// process runs the message's step, commits it, and sends its children's messages. counter counts the step's requests. The result left is
-// the same as that of step.
+// process runs the message's step, commits it, and sends its children's messages. The argument counter counts the step's requests. The
+// result left is the same as that of step.
 func (s *Steps) process(ctx context.Context, m scans.Message, delivery int, counter *storage.Counter) (report string, left *scans.Message, err error) {
 	start := time.Now()
 	o, err := s.scans.Load(ctx, m.Scan)

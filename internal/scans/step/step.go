@@ -29,7 +29,7 @@ type kind interface {
 // stepScan is a scan with the options and memory of one of its steps.
 type stepScan struct {
 	*scans.RunnableScan
-	options storage.RequestOptions // of the step's requests
+	options storage.RequestOptions // the options of the step's requests
 	files   *place.Blobs           // the container for the scan's files, with these options; nil if the scan writes none
 	held    *stepMemory            // the step's memory
 }
