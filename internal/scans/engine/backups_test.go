@@ -23,7 +23,7 @@ func TestScheduleProofs(t *testing.T) {
 	for _, source := range []string{`"table":"Source"`, `"tables":"Source"`} {
 		synctest.Test(t, func(t *testing.T) {
 			w := withSource(t, 9, 3)
-			w.scheduled(strings.NewReplacer(`"request":{`, `"request":{"verify":true,`, `"table":"Source"`, source).Replace(keeping(`,"keep":{"last":1}`)))
+			w.startSchedules(strings.NewReplacer(`"request":{`, `"request":{"verify":true,`, `"table":"Source"`, source).Replace(keeping(`,"keep":{"last":1}`)))
 			// night lets one night pass, and calls before between the export and its proof.
 			night := func(before func(data *place.Blobs)) {
 				w.onMessage = func(body []byte) {
@@ -36,7 +36,7 @@ func TestScheduleProofs(t *testing.T) {
 						before = nil
 					}
 				}
-				w.night()
+				w.passNight()
 			}
 			want := func(states ...schedule.ProofState) {
 				t.Helper()
@@ -61,14 +61,14 @@ func TestScheduleProofs(t *testing.T) {
 			for range 2 {
 				night(damage)
 				for range 5 {
-					w.minute()
+					w.passMinute()
 				}
 				want(schedule.ProofFailed, schedule.Differs)
 			}
 			night(nil)
-			w.minute()
+			w.passMinute()
 			want(schedule.Proved)
-			w.kept("2000-01-05T0300")
+			w.checkBackups("2000-01-05T0300")
 			w.emulator.ResetCounts()
 			w.must(w.engine.AdvanceSchedules(t.Context(), true))
 			if n := w.emulator.Counts(); n != (emulator.Counts{Query: 1, QueryRows: 1}) {
@@ -83,9 +83,9 @@ func TestScheduleFiresEachMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 3, 2)
-		w.scheduled(strings.Replace(keeping(`,"keep":{"last":2}`), "0 0 3", "0 * *", 1))
+		w.startSchedules(strings.Replace(keeping(`,"keep":{"last":2}`), "0 0 3", "0 * *", 1))
 		for range 9 {
-			w.minute()
+			w.passMinute()
 		}
 		if left := w.exportsLeft(); len(left) > 3 || len(w.backups()) != 2 { // the newest export is still running
 			t.Errorf("after nine minutes, the exports %v are left, want at most three and two backups", left)
@@ -119,12 +119,12 @@ func TestBackupWithLostList(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := withSource(t, 9, 3)
-			w.scheduled(strings.Replace(keeping(`,"keep":{"last":1}`), `"table":"Source"`, tt.source, 1))
-			w.night()
+			w.startSchedules(strings.Replace(keeping(`,"keep":{"last":1}`), `"table":"Source"`, tt.source, 1))
+			w.passNight()
 			place := w.backups()[0].Place.Prefix
 			w.must(w.objects(place).Delete(t.Context(), tt.lost))
 			was := len(w.blobs(place))
-			w.night()
+			w.passNight()
 			b := w.backups()
 			if gone := len(b) == 1 && len(w.blobs(place)) == 0; gone != (tt.want == "") {
 				t.Errorf("%s is lost: got backups %+v and %d blobs in the deleted one", tt.lost, b, len(w.blobs(place)))
@@ -141,10 +141,10 @@ func TestChangedBackupIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 3, 2)
-		w.scheduled(keeping(`,"keep":{"last":1}`))
-		w.night()
-		w.until(3, 0)
-		w.minute()
+		w.startSchedules(keeping(`,"keep":{"last":1}`))
+		w.passNight()
+		w.sleepUntil(3, 0)
+		w.passMinute()
 		marks, deletions := 0, 0
 		w.process.Next = transport(func(r *http.Request) (*http.Response, error) {
 			if strings.Contains(r.URL.Host, "blob") && r.Method == http.MethodDelete {
@@ -163,7 +163,7 @@ func TestChangedBackupIsNotDeleted(t *testing.T) {
 			t.Errorf("%d marks and %d deletions, want one mark and no deletions", marks, deletions)
 		}
 		w.must(w.engine.AdvanceSchedules(t.Context(), true))
-		w.kept("2000-01-02T0300")
+		w.checkBackups("2000-01-02T0300")
 	})
 }
 
@@ -173,35 +173,35 @@ func TestDeletionOutlivesItsSchedule(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 3, 2)
-		w.scheduled(keeping(`,"keep":{"last":1}`))
-		w.night()
-		w.until(3, 0)
-		w.minute()
+		w.startSchedules(keeping(`,"keep":{"last":1}`))
+		w.passNight()
+		w.sleepUntil(3, 0)
+		w.passMinute()
 		for range 3 {
 			w.must(w.engine.AdvanceSchedules(t.Context(), false))
 		}
-		w.kept("2000-01-01T0300", "2000-01-02T0300")
+		w.checkBackups("2000-01-01T0300", "2000-01-02T0300")
 		w.refuse(500, "InternalError", func(r *http.Request, _ string) bool {
 			return r.Method == http.MethodDelete && strings.Contains(r.URL.Host, "blob")
 		})
 		if err := w.engine.AdvanceSchedules(t.Context(), true); err == nil || len(w.exportsLeft()) != 2 || w.backups()[1].Deleting == nil {
 			t.Fatalf("a deletion that cannot continue: got error %v", err)
 		}
-		w.plan("[]")
+		w.setSchedules("[]")
 		w.must(w.engine.AdvanceSchedules(t.Context(), true))
-		w.kept("2000-01-02T0300")
+		w.checkBackups("2000-01-02T0300")
 		// In an app without the schedule, the last success does not lead to deletions.
-		w.plan(keeping(`,"keep":{"last":1}`))
-		w.until(3, 0)
+		w.setSchedules(keeping(`,"keep":{"last":1}`))
+		w.sleepUntil(3, 0)
 		w.must(w.engine.AdvanceSchedules(t.Context(), true))
 		w.drain()
-		w.plan("[]")
-		w.minute()
-		w.minute()
-		w.plan(keeping(`,"keep":{"last":1}`))
-		w.minute()
-		w.minute()
-		w.kept("2000-01-03T0300")
+		w.setSchedules("[]")
+		w.passMinute()
+		w.passMinute()
+		w.setSchedules(keeping(`,"keep":{"last":1}`))
+		w.passMinute()
+		w.passMinute()
+		w.checkBackups("2000-01-03T0300")
 	})
 }
 

@@ -36,7 +36,7 @@ func BenchmarkCopyRequests(b *testing.B) {
 				id := w.start(r)
 				w.drain()
 				c := w.emulator.Counts()
-				w.counted(id, ledger.Succeeded, tt.rows, tt.rows, 0)
+				w.checkCounts(id, ledger.Succeeded, tt.rows, tt.rows, 0)
 				requests := float64(c.TableTransactions()+c.QueueTransactions()) / float64(tt.rows/1000)
 				bound := 1 + 1000/float64(min(tt.size, 100))
 				b.ReportMetric(requests, "requests/1000rows")

@@ -33,7 +33,7 @@ func TestCopyPreservesNastyRows(t *testing.T) {
 				w.fill("Source", rows)
 				r := copyRequest("Source", "Target")
 				r.Strategy, r.SegmentSize, r.Action.Mode = strategy, 37, mode
-				w.counted(w.succeed(r).ID, ledger.Succeeded, len(rows), len(rows), 0)
+				w.checkCounts(w.succeed(r).ID, ledger.Succeeded, len(rows), len(rows), 0)
 				w.equalTables("Source", "Target")
 			})
 		}
@@ -103,7 +103,7 @@ func TestInvocationEndsInTime(t *testing.T) {
 			t.Errorf("%d steps made %d queries, want 1 step with 3 queries, because the third ends after 20 s", s.Steps.Done, s.Queries)
 		}
 		w.drain()
-		w.counted(id, ledger.Succeeded, 60, 60, 0)
+		w.checkCounts(id, ledger.Succeeded, 60, 60, 0)
 	})
 }
 
@@ -118,7 +118,7 @@ func TestCopyRowsWritesManyPartitions(t *testing.T) {
 		r.Strategy, r.SegmentSize, r.SegmentsPerInvocation = strategy, segmentSize, segments
 		id := w.start(r)
 		w.drain()
-		w.counted(id, ledger.Succeeded, len(rows), len(rows), 0)
+		w.checkCounts(id, ledger.Succeeded, len(rows), len(rows), 0)
 		w.equalTables("Source", "Target")
 		if w.delivered[scans.CopyRows] == 0 {
 			t.Errorf("strategy %s, %d segments: no rows were handed over", strategy, segments)

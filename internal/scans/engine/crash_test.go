@@ -24,9 +24,9 @@ var everyRequest = testsize.Slow(13, 3, 1)
 // lease is how long the host hides a delivered message.
 const lease = 10 * time.Minute
 
-// settle delivers messages, and runs Maintain once a minute, until the scan has ended. It returns how long that took in the virtual time of a
+// timeToEnd delivers messages, and runs Maintain once a minute, until the scan has ended. It returns how long that took in the virtual time of a
 // synctest bubble.
-func (w *world) settle(id ledger.ScanID) time.Duration {
+func (w *world) timeToEnd(id ledger.ScanID) time.Duration {
 	w.Helper()
 	start := time.Now()
 	for {
@@ -47,8 +47,8 @@ func (w *world) settle(id ledger.ScanID) time.Duration {
 	}
 }
 
-// tidy waits until the messages of dead processes are visible again, delivers them, and checks that no messages remain.
-func (w *world) tidy() {
+// checkTidy waits until the messages of dead processes are visible again, delivers them, and checks that no messages remain.
+func (w *world) checkTidy() {
 	w.Helper()
 	time.Sleep(lease + time.Minute)
 	w.drain()
@@ -57,10 +57,10 @@ func (w *world) tidy() {
 	}
 	for function, name := range scans.Queues {
 		if n, err := w.queue(name).Length(w.Context()); err != nil || n != 0 {
-			w.Errorf("%d messages left for %s, %v", n, function, err)
+			w.Errorf("%d messages are left for %s, %v", n, function, err)
 		}
 		if n, err := w.queue(name + "-poison").Length(w.Context()); n != 0 || err != nil && !storage.NotFound(err) {
-			w.Errorf("%d poison messages left for %s, %v", n, function, err)
+			w.Errorf("%d poison messages are left for %s, %v", n, function, err)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func (w *world) tidy() {
 // checkEnd checks what must be true after every end: the counts are exact, the tables are equal, and no messages or pending steps remain.
 func (w *world) checkEnd(id ledger.ScanID, rows int) {
 	w.Helper()
-	w.counted(id, ledger.Succeeded, rows, rows, 0)
+	w.checkCounts(id, ledger.Succeeded, rows, rows, 0)
 	steps := int64(0)
 	left := slices.DeleteFunc(w.rows("tablesweep"), func(e storage.Entity) bool {
 		done := strings.HasPrefix(e.Key.Row, "d|")
@@ -105,8 +105,8 @@ func TestCrashWhileStarting(t *testing.T) {
 	crashPoints(t, testsize.Of(3, 1), func(t *testing.T, n int, applied bool) bool {
 		copied := crashWhileStarting(t, n, applied, copyRequest("Source", "Target"), func(w *world, id ledger.ScanID) { w.checkEnd(id, 5) })
 		exported := crashWhileStarting(t, n, applied, exportRequest("Source", "p"), func(w *world, id ledger.ScanID) {
-			w.counted(id, ledger.Succeeded, 5, 5, 0)
-			w.sealed("p", "Source")
+			w.checkCounts(id, ledger.Succeeded, 5, 5, 0)
+			w.checkExport("p", "Source")
 			if left := w.ledgerRows("scans", "r|"); len(left) > 0 {
 				t.Errorf("start requests are left: %v", left)
 			}
@@ -159,7 +159,7 @@ func endProcesses(t *testing.T, redelivered, fails bool) {
 	id := w.start(copyRequest("Source", "Target"))
 	deaths, start := 0, time.Now()
 	for w.status(id).State == ledger.Running && time.Since(start) < 3*time.Hour {
-		q, messages := w.take(scans.ScanPrefix, 1)
+		q, messages := w.takeMessages(scans.ScanPrefix, 1)
 		for _, m := range messages {
 			faults := ""
 			if fails {
@@ -199,8 +199,8 @@ func TestRepeatedDeliveryEndsTheScan(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 3, 1)
-		id := w.start(inSteps)
-		_, messages := w.take(scans.ScanPrefix, 1)
+		id := w.start(countInSteps)
+		_, messages := w.takeMessages(scans.ScanPrefix, 1)
 		w.process.DieWhen(func(*http.Request) bool { return len(w.ledgerRows(id, "p|")) == 0 })
 		for delivery, want := range []ledger.State{ledger.Running, ledger.Succeeded} {
 			_, _ = w.engine.Run(t.Context(), w.bodyOf(messages[0]), delivery+1)
@@ -237,7 +237,7 @@ func TestLeasedSteps(t *testing.T) {
 				time.Sleep(12 * time.Second) // a slow query
 				return dies
 			})
-			q, messages := w.take(scans.ScanPrefix, 1)
+			q, messages := w.takeMessages(scans.ScanPrefix, 1)
 			if len(messages) != 1 {
 				t.Fatalf("got messages %v, want the scan's message", messages)
 			}
@@ -295,7 +295,7 @@ func TestPoisonMessages(t *testing.T) {
 		r.SegmentSize, r.Strategy = 2, "prefix"
 		id := w.start(r)
 		w.deliver() // this leaves several messages in the queue
-		q, messages := w.take(scans.ScanPrefix, storage.MaxGetMessages)
+		q, messages := w.takeMessages(scans.ScanPrefix, storage.MaxGetMessages)
 		if len(messages) < 2 {
 			t.Fatalf("got %d messages, want several", len(messages))
 		}
@@ -319,7 +319,7 @@ func TestPoisonMessages(t *testing.T) {
 		if n, err := poison.Length(t.Context()); err != nil || n != 2 {
 			t.Errorf("got %d poison messages, %v; want the foreign one and the one that could not be removed", n, err)
 		}
-		w.settle(id)
+		w.timeToEnd(id)
 		w.checkEnd(id, 40)
 	})
 }
@@ -336,7 +336,7 @@ func TestEndWithoutListRows(t *testing.T) {
 	})
 	succeeded := w.run(r)
 	if p, err := w.account.Table("tablesweep").Query(t.Context(), storage.Query{Range: key.WithPrefix("hints", "")}); err != nil || len(p.Rows) == 0 {
-		t.Error("a scan that has succeeded left no hints")
+		t.Error("a succeeded scan left no hints")
 	}
 	canceled := w.start(r)
 	if err := w.engine.Cancel(t.Context(), canceled); err != nil {
@@ -346,7 +346,7 @@ func TestEndWithoutListRows(t *testing.T) {
 	w.must(w.engine.Maintain(t.Context()))
 	list, err := w.list(2)
 	if err != nil || list[0].State != ledger.Canceled || list[1].State != succeeded.State || list[1].Rows.Written != 30 {
-		t.Errorf("the list has %+v, %v", list, err)
+		t.Errorf("the list has %+v, %v, want the ended scan", list, err)
 	}
 	if open := w.ledgerRows("", "o|"); len(open) > 0 {
 		t.Errorf("the list of open scans still has %v", open)
@@ -369,13 +369,13 @@ func TestCanceledEnqueue(t *testing.T) {
 			}
 		})
 		w.drain()
-		w.counted(id, ledger.Canceled, rows, rows, 0)
+		w.checkCounts(id, ledger.Canceled, rows, rows, 0)
 		if list, err := w.list(1); err != nil || list[0].Rows != w.status(id).Rows || list[0].Steps != w.status(id).Steps {
 			t.Errorf("the list has %+v, %v; want the figures of the status", list, err)
 		}
 		w.must(w.engine.Retry(t.Context(), id))
 		w.drain()
-		w.counted(id, ledger.Succeeded, rows, rows, 0)
+		w.checkCounts(id, ledger.Succeeded, rows, rows, 0)
 	})
 }
 
@@ -405,7 +405,7 @@ func TestNewerVersion(t *testing.T) {
 				if name == "message" {
 					newer := []byte(`{"v":3,"scan":"` + id + `","unknown":{"field":1}}`)
 					stored = storage.BinaryProperty("Message", newer)
-					q, first := w.take(scans.ScanPrefix, 1)
+					q, first := w.takeMessages(scans.ScanPrefix, 1)
 					poison, text := w.queue(q.Name()+"-poison"), base64.StdEncoding.EncodeToString(newer)
 					w.must(q.Delete(t.Context(), first[0]), poison.Create(t.Context()), poison.Put(t.Context(), text), q.Put(t.Context(), text))
 				}
@@ -427,8 +427,8 @@ func TestNewerVersion(t *testing.T) {
 				w.restart() // this process has the newer version
 				time.Sleep(time.Hour)
 				w.must(w.engine.Maintain(t.Context()))
-				w.tidy()
-				w.counted(id, ledger.Succeeded, 120, 120, 0)
+				w.checkTidy()
+				w.checkCounts(id, ledger.Succeeded, 120, 120, 0)
 			})
 		})
 	}

@@ -55,15 +55,15 @@ func (w *world) blobs(prefix string) map[string]string {
 	return all
 }
 
-// put writes a blob below an export's prefix.
-func (w *world) put(prefix, name, text string) {
+// putBlob writes a blob below an export's prefix.
+func (w *world) putBlob(prefix, name, text string) {
 	w.Helper()
 	_, err := w.objects(prefix).Put(w.Context(), name, []byte(text))
 	w.must(err)
 }
 
-// exported reads an export as a table.
-func (w *world) exported(prefix string) (rows []storage.Entity, m place.Manifest) {
+// readExport reads an export as a table.
+func (w *world) readExport(prefix string) (rows []storage.Entity, m place.Manifest) {
 	w.Helper()
 	e, err := place.Open(w.Context(), w.objects(prefix))
 	w.must(err)
@@ -72,10 +72,10 @@ func (w *world) exported(prefix string) (rows []storage.Entity, m place.Manifest
 	return rows, e.Manifest()
 }
 
-// sealed fails the test unless the export under a prefix is complete, has the rows of a table, and has no other blobs.
-func (w *world) sealed(prefix, table string) {
+// checkExport fails the test unless the export under a prefix is complete, has the rows of a table, and has no other blobs.
+func (w *world) checkExport(prefix, table string) {
 	w.Helper()
-	got, m := w.exported(prefix)
+	got, m := w.readExport(prefix)
 	if want := w.rows(table); !slices.EqualFunc(got, want, storage.Equal) {
 		w.Errorf("the export has %d rows, and table %s has %d, or the rows differ", len(got), table, len(want))
 	}
@@ -96,16 +96,16 @@ func TestExportAndImport(t *testing.T) {
 				r := exportRequest(table, "backup/"+table+"/")
 				r.Strategy, r.SegmentSize, r.SegmentsPerInvocation = strategy, 37, 3
 				rows := len(w.rows(table))
-				w.counted(w.succeed(r).ID, ledger.Succeeded, rows, rows, 0)
-				w.sealed("backup/"+table, table)
+				w.checkCounts(w.succeed(r).ID, ledger.Succeeded, rows, rows, 0)
+				w.checkExport("backup/"+table, table)
 				r = importRequest("/backup/"+table, table+"Again")
 				r.Strategy = strategy
-				w.counted(w.succeed(r).ID, ledger.Succeeded, rows, rows, 0)
+				w.checkCounts(w.succeed(r).ID, ledger.Succeeded, rows, rows, 0)
 				w.equalTables(table, table+"Again")
 				again := exportRequest("", "again/"+table)
 				again.Source = r.Source
 				w.succeed(again)
-				w.sealed("again/"+table, table)
+				w.checkExport("again/"+table, table)
 			}
 			r := importRequest("backup/Source", "Some")
 			r.Range.Prefix, r.Filter, r.Select = "customer-00", "Number ge 20", []string{"Number"}
@@ -121,11 +121,11 @@ func TestExportAndImport(t *testing.T) {
 			}
 			count := importRequest("backup/Source", "")
 			count.Action = scans.Action{Type: scans.Count}
-			w.counted(w.run(count).ID, ledger.Succeeded, 1200, 0, 0)
+			w.checkCounts(w.run(count).ID, ledger.Succeeded, 1200, 0, 0)
 			nothing := exportRequest("Source", "nothing")
 			nothing.Range.Prefix = "nothing"
 			w.succeed(nothing)
-			if rows, _ := w.exported("nothing"); len(rows) != 0 {
+			if rows, _ := w.readExport("nothing"); len(rows) != 0 {
 				t.Errorf("an export without rows has %d rows", len(rows))
 			}
 		})
@@ -140,7 +140,7 @@ func TestMissingBlobsFailTheExport(t *testing.T) {
 		" is damaged: data/": func(w *world, _ ledger.ScanID, name string) { w.must(w.objects("p").Delete(t.Context(), name)) },
 		"damaged: data/": func(w *world, _ ledger.ScanID, name string) {
 			w.must(w.objects("p").Delete(t.Context(), name))
-			w.put("p", name, "x")
+			w.putBlob("p", name, "x")
 		},
 		"lacks data files that steps have written": func(w *world, id ledger.ScanID, _ string) { w.remove("tablesweep", w.ledgerRows(id, "w|")[0].Key) },
 	} {
@@ -154,7 +154,7 @@ func TestMissingBlobsFailTheExport(t *testing.T) {
 				damage(w, id, name)
 			}
 		}
-		w.put("p", "data/0123456789abcdefghijklmn-0123456789abcdef.jsonl.zst", "from a late delivery")
+		w.putBlob("p", "data/0123456789abcdefghijklmn-0123456789abcdef.jsonl.zst", "from a late delivery")
 		blobs := len(w.blobs("p"))
 		w.drain()
 		if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, want) || w.blobs("p")[place.ManifestName] != "" || len(w.blobs("p")) <= blobs {
@@ -191,10 +191,10 @@ func TestExportWithoutPermission(t *testing.T) {
 func TestRefusedExports(t *testing.T) {
 	w := withSource(t, 2, 3)
 	w.succeed(exportRequest("Source", "done"))
-	w.put("foreign", "readme.txt", "x")
+	w.putBlob("foreign", "readme.txt", "x")
 	w.succeed(exportRequest("Source", "deep/er"))
 	w.succeed(groupExport("many"))
-	w.put("", "manifest.json", `{"format":"of somebody else"}`)
+	w.putBlob("", "manifest.json", `{"format":"of somebody else"}`)
 	running := w.start(exportRequest("Source", "running"))
 	ref := func(r scans.TableRef) scans.Request {
 		q := exportRequest("Source", "")
@@ -260,7 +260,7 @@ func TestRefusedExports(t *testing.T) {
 		t.Errorf("a refused request left %d blobs", len(blobs))
 	}
 	w.drain()
-	w.counted(running, ledger.Succeeded, 6, 6, 0)
+	w.checkCounts(running, ledger.Succeeded, 6, 6, 0)
 }
 
 // If an object of an export is damaged, the start of the import is refused, or the scan that reads the object fails.
@@ -273,7 +273,7 @@ func TestImportOfDamagedExport(t *testing.T) {
 	w.succeed(r)
 	replace := func(name, text string) {
 		w.must(w.objects("p").Delete(t.Context(), name))
-		w.put("p", name, text)
+		w.putBlob("p", name, text)
 	}
 	for name, text := range w.blobs("p") {
 		if name == place.ClaimName { // an import does not read the claim
@@ -308,7 +308,7 @@ func TestExportOfAnExport(t *testing.T) {
 	var of [2]place.Manifest
 	for i, r := range []scans.Request{first, then} {
 		w.succeed(r)
-		_, of[i] = w.exported(r.Action.Destination.Prefix)
+		_, of[i] = w.readExport(r.Action.Destination.Prefix)
 	}
 	m := of[1]
 	if m.Table != "Source" || m.Range == nil || m.Range.Prefix != "customer-001" || m.Filter != "(Number ge 2) and (Number ge 5)" ||
@@ -333,7 +333,7 @@ func TestReplacedSourceExport(t *testing.T) {
 		w.must(w.objects("p").Delete(t.Context(), name))
 	}
 	for name, text := range w.blobs("q") {
-		w.put("p", name, text)
+		w.putBlob("p", name, text)
 	}
 	w.restart() // the new process has not read the first export
 	w.drain()
@@ -357,16 +357,16 @@ func TestExportKeepsOtherBlobs(t *testing.T) {
 	t.Parallel()
 	w := withSource(t, 3, 40)
 	id := w.start(exportRequest("Source", ""))
-	w.put("", "data/readme.txt", "x")
+	w.putBlob("", "data/readme.txt", "x")
 	elsewhere := newWorld(t, emulator.Options{})
 	elsewhere.fill("Source", plainRows(3, 40))
 	elsewhere.succeed(exportRequest("Source", "orders"))
 	for name, text := range elsewhere.blobs("orders") { // somebody has copied the export here without the app
-		w.put("data/orders", name, text)
+		w.putBlob("data/orders", name, text)
 	}
 	w.drain()
-	w.counted(id, ledger.Succeeded, 120, 120, 0)
-	w.sealed("data/orders", "Source")
+	w.checkCounts(id, ledger.Succeeded, 120, 120, 0)
+	w.checkExport("data/orders", "Source")
 	if _, ok := w.blobs("")["data/readme.txt"]; !ok {
 		t.Error("the export's end has deleted another blob")
 	}

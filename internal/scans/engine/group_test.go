@@ -43,8 +43,8 @@ func (w *world) tablesAt(prefix string) (t place.Tables, err error) {
 	return place.OpenTables(w.Context(), w.objects(prefix))
 }
 
-// end runs Maintain and delivers messages until a scan has ended.
-func (w *world) end(id ledger.ScanID) status.Status {
+// runToEnd runs Maintain and delivers messages until a scan has ended.
+func (w *world) runToEnd(id ledger.ScanID) status.Status {
 	w.Helper()
 	for range 300 {
 		w.drain()
@@ -85,10 +85,10 @@ func TestGroup(t *testing.T) {
 		s := w.status(id)
 		rows := 0
 		for n := range tables {
-			w.sealed(fmt.Sprintf("nightly/Table%02d", n), fmt.Sprintf("Table%02d", n))
+			w.checkExport(fmt.Sprintf("nightly/Table%02d", n), fmt.Sprintf("Table%02d", n))
 			rows += len(w.rows(fmt.Sprintf("Table%02d", n)))
 		}
-		w.counted(id, ledger.Succeeded, rows, rows, 0)
+		w.checkCounts(id, ledger.Succeeded, rows, rows, 0)
 		if m := *s.Members; m != (ledger.Members{All: tables, Succeeded: tables}) || most != 8 {
 			t.Errorf("members %+v, of which at most %d ran at the same time; want 8", m, most)
 		}
@@ -131,7 +131,7 @@ func TestGroup(t *testing.T) {
 		id, err = e.Start(t.Context(), back)
 		w.must(err)
 		w.drain()
-		w.counted(id, ledger.Succeeded, rows, rows, 0)
+		w.checkCounts(id, ledger.Succeeded, rows, rows, 0)
 		for n := range tables {
 			name := fmt.Sprintf("Table%02d", n)
 			want := w.rows(name)
@@ -153,7 +153,7 @@ func TestGroup(t *testing.T) {
 			w.must(err)
 			w.must(e.Cancel(t.Context(), id))
 		}
-		w.put("nightly", "New/export.json", "{}")
+		w.putBlob("nightly", "New/export.json", "{}")
 		if _, err := e.Start(t.Context(), back); problem.Of(err).Kind != problem.Invalid {
 			t.Errorf("an import of an incomplete export: got error %v", err)
 		}
@@ -187,16 +187,16 @@ func TestOverwritingGroupIsVerified(t *testing.T) {
 		w := withTables(t, 3)
 		_, other := emulatortest.NewAccount(t, emulator.Options{})
 		w.engine = w.newEngine(w.account, func(o *options) { o.Accounts["OTHER"] = other })
-		w.end(w.start(groupExport("p")))
+		w.runToEnd(w.start(groupExport("p")))
 		id := w.start(scans.Request{
 			Source: scans.TableRef{Container: "exports", Prefix: "p", Tables: "*"},
 			Action: scans.Action{Type: scans.Copy, Destination: &scans.TableRef{Connection: "OTHER"}, Overwrite: true},
 			Verify: true,
 		})
-		if s := w.end(id); s.State != ledger.Succeeded {
+		if s := w.runToEnd(id); s.State != ledger.Succeeded {
 			t.Fatalf("the copy is %+v, want it succeeded", s)
 		}
-		if s := w.end(id + "-v"); s.State != ledger.Succeeded || s.Members.Succeeded != 3 {
+		if s := w.runToEnd(id + "-v"); s.State != ledger.Succeeded || s.Members.Succeeded != 3 {
 			t.Errorf("the verification is %+v, want it succeeded", s)
 		}
 	})
@@ -216,7 +216,7 @@ func TestGroupFails(t *testing.T) {
 		if s := w.status(id); s.State != ledger.Running || s.Members.Succeeded != 10 || s.Members.Failed != 1 {
 			t.Errorf("got members %+v, want 10 succeeded and 1 failed", s.Members)
 		}
-		s := w.end(id) // this takes four hours
+		s := w.runToEnd(id) // this takes four hours
 		if !strings.HasPrefix(s.Error, "2 of 12 tables failed: Table03, Table11. Table03: ") || !strings.Contains(s.Error, "; Table11: source.connection: the Table service refuses to read it") || s.State != ledger.Failed {
 			t.Errorf("the group is %s with error %q", s.State, s.Error)
 		}
@@ -287,7 +287,7 @@ func TestGroupCanceled(t *testing.T) {
 			}
 			w.must(w.engine.Retry(t.Context(), id))
 			w.restart()
-			if s := w.end(id); s.State != ledger.Succeeded {
+			if s := w.runToEnd(id); s.State != ledger.Succeeded {
 				t.Errorf("the retried group is %s with members %+v and error %q", s.State, s.Members, s.Error)
 			}
 		})
@@ -306,7 +306,7 @@ func TestGroupWaitsForRetriedMember(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		w.must(w.engine.Retry(t.Context(), first))
 		for function := range scans.Queues {
-			q, messages := w.take(function, 32)
+			q, messages := w.takeMessages(function, 32)
 			for _, m := range messages {
 				if body := w.bodyOf(m); !strings.Contains(string(body), string(first)) {
 					_, err := w.engine.Run(t.Context(), body, 1)
@@ -318,7 +318,7 @@ func TestGroupWaitsForRetriedMember(t *testing.T) {
 			t.Errorf("while a member runs, the group is %s with members %+v and error %q", s.State, s.Members, s.Error)
 		}
 		time.Sleep(lease + time.Second)
-		if s := w.end(id); s.State != ledger.Succeeded || s.Members.Succeeded != 3 {
+		if s := w.runToEnd(id); s.State != ledger.Succeeded || s.Members.Succeeded != 3 {
 			t.Errorf("the group is %s with members %+v and error %q", s.State, s.Members, s.Error)
 		}
 	})

@@ -130,8 +130,8 @@ func (w *world) start(r scans.Request) ledger.ScanID {
 	return id
 }
 
-// take takes up to n messages of a function, and hides them for as long as the host does.
-func (w *world) take(function string, n int) (*storage.Queue, []storage.Message) {
+// takeMessages takes up to n messages of a function, and hides them for as long as the host does.
+func (w *world) takeMessages(function string, n int) (*storage.Queue, []storage.Message) {
 	w.Helper()
 	q := w.queue(scans.Queues[function])
 	messages, err := q.Get(w.Context(), n, lease)
@@ -158,7 +158,7 @@ func (w *world) deliver() int {
 	const batchSize = 8 // as in host.json
 	total := 0
 	for _, function := range []string{scans.ScanPrefix, scans.ScanPartition, scans.CopyRows} {
-		q, messages := w.take(function, batchSize)
+		q, messages := w.takeMessages(function, batchSize)
 		for _, m := range messages {
 			body := w.bodyOf(m)
 			if w.onMessage != nil {
@@ -227,17 +227,17 @@ func (w *world) succeed(r scans.Request) status.Status {
 	w.Helper()
 	s := w.run(r)
 	if s.State != ledger.Succeeded || s.Steps.Pending != 0 {
-		w.Fatalf("%+v, want success", s)
+		w.Fatalf("got status %+v, want success", s)
 	}
 	return s
 }
 
-// counted fails the test unless a scan has the given state and numbers of rows.
-func (w *world) counted(id ledger.ScanID, state ledger.State, scanned, written, failed int) {
+// checkCounts fails the test unless a scan has the given state and numbers of rows.
+func (w *world) checkCounts(id ledger.ScanID, state ledger.State, scanned, written, failed int) {
 	w.Helper()
 	rows := [3]int64{int64(scanned), int64(written), int64(failed)}
 	if s := w.status(id); s.State != state || [3]int64{s.Rows.Scanned, s.Rows.Written, s.Rows.Failed} != rows || state == ledger.Succeeded && s.Steps.Pending != 0 {
-		w.Errorf("%+v, want %s with %v rows scanned, written and failed", s, state, rows)
+		w.Errorf("got status %+v, want %s with %v rows scanned, written and failed", s, state, rows)
 	}
 }
 

@@ -103,7 +103,7 @@ func TestBadHints(t *testing.T) {
 				w.must(err)
 				w.restart() // as if another process ran the steps
 				w.drain()
-				w.counted(id, ledger.Succeeded, 120, 120, 0)
+				w.checkCounts(id, ledger.Succeeded, 120, 120, 0)
 				return log.String()
 			}
 			w.replaceProperty("hints", storage.BinaryProperty("Data00", packed))
@@ -140,7 +140,7 @@ func TestProgress(t *testing.T) {
 				each(s)
 			}
 		}
-		w.counted(id, ledger.Succeeded, rows, 0, 0)
+		w.checkCounts(id, ledger.Succeeded, rows, 0, 0)
 	}
 	follow(func(s status.Status) {
 		if s.Progress != nil {

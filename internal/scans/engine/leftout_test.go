@@ -17,9 +17,9 @@ import (
 	"tablesweep/internal/scans/status"
 )
 
-// without returns a world with the given number of tables, and a started export of all of them with its request. Each table has 40 rows, and a step reads
-// 10.
-func without(t *testing.T, tables int) (w *world, id ledger.ScanID, r scans.Request) {
+// exportOfTables returns a world with the given number of tables and a table Wide of 40 rows. It also returns a started export of all tables and its request.
+// A step reads 10 rows.
+func exportOfTables(t *testing.T, tables int) (w *world, id ledger.ScanID, r scans.Request) {
 	w = withTables(t, tables)
 	w.fill("Wide", plainRows(40, 1))
 	r = groupExport("p")
@@ -27,8 +27,8 @@ func without(t *testing.T, tables int) (w *world, id ledger.ScanID, r scans.Requ
 	return w, w.start(r), r
 }
 
-// at calls do once, before the n-th message of a scan is handled. If n is 0, it calls do immediately.
-func (w *world) at(n int, scan ledger.ScanID, do func()) {
+// beforeMessage calls do once, before the n-th message of a scan is handled. If n is 0, it calls do immediately.
+func (w *world) beforeMessage(n int, scan ledger.ScanID, do func()) {
 	messages := 0
 	if n == 0 {
 		do()
@@ -42,18 +42,18 @@ func (w *world) at(n int, scan ledger.ScanID, do func()) {
 	}
 }
 
-// drop deletes tables.
-func (w *world) drop(tables ...string) {
+// dropTables deletes tables.
+func (w *world) dropTables(tables ...string) {
 	w.Helper()
 	for _, table := range tables {
 		w.must(w.account.Table(table).Delete(w.Context()))
 	}
 }
 
-// left fails the test unless a group has succeeded without the tables in out and its note names them, and its proof has succeeded with all other tables.
-func (w *world) left(id ledger.ScanID, tables int, out ...string) {
+// checkLeftOut fails the test unless a group has succeeded without the tables in out, its note names them, and its proof has succeeded with all other tables.
+func (w *world) checkLeftOut(id ledger.ScanID, tables int, out ...string) {
 	w.Helper()
-	s := w.end(id)
+	s := w.runToEnd(id)
 	m := ledger.Members{All: int64(tables), Succeeded: int64(tables - len(out)), LeftOut: int64(len(out))}
 	note := ""
 	if len(out) > 0 {
@@ -83,13 +83,13 @@ func (w *world) left(id ledger.ScanID, tables int, out ...string) {
 		w.must(w.engine.Maintain(w.Context()))
 		w.drain()
 	}
-	if v := w.end(id + "-v"); v.State != ledger.Succeeded || v.Members.Succeeded != m.Succeeded || v.Members.All != m.Succeeded {
+	if v := w.runToEnd(id + "-v"); v.State != ledger.Succeeded || v.Members.Succeeded != m.Succeeded || v.Members.All != m.Succeeded {
 		w.Errorf("the proof is %s with error %q and members %+v", v.State, v.Error, v.Members)
 	}
 }
 
-// dayLater lets a day pass, in which the app tidies up ended scans.
-func (w *world) dayLater() {
+// passDay lets a day pass, in which the app tidies up ended scans.
+func (w *world) passDay() {
 	w.Helper()
 	for _, pause := range []time.Duration{time.Hour, 25 * time.Hour} {
 		time.Sleep(pause)
@@ -115,10 +115,10 @@ func TestGroupLeavesOutDeletedTables(t *testing.T) {
 		{"while it is read", "Wide", "-00011", 3},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w, id, _ := without(t, 10)
+			w, id, _ := exportOfTables(t, 10)
 			member := id + tt.member
-			w.at(tt.behind, member, func() { w.drop(tt.table) })
-			w.left(id, 11, tt.table)
+			w.beforeMessage(tt.behind, member, func() { w.dropTables(tt.table) })
+			w.checkLeftOut(id, 11, tt.table)
 			if s := w.status(member); s.State != ledger.Failed || !s.LeftOut || !strings.Contains(s.Error, "404 TableNotFound") {
 				t.Errorf("%s: the member is %s with error %q, want failed and left out", tt.name, s.State, s.Error)
 			}
@@ -142,18 +142,18 @@ func TestGroupLeavesOutDeletedTables(t *testing.T) {
 func TestGroupLeavesOutTablesBeingDeleted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, id, _ := without(t, 3)
+		w, id, _ := exportOfTables(t, 3)
 		w.must(w.emulator.SetFaults("seed=1; deletion=40s"))
-		w.drop("Table01")
-		w.left(id, 4, "Table01")
+		w.dropTables("Table01")
+		w.checkLeftOut(id, 4, "Table01")
 	})
 	synctest.Test(t, func(t *testing.T) {
-		w, id, _ := without(t, 3)
-		w.at(3, id+"-00004", func() { // the table is being read
+		w, id, _ := exportOfTables(t, 3)
+		w.beforeMessage(3, id+"-00004", func() { // the table is being read
 			w.refuse(409, "TableBeingDeleted", func(r *http.Request, _ string) bool { return strings.HasSuffix(r.URL.Path, "/Wide()") })
 		})
 		began := time.Now()
-		if w.left(id, 4, "Wide"); w.status(id).FinishedAt.Sub(began) > time.Minute {
+		if w.checkLeftOut(id, 4, "Wide"); w.status(id).FinishedAt.Sub(began) > time.Minute {
 			t.Errorf("the group ended %v later, want at most a minute", w.status(id).FinishedAt.Sub(began))
 		}
 	})
@@ -163,23 +163,23 @@ func TestGroupLeavesOutTablesBeingDeleted(t *testing.T) {
 func TestRetryLeavesOutDeletedTables(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w, id, _ := without(t, 3)
-		w.drop("Table01")
+		w, id, _ := exportOfTables(t, 3)
+		w.dropTables("Table01")
 		w.refuse(403, "AuthorizationFailure", func(r *http.Request, _ string) bool { return strings.Contains(r.URL.Path, "Table02") })
-		if s := w.end(id); s.State != ledger.Failed || !strings.HasPrefix(s.Error, "1 of 4 tables failed: Table02. ") || !strings.Contains(s.Note, "Table01") || s.Members.LeftOut != 1 {
+		if s := w.runToEnd(id); s.State != ledger.Failed || !strings.HasPrefix(s.Error, "1 of 4 tables failed: Table02. ") || !strings.Contains(s.Note, "Table01") || s.Members.LeftOut != 1 {
 			t.Errorf("the group is %s with error %q, members %+v and note %q", s.State, s.Error, s.Members, s.Note)
 		}
 		w.process.Next = w.emulator.Transport()
 		w.fill("Table01", plainRows(1, 1)) // a new table with the same name
 		time.Sleep(2 * time.Second)
 		w.must(w.engine.Retry(t.Context(), id))
-		w.left(id, 4, "Table01")
+		w.checkLeftOut(id, 4, "Table01")
 	})
 	synctest.Test(t, func(t *testing.T) {
-		w, id, _ := without(t, 1)
-		w.drop("Table00", "Wide")
+		w, id, _ := exportOfTables(t, 1)
+		w.dropTables("Table00", "Wide")
 		for range 2 {
-			if s := w.end(id); s.State != ledger.Failed || s.Error != "the group has no table left" || s.Members.LeftOut != 2 {
+			if s := w.runToEnd(id); s.State != ledger.Failed || s.Error != "the group has no table left" || s.Members.LeftOut != 2 {
 				t.Errorf("the group is %s with error %q and members %+v", s.State, s.Error, s.Members)
 			}
 			time.Sleep(2 * time.Second)
@@ -193,10 +193,10 @@ func TestRetryLeavesOutDeletedTables(t *testing.T) {
 func TestCrashAfterTableIsDeleted(t *testing.T) {
 	crashPoints(t, testsize.Slow(61, 19, 9), func(t *testing.T, n int, applied bool) bool {
 		n += 5 // bugs_test.go plants a bug that withdraws a place too late, which fails at the sixth request
-		w, id, _ := without(t, 2)
+		w, id, _ := exportOfTables(t, 2)
 		first := w.process
-		w.at(2, id+"-00003", func() {
-			w.drop("Wide")
+		w.beforeMessage(2, id+"-00003", func() {
+			w.dropTables("Wide")
 			first = w.process
 			w.process.DieWith(n, applied)
 		})
@@ -206,8 +206,8 @@ func TestCrashAfterTableIsDeleted(t *testing.T) {
 		if first.Dead() {
 			w.restart()
 		}
-		w.left(id, 3, "Wide")
-		w.dayLater()
+		w.checkLeftOut(id, 3, "Wide")
+		w.passDay()
 		for name := range w.blobs("p") {
 			if strings.HasPrefix(name, "Wide/") {
 				t.Errorf("%s is left", name)
@@ -223,24 +223,24 @@ func TestLateStartOfLeftOutTable(t *testing.T) {
 	t.Parallel()
 	for _, begun := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			w, id, _ := without(t, 2)
+			w, id, _ := exportOfTables(t, 2)
 			member := id + "-00003"
 			if begun {
-				w.at(2, member, func() { w.drop("Wide") })
+				w.beforeMessage(2, member, func() { w.dropTables("Wide") })
 			}
 			late := false
 			w.process.Next = transport(func(r *http.Request) (*http.Response, error) {
 				if r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/p/Wide/export.json") && !late {
 					late = true
 					if !begun {
-						w.drop("Wide")
+						w.dropTables("Wide")
 					}
 					was := w.engine
 					w.engine = w.newEngine(w.account)
 					_, err := w.engine.Run(t.Context(), fmt.Appendf(nil, `{"v":1,"start":%q}`, member), 1)
 					w.must(err)
 					w.drain()
-					w.left(id, 3, "Wide")
+					w.checkLeftOut(id, 3, "Wide")
 					w.engine = was
 					time.Sleep(2 * time.Second) // by now, no process has a cached state that says that the group is running
 				}
@@ -252,7 +252,7 @@ func TestLateStartOfLeftOutTable(t *testing.T) {
 				w.must(w.engine.Maintain(t.Context()))
 				w.drain()
 			}
-			if w.left(id, 3, "Wide"); !late {
+			if w.checkLeftOut(id, 3, "Wide"); !late {
 				t.Error("no process claimed the place late")
 			}
 		})
@@ -269,12 +269,12 @@ func TestLateBlobsAreDeleted(t *testing.T) {
 		remove bool // the backup is deleted before a day has passed
 	}{{"a day later", false}, {"with the rest", true}} {
 		synctest.Test(t, func(t *testing.T) {
-			w, id, _ := without(t, 2)
-			w.at(2, id+"-00003", func() { w.drop("Wide") })
-			w.left(id, 3, "Wide")
-			w.put("p", "Wide/"+late, "late")
-			w.put("p", "Table00/"+late, "late")
-			w.put("p", "Table01/data/notes.txt", "of somebody else")
+			w, id, _ := exportOfTables(t, 2)
+			w.beforeMessage(2, id+"-00003", func() { w.dropTables("Wide") })
+			w.checkLeftOut(id, 3, "Wide")
+			w.putBlob("p", "Wide/"+late, "late")
+			w.putBlob("p", "Table00/"+late, "late")
+			w.putBlob("p", "Table01/data/notes.txt", "of somebody else")
 			remove := func() {
 				left := 1000
 				var r place.Removal
@@ -289,10 +289,10 @@ func TestLateBlobsAreDeleted(t *testing.T) {
 				if left := w.blobs("p"); len(left) != 1 {
 					t.Errorf("%s: the blobs %v are left, want one", tt.name, left)
 				}
-				w.put("p", "Table00/"+late, "later")
-				w.put("p", "Wide/"+late, "later")
+				w.putBlob("p", "Table00/"+late, "later")
+				w.putBlob("p", "Wide/"+late, "later")
 			}
-			w.dayLater()
+			w.passDay()
 			for name := range w.blobs("p") {
 				if strings.HasSuffix(name, late) {
 					t.Errorf("%s: %s is left", tt.name, name)

@@ -39,8 +39,8 @@ func TestLimits(t *testing.T) {
 		{"requests", four, scans.Limits{RowsPerSecond: 1000, RequestsPerSecond: 30}, requests, 30, 0.85},
 		{"rows of one partition", giant, scans.Limits{RowsPerSecond: 40}, rows, 40, 0.85},
 		{"requests for one partition", giant, scans.Limits{RequestsPerSecond: 30}, requests, 30, 0.85},
-		{"partitions of a row", single, scans.Limits{RowsPerSecond: 40}, rows, 40, 0.85},
-		{"requests for partitions of a row", single, scans.Limits{RequestsPerSecond: 30}, requests, 30, 0.85},
+		{"partitions of one row", single, scans.Limits{RowsPerSecond: 40}, rows, 40, 0.85},
+		{"requests for partitions of one row", single, scans.Limits{RequestsPerSecond: 30}, requests, 30, 0.85},
 		{"rows of all sizes", zipf, scans.Limits{RowsPerSecond: 40}, rows, 40, 0.85},
 		{"requests for all sizes", zipf, scans.Limits{RequestsPerSecond: 30}, requests, 30, 0.85},
 		{"rows of a group", single, scans.Limits{RowsPerSecond: 40}, rows, 40, 0.7},
@@ -131,7 +131,7 @@ func (w *world) poll(e *engine.Engine, function string, stop <-chan struct{}) er
 			return g.Wait()
 		case <-time.After(pause):
 		}
-		q, messages := w.take(function, batchSize)
+		q, messages := w.takeMessages(function, batchSize)
 		if pause = min(2*pause+100*time.Millisecond, longest); len(messages) > 0 {
 			pause = 0
 		}
@@ -159,7 +159,7 @@ func TestDoubleCountedStepsDelayLittle(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		if took := time.Since(began); took > 4*time.Minute {
-			t.Errorf("the scan took %v", took)
+			t.Errorf("the scan took %v, want at most 4 minutes", took)
 		}
 	})
 }
@@ -184,7 +184,7 @@ func TestRetryKeepsLimits(t *testing.T) {
 		hidden := func(after func() error) (n int) {
 			w.must(after())
 			for function := range scans.Queues {
-				_, messages := w.take(function, storage.MaxGetMessages)
+				_, messages := w.takeMessages(function, storage.MaxGetMessages)
 				n += len(messages)
 			}
 			return n
@@ -207,6 +207,6 @@ func TestRetryKeepsLimits(t *testing.T) {
 			w.must(w.engine.Maintain(t.Context()))
 			w.drain()
 		}
-		w.counted(id, ledger.Succeeded, 400, 0, 0)
+		w.checkCounts(id, ledger.Succeeded, 400, 0, 0)
 	})
 }

@@ -28,12 +28,12 @@ func TestList(t *testing.T) {
 	w.fill("Other", nil)
 	var running, all []ledger.ScanID
 	for range 2 {
-		r := inSteps
+		r := countInSteps
 		r.Name = "Nightly <b>"
 		running = append([]ledger.ScanID{w.start(r)}, running...)
 	}
 	for function := range scans.Queues { // nobody works on these scans
-		w.take(function, 10)
+		w.takeMessages(function, 10)
 	}
 	want := map[string][]ledger.ScanID{} // the expected ids, by filter
 	for i := range 30 {
@@ -62,16 +62,16 @@ func TestList(t *testing.T) {
 		q    status.ListQuery
 		want []ledger.ScanID
 	}{
-		"all":           {status.ListQuery{}, everything},
-		"running":       {status.ListQuery{State: ledger.Running}, running},
-		"canceled":      {status.ListQuery{State: ledger.Canceled}, want["canceled"]},
-		"copies":        {status.ListQuery{Action: scans.Copy, State: ledger.Succeeded}, done},
-		"of a table":    {status.ListQuery{Table: "OTHER"}, want["1"]},
-		"to a table":    {status.ListQuery{Table: "target"}, copies},
-		"by name":       {status.ListQuery{Name: "NIGHTLY"}, running},
-		"of nobody":     {status.ListQuery{Name: "daily"}, nil},
-		"since now":     {status.ListQuery{Since: w.status(all[0]).StartedAt}, all[:1]},
-		"since a while": {status.ListQuery{Since: w.status(all[9]).StartedAt}, all[:10]},
+		"all":          {status.ListQuery{}, everything},
+		"running":      {status.ListQuery{State: ledger.Running}, running},
+		"canceled":     {status.ListQuery{State: ledger.Canceled}, want["canceled"]},
+		"copies":       {status.ListQuery{Action: scans.Copy, State: ledger.Succeeded}, done},
+		"from a table": {status.ListQuery{Table: "OTHER"}, want["1"]},
+		"to a table":   {status.ListQuery{Table: "target"}, copies},
+		"by name":      {status.ListQuery{Name: "NIGHTLY"}, running},
+		"of nobody":    {status.ListQuery{Name: "daily"}, nil},
+		"since now":    {status.ListQuery{Since: w.status(all[0]).StartedAt}, all[:1]},
+		"since a time": {status.ListQuery{Since: w.status(all[9]).StartedAt}, all[:10]},
 	} {
 		for _, top := range []int{1, 2, 7, 100} {
 			q := tt.q
@@ -116,7 +116,7 @@ func TestServiceClockDatesScans(t *testing.T) {
 		}
 		w.engine = skewed(-20 * time.Minute)
 		began := time.Now()
-		id := w.start(inSteps)
+		id := w.start(countInSteps)
 		w.deliver()
 		time.Sleep(time.Minute)
 		w.engine = skewed(20 * time.Minute)
@@ -152,7 +152,7 @@ func TestFailedRows(t *testing.T) {
 	r := copyRequest("Source", "Target")
 	r.Action.Mode, r.SegmentSize = action.Fail, 5
 	s := w.run(r)
-	w.counted(s.ID, ledger.Failed, len(rows), 20, len(taken))
+	w.checkCounts(s.ID, ledger.Failed, len(rows), 20, len(taken))
 	for _, top := range []int{1, 7, 40, 100} {
 		var listed []key.Key
 		cursor := ""

@@ -35,8 +35,8 @@ func kindOfRow(id ledger.ScanID, k key.Key) (kind string) {
 	return kind
 }
 
-// lose deletes rows of a scan or its group from the state table: two rows of one kind, one row of each of two kinds, or all rows of one kind.
-func (w *world) lose(id ledger.ScanID, r *rand.Rand) (lost []key.Key) {
+// loseRows deletes rows of a scan or its group from the state table: two rows of one kind, one row of each of two kinds, or all rows of one kind.
+func (w *world) loseRows(id ledger.ScanID, r *rand.Rand) (lost []key.Key) {
 	w.Helper()
 	rows := map[string][]key.Key{}
 	for _, e := range w.rows("tablesweep") {
@@ -84,7 +84,7 @@ func (w *world) scanToLose(kind uint64, rows int) scans.Request {
 		return scan
 	}
 	w.fill("Source", plainRows(rows, 1))
-	scan := []scans.Request{1: inSteps, 2: copyRequest("Source", "Target"), 3: exportRequest("Source", "p"), 4: deleteRequest("adaptive", 1), 5: copyRequest("Source", "Target")}[kind]
+	scan := []scans.Request{1: countInSteps, 2: copyRequest("Source", "Target"), 3: exportRequest("Source", "p"), 4: deleteRequest("adaptive", 1), 5: copyRequest("Source", "Target")}[kind]
 	scan.SegmentSize = 5
 	switch kind {
 	case 2:
@@ -110,7 +110,7 @@ func lostRows(t *testing.T, seed uint64) {
 		time.Sleep(2 * time.Second)
 	}
 	before := w.status(id)
-	lost := w.lose(id, r)
+	lost := w.loseRows(id, r)
 	lostKind := func(kind string) bool {
 		return slices.ContainsFunc(lost, func(k key.Key) bool { return kindOfRow(id, k) == kind })
 	}
@@ -144,7 +144,7 @@ func lostRows(t *testing.T, seed uint64) {
 		if err := w.engine.Retry(t.Context(), id); err == nil && scan.Source.Tables != "" {
 			runToEnd()
 		} else if problem.Of(err).Kind != problem.Conflict {
-			fail("a retry: %v", err)
+			fail("a retry: got error %v", err)
 		}
 		s, err = w.observer.Status(t.Context(), id)
 	}
@@ -165,7 +165,7 @@ func lostRows(t *testing.T, seed uint64) {
 			fail("%v", err)
 		}
 	case scan.Action.Type == scans.Copy && scan.Action.Destination.Container != "":
-		w.sealed("p", "Source")
+		w.checkExport("p", "Source")
 	case scan.Action.Type == scans.Copy:
 		w.equalTables("Source", "Target")
 	}
@@ -179,8 +179,8 @@ func TestDeletedGroupRow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withTables(t, 11)
-		w.scheduled(strings.ReplaceAll(keeping(""), `"table":"Source"`, `"tables":"*"`))
-		w.until(3, 0)
+		w.startSchedules(strings.ReplaceAll(keeping(""), `"table":"Source"`, `"tables":"*"`))
+		w.sleepUntil(3, 0)
 		w.must(w.engine.AdvanceSchedules(t.Context(), true))
 		w.deliver()
 		id := w.schedule().Last.ID
@@ -191,7 +191,7 @@ func TestDeletedGroupRow(t *testing.T) {
 			w.remove("tablesweep", e.Key)
 		}
 		for range 3 {
-			w.minute()
+			w.passMinute()
 		}
 		s := w.status(id)
 		if s.State != ledger.Failed || !strings.Contains(s.Error, "lacks the group's row") {
@@ -203,7 +203,7 @@ func TestDeletedGroupRow(t *testing.T) {
 		if err := w.engine.Retry(t.Context(), id); problem.Of(err).Kind != problem.Conflict || !strings.Contains(err.Error(), "lacks the group's row") {
 			t.Errorf("a retry: got error %v", err)
 		}
-		w.night()
+		w.passNight()
 		if last := w.schedule().Last; last.ID == id || w.status(last.ID).State != ledger.Succeeded {
 			t.Errorf("the next night, the last scan is %+v, want a new one that succeeded", last)
 		}

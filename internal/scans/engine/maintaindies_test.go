@@ -15,8 +15,8 @@ func TestMaintainDiesEarly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 30, 1)
-		id := w.start(inSteps)
-		q, lost := w.take(scans.ScanPrefix, 1)
+		id := w.start(countInSteps)
+		q, lost := w.takeMessages(scans.ScanPrefix, 1)
 		for _, m := range lost {
 			w.must(q.Delete(t.Context(), m))
 		}
@@ -28,6 +28,6 @@ func TestMaintainDiesEarly(t *testing.T) {
 			w.restart()
 		}
 		w.drain()
-		w.counted(id, "succeeded", 30, 0, 0)
+		w.checkCounts(id, "succeeded", 30, 0, 0)
 	})
 }

@@ -31,7 +31,7 @@ func TestMap(t *testing.T) {
 	r.Action.Map = `if .N == 15 and .Fixed == null then error("not \(.N)") elif .N == 16 then empty elif .N == 12 then .N = 8 | .RowKey = "08" end | .PartitionKey = (.N % 10 | tostring)`
 	id := w.run(r).ID
 	const written = 36 // all rows but 12, 15, 16 and 27
-	w.counted(id, ledger.Failed, 40, written, 3)
+	w.checkCounts(id, ledger.Failed, 40, written, 3)
 	failed := func(want ...string) {
 		t.Helper()
 		f, err := w.observer.Failed(t.Context(), id, 100, "")
@@ -59,7 +59,7 @@ func TestMap(t *testing.T) {
 	w.must(w.engine.RetryFailed(t.Context(), id))
 	w.restart()
 	w.drain()
-	w.counted(id, ledger.Failed, 40, written+2, 1)
+	w.checkCounts(id, ledger.Failed, 40, written+2, 1)
 	failed(twice)
 	for _, row := range w.rows("Target") {
 		if n := row.Int("N"); row.Key.Row != fmt.Sprintf("%02d", n) || row.Key.Partition != fmt.Sprint(n%10) {
@@ -79,13 +79,13 @@ func TestMapOfExports(t *testing.T) {
 	r := exportRequest("Source", "kept")
 	r.Action.Map = `select(.RowKey | endswith("1") | not) | .New = "x"`
 	s := w.run(r)
-	w.counted(s.ID, ledger.Succeeded, 60, 54, 0)
-	if _, m := w.exported("kept"); !m.Mapped {
+	w.checkCounts(s.ID, ledger.Succeeded, 60, 54, 0)
+	if _, m := w.readExport("kept"); !m.Mapped {
 		t.Errorf("the manifest does not say that a map made the rows: %+v", m)
 	}
 	back := copyRequest("", "Back")
 	back.Source = *r.Action.Destination
-	w.counted(w.run(back).ID, ledger.Succeeded, 54, 54, 0)
+	w.checkCounts(w.run(back).ID, ledger.Succeeded, 54, 54, 0)
 	if rows := w.rows("Back"); len(rows) != 54 || rows[0].Get("New") != "x" {
 		t.Errorf("the import has %d rows, want 54 with property New", len(rows))
 	}

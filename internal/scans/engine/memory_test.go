@@ -49,7 +49,7 @@ func (w *world) scansOfPartitions(n int) (ids []ledger.ScanID, bodies [][]byte) 
 	for {
 		taken := len(bodies)
 		for _, function := range []string{scans.ScanPrefix, scans.ScanPartition} {
-			q, messages := w.take(function, storage.MaxGetMessages)
+			q, messages := w.takeMessages(function, storage.MaxGetMessages)
 			for _, m := range messages {
 				bodies = append(bodies, w.bodyOf(m))
 				w.must(q.Delete(w.Context(), m))
@@ -100,7 +100,7 @@ func TestStepsWaitForMemory(t *testing.T) {
 		}
 		w.drain()
 		for _, id := range ids {
-			w.counted(id, ledger.Succeeded, rows, rows, 0)
+			w.checkCounts(id, ledger.Succeeded, rows, rows, 0)
 		}
 		w.equalTables("Source", "Target")
 	})
@@ -111,7 +111,7 @@ func TestStepWithoutMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 2, 3)
 		id := w.start(copyRequest("Source", "Target"))
-		_, messages := w.take(scans.ScanPrefix, 1)
+		_, messages := w.takeMessages(scans.ScanPrefix, 1)
 		others, err := w.memory.Take(t.Context(), 1<<40)
 		w.must(err)
 		for delivery := 1; delivery <= scans.MaxDeliveries; delivery++ {
@@ -142,7 +142,7 @@ func TestStepWithoutMemory(t *testing.T) {
 			t.Error(err)
 		}
 		w.drain()
-		w.counted(id, ledger.Succeeded, 6, 6, 0)
+		w.checkCounts(id, ledger.Succeeded, 6, 6, 0)
 		if s := w.status(id); s.Leased != nil || s.Cause != "" {
 			t.Errorf("at the end, the leased steps are %+v and the cause is %q, want neither", s.Leased, s.Cause)
 		}
@@ -157,7 +157,7 @@ func TestMemoryIsReleased(t *testing.T) {
 			for n := 1; ; n++ {
 				w := withSource(t, 3, 2)
 				id := w.start(copyRequest("Source", "Target"))
-				_, messages := w.take(scans.ScanPrefix, 1)
+				_, messages := w.takeMessages(scans.ScanPrefix, 1)
 				ctx, cancel := context.WithCancel(t.Context())
 				var mu sync.Mutex
 				requests := 0
@@ -330,7 +330,7 @@ func TestStepAfterLargeRowsWaitsForLessMemory(t *testing.T) {
 		r := copyRequest("Source", "Target")
 		r.Strategy = strategy.Serial
 		w.start(r)
-		q, messages := w.take(scans.ScanPrefix, 1)
+		q, messages := w.takeMessages(scans.ScanPrefix, 1)
 		_, err := w.engine.Run(t.Context(), w.bodyOf(messages[0]), 1)
 		w.must(err)
 		w.must(q.Delete(t.Context(), messages[0]))

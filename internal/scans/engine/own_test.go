@@ -15,8 +15,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// reserve adds a table and a container to those that the app uses itself.
-func (w *world) reserve(table, container string) {
+// reserveForApp adds a table and a container to those that the app uses itself.
+func (w *world) reserveForApp(table, container string) {
 	w.Helper()
 	a := emulatortest.Open(w, w.emulator, w.process)
 	w.engine = w.newEngine(a, func(o *options) {
@@ -30,7 +30,7 @@ func (w *world) reserve(table, container string) {
 func TestScansChangeNoAppTables(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
-	w.reserve("People", "packages")
+	w.reserveForApp("People", "packages")
 	w.fill("Source", plainRows(2, 2))
 	type refused struct{ field, name, reason string }
 	for _, tt := range []refused{
@@ -113,8 +113,8 @@ func TestRestoreLeavesOutAppTables(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := withTables(t, 2)
 		w.fill("People", plainRows(2, 2))
-		w.end(w.start(groupExport("all")))
-		w.reserve("People", "")
+		w.runToEnd(w.start(groupExport("all")))
+		w.reserveForApp("People", "")
 		before := w.rows("People")
 		for _, row := range w.rows("Table00") {
 			w.remove("Table00", row.Key)
@@ -124,7 +124,7 @@ func TestRestoreLeavesOutAppTables(t *testing.T) {
 			Action: scans.Action{Type: scans.Copy, Overwrite: true, Destination: &scans.TableRef{Connection: storage.HostConnection}},
 		})
 		w.must(err)
-		s := w.end(id)
+		s := w.runToEnd(id)
 		if s.State != ledger.Succeeded || s.Note != "left out, because this app or its host uses them for itself: People" || *s.Members != (ledger.Members{All: 3, Succeeded: 2, LeftOut: 1}) {
 			t.Errorf("the restore is %s with error %q, note %q and members %+v", s.State, s.Error, s.Note, s.Members)
 		}
@@ -152,7 +152,7 @@ func TestDestinationBecomesACatalogTable(t *testing.T) {
 	t.Run("running", func(t *testing.T) {
 		w := withSource(t, 3, 2)
 		id := w.start(copyRequest("Source", "Target"))
-		w.reserve("Target", "")
+		w.reserveForApp("Target", "")
 		w.drain()
 		s := w.status(id)
 		if s.State != ledger.Failed || !strings.Contains(s.Error, "catalogs") || len(w.rows("Target")) != 0 {
@@ -167,7 +167,7 @@ func TestDestinationBecomesACatalogTable(t *testing.T) {
 		id, taken := w.failedCopy(6, 5)
 		w.remove("Target", taken...)
 		before := len(w.rows("Target"))
-		w.reserve("Target", "")
+		w.reserveForApp("Target", "")
 		if err := w.engine.RetryFailed(t.Context(), id); err == nil || problem.Of(err).Field != "action.destination.table" {
 			t.Errorf("a retry: got error %v", err)
 		}
@@ -180,7 +180,7 @@ func TestDestinationBecomesACatalogTable(t *testing.T) {
 	t.Run("sealing", func(t *testing.T) {
 		w := withSource(t, 1, 1)
 		id := w.start(exportRequest("Source", "p"))
-		w.reserve("Nothing", "exports")
+		w.reserveForApp("Nothing", "exports")
 		w.drain()
 		if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, "deployed from") || len(w.blobs("p")) != 1 {
 			t.Errorf("got status %+v and blobs %v, want it failed with only the claim", s, w.blobs("p"))

@@ -28,8 +28,8 @@ func (w *world) ledgerRows(id ledger.ScanID, prefix string) []storage.Entity {
 	})
 }
 
-// inSteps counts the rows of Source, with five rows a step.
-var inSteps = scans.Request{Source: scans.TableRef{Table: "Source"}, Action: scans.Action{Type: scans.Count}, SegmentSize: 5, SegmentsPerInvocation: 1}
+// countInSteps counts the rows of Source, with five rows a step.
+var countInSteps = scans.Request{Source: scans.TableRef{Table: "Source"}, Action: scans.Action{Type: scans.Count}, SegmentSize: 5, SegmentsPerInvocation: 1}
 
 // maintain runs Maintain once a minute.
 func (w *world) maintain(times int) {
@@ -66,9 +66,9 @@ func TestRetention(t *testing.T) {
 
 func retention(t *testing.T, n int, applied bool) bool {
 	w := newWorld(t, emulator.Options{})
-	canceled := w.canceled()
+	canceled := w.canceledCopy()
 	time.Sleep(time.Second)
-	ended := w.run(inSteps).ID
+	ended := w.run(countInSteps).ID
 	before := w.status(canceled)
 	w.process.DieWith(n, applied)
 	w.maintain(20)
@@ -89,7 +89,7 @@ func retention(t *testing.T, n int, applied bool) bool {
 		w.checkRows(ended, 50)
 	}
 	w.restart()
-	running := w.start(inSteps)
+	running := w.start(countInSteps)
 	time.Sleep(91 * 24 * time.Hour)
 	w.process.DieWith(n, applied)
 	w.maintain(2)
@@ -114,7 +114,7 @@ func TestLateTidying(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
-		id := w.canceled()
+		id := w.canceledCopy()
 		want := w.status(id)
 		time.Sleep(72 * time.Hour)
 		w.maintain(3)
@@ -141,7 +141,7 @@ func TestOldScansAreFolded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 30, 1)
-		id := w.run(inSteps).ID
+		id := w.run(countInSteps).ID
 		w.maintain(20)
 		time.Sleep(36 * time.Hour)
 		for range storage.PageRows / 100 {
@@ -179,7 +179,7 @@ func (w *world) checkRows(id ledger.ScanID, rows int64) {
 	}
 	for _, r := range ranges.Ranges {
 		if r.State != status.RangeDone {
-			w.Errorf("range %+v, want it done", r)
+			w.Errorf("got range %+v, want it done", r)
 		}
 		read += r.Rows
 	}
@@ -197,17 +197,17 @@ func TestRequestsOfTheConsole(t *testing.T) {
 		w := withSource(t, 12, 1)
 		const ended, canceled = 25, 24
 		for range ended {
-			w.run(inSteps)
+			w.run(countInSteps)
 		}
 		for range canceled {
-			id := w.start(inSteps)
+			id := w.start(countInSteps)
 			w.deliver()
 			w.must(w.engine.Cancel(t.Context(), id))
 			w.drain() // no messages remain for a later delivery
 			time.Sleep(time.Second)
 		}
 		for _, most := range []int64{7 + canceled, 7} {
-			id := w.start(inSteps)
+			id := w.start(countInSteps)
 			w.deliver()
 			w.deliver()
 			w.restart()
@@ -245,7 +245,7 @@ func TestRetryDuringRemoval(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
-		id, l := w.canceled(), ledger.New(w.account.Table("tablesweep"))
+		id, l := w.canceledCopy(), ledger.New(w.account.Table("tablesweep"))
 		w.maintain(20)
 		read, err := l.Scan(t.Context(), id)
 		w.must(err)
@@ -273,10 +273,10 @@ func TestRunningScansDoNotBlockRemoval(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
-		id := w.canceled()
+		id := w.canceledCopy()
 		w.maintain(20)
 		for range 12 {
-			w.start(inSteps)
+			w.start(countInSteps)
 		}
 		time.Sleep(91 * 24 * time.Hour)
 		w.maintain(2)

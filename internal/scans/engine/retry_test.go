@@ -18,8 +18,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// canceled starts a copy of 50 rows, and cancels it after half of the rows.
-func (w *world) canceled() ledger.ScanID {
+// canceledCopy starts a copy of 50 rows, and cancels it after half of the rows.
+func (w *world) canceledCopy() ledger.ScanID {
 	w.Helper()
 	w.fill("Source", plainRows(50, 1))
 	r := copyRequest("Source", "Target")
@@ -36,7 +36,7 @@ func TestRetryAfterCancel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
-		id := w.canceled()
+		id := w.canceledCopy()
 		before := w.status(id).Seconds
 		time.Sleep(time.Hour)
 		w.must(w.engine.Cancel(t.Context(), id), w.engine.Retry(t.Context(), id), w.engine.Retry(t.Context(), id))
@@ -46,7 +46,7 @@ func TestRetryAfterCancel(t *testing.T) {
 		time.Sleep(7 * time.Second)
 		running := w.status(id).Seconds
 		w.drain()
-		w.tidy()
+		w.checkTidy()
 		if s := w.status(id); running < before+6 || running > before+8 || s.Seconds < running || s.Seconds > running+600 {
 			t.Errorf("the scan ran for %v s, then %v s and at last %v s; the hour in between must not count", before, running, s.Seconds)
 		}
@@ -75,7 +75,7 @@ func TestRetryAfterFailure(t *testing.T) {
 		id := w.start(r)
 		for _, faults := range []string{"busy p=1 on=query table=Source", ""} {
 			w.must(w.emulator.SetFaults(faults))
-			w.settle(id)
+			w.timeToEnd(id)
 			if faults == "" {
 				break
 			}
@@ -98,7 +98,7 @@ func TestRetryAfterFailure(t *testing.T) {
 				}
 			}
 		}
-		w.tidy()
+		w.checkTidy()
 		w.checkEnd(id, 30)
 	})
 }
@@ -108,7 +108,7 @@ func TestAbandonedRetryIsRemoved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
-		id := w.canceled()
+		id := w.canceledCopy()
 		w.process.DieWith(3, true) // after the process has read the scan's row and steps
 		if err := w.engine.Retry(t.Context(), id); err == nil {
 			t.Fatal("the process did not die")
@@ -139,7 +139,7 @@ func TestRefusedRetries(t *testing.T) {
 		t.Fatalf("got status %+v, want one row failed", failed)
 	}
 	succeeded := w.run(copyRequest("Source", "Target"))
-	canceled := w.start(inSteps)
+	canceled := w.start(countInSteps)
 	w.must(w.engine.Cancel(t.Context(), canceled))
 	for _, tt := range []struct {
 		name   string

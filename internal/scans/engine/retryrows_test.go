@@ -21,16 +21,16 @@ func (w *world) failedCopy(rows, segment int) (id ledger.ScanID, taken []key.Key
 	w.Helper()
 	source := plainRows(rows, 1)
 	w.fill("Source", source)
-	taken = w.inTheWay(source, 3)
+	taken = w.fillConflicts(source, 3)
 	r := copyRequest("Source", "Target")
 	r.Action.Mode, r.SegmentSize = action.Fail, segment
 	s := w.run(r)
-	w.counted(s.ID, ledger.Failed, rows, rows-len(taken), len(taken))
+	w.checkCounts(s.ID, ledger.Failed, rows, rows-len(taken), len(taken))
 	return s.ID, taken
 }
 
-// inTheWay fills Target so that every n-th row of the source conflicts with a row of the same key and other content.
-func (w *world) inTheWay(source []storage.Entity, every int) (taken []key.Key) {
+// fillConflicts fills Target so that every n-th row of the source conflicts with a row of the same key and other content.
+func (w *world) fillConflicts(source []storage.Entity, every int) (taken []key.Key) {
 	w.Helper()
 	var others []storage.Entity
 	for i := 0; i < len(source); i += every {
@@ -56,7 +56,7 @@ func TestRetryOfFailedRows(t *testing.T) {
 	id, taken := w.failedCopy(60, 5)
 	check := func(state ledger.State, failed int) {
 		t.Helper()
-		w.counted(id, state, 60, 60-failed, failed)
+		w.checkCounts(id, state, 60, 60-failed, failed)
 		s := w.status(id)
 		f, err := w.observer.Failed(t.Context(), id, 100, "")
 		if err != nil || len(f.Rows) != failed || f.Kept != int64(failed) || failed > 0 && !strings.Contains(s.Error, f.Rows[0].PartitionKey) || failed == 0 && s.Error != "" {
@@ -94,7 +94,7 @@ func TestRetryOfFailedRows(t *testing.T) {
 	}
 	ranges, err := w.observer.Ranges(t.Context(), id)
 	if err != nil || len(ranges.Ranges) != 1 || ranges.Ranges[0].State != status.RangeDone {
-		t.Errorf("got ranges %+v, %v", ranges, err)
+		t.Errorf("got ranges %+v, %v, want a single done one", ranges, err)
 	}
 }
 
@@ -105,7 +105,7 @@ func TestRetryOfManyFailedRows(t *testing.T) {
 	w := newWorld(t, emulator.Options{})
 	source := plainRows(1, 1200)
 	w.fill("Source", source)
-	others := w.inTheWay(source[:1100], 1)
+	others := w.fillConflicts(source[:1100], 1)
 	r := copyRequest("Source", "Target")
 	r.Action.Mode, r.SegmentsPerInvocation, r.Strategy = action.Fail, 2, "serial"
 	s := w.run(r)
@@ -144,7 +144,7 @@ func (w *world) checkDeleted(id ledger.ScanID, rows int) {
 	w.Helper()
 	s := w.status(id)
 	if n := int64(rows); s.State != ledger.Succeeded || s.Rows.Scanned != n || s.Rows.Written != n || s.Rows.Failed+s.Rows.Gone != 0 || s.Steps.Pending != 0 {
-		w.Errorf("%+v, want %d rows scanned and deleted", s, n)
+		w.Errorf("got status %+v, want %d rows scanned and deleted", s, n)
 	}
 	if left := w.rows("Source"); len(left) > 0 {
 		w.Errorf("%d rows are left", len(left))
@@ -157,7 +157,7 @@ func TestDeletionContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 1, 5)
 		id := w.start(deleteRequest("serial", 1))
-		_, messages := w.take(scans.ScanPrefix, 1)
+		_, messages := w.takeMessages(scans.ScanPrefix, 1)
 		body := w.bodyOf(messages[0])
 		committed := false
 		w.process.DieWhen(func(*http.Request) bool { // the first request after the commit
@@ -197,7 +197,7 @@ func TestDeletionOfLongKeys(t *testing.T) {
 		r := deleteRequest("serial", 24)
 		r.SegmentSize = 1
 		id := w.start(r)
-		w.settle(id)
+		w.timeToEnd(id)
 		w.checkDeleted(id, len(rows))
 	})
 }
@@ -215,7 +215,7 @@ func TestFailedDeletion(t *testing.T) {
 			return r.Method != http.MethodGet && strings.Contains(r.URL.Path+body, "PartitionKey='"+bad.Partition+"',RowKey='"+bad.Row+"'")
 		})
 		id := w.start(deleteRequest("serial", 2))
-		w.settle(id)
+		w.timeToEnd(id)
 		s := w.status(id)
 		if n := int64(len(rows)); s.State != ledger.Failed || s.Rows.Scanned != n || s.Rows.Written != n-1 || s.Rows.Failed != 1 || len(w.rows("Source")) != 1 {
 			t.Fatalf("got status %+v, and %d rows are left", s, len(w.rows("Source")))
@@ -226,7 +226,7 @@ func TestFailedDeletion(t *testing.T) {
 		}
 		w.restart()
 		w.must(w.engine.RetryFailed(t.Context(), id))
-		w.settle(id)
+		w.timeToEnd(id)
 		w.checkDeleted(id, len(rows))
 	})
 }

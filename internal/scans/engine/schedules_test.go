@@ -32,15 +32,15 @@ const nightly = `[{"name":"nightly","cron":"0 0 3 * * *","request":{"source":{"t
 // keeping returns nightly with more JSON members.
 func keeping(members string) string { return fmt.Sprintf(nightly, members) }
 
-// scheduled gives the app schedules, and advances them for the first time.
-func (w *world) scheduled(text string) {
+// startSchedules gives the app schedules, and advances them for the first time.
+func (w *world) startSchedules(text string) {
 	w.Helper()
-	w.plan(text)
+	w.setSchedules(text)
 	w.must(w.engine.AdvanceSchedules(w.Context(), true))
 }
 
-// plan gives the app schedules.
-func (w *world) plan(text string) {
+// setSchedules gives the app schedules.
+func (w *world) setSchedules(text string) {
 	w.Helper()
 	schedules, err := schedule.ParseSchedules(text)
 	w.must(err)
@@ -50,8 +50,8 @@ func (w *world) plan(text string) {
 	w.must(w.engine.CheckSchedules())
 }
 
-// until lets time pass until the given time of day.
-func (w *world) until(hour, minute int) {
+// sleepUntil lets time pass until the given time of day.
+func (w *world) sleepUntil(hour, minute int) {
 	now := time.Now().UTC()
 	at := time.Date(now.Year(), now.Month(), now.Day(), hour, minute, 0, 0, time.UTC)
 	if !at.After(now) {
@@ -60,8 +60,8 @@ func (w *world) until(hour, minute int) {
 	time.Sleep(time.Until(at))
 }
 
-// minute does what the app does in a minute. If the process dies, it continues with a new one.
-func (w *world) minute() {
+// passMinute does what the app does in a minute. If the process dies, it continues with a new one.
+func (w *world) passMinute() {
 	w.Helper()
 	for _, err := range []error{w.engine.AdvanceSchedules(w.Context(), true), w.engine.Maintain(w.Context())} {
 		if err != nil && !w.process.Dead() {
@@ -75,12 +75,12 @@ func (w *world) minute() {
 	time.Sleep(time.Minute)
 }
 
-// night lets time pass until three o'clock, and lets the app do the due work.
-func (w *world) night() {
+// passNight lets time pass until three o'clock, and lets the app do the due work.
+func (w *world) passNight() {
 	w.Helper()
-	w.until(3, 0)
+	w.sleepUntil(3, 0)
 	for range 4 { // the scan starts, the scan ends, backups are marked, backups are deleted
-		w.minute()
+		w.passMinute()
 	}
 }
 
@@ -112,8 +112,8 @@ func (w *world) exportsLeft() []string {
 	return slices.Sorted(maps.Keys(left))
 }
 
-// kept fails the test unless exactly the given backups remain, and each is complete.
-func (w *world) kept(want ...string) {
+// checkBackups fails the test unless exactly the given backups remain, and each is complete.
+func (w *world) checkBackups(want ...string) {
 	w.Helper()
 	var listed []string
 	for _, b := range w.backups() {
@@ -125,7 +125,7 @@ func (w *world) kept(want ...string) {
 			}
 			prefix += "/Source"
 		}
-		w.sealed(prefix, "Source")
+		w.checkExport(prefix, "Source")
 	}
 	slices.Reverse(listed)
 	if left := w.exportsLeft(); !slices.Equal(listed, want) || !slices.Equal(left, want) {
@@ -138,23 +138,23 @@ func TestSchedule(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 5, 3)
-		w.scheduled(keeping(`,"keep":{"last":2}`))
+		w.startSchedules(keeping(`,"keep":{"last":2}`))
 		w.must(w.objects("").Make(t.Context()))
-		w.put("nightly", "1999-12-31T0300/export.json", "of another program")
-		w.put("nightly", "notes/readme.txt", "of another program")
+		w.putBlob("nightly", "1999-12-31T0300/export.json", "of another program")
+		w.putBlob("nightly", "notes/readme.txt", "of another program")
 		if s := w.schedule(); s.Last != nil || s.Next.Hour() != 3 || s.Overdue {
 			t.Errorf("at first, the schedule is %+v", s)
 		}
 		for range 4 {
-			w.night()
+			w.passNight()
 		}
 		w.emulator.ResetCounts()
-		w.night()
+		w.passNight()
 		if n := w.emulator.Counts(); n.TableTransactions() != 61 || n.QueuePut+n.QueueDelete != 4 || n.BlobPut != 4 {
 			t.Errorf("a night without changes makes %d table transactions and %+v; docs/backup.md has the figures", n.TableTransactions(), n)
 		}
 		for _, b := range w.backups() {
-			w.sealed(b.Place.Prefix, "Source")
+			w.checkExport(b.Place.Prefix, "Source")
 			if want := "tablesweep import --from blob:exports/" + b.Place.Prefix + " --to NEW_TABLE --to-connection WHERE --verify"; b.Restore != want || b.Rows != 15 || b.Outdated || b.Deleting != nil || b.FinishedAt == nil {
 				t.Errorf("got backup %+v, want the restore command %s", b, want)
 			}
@@ -189,17 +189,17 @@ func TestSchedule(t *testing.T) {
 			t.Errorf("while the scan runs, only %v is left", left)
 		}
 		w.drain()
-		w.night()
+		w.passNight()
 		if s = w.schedule(); s.Last.State != ledger.Succeeded || s.Overdue || s.Success.Occurrence.Sub(s.Skipped.Last) != 24*time.Hour {
 			t.Errorf("after the scan, the schedule is %+v", s)
 		}
 		// The schedule is removed from the settings while its scan runs. The scan still becomes a backup. No other scan starts, and no backup is deleted.
-		w.until(3, 0)
+		w.sleepUntil(3, 0)
 		w.must(w.engine.AdvanceSchedules(t.Context(), true))
 		before := len(w.backups())
-		w.plan("[]")
+		w.setSchedules("[]")
 		for range 3 {
-			w.night()
+			w.passNight()
 		}
 		if s = w.schedule(); !s.Removed || s.Last.State != ledger.Succeeded || len(w.backups()) != before+1 {
 			t.Errorf("a removed schedule is %+v, with %d backups", s, len(w.backups()))
@@ -212,7 +212,7 @@ func TestRunNow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 5, 3)
-		w.plan(keeping(`,"keep":{"last":2}`)) // no process has advanced it yet
+		w.setSchedules(keeping(`,"keep":{"last":2}`)) // no process has advanced it yet
 		refused := func(why string) {
 			t.Helper()
 			_, err := w.engine.RunNow(t.Context(), "nightly", claim.Sent{})
@@ -220,7 +220,7 @@ func TestRunNow(t *testing.T) {
 				t.Errorf("got error %v, want a conflict: %s", err, why)
 			}
 		}
-		w.until(2, 58)
+		w.sleepUntil(2, 58)
 		sent := claim.Sent{Invocation: "0d26e0c9-3c8c-4c2c-9e53-30a9e8d4c5a1"}
 		id, err := w.engine.RunNow(t.Context(), "nightly", sent)
 		w.must(err)
@@ -233,13 +233,13 @@ func TestRunNow(t *testing.T) {
 		if s := w.schedule(); s.Last.ID != id || s.Next.Hour() != 3 || w.status(id).Name != "nightly" || s.Missed.Count+s.Skipped.Count != 0 {
 			t.Errorf("got schedule %+v, want scan %s as the last", s, id)
 		}
-		w.until(3, 0) // before any process has advanced the schedule
+		w.sleepUntil(3, 0) // before any process has advanced the schedule
 		refused("the minute 03:00 UTC already has an occurrence")
 		for range 4 {
-			w.minute()
+			w.passMinute()
 		}
-		w.kept("2000-01-01T0258", "2000-01-01T0300")
-		w.until(11, 59) // several requests at the same time
+		w.checkBackups("2000-01-01T0258", "2000-01-01T0300")
+		w.sleepUntil(11, 59) // several requests at the same time
 		var g task.Group
 		ids := map[ledger.ScanID]bool{}
 		var mu sync.Mutex
@@ -258,9 +258,9 @@ func TestRunNow(t *testing.T) {
 			t.Errorf("four concurrent requests start %v, want one scan", ids)
 		}
 		for range 4 {
-			w.minute()
+			w.passMinute()
 		}
-		w.kept("2000-01-01T0300", "2000-01-01T1159")
+		w.checkBackups("2000-01-01T0300", "2000-01-01T1159")
 		if _, err := w.engine.RunNow(t.Context(), "other", claim.Sent{}); problem.Of(err).Kind != problem.NotFound {
 			t.Error(err)
 		}
@@ -290,7 +290,7 @@ func (w *world) changeTables(r *rand.Rand) {
 	change := func(n int) {
 		name := fmt.Sprintf("Table%02d", n)
 		if tables[n] {
-			w.drop(name)
+			w.dropTables(name)
 		} else {
 			w.fill(name, plainRows(r.IntN(30), 1))
 		}
@@ -316,7 +316,7 @@ func scheduleSeed(t *testing.T, seed uint64) (out int64) {
 		w.changeTables(r)
 		text = strings.NewReplacer(`"table":"Source"`, `"tables":"Source,Table*"`, `"request":{`, `"request":{"verify":true,"segmentSize":10,"segmentsPerInvocation":1,`).Replace(text)
 	}
-	w.scheduled(text)
+	w.startSchedules(text)
 	const on = " on=query,insert,update,merge,delete,batch,put-blob,get-blob,list-blobs,delete-blob" // no faults for queues, because the test itself takes messages
 	faults := fmt.Sprintf("seed=%d; latency=1ms..20ms; short-page p=0.2; busy p=%.2f%s; reset-before p=%.2f%[3]s; reset-after p=%.2[5]f%[3]s; delay p=0.05 by=20s%[3]s", seed, r.Float64()/20, on, r.Float64()/20, r.Float64()/20)
 	minute := func() {
@@ -329,7 +329,7 @@ func scheduleSeed(t *testing.T, seed uint64) (out int64) {
 	}
 	var asleep int
 	for range 8 {
-		w.until(3, 0)
+		w.sleepUntil(3, 0)
 		if r.IntN(6) == 0 {
 			asleep++
 			continue
@@ -374,7 +374,7 @@ func scheduleSeed(t *testing.T, seed uint64) (out int64) {
 	for _, b := range slices.Backward(left) {
 		want = append(want, b.Format("2006-01-02T1504"))
 	}
-	w.kept(want...)
+	w.checkBackups(want...)
 	for _, b := range w.backups() {
 		if b.Deleting != nil || seed%2 > 0 && b.Proof.State != schedule.Proved && b.Proof.State != schedule.Differs {
 			t.Errorf("backup %+v has proof %+v", b, b.Proof)
@@ -390,7 +390,7 @@ func TestOccurrenceStartsOnce(t *testing.T) {
 		w := newWorld(t, emulator.Options{Faults: "seed=1; latency=1ms..20ms"}) // so that instances read the row before others have written it
 		w.fill("Source", plainRows(3, 2))
 		const text = `[{"name":"nightly","cron":"0 * * * * *","request":{"source":{"table":"Source"},"action":{"type":"count"}}}]`
-		w.plan(text)
+		w.setSchedules(text)
 		others, err := schedule.ParseSchedules(strings.ReplaceAll(text, "nightly", "other"))
 		w.must(err)
 		for range 6 {
@@ -417,12 +417,12 @@ func TestScheduleErrors(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 3, 2)
-		w.scheduled(keeping(`,"keep":{"last":1}`))
-		w.night()
+		w.startSchedules(keeping(`,"keep":{"last":1}`))
+		w.passNight()
 		w.refuse(409, "BlobImmutableDueToPolicy", func(r *http.Request, _ string) bool {
 			return r.Method == http.MethodDelete && strings.Contains(r.URL.Host, "blob")
 		})
-		w.night()
+		w.passNight()
 		b := w.backups()
 		if len(b) != 2 || b[1].Deleting == nil || !strings.Contains(b[1].Error, "BlobImmutableDueToPolicy") || b[0].Deleting != nil {
 			t.Fatalf("in an immutable container, the backups are %+v", b)
@@ -433,14 +433,14 @@ func TestScheduleErrors(t *testing.T) {
 			t.Errorf("with a backup that cannot be deleted, advancing makes %+v, want one query", n)
 		}
 		w.process.Next = w.emulator.Transport()
-		w.night()
-		w.kept("2000-01-03T0300")
+		w.passNight()
+		w.checkBackups("2000-01-03T0300")
 		// Another claim is in a backup's place. Then no blob of this place is deleted.
 		last := w.backups()[0].Place.Prefix
 		objects := w.objects(last)
 		w.must(objects.Delete(t.Context(), "export.json"))
-		w.put(last, "export.json", `{"format":"tablesweep-export","version":1,"id":"other"}`)
-		w.night()
+		w.putBlob(last, "export.json", `{"format":"tablesweep-export","version":1,"id":"other"}`)
+		w.passNight()
 		if b := w.backups(); len(b) != 2 || b[1].Error == "" || len(w.blobs(last)) != 4 {
 			t.Errorf("with another claim in the place, the backups are %+v, and the place has %d objects", b, len(w.blobs(last)))
 		}
@@ -448,35 +448,35 @@ func TestScheduleErrors(t *testing.T) {
 		for name := range w.blobs("") {
 			w.must(w.objects("").Delete(t.Context(), name))
 		}
-		w.night()
-		w.kept("2000-01-05T0300")
+		w.passNight()
+		w.checkBackups("2000-01-05T0300")
 		// The table is gone, so the run fails with this reason. The newest success stays.
 		w.must(w.account.Table("Source").Delete(t.Context()))
-		w.night()
-		w.night()
+		w.passNight()
+		w.passNight()
 		s := w.schedule()
 		if s.Last.State != ledger.Failed || !strings.Contains(s.Last.Error, "Source does not exist") || !s.Overdue || len(w.backups()) != 1 {
 			t.Errorf("without the table, the schedule is %+v", s)
 		}
 		// A run that was canceled and retried becomes a backup at its end.
 		w.fill("Source", plainRows(3, 2))
-		w.until(3, 0)
+		w.sleepUntil(3, 0)
 		for range 2 {
 			w.must(w.engine.AdvanceSchedules(t.Context(), true), w.engine.Maintain(t.Context()))
 		}
 		id := w.schedule().Last.ID
 		w.must(w.engine.Cancel(t.Context(), id))
-		w.minute()
+		w.passMinute()
 		if s := w.schedule(); s.Last.State != ledger.Canceled || s.Last.Error != "" {
 			t.Errorf("the canceled scan is %+v", s.Last)
 		}
 		w.must(w.engine.Retry(t.Context(), id))
 		for range 4 {
-			w.minute()
+			w.passMinute()
 		}
-		w.kept("2000-01-08T0300")
+		w.checkBackups("2000-01-08T0300")
 		// Somebody deletes the rows of a run's scan.
-		w.until(3, 0)
+		w.sleepUntil(3, 0)
 		w.must(w.engine.AdvanceSchedules(t.Context(), true))
 		id = w.schedule().Last.ID
 		w.drain()
@@ -486,17 +486,17 @@ func TestScheduleErrors(t *testing.T) {
 			}
 		}
 		time.Sleep(23*time.Hour + 58*time.Minute)
-		w.night()
-		w.night()
+		w.passNight()
+		w.passNight()
 		if s := w.schedule(); s.Last.State != ledger.Succeeded {
 			t.Errorf("after rows were deleted, the schedule is %+v", s)
 		}
 		// A process dies after it has recorded an occurrence, and before it makes the start request.
-		w.until(3, 0)
+		w.sleepUntil(3, 0)
 		started := w.schedule().Last.ID
 		w.process.DieWhen(func(*http.Request) bool { return w.schedule().Last.ID != started })
 		for range 4 {
-			w.minute()
+			w.passMinute()
 		}
 		if s := w.schedule(); s.Last.ID == started || s.Last.State != ledger.Succeeded {
 			t.Errorf("after a death behind the decision, the schedule is %+v", s)
@@ -511,24 +511,24 @@ func TestScheduleWithWrongClock(t *testing.T) {
 		var ahead time.Duration
 		w := newWorld(t, emulator.Options{Clock: func() time.Time { return time.Now().Add(ahead) }})
 		w.fill("Source", plainRows(3, 2))
-		w.scheduled(keeping(`,"keep":{"last":1}`))
-		w.night()
+		w.startSchedules(keeping(`,"keep":{"last":1}`))
+		w.passNight()
 		ahead = 4 * 366 * 24 * time.Hour
 		for range 4 {
-			w.minute()
+			w.passMinute()
 		}
-		w.kept("2004-01-04T0300")
+		w.checkBackups("2004-01-04T0300")
 		ahead = 0
-		w.minute()
+		w.passMinute()
 		if s := w.schedule(); !s.Overdue {
 			t.Errorf("with a success years ahead, the schedule is %+v, want it overdue", s)
 		}
-		w.night()
-		w.night()
+		w.passNight()
+		w.passNight()
 		if s := w.schedule(); s.Overdue || s.Success.Occurrence.Year() != 2000 {
 			t.Errorf("with the right clock, the schedule is %+v", s)
 		}
-		w.kept("2000-01-03T0300", "2004-01-04T0300")
+		w.checkBackups("2000-01-03T0300", "2004-01-04T0300")
 	})
 }
 
@@ -537,9 +537,9 @@ func TestKeepDryRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := withSource(t, 1, 1)
-		w.scheduled(keeping(`,"keep":{"last":2},"keepDryRun":true`))
+		w.startSchedules(keeping(`,"keep":{"last":2},"keepDryRun":true`))
 		for range 4 {
-			w.night()
+			w.passNight()
 		}
 		var outdated []bool
 		for _, b := range w.backups() {
@@ -548,7 +548,7 @@ func TestKeepDryRun(t *testing.T) {
 		if !slices.Equal(outdated, []bool{false, false, true, true}) {
 			t.Errorf("outdated backups: got %v, want the two oldest", outdated)
 		}
-		w.kept("2000-01-01T0300", "2000-01-02T0300", "2000-01-03T0300", "2000-01-04T0300")
+		w.checkBackups("2000-01-01T0300", "2000-01-02T0300", "2000-01-03T0300", "2000-01-04T0300")
 	})
 }
 

@@ -31,7 +31,7 @@ func TestStartOnce(t *testing.T) {
 		}
 		w.maintain(3) // the message may have been lost
 		w.drain()
-		w.counted(again, ledger.Succeeded, 5, 5, 0)
+		w.checkCounts(again, ledger.Succeeded, 5, 5, 0)
 		time.Sleep(30 * 24 * time.Hour)
 		if last, err := w.engine.StartOnce(t.Context(), r, sent); err != nil || last != again {
 			t.Errorf("a month later, the start returns %s, %v, want %s", last, err, again)
@@ -75,7 +75,7 @@ func TestStartOnceAfterRemoval(t *testing.T) {
 			t.Errorf("the new scan has the id of the removed one, %s", first)
 		}
 		w.drain()
-		w.counted(again, ledger.Succeeded, 5, 5, 0)
+		w.checkCounts(again, ledger.Succeeded, 5, 5, 0)
 	})
 }
 

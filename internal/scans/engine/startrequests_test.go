@@ -40,8 +40,8 @@ func TestStartRequests(t *testing.T) {
 			}
 			all.Wait()
 			w.drain()
-			w.counted(id, ledger.Succeeded, 5, 5, 0)
-			w.sealed("p", "Source")
+			w.checkCounts(id, ledger.Succeeded, 5, 5, 0)
+			w.checkExport("p", "Source")
 			time.Sleep(time.Hour)
 		}
 		list, err := w.list(10)
@@ -91,7 +91,7 @@ func TestRefusedStartRequest(t *testing.T) {
 		}
 		w.must(w.emulator.SetFaults(""), w.engine.Maintain(t.Context()))
 		w.drain()
-		w.counted(id, ledger.Succeeded, 1, 1, 0)
+		w.checkCounts(id, ledger.Succeeded, 1, 1, 0)
 	})
 }
 
@@ -126,7 +126,7 @@ func TestCrashDuringRequestedRetry(t *testing.T) {
 		}
 		survived := w.process == process
 		w.restart()
-		w.tidy()
+		w.checkTidy()
 		w.checkEnd(id, 5)
 		if s, err := w.observer.Ledger.Scan(t.Context(), id); err != nil || s.Attempt != 2 {
 			t.Errorf("got attempt %d, %v; want the second", s.Attempt, err)
@@ -236,7 +236,7 @@ func TestRefusedCommandRequest(t *testing.T) {
 		_, other := emulatortest.NewAccount(t, emulator.Options{})
 		withOther := func(o *options) { o.Accounts["OTHER"] = other }
 		w.engine = w.newEngine(w.account, withOther)
-		w.end(w.start(groupExport("p")))
+		w.runToEnd(w.start(groupExport("p")))
 		command := w.command()
 		r := scans.Request{Source: scans.TableRef{Container: "exports", Prefix: "p", Tables: "*"}, Action: scans.Action{Type: scans.Copy, Destination: &scans.TableRef{Connection: "OTHER"}}}
 		requestStart := func() ledger.ScanID {
@@ -247,7 +247,7 @@ func TestRefusedCommandRequest(t *testing.T) {
 			return id
 		}
 		first := requestStart()
-		if s := w.end(first); s.State != ledger.Succeeded || s.Members.Succeeded != 2 {
+		if s := w.runToEnd(first); s.State != ledger.Succeeded || s.Members.Succeeded != 2 {
 			t.Errorf("a copy into an empty account: got %+v, want it succeeded", s)
 		}
 		if _, err := w.observer.Status(t.Context(), requestStart()); problem.Of(err).Kind != problem.NotFound || !strings.Contains(err.Error(), "2 of 2 tables in the destination have rows") {
@@ -263,7 +263,7 @@ func TestRefusedCommandRequest(t *testing.T) {
 		}
 		r.Action.Overwrite = true
 		second := requestStart()
-		if s := w.end(second); s.State != ledger.Succeeded {
+		if s := w.runToEnd(second); s.State != ledger.Succeeded {
 			t.Errorf("a copy with overwrite over rows: got %+v, want it succeeded", s)
 		}
 		if err := command.RequestRetry(t.Context(), first, false); problem.Of(err).Kind != problem.Conflict {
@@ -304,7 +304,7 @@ func TestMemberRetriedByRequest(t *testing.T) {
 		if s, err := w.observer.Ledger.Scan(t.Context(), member); err != nil || s.Attempt != 2 {
 			t.Errorf("got attempt %d, %v; want the second", s.Attempt, err)
 		}
-		if s := w.end(id); s.State != ledger.Succeeded || s.Members.Succeeded != 3 {
+		if s := w.runToEnd(id); s.State != ledger.Succeeded || s.Members.Succeeded != 3 {
 			t.Errorf("got group %+v, want it succeeded with all members", s)
 		}
 	})
@@ -316,7 +316,7 @@ func TestRetryRequestIsForOneAttempt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
-		id := w.canceled()
+		id := w.canceledCopy()
 		w.must(w.command().RequestRetry(t.Context(), id, false), w.engine.Retry(t.Context(), id), w.engine.Cancel(t.Context(), id), w.engine.Maintain(t.Context()))
 		w.drain()
 		if s, err := w.observer.Ledger.Scan(t.Context(), id); err != nil || s.State != ledger.Canceled || s.Attempt != 2 || w.status(id).Note != "" {

@@ -46,7 +46,7 @@ func TestVerifyAfterCopy(t *testing.T) {
 			}
 			w.fill("Table03", plainRows(1, 1))                                                                  // a group's verification has the same tables as the group
 			for _, q := range []status.ListQuery{{Top: 1}, {Top: 2}, {Top: 50}, {Top: 5, Action: scans.Copy}} { // pages end at any scan
-				if got := w.listed(q, id); got.Verification == nil || *got.Verification != *s.Verification {
+				if got := w.listedStatus(q, id); got.Verification == nil || *got.Verification != *s.Verification {
 					t.Errorf("the list by %+v shows verification %+v", q, got.Verification)
 				}
 			}
@@ -54,8 +54,8 @@ func TestVerifyAfterCopy(t *testing.T) {
 	})
 }
 
-// listed returns a scan's status from the list.
-func (w *world) listed(q status.ListQuery, id ledger.ScanID) status.Status {
+// listedStatus returns a scan's status from the list.
+func (w *world) listedStatus(q status.ListQuery, id ledger.ScanID) status.Status {
 	w.Helper()
 	for {
 		l, err := w.observer.List(w.Context(), q)
@@ -144,7 +144,7 @@ func proofOfNothing(t *testing.T, many bool, rows int, how string) {
 	if many {
 		source = `"tables":"Sourc*"`
 	}
-	w.scheduled(strings.NewReplacer(`"request":{`, `"request":{"verify":true,"strategy":"serial","segmentSize":1,"segmentsPerInvocation":1,`, `"table":"Source"`, source).Replace(keeping("")))
+	w.startSchedules(strings.NewReplacer(`"request":{`, `"request":{"verify":true,"strategy":"serial","segmentSize":1,"segmentsPerInvocation":1,`, `"table":"Source"`, source).Replace(keeping("")))
 	messages, at := 0, 1 // the proof's messages so far, and the message at which the table is deleted
 	if how == "deleted during the proof" {
 		at = 3
@@ -164,7 +164,7 @@ func proofOfNothing(t *testing.T, many bool, rows int, how string) {
 			w.fill("Source", nil)
 		}
 	}
-	w.night()
+	w.passNight()
 	d, state, note := status.Differences{Extra: int64(rows), Tables: 1}, schedule.Differs, "the source no longer has the table"
 	switch {
 	case how == "made again" && rows == 0:
@@ -219,11 +219,11 @@ func TestProofOfManyTables(t *testing.T) {
 				text := tt.damage(w.blobs("p")["tables.json"])
 				w.must(objects.Delete(t.Context(), "tables.json"))
 				if text != "" {
-					w.put("p", "tables.json", text)
+					w.putBlob("p", "tables.json", text)
 				}
 			}
 			w.drain()
-			v := w.end(id.Verification())
+			v := w.runToEnd(id.Verification())
 			if failed := v.State == ledger.Failed; !done || failed != (tt.want != "") || !strings.Contains(v.Error, tt.want) || *v.Members != (ledger.Members{All: 3, Succeeded: 3}) {
 				t.Errorf("the proof is %s with error %q and members %+v, want error %q", v.State, v.Error, v.Members, tt.want)
 			}
@@ -243,7 +243,7 @@ func TestProofMembers(t *testing.T) {
 		r := groupExport("p")
 		id := w.start(r)
 		w.drain()
-		w.counted(id, ledger.Succeeded, 14, 14, 0)
+		w.checkCounts(id, ledger.Succeeded, 14, 14, 0)
 		w.must(w.account.Table("Table03").Delete(t.Context()))
 		byUser := scans.Request{Source: scans.TableRef{Tables: "*"}, Action: scans.Action{Type: scans.Verify, Proof: true, Destination: r.Action.Destination}}
 		proof := func(id ledger.ScanID, tables int, note string) {

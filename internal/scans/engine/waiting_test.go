@@ -37,7 +37,7 @@ func TestStatusWhileWaiting(t *testing.T) {
 		w.must(err)
 		proof.Must(t, backup.SetFaults("latency=3s")) // so that the scan takes some minutes
 		var g task.Group
-		g.Go(func() error { return w.work(e, id) })
+		g.Go(func() error { return w.handleMessages(e, id) })
 		time.Sleep(40 * time.Second)
 		if s := w.status(id); s.Phase != status.Working || s.Rate == nil || s.LastStepAt == nil || s.Leased != nil {
 			t.Fatalf("before the outage, the status is %+v, and the leased steps are %+v", s, s.Leased)
@@ -82,8 +82,8 @@ func TestStatusWhileWaiting(t *testing.T) {
 	})
 }
 
-// work handles several messages concurrently, as an instance does, until the scan has ended.
-func (w *world) work(e *engine.Engine, id ledger.ScanID) error {
+// handleMessages handles several messages concurrently, as an instance does, until the scan has ended.
+func (w *world) handleMessages(e *engine.Engine, id ledger.ScanID) error {
 	const concurrent = 12 // as in host.json
 	var g task.Group
 	for range concurrent {
@@ -91,7 +91,7 @@ func (w *world) work(e *engine.Engine, id ledger.ScanID) error {
 			for {
 				found := 0
 				for function := range scans.Queues {
-					q, messages := w.take(function, 1)
+					q, messages := w.takeMessages(function, 1)
 					found += len(messages)
 					for _, m := range messages {
 						_, err := e.Run(w.Context(), w.bodyOf(m), m.DequeueCount)
@@ -135,7 +135,7 @@ func TestBusyPartition(t *testing.T) {
 		var g task.Group
 		for range instances {
 			e := w.newEngine(emulatortest.Open(w, w.emulator, nil))
-			g.Go(func() error { return w.work(e, id) })
+			g.Go(func() error { return w.handleMessages(e, id) })
 		}
 		refused := func() int { return w.emulator.FaultCounts()["partition-rate"] }
 		time.Sleep(time.Minute)
@@ -169,7 +169,7 @@ func TestCanceledDeletion(t *testing.T) {
 			}
 			return false
 		})
-		_, messages := w.take(scans.ScanPrefix, 1)
+		_, messages := w.takeMessages(scans.ScanPrefix, 1)
 		ended := make(chan error, 1)
 		go func() {
 			_, err := w.engine.Run(t.Context(), w.bodyOf(messages[0]), 1)

@@ -149,7 +149,7 @@ func TestNestedExportsOfTwoConnections(t *testing.T) {
 			w.observer = w.newEngine(w.account)
 			w.restart()
 			w.must(w.engine.CheckSchedules(), w.engine.AdvanceSchedules(t.Context(), true))
-			w.night()
+			w.passNight()
 			all, err := w.observer.Schedules(t.Context())
 			w.must(err)
 			var states []ledger.State
