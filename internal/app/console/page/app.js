@@ -16,7 +16,7 @@ function parts() {
   return { path: decoded, query: new URLSearchParams(query ?? '') };
 }
 
-// views are the files of the views, which are loaded when they are needed, and the functions that show them.
+// views contains the file of each view, which is loaded when the view is first opened, and the function that shows the view.
 const views = {
   scans: ({ path }) => (!path[1] ? ['scans', 'listScans'] : path[1] === 'new' ? ['form', 'newScan'] : ['scan', 'showScan']),
   schedules: () => ['schedules', 'showSchedules'],
@@ -27,10 +27,10 @@ const views = {
 const loaded = {}; // by file
 
 let shown = ''; // the address without its query
-let follow; // takes another query to the current view, if that can
+let follow; // passes another query to the current view, if the view supports that
 
-// open shows the view of the address. Views that refresh themselves make a Live. They may return a function that gets the
-// address when only its query changes, and returns whether it has handled that.
+// open shows the view of the address. A view that refreshes itself makes a Live. A view may return a function, which is called with the
+// address if only its query changes. The function returns true if it has handled the change.
 function open() {
   const at = parts();
   if (!at.path[0]) {
@@ -84,9 +84,9 @@ const again = h('button', { class: 'link', onclick: () => Live.current?.now() },
 const enter = h('button', { class: 'link', onclick: () => askKey() }, 'Enter a key');
 banner.append(message, ' ', next, ' ', again, enter);
 
-// tell shows the state of the refreshes, at every change and each second: it shows that an answer is late before the request has failed. The time of the
-// figures stays, and what may have changed since is grey.
-function tell() {
+// showState shows the state of the refreshes, at every change and once a second, so that a late answer is visible before the request fails. The time of the
+// figures remains, and outdated figures are grey.
+function showState() {
   const l = Live.current;
   if (!l) return;
   const { problem, late } = l, often = l.interval < Live.hiddenInterval;
@@ -108,15 +108,15 @@ function tell() {
 }
 
 Live.askKey = askKey;
-Live.tell = (l) => {
+Live.report = (l) => {
   if (l.asks) askKey();
   l.asks = false;
   show(keyButton, Boolean(key.get() || l.problem?.needsKey) || !keyButton.hidden);
-  tell();
+  showState();
 };
-setInterval(tell, 1000);
+setInterval(showState, 1000);
 
-// askKey asks for the key, and retries with it. The page keeps its content.
+// askKey asks the user for the key, and retries with it. The page keeps its content.
 function askKey(problem = Live.current?.problem) {
   if (document.querySelector('dialog[open]')) return;
   const input = h('input', { type: 'password', name: 'key', 'aria-describedby': 'key-why key-wrong' });
@@ -149,7 +149,7 @@ function askKey(problem = Live.current?.problem) {
 
 keyButton.addEventListener('click', () => askKey());
 document.querySelector('.skip').addEventListener('click', (event) => {
-  event.preventDefault(); // the address names the view
+  event.preventDefault(); // because the address contains the view
   main.focus();
 });
 window.addEventListener('hashchange', open);

@@ -1,13 +1,13 @@
 // Catalogs: looks up records by any of their keys, and shows the newest changes.
 import { h, set, show, arrange, moment, nothing, plural } from './dom.js';
-import { Live, call, exactly, told, untilAsked } from './api.js';
+import { Live, call, exactly, messageOf, untilAsked } from './api.js';
 import { name as shown, visible } from './names.js';
 import { brief, fieldOf, openRecord, valueText } from './record.js';
 
 const pageTop = 50;
 const changesInterval = 5000;
 
-// part splits a key of the settings, such as ssn:digits, into its field and its option.
+// part splits an index key, such as ssn:digits, into its field and its option.
 function part(text) {
   const [, field, rule = ''] = /^(.*?)(?::(lower|digits|exact|text|newest|number:desc|number))?$/s.exec(text);
   return { field, rule };
@@ -18,15 +18,15 @@ const pathOf = (name) => (name ? `catalog/${encodeURIComponent(name)}` : 'catalo
 const titleOf = (name) => name || 'default';
 const addressOf = (name, query) => `#/catalog/${encodeURIComponent(name || '-')}${query?.size ? `?${query}` : ''}`;
 
-// without returns a query without a parameter.
+// without returns a copy of the query without a parameter.
 function without(query, name) {
   const rest = new URLSearchParams(query);
   rest.delete(name);
   return rest;
 }
 
-// showCatalog shows a catalog. The address has the lookup, so that the browser's back button works. It returns a function
-// that takes another lookup.
+// showCatalog shows a catalog. The address contains the lookup, so that the browser's back button works. showCatalog returns a function
+// that shows another lookup.
 export function showCatalog(main, { path, query }) {
   document.title = 'Catalog · Tablesweep';
   const title = h('h1', {}, 'Catalog');
@@ -71,7 +71,7 @@ function modes(catalog, isChanges) {
     h('a', { href: `${addressOf(catalog.name)}/changes`, 'aria-current': isChanges ? 'true' : undefined }, 'Newest changes'));
 }
 
-// recordRows makes a table of records with a column for each key, and one for the rest. first names the columns in front.
+// recordRows makes a table of records, with a column for each key and a column for the other fields. first contains the names of the first columns.
 function recordRows(catalog, first = []) {
   const columns = [...catalog.indexKeys, catalog.rowKey].map((text) => part(text).field);
   const body = h('tbody');
@@ -104,7 +104,7 @@ function records(catalog, query, body, again) {
     { name: 'row_from', label: `${sort.field} from`, hint: rules[sort.rule] },
     { name: 'row_to', label: `${sort.field} to` },
   ];
-  // An address may have several values of one key, of which one must match: each has an input.
+  // An address may have several values for one key, of which one must match. Each value has its own input.
   const given = (name) => { const values = query.getAll(name); return values.length ? values : ['']; };
   const shape = () => fields.map((f) => given(f.name).length).join();
   const drawn = shape();
@@ -118,45 +118,45 @@ function records(catalog, query, body, again) {
   const next = h('a', { class: 'button', hidden: true }, 'Next page'), first = h('a', { class: 'button', hidden: true }, 'First page');
   const all = h('a', { class: 'button', href: addressOf(catalog.name) }, 'Show all records'), none = nothing('', all);
   show(none, false);
-  const total = h('span', { class: 'hint', role: 'status' }), ask = h('button', { onclick: () => countAll() }, 'Count');
+  const total = h('span', { class: 'hint', role: 'status' }), countButton = h('button', { onclick: () => countAll() }, 'Count');
   const form = h('form', { class: 'search', onsubmit: (event) => {
     event.preventDefault();
-    const asked = new URLSearchParams(inputs.map((f) => [f.name, f.control.value.trim()]).filter(([, value]) => value !== ''));
-    const to = addressOf(catalog.name, asked);
+    const requested = new URLSearchParams(inputs.map((f) => [f.name, f.control.value.trim()]).filter(([, value]) => value !== ''));
+    const to = addressOf(catalog.name, requested);
     if (location.hash === to) again();
     else location.hash = to;
-  } }, h('div', { class: 'fields' }, inputs.map((f) => f.element)), h('div', { class: 'actions' }, h('button', { type: 'submit', class: 'primary' }, 'Look up'), ask, total, h('span', { class: 'hint' }, 'A record must match all keys. Without keys, all records are listed.')));
+  } }, h('div', { class: 'fields' }, inputs.map((f) => f.element)), h('div', { class: 'actions' }, h('button', { type: 'submit', class: 'primary' }, 'Look up'), countButton, total, h('span', { class: 'hint' }, 'A record must match all keys. Without keys, all records are listed.')));
   body.append(modes(catalog, false), form, trouble, found, none, list.element, h('div', { class: 'actions' }, first, next));
 
-  // countAll counts what the address asks for, in as many calls as that takes.
+  // countAll counts the records of the address's lookup, in several calls if necessary.
   async function countAll() {
-    const asked = query, wanted = [...query].filter(([name]) => name !== 'cursor');
-    ask.disabled = true;
+    const requested = query, wanted = [...query].filter(([name]) => name !== 'cursor');
+    countButton.disabled = true;
     try {
-      for (let sum = 0, cursor; asked === query && cursor !== '';) {
+      for (let sum = 0, cursor; requested === query && cursor !== '';) {
         const page = await call('GET', `${pathOf(catalog.name)}/count`, { query: [...wanted, ['cursor', cursor]] });
         sum += page.count;
         cursor = page.cursor ?? '';
-        if (asked === query) set(total, `${cursor ? 'at least ' : ''}${plural(sum, 'record')} in all`);
+        if (requested === query) set(total, `${cursor ? 'at least ' : ''}${plural(sum, 'record')} in all`);
       }
     } catch (error) {
-      set(total, told(error));
+      set(total, messageOf(error));
     }
-    ask.disabled = false;
+    countButton.disabled = false;
   }
 
   return {
     go(to) {
-      if ([next, first].includes(document.activeElement)) found.focus(); // the other page starts here
+      if ([next, first].includes(document.activeElement)) found.focus(); // the next page starts here
       query = to;
       set(total, '');
-      if (shape() !== drawn) return false; // with other inputs
+      if (shape() !== drawn) return false; // the form needs other inputs
       for (const f of inputs) f.control.value = given(f.name)[f.n];
       set(found, 'Looking up …');
       return true;
     },
     async refresh() {
-      const asked = query;
+      const requested = query;
       show(trouble, false);
       let page;
       try {
@@ -164,13 +164,13 @@ function records(catalog, query, body, again) {
       } catch (error) {
         if (error.away || error.needsKey) throw error;
         set(found, '');
-        list.update([]); // what was found is of another lookup
+        list.update([]); // the shown records are from another lookup
         for (const element of [none, first, next]) show(element, false);
         set(trouble, error.fields.map(({ field = '', detail }) => `${field} ${detail}`.trim()).join(' ') || error.message);
         show(trouble, true);
         return untilAsked;
       }
-      if (asked !== query) return untilAsked; // another turn follows
+      if (requested !== query) return untilAsked; // another run follows
       set(found, `${plural(page.records.length, 'record')}${page.cursor ? ' on this page' : ''}`);
       show(first, query.has('cursor'));
       first.href = addressOf(catalog.name, without(query, 'cursor'));

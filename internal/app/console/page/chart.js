@@ -2,7 +2,7 @@
 import { h, svg, set, show, when, rate, count, plural } from './dom.js';
 import { quoted, rename } from './names.js';
 
-// onWidth calls back with the inner width of an element when it changes.
+// onWidth calls a function with an element's inner width whenever the width changes.
 function onWidth(element, draw) {
   let last = 0;
   new ResizeObserver(([entry]) => {
@@ -11,21 +11,21 @@ function onWidth(element, draw) {
   }).observe(element);
 }
 
-// steps returns a round step for an axis: the largest value has at most four of them.
+// steps returns a round step for an axis, so that the largest value is at most four steps.
 function steps(largest) {
   if (!(largest > 0)) return 1;
   const power = 10 ** Math.floor(Math.log10(largest / 4));
   return [1, 2, 2.5, 5, 10].map((n) => n * power).find((n) => largest / n <= 4);
 }
 
-// grow gives an element the number of children, and reuses existing ones.
+// grow gives an element the given number of children, and reuses its existing children.
 function grow(element, size, make) {
   while (element.children.length > size) element.lastChild.remove();
   while (element.children.length < size) element.append(make());
   return element.children;
 }
 
-// put sets attributes whose values differ.
+// put sets those attributes whose values differ.
 function put(element, values) {
   for (const [name, value] of Object.entries(values)) {
     if (element.getAttribute(name) !== String(value)) element.setAttribute(name, value);
@@ -33,8 +33,8 @@ function put(element, values) {
   return element;
 }
 
-// Reader shows single items of a picture in words, by pointer and by arrow keys. of has the number of items, the item at
-// a place, the place of an item, and its words.
+// Reader shows the text of single items of a picture, by pointer and by arrow keys. of contains the number of items, and functions for the item at
+// a position, the position of an item, and its text.
 class Reader {
   constructor(picture, top, height, of) {
     Object.assign(this, { of, at: -1 });
@@ -66,7 +66,7 @@ class Reader {
 
 const plotHeight = 150, plotTop = 8, plotBottom = 20;
 
-// TimeChart shows one or two values a second over time, as steps. The second is a part of the first.
+// TimeChart shows one or two rates over time, as steps. The second rate is a part of the first.
 export class TimeChart {
   constructor(title, names) {
     this.picture = svg('svg', { class: 'plot', height: plotHeight, tabindex: 0, role: 'img', 'aria-label': title });
@@ -82,8 +82,8 @@ export class TimeChart {
     onWidth(this.element, (width) => { this.width = width; this.draw(); });
   }
 
-  // update takes points of {from, to, values} in order of time; without a point, values are zero. until is the least end of
-  // the time axis.
+  // update shows points of {from, to, values} in order of time. At times without a point, the values are zero. The time axis ends at
+  // until or later.
   update(points, until) {
     const key = JSON.stringify([points, until]);
     if (key === this.key) return;
@@ -142,12 +142,12 @@ export class TimeChart {
   }
 }
 
-// keyText returns the text of a range's bound: a key, or a place in a partition.
+// keyText returns the text of a range's bound, which is a partition key, or a partition key and a row key.
 const keyText = (bound) => bound && quoted(bound.partitionKey) + (bound.rowKey ? ` / ${quoted(bound.rowKey)}` : '');
 
 const words = { done: 'done', leased: 'in progress', pending: 'pending', failed: 'with failures' };
 
-// Strip shows ranges in table order. A range is as wide as its rows, a pending one as the rows left.
+// Strip shows ranges in table order. A range's width is proportional to its rows. A pending range's width is proportional to the rows that remain.
 export class Strip {
   constructor() {
     this.picture = svg('svg', { class: 'strip', height: 34, tabindex: 0, role: 'img', 'aria-label': 'Key space' });
@@ -186,7 +186,7 @@ export class Strip {
     this.list();
   }
 
-  // widths weighs the ranges: done ones by rows, pending ones by the rows that progress estimates as left.
+  // widths returns the ranges' weights: a done range's rows, and a pending range's share of the rows that remain by the estimated progress.
   widths() {
     const { ranges } = this;
     const left = (r) => r.state === 'pending' || r.state === 'leased';

@@ -1,4 +1,4 @@
-// Elements and formats. Nothing here takes markup: all data is shown as text.
+// Elements and formats. These functions never use markup, so all data is shown as text.
 
 const svgNamespace = 'http://www.w3.org/2000/svg';
 
@@ -16,11 +16,11 @@ function fill(element, properties, children) {
 
 const usual = { button: { type: 'button' }, input: { type: 'text', autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false' } };
 
-// h makes an HTML element, with what is usual of its kind, svg an SVG element. A property onNAME is a listener; others are attributes.
+// h makes an HTML element with the usual attributes of its kind, and svg makes an SVG element. A property onNAME is a listener. Other properties are attributes.
 export const h = (tag, properties, ...children) => fill(document.createElement(tag), { ...usual[tag], ...properties }, children);
 export const svg = (tag, properties, ...children) => fill(document.createElementNS(svgNamespace, tag), properties, children);
 
-// set changes an element's text only if it differs: selections stay, and screen readers stay quiet.
+// set changes an element's text only if it differs, so that selections remain and screen readers do not repeat the text.
 export function set(element, text) {
   text = String(text ?? '');
   const only = element.firstChild;
@@ -29,24 +29,24 @@ export function set(element, text) {
   else element.textContent = text;
 }
 
-// show shows or hides an element. If a hidden element had the focus, the content gets it, not the start of the page.
+// show shows or hides an element. If a hidden element had the focus, the content gets the focus, and not the start of the page.
 export function show(element, shown) {
   if (element.hidden !== shown) return;
   if (!shown && element.contains(document.activeElement)) document.getElementById('main').focus({ preventScroll: true });
   element.hidden = !shown;
 }
 
-// arrange gives an element these children in this order. It does not touch those that stay, so they keep the focus.
+// arrange gives an element these children in this order. It does not move children that keep their position, so they keep the focus.
 export function arrange(parent, children) {
   const stay = new Set(children);
   for (const child of [...parent.children]) if (!stay.has(child)) child.remove();
   children.forEach((child, i) => { if (parent.children[i] !== child) parent.insertBefore(child, parent.children[i] ?? null); });
 }
 
-// nothing says that there is nothing to show, and offers what to do next.
+// nothing explains that there is nothing to show, and offers the next actions.
 export const nothing = (text, ...offers) => h('div', { class: 'nothing' }, h('p', { class: 'empty' }, text), h('p', { class: 'actions' }, offers));
 
-// announce makes screen readers say a text.
+// announce makes screen readers read a text aloud.
 export const announce = (text) => set(document.getElementById('announcement'), text);
 
 const whole = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
@@ -83,7 +83,7 @@ export const zoneOf = (date) => zone.formatToParts(date).find((p) => p.type === 
 
 export const time = (at) => clock.format(new Date(at));
 
-// when returns the clock time of a moment, with the day if it is not today.
+// when returns the time of a moment, with the day if the day is not today.
 export function when(at) {
   const date = new Date(at);
   if (Number.isNaN(date.getTime())) return String(at);
@@ -91,7 +91,7 @@ export function when(at) {
   return today ? clock.format(date) : `${day.format(date)}, ${clock.format(date)}`;
 }
 
-// both returns a moment with its day, here and in UTC.
+// both returns a moment with its day, in local time and in UTC.
 export function both(at) {
   const date = new Date(at);
   if (Number.isNaN(date.getTime())) return String(at);
@@ -100,15 +100,15 @@ export function both(at) {
   return here === 'UTC' ? `${utc} UTC` : `${day.format(date)}, ${clock.format(date)} ${here} (${utc} UTC)`;
 }
 
-let ahead = 0; // of this computer's clock: the app's, in ms
+let ahead = 0; // milliseconds by which the app's clock is ahead of this computer's clock
 
-// tellClock takes the date of an answer: ages count by the app's clock, so that they are right on a computer whose clock is not.
-export function tellClock(date) {
+// setClock sets the app's clock from the date of an answer. Ages use the app's clock, so they are right even if this computer's clock is wrong.
+export function setClock(date) {
   const at = Date.parse(date);
   if (at) ahead = at - Date.now();
 }
 
-// age returns how long ago a moment is, "" if it is no time, or one to come: whoever writes an event has a clock of his own.
+// age returns how long ago a moment is. It returns "" for a text that is not a time, and for a time in the future, because an event's writer has its own clock.
 function age(at) {
   const s = (Date.now() + ahead - Date.parse(at)) / 1000;
   if (!(s > -60)) return '';
@@ -117,8 +117,8 @@ function age(at) {
   return `${Math.floor(s)} s ago`;
 }
 
-// moment returns a time as an element: the clock's, how long ago that is, and as its title, both here and in UTC.
+// moment returns an element with a time and its age. The element's title is the time in local time and in UTC.
 export const moment = (at, exactly = when) => h('time', { datetime: at, title: both(at) }, exactly(at), ' ', h('span', { class: 'sub ago' }, age(at)));
 
-// The ages that are shown grow.
+// The shown ages are updated.
 setInterval(() => { for (const e of document.querySelectorAll('time > .ago')) set(e, age(e.parentNode.getAttribute('datetime'))); }, 5000);

@@ -1,6 +1,6 @@
 // The form for a new scan: the app checks and estimates the scan, and starts it after a confirmation.
 import { h, set, show, money, duration, plural, announce } from './dom.js';
-import { Live, call, told } from './api.js';
+import { Live, call, messageOf } from './api.js';
 import { ownStorage, partOf, tableOf } from './scans.js';
 
 const lookInterval = 15_000;
@@ -9,9 +9,9 @@ const draftPlace = 'tablesweep-draft'; // in the tab's own storage
 const made = 'created if missing';
 const [rows, put] = [['copy', 'export', 'count', 'enqueue', 'delete'], ['copy', 'export', 'enqueue']];
 
-// fields are those of a request, by name, in their groups. All but exact ones are trimmed. of lists the actions that take one; from and strategy are
-// what else must be chosen. suggests says what the app has to suggest, and of which connection. Two are the form’s own: from, and the action
-// export, which is a copy.
+// fields contains the fields of a request, by name, in their groups. Blanks around a value are removed unless the field is exact. of lists the actions that use the field.
+// from and strategy list the other choices with which the field is shown. suggests describes the app's suggestions, and the field with their connection. Only the form has
+// the field from and the action export, which is sent as a copy.
 const fields = [
   { name: 'from', label: 'Rows of', group: 'From', options: [['table', 'a table'], ['export', 'an export in a blob container'], ['tables', 'many tables'], ['exports', 'an export of many tables']] },
   { name: 'source.table', suggests: ['tables', 'source.connection'], label: 'Table', group: 'From', from: ['table'], required: true },
@@ -58,7 +58,7 @@ function input(field) {
   return { ...field, control, element, error, offers: list };
 }
 
-// chosen reports whether a field belongs to what is chosen in others.
+// chosen reports whether a field is shown with the values of the action, from and strategy.
 const chosen = (f, by) => ['action.type', 'from', 'strategy'].every((name, i) => {
   const wanted = [f.of, f.from, f.strategy][i];
   return !wanted || wanted.includes(by[name].control.value);
@@ -70,7 +70,7 @@ function requestOf(inputs, by) {
   for (const f of inputs) {
     let value = f.exact ? f.control.value : f.control.value.trim();
     if (value === '' || f.name === 'from' || !chosen(f, by)) continue;
-    if (f.number) value = /^\d+$/.test(value) ? Number(value) : value; // the app explains what is wrong with anything else
+    if (f.number) value = /^\d+$/.test(value) ? Number(value) : value; // for any other value, the app's error explains the mistake
     if (f.flag) value = true;
     if (f.list) value = value === '[]' ? [] : value.split(',').map((name) => name.trim()).filter(Boolean);
     const names = f.name.split('.');
@@ -85,22 +85,22 @@ function requestOf(inputs, by) {
 
 const size = ({ rows: [n], counted }) => (counted ? (n === 0 ? 'no rows' : plural(n, 'row')) : `at least ${plural(n, 'row')}`);
 
-// threat tells what a deletion deletes, as the estimate has found it.
+// threat returns the text about what a deletion deletes, from the estimate.
 function threat(request, estimate) {
   const part = partOf({ ...request, strategy: '', limits: undefined });
   return `Delete ${size(estimate)} of ${tableOf(request.source)}${part ? ` (${part})` : ''}. ${part ? '' : 'This is the whole table, because no range or filter is set. '}Deleted rows cannot be restored.`;
 }
 
-// words tells what an estimate knows: a count that ran out of time has met some of the rows.
-function words(e) {
+// estimateText returns the text of an estimate. If the count ran out of time, it contains only some of the rows.
+function estimateText(e) {
   const beyond = !e.counted && e.dollarsPerMillion !== undefined && `${money(e.dollarsPerMillion)} for each further million rows`;
   return [size(e), `about ${plural(e.requests, 'request')}`, money(e.dollars), beyond, e.leastSeconds && `at least ${duration(e.leastSeconds)}, because of its limits`, e.creates && 'the destination will be created'].filter(Boolean).join(' · ');
 }
 
-// unread tells what a scan of many tables does. Nobody counts their rows before.
+// unread returns the text about a scan of many tables, whose rows are not counted beforehand.
 const unread = ({ action: { type, destination: to } }) => `Each table has its own scan${type === 'copy' && !to?.container ? ` and is copied to the table of the same name in ${to?.connection ?? ownStorage}` : ''}. Rows are not counted first.`;
 
-// newScan shows the form. It starts nothing before the app has checked the request.
+// newScan shows the form. The scan starts only after the app has checked the request.
 export function newScan(main, { query }) {
   document.title = 'New scan · Tablesweep';
   const inputs = fields.map(input);
@@ -130,7 +130,7 @@ export function newScan(main, { query }) {
   const many = by['source.tables'].control.value && 's';
   if (many || by['source.container'].control.value) by.from.control.value = (by['source.container'].control.value ? 'export' : 'table') + many;
   for (const group of form.querySelectorAll('details')) group.open ||= inputs.some((f) => group.contains(f.control) && f.control.value !== '');
-  let checked; // the request that the app has accepted, if it has not changed since
+  let checked; // the request that the app has accepted; undefined after a change
   let changes = 0;
 
   function changed() {
@@ -145,7 +145,7 @@ export function newScan(main, { query }) {
     sessionStorage.setItem(draftPlace, JSON.stringify({ address, values: Object.fromEntries(inputs.map((f) => [f.name, f.control.value])) }));
   }
 
-  // suggest gives a field what the app has to suggest. What is not there can be entered all the same.
+  // suggest gives a field the app's suggestions. The user may enter other values.
   async function suggest(f) {
     const [what, of] = f.suggests;
     const path = of ? `scans/connections/${encodeURIComponent(by[of].control.value.trim() || ownStorage)}/${what}` : 'scans/connections';
@@ -155,12 +155,12 @@ export function newScan(main, { query }) {
     if (f.suggested === path) f.offers.replaceChildren(...names.map((value) => h('option', { value })));
   }
 
-  // fieldFor finds the field of an error: the app may name its parent, such as action.queue, or one that stands for another, such as the table.
+  // fieldFor finds the field for an error. The app may name the field's parent, such as action.queue, or a field that this form replaces by another, such as the table.
   const visibly = (f) => f && !f.element.hidden;
   const below = (name) => inputs.find((f) => name && f.name.startsWith(`${name}.`) && visibly(f));
   const fieldFor = (name) => (visibly(by[name]) ? by[name] : below(name) ?? below(name?.replace(/\.\w+$/, '')));
 
-  // blame shows errors beside their fields, and the others above the buttons.
+  // blame shows errors beside their fields, and errors without a field above the buttons.
   function blame(error) {
     const rest = [];
     let first;
@@ -176,7 +176,7 @@ export function newScan(main, { query }) {
       if (group) group.open = true;
       first ??= f.control;
     }
-    if (!error.fields.length) rest.push(told(error));
+    if (!error.fields.length) rest.push(messageOf(error));
     set(trouble, rest.join(' '));
     show(trouble, rest.length > 0);
     first?.focus();
@@ -195,7 +195,7 @@ export function newScan(main, { query }) {
     const request = requestOf(inputs, by);
     check.disabled = true;
     set(outcome, 'Counting …');
-    const asked = changes;
+    const requested = changes;
     let estimate, wrong;
     try {
       estimate = request.source.tables ? undefined : await call('POST', 'scans/estimate', { body: request });
@@ -203,8 +203,8 @@ export function newScan(main, { query }) {
       wrong = error;
     }
     check.disabled = false;
-    if (changes !== asked) return; // the form has changed since this request
-    set(outcome, wrong ? '' : estimate ? words(estimate) : unread(request));
+    if (changes !== requested) return; // the form has changed since this request
+    set(outcome, wrong ? '' : estimate ? estimateText(estimate) : unread(request));
     if (wrong) {
       blame(wrong);
       return;
@@ -220,7 +220,7 @@ export function newScan(main, { query }) {
   }
 
   async function begin() {
-    if (!checked || start.disabled) return; // it is starting already: somebody pressed the key twice
+    if (!checked || start.disabled) return; // the scan is already starting, because the key was pressed twice
     if (checked.action.type === 'delete' && sure.value.trim() !== checked.source.table) {
       set(trouble, 'This is not the name of the table. Nothing was started.');
       show(trouble, true);
@@ -244,6 +244,6 @@ export function newScan(main, { query }) {
   for (const f of inputs) if (f.offers) f.control.addEventListener('focus', () => suggest(f));
   changed();
   by['source.table'].control.focus();
-  // This shows a wrong key before the form is filled in, and an app that is away before it is sent.
+  // This call shows a wrong key or an unavailable app before the user fills in the form.
   new Live(async () => { await call('GET', 'scans', { query: { top: 1 } }); }, lookInterval);
 }

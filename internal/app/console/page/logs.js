@@ -1,14 +1,14 @@
-// Streams of events: the newest events, and new ones as they come.
+// Streams of events: the newest events, and new events as they are written.
 import { h, set, show, arrange, moment, nothing, plural } from './dom.js';
-import { Live, call, exactly, told, untilAsked } from './api.js';
+import { Live, call, exactly, messageOf, untilAsked } from './api.js';
 import { name, visible } from './names.js';
 import { brief, levelOf, openRecord } from './record.js';
 
 const pageTop = 100, followTop = 1000;
 const followInterval = 2000, streamsInterval = 15_000;
-const kept = 2000; // events on the page
+const kept = 2000; // maximum number of events on the page
 
-// showLogs shows the list of streams, or the events of one.
+// showLogs shows the list of streams, or the events of one stream.
 export function showLogs(main, { path }) {
   document.title = 'Logs · Tablesweep';
   if (path[1]) events(main, path.slice(1).join('/'));
@@ -39,7 +39,7 @@ function events(main, stream) {
   const follow = h('input', { type: 'checkbox', checked: true, onchange: () => live.now() });
   const note = h('p', { class: 'hint', role: 'status' });
   const rows = h('tbody');
-  const older = h('button', { hidden: true, onclick: () => { most += pageTop; read().catch((error) => set(note, told(error))); } }, 'Older events');
+  const older = h('button', { hidden: true, onclick: () => { most += pageTop; read().catch((error) => set(note, messageOf(error))); } }, 'Older events');
   const table = h('table', { class: 'events', hidden: true }, h('caption', { class: 'unseen' }, 'Events, the newest first'),
     h('thead', {}, h('tr', {}, ['Time', 'Event'].map((name) => h('th', { scope: 'col' }, name)), h('td'))), rows);
   const none = nothing(`No event yet. ${howToAppend}`, h('a', { class: 'button', href: '#/logs' }, 'All streams'));
@@ -54,7 +54,7 @@ function events(main, stream) {
       h('td', {}, h('button', { class: 'link', onclick: () => openRecord('Event', event.event, [`at ${event.time}`, `id ${event.id}`]) }, 'All fields')));
   }
 
-  // put inserts an event where it belongs: mostly the top or the bottom, but some come late.
+  // put inserts an event at its place. This is usually the top or the bottom, but some events arrive late.
   function put(event) {
     if (shown.has(event.id)) return;
     const last = rows.lastChild;
@@ -64,7 +64,7 @@ function events(main, stream) {
     rows.insertBefore(shown.get(event.id), below);
   }
 
-  // read adds older events below.
+  // read adds older events at the bottom.
   async function read() {
     const page = await call('GET', 'log', { query: { stream, top: pageTop, cursor }, parse: exactly });
     page.events.forEach(put);
@@ -72,7 +72,7 @@ function events(main, stream) {
     show(older, Boolean(cursor));
   }
 
-  // cut removes the oldest events if there are too many. They can be loaded again.
+  // cut removes the oldest events if there are too many. The user can load them again.
   function cut() {
     if (rows.children.length <= most) return;
     while (rows.children.length > most) {
@@ -85,7 +85,7 @@ function events(main, stream) {
 
   const live = new Live(async () => {
     let more = false;
-    if (!after) { // before the first page, so that no event is missed
+    if (!after) { // read before the first page, so that no event is missed
       const { next } = await call('GET', 'log', { query: { stream, after: 'now', top: 1 }, parse: exactly });
       await read();
       after = next;

@@ -5,14 +5,14 @@ import { scanRow, scanHead } from './scans.js';
 
 const interval = 5000, top = 50;
 
-// members lists the tables of a group that were begun, with what has become of each.
+// members lists the group's tables whose scans have started, with the state of each.
 export function members(id) {
   const body = h('tbody'), note = h('span', { class: 'hint' });
   const state = h('select', { id: 'of-state', onchange: () => again() }, h('option', { value: '' }, 'all'), ['running', 'succeeded', 'failed', 'canceled'].map((s) => h('option', { value: s }, s)));
   const more = h('button', { hidden: true, onclick: () => { wanted += 10 * top; again(); } }, 'Show more');
   const element = h('section', { hidden: true, 'aria-label': 'Tables' }, h('div', { class: 'title' }, h('h2', {}, 'Tables'), note, h('span', { class: 'grow' }), h('div', { class: 'choice' }, h('label', { for: 'of-state' }, 'State'), state)),
     h('table', { class: 'cards' }, h('caption', { class: 'unseen' }, 'Scans of the tables'), scanHead('Table'), body), more);
-  const rows = new Map(); // by the scans' ids
+  const rows = new Map(); // rows by the scans' ids
   let wanted = top, read = -interval, was;
   const again = () => { read = -interval; load(); };
   async function load() {
@@ -32,7 +32,7 @@ export function members(id) {
   }
   return {
     element,
-    // update reads the tables again if they may have changed. It returns true if nothing can change any more.
+    // update reads the tables again if they may have changed. It returns true if no further change is possible.
     async update(s) {
       show(element, true);
       const m = s.members, running = s.state === 'running';

@@ -1,18 +1,18 @@
-// Names as data has them, shown so that two different ones never look alike.
+// Names in data, shown so that two different names never look alike.
 import { h, set, announce } from './dom.js';
 
-// unclear has the characters that can't be seen or told from others: controls, formats, lone surrogates, private and
-// unassigned ones, blanks of other kinds, parts of Korean syllables, strokes through letters, and what fonts leave out.
+// unclear matches characters that are invisible or look like others: control and format characters, lone surrogates, private and
+// unassigned characters, unusual blanks, parts of Korean syllables, strokes through letters, and characters that fonts leave out.
 const unclear = /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800\u0334-\u0338\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7ff]|(?! )\p{Zs}/u;
-const clear = /^([!-[\]-~]+ )*[!-[\]-~]+$/; // what most texts are: nothing to escape
+const clear = /^([!-[\]-~]+ )*[!-[\]-~]+$/; // matches most texts, which need no escapes
 const escaped = (c) => `\\u{${c.codePointAt(0).toString(16)}}`;
 
-// pieces returns what is shown for each character of a text. No text is shown as another one: a backslash begins an escape,
+// pieces returns the shown form of each character of a text. Different texts have different shown forms. A backslash begins an escape,
 // and is escaped itself.
 function pieces(text) {
   const all = [...text];
   if (clear.test(text)) return all;
-  let base = ''; // the character that marks stand on, with these
+  let base = ''; // the character to which the marks belong, with its marks so far
   return all.map((c, i) => {
     if (c === ' ') {
       base = '';
@@ -20,7 +20,7 @@ function pieces(text) {
     }
     if (c === '\\') return base = '\\\\';
     const mark = /\p{M}/u.test(c);
-    // What else could look like it: one character for a letter and its mark, the same mark twice.
+    // Two things could look the same: one character for a letter and its mark, or the same mark twice.
     if (unclear.test(c) || (mark ? !base || base === '\\\\' || base.includes(c) || (base + c).normalize() !== base + c : c.normalize() !== c)) {
       base = '';
       return escaped(c);
@@ -30,16 +30,16 @@ function pieces(text) {
   });
 }
 
-// visible returns a text as it is shown. An empty one has a name that no other text is shown as.
+// visible returns a text's shown form. The shown form of the empty text differs from every other.
 export const visible = (text) => (text === '' ? '\\empty' : pieces(text).join(''));
 
-// quoted returns a text as it is shown within a sentence: a plain word as it is, others between quotes.
+// quoted returns a text's shown form within a sentence: a plain word unchanged, any other text in quotes.
 export const quoted = (text) => (/^[\w.:@/+-]+$/.test(text) ? text : `"${pieces(text).join('').replaceAll('"', '\\"')}"`);
 
-// json returns a value as JSON for people, with characters that can't be seen as JSON's own escapes.
+// json returns a value as JSON for users. Unclear characters are written as JSON escapes.
 export const json = (value) => [...JSON.stringify(value, null, 2)].map((c) => (c !== '\n' && unclear.test(c) ? c.replace(/[^]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`) : c)).join('');
 
-// shorten cuts a text as it is shown in the middle. It returns the first part, how many characters are left out, and the last part.
+// shorten removes the middle of a text's shown form. It returns the first part, the number of removed characters, and the last part.
 export function shorten(text, most) {
   const all = pieces(text);
   if (all.length <= most + 20) return [visible(text), 0, ''];
@@ -47,11 +47,11 @@ export function shorten(text, most) {
   return [all.slice(0, head).join(''), all.length - most, all.slice(-tail).join('')];
 }
 
-// Letters that are written from right to left turn digits and signs beside them round, and may make two texts alike.
+// Letters that are written from right to left reverse the order of digits and signs beside them, so two texts may look alike.
 const leftwards = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
 const others = /[^\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}\p{M} ]/u;
 
-// copy puts the exact text into the clipboard. A lone surrogate can't be there: such a text is copied as JSON.
+// copy puts the exact text into the clipboard. The clipboard cannot contain a lone surrogate, so a text with one is copied as JSON.
 export async function copy(text) {
   const whole = text.isWellFormed();
   try {
@@ -67,10 +67,10 @@ const copier = (what, text) => h('button', { class: 'copy', 'aria-label': what, 
 // command shows a command, and a button that copies it.
 export const command = (text) => [h('code', { class: 'value' }, text), copier('Copy the command', text)];
 
-const longest = 120; // characters of a name in a line
+const longest = 120; // maximum number of characters of a name in a line
 
-// rename shows a text of the data in an element, unless it shows it already: what a reader has opened or selected stays.
-// What differs from the text, or is cut, has a button that copies the exact text; with always, everything has.
+// rename shows a text of the data in an element. If the element already shows this text, it is unchanged, so that the user's selection remains.
+// If the shown form differs from the text or is shortened, or if always is set, there is a button that copies the exact text.
 export function rename(element, text, { most = longest, always = false } = {}) {
   if (element.exact === text) return;
   element.exact = text;

@@ -1,4 +1,4 @@
-// Records and events as they were written: every field with its type.
+// Records and events as they were written, with the type of every field.
 import { h } from './dom.js';
 import { Exact } from './api.js';
 import { name as shown, visible, shorten } from './names.js';
@@ -20,31 +20,31 @@ function typeOf(record, name) {
 
 const names = (record) => Object.keys(record).filter((name) => !(name.endsWith(annotation) && name.slice(0, -annotation.length) in record));
 
-// valueText returns a value as text for people.
+// valueText returns a value as text for users.
 export const valueText = (value) => (typeof value === 'string' ? value : value instanceof Exact ? value.text : JSON.stringify(value) ?? '');
 
-// fieldOf finds a field by its name in any case.
+// fieldOf finds a field by its name, in upper or lower case.
 export function fieldOf(record, name) {
   const found = names(record).find((n) => n.toLowerCase() === name.toLowerCase());
   return found === undefined ? undefined : record[found];
 }
 
-const longest = 200; // most characters of a value in a line
+const longest = 200; // maximum number of characters of a value in a line
 
-// cut shows a value in one line. All of it is in the record's own table.
+// cut shows a value in one line. The record's own table shows the whole value.
 function cut(text) {
   const [head, left, tail] = shorten(text, longest);
   return left ? [head, h('span', { class: 'gap' }, ` ⋯ ${left} ⋯ `), tail] : head;
 }
 
-// brief returns a record in one line, with long values cut off.
+// brief returns a record in one line, with long values shortened.
 export function brief(record, without = []) {
   const skip = without.map((name) => name.toLowerCase());
   return h('span', { class: 'brief' }, names(record).filter((name) => !skip.includes(name.toLowerCase()))
     .map((name) => [h('bdi', { class: 'name' }, visible(name)), ' ', h('bdi', { class: 'value' }, cut(valueText(record[name]))), ' ']));
 }
 
-// levelOf returns the field of an event that says how bad it is, with its value, and "error" or "warn" if that is bad.
+// levelOf returns the field with an event's severity, its value, and "error" or "warn" for a severe event.
 export function levelOf(record) {
   const name = names(record).find((n) => /^(level|severity|lvl|log_?level)$/i.test(n) && typeof record[n] === 'string');
   const value = name && record[name];
@@ -57,7 +57,7 @@ export function recordTable(record) {
     h('tbody', {}, names(record).map((name) => h('tr', {}, h('th', { scope: 'row', class: 'key' }, shown(name)), h('td', {}, visible(typeOf(record, name))), h('td', { class: 'key' }, shown(valueText(record[name]), { most: 1000, always: true }))))));
 }
 
-// openRecord shows a record over the page.
+// openRecord shows a record in a dialog over the page.
 export function openRecord(title, record, remarks = []) {
   const dialog = h('dialog', { class: 'large', 'aria-labelledby': 'record-title' }, h('h2', { id: 'record-title' }, title),
     remarks.filter(Boolean).map((remark) => h('p', { class: 'hint key' }, visible(remark))), h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Fields' }, recordTable(record)),

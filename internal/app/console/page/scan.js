@@ -1,6 +1,6 @@
 // A scan's page.
 import { h, set, show, count, rate, percent, money, duration, time, both, moment, nothing, plural, announce } from './dom.js';
-import { Live, call, told, untilAsked } from './api.js';
+import { Live, call, messageOf, untilAsked } from './api.js';
 import { TimeChart, Strip } from './chart.js';
 import { failedRows } from './failed.js';
 import { members } from './members.js';
@@ -8,7 +8,7 @@ import { copy, json, name, quoted, visible } from './names.js';
 import { causeText, titleOf, tableOf, partOf, ownStorage, stateBadge, progressBar, verdict } from './scans.js';
 
 const statusInterval = 2000, endedInterval = 30_000;
-const detailInterval = 15_000; // the app keeps a timeline and ranges for as long
+const detailInterval = 15_000; // the app keeps timelines and ranges for this time
 const lateInterval = 5000;
 
 // figure is a number with a label and a note.
@@ -23,10 +23,10 @@ function figure(name) {
   };
 }
 
-// ask shows a question, and resolves to true if the answer is yes.
-function ask(title, text, yes, danger) {
+// confirmed shows a question, and resolves to true if the user answers yes.
+function confirmed(title, text, yes, danger) {
   return new Promise((resolve) => {
-    const dialog = h('dialog', { 'aria-labelledby': 'ask-title' }, h('h2', { id: 'ask-title' }, title), h('p', {}, text),
+    const dialog = h('dialog', { 'aria-labelledby': 'question-title' }, h('h2', { id: 'question-title' }, title), h('p', {}, text),
       h('div', { class: 'actions' }, h('button', { class: danger ? 'danger' : 'primary', onclick: () => dialog.close('yes') }, yes),
         h('button', { autofocus: true, onclick: () => dialog.close() }, 'No, leave it')));
     dialog.addEventListener('close', () => {
@@ -38,9 +38,9 @@ function ask(title, text, yes, danger) {
   });
 }
 
-// figures are the numbers at the top: what is asked first is large.
+// figures are the numbers at the top. The most important ones are large.
 function figures() {
-  const large = { rows: figure('Rows read'), took: figure('Time'), share: figure('Progress'), left: figure('Time left') }; // what comes and goes is last
+  const large = { rows: figure('Rows read'), took: figure('Time'), share: figure('Progress'), left: figure('Time left') }; // figures that are not always shown come last
   const small = { written: figure('Rows written'), rate: figure('Rows a second'), steps: figure('Steps'), instances: figure('Instances'), requests: figure('Requests'), cost: figure('Cost') };
   const all = { ...large, ...small };
   const list = (kind, some) => h('dl', { class: `figures ${kind}` }, Object.values(some).map((f) => f.element));
@@ -92,11 +92,11 @@ function detail(id) {
   }
   return {
     element,
-    // update reads again if the shown detail is old, or the scan has ended. It returns true if nothing can change any more:
-    // the scan has ended, and no instance can still have a cached answer from before its last step.
+    // update reads the details again if they are old, or if the scan has ended. It returns true if no further change is possible,
+    // because the scan has ended and no instance can still have a cached answer from before the last step.
     async update(s) {
       const now = performance.now();
-      const is = s.state === 'running' ? s.state : `${s.state} ${s.steps.done}`; // steps under way end after a cancellation
+      const is = s.state === 'running' ? s.state : `${s.state} ${s.steps.done}`; // steps in progress end after a cancellation
       const other = is !== state;
       if (other) [state, changed] = [is, now];
       const final = () => s.state !== 'running' && read >= changed + detailInterval;
@@ -109,8 +109,8 @@ function detail(id) {
   };
 }
 
-// pointsOf returns the rates of a timeline. The first interval starts with the scan, and the last one ends with it, or now:
-// with whole intervals, their rates would be too low.
+// pointsOf returns the rates of a timeline. The first interval starts when the scan starts. The last interval ends when the scan ends, or now.
+// If these intervals had the full length, their rates would be too low.
 function pointsOf({ points, interval }, began, ended) {
   const inside = (at, from, to) => (at >= from && at < to ? at : undefined);
   const spans = points.map((p) => ({ p, from: Date.parse(p.at), to: Date.parse(p.at) + 1000 * interval }));
@@ -120,7 +120,7 @@ function pointsOf({ points, interval }, began, ended) {
   return (of) => spans.map(({ p, from, to }) => ({ from, to, values: of(p).map((n) => (1000 * n) / (to - from)) }));
 }
 
-// again returns the address of the form, filled in with a scan's request.
+// again returns the address of the form with a scan's request filled in.
 function again(s) {
   const values = new URLSearchParams();
   const put = (path, value) => {
@@ -129,12 +129,12 @@ function again(s) {
   };
   const { source, action, range, filter, select, strategy, segmentSize, segmentsPerInvocation, segmentsPerFirstPrefix, segmentsPerSubsequentPrefix, limits, name } = s;
   put('', { source, action, range, filter, strategy, segmentSize, segmentsPerInvocation, segmentsPerFirstPrefix, segmentsPerSubsequentPrefix, limits, name });
-  for (const name of ['source.export', 'action.mapHash']) values.delete(name); // the start fills these in
+  for (const name of ['source.export', 'action.mapHash']) values.delete(name); // the start sets these fields
   if (select) values.set('select', select.length ? select.join(', ') : '[]');
   return `#/scans/new?${values}`;
 }
 
-// raw shows the answer of the app as it came.
+// raw shows the app's answer unchanged.
 function raw(s) {
   const dialog = h('dialog', { class: 'large', 'aria-labelledby': 'raw-title' }, h('h2', { id: 'raw-title' }, 'The scan as JSON'), h('pre', { class: 'scroll key', tabindex: 0 }, json(s)),
     h('div', { class: 'actions' }, h('button', { onclick: () => copy(JSON.stringify(s, null, 2)) }, 'Copy'), h('button', { autofocus: true, onclick: () => dialog.close() }, 'Close')));
@@ -165,12 +165,12 @@ export function showScan(main, { path }) {
   let shown;
 
   async function act(method, body, question, text, yes, danger) {
-    if (!(await ask(question, text, yes, danger))) return;
+    if (!(await confirmed(question, text, yes, danger))) return;
     show(acted, false);
     try {
       await call(method, method === 'POST' ? `${address}/retry` : address, { body });
     } catch (error) {
-      set(acted, told(error));
+      set(acted, messageOf(error));
       show(acted, true);
     }
     live.now();
@@ -188,18 +188,18 @@ export function showScan(main, { path }) {
       repeat.href = again(s);
       for (const element of [repeat, source]) show(element, true);
     }
-    const end = running ? undefined : s.finishedAt; // a retry takes it back
+    const end = running ? undefined : s.finishedAt; // removed by a retry
     if (ended.at !== end) ended.replaceChildren(...(end ? [' · ended ', moment(end)] : []));
     ended.at = end;
     badge.update(s);
     verified.update(s);
     bar.update(s);
     numbers.update(s);
-    const goesOn = s.state === 'canceled' || (s.state === 'failed' && !s.leftOut && (Boolean(s.members) || s.steps.pending > 0 || !s.rows.failed)); // the same rule as the app's
+    const goesOn = s.state === 'canceled' || (s.state === 'failed' && !s.leftOut && (Boolean(s.members) || s.steps.pending > 0 || !s.rows.failed)); // the same rule as in the app
     set(waits, cause && `${state[0].toUpperCase()}${state.slice(1)}: ${cause}`);
     show(waits, Boolean(cause));
     set(failure, s.error ? visible(s.error) : '');
-    show(failure, Boolean(s.error) && (goesOn || !s.rows.failed)); // else the box of failed rows says it
+    show(failure, Boolean(s.error) && (goesOn || !s.rows.failed)); // otherwise the box of failed rows shows the error
     set(noted, s.note ? visible(s.note) : '');
     show(noted, Boolean(s.note));
     show(stop, running);

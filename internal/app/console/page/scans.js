@@ -5,15 +5,15 @@ import { quoted, rename, shorten, visible } from './names.js';
 
 const busyInterval = 3000, idleInterval = 10_000;
 const top = 50;
-export const ownStorage = 'AzureWebJobsStorage'; // the connection of a request that names none
+export const ownStorage = 'AzureWebJobsStorage'; // the connection of a request that does not name one
 
-// tableOf names a table, or the export in a container, with its connection if that is another than from's.
+// tableOf returns the name of a table, or of the export in a container, with its connection unless from has the same connection.
 export function tableOf(ref, from) {
   const place = ref?.container ? `blob:${ref.container}/${ref.prefix ?? ''}${ref.tables ? ` tables ${ref.tables}` : ''}` : ref?.table ?? ref?.tables ?? (ref ? '*' : '?');
   return quoted(ref?.connection && ref.connection !== from?.connection ? `${ref.connection}:${place}` : place);
 }
 
-// partOf returns the part of the table that a scan reads, how, and how fast, in words. most bounds the filter's.
+// partOf returns a text about the part of the table that a scan reads, its strategy and its limits. The filter has at most most characters.
 export function partOf({ range, filter, select, strategy, action, limits }, most = 400) {
   const bound = (text, key) => key && `${text} ${quoted(key)}`;
   const [head, left, tail] = shorten(filter ?? '', most);
@@ -22,7 +22,7 @@ export function partOf({ range, filter, select, strategy, action, limits }, most
     ...['row', 'request'].map((of) => limits?.[`${of}sPerSecond`] && `at most ${plural(limits[`${of}sPerSecond`], of)} a second`)].filter(Boolean).join(', ');
 }
 
-// titleOf describes a scan in one line, so that a part of a table doesn't read like all of it.
+// titleOf describes a scan in one line. A scan of a part of a table has another description than a scan of the whole table.
 export function titleOf(s) {
   const { action, source } = s;
   const from = tableOf(source), part = partOf(s, 60);
@@ -36,7 +36,7 @@ export function titleOf(s) {
   }
 }
 
-// stateBadge shows a state as a word, and as a sign for people who can't see the colours.
+// stateBadge shows a state as a word, and as a sign for users who cannot distinguish the colours.
 export function stateBadge() {
   const element = h('span', { class: 'badge' });
   return {
@@ -50,7 +50,7 @@ export function stateBadge() {
   };
 }
 
-// progressBar shows the share done, if it is known: a bar without one would look like 0 %.
+// progressBar shows the share of the work that is done. It is hidden if the share is unknown, because it would look like 0 %.
 export function progressBar(label) {
   const bar = h('progress', { max: 1, 'aria-label': label });
   const text = h('span', { class: 'share' });
@@ -67,7 +67,7 @@ export function progressBar(label) {
   };
 }
 
-// causeText returns why a running scan is not just working, and since when, or what an ended one may yet do, "" if there is nothing to tell. The app says it, the same to everybody.
+// causeText returns why a running scan waits or is throttled, and since when, or what an ended scan may still do. It returns "" if there is no such cause. The text comes from the app.
 export function causeText({ cause, phase, leased }) {
   if (!cause) return '';
   const since = (phase && leased?.waiting || []).map((w) => w.since).sort()[0];
@@ -76,16 +76,16 @@ export function causeText({ cause, phase, leased }) {
 
 const verdicts = { running: ['', 'is being verified'], succeeded: ['', 'verified'], failed: ['bad', 'verification failed'], canceled: ['warn', 'verification canceled'] };
 
-// verdict is an element with what became of a copy's verification, behind a text.
+// verdict returns an element with the result of a copy's verification, after a given text.
 export function verdict(before = '') {
   const element = h('span');
-  let said;
+  let shown;
   return {
     element,
     update({ verification: v }) {
       const is = JSON.stringify(v);
-      if (said === is) return;
-      said = is;
+      if (shown === is) return;
+      shown = is;
       const [kind, text] = verdicts[v?.state] ?? (v?.error ? ['bad', 'not verified'] : ['', 'verification starts soon']);
       if (v) element.replaceChildren(before, h('a', { class: kind, href: `#/scans/${encodeURIComponent(v.id)}` }, text), v.error ? `: ${visible(v.error)}` : '');
     },
@@ -96,7 +96,7 @@ export function scanRow(id) {
   const badge = stateBadge(), bar = progressBar('progress');
   const title = h('a', { href: `#/scans/${encodeURIComponent(id)}` });
   const name = h('span'), failed = h('span', { class: 'bad' }), verified = verdict(), cause = h('span', { class: 'sub warn' });
-  // Two lines each: a number, and what belongs to it.
+  // Each cell has two lines: a number, and details of it.
   const cell = (label, kind) => {
     const [first, second] = [h('span'), h('span', { class: 'sub' })];
     return { element: h('td', { class: `number ${kind}`, 'data-name': label }, first, ' ', second), update(a, b) { set(first, a); set(second, b); } };
@@ -123,7 +123,7 @@ export function scanRow(id) {
   };
 }
 
-// scanHead is the head of a table of rows of scans.
+// scanHead returns the head of a table of scans.
 export const scanHead = (first) => h('thead', {}, h('tr', {}, [first, 'State', 'Progress'].map((name) => h('th', { scope: 'col' }, name)),
   ['Rows', 'Steps'].map((name) => h('th', { scope: 'col', class: `number ${name.toLowerCase()}` }, name)), h('th', { scope: 'col' }, `Started, ${zoneOf(new Date())}`)));
 
@@ -135,7 +135,7 @@ const filters = [
   { name: 'since', label: 'Since', hint: '2h, 2026-11-20' },
 ];
 
-// listScans shows the open scans and the newest others, and refreshes them with one call a turn. The address has the filters.
+// listScans shows the open scans and the newest other scans, and refreshes them with one call each time. The address contains the filters.
 export function listScans(main, { query }) {
   document.title = 'Scans · Tablesweep';
   const body = h('tbody');
@@ -154,7 +154,7 @@ export function listScans(main, { query }) {
     h('button', { type: 'submit' }, 'Filter'), h('a', { href: '#/scans', class: 'button' }, 'All'));
   const next = h('a', { class: 'button', hidden: true }, 'Older scans'), newest = h('a', { class: 'button', hidden: true }, 'Newest scans');
   main.append(h('div', { class: 'title' }, h('h1', {}, 'Scans'), h('a', { class: 'button primary', href: '#/scans/new' }, 'New scan')), form, trouble, nothing, table, h('div', { class: 'actions' }, newest, next));
-  let rows = new Map(), states = new Map(); // by the scans' ids
+  let rows = new Map(), states = new Map(); // rows and states by the scans' ids
   const addressOf = (values) => { const to = new URLSearchParams(Object.entries(values).filter(([, v]) => v)); return to.size ? `#/scans?${to}` : '#/scans'; };
   const go = () => { location.hash = addressOf(Object.fromEntries(inputs.map((f) => [f.name, f.control.value.trim()]))); };
   const take = (to) => {
@@ -163,7 +163,7 @@ export function listScans(main, { query }) {
   };
   take(query);
   const live = new Live(async () => {
-    const asked = query, wanted = Object.fromEntries(query);
+    const requested = query, wanted = Object.fromEntries(query);
     let answer = { scans: [] };
     show(trouble, false);
     try {
@@ -173,9 +173,9 @@ export function listScans(main, { query }) {
       set(trouble, error.fields.map(({ field = '', detail }) => `${field} ${detail}`.trim()).join(' ') || error.message);
       show(trouble, true);
     }
-    if (asked !== query) return undefined; // another turn follows
+    if (requested !== query) return undefined; // another run follows
     const { cursor } = answer, verifications = new Set(answer.scans.map((s) => s.verification?.id));
-    const scans = answer.scans.filter((s) => !verifications.has(s.id)); // a copy's row has its verification
+    const scans = answer.scans.filter((s) => !verifications.has(s.id)); // a copy's row shows its verification
     rows = new Map(scans.map((s) => [s.id, rows.get(s.id) ?? scanRow(s.id)]));
     for (const s of scans) {
       rows.get(s.id).update(s);
@@ -196,7 +196,7 @@ export function listScans(main, { query }) {
     return scans.some((s) => s.state === 'running') ? busyInterval : idleInterval;
   }, busyInterval);
   return (at) => {
-    if (at.query.get('cursor') !== query.get('cursor')) { // another page: it is read from its beginning
+    if (at.query.get('cursor') !== query.get('cursor')) { // another page, which starts at the top
       window.scrollTo(0, 0);
       main.focus({ preventScroll: true });
     }

@@ -1,6 +1,6 @@
 // The schedules, and the backups that they have made.
 import { h, set, arrange, nothing, count, moment, plural, show, both } from './dom.js';
-import { Live, call, told } from './api.js';
+import { Live, call, messageOf } from './api.js';
 import { command } from './names.js';
 import { stateBadge, tableOf, titleOf } from './scans.js';
 
@@ -11,7 +11,7 @@ const keepText = (keep) => Object.entries(keep).map(([rule, n]) => `${n} ${rule}
 const days = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'];
 const dayOf = (text) => days[/^[0-6]$/.test(text) ? text : days.findIndex((day) => day.slice(0, 3).toLowerCase() === text.toLowerCase())];
 
-// cronText says in words when a cron expression fires, or returns it as it is.
+// cronText returns a text for a simple cron expression, and any other expression unchanged.
 function cronText(cron) {
   const [second, minute, hour, day, month, weekday] = cron.trim().split(/\s+/), whole = (text) => /^\d+$/.test(text);
   const two = (n) => String(Number(n)).padStart(2, '0'), seconds = Number(second) ? `:${two(second)}` : '';
@@ -31,7 +31,7 @@ function cronText(cron) {
   return `${cron} UTC`;
 }
 
-// facts describes a schedule in rows, each with a name and a value.
+// facts describes a schedule in rows of a name and a value.
 function facts(s) {
   const omitted = (o, why) => o.count > 0 && [plural(o.count, 'occurrence'), ` ${why}, the last `, moment(o.last)];
   return [
@@ -45,7 +45,7 @@ function facts(s) {
   ].filter(([, what]) => what).map(([name, what]) => h('div', { class: name === 'Scan' && 'whole' }, h('dt', {}, name), h('dd', { class: 'remark' }, what)));
 }
 
-// restoreForm is the address of the form that brings a backup back. It names no destination: who fills it in says where rows are written.
+// restoreForm is the address of the form that restores a backup. It does not contain a destination, so the user chooses where rows are written.
 const restoreForm = ({ place, tables }) => `#/scans/new?${new URLSearchParams(Object.entries({
   'source.container': place.container, 'source.prefix': place.prefix, 'source.connection': place.connection,
   'source.tables': tables && '*', 'action.type': 'copy',
@@ -73,19 +73,19 @@ function section(name) {
   const badge = stateBadge(), list = h('dl', { class: 'figures large' }), body = h('tbody'), none = h('p', { class: 'hint' });
   const table = h('table', { class: 'cards', hidden: true }, h('caption', { class: 'unseen' }, `Backups of ${name}`),
     h('thead', {}, h('tr', {}, ['Backup', 'Rows', 'Proof', 'State', 'Restore'].map((t) => h('th', { scope: 'col', class: t === 'Rows' && 'number' }, t)))), body);
-  let most = few, said = '';
+  let most = few, shown = '';
   const more = h('button', { hidden: true, onclick: () => { most = 1000; Live.current.now(); } }, 'All backups');
   const run = h('button', { hidden: true, onclick: () => start() }, 'Run now'), outcome = h('p', { class: 'hint', role: 'status' });
   const element = h('section', { 'aria-label': name }, h('div', { class: 'title' }, h('h2', {}, name), badge.element, h('div', { class: 'actions' }, run)), outcome, h('div', { class: 'numbers' }, list), table, none, more);
 
-  // start makes an occurrence now.
+  // start runs the schedule now.
   async function start() {
     run.disabled = true;
     try {
       const { id } = await call('POST', `schedules/${encodeURIComponent(name)}/run`);
       outcome.replaceChildren('Started: ', scan(id, id));
     } catch (error) {
-      set(outcome, told(error));
+      set(outcome, messageOf(error));
     }
     run.disabled = false;
     Live.current?.now();
@@ -96,8 +96,8 @@ function section(name) {
     async update(s) {
       const answer = await call('GET', `schedules/${encodeURIComponent(name)}/backups`, { query: { top: most } });
       const text = JSON.stringify([s, answer]);
-      if (said === text) return; // what is selected, and where the focus is, stays
-      said = text;
+      if (shown === text) return; // keep the user's selection and the focus
+      shown = text;
       show(run, !s.removed);
       show(badge.element, Boolean(s.last));
       if (s.last) badge.update(s.last);
