@@ -85,7 +85,7 @@ func TestCompressedBodies(t *testing.T) {
 		{"too large when packed", "/api/scans", "gzip", strings.Repeat(gzipped(""), 4000), 413, `{"title":"Request Entity Too Large"`},
 		{"not gzip", people, "gzip", faux, 400, `{"title":"Bad Request","status":400,"detail":"the body cannot be read: gzip`},
 		{"cut off", people, "gzip", gzipped(faux)[:50], 400, `{"title":"Bad Request","status":400,"detail":"the body cannot be read: unexpected EOF"`},
-		{"something behind it", people, "gzip", gzipped(faux) + "more", 400, `{"title":"Bad Request"`},
+		{"text after the compressed body", people, "gzip", gzipped(faux) + "more", 400, `{"title":"Bad Request"`},
 		{"nothing", people, "gzip", "", 400, `{"title":"Bad Request"`},
 		{"another encoding", people, "br", faux, 415, `{"title":"Unsupported Media Type","status":415,"field":"Content-Encoding"`},
 		{"two encodings", people, "gzip, gzip", gzipped(gzipped(faux)), 415, `{"title":"Unsupported Media Type"`},
@@ -204,13 +204,13 @@ func TestSlowClients(t *testing.T) {
 		want        string
 	}{
 		{"sends slowly", "POST /api/scans HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{", true, 150 * time.Second, "400 Bad Request"},
-		{"sends slowly what nobody reads", "PUT /api/scans HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{", true, 10 * time.Second, "405 Method"},
-		{"sends slowly what can't be unpacked", "POST /api/scans HTTP/1.1\r\nHost: x\r\nContent-Encoding: br\r\nContent-Length: 100\r\n\r\n{", true, 10 * time.Second, "415 Unsupported"},
+		{"sends slowly a body that no handler reads", "PUT /api/scans HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{", true, 10 * time.Second, "405 Method"},
+		{"sends slowly a body of an unknown encoding", "POST /api/scans HTTP/1.1\r\nHost: x\r\nContent-Encoding: br\r\nContent-Length: 100\r\n\r\n{", true, 10 * time.Second, "415 Unsupported"},
 		{"sends too much", "POST /api/scans HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 9000000\r\n\r\n" + strings.Repeat(" ", 9_000_000), true, 0, "HTTP/1.1 413 "},
 		{"sends too much, slowly", "POST /api/scans HTTP/1.1\r\nHost: x\r\nContent-Length: 9000000\r\n\r\n" + strings.Repeat(" ", 1_000_000), true, 10*time.Second + lastRead, "HTTP/1.1 413 "},
 		{"sends what the host would not", "POST /api/scans HTTP/1.1\r\nHost: x\r\nContent-Length: 109000000\r\n\r\n" + strings.Repeat(" ", 65_537), true, lastRead, "HTTP/1.1 413 "},
-		{"asks before it sends", "PUT /api/scans HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 9000000\r\n\r\n", true, 0, "HTTP/1.1 405 "},
-		{"doesn't read", "GET /api/scans/x HTTP/1.1\r\nHost: x\r\n\r\n", false, 220 * time.Second, ""},
+		{"waits for 100 Continue", "PUT /api/scans HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 9000000\r\n\r\n", true, 0, "HTTP/1.1 405 "},
+		{"does not read", "GET /api/scans/x HTTP/1.1\r\nHost: x\r\n\r\n", false, 220 * time.Second, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
