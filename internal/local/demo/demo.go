@@ -41,8 +41,8 @@ type Options struct {
 	Instances  int       // the number of handler processes
 	Connection string    // connection string of the account to use; embedded storage if empty
 	Progress   io.Writer // gets a line for each event
-	// Watch, if not nil, is called when the demonstration has ended, and the app runs until Watch returns. In that case, the
-	// app also has a console, a catalog and a stream of events.
+	// If Watch is not nil, it is called when the demonstration has ended, and the app runs until Watch returns. In this case, the app also has a console, a
+	// catalog and a stream of events.
 	Watch func(Report)
 }
 
@@ -66,11 +66,11 @@ type Figures struct {
 	Seconds      float64 `json:"seconds"`
 }
 
-// StrategyFigures are the figures of a count of all rows by one strategy, for comparison with the others.
+// StrategyFigures are the figures of a count of all rows by one strategy, for comparison with the other strategies.
 type StrategyFigures struct {
 	Name string `json:"name"`
 	Figures
-	// QueriesPerOptimum is the number of queries divided by the minimum, which reads a thousand rows per query.
+	// QueriesPerOptimum is the number of queries, divided by the minimum number of queries, which read a thousand rows each.
 	QueriesPerOptimum float64 `json:"queriesPerOptimum"`
 }
 

@@ -88,7 +88,7 @@ func (s tableService) stringToSign(r *http.Request, scheme string) (string, erro
 	}, "\n"), nil
 }
 
-// stringToSign returns the text that the Queue and Blob services sign.
+// stringToSign returns the text that a signature for the Queue or Blob service signs.
 func (e *Emulator) stringToSign(r *http.Request, scheme string) (string, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

@@ -1,18 +1,16 @@
 // Package emulator serves Azure Table, Queue and Blob storage from memory, for tests, demonstrations, benchmarks and laptops. It
 // never writes to disk.
 //
-// An [Emulator] is one storage account. In process, clients use its [Transport], which needs no sockets and therefore also works
-// in the virtual time of testing/synctest. [Emulator.Serve] serves it over HTTP. It supports the parts of the services' REST
-// interfaces that the SDKs use: tables, entities, queries and entity group transactions; queues and their messages; requests
-// signed with the account's key by SharedKey or SharedKeyLite; and for blobs, the requests that [ServedBlobs] lists. It is strict
-// where the real service is. It has no Entra ID. It refuses shared access signatures, access policies, CORS, service properties
-// and statistics by name.
+// An [Emulator] is one storage account. Clients in the same process use its [Transport], which needs no sockets, so it works in the virtual time of
+// testing/synctest. [Emulator.Serve] serves the account over HTTP. The emulator supports the parts of the services' REST interfaces that the SDKs use:
+// tables, entities, queries and entity group transactions; queues and their messages; requests signed with the account's key by SharedKey or
+// SharedKeyLite; and for blobs, the requests that [ServedBlobs] lists. The emulator is as strict as the real service. It does not support Entra ID. It
+// refuses shared access signatures, access policies, CORS, service properties and statistics by name.
 //
-// It ends a page after 250,000 visited rows or 16 MiB, where the service does after 5 seconds. It disconnects a client that takes
-// 30 seconds to send a body or to read an answer. It accepts keys of up to 512 UTF-16 units, and any date as x-ms-version. It
-// returns Doubles in their shortest form, as Azurite does: 3.10 as 3.1, 3 as 3.0, and -0.0 as 0.0. Tests compare its answers with
-// recordings of the real service (testdata/README.md). scripts/jssdk and scripts/pysdk run Microsoft's JavaScript and Python
-// clients against it.
+// The emulator ends a page after 250,000 visited rows or 16 MiB, while the service ends a page after 5 seconds. It disconnects a client that takes 30
+// seconds to send a body or to read an answer. It accepts keys of up to 512 UTF-16 units, and any date as x-ms-version. It returns Doubles in their
+// shortest form, like Azurite: 3.10 as 3.1, 3 as 3.0, and -0.0 as 0.0. Tests compare the emulator's answers with recordings of the real service
+// (testdata/README.md). scripts/jssdk and scripts/pysdk test the emulator with Microsoft's JavaScript and Python clients.
 //
 // A fault spec makes requests fail in the ways that break real programs (see package [fault]). The emulator counts requests by
 // kind, so that tests and benchmarks can check the cost of a program ([Counts]).
@@ -70,11 +68,11 @@ type Options struct {
 	// Tables are tables with a separate implementation, by name. For example, their rows can be computed.
 	Tables map[string]table.Rows
 
-	// OnRequest, if set, is called before a request is carried out, and again after it, before the answer is sent. It may block,
+	// If OnRequest is set, it is called before a request is carried out, and again before the answer is sent. It may block,
 	// and is called concurrently. Tests use it to stop a program at a chosen point.
 	OnRequest func(Event)
 
-	// OnFault, if set, is called before a request gets a failure of the fault spec as its answer. It may block, and is called
+	// If OnFault is set, it is called before a request gets a failure of the fault spec as its answer. It may block, and is called
 	// concurrently.
 	OnFault func(fault.Request, fault.Name)
 }

@@ -69,7 +69,7 @@ const (
 	nextRow       = "x-ms-continuation-NextRowKey"
 )
 
-// headers returns the token's two parts. The second is empty at the start of a partition, as it may be in the service's tokens.
+// headers returns the token's two parts. The second part is empty at the start of a partition. The service's tokens may have this form as well.
 func (t token) headers() (partition, row string) {
 	partition = encodeToken(t.key.Partition + "\x00" + strconv.Itoa(t.hops))
 	if t.key.Row != "" {
@@ -136,7 +136,7 @@ func (s tableService) parseQuery(c *call, t target) (operation, error) {
 	op := operation{Request: fault.Request{
 		Kind:  fault.Query,
 		Table: t.resource,
-		// The key replaces the token here. If a query continues after an empty page, its token is new, but it counts as the same request.
+		// The key replaces the token here. If a query continues after an empty page, its token is new, but the query counts as the same request.
 		Identity: strings.Join([]string{"query " + t.resource, values.Get("$filter"), values.Get("$select"), values.Get("$top"), at.key.Partition, at.key.Row}, "\x00"),
 	}}
 	if q.Filter != nil {

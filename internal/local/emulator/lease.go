@@ -20,7 +20,7 @@ type lease struct {
 
 const endless = -time.Second // a lease's duration
 
-// state returns the lease's state, by the service's name for it.
+// state returns the service's name for the lease's state.
 func (l lease) state(now time.Time) string {
 	over := !l.ends.IsZero() && !now.Before(l.ends)
 	switch {

@@ -22,8 +22,8 @@ type Server struct {
 	servers    []*http.Server
 }
 
-// Serve listens on the addresses of the three services, and returns when they are ready. Port 0 means any free port. It serves
-// until ctx ends or Close is called.
+// Serve listens on the addresses of the three services, and returns when they are ready. Port 0 means any free port. The server runs until ctx ends or Close
+// is called.
 func (e *Emulator) Serve(ctx context.Context, tableAddr, queueAddr, blobAddr string) (*Server, error) {
 	var config net.ListenConfig
 	var urls [3]string
@@ -48,7 +48,7 @@ func (e *Emulator) Serve(ctx context.Context, tableAddr, queueAddr, blobAddr str
 func (p pipeline) onlyHosts(addr string) http.Handler {
 	given, _, _ := net.SplitHostPort(addr)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if isAdmin(r) && !loopback.Is(r.RemoteAddr) { // because no signature protects it
+		if isAdmin(r) && !loopback.Is(r.RemoteAddr) { // because no signature protects these requests
 			http.Error(w, "/_emulator answers only requests from the same machine", http.StatusForbidden)
 			return
 		}

@@ -40,7 +40,7 @@ type Options struct {
 	Instances int
 	// Functions are the app's functions. The default is [function.Functions].
 	Functions []function.Function
-	// Key, if set, is required of all requests except those for the console, as in the cloud. On addresses that are not loopback addresses, a key is always
+	// If Key is set, all requests except those for the console need it, as in the cloud. On addresses that are not loopback addresses, a key is always
 	// required; see [Host.Key].
 	Key string
 	// Times are the host's times, which tests shorten. The default is the real host's times.
@@ -133,8 +133,7 @@ func Start(ctx context.Context, options Options) (*Host, error) {
 	return h, nil
 }
 
-// Key returns the key that requests need: the key of the options, or a new one if other machines can reach the app. "" means
-// none.
+// Key returns the key that requests need: the key of the options, or a new one if other machines can reach the app. If requests need no key, it returns "".
 func (h *Host) Key() string { return h.options.Key }
 
 // drain waits at most [Times.Drain] for running invocations. The caller then kills the handler processes. Like the real host, the caller sends no other
@@ -244,7 +243,7 @@ func (h *Host) listeners(in *instance) []*listener {
 	return list
 }
 
-// pick returns the next instance whose handler is ready. If none is ready, it returns the next one.
+// pick returns the next instance whose handler is ready. If no handler is ready, it returns the next instance.
 func (h *Host) pick() *instance {
 	n := uint64(len(h.instances))
 	start := h.next.Add(1)

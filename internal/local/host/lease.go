@@ -10,17 +10,16 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// The real host leases a blob for each timer, for a minute at a time. A host that does not get the lease tries again once a
-// minute. (SingletonOptions of the WebJobs SDK) Here the lease is a row. The row also stores the schedule's state, for which
-// the real host uses another blob.
+// The real host leases a blob for each timer, for a minute at a time. A host that does not get the lease tries again once a minute. (SingletonOptions of the
+// WebJobs SDK) Here, the lease is a row. The row also stores the schedule's state, which the real host stores in another blob.
 const (
 	timerTable    = "azurewebjobshosts"
 	timerPosition = "timers" // the rows' partition
 	timerLease    = time.Minute
 )
 
-// lease is the right to run a timer. Only one of the hosts on a storage account has the lease. A host passes the schedule's state to the next holder in the
-// lease. All times are by the service's clock.
+// lease is the right to run a timer. Only one of the hosts on a storage account has the lease. The lease also passes the schedule's state from one holder to
+// the next. All times are by the service's clock.
 type lease struct {
 	table  *storage.Table
 	name   string // the function's name

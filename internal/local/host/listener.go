@@ -17,8 +17,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// MessageLease is the time for which the queue extension hides messages. The extension extends it after half of the time. (QueueListener of the queue
-// extension)
+// MessageLease is the time for which the queue extension hides messages. When half of this time has passed, the extension hides the message for the whole
+// time again. (QueueListener of the queue extension)
 const MessageLease = 10 * time.Minute
 
 // poisonLife is how long a message stays in the poison queue. The queue extension does not set this time, so the service's default applies. (Microsoft Learn,

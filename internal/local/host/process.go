@@ -108,7 +108,8 @@ func startProcess(c command, log zerolog.Logger) (*process, error) {
 	return p, nil
 }
 
-// logLine logs a line of the handler. If the line has zerolog's form, logLine logs its level, message and fields instead of a line within a line.
+// logLine logs a line of the handler. If the line has zerolog's form, logLine logs the line's level, message and fields, because a line within a line is hard
+// to read.
 func logLine(log zerolog.Logger, level zerolog.Level, line string) {
 	var fields map[string]any
 	d := json.NewDecoder(strings.NewReader(line))

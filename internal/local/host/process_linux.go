@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// contain makes a child die with the thread that starts it, and puts it into a process group of its own. Therefore Ctrl-C signals only the host, which then
-// ends the group.
+// contain makes a child die with the thread that starts it, and puts the child into a separate process group. Therefore Ctrl-C signals only the host, which
+// then ends the group.
 func contain(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -1,19 +1,19 @@
-// Package fault decides which requests to an emulated service go wrong, and how.
+// Package fault decides which requests to an emulated service fail, and how.
 //
 // A spec is a list of rules, such as
 //
 //	seed=7; latency=2ms..20ms; busy p=0.01 retry-after=1s; timeout-after p=0.01 on=batch,insert
 //
-// An [Injector] applies it: for a [Request] it returns a [Plan], which the caller carries out. Its random draws depend only on
-// the seed, the rule, the request's identity (such as table and keys) and how often that identity has occurred before. Therefore
-// they are the same in whatever order requests arrive. Rate limits depend on the time, which the caller passes.
+// An [Injector] applies a spec. For a [Request], it returns a [Plan], which the caller carries out. The random draws depend only on the seed, the rule,
+// the request's identity (such as table and keys) and how often that identity has occurred before. Therefore the draws are the same for any order of
+// requests. Rate limits depend on the time, which the caller passes.
 //
 // # Rules
 //
 // Semicolons separate rules, and spaces separate a rule's options.
 //
 //	seed=N                       start of all draws; 0 if absent
-//	latency=A or latency=A..B    every request takes this long; a range is drawn from evenly
+//	latency=A or latency=A..B    every request takes this long, or a random time in this range
 //	busy p=P [retry-after=D]     503 ServerBusy, not carried out
 //	timeout-before p=P           500 OperationTimedOut, not carried out
 //	timeout-after p=P            500 OperationTimedOut, but carried out

@@ -101,7 +101,7 @@ func (q *Queue) expire(now time.Time) {
 	}
 }
 
-// Get receives up to n visible messages. Each stays in the queue with a new pop receipt, and is invisible until the given time.
+// Get receives up to n visible messages. Each message stays in the queue with a new pop receipt, and is invisible until the given time.
 func (q *Queue) Get(now time.Time, n int, until time.Time) []Message {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -142,7 +142,7 @@ func (q *Queue) due(now time.Time, n int) []*Message {
 	return due
 }
 
-// hide sets the time at which a message becomes visible, and gives it a new receipt.
+// hide sets the time at which a message becomes visible, and gives the message a new receipt.
 func (q *Queue) hide(m *Message, until time.Time) {
 	q.visible.Delete(m)
 	m.Visible = until
