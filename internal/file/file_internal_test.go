@@ -2,8 +2,9 @@ package file
 
 import "testing"
 
-// Names that the user gives are those of the system: on Windows, some lead to devices, such as a table's directory.
-func TestNamesOfTheUser(t *testing.T) {
+// Names that the user gives follow the rules of the system. On Windows, some names lead to devices. For example, a table's directory may have such a
+// name.
+func TestNamesGivenByUsers(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		p              Path
@@ -22,7 +23,7 @@ func TestNamesOfTheUser(t *testing.T) {
 		{At("/"), false, false},
 	} {
 		if other, windows := tt.p.leadsIn(false), tt.p.leadsIn(true); other != tt.other || windows != tt.windows {
-			t.Errorf("%v: %v, and %v on Windows", tt.p, other, windows)
+			t.Errorf("%v: got %v, and %v on Windows", tt.p, other, windows)
 		}
 	}
 }

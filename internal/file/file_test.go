@@ -21,13 +21,13 @@ func text(s string) func(io.Writer) error {
 	}
 }
 
-// put writes a file as others do.
+// put writes a file as other programs do.
 func put(t *testing.T, path, content string) {
 	t.Helper()
 	proof.Must(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
-// names returns what a directory has.
+// names returns the names in a directory.
 func names(t *testing.T, dir string) string {
 	t.Helper()
 	var all []string
@@ -39,7 +39,7 @@ func names(t *testing.T, dir string) string {
 	return strings.Join(all, " ")
 }
 
-// A file gets its name when it is whole, and takes the place of none. Its directory may be a link.
+// A file gets its name when it is complete, and never replaces another file. Its directory may be a link.
 func TestCreate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -56,9 +56,9 @@ func TestCreate(t *testing.T) {
 		return broken
 	})
 	if !errors.Is(err, broken) || names(t, filepath.Join(dir, "data")) != "" {
-		t.Errorf("got %v, and %s", err, names(t, filepath.Join(dir, "data")))
+		t.Errorf("got error %v, and the directory has %s", err, names(t, filepath.Join(dir, "data")))
 	}
-	err = p.Create(func(w io.Writer) error { // which cannot be written, as on a full disk
+	err = p.Create(func(w io.Writer) error { // the file cannot be written, as on a full disk
 		w.(*os.File).Close()
 		_, err := w.Write([]byte("1"))
 		return err
@@ -68,22 +68,22 @@ func TestCreate(t *testing.T) {
 	}
 	other := file.In(link, "data/other")
 	err = other.Create(func(io.Writer) error {
-		put(t, filepath.Join(dir, "data", "other"), "precious") // by another process
+		put(t, filepath.Join(dir, "data", "other"), "precious") // another process has written this file
 		return nil
 	})
 	if content, readErr := other.Read(); !errors.Is(err, fs.ErrExist) || string(content) != "precious" || readErr != nil {
-		t.Errorf("got %v, and %q, %v", err, content, readErr)
+		t.Errorf("got error %v; the file has %q, error %v", err, content, readErr)
 	}
 	proof.Must(t, errors.Join(other.Remove(), p.Create(text("1"))))
 	if err := p.Create(text("2")); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("got %v", err)
 	}
 	if content, err := p.Read(); string(content) != "1" || err != nil {
-		t.Errorf("%q, %v", content, err)
+		t.Errorf("the file contains %q, error %v, want 1", content, err)
 	}
 	proof.Must(t, p.Replace([]byte("3")))
 	if content, err := p.Read(); string(content) != "3" || err != nil || names(t, filepath.Join(dir, "data")) != "one" {
-		t.Errorf("%q, %v, %s", content, err, names(t, filepath.Join(dir, "data")))
+		t.Errorf("the file contains %q, error %v, want 3; the directory has %s", content, err, names(t, filepath.Join(dir, "data")))
 	}
 	if err := errors.Join(p.Remove(), p.Remove()); err != nil || names(t, filepath.Join(dir, "data")) != "" {
 		t.Error(err)
@@ -93,8 +93,8 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// Links, wherever they lead, and directories are no files, and nothing changes behind them.
-func TestNoLinks(t *testing.T) {
+// Links and directories are refused as files, wherever links lead. The targets of links do not change.
+func TestLinksAreRefused(t *testing.T) {
 	t.Parallel()
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	put(t, filepath.Join(dir, "own"), "own")
@@ -109,14 +109,14 @@ func TestNoLinks(t *testing.T) {
 	for _, name := range []string{"within", "out", "nowhere", "round", "data", "data/victim", "data/new"} {
 		for _, p := range []file.Path{file.In(dir, name), file.At(filepath.Join(dir, name))} {
 			if strings.Contains(name, "/") && p == file.At(filepath.Join(dir, name)) {
-				continue // whose directory the user has named
+				continue // the user has named this directory, so it may be a link
 			}
 			_, openErr := p.Open(os.O_RDONLY)
 			_, makeErr := p.Open(os.O_RDWR | os.O_CREATE)
 			_, statErr := p.Stat()
 			for i, err := range []error{openErr, makeErr, statErr, p.Create(text("x")), p.Replace([]byte("x"))} {
 				if err == nil {
-					t.Errorf("%s: way %d led behind a link", name, i)
+					t.Errorf("%s: call %d followed a link", name, i)
 				}
 			}
 			if strings.Contains(name, "/") && p.Remove() == nil {
@@ -125,14 +125,14 @@ func TestNoLinks(t *testing.T) {
 		}
 	}
 	if content, err := os.ReadFile(filepath.Join(elsewhere, "victim")); string(content) != "precious" || err != nil || names(t, elsewhere) != "victim" {
-		t.Errorf("%q, %v, %s", content, err, names(t, elsewhere))
+		t.Errorf("the linked file contains %q, error %v; its directory has %s", content, err, names(t, elsewhere))
 	}
 	if content, err := os.ReadFile(filepath.Join(dir, "own")); string(content) != "own" || err != nil {
-		t.Errorf("%q, %v", content, err)
+		t.Errorf("the directory's own file contains %q, error %v", content, err)
 	}
 }
 
-// A name stays in its directory on each system, and is no device of Windows.
+// A name must lead to a file in its directory on every system, and must not be a device on Windows.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -141,17 +141,17 @@ func TestNames(t *testing.T) {
 		"CON", "con", "aux.jsonl", "data/AUX.jsonl.zst", "nul/x", "COM1", "lpt9.txt", "COM²", "CONIN$", "con .txt", "prn:",
 	} {
 		if err := file.In(dir, name).Create(text("x")); !errors.Is(err, file.ErrName) {
-			t.Errorf("%q: got %v", name, err)
+			t.Errorf("%q: got error %v", name, err)
 		}
 	}
 	for _, name := range []string{"console", "com10", "auxiliary.jsonl", "a.con", "data/000000-0123456789abcdef.jsonl.zst", "nu", ".x"} {
 		if err := file.In(dir, name).Create(text("x")); err != nil {
-			t.Errorf("%q: %v", name, err)
+			t.Errorf("%q: got error %v, want none", name, err)
 		}
 	}
 }
 
-// What killed processes have left goes, and nothing else.
+// Clear removes the incomplete files of killed processes, and no other files.
 func TestClear(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -159,12 +159,12 @@ func TestClear(t *testing.T) {
 		put(t, filepath.Join(dir, name), "")
 	}
 	if err := file.At(filepath.Join(dir, "c")).Clear(); err != nil || names(t, dir) != "c c.abcdefghijklmnop c.notes.part c.part cc.abcdefghijklmnop.part" {
-		t.Errorf("%v: %s", err, names(t, dir))
+		t.Errorf("got error %v; the directory has %s", err, names(t, dir))
 	}
 }
 
-// A file that the user names may be missing, and is opened as the system does.
-func TestOpenPipeOfAFile(t *testing.T) {
+// OpenPipe opens regular files as the system does. A missing file is an error or is created, according to the flags.
+func TestOpenPipeOpensFiles(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "list")
 	if _, err := file.OpenPipe(t.Context(), path, os.O_RDONLY, 0); !errors.Is(err, fs.ErrNotExist) {
@@ -177,6 +177,6 @@ func TestOpenPipeOfAFile(t *testing.T) {
 	defer f.Close()
 	interrupt()
 	if content, err := io.ReadAll(f); string(content) != "x" || err != nil {
-		t.Errorf("%q, %v", content, err)
+		t.Errorf("the file contains %q, error %v, want x", content, err)
 	}
 }

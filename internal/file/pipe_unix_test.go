@@ -16,8 +16,8 @@ import (
 	"tablesweep/internal/proof"
 )
 
-// A pipe in the place of a file is refused, and nobody waits for its other end.
-func TestPipeIsNoFile(t *testing.T) {
+// A pipe in place of a regular file is refused, without waiting for the pipe's other end.
+func TestPipeIsNotAFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	proof.Must(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
@@ -31,8 +31,8 @@ func TestPipeIsNoFile(t *testing.T) {
 	}
 }
 
-// Nor is a pipe waited for that is named as a directory.
-func TestPipeIsNoDirectory(t *testing.T) {
+// A pipe in place of a directory is refused, without waiting for the pipe's other end.
+func TestPipeIsNotADirectory(t *testing.T) {
 	t.Parallel()
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	proof.Must(t, syscall.Mkfifo(pipe, 0o600))
@@ -43,7 +43,7 @@ func TestPipeIsNoDirectory(t *testing.T) {
 	}
 }
 
-// Waiting for a pipe ends with an interrupt: for its other end, for what it gives, and until it takes more.
+// An interrupt ends waiting for a pipe: for its other end, for its input, and for the possibility to write.
 func TestOpenPipe(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pipe")

@@ -14,12 +14,12 @@ func TestDuration(t *testing.T) {
 		"1.5h": 90 * time.Minute, "36500d": 36500 * day, "1d0s": day,
 	} {
 		if got, err := input.Duration(text); err != nil || got != want {
-			t.Errorf("%s: %v, %v, want %v", text, got, err, want)
+			t.Errorf("%s: got %v, error %v, want %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "d", "1", "-1h", "-1d", "1d-1h", "1.5d", "1h1d", "1d2w", "1 d", "1D", "99999d9999999h", "9999w99999d9999h", "1d12", "١d", "1y"} {
 		if got, err := input.Duration(text); err == nil {
-			t.Errorf("%q: %v, want an error", text, got)
+			t.Errorf("%q: got %v, want an error", text, got)
 		}
 	}
 }

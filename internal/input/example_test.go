@@ -6,7 +6,7 @@ import (
 	"tablesweep/internal/input"
 )
 
-// Nothing that a caller sends is ignored.
+// An unknown, repeated or misspelled name is an error.
 func Example() {
 	var request struct {
 		Table string `json:"table"`

@@ -26,11 +26,11 @@ type part struct {
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, text, field, detail string }{
-		{"as it should be", `{"action":"count","size":3,"part":{"key":"k"},"names":["a"],"dry":true}`, "", ""},
+		{"a correct value", `{"action":"count","size":3,"part":{"key":"k"},"names":["a"],"dry":true}`, "", ""},
 		{"white space around it", " \n{}\n", "", ""},
 		{"null is not given", `{"part":null,"size":null}`, "", ""},
 		{"another case", `{"Action":"delete"}`, "Action", "check its spelling, its case"},
-		{"another case beside it", `{"action":"count","Action":"delete"}`, "Action", "is not a field"},
+		{"the same name in another case", `{"action":"count","Action":"delete"}`, "Action", "is not a field"},
 		{"another case within", `{"part":{"Key":"k"}}`, "part.Key", "is not a field"},
 		{"unknown", `{"part":{"colour":1}}`, "part.colour", "is not a field"},
 		{"given twice", `{"action":"count","action":"delete"}`, "action", "given twice"},
@@ -43,8 +43,8 @@ func TestJSON(t *testing.T) {
 		{"a text for an object", `{"part":"k"}`, "part", "must be a JSON object"},
 		{"a text for an array", `{"names":"a"}`, "names", "must be a JSON array"},
 		{"within an array", `{"names":["a",1]}`, "names.1", "must be a JSON string"},
-		{"a text for a truth", `{"dry":"no"}`, "dry", "must be true or false"},
-		{"an array for all", `[]`, "", "must be a JSON object"},
+		{"a text for a boolean", `{"dry":"no"}`, "dry", "must be true or false"},
+		{"an array for the whole object", `[]`, "", "must be a JSON object"},
 		{"empty", "", "", "is empty"},
 		{"white space alone", "  ", "", "is empty"},
 		{"cut off", `{"action":`, "", "not valid JSON"},
@@ -60,8 +60,8 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// A mistake in JSON is told with its column, and with its line if there are several.
-func TestWhereTheMistakeIs(t *testing.T) {
+// The error for invalid JSON contains the column of the mistake, and the line if there are several.
+func TestErrorsNameThePosition(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`{"action":`:                 "is not valid JSON: column 11: unexpected EOF",
@@ -80,7 +80,7 @@ func TestPart(t *testing.T) {
 	t.Parallel()
 	var p part
 	if err := input.Part([]byte(`{"Key":"other","key":"k","more":1}`), &p); err != nil || p.Key != "k" {
-		t.Errorf("read %+v, %v", p, err)
+		t.Errorf("got %+v, error %v", p, err)
 	}
 	check(t, input.Part([]byte(`{"key":"k","key":"k"}`), &p), "key", "given twice")
 }
@@ -118,7 +118,7 @@ func TestQuery(t *testing.T) {
 		{"twice", "top=3&top=4", nil, "top", "2 times"},
 		{"twice the same", "top=3&top=3", nil, "top", "2 times"},
 		{"in two cases", "eid=a&EID=b", nil, "EID", "is not a parameter"},
-		{"a byte that is no UTF-8", "eid=%FF", nil, "eid", "not valid UTF-8"},
+		{"a byte that is not UTF-8", "eid=%FF", nil, "eid", "not valid UTF-8"},
 		{"half a character", "code=%E2%82", nil, "code", "not valid UTF-8"},
 		{"a semicolon", "top=3;cursor=x", nil, "", "cannot be read"},
 		{"half an escape", "top=%2", nil, "", "cannot be read"},
@@ -128,18 +128,18 @@ func TestQuery(t *testing.T) {
 			got, err := input.Query(tt.raw, takes)
 			check(t, err, tt.field, tt.detail)
 			if !reflect.DeepEqual(got, tt.want) {
-				t.Errorf("read %v, want %v", got, tt.want)
+				t.Errorf("got %v, want %v", got, tt.want)
 			}
 		})
 	}
 	_, err := input.Query("top=1&code=x", nil)
 	check(t, err, "top", "it takes none")
 	if got, err := input.Query("code=x", input.Once("code")); err != nil || got.Get("code") != "x" {
-		t.Errorf("a parameter of the host's name: %v, %v", got, err)
+		t.Errorf("a parameter with the name of a host's parameter: got %v, error %v", got, err)
 	}
 }
 
-// check compares an error with the one that is wanted; no detail means none.
+// check compares an error with the expected field and detail. An empty detail means that no error is expected.
 func check(t *testing.T, err error, field, detail string) {
 	t.Helper()
 	if detail == "" {
@@ -150,6 +150,6 @@ func check(t *testing.T, err error, field, detail string) {
 	}
 	var p *problem.Error
 	if !errors.As(err, &p) || p.Kind != problem.Invalid || p.Field != field || !strings.Contains(p.Detail, detail) {
-		t.Errorf("error %v, want one about %q: %q", err, field, detail)
+		t.Errorf("got error %v, want one about the field %q with the detail %q", err, field, detail)
 	}
 }

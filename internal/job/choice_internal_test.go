@@ -10,8 +10,8 @@ import (
 	"tablesweep/internal/proof/testsize"
 )
 
-// TestPatternsChoose chooses what random patterns match, and nothing else. The twin matches by regular expressions.
-func TestPatternsChoose(t *testing.T) {
+// TestPatternsChooseTables checks which tables random patterns choose, by comparison with regular expressions.
+func TestPatternsChooseTables(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -42,7 +42,7 @@ func TestPatternsChoose(t *testing.T) {
 		}
 		got, err := choice.match(slices.Clone(names))
 		if !slices.Equal(got, want) || (err != nil) != unmatched || unmatched && !strings.Contains(err.Error(), "matches none of 12 tables") {
-			t.Errorf("%v of %v: got %v, %v, want %v", choice.Patterns, names, got, err, want)
+			t.Errorf("patterns %v, tables %v: got %v, %v, want %v", choice.Patterns, names, got, err, want)
 		}
 	}
 }

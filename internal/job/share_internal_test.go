@@ -19,16 +19,16 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// TestShareOfAJob runs jobs of a minute or two: the share done is shown from early on, never falls, and
-// is right within 5 points, whether the rows are copied, deleted or listed.
-func TestShareOfAJob(t *testing.T) {
+// TestShownShareIsAccurate runs jobs of one or two minutes that copy, delete or read listed rows. The share done must be shown early, must never fall, and
+// must be accurate to 5 percentage points.
+func TestShownShareIsAccurate(t *testing.T) {
 	t.Parallel()
 	const partitions, each, listed = 900, 5, 350
 	for _, tt := range []struct {
 		name   string
 		listed bool
 		rows   int64
-		early  float64 // seconds after which the share is shown
+		early  float64 // the share must be shown after this number of seconds
 	}{{"copy", false, partitions * each, 20}, {"delete", false, partitions * each, 20}, {"copy", true, listed, 5}} {
 		t.Run(fmt.Sprintf("%s, listed %v", tt.name, tt.listed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestShareOfAJob(t *testing.T) {
 				j.spec = sweep.Spec{Source: source, PageRows: 500}
 				if tt.listed {
 					j.options.Failed, j.spec.Keys = filepath.Join(t.TempDir(), "failed"), &sweep.Keys{}
-					for i := range 2 * listed { // each is there twice
+					for i := range 2 * listed { // the list contains each row twice
 						j.spec.Keys.Add(key.Key{Partition: fmt.Sprint(i % listed), Row: "no such row"})
 					}
 				}
@@ -58,8 +58,8 @@ func TestShareOfAJob(t *testing.T) {
 	}
 }
 
-// checkShares reads lines of progress: from so many seconds on, each has a percentage that
-// is at least that of the line before and right within 5 points.
+// checkShares reads lines of progress. After the given number of seconds, each line must have a percentage that is at least that of the previous
+// line, and accurate to 5 percentage points.
 func checkShares(t *testing.T, out io.Reader, rows int64, early float64) {
 	t.Helper()
 	shown, before := 0, 0.0
@@ -72,13 +72,13 @@ func checkShares(t *testing.T, out io.Reader, rows int64, early float64) {
 		}
 		if f.Percent == nil {
 			if f.Seconds > early {
-				t.Errorf("no share after %v s", f.Seconds)
+				t.Errorf("the line after %v s has no share", f.Seconds)
 			}
 			continue
 		}
 		shown++
 		if truth := 100 * float64(f.Rows) / float64(rows); *f.Percent < before || *f.Percent > truth || *f.Percent < truth-5 {
-			t.Errorf("after %v s: %v %%, and %v %% before; %v %% are done", f.Seconds, *f.Percent, before, truth)
+			t.Errorf("the line after %v s shows %v %%, the previous line showed %v %%, and %v %% are done", f.Seconds, *f.Percent, before, truth)
 		}
 		before = *f.Percent
 	}

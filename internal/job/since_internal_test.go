@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestStoredState states a state's form. A difference means that other versions of the program cannot read what this one writes.
+// TestStoredState checks the form of a state. If the form changes, other versions of the program cannot read the state.
 func TestStoredState(t *testing.T) {
 	t.Parallel()
 	const stored = `5b538d1e {"disk":0,"event":{"version":1,"job":{"since":{"from":"https://a/orders","to":"https://b/orders","range":{"prefix":"2026-"},"filter":"V gt 1L","select":"V,W"}},"lines":1}}
@@ -30,6 +30,6 @@ func TestStoredState(t *testing.T) {
 	}
 	proof.Must(t, os.WriteFile(path, []byte(stored), 0o600))
 	if state, err := openState(path, about, true); err != nil || state.was != (success{began, 7}) || state.file.Close() != nil {
-		t.Errorf("read %+v, %v", state, err)
+		t.Errorf("got the state %+v, error %v", state, err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// inBlobs returns a place in embedded storage, and what makes its answers get lost.
+// inBlobs returns a place in embedded storage, and the emulator, which can lose answers.
 func inBlobs(t testing.TB) (*place.Blobs, *emulator.Emulator) {
 	t.Helper()
 	em, a := emulatortest.NewAccount(t, emulator.Options{})
@@ -22,19 +22,19 @@ func inBlobs(t testing.TB) (*place.Blobs, *emulator.Emulator) {
 	return b, em
 }
 
-// Messages put a slash and an object's name behind the address.
+// The address has no slash at its end, because messages add a slash and an object's name.
 func TestBlobsAddress(t *testing.T) {
 	t.Parallel()
 	_, a := emulatortest.NewAccount(t, emulator.Options{})
 	for prefix, want := range map[string]string{"": "/backups", "base/": "/backups/base", "/a/b//": "/backups/a/b"} {
 		b, err := place.InContainer(a, "backups", prefix)
 		if err != nil || !strings.HasSuffix(b.Address(), want) {
-			t.Errorf("%q: %v, %v", prefix, b, err)
+			t.Errorf("prefix %q: got %v, error %v, want an address that ends with %s", prefix, b, err, want)
 		}
 	}
 }
 
-// A place in blobs that has something is not written to, and a checkpoint is good for its own export alone.
+// An export does not write to a place that has any blobs. A checkpoint is valid only for its own export.
 func TestBlobsRefuse(t *testing.T) {
 	t.Parallel()
 	to, _ := inBlobs(t)

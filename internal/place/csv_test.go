@@ -19,7 +19,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// readCSV reads all rows, and what is wrong with lines. err is what ended it, nil at the end.
+// readCSV returns all rows, and the defects of lines that are not rows. err is nil if the input was read to its end.
 func readCSV(form place.CSV, text string) (rows []storage.Entity, bad []string, err error) {
 	next := form.Lines(strings.NewReader(text))
 	for {
@@ -47,7 +47,7 @@ func writeCSV(t *testing.T, c *place.Columns, rows []storage.Entity) []byte {
 	return text
 }
 
-// TestCSVForms: what Storage Explorer's versions wrote, and what spreadsheets write, is read.
+// TestCSVForms reads the forms that versions of Storage Explorer have written, and the forms that spreadsheets write.
 func TestCSVForms(t *testing.T) {
 	t.Parallel()
 	types := map[string]storage.Type{"N": storage.Int32}
@@ -62,12 +62,12 @@ func TestCSVForms(t *testing.T) {
 		{"types in the first row only", "PartitionKey,RowKey,N,N@type,S,S@type\np,1,4,Int32,,String\np,2,5,,,\np,3,,,x,\n", place.CSV{},
 			`{"PartitionKey":"p","RowKey":"1","N":4,"S":""}{"PartitionKey":"p","RowKey":"2","N":5}{"PartitionKey":"p","RowKey":"3","S":"x"}`, ""},
 		{"types that are empty", "PartitionKey,RowKey,N,N@type\np,1,4,\n", place.CSV{}, `{"PartitionKey":"p","RowKey":"1","N":"4"}`, ""},
-		{"types that are empty, and told", "PartitionKey,RowKey,N,N@type\np,1,4,\np,2,,\n", place.CSV{Types: types}, `{"PartitionKey":"p","RowKey":"1","N":4}{"PartitionKey":"p","RowKey":"2"}`, ""},
+		{"types that are empty, and given by the option", "PartitionKey,RowKey,N,N@type\np,1,4,\np,2,,\n", place.CSV{Types: types}, `{"PartitionKey":"p","RowKey":"1","N":4}{"PartitionKey":"p","RowKey":"2"}`, ""},
 		{"no types, a delimiter, blank lines", "RowKey;N;PartitionKey\n\n1;7;\"p;q\"\n\r\n", place.CSV{Delimiter: ';', Types: types}, `{"PartitionKey":"p;q","RowKey":"1","N":7}`, ""},
 		{"trailing commas, in some lines", "PartitionKey,RowKey,N,N@type,\np,1,4,Int32,\np,2,5,,,,\np,3,6,Int32\n", place.CSV{}, `{"PartitionKey":"p","RowKey":"1","N":4}{"PartitionKey":"p","RowKey":"2","N":5}{"PartitionKey":"p","RowKey":"3","N":6}`, ""},
-		{"something behind a trailing comma", "PartitionKey,RowKey,\np,1,x\np,2,\n", place.CSV{}, `{"PartitionKey":"p","RowKey":"2"}`, "line 2 is not a row: it has 3 cells, and the line of columns has 2"},
+		{"text after a trailing comma", "PartitionKey,RowKey,\np,1,x\np,2,\n", place.CSV{}, `{"PartitionKey":"p","RowKey":"2"}`, "line 2 is not a row: it has 3 cells, and the line of columns has 2"},
 		{"blanks around names, keys in any case", " partitionkey , ROWKEY,\tN, N@type \np,1,4, Int32 \n", place.CSV{}, `{"PartitionKey":"p","RowKey":"1","N":4}`, ""},
-		{"types as OData names them", "PartitionKey@odata.type,PartitionKey,RowKey,N@odata.type,N\nEdm.String,p,1,Edm.Int64,4\n", place.CSV{}, `{"PartitionKey":"p","RowKey":"1","N@odata.type":"Edm.Int64","N":"4"}`, ""},
+		{"types in OData's form", "PartitionKey@odata.type,PartitionKey,RowKey,N@odata.type,N\nEdm.String,p,1,Edm.Int64,4\n", place.CSV{}, `{"PartitionKey":"p","RowKey":"1","N@odata.type":"Edm.Int64","N":"4"}`, ""},
 		{"Excel's delimiter", "\ufeffsep=;\r\nPartitionKey;RowKey;N\r\np;1;7\r\np;2;x\r\n", place.CSV{Types: types}, `{"PartitionKey":"p","RowKey":"1","N":7}`, `line 4 is not a row: N must be an Edm.Int32; it is "x"`},
 		{"values that a table would change", "PartitionKey,RowKey,N,N@type\np,1,9007199254740993,Double\np,2,2026-02-03T04:05:06.12345678Z,DateTime\np,3,1e400,Double\np,4,9007199254740993,Int64\n", place.CSV{},
 			`{"PartitionKey":"p","RowKey":"4","N@odata.type":"Edm.Int64","N":"9007199254740993"}`, `line 2 is not a row: N must be a number that an Edm.Double keeps to the last digit, or an Edm.String; it is "9007199254740993"; ` +
@@ -79,7 +79,7 @@ func TestCSVForms(t *testing.T) {
 	} {
 		rows, bad, err := readCSV(tt.form, tt.text)
 		if diff := cmp.Diff(tt.want, strings.ReplaceAll(linesOf(rows), "\n", "")); diff != "" || strings.Join(bad, "; ") != tt.bad || err != nil {
-			t.Errorf("%s: %v, %v (-want +got):\n%s", tt.name, err, strings.Join(bad, "; "), diff)
+			t.Errorf("%s: error %v, defects %v (-want +got):\n%s", tt.name, err, strings.Join(bad, "; "), diff)
 		}
 	}
 	const keys = "PartitionKey,RowKey,"
@@ -90,18 +90,18 @@ func TestCSVForms(t *testing.T) {
 		keys + "N\np,1,\"x\np,2,\"y\"\np,3,1\n": "lines 2 to 5 are not a row: there is text after a closing quote; because of the quotes there",
 	} {
 		if rows, bad, err := readCSV(place.CSV{Types: types}, text); err == nil || !strings.Contains(err.Error(), want) || rows != nil || bad != nil {
-			t.Errorf("%q: %v, %v, want %q", text, rows, err, want)
+			t.Errorf("%q: got the defects %v and the error %v, want %q", text, rows, err, want)
 		}
 	}
 }
 
-// TestKeylessRows: rows without keys come with their text, and their columns have any names.
+// TestKeylessRows checks that rows without keys are returned with their text, and that columns may have any names.
 func TestKeylessRows(t *testing.T) {
 	t.Parallel()
 	form := place.CSV{Keyless: true, Types: map[string]storage.Type{"the age": storage.Int32}}
 	first, next, err := form.Records(strings.NewReader("sep=;\r\n\"eid\";the age;Timestamp;partitionkey;N;N@odata.type;\r\n012;7;now;p;5;Int64\r\n\r\n\"a\r\nb\";x;;;;\r\n\n1;2;3\r\n3;;;;\"\";String"))
 	if err != nil || string(first) != "sep=;\r\n\"eid\";the age;Timestamp;partitionkey;N;N@odata.type;" {
-		t.Fatalf("%q, %v", first, err)
+		t.Fatalf("got the first text %q, error %v", first, err)
 	}
 	for _, want := range []string{
 		`3 "012;7;now;p;5;Int64" {"PartitionKey":"","RowKey":"","eid":"012","the age":7,"Timestamp":"now","partitionkey":"p","N@odata.type":"Edm.Int64","N":"5"} <nil>`,
@@ -117,7 +117,7 @@ func TestKeylessRows(t *testing.T) {
 		}
 	}
 	if r, err := next(); !errors.Is(err, io.EOF) {
-		t.Errorf("behind the end: %v, %v", r, err)
+		t.Errorf("after the end, got %v, error %v", r, err)
 	}
 	for text, want := range map[string]string{"": "it is empty", "a,a\n": `the column "a" twice`, "a,,b\n": `"" is not a property name`, "a\n": "--types has the age, but there is no such column", "the age@type\n": `no column "the age"`} {
 		if _, _, err := form.Records(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
@@ -126,8 +126,8 @@ func TestKeylessRows(t *testing.T) {
 	}
 }
 
-// Rows share their columns, some of them the first ones of a row before, which may not be among those that are written.
-func TestColumnsOfSomeRows(t *testing.T) {
+// Rows may share their columns with earlier rows, or have only the first columns of an earlier row. The earlier row may not be written.
+func TestRowsShareColumns(t *testing.T) {
 	t.Parallel()
 	rows, err := storage.ParseLines([]byte(`{"PartitionKey":"p","RowKey":"1","A":1,"B":2}` + "\n" + `{"PartitionKey":"p","RowKey":"2","A":1}` + "\n" + `{"PartitionKey":"p","RowKey":"3","A":1,"B":2}`))
 	proof.Must(t, err)
@@ -138,8 +138,9 @@ func TestColumnsOfSomeRows(t *testing.T) {
 	}
 }
 
-// TestNastyRowsAsCSV: odd rows go out and come in equal. Half a surrogate pair, which no text file has, is named.
-func TestNastyRowsAsCSV(t *testing.T) {
+// TestUnusualRowsAsCSV writes unusual rows and reads equal rows. A property with half a surrogate pair, which a text file cannot contain, must be
+// named.
+func TestUnusualRowsAsCSV(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	rows := emulatortest.NastyRows(testsize.Of(1000, 8833))
@@ -151,7 +152,7 @@ func TestNastyRowsAsCSV(t *testing.T) {
 	half.Properties[0].Value = jsontext.Value(`"x` + "\ufffd" + `"`)
 	got, bad, err := readCSV(place.CSV{}, string(text))
 	if err != nil || bad != nil || len(got) != len(rows)+1 || fmt.Sprint(lossy) != "[half Half]" {
-		t.Fatalf("%d rows of %d, %v, %v, lossy %v", len(got), len(rows)+1, bad, err, lossy)
+		t.Fatalf("read %d rows of %d, defects %v, error %v, lossy properties %v", len(got), len(rows)+1, bad, err, lossy)
 	}
 	for i, want := range append(rows, half) {
 		if !storage.Equal(got[i], want) {
@@ -160,40 +161,40 @@ func TestNastyRowsAsCSV(t *testing.T) {
 	}
 	rows = append(rows, storage.Entity{Properties: []storage.Property{storage.StringProperty("Late", "")}})
 	if _, err := c.Append(nil, storage.Rows(rows)); err == nil || !strings.Contains(err.Error(), "the property Late, which no row had") {
-		t.Errorf("a late column: %v", err)
+		t.Errorf("a row with a late column: got error %v", err)
 	}
 }
 
-// TestTypesOfColumns: a text without a type gets that of its column, whatever the order of the rows. Read but once, the rows give the same, or
-// end where that would need another reading.
+// TestTypesOfColumns checks that a text without a type gets the type of its column, whatever the order of the rows. An input that is read only once
+// must give the same rows, or end where a second reading would be necessary.
 func TestTypesOfColumns(t *testing.T) {
 	t.Parallel()
 	const head = "PartitionKey,RowKey,N,N@type\n"
 	for _, tt := range []struct {
 		name, text string
-		told       bool   // by the option, as Int32
-		want       string // type of the texts without one
+		given      bool   // the option gives the type Int32
+		want       string // the type of texts without a type
 		mixed      bool
-		ends       int // the line at which rows end that are read once, 0 if they do not
+		ends       int // the line at which a single reading ends early; 0 if it does not
 	}{
 		{"one type, above", "p,1,4,Edm.Int32\np,2,5,\np,3,6,\n", false, "Edm.Int32", false, 0},
 		{"one type, below", "p,1,4,\np,2,5,\np,3,6,Edm.Int32\n", false, "Edm.Int32", false, 4},
 		{"one type, below an empty cell", "p,1,,\np,2,5,Int32\np,3,6,\n", false, "Edm.Int32", false, 0},
 		{"String, below", "p,1,4,\np,2,5,Edm.String\n", false, "Edm.String", false, 0},
 		{"no type", "p,1,4,\np,2,5,\n", false, "Edm.String", false, 0},
-		{"several, one in the first row", "p,1,4,Edm.Int64\np,2,5,\np,3,6,Edm.Int32\np,4,7,\n", false, "Edm.Int64", true, 0},
-		{"several, none in the first row", "p,1,,\np,2,5,Edm.Int64\np,3,6,Edm.Int32\np,4,7,\n", false, "Edm.String", true, 0},
-		{"several, and a text between", "p,1,,\np,2,5,Edm.Int64\np,3,6,\np,4,7,Edm.Int32\n", false, "Edm.String", true, 5},
-		{"several, and no text without", "p,1,4,Edm.Int64\np,2,5,Edm.Int32\np,3,,\n", false, "", false, 0},
-		{"told", "p,1,4,\np,2,5,Edm.Int64\np,3,6,Edm.Double\n", true, "Edm.Int32", false, 0},
-		{"an unknown type is none", "p,1,4,\np,2,5,Edm.Int33\n", false, "Edm.String", false, 0},
-		{"a line that is no row has no types", "p,1,4,\np,2,5,Edm.Int32,x\np,3,6,\n", false, "Edm.String", false, 0},
-		{"behind a quote that is not closed are no types", "p,1,4,\np,2,5,Edm.String\np,3,\"6,\np,4,7,Edm.Int32\n", false, "Edm.String", false, 0},
+		{"several types, one of them in the first row", "p,1,4,Edm.Int64\np,2,5,\np,3,6,Edm.Int32\np,4,7,\n", false, "Edm.Int64", true, 0},
+		{"several types, none in the first row", "p,1,,\np,2,5,Edm.Int64\np,3,6,Edm.Int32\np,4,7,\n", false, "Edm.String", true, 0},
+		{"several types, and a text without a type between them", "p,1,,\np,2,5,Edm.Int64\np,3,6,\np,4,7,Edm.Int32\n", false, "Edm.String", true, 5},
+		{"several types, and no text without a type", "p,1,4,Edm.Int64\np,2,5,Edm.Int32\np,3,,\n", false, "", false, 0},
+		{"a type given by the option", "p,1,4,\np,2,5,Edm.Int64\np,3,6,Edm.Double\n", true, "Edm.Int32", false, 0},
+		{"an unknown type does not count", "p,1,4,\np,2,5,Edm.Int33\n", false, "Edm.String", false, 0},
+		{"types in a line that is not a row do not count", "p,1,4,\np,2,5,Edm.Int32,x\np,3,6,\n", false, "Edm.String", false, 0},
+		{"types after an unclosed quote do not count", "p,1,4,\np,2,5,Edm.String\np,3,\"6,\np,4,7,Edm.Int32\n", false, "Edm.String", false, 0},
 	} {
 		for _, once := range []bool{false, true} {
 			var mixed []string
 			form := place.CSV{Mixed: func(text string) { mixed = append(mixed, text) }}
-			if tt.told {
+			if tt.given {
 				form.Types = map[string]storage.Type{"N": storage.Int32}
 			}
 			if !once {
@@ -204,21 +205,21 @@ func TestTypesOfColumns(t *testing.T) {
 			rows, _, err := readCSV(form, head+tt.text)
 			if once && tt.ends > 0 {
 				if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("line %d: N is an Edm.", tt.ends)) || !strings.Contains(err.Error(), "give --types N:Edm.") || len(rows) != tt.ends-2 {
-					t.Errorf("%s, once: %d rows, %v", tt.name, len(rows), err)
+					t.Errorf("%s, read once: got %d rows, error %v", tt.name, len(rows), err)
 				}
 				continue
 			}
 			if err != nil && !strings.Contains(err.Error(), "a quote is not closed") {
-				t.Errorf("%s, once %v: %v", tt.name, once, err)
+				t.Errorf("%s, read once %v: got error %v", tt.name, once, err)
 			}
 			for _, row := range rows {
 				line := strings.Split(tt.text, "\n")[row.Key.Row[0]-'1']
 				if p := row.Properties; strings.HasSuffix(line, ",") && len(p) > 0 && p[0].Type.String() != tt.want {
-					t.Errorf("%s, once %v: %s became %v", tt.name, once, line, p[0].Type)
+					t.Errorf("%s, read once %v: %s became %v", tt.name, once, line, p[0].Type)
 				}
 			}
 			if want := "[N has several types; its values without a type become " + tt.want + "]"; fmt.Sprint(mixed) != want && tt.mixed || mixed != nil && !tt.mixed {
-				t.Errorf("%s, once %v: mixed %v", tt.name, once, mixed)
+				t.Errorf("%s, read once %v: the mixed columns are %v", tt.name, once, mixed)
 			}
 		}
 	}

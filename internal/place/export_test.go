@@ -27,7 +27,7 @@ import (
 
 var began = time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC)
 
-// claim is that of all exports here.
+// claim returns the claim of all exports in these tests.
 func claim() place.Claim { return place.NewClaim("id", []byte(`{"command":"copy"}`), began, "test") }
 
 // row parses a row's JSON.
@@ -40,7 +40,7 @@ func row(t testing.TB, text string) storage.Entity {
 	return rows[0].Entity()
 }
 
-// oddRows returns rows in table order, with keys that sort unlike Go's strings.
+// oddRows returns rows in table order, whose keys sort differently from Go's strings.
 func oddRows(t testing.TB, n int) []storage.Entity {
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -85,7 +85,7 @@ func finish(t testing.TB, w *place.Writer, rows []storage.Entity, o place.Option
 	proof.Must(t, complete(t, w, err, manifest(o)))
 }
 
-// complete ends an export whose rows were added with that error.
+// complete ends an export after rows were added with the given error.
 func complete(t testing.TB, w *place.Writer, err error, m place.Manifest) error {
 	t.Helper()
 	if err = w.End(err); err == nil {
@@ -109,8 +109,8 @@ func linesOf(rows []storage.Entity) string {
 	return string(text)
 }
 
-// An export answers any query as the sorted rows do, whatever its files and pages.
-func TestExportReadsLikeATable(t *testing.T) {
+// An export answers any query like the sorted rows, whatever its files and pages.
+func TestExportAnswersQueriesLikeATable(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	rows := oddRows(t, 2200)
@@ -146,21 +146,21 @@ func TestExportReadsLikeATable(t *testing.T) {
 			for name, from := range map[string]storage.Source{"export": e, "rows": place.Rows(storage.Rows(rows))} {
 				got, err := emulatortest.All(t.Context(), from, q)
 				if err != nil {
-					t.Fatalf("%s %+v: %v", name, q, err)
+					t.Fatalf("%s, query %+v: got error %v", name, q, err)
 				}
 				if linesOf(want) != linesOf(got) {
-					t.Fatalf("%s %+v: %d rows, want %d:\n%s", name, q, len(got), len(want), cmp.Diff(linesOf(want), linesOf(got)))
+					t.Fatalf("%s %+v: got %d rows, want %d:\n%s", name, q, len(got), len(want), cmp.Diff(linesOf(want), linesOf(got)))
 				}
 			}
 		}
 		if n, err := emulatortest.All(t.Context(), e, storage.Query{Select: []string{}}); err != nil || len(n) != len(rows) {
-			t.Errorf("%d keys, %v", len(n), err)
+			t.Errorf("got %d keys, error %v", len(n), err)
 		}
 	}
 }
 
-// An export can be put together by any number of processes: one makes each file, and one seals what the others tell it.
-func TestSealedFiles(t *testing.T) {
+// Several processes can make an export together: each file may be made by another process, and one process adds all files to the Seal.
+func TestSeveralProcessesMakeAnExport(t *testing.T) {
 	t.Parallel()
 	rows := oddRows(t, 2600)
 	dir := place.Directory(t.TempDir())
@@ -168,7 +168,7 @@ func TestSealedFiles(t *testing.T) {
 	proof.Must(t, err)
 	put := func(name string, content []byte) {
 		if made, err := dir.Put(t.Context(), name, content); err != nil || !made {
-			t.Fatal(name, made, err)
+			t.Fatalf("put %s: made %v, error %v", name, made, err)
 		}
 	}
 	put(place.ClaimName, claim().JSON())
@@ -203,11 +203,11 @@ func TestSealedFiles(t *testing.T) {
 		t.Errorf("%d rows, %v", len(got), err)
 	}
 	if c, err := place.ClaimOf(t.Context(), dir); err != nil || !c.StartedAt.Equal(began) {
-		t.Errorf("%+v, %v", c, err)
+		t.Errorf("got the claim %+v, error %v", c, err)
 	}
 }
 
-// asLine returns a file's line, as a seal writes it.
+// asLine returns a file's line as Seal writes it.
 func asLine(t *testing.T, f place.File) []byte {
 	t.Helper()
 	var seal place.Seal
@@ -240,7 +240,8 @@ func directory(t testing.TB, files map[string]string) place.Directory {
 	return dir
 }
 
-// The stored form. A difference means that other versions cannot read it: the version must change, too.
+// TestStoredFormat checks the stored form of an export. If the form changes, other versions cannot read the export, so the version must change as
+// well.
 func TestStoredFormat(t *testing.T) {
 	t.Parallel()
 	rows := []storage.Entity{
@@ -259,7 +260,7 @@ func TestStoredFormat(t *testing.T) {
 			`"files":{"count":1,"sha256":""},"encoding":{"format":"jsonl","compress":"none"},"properties":[{"name":"N","types":{"Edm.Int32":1,"Edm.Int64":1}},{"name":"D","types":{"Edm.Double":1}}],"program":"test","proof":"0525"}` + "\n",
 	}
 	full := regexp.MustCompile(`"(proof":"....)[0-9a-f]{60}"`)
-	for n, text := range got { // full hashes tell nothing more
+	for n, text := range got { // shortens hashes, because full hashes would show nothing more
 		text = full.ReplaceAllString(text, `"$1"`)
 		got[n] = text
 		if at := strings.Index(text, `"sha256":"`); at >= 0 {
@@ -301,8 +302,8 @@ func (s stored) Get(_ context.Context, name string, offset, most int64) ([]byte,
 	return []byte(text[:min(most, int64(len(text)))]), nil
 }
 
-// Every flipped byte of an export is refused, or changes no row.
-func TestFlippedBytes(t *testing.T) {
+// An export with a changed byte is refused, or its rows are unchanged.
+func TestChangedBytesAreRefused(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	rows := oddRows(t, 25)
@@ -326,7 +327,7 @@ func TestFlippedBytes(t *testing.T) {
 					_, err = place.ClaimOf(t.Context(), objects)
 				}
 				if (name == place.ClaimName || name == place.ManifestName) && err == nil {
-					t.Errorf("%s byte %d: it is believed: %s", name, i, bad)
+					t.Errorf("%s byte %d: the changed object was accepted: %s", name, i, bad)
 				}
 				if err != nil {
 					refused++
@@ -334,18 +335,18 @@ func TestFlippedBytes(t *testing.T) {
 						t.Errorf("%s byte %d: rows before the error are wrong", name, i)
 					}
 				} else if linesOf(got) != want {
-					t.Errorf("%s byte %d: other rows, and no error", name, i)
+					t.Errorf("%s byte %d: rows have changed, but there was no error", name, i)
 				}
 			}
 			objects[name] = text
 		}
 		if refused < tried/2 {
-			t.Errorf("%s: only %d of %d flips were refused", c, refused, tried)
+			t.Errorf("%s: only %d of %d changes were refused", c, refused, tried)
 		}
 	}
 }
 
-// A page ends at 1,000 rows or 4 MiB, and a row of more is a page of its own.
+// A page ends at 1,000 rows or 4 MiB. A larger row is a page of its own.
 func TestLargeRows(t *testing.T) {
 	t.Parallel()
 	var rows []storage.Entity
@@ -364,7 +365,7 @@ func TestLargeRows(t *testing.T) {
 		q.Token = p.Next
 	}
 	if m := e.Manifest(); m.Rows != 5 || m.List[0].Types["Edm.String"] != 5 {
-		t.Errorf("%+v", m)
+		t.Errorf("got the manifest %+v, want 5 rows with 5 texts", m)
 	}
 }
 
@@ -385,9 +386,9 @@ func TestManyProperties(t *testing.T) {
 	text := m.JSON("id")
 	back, err := place.ParseManifest(text)
 	if err != nil || len(text) > place.MaxManifest || !back.More || len(back.List) == 0 || len(all.List) != 300 {
-		t.Errorf("%d bytes, %d of %d properties, %v", len(text), len(back.List), len(all.List), err)
+		t.Errorf("the manifest has %d bytes and %d of %d properties, error %v", len(text), len(back.List), len(all.List), err)
 	}
 	if !bytes.Contains(text, []byte(`"moreProperties":true`)) {
-		t.Error("it does not say that there are more")
+		t.Error("the manifest does not show that there are more properties")
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// FuzzManifest: what is taken for a manifest or a claim is written again as the same.
+// FuzzManifest checks that an accepted manifest or claim is the same after it is written again.
 func FuzzManifest(f *testing.F) {
 	for _, text := range content(f, write(f, oddRows(f, 5), place.Options{Compress: place.Zstd}, 5)) {
 		f.Add(text)
@@ -28,19 +28,19 @@ func FuzzManifest(f *testing.F) {
 		if m, err := place.ParseManifest([]byte(text)); err == nil {
 			again, err := place.ParseManifest(m.JSON(m.ID))
 			if err != nil || string(again.JSON(m.ID)) != string(m.JSON(m.ID)) {
-				t.Errorf("%s: %v", again.JSON(m.ID), err)
+				t.Errorf("the manifest became %s, error %v", again.JSON(m.ID), err)
 			}
 		}
 		if c, err := place.ClaimOf(t.Context(), stored{place.ClaimName: text}); err == nil {
 			again, err := place.ClaimOf(t.Context(), stored{place.ClaimName: string(c.JSON())})
 			if err != nil || string(again.JSON()) != string(c.JSON()) {
-				t.Errorf("%s: %v", again.JSON(), err)
+				t.Errorf("the claim became %s, error %v", again.JSON(), err)
 			}
 		}
 	})
 }
 
-// FuzzTables opens exports of many tables with any tables.json: what it lists are the exports that stand there, each once, or it is refused.
+// FuzzTables opens exports of many tables with any tables.json. Either it is refused, or it lists each existing export once.
 func FuzzTables(f *testing.F) {
 	whole := place.Directory(f.TempDir())
 	exportTables(f, whole)
@@ -61,13 +61,13 @@ func FuzzTables(f *testing.F) {
 			names = append(names, e.Name)
 		}
 		if slices.Sort(names); !slices.Equal(names, []string{"a", "b", "c"}) {
-			t.Errorf("%s is taken for %q", text, names)
+			t.Errorf("%s was accepted, but the exports are %q", text, names)
 		}
 	})
 }
 
-// FuzzFiles opens exports with any files.jsonl, which the manifest vouches for, and reads them: rows come in table order, from objects of the
-// export alone, or it is an error.
+// FuzzFiles opens and reads exports with any files.jsonl, whose hash is in the manifest. Rows must come in table order and only from objects of the
+// export, or there must be an error.
 func FuzzFiles(f *testing.F) {
 	rows := oddRows(f, 6)
 	objects := content(f, write(f, rows, place.Options{Compress: place.None, FileBytes: 400}, 2))
@@ -95,7 +95,7 @@ func FuzzFiles(f *testing.F) {
 		}
 		e, err := place.Open(t.Context(), forged)
 		if err != nil {
-			t.Fatalf("a file that was written is not read: %v", err)
+			t.Fatalf("a written file cannot be read: %v", err)
 		}
 		for _, q := range []storage.Query{{}, {Token: &key.Token{Partition: token}}, {Range: key.WithPrefix(rows[3].Key.Partition, "")}} {
 			checkOrder(t, e, q)
@@ -108,7 +108,7 @@ func inOrder(t *testing.T, rows []storage.Entity) {
 	t.Helper()
 	for i := 1; i < len(rows); i++ {
 		if rows[i-1].Key.Compare(rows[i].Key) >= 0 {
-			t.Errorf("%v stands before %v", rows[i-1].Key, rows[i].Key)
+			t.Errorf("%v comes before %v", rows[i-1].Key, rows[i].Key)
 		}
 	}
 }
@@ -120,7 +120,7 @@ func checkOrder(t *testing.T, e *place.Export, q storage.Query) {
 	inOrder(t, rows)
 }
 
-// FuzzPage reads exports with any page, which files.jsonl vouches for: encoded, or as the text that is encoded.
+// FuzzPage reads exports with any page, whose hash is in files.jsonl. The page is any encoded page, or any text that is then encoded.
 func FuzzPage(f *testing.F) {
 	for _, c := range place.Compressions {
 		for name, text := range content(f, write(f, oddRows(f, 5), place.Options{Compress: c}, 5)) {
@@ -132,7 +132,7 @@ func FuzzPage(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, compress, text string, encoded bool) {
 		c := place.Compress(compress)
-		if !slices.Contains(place.Compressions, c) || (!encoded || c == place.None) && !utf8.ValidString(text) { // which no row is
+		if !slices.Contains(place.Compressions, c) || (!encoded || c == place.None) && !utf8.ValidString(text) { // rows are always valid UTF-8
 			return
 		}
 		page, first, last, n := []byte(text), place.Key{}, place.Key{}, int64(1)
@@ -153,7 +153,7 @@ func FuzzPage(f *testing.F) {
 	})
 }
 
-// FuzzWindows reads any text as rows in any order: each window is sorted and has each key once.
+// FuzzWindows reads any text as rows in any order. Each window must be sorted and have each key once.
 func FuzzWindows(f *testing.F) {
 	f.Add(linesOf(oddRows(f, 5)))
 	f.Add("\ufeff" + `{"PartitionKey":"b","RowKey":"1"}` + "\n\n" + `{"PartitionKey":"a","RowKey":"1"}` + "\n" + `{"PartitionKey":"b","RowKey":"1","N":1}`)
@@ -163,7 +163,7 @@ func FuzzWindows(f *testing.F) {
 			found, err := emulatortest.All(t.Context(), rows, storage.Query{})
 			inOrder(t, found)
 			if len(found)+repeated > strings.Count(text, "\n")+1 {
-				t.Errorf("%d rows and %d repeated", len(found), repeated)
+				t.Errorf("got %d rows and %d repeated rows", len(found), repeated)
 			}
 			return err
 		})

@@ -17,7 +17,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// What is no export of ours, or not whole, is named.
+// Open refuses a place without an export of this program, and incomplete or changed exports. The error names the defect.
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	rows := oddRows(t, 30)
@@ -77,20 +77,20 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// withChecksum gives JSON the proof of what it has now.
+// withChecksum returns the JSON with the right proof for its content.
 func withChecksum(text string) string {
 	text, _, _ = strings.Cut(text, `,"proof":`)
 	text = strings.TrimSuffix(strings.TrimSpace(text), "}")
 	return fmt.Sprintf("%s,\"proof\":\"%x\"}\n", text, sha256.Sum256([]byte(text)))
 }
 
-// forge makes an export of one page, encoded, with all hashes right.
+// forge makes an export of one encoded page, in which all hashes are right.
 func forge(t *testing.T, c place.Compress, page []byte, rows int64, first, last place.Key) stored {
 	t.Helper()
 	codec, err := place.NewCodec(c)
 	proof.Must(t, err)
 	var seal place.Seal
-	f, _ := place.NewFile(codec).End("000000") // of nothing
+	f, _ := place.NewFile(codec).End("000000") // describes an empty file
 	sum := sha256.Sum256(page)
 	f.SHA256, f.Bytes, f.Rows, f.First, f.Last = hex.EncodeToString(sum[:]), int64(len(page)), rows, first, last
 	f.Pages = []place.PageMark{{Bytes: f.Bytes, Hash: f.SHA256[:16]}}
@@ -100,7 +100,7 @@ func forge(t *testing.T, c place.Compress, page []byte, rows int64, first, last 
 	return stored{f.Path: string(page), place.FilesName: string(line), place.ManifestName: string(m.JSON("id"))}
 }
 
-// An export that lies, with right hashes: nothing of the bad page is used, and memory is bounded.
+// For an export with right hashes but wrong content, no row of the bad page is used, and memory is bounded.
 func TestForgedExports(t *testing.T) {
 	t.Parallel()
 	a, b := `{"PartitionKey":"a","RowKey":"1"}`+"\n", `{"PartitionKey":"b","RowKey":"2"}`+"\n"
@@ -131,8 +131,8 @@ func TestForgedExports(t *testing.T) {
 	}
 }
 
-// A process that was killed while it claimed a directory does not keep it from others.
-func TestClaimedByNobody(t *testing.T) {
+// A process that was killed while it claimed a directory does not block other exports in this directory.
+func TestRemainsOfAClaimDoNotBlock(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{place.JournalName + ".lock", place.JournalName + ".abcdefghijklmnop.part", place.ClaimName + ".abcdefghijklmnop.part"} {
@@ -142,6 +142,6 @@ func TestClaimedByNobody(t *testing.T) {
 	proof.Must(t, err)
 	proof.Must(t, complete(t, w, nil, place.Manifest{}))
 	if _, err := os.Stat(filepath.Join(dir, place.ClaimName+".abcdefghijklmnop.part")); err == nil {
-		t.Error("what the dead process left is still there")
+		t.Error("remains of the killed process still exist")
 	}
 }

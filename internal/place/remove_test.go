@@ -18,11 +18,11 @@ import (
 	"tablesweep/internal/task"
 )
 
-// deleting is a place in which a process dies with one of its deletions.
+// deleting is a place in which the process is killed at one of its deletions.
 type deleting struct {
 	place.Objects
 	mu      sync.Mutex // guards the fields below
-	left    int        // deletions until then; none if it is negative
+	left    int        // the number of deletions before the process is killed; negative if it is never killed
 	deleted []string
 }
 
@@ -37,10 +37,10 @@ func (d *deleting) Delete(ctx context.Context, name string) error {
 	return d.Objects.Delete(ctx, name)
 }
 
-// others are objects of other people, in and beside an export's folders.
+// others are objects of other programs, in an export's directories and beside them.
 var others = []string{"data/notes.txt", "data/000000-0123456789abcdef.jsonl", "readme.md", "a/data/000009-0123456789abcdef.jsonl", "a/more/export.json", "z/export.json", "z/" + lateName}
 
-// lateName is that of a data file which a step of the app puts late.
+// lateName is the name of a data file that a late step of the app puts.
 const lateName = "data/0123456789abcdefghijklmn-0123456789abcdef.jsonl.zst"
 
 func putOthers(t testing.TB, to place.Objects) {
@@ -51,7 +51,7 @@ func putOthers(t testing.TB, to place.Objects) {
 	}
 }
 
-// putLate puts what late steps leave: of the tables that are exported, and of two that were left out.
+// putLate puts the objects that late steps leave: for the exported tables, and for two tables that were left out.
 func putLate(t testing.TB, to place.Objects, many bool) {
 	t.Helper()
 	names := []string{lateName}
@@ -74,7 +74,8 @@ func oneExport(t testing.TB, to place.Objects) {
 	proof.Must(t, complete(t, w, w.Add(storage.Rows(oddRows(t, 12))), manifest(place.Options{Compress: place.None})))
 }
 
-// removed deletes an export by calls that may each do so much. What a call returns is kept, unless the process dies in it, once.
+// removed deletes an export by calls that may each delete the given number of objects. It stores the result of each call, except for the one call in
+// which the process is killed.
 func removed(t testing.TB, to place.Objects, id string, many bool, most int) (died bool, err error) {
 	t.Helper()
 	var kept place.Removal
@@ -88,17 +89,18 @@ func removed(t testing.TB, to place.Objects, id string, many bool, most int) (di
 		case err != nil:
 			return died, err
 		case r.Done && !kept.Gone:
-			t.Error("lists went before it was kept that the data is gone")
+			t.Error("lists were deleted before the deletion of the data was recorded")
 		case r.Done:
 			return died, nil
 		default:
 			kept = r
 		}
 	}
-	return died, errors.New("it never ends")
+	return died, errors.New("the deletion does not end")
 }
 
-// An export that is deleted loses what its lists name, in an order that readers can live with, whoever dies and however little a call may do.
+// Remove deletes the objects that the export's lists name, in an order that is safe for readers. This holds if processes are killed, and for any
+// number of deletions in a call.
 func TestRemove(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
@@ -117,7 +119,7 @@ func TestRemove(t *testing.T) {
 			proof.Must(t, err)
 			left := slices.Sorted(maps.Keys(content(t, to)))
 			if !slices.Equal(left, slices.Sorted(slices.Values(others))) {
-				t.Fatalf("many %v, dead at deletion %d: left %v", many, die, left)
+				t.Fatalf("many %v, killed at deletion %d: the remaining objects are %v", many, die, left)
 			}
 			at := func(suffix string) int {
 				return slices.IndexFunc(d.deleted, func(n string) bool { return strings.Contains(n, suffix) })
@@ -130,7 +132,7 @@ func TestRemove(t *testing.T) {
 			}
 			last := map[bool]string{false: "export.json", true: "tables-claim.json"}[many]
 			if at("manifest.json") != 0 || data > at("files.jsonl") || at("files.jsonl") > at("export.json") || d.deleted[len(d.deleted)-1] != last {
-				t.Fatalf("deleted in this order: %v", d.deleted)
+				t.Fatalf("objects were deleted in the order %v", d.deleted)
 			}
 			if !died {
 				break
@@ -139,11 +141,11 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// A claim that is lost is made good by what else has the id. If a list is lost, all stays that it has named.
+// If a claim is lost, Remove finds the export's id in another object. If a list is lost, Remove deletes nothing that the list named.
 func TestRemoveWithoutLists(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		lost string // what somebody has deleted before
+		lost string // objects that were deleted before
 		many bool
 		want string
 	}{
@@ -174,14 +176,14 @@ func TestRemoveWithoutLists(t *testing.T) {
 		}
 		was := len(content(t, to))
 		if _, err := removed(t, to, "other", tt.many, 100); was > 0 && err == nil {
-			t.Errorf("%s: another's was deleted", tt.lost)
+			t.Errorf("%s: an object of another program was deleted", tt.lost)
 		}
 		if left := len(content(t, to)); left != was {
-			t.Errorf("%s: of another's, %d objects of %d are left", tt.lost, left, was)
+			t.Errorf("%s: %d of %d objects of another export are left", tt.lost, left, was)
 		}
 		_, err := removed(t, to, id, tt.many, 100)
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: %v", tt.lost, err)
+			t.Errorf("without %s: got error %v, want %q", tt.lost, err, tt.want)
 		}
 		if left := len(content(t, to)); left > 0 && err == nil || left < was && err != nil {
 			t.Errorf("%s: %d objects of %d are left", tt.lost, left, was)
@@ -189,7 +191,8 @@ func TestRemoveWithoutLists(t *testing.T) {
 	}
 }
 
-// An export whose claim is lost goes to the end, whoever dies and however little a call may do. Of a container that is lost, nothing is left to delete.
+// An export whose claim is lost is deleted completely, also if processes are killed, and for any number of deletions in a call. If the container is
+// lost, there is nothing to delete.
 func TestRemoveWithoutClaims(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
@@ -206,7 +209,7 @@ func TestRemoveWithoutClaims(t *testing.T) {
 			}
 			died, err := removed(t, &deleting{Objects: to, left: die}, id, many, 1+die%7)
 			if left := content(t, to); err != nil || len(left) > 0 {
-				t.Fatalf("%s, dead at deletion %d: %v, left %v", lost, die, err, left)
+				t.Fatalf("%s, killed at deletion %d: error %v, the remaining objects are %v", lost, die, err, left)
 			}
 			if !died {
 				break
@@ -218,13 +221,13 @@ func TestRemoveWithoutClaims(t *testing.T) {
 			to, _ := inBlobs(t)
 			left := 100
 			if r, err := place.Remove(t.Context(), to, "id", many, from, &left); err != nil || r.Done != from.Gone {
-				t.Errorf("no container, many %v, from %+v: %+v, %v", many, from, r, err)
+				t.Errorf("without a container, many %v, progress %+v: got %+v, error %v", many, from, r, err)
 			}
 		}
 	}
 }
 
-// What is another's, or not as it was written, stays as it is.
+// Remove does not delete objects of another export, or an export whose lists were changed.
 func TestRemoveRefuses(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -235,13 +238,13 @@ func TestRemoveRefuses(t *testing.T) {
 	}{
 		{"another export", "id-other", false, nil, "now belongs to export id-one"},
 		{"another export of many", "all", true, func(to place.Objects) { proof.Must(t, place.ClaimTables(t.Context(), to, tablesClaim("new"), false)) }, "now belongs to export new"},
-		{"a list of others", "id-one", false, func(to place.Objects) {
+		{"a list of other files", "id-one", false, func(to place.Objects) {
 			text := strings.Replace(content(t, to)["files.jsonl"], "data/000000", "data/000001", 1)
 			proof.Must(t, to.Delete(t.Context(), "files.jsonl"))
 			_, err := to.Put(t.Context(), "files.jsonl", []byte(text))
 			proof.Must(t, err)
 		}, "is not the list whose hash is in manifest.json"},
-		{"nothing", "id-one", true, nil, ""}, // as when somebody has deleted the export
+		{"nothing", "id-one", true, nil, ""}, // the export is already deleted
 	} {
 		to, _ := inBlobs(t)
 		w, err := place.Create(t.Context(), to, place.NewClaim("id-one", nil, began, "test"), place.Options{Compress: place.None})
@@ -252,7 +255,7 @@ func TestRemoveRefuses(t *testing.T) {
 		}
 		was := len(content(t, to))
 		if _, err := removed(t, to, tt.id, tt.many, 100); (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: %v", tt.name, err)
+			t.Errorf("%s: got error %v, want %q", tt.name, err, tt.want)
 		}
 		if n := len(content(t, to)); n != was {
 			t.Errorf("%s: %d objects of %d are left", tt.name, n, was)
@@ -260,20 +263,21 @@ func TestRemoveRefuses(t *testing.T) {
 	}
 }
 
-// Processes that delete an export at once do not hinder each other: who is overtaken leaves the rest to the other.
-func TestRemoveTogether(t *testing.T) {
+// Processes that delete an export concurrently do not disturb each other. A process that finds objects deleted continues, or leaves the rest to the
+// other process.
+func TestConcurrentRemovals(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		to, em := inBlobs(t)
 		exportTables(t, to)
 		proof.Must(t, em.SetFaults("seed=1; latency=1ms..9ms"))
 		var g task.Group
-		var mu sync.Mutex // guards the following
+		var mu sync.Mutex // guards the variables below
 		var row place.Removal
 		version := 0
 		for i := range 40 {
 			g.Go(func() error {
-				time.Sleep(time.Duration(i) * 1100 * time.Microsecond) // so that one meets what another has just deleted
+				time.Sleep(time.Duration(i) * 1100 * time.Microsecond) // lets each process find objects that another process has just deleted
 				for {
 					mu.Lock()
 					from, was := row, version
@@ -302,14 +306,15 @@ func TestRemoveTogether(t *testing.T) {
 	})
 }
 
-// The claim of an export that will never be complete is taken back, unless it is another's. Then late data files go, and nothing else.
+// Withdraw deletes the claim of an export that will never be complete, unless the claim is that of another export. Afterwards, ClearLate deletes late
+// data files, but no other objects.
 func TestWithdraw(t *testing.T) {
 	t.Parallel()
 	claim := func(id string) string { return string(place.NewClaim(place.ExportID(id), nil, began, "test").JSON()) }
 	const more = "data/notes.txt"
 	for _, tt := range []struct {
 		name, claim string
-		list        string // an object that is there, too
+		list        string // a further object in the place
 		claimGoes   bool
 		wrong       string
 	}{
@@ -318,10 +323,10 @@ func TestWithdraw(t *testing.T) {
 		{"another's", claim("other"), "", false, ""},
 		{"a complete export without its claim", "", "manifest.json", true, ""},
 		{"a list", "", "files.jsonl", true, ""},
-		{"a damaged one", "{}", "", false, "its format is"},
+		{"a damaged claim", "{}", "", false, "its format is"},
 	} {
 		to, _ := inBlobs(t)
-		proof.Must(t, place.Withdraw(t.Context(), to, "id"), place.ClearLate(t.Context(), to)) // there is no container
+		proof.Must(t, place.Withdraw(t.Context(), to, "id"), place.ClearLate(t.Context(), to)) // the container does not exist
 		proof.Must(t, to.Make(t.Context()))
 		for name, text := range map[string]string{"export.json": tt.claim, tt.list: "x", lateName: "late", more: "mine"} {
 			if name != "" && text != "" {

@@ -36,7 +36,7 @@ func reopen(t testing.TB, path string) *journal.File {
 
 var errDead = errors.New("dead")
 
-// die begins an export with a journal and ends it behind some of the rows.
+// die begins an export with a journal, and ends as a killed process would, after some of the rows.
 func die(t testing.TB, to place.Objects, path string, o place.Options, rows []storage.Entity) {
 	t.Helper()
 	o.Journal = newJournal(t, path)
@@ -48,7 +48,7 @@ func die(t testing.TB, to place.Objects, path string, o place.Options, rows []st
 	proof.Must(t, o.Journal.Close())
 }
 
-// behind returns the rows behind what the export has.
+// behind returns the rows after those that the export has.
 func behind(w *place.Writer, rows []storage.Entity) []storage.Entity {
 	last := w.Seal.Last()
 	if last == nil {
@@ -57,7 +57,7 @@ func behind(w *place.Writer, rows []storage.Entity) []storage.Entity {
 	return rows[slices.IndexFunc(rows, func(e storage.Entity) bool { return e.Key == *last })+1:]
 }
 
-// ofExport returns all objects but the journal, which may be open.
+// ofExport returns all objects except the journal, which may be open.
 func ofExport(t testing.TB, from place.Objects) map[string]string {
 	t.Helper()
 	all := content(t, from)
@@ -66,8 +66,8 @@ func ofExport(t testing.TB, from place.Objects) map[string]string {
 	return all
 }
 
-// An export that dies at any row, with leftovers of the next file, goes on to the same bytes, in a directory and in blobs, whatever
-// answers get lost.
+// An export that was killed at any row, with remains of the next file, is resumed to the same bytes, in a directory and in blobs, although answers
+// are lost.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	rows := oddRows(t, 300)
@@ -79,12 +79,12 @@ func TestResume(t *testing.T) {
 		proof.Must(t, em.SetFaults("seed=3; reset-after p=0.2 on=put-blob"))
 		for path, to := range map[string]place.Objects{filepath.Join(dir, place.JournalName): place.Directory(dir), filepath.Join(t.TempDir(), "checkpoint"): blobs} {
 			die(t, to, path, o, rows[:dies])
-			const foreign = "data/orders/data/000007-0123456789abcdef.jsonl.zst" // of an export that stands there
+			const foreign = "data/orders/data/000007-0123456789abcdef.jsonl.zst" // an object of another export in the same place
 			for _, name := range []string{"data/000007-0123456789abcdef.jsonl.zst", "data/000008-0123456789abcdef.jsonl.zst.abcdefghijklmnop.part", foreign} {
 				_, err := to.Put(t.Context(), name, []byte("a leftover"))
 				proof.Must(t, err)
 			}
-			killed := func() { // while it gave an object its name
+			killed := func() { // simulates a process that was killed while it gave an object its name
 				for _, name := range []string{place.ClaimName, place.FilesName, place.ManifestName, place.JournalName} {
 					if to, ok := to.(place.Directory); ok {
 						proof.Must(t, os.WriteFile(filepath.Join(string(to), name+".abcdefghijklmnop.part"), []byte("{"), 0o600))
@@ -96,18 +96,18 @@ func TestResume(t *testing.T) {
 			second.Journal = reopen(t, path)
 			w, err := place.Resume(t.Context(), to, second)
 			if err != nil {
-				t.Fatalf("%s: died at %d: %v", to.Address(), dies, err)
+				t.Fatalf("%s: killed at row %d: got error %v", to.Address(), dies, err)
 			}
 			_, err = to.Get(t.Context(), foreign, 0, 1)
 			proof.Must(t, err)
 			proof.Must(t, to.Delete(t.Context(), foreign))
 			if w.Seal.Last() != nil && w.Add(storage.Rows(rows[:1])) == nil {
-				t.Errorf("%s: died at %d: it takes a row that its files have", to.Address(), dies)
+				t.Errorf("%s: killed at row %d: the resumed export accepts a row that its files have", to.Address(), dies)
 			}
 			finish(t, w, behind(w, rows), o, 10+dies%7)
 			proof.Must(t, second.Journal.Close())
 			if diff := cmp.Diff(want, ofExport(t, to)); diff != "" {
-				t.Fatalf("%s: died at %d (-want +got):\n%s", to.Address(), dies, diff)
+				t.Fatalf("%s: killed at row %d (-want +got):\n%s", to.Address(), dies, diff)
 			}
 			killed()
 			second.Journal = reopen(t, path)
@@ -115,13 +115,13 @@ func TestResume(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			if diff := cmp.Diff(want, ofExport(t, to)); diff != "" {
-				t.Fatalf("%s: complete (-want +got):\n%s", to.Address(), diff)
+				t.Fatalf("%s: a complete export (-want +got):\n%s", to.Address(), diff)
 			}
 		}
 	}
 }
 
-// dying are objects whose process dies before it puts one.
+// dying are objects whose process is killed before it puts one of them.
 type dying struct {
 	place.Objects
 	before string
@@ -134,8 +134,9 @@ func (d dying) Put(ctx context.Context, name string, content []byte) (bool, erro
 	return d.Objects.Put(ctx, name, content)
 }
 
-// An export that dies when it has all rows, but no manifest, does not take rows that came meanwhile: its list is there already.
-func TestResumeOfWhole(t *testing.T) {
+// An export that was killed after it had all rows, but before it had a manifest, does not accept rows that were added since, because its list of
+// files already exists.
+func TestResumeAfterTheLastRow(t *testing.T) {
 	t.Parallel()
 	rows := oddRows(t, 300)
 	o := place.Options{Compress: place.Zstd, FileBytes: 16_000}
@@ -152,7 +153,7 @@ func TestResumeOfWhole(t *testing.T) {
 	proof.Must(t, first.Journal.Close())
 	o.Journal = reopen(t, path)
 	if w, err = place.Resume(t.Context(), dir, o); err != nil || !w.Whole {
-		t.Fatalf("%+v, %v", w, err)
+		t.Fatalf("got the writer %+v, error %v; want a writer with all rows", w, err)
 	}
 	finish(t, w, nil, o, 1)
 	if diff := cmp.Diff(want, ofExport(t, dir)); diff != "" {
@@ -160,7 +161,7 @@ func TestResumeOfWhole(t *testing.T) {
 	}
 }
 
-// goOn resumes an export with such files, and compares what it makes. If it is refused, its objects must be as they were.
+// goOn resumes an export with the given files, and compares the result. If the resume is refused, the objects must be unchanged.
 func goOn(t *testing.T, files map[string]string, o place.Options, rows []storage.Entity, want map[string]string) error {
 	t.Helper()
 	dir := directory(t, files)
@@ -175,16 +176,16 @@ func goOn(t *testing.T, files map[string]string, o place.Options, rows []storage
 		}
 	}
 	files = maps.Clone(files)
-	delete(files, place.JournalName) // which a resume writes anew
+	delete(files, place.JournalName) // a resume writes a new journal
 	if diff := cmp.Diff(files, ofExport(t, dir)); diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	return err
 }
 
-// An export whose journal or files were changed before it goes on is refused, or what was lost is done again: the list of its files
-// is never another.
-func TestResumeBehindEdits(t *testing.T) {
+// If the journal or files of an export were changed before a resume, the resume is refused, or repeats the lost work. The list of files never
+// differs.
+func TestResumeAfterChanges(t *testing.T) {
 	t.Parallel()
 	rows := oddRows(t, 300)
 	o := place.Options{Compress: place.Zstd, FileBytes: 16_000}
@@ -193,7 +194,7 @@ func TestResumeBehindEdits(t *testing.T) {
 	die(t, dead, filepath.Join(string(dead), place.JournalName), o, rows)
 	whole := content(t, dead)
 	lines := slices.Collect(strings.Lines(whole[place.JournalName]))
-	if len(lines) < 5 { // its head, the claim and three files
+	if len(lines) < 5 { // the first line, the claim and three files
 		t.Fatalf("too few files: %d lines", len(lines))
 	}
 	journalOf := func(lines ...string) func(map[string]string) {
@@ -202,7 +203,7 @@ func TestResumeBehindEdits(t *testing.T) {
 	edited := func(i int, old, new string) func(map[string]string) {
 		line := strings.Replace(lines[i], old, new, 1)
 		if line == lines[i] {
-			t.Fatalf("%s is not in %s", old, line)
+			t.Fatalf("the text %s is not in %s", old, line)
 		}
 		return journalOf(slices.Replace(slices.Clone(lines), i, i+1, line)...)
 	}
@@ -216,14 +217,14 @@ func TestResumeBehindEdits(t *testing.T) {
 		}
 	}
 	changes := map[string]func(map[string]string){
-		"the first file's line gone": journalOf(slices.Delete(slices.Clone(lines), 2, 3)...),
-		"torn: lines swapped":        journalOf(lines[0], lines[1], lines[3], lines[2], lines[4]),
-		"rows":                       edited(2, `rows\":`, `rows\":1`),
-		"first":                      edited(3, `first\":{\"PartitionKey\":\"`, `first\":{\"PartitionKey\":\"a`),
-		"last":                       edited(2, `last\":{\"PartitionKey\":\"`, `last\":{\"PartitionKey\":\"a`),
-		"sha256":                     edited(2, `sha256\":\"`, `sha256\":\"0`),
-		"a file gone":                dataOf(func(f map[string]string, name string) { delete(f, name) }),
-		"a shorter file":             dataOf(func(f map[string]string, name string) { f[name] = "x" }),
+		"the first file's line is deleted": journalOf(slices.Delete(slices.Clone(lines), 2, 3)...),
+		"lines are swapped":                journalOf(lines[0], lines[1], lines[3], lines[2], lines[4]),
+		"rows":                             edited(2, `rows\":`, `rows\":1`),
+		"first":                            edited(3, `first\":{\"PartitionKey\":\"`, `first\":{\"PartitionKey\":\"a`),
+		"last":                             edited(2, `last\":{\"PartitionKey\":\"`, `last\":{\"PartitionKey\":\"a`),
+		"sha256":                           edited(2, `sha256\":\"`, `sha256\":\"0`),
+		"a file is deleted":                dataOf(func(f map[string]string, name string) { delete(f, name) }),
+		"a shorter file":                   dataOf(func(f map[string]string, name string) { f[name] = "x" }),
 		"another claim": func(f map[string]string) {
 			f[place.ClaimName] = strings.Replace(f[place.ClaimName], `"id":"id"`, `"id":"it"`, 1)
 		},
@@ -231,16 +232,17 @@ func TestResumeBehindEdits(t *testing.T) {
 	for name, change := range changes {
 		files := maps.Clone(whole)
 		change(files)
-		if err := goOn(t, files, o, rows, want); err == nil && !strings.HasPrefix(name, "torn: ") {
-			t.Errorf("%s: taken", name)
+		repeats := name == "lines are swapped" // the resume repeats the work of these lines
+		if err := goOn(t, files, o, rows, want); err == nil && !repeats {
+			t.Errorf("%s: the resume was not refused", name)
 		}
 		if t.Failed() {
-			t.Fatal(name)
+			t.Fatalf("the change was: %s", name)
 		}
 	}
 }
 
-// forgetful says of a data file that it is put, and has none.
+// forgetful reports that a data file is put, but does not store it.
 type forgetful struct{ *place.Blobs }
 
 func (f forgetful) Put(ctx context.Context, name string, content []byte) (bool, error) {
@@ -250,8 +252,8 @@ func (f forgetful) Put(ctx context.Context, name string, content []byte) (bool, 
 	return f.Blobs.Put(ctx, name, content)
 }
 
-// What was put and is gone, replaced, or was never there by the end is noticed before the manifest.
-func TestVanishedFiles(t *testing.T) {
+// Complete fails before it writes the manifest if a data file was deleted or replaced, or was never stored.
+func TestMissingFilesPreventTheManifest(t *testing.T) {
 	t.Parallel()
 	rows := oddRows(t, 300)
 	o := place.Options{Compress: place.Zstd, FileBytes: 16_000}
@@ -264,17 +266,17 @@ func TestVanishedFiles(t *testing.T) {
 			dir := place.Directory(t.TempDir())
 			w, err := place.Create(t.Context(), dir, claim(), o)
 			proof.Must(t, err)
-			proof.Must(t, w.End(w.Add(storage.Rows(rows)))) // all files have been put
+			proof.Must(t, w.End(w.Add(storage.Rows(rows)))) // puts all files
 			path := filepath.Join(string(dir), name)
 			if err = os.Remove(path); err == nil && with != "" {
 				err = os.WriteFile(path, []byte(with), 0o600)
 			}
 			proof.Must(t, err)
 			if _, err = w.Complete(t.Context(), manifest(o)); !errors.Is(err, place.ErrDamaged) || !strings.Contains(err.Error(), name) {
-				t.Errorf("%s replaced by %q: got %v", name, with, err)
+				t.Errorf("%s replaced by %q: got error %v", name, with, err)
 			}
 			if _, err := dir.Get(t.Context(), place.ManifestName, 0, 1); err == nil {
-				t.Errorf("%s replaced by %q: there is a manifest", name, with)
+				t.Errorf("%s replaced by %q: a manifest was written", name, with)
 			}
 		}
 	}

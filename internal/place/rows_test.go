@@ -25,7 +25,7 @@ import (
 
 func entities(rows place.Rows) []storage.Entity { return storage.Page{Rows: rows}.Entities() }
 
-// Rows in any order become sorted windows. A key's later row wins, and a merge keeps what only the earlier one has.
+// Windows returns rows in any order as sorted windows. The last row with a key wins, and a merge keeps properties that only an earlier row has.
 func TestWindows(t *testing.T) {
 	t.Parallel()
 	in := "\ufeff" + `{"RowKey":"2","PartitionKey":"b","N":1,"L":"4","L@odata.type":"Edm.Int64","odata.etag":"x"}` + "\r\n\n" + `{"PartitionKey":"a","RowKey":"1","D":"3","D@odata.type":"Edm.Double"}` + "\n" +
@@ -39,12 +39,12 @@ func TestWindows(t *testing.T) {
 				t.Errorf("merge %v (-want +got):\n%s", merge, diff)
 			}
 			if repeated != 2 {
-				t.Errorf("merge %v: %d repeated", merge, repeated)
+				t.Errorf("merge %v: got %d repeated rows", merge, repeated)
 			}
 			return nil
 		})
 		if err != nil || calls != 1 {
-			t.Errorf("%d windows, %v", calls, err)
+			t.Errorf("got %d windows, error %v", calls, err)
 		}
 	}
 	var many strings.Builder
@@ -61,7 +61,7 @@ func TestWindows(t *testing.T) {
 	}
 }
 
-// A line that is no row is named by its number.
+// The error for a line that is not a row contains the line's number.
 func TestWindowsRefuse(t *testing.T) {
 	t.Parallel()
 	const good = `{"PartitionKey":"a","RowKey":"1"}` + "\n"
@@ -84,8 +84,8 @@ func TestWindowsRefuse(t *testing.T) {
 	}
 }
 
-// What is JSON but no lines is told from a line that was cut off. A value that a table would change fails its row alone.
-func TestOtherJSON(t *testing.T) {
+// JSON that is not in lines has another error than a line that was cut off. A value that a table would change makes only its own row fail.
+func TestJSONThatIsNotLines(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]error{
 		`[{"PartitionKey":"a","RowKey":"1"}]`: place.ErrArray, "[\n{": place.ErrArray, "{\n\"PartitionKey\":\"a\",\n\"RowKey\":\"1\"\n}": place.ErrSpread, "{\"PartitionKey\":\"a\",\n\"RowKey\":\"1\"}": place.ErrSpread,
@@ -112,8 +112,8 @@ func TestOtherJSON(t *testing.T) {
 	}
 }
 
-// What cuts the text off is the error, not the half of a line.
-func TestWindowsCutOff(t *testing.T) {
+// If reading fails in the middle of a line, the error is the reading error, and not one about the incomplete line.
+func TestReadErrorEndsWindows(t *testing.T) {
 	t.Parallel()
 	cut := errors.New("cut off")
 	text := io.MultiReader(strings.NewReader(`{"PartitionKey":"a","RowKey":"1"}`+"\n"+`{"Part`), iotest.ErrReader(cut))
@@ -123,8 +123,8 @@ func TestWindowsCutOff(t *testing.T) {
 	}
 }
 
-// A file's name says how it is compressed; what one writes, the other reads, and a cut is noticed.
-func TestFiles(t *testing.T) {
+// A file's name decides its compression. Written files can be read, and files that were cut off are refused.
+func TestOpenFile(t *testing.T) {
 	t.Parallel()
 	rows := oddRows(t, 2500)
 	for _, name := range []string{"a.jsonl", "a.ndjson.gz", "A.JSONL.ZST"} {
@@ -141,7 +141,7 @@ func TestFiles(t *testing.T) {
 		}
 		proof.Must(t, create())
 		if err := create(); !errors.Is(err, fs.ErrExist) {
-			t.Errorf("got %v for a file that exists", err)
+			t.Errorf("got error %v for an existing file", err)
 		}
 		read := func() (string, error) {
 			f, err := place.OpenFile(t.Context(), path)
@@ -157,7 +157,7 @@ func TestFiles(t *testing.T) {
 			return linesOf(all), err
 		}
 		if got, err := read(); err != nil || got != linesOf(rows) {
-			t.Errorf("%s: %d bytes, %v", name, len(got), err)
+			t.Errorf("%s: got %d bytes, error %v", name, len(got), err)
 		}
 		text, err := os.ReadFile(path)
 		if err == nil {
@@ -165,13 +165,13 @@ func TestFiles(t *testing.T) {
 		}
 		proof.Must(t, err)
 		if _, err := read(); err == nil || !strings.Contains(err.Error(), "line") {
-			t.Errorf("%s cut off: %v", name, err)
+			t.Errorf("%s, cut off: got error %v", name, err)
 		}
 	}
 }
 
-// What ends the rows ends the pages, and a full disk is an error.
-func TestStreamFails(t *testing.T) {
+// An error of the rows ends the pages. A full disk causes an error.
+func TestStreamErrors(t *testing.T) {
 	t.Parallel()
 	c, err := place.NewCodec(place.None)
 	proof.Must(t, err)
@@ -191,7 +191,7 @@ func TestStreamFails(t *testing.T) {
 	var out bytes.Buffer
 	pages = place.NewStream(&out, c, false)
 	if err := pages.End(errors.Join(pages.Add(storage.Rows(rows[:5])), full)); !errors.Is(err, full) || out.Len() > 0 {
-		t.Errorf("%d bytes, %v", out.Len(), err)
+		t.Errorf("got %d bytes, error %v", out.Len(), err)
 	}
 }
 
@@ -208,7 +208,7 @@ func TestKindOf(t *testing.T) {
 		"blob:backups": place.KindExport, "blob:backups/a.b": place.KindExport, "https://acme.blob.core.windows.net/backups/orders": place.KindExport,
 	} {
 		if got, err := place.KindOf(text); got != want || err != nil {
-			t.Errorf("%s is %v, %v; want %v", text, got, err, want)
+			t.Errorf("%s: got the kind %v, error %v; want %v", text, got, err, want)
 		}
 	}
 	if _, err := place.KindOf("blob:backups/x.jsonl.zst"); err == nil || !strings.Contains(err.Error(), "not single files") {
@@ -224,7 +224,7 @@ func TestKindOf(t *testing.T) {
 	}
 	for _, text := range []string{"blob:b/x", "BLOB:b/x", "HTTPS://a.b/c/x?sig=1", " https://a.b/c/x?sig=1", "s3://b/x", "blob://b/x"} {
 		if !place.InBlobs(text) {
-			t.Errorf("%s would be a directory", text)
+			t.Errorf("%s was accepted as a directory", text)
 		}
 	}
 	if _, err := place.KindOf("my_table"); err == nil || !strings.Contains(err.Error(), "./my_table") {
@@ -232,7 +232,7 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
-// What writes rows refuses one that does not stand behind the one before it: in a page, in the next one, and in the next file.
+// Writers refuse a row that is not after the previous row: in the same page, in the next page, and in the next file.
 func TestWritersRefuseDisorder(t *testing.T) {
 	t.Parallel()
 	rows := oddRows(t, 30)
@@ -251,11 +251,11 @@ func TestWritersRefuseDisorder(t *testing.T) {
 			pages := open(t)
 			proof.Must(t, pages.Add(storage.Rows(rows)))
 			if err := pages.Add(storage.Rows(rows[next:])); err == nil || !strings.Contains(err.Error(), "but must be greater") {
-				t.Errorf("%s: row %d behind the last one: got %v", name, next, err)
+				t.Errorf("%s: row %d, which is not after the last row: got error %v", name, next, err)
 			}
 			swapped := append(slices.Clone(rows[:next/2]), rows[next/2+1], rows[next/2])
 			if err := open(t).Add(storage.Rows(swapped)); err == nil {
-				t.Errorf("%s: rows %d and %d are taken in disorder", name, next/2, next/2+1)
+				t.Errorf("%s: rows %d and %d were accepted although they are not in order", name, next/2, next/2+1)
 			}
 		}
 	}

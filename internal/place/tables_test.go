@@ -18,7 +18,7 @@ import (
 
 var hashes = regexp.MustCompile(`("(?:manifest|proof)":")[0-9a-f]{64}"`)
 
-// part is an export below a place.
+// part is an export within a place.
 type part struct {
 	place.Objects
 	name string
@@ -38,7 +38,7 @@ func (p part) List(ctx context.Context, prefix string, fn func(string, int64) er
 	})
 }
 
-// exportTable makes the export of a table in a place of many.
+// exportTable makes the export of one table within an export of many tables.
 func exportTable(t testing.TB, to place.Objects, name string, rows []storage.Entity, began time.Time) {
 	t.Helper()
 	w, err := place.Create(t.Context(), part{to, name}, place.NewClaim(place.ExportID("id-"+name), nil, began, "test"), place.Options{Compress: place.None})
@@ -60,12 +60,12 @@ func exportTables(t testing.TB, to place.Objects) {
 	for i, name := range []string{"b", "a", "c"} {
 		exportTable(t, to, name, rows[:i], began.Add(time.Duration(i)*time.Hour))
 	}
-	for range 2 { // as after a crash
+	for range 2 { // twice, as after a crash
 		proof.Must(t, place.SealTables(t.Context(), to, "all", []string{"b", "a", "c"}))
 	}
 }
 
-// An export of many tables is whole in a directory and in blobs, and takes no other one.
+// An export of many tables can be completed in a directory and in blobs. No other export can begin in the same place.
 func TestTables(t *testing.T) {
 	t.Parallel()
 	blobs, _ := inBlobs(t)
@@ -74,18 +74,18 @@ func TestTables(t *testing.T) {
 		exportTables(t, to)
 		got, err := place.OpenTables(t.Context(), to)
 		if err != nil || len(got.Tables) != 3 || got.Tables[2].Rows != 2 {
-			t.Errorf("%+v, %v", got, err)
+			t.Errorf("got the tables %+v, error %v; want 3 tables", got, err)
 		}
 		for _, err := range []error{place.FreeOfTables(t.Context(), to), place.ClaimTables(t.Context(), to, tablesClaim("other"), false)} {
 			if !errors.Is(err, place.ErrTaken) {
-				t.Errorf("another one: %v", err)
+				t.Errorf("another export in the same place: got error %v", err)
 			}
 		}
 		if err := place.ClaimTables(t.Context(), to, tablesClaim("all"), true); err != nil {
-			t.Errorf("the same one: %v", err)
+			t.Errorf("the same export again: got error %v", err)
 		}
 		if err := place.SealTables(t.Context(), to, "all", []string{"a", "b"}); err == nil || !strings.Contains(err.Error(), "another program wrote it") {
-			t.Errorf("a part of it: %v", err)
+			t.Errorf("a list of only some tables: got error %v", err)
 		}
 		all := content(t, to)
 		if diff := cmp.Diff(was, all); was != nil && diff != "" {
@@ -95,8 +95,8 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// What is not the whole export of many tables is named.
-func TestTablesRefuses(t *testing.T) {
+// OpenTables refuses an incomplete or changed export of many tables. The error names the defects.
+func TestOpenTablesRefuses(t *testing.T) {
 	t.Parallel()
 	whole := place.Directory(t.TempDir())
 	exportTables(t, whole)
@@ -142,13 +142,13 @@ func TestTablesRefuses(t *testing.T) {
 		bad := []byte(text)
 		bad[i] ^= byte(1 << (i % 8))
 		dir := stored{place.TablesName: string(bad)}
-		if _, err := place.OpenTables(t.Context(), dir); err == nil || errors.Is(err, errors.ErrUnsupported) { // it was proved, and the exports are looked for
+		if _, err := place.OpenTables(t.Context(), dir); err == nil || errors.Is(err, errors.ErrUnsupported) { // the object was accepted, and the exports were read
 			t.Fatalf("byte %d: %s: %v", i, bad, err)
 		}
 	}
 }
 
-// The stored form. A difference means that other versions cannot read it: the version must change, too.
+// TestStoredTablesFormat checks the stored form. If the form changes, other versions cannot read the export, so the version must change as well.
 func TestStoredTablesFormat(t *testing.T) {
 	t.Parallel()
 	dir := place.Directory(t.TempDir())

@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// oddMember returns a member of a row, with its annotation if it needs one. With decode, it may be one that has to be decoded.
+// oddMember returns a member of a row, with its type annotation if necessary. If decode is set, the member may be one that must be decoded.
 func oddMember(r *rand.Rand, name string, decode bool) string {
 	typed := func(kind, value string) string {
 		return fmt.Sprintf(`"%[1]s@odata.type":"Edm.%[2]s","%[1]s":%[3]s`, name, kind, value)
@@ -36,8 +36,8 @@ func oddMember(r *rand.Rand, name string, decode bool) string {
 	return fmt.Sprintf(`"%s":%s`, name, plain[r.IntN(len(plain))])
 }
 
-// A file of rows as they were read is that of decoded rows, byte by byte, and so is what it says of their properties.
-func TestRowsAreWrittenAsDecoded(t *testing.T) {
+// A file of rows in their original text is the same, byte by byte, as a file of decoded rows. The counts of properties are the same as well.
+func TestRowsAreWrittenLikeDecodedRows(t *testing.T) {
 	testsize.WithoutRace(t)
 	for seed := range uint64(testsize.Of(8, 40)) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -52,10 +52,10 @@ func TestRowsAreWrittenAsDecoded(t *testing.T) {
 		if decode {
 			names = append(names, `\u0041A`)
 		}
-		for i := range 330 * (1 - min(1, int(seed%20))) { // more than are listed
+		for i := range 330 * (1 - min(1, int(seed%20))) { // more properties than are listed
 			names = append(names, fmt.Sprintf("P%d", i))
 		}
-		odd := r.IntN(3) // the share of rows that are unlike the one before
+		odd := r.IntN(3) // the share of rows that differ from the previous row
 		members := func() (m []string) {
 			m = [][]string{nil, {`"Timestamp":"2026-01-01T00:00:00.1234567Z"`}, {`"odata.etag":"W/\"1\""`, `"Timestamp":"2026-01-01T00:00:00Z"`}}[r.IntN(3)]
 			for _, name := range names {

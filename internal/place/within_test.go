@@ -21,7 +21,7 @@ import (
 	"tablesweep/internal/proof/testsize"
 )
 
-// pairOf returns a place, and one within it, in blobs or in directories.
+// pairOf returns a place and a second place within it, in blobs or in directories.
 func pairOf(t *testing.T, local bool) (outer, inner place.Objects) {
 	t.Helper()
 	if local {
@@ -37,7 +37,7 @@ func pairOf(t *testing.T, local bool) (outer, inner place.Objects) {
 	return at("orders"), at("orders/a/new")
 }
 
-// create begins an export of one table, and createMany one of many.
+// create begins an export of one table. createMany begins an export of many tables.
 func create(ctx context.Context, to place.Objects) error {
 	_, err := place.Create(ctx, to, place.NewClaim("one", nil, began, "test"), place.Options{Compress: place.Zstd})
 	return err
@@ -50,9 +50,9 @@ func createMany(ctx context.Context, to place.Objects) error {
 	return place.ClaimTables(ctx, to, tablesClaim("many"), false)
 }
 
-// Within an export, complete or not, no other one begins, but for the tables of one that is under way: a restore of all would meet it. Nor does one
-// of many tables begin around another export.
-func TestWithinExports(t *testing.T) {
+// No export begins within another export, complete or not, because a restore of the outer export would find the inner one. The exception is the
+// tables of an unfinished export of many tables. An export of many tables does not begin around another export either.
+func TestExportsWithinExportsAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, local := range []bool{false, true} {
 		for _, tt := range []struct {
@@ -62,36 +62,36 @@ func TestWithinExports(t *testing.T) {
 		}{
 			{"of many tables", func(to place.Objects) { exportTables(t, to) }, true},
 			{"of one table", func(to place.Objects) { oneExport(t, to) }, true},
-			{"of one, under way", func(to place.Objects) { proof.Must(t, create(t.Context(), to)) }, true},
-			{"of many, under way", func(to place.Objects) { proof.Must(t, createMany(t.Context(), to)) }, true},
+			{"of one table, unfinished", func(to place.Objects) { proof.Must(t, create(t.Context(), to)) }, true},
+			{"of many tables, unfinished", func(to place.Objects) { proof.Must(t, createMany(t.Context(), to)) }, true},
 			{"of others", func(to place.Objects) { putOthers(t, to) }, false},
 		} {
 			outer, inner := pairOf(t, local)
 			tt.there(outer)
 			for _, begin := range []func(context.Context, place.Objects) error{createMany, create} {
 				if err := begin(t.Context(), inner); errors.Is(err, place.ErrTaken) != tt.taken || !tt.taken && err != nil {
-					t.Errorf("within an export %s, local %t: %v, want it taken: %t", tt.name, local, err, tt.taken)
+					t.Errorf("within an export %s, local %t: got error %v, want the place to be taken: %t", tt.name, local, err, tt.taken)
 				}
 				if all := content(t, inner); tt.taken && len(all) > 0 {
-					t.Errorf("within an export %s, local %t: %v is left", tt.name, local, all)
+					t.Errorf("within an export %s, local %t: the objects %v are left", tt.name, local, all)
 				} else if !tt.taken {
 					proof.Must(t, place.Withdraw(t.Context(), inner, "one"), inner.Delete(t.Context(), "tables-claim.json"))
 				}
 			}
 			if _, err := place.Create(t.Context(), inner, claim(), place.Options{Compress: place.Zstd, Member: true}); err != nil {
-				t.Errorf("a table of many within an export %s: %v", tt.name, err)
+				t.Errorf("a table's export within an export %s: got error %v", tt.name, err)
 			}
 
 			outer, inner = pairOf(t, local)
 			tt.there(inner)
 			if err := createMany(t.Context(), outer); errors.Is(err, place.ErrTaken) != tt.taken || !tt.taken && err != nil {
-				t.Errorf("around an export %s, local %t: %v, want it taken: %t", tt.name, local, err, tt.taken)
+				t.Errorf("around an export %s, local %t: got error %v, want the place to be taken: %t", tt.name, local, err, tt.taken)
 			}
 		}
 	}
 }
 
-// slow is a place whose requests take their time, each another one, and perhaps fail for good.
+// slow is a place whose requests take different times and may fail permanently.
 type slow struct {
 	place.Objects
 	pause func() error
@@ -129,8 +129,9 @@ func (s slow) Above() (above []place.Objects) {
 	return above
 }
 
-// TestExportsAtOnce has two exports begin at the same moment, one within the other. Never do both begin. If no process dies, and no request takes seconds, one does.
-func TestExportsAtOnce(t *testing.T) {
+// TestConcurrentExports begins two exports at the same moment, one within the other. Both must never begin. If no process is killed and no request
+// takes seconds, one of them must begin.
+func TestConcurrentExports(t *testing.T) {
 	t.Parallel()
 	died := errors.New("died")
 	outcomes := map[string]int{}
@@ -164,7 +165,7 @@ func TestExportsAtOnce(t *testing.T) {
 			case errs[0] == nil && errs[1] == nil:
 				t.Errorf("seed %d: both have begun", seed)
 			case !dies && longest < time.Second && errs[0] != nil && errs[1] != nil:
-				t.Errorf("seed %d: none has begun: %v", seed, errs)
+				t.Errorf("seed %d: neither has begun: %v", seed, errs)
 			}
 			began := 0
 			for i, err := range errs {
@@ -195,8 +196,9 @@ func TestExportsAtOnce(t *testing.T) {
 	t.Log(outcomes)
 }
 
-// Of two processes that begin one export, the one that finds the other's claim leaves it, if that one goes on; and takes it back if that one has died.
-func TestClaimOfAnother(t *testing.T) {
+// If two processes begin the same export, the process that finds the other's claim keeps the claim if the other process continues, and withdraws the
+// claim if the other process has died.
+func TestClaimOfAnotherProcess(t *testing.T) {
 	t.Parallel()
 	for _, goesOn := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -205,14 +207,14 @@ func TestClaimOfAnother(t *testing.T) {
 			proof.Must(t, place.PutClaim(t.Context(), inner, one), place.PutClaim(t.Context(), outer, tablesClaim("many")))
 			err := place.Take(t.Context(), inner, one, func() (bool, error) { return goesOn, nil })
 			if left := content(t, inner); (err == nil) != goesOn || errors.Is(err, place.ErrTaken) == goesOn || (len(left) == 1) != goesOn {
-				t.Errorf("it goes on: %t; got %v, and %v is left", goesOn, err, left)
+				t.Errorf("the other process continues: %t; got error %v, and the objects %v are left", goesOn, err, left)
 			}
 		})
 	}
 }
 
-// If nobody can tell whether another export lies within a place, its claim does not stay.
-func TestClaimOfAPlaceThatCanNotBeListed(t *testing.T) {
+// If a place cannot be listed, so that another export may lie within it, the claim is withdrawn.
+func TestUnlistablePlaceIsNotClaimed(t *testing.T) {
 	t.Parallel()
 	_, inner := pairOf(t, false)
 	denied := errors.New("denied")
@@ -221,7 +223,7 @@ func TestClaimOfAPlaceThatCanNotBeListed(t *testing.T) {
 	}
 	err := place.Take(t.Context(), unlisted{inner, denied}, tablesClaim("many"), nil)
 	if left := content(t, inner); !errors.Is(err, denied) || len(left) > 0 {
-		t.Errorf("got %v, and %v is left", err, left)
+		t.Errorf("got error %v, and the objects %v are left", err, left)
 	}
 }
 
@@ -233,7 +235,7 @@ type unlisted struct {
 
 func (u unlisted) List(context.Context, string, func(string, int64) error) error { return u.err }
 
-// overtaken is a place around which another export is claimed right before its own claim is put.
+// overtaken is a place around which another export puts its claim directly before the place's own claim is put.
 type overtaken struct {
 	place.Objects
 	by place.Objects
@@ -246,7 +248,8 @@ func (o overtaken) Put(ctx context.Context, name string, content []byte) (bool, 
 	return o.Objects.Put(ctx, name, content)
 }
 
-// An export that yields leaves no journal, which --resume would go on with, and which in a directory looks like an export.
+// An export that yields leaves no journal. Otherwise --resume would continue from the journal, and a directory with a journal would count as an
+// export.
 func TestYieldingLeavesNoJournal(t *testing.T) {
 	t.Parallel()
 	for _, local := range []bool{false, true} {
@@ -259,30 +262,30 @@ func TestYieldingLeavesNoJournal(t *testing.T) {
 		j := newJournal(t, filepath.Join(dir, place.JournalName))
 		_, err := place.Create(t.Context(), overtaken{inner, outer}, claim(), place.Options{Compress: place.Zstd, Journal: j})
 		if !errors.Is(err, place.ErrTaken) {
-			t.Errorf("local %t: %v, want it taken", local, err)
+			t.Errorf("local %t: got error %v, want the place to be taken", local, err)
 		}
 		proof.Must(t, j.Close())
 		left, err := os.ReadDir(dir)
 		if err != nil || len(left) > 0 || len(content(t, inner)) > 0 {
-			t.Errorf("local %t: %v, %v is left", local, err, left)
+			t.Errorf("local %t: error %v, the objects %v are left", local, err, left)
 		}
 	}
 }
 
-// A link leads to where a place lies: also to one within an export.
-func TestWithinExportsByLink(t *testing.T) {
+// A link to a directory within an export counts as a place within that export.
+func TestLinkIntoAnExportIsRefused(t *testing.T) {
 	t.Parallel()
 	outer, _ := pairOf(t, true)
 	oneExport(t, outer)
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(filepath.Join(outer.Address(), "data"), link); err != nil {
-		t.Skip(err) // Windows lets only some users make them
+		t.Skip(err) // on Windows, only some users may make links
 	}
 	if err := create(t.Context(), place.Directory(filepath.Join(link, "a", "b"))); !errors.Is(err, place.ErrTaken) {
-		t.Errorf("%v, want it taken", err)
+		t.Errorf("got error %v, want the place to be taken", err)
 	}
 	proof.Must(t, os.Mkdir(filepath.Join(outer.Address(), "empty"), 0o700), os.Remove(link), os.Symlink(filepath.Join(outer.Address(), "empty"), link))
 	if err := create(t.Context(), place.Directory(link)); !errors.Is(err, place.ErrTaken) {
-		t.Errorf("got %v for a link to a directory within an export", err)
+		t.Errorf("got error %v for a link to a directory within an export", err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// An error's kind decides what a caller gets, and whether a message is tried again.
+// An error's kind decides the status and the text that a caller gets, and whether a message is tried again.
 func Example() {
 	fates := map[problem.Fate]string{problem.Retry: "retry", problem.Done: "done", problem.Poison: "poison"}
 	for _, err := range []error{

@@ -8,7 +8,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// The group's context ends with the first error. A panic is an error, too.
+// The group's context ends with the first error. A panic becomes an error.
 func ExampleWithContext() {
 	g, ctx := task.WithContext(context.Background())
 	g.SetLimit(2)

@@ -21,7 +21,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// event is what the tests' journals hold.
+// event is an event in the journals of these tests.
 type event struct {
 	N int `json:"n"`
 }
@@ -34,7 +34,7 @@ func newFile(t testing.TB, path string, snapshot ...any) *File {
 	return f
 }
 
-// write appends an event, and syncs the file if that is asked for.
+// write appends an event, and syncs the file if sync is set.
 func write(t testing.TB, f *File, n int, sync bool) {
 	t.Helper()
 	f.Append(event{n})
@@ -65,15 +65,15 @@ func content(t testing.TB, path string) []byte {
 	return text
 }
 
-// stored is a journal of a snapshot and two lines, between which it was synced.
+// stored is a journal of a snapshot and two lines. The file was synced between the two lines.
 const stored = `75a01acf {"disk":0,"event":{"version":1,"job":{"a":1},"lines":1}}
 a5f4e7f1 {"disk":0,"event":{"n":1}}
 32a32fa9 {"disk":102,"event":{"n":2}}
 b8ef68f2 {"disk":140,"event":{"n":3}}
 `
 
-// TestStoredFormat states the file's form. A difference means that other versions of the program cannot read
-// what this one writes: the version must change, too.
+// TestStoredFormat checks the form of the file. If the form changes, other versions of the program cannot read the file, so the version must change
+// as well.
 func TestStoredFormat(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "checkpoint")
@@ -86,15 +86,15 @@ func TestStoredFormat(t *testing.T) {
 	}
 	again, err := Read(path)
 	if err != nil || string(again.Job()) != `{"a":1}` || !again.Resumed() || f.Resumed() {
-		t.Fatalf("job %s, %v", again.Job(), err)
+		t.Fatalf("got the job %s, error %v", again.Job(), err)
 	}
 	defer again.Close()
 	if numbers, err := read([]byte(stored)); err != nil || !slices.Equal(numbers, []int{1, 2, 3}) {
-		t.Errorf("read %v, %v", numbers, err)
+		t.Errorf("got the events %v, error %v", numbers, err)
 	}
 }
 
-// chained returns lines with these JSON texts, as a program of another version may write them.
+// chained returns lines with the given JSON texts, as another version of the program may write them.
 func chained(texts ...string) []byte {
 	var all bytes.Buffer
 	var crc []byte
@@ -105,7 +105,7 @@ func chained(texts ...string) []byte {
 	return all.Bytes()
 }
 
-func TestRefuses(t *testing.T) {
+func TestReadRefuses(t *testing.T) {
 	t.Parallel()
 	const head, one = `{"disk":0,"event":{"version":1,"job":{},"lines":0}}`, `{"disk":0,"event":{"n":1}}`
 	for _, tt := range []struct {
@@ -125,17 +125,17 @@ func TestRefuses(t *testing.T) {
 		{"a snapshot without its end", chained(strings.Replace(head, `"lines":0`, `"lines":2`, 1), one), "line 3 is not as it was written"},
 	} {
 		if _, err := read(tt.text); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: %v, want %s", tt.name, err, tt.want)
+			t.Errorf("%s: got error %v, want %s", tt.name, err, tt.want)
 		}
 	}
 	if numbers, err := read(chained(head, one)); err != nil || len(numbers) != 1 {
-		t.Errorf("the lines that these differ from: %v, %v", numbers, err)
+		t.Errorf("reading the unchanged lines: got %v, error %v", numbers, err)
 	}
 }
 
-// TestDamaged reads a journal that somebody has changed, or whose end a machine has lost. What is read is a beginning of what was written, or it
-// is refused. What has lost only bytes that were not known to be on the disk is never refused.
-func TestDamaged(t *testing.T) {
+// TestDamagedJournals reads a journal that was changed, or whose end a machine has lost. The journal must be refused, or must return the first of the written
+// events. A journal that has lost only bytes that were not known to be on the disk must not be refused.
+func TestDamagedJournals(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "checkpoint")
 	f := newFile(t, path, event{0}, event{1})
@@ -164,7 +164,7 @@ func TestDamaged(t *testing.T) {
 			text = bytes.Join(other, nil)
 		case 3:
 			text = bytes.Join(slices.Insert(other, j, other[i]), nil)
-		case 4: // the CRC stays
+		case 4: // does not change the CRC
 			other[i] = append(slices.Clone(other[i][:9]), other[j][9:]...)
 			text = bytes.Join(other, nil)
 		case 5:
@@ -178,32 +178,32 @@ func TestDamaged(t *testing.T) {
 			refused++
 		}
 		if err != nil && lost {
-			t.Fatalf("try %d: %v", try, err)
+			t.Fatalf("try %d: got error %v", try, err)
 		}
 		for i, n := range numbers {
 			if i != n {
-				t.Fatalf("try %d: read %v", try, numbers)
+				t.Fatalf("try %d: got the events %v", try, numbers)
 			}
 		}
 		if err == nil && len(numbers) < 50 {
-			t.Fatalf("try %d: only %v", try, numbers)
+			t.Fatalf("try %d: got only the events %v", try, numbers)
 		}
 	}
 	if refused < tries/4 || refused > tries*5/7 {
-		t.Errorf("%d of %d were refused", refused, tries)
+		t.Errorf("%d of %d journals were refused", refused, tries)
 	}
 }
 
-// TestOneProcessAtATime: a journal that is gone on with is locked, and one that exists is not made.
+// TestOneProcessAtATime checks that an open journal is locked, and that an existing journal is not made again.
 func TestOneProcessAtATime(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "checkpoint")
 	f := newFile(t, path)
 	if _, err := Read(path); !errors.Is(err, ErrLocked) {
-		t.Errorf("read while it is written: %v", err)
+		t.Errorf("reading an open journal: got error %v", err)
 	}
 	if _, err := New(path, nil); !errors.Is(err, os.ErrExist) {
-		t.Errorf("made again: %v", err)
+		t.Errorf("making an existing journal: got error %v", err)
 	}
 	proof.Must(t, f.Close())
 	again, err := Read(path)
@@ -214,7 +214,7 @@ func TestOneProcessAtATime(t *testing.T) {
 	}
 }
 
-// TestLockRemoved: who locks a file that its holder has just removed has locked nothing, and locks the next one.
+// TestLockRemoved checks that locking a file that its holder has just removed does not count. The process must lock the next file instead.
 func TestLockRemoved(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "checkpoint")
@@ -232,7 +232,7 @@ func TestLockRemoved(t *testing.T) {
 					return err
 				}
 				if n := held.Add(1); n != 1 {
-					t.Errorf("%d hold the lock", n)
+					t.Errorf("%d processes hold the lock", n)
 				}
 				runtime.Gosched()
 				held.Add(-1)
@@ -248,9 +248,8 @@ func TestLockRemoved(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeft: what a process left that was killed while it renewed the file is gone at the end, with the
-// file.
-func TestNothingIsLeft(t *testing.T) {
+// TestRemoveLeavesNothing checks that Remove deletes the file, and the remains of a process that was killed while it renewed the file.
+func TestRemoveLeavesNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "checkpoint")
@@ -260,7 +259,7 @@ func TestNothingIsLeft(t *testing.T) {
 	f, err := Read(path)
 	proof.Must(t, err)
 	proof.Must(t, f.Renew(nil))
-	for range 2 { // one that is gone is no error
+	for range 2 { // removing a missing file is not an error
 		if err := errors.Join(f.Close(), f.Remove()); err != nil && !errors.Is(err, os.ErrClosed) {
 			t.Error(err)
 		}
@@ -270,8 +269,8 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// TestNoLinks: neither the file nor its lock is opened through a link.
-func TestNoLinks(t *testing.T) {
+// TestLinksAreRefused checks that neither the file nor its lock is opened through a link.
+func TestLinksAreRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path, victim := filepath.Join(dir, "checkpoint"), filepath.Join(dir, "victim")
@@ -285,19 +284,19 @@ func TestNoLinks(t *testing.T) {
 	_, newErr := New(path, nil)
 	_, readErr := Read(path)
 	if !errors.Is(newErr, file.ErrNotRegular) || !errors.Is(readErr, file.ErrNotRegular) {
-		t.Errorf("got %v and %v", newErr, readErr)
+		t.Errorf("got the errors %v and %v", newErr, readErr)
 	}
 	proof.Must(t, os.Rename(path, victim+lockExt))
 	if _, err := Read(victim); !errors.Is(err, file.ErrNotRegular) {
-		t.Errorf("by the lock: %v", err)
+		t.Errorf("a link in place of the lock file: got error %v", err)
 	}
 	if after, err := os.ReadFile(victim); string(after) != string(before) || err != nil {
 		t.Errorf("%q became %q, %v", before, after, err)
 	}
 }
 
-// TestNothingIsReplaced: a file that came between is not written over.
-func TestNothingIsReplaced(t *testing.T) {
+// TestNewFileReplacesNothing checks that a new journal does not overwrite a file that another process has made since.
+func TestNewFileReplacesNothing(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "checkpoint")
 	f, err := New(path, nil)
@@ -308,12 +307,12 @@ func TestNothingIsReplaced(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if text, err := os.ReadFile(path); string(text) != "precious" || err != nil {
-		t.Errorf("%q, %v", text, err)
+		t.Errorf("the file contains %q, error %v; want it unchanged", text, err)
 	}
 }
 
-// FuzzParse damages a journal in three ways: a byte is changed, text is put in, and the end is cut off. What is read of it is a
-// beginning of what was written, or it is refused.
+// FuzzParse damages a journal in three ways: it changes a byte, inserts text, and cuts off the end. The journal must be refused, or must return the
+// first of the written events.
 func FuzzParse(f *testing.F) {
 	f.Add(`{"n":1}`+"\n"+`{"n":2}`+"\n"+`[]`, 1, 40, byte(1), 60, "x", 5)
 	f.Add(`{"n":1}`, 0, 0, byte(0), 0, "", 0)
@@ -347,7 +346,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if len(read.read) > len(written) || len(read.read) < snapshot {
-			t.Fatalf("%d events of %d, of which %d are the snapshot", len(read.read), len(written), snapshot)
+			t.Fatalf("got %d of %d events; %d of them are the snapshot", len(read.read), len(written), snapshot)
 		}
 		for i, e := range read.read {
 			if want, err := json.Marshal(json.RawMessage(written[i])); err != nil || !bytes.Equal(e, want) {

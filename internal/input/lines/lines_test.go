@@ -47,16 +47,16 @@ func TestReader(t *testing.T) {
 	}
 	long := strings.Repeat("x", lines.MaxBytes-1)
 	if got, err := read(strings.NewReader(long + "\n")); err != nil || len(got) != 1 {
-		t.Errorf("the longest line: %d lines, %v", len(got), err)
+		t.Errorf("the longest line: got %d lines, error %v", len(got), err)
 	}
 	got, err = read(strings.NewReader("a\nb\n" + long + "xx"))
 	if len(got) != 2 || err == nil || !strings.Contains(err.Error(), "line 3 is longer") {
-		t.Errorf("a line that is too long: %q, %v", got, err)
+		t.Errorf("a line that is too long: got %q, error %v", got, err)
 	}
 }
 
-// A line is handed over although no other follows it, and lines that wait are handed over
-// together. What was read before an interrupt is handed over, too.
+// Arriving passes on a line although no further line follows, and passes on waiting lines together. It also passes on lines that were read before an
+// interrupt.
 func TestArriving(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -101,29 +101,29 @@ func TestArriving(t *testing.T) {
 	})
 }
 
-// What arrives at once is bounded by lines and by bytes, and nothing is lost.
+// One call gets a limited number of lines and bytes. No line is lost.
 func TestArrivingIsBounded(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ lines, length int }{"many": {5000, 1}, "long": {100, 200_000}} {
 		n := 0
 		err := lines.Arriving(t.Context(), strings.NewReader(strings.Repeat(strings.Repeat("x", tt.length)+"\n", tt.lines)), func(some []lines.Line) error {
 			if len(some) > 1000 || (len(some)-1)*tt.length >= lines.MaxBytes {
-				t.Errorf("%s: %d at once", name, len(some))
+				t.Errorf("%s: one call got %d lines", name, len(some))
 			}
 			for _, l := range some {
 				if n++; l.Number != n {
-					t.Errorf("%s: line %d comes as number %d", name, n, l.Number)
+					t.Errorf("%s: line %d has the number %d", name, n, l.Number)
 				}
 			}
 			return nil
 		})
 		if err != nil || n != tt.lines {
-			t.Errorf("%s: %d lines, %v", name, n, err)
+			t.Errorf("%s: got %d lines, error %v", name, n, err)
 		}
 	}
 }
 
-// An error of the input comes behind the lines ahead of it; one of fn ends the reading.
+// An error of the input is returned after the lines before it. An error of fn ends the reading.
 func TestArrivingFails(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
@@ -133,7 +133,7 @@ func TestArrivingFails(t *testing.T) {
 		return nil
 	})
 	if !errors.Is(err, broken) || len(got) != 2 {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("got the lines %q, error %v; want two lines and the error of the input", got, err)
 	}
 	enough := errors.New("enough")
 	if err := lines.Arriving(t.Context(), strings.NewReader("a\n"), func([]lines.Line) error { return enough }); !errors.Is(err, enough) {
@@ -149,6 +149,6 @@ func TestJSON(t *testing.T) {
 		proof.Must(t, e.Encode(v))
 	}
 	if want := "\"<a> & <b>\"\n1\n"; b.String() != want {
-		t.Errorf("%q, want %q", b.String(), want)
+		t.Errorf("got %q, want %q", b.String(), want)
 	}
 }

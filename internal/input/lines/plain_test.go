@@ -9,7 +9,7 @@ import (
 	"tablesweep/internal/proof"
 )
 
-// What steers a terminal does not reach it, however it is cut up; all else does.
+// PlainWriter escapes all text that controls a terminal, however the text is divided among writes, and keeps all other text.
 func TestPlain(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -34,7 +34,7 @@ func TestPlain(t *testing.T) {
 		for rest := []byte(text); len(rest) > 0; {
 			n := min(size, len(rest))
 			if wrote, err := w.Write(rest[:n]); wrote != n || err != nil {
-				t.Fatal(wrote, err)
+				t.Fatalf("wrote %d of %d bytes, error %v", wrote, n, err)
 			}
 			rest = rest[n:]
 		}
@@ -44,7 +44,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// JSON means the same behind it.
+// JSON has the same meaning after a PlainWriter.
 func FuzzPlainJSON(f *testing.F) {
 	f.Add("\x1b[2J\u009b\u202e\n\x7f日")
 	f.Fuzz(func(t *testing.T, text string) {
@@ -58,7 +58,7 @@ func FuzzPlainJSON(f *testing.F) {
 		}
 		for _, r := range out.String()[:out.Len()-1] {
 			if r < ' ' || r >= 0x7f && r < 0xa0 {
-				t.Errorf("%q has %q", out.String(), r)
+				t.Errorf("%q contains %q", out.String(), r)
 			}
 		}
 	})

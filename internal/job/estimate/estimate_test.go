@@ -21,7 +21,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// fill returns a table with so many partitions of so many rows. Requests take 100 ms.
+// fill returns a table with the given numbers of partitions and of rows in each partition. Requests take 100 ms.
 func fill(t *testing.T, faults string, partitions, each int) *storage.Table {
 	t.Helper()
 	em, a := emulatortest.NewAccount(t, emulator.Options{Latency: 100 * time.Millisecond})
@@ -37,8 +37,7 @@ func fill(t *testing.T, faults string, partitions, each int) *storage.Table {
 	return table
 }
 
-// TestCount counts all rows if there is time for it, however their pages come, and says what the
-// work on them takes.
+// TestCount checks the reports of counts that have time to read all rows, from pages of different sizes.
 func TestCount(t *testing.T) {
 	t.Parallel()
 	writes := estimate.Work{Writes: action.Transactions, Price: 1}
@@ -52,7 +51,7 @@ func TestCount(t *testing.T) {
 		work   estimate.Work
 		want   string
 	}{
-		{"transactions", "", sweep.Spec{Steal: true}, time.Minute, writes, // 4 pages and one not full, with a spare of 1.3
+		{"transactions", "", sweep.Spec{Steal: true}, time.Minute, writes, // 4 full pages and one partial page, times the factor spare
 			`{"rows":[4500,4500],"counted":true,"requests":907,"dollars":0.0907,"dollarsPerMillion":20.1}`},
 		{"messages", "", sweep.Spec{Steal: true}, time.Minute, messages,
 			`{"rows":[4500,4500],"counted":true,"requests":4507,"dollars":0.451,"dollarsPerMillion":100}`},
@@ -60,7 +59,7 @@ func TestCount(t *testing.T) {
 			`{"rows":[4500,4500],"counted":true,"requests":26,"dollars":0.0026,"dollarsPerMillion":0.52}`},
 		{"to the end", "", sweep.Spec{Steal: true}, 0, ledger,
 			`{"rows":[4500,4500],"counted":true,"requests":26,"dollars":0.0026,"dollarsPerMillion":0.52}`},
-		{"one after the other", "", sweep.Spec{Strategy: scan.Serial{}}, time.Minute, writes, // a partition is cut by the end of a page
+		{"one after the other", "", sweep.Spec{Strategy: scan.Serial{}}, time.Minute, writes, // the end of a page divides a partition
 			`{"rows":[4500,4500],"counted":true,"requests":905,"dollars":0.0905,"dollarsPerMillion":20.1,"queries":5}`},
 		{"a page", "", sweep.Spec{Steal: true, Bounds: key.Bounds{Prefix: "000"}}, time.Minute, writes,
 			`{"rows":[500,500],"counted":true,"requests":101,"dollars":0.0101,"dollarsPerMillion":20.1,"queries":1}`},
@@ -83,7 +82,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// check compares those fields of a report that are given.
+// check compares a report with the given fields.
 func check(t *testing.T, r estimate.Report, want string) {
 	t.Helper()
 	b, err := json.Marshal(r)
@@ -92,34 +91,34 @@ func check(t *testing.T, r estimate.Report, want string) {
 	proof.Must(t, json.Unmarshal(b, &got), json.Unmarshal([]byte(want), &wanted))
 	for name, v := range wanted {
 		if fmt.Sprint(got[name]) != fmt.Sprint(v) {
-			t.Errorf("%s is %v, want %v; %s", name, got[name], v, b)
+			t.Errorf("%s is %v, want %v; the report is %s", name, got[name], v, b)
 		}
 	}
 }
 
-// TestTimeIsOver: a count that its time ends has some of the rows, and says that there may be more.
-func TestTimeIsOver(t *testing.T) {
+// TestCountEndsAtTheTimeLimit checks that a count that ends at its time limit reports some of the rows, and that there may be more.
+func TestCountEndsAtTheTimeLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		table := fill(t, "", 100, 5)
 		began := time.Now()
 		watch := sweep.Options{Watch: func(p sweep.Progress) {
 			if p.Stopping {
-				t.Error("it looks interrupted")
+				t.Error("the progress shows an interrupt, but there was none")
 			}
 		}}
 		r, err := estimate.Count(t.Context(), sweep.Spec{Source: table, Strategy: scan.Serial{}, PageRows: 10}, watch, 950*time.Millisecond, estimate.Work{Writes: action.Transactions, Price: 1})
 		proof.Must(t, err)
-		// The tenth query was under way, and is dropped: nobody waits for a read.
+		// The tenth query was running and is dropped, because a count does not wait for queries.
 		check(t, r, `{"rows":[90,null],"counted":false,"requests":27,"dollars":0.0027,"dollarsPerMillion":30,"queries":9}`)
 		if took := time.Since(began); took != 950*time.Millisecond {
-			t.Errorf("took %v, want 950ms", took)
+			t.Errorf("the count took %v, want 950ms", took)
 		}
 	})
 }
 
-// TestSilence: storage that stops answering does not hold a count up for long. What it met is true.
-func TestSilence(t *testing.T) {
+// TestCountEndsDespiteSilence checks that storage that stops answering does not delay a count for long, and that the report is correct.
+func TestCountEndsDespiteSilence(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		table := fill(t, "latency=1h..1h", 10, 1)
@@ -133,8 +132,8 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// TestInterrupted: an interrupt is no end of the time, and an error is none.
-func TestInterrupted(t *testing.T) {
+// TestCountFailsAfterAnInterrupt checks that neither an interrupt nor an error counts as the end of the time limit.
+func TestCountFailsAfterAnInterrupt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		table := fill(t, "", 100, 5)

@@ -16,11 +16,10 @@ func given(name string, keep jobrecord.Keep, value string) jobrecord.Option {
 	return jobrecord.Option{Name: name, Keep: keep, Value: value}
 }
 
-// stored is a record of the present form.
+// stored is a record in the current form.
 const stored = `{"version":1,"command":"copy","flags":{"failed":"f.jsonl","from":"a","rows":"list"},"again":["to-connection"],"places":["http://x/a","http://x/b"],"rows":"digest"}`
 
-// A command's record has this form. A difference means that other versions cannot read it: the version
-// must change, too.
+// TestStoredFormat checks the form of a record. If the form changes, other versions cannot read the record, so the version must change as well.
 func TestStoredFormat(t *testing.T) {
 	t.Parallel()
 	secret := given("to-connection", jobrecord.EachRun, "AccountKey=c2VjcmV0")
@@ -52,7 +51,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// A resumed command takes over what is not given again, and refuses what has changed and what a file must not choose.
+// A resumed command uses the recorded values of options that are not given. It refuses options that have changed, and options that a file must not
+// choose.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	r, err := jobrecord.Parse([]byte(stored), "copy")
@@ -74,9 +74,9 @@ func TestRestore(t *testing.T) {
 		err         string
 	}{
 		{"nothing", nil, nil, "give --from-connection LIVE and --to-connection again"},
-		{"one of them", values{"to-connection": "AccountKey=c2VjcmV0"}, nil, "give --from-connection LIVE again"},
+		{"one of two options", values{"to-connection": "AccountKey=c2VjcmV0"}, nil, "give --from-connection LIVE again"},
 		{"both", with(values{}), whole, ""},
-		{"another setting", with(values{"from-connection": "OTHER"}), whole, ""}, // the places tell
+		{"another setting", with(values{"from-connection": "OTHER"}), whole, ""}, // [Record.At] checks connections by their places
 		{"files elsewhere", with(values{"rows": "b/list", "failed": "b/f"}), values{"from": "a"}, ""},
 		{"the same again", with(values{"from": "a"}), values{"rows": "list", "failed": "f.jsonl"}, ""},
 		{"another", with(values{"from": "b"}), nil, `--from was "a"`},
@@ -105,12 +105,12 @@ func TestRestore(t *testing.T) {
 		})
 	}
 	if _, err := r.Restore(nil); err == nil {
-		t.Error("a record was restored by a program without its options")
+		t.Error("a command without the options of the record restored the record")
 	}
 }
 
-// A record has the options that the command's table lets it have, and no others.
-func TestAllowed(t *testing.T) {
+// A record contains only the options that the command allows.
+func TestRecordContainsOnlyAllowedOptions(t *testing.T) {
 	t.Parallel()
 	r := jobrecord.Record{Version: 1, Command: "delete", Flags: map[string]string{"yes": "true"}}
 	if _, err := r.Restore([]jobrecord.Option{{Name: "yes", Default: "false", Value: "false"}}); err == nil || !strings.Contains(err.Error(), "which a checkpoint cannot have") {
@@ -120,7 +120,7 @@ func TestAllowed(t *testing.T) {
 	standard := given("connection", jobrecord.EachRun, "AzureWebJobsStorage")
 	standard.Default = standard.Value
 	if set, err := r.Restore([]jobrecord.Option{standard}); err != nil || len(set) != 1 {
-		t.Errorf("the default: %v, %v", set, err)
+		t.Errorf("restoring an option with its default value: got %v, %v", set, err)
 	}
 }
 
@@ -131,6 +131,6 @@ func TestAt(t *testing.T) {
 		t.Error(err)
 	}
 	if err := r.At([]string{"http://x/a", "http://y/b"}); err == nil || !strings.Contains(err.Error(), "not http://x/a and http://y/b") {
-		t.Errorf("another account was taken for the record's: %v", err)
+		t.Errorf("places of another account: got error %v, want one that names both places", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"tablesweep/internal/job/sweep"
 )
 
-// On a narrow terminal the least important goes first, and nothing is wider.
+// If a line is too long for the terminal, the least important figures are left out. No line is longer than the terminal is wide.
 func TestLineFits(t *testing.T) {
 	t.Parallel()
 	percent, left := 42.0, 4000.0
@@ -39,7 +39,7 @@ func TestLineFits(t *testing.T) {
 	f.Stopping = true
 	for columns := 1; columns < 200; columns++ {
 		if n := utf8.RuneCountInString(f.line(columns)); n > columns {
-			t.Errorf("%d columns: %d", columns, n)
+			t.Errorf("the line for %d columns has %d characters", columns, n)
 		}
 	}
 	for columns, want := range map[int]string{
@@ -52,7 +52,7 @@ func TestLineFits(t *testing.T) {
 			t.Errorf("%d columns: %q", columns, got)
 		}
 	}
-	f.Stopping, f.Waiting[0].Cause = false, "malformed HTTP response \x1b[2J"+strings.Repeat("\x00", 300) // which is escaped
+	f.Stopping, f.Waiting[0].Cause = false, "malformed HTTP response \x1b[2J"+strings.Repeat("\x00", 300) // the line must escape these characters
 	if got, want := f.line(119), `copying 123456789 rows, waiting for orders.table.core.windows.net for 12s: malformed HTTP response \u0…, 42 %, 5 DIFFER`; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -67,13 +67,13 @@ func TestSize(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1 kB", 999_600: "1 MB", 123_456_789: "123 MB", 5_000_000_000_000_000: "5e+03 TB"} {
 		if got := size(n); got != want {
-			t.Errorf("%d: %s, want %s", n, got, want)
+			t.Errorf("%d bytes: got %s, want %s", n, got, want)
 		}
 	}
 }
 
-// A terminal that knows no cursor gets plain lines, one below the other.
-func TestDumbTerminal(t *testing.T) {
+// A terminal that cannot move its cursor gets plain lines, one below the other.
+func TestDumbTerminalGetsPlainLines(t *testing.T) {
 	for term, live := range map[string]bool{"xterm": true, "dumb": false} {
 		t.Setenv("TERM", term)
 		var out strings.Builder
@@ -82,7 +82,7 @@ func TestDumbTerminal(t *testing.T) {
 		m.Use(Auto)
 		m.Show(sweep.Progress{Elapsed: 5 * time.Second})
 		if got := out.String(); strings.Contains(got, "\x1b") != live || !strings.Contains(got, "0 rows") || strings.Contains(got, "{") {
-			t.Errorf("%s: %q", term, got)
+			t.Errorf("TERM=%s: got %q", term, got)
 		}
 	}
 }

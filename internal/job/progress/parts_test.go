@@ -10,7 +10,7 @@ import (
 	"tablesweep/internal/job/progress"
 )
 
-// TestParts: tables at once are shown as one, with their names where they say something.
+// TestParts checks that the figures of concurrent tables are added up, and that a table's messages begin with its name.
 func TestParts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -19,7 +19,7 @@ func TestParts(t *testing.T) {
 		m.Phase("copying")
 		p := m.Parts(20, 3)
 		a, b := p.Begin("logs"), p.Begin("orders")
-		a.Use(progress.Plain) // the command's own style stays
+		a.Use(progress.Plain) // does not change the style of the command
 		a.Phase("copying")
 		for s := 1; s <= 10; s++ {
 			time.Sleep(time.Second)
@@ -33,7 +33,7 @@ func TestParts(t *testing.T) {
 		if f.Phase != "copying" || f.Rows != 19_000 || f.RowsPerSec < 1900 || f.RowsPerSec > 2100 || f.Underway != 4 || f.Limit != 10 || *f.Tables != (progress.Tables{Done: 3, UnderWay: 2, All: 20}) {
 			t.Errorf("got %s", &out)
 		}
-		a.Phase("verifying") // rows that are compared come on top
+		a.Phase("verifying") // compared rows count in addition to copied rows
 		p.End(b, true)
 		a.Show(at(2))
 		time.Sleep(10 * time.Second)

@@ -45,7 +45,7 @@ func TestJSONLines(t *testing.T) {
 		m.Show(at(s))
 	}
 	if n := strings.Count(out.String(), "\n"); n != 6 {
-		t.Fatalf("%d lines in 30 s, want 6:\n%s", n, out.String())
+		t.Fatalf("got %d lines in 30 s, want 6:\n%s", n, out.String())
 	}
 	f := last(t, &out)
 	if f.Phase != "copying" || f.Rows != 30_000 || f.RowsPerSec != 1000 || f.Requests != 1500 || f.Ranges != 7 || f.Percent == nil || *f.Percent != 30 || f.Left == nil || *f.Left != 70 {
@@ -53,14 +53,14 @@ func TestJSONLines(t *testing.T) {
 	}
 }
 
-// The share done is told if the number of rows is known, the time left when the rate is.
+// The share done is shown if the number of rows is known. The time left is shown if the rate is known as well.
 func TestShare(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
 		rows    int64
 		seconds int
-		want    string // in the line
+		want    string // part of the line
 		left    bool
 	}{
 		{"unknown", 0, 30, "", false},
@@ -82,36 +82,36 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// Neither what an earlier run did nor an earlier phase counts for the rate.
-func TestRatesBeginAnew(t *testing.T) {
+// Rows of an earlier run or an earlier phase do not count for the rate.
+func TestRatesStartAgainInEachPhase(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	m := meter(&out, progress.JSON)
 	p := at(10)
-	p.Rows += 1_000_000 // by an earlier run
+	p.Rows += 1_000_000 // rows of an earlier run
 	m.Show(p)
 	if f := last(t, &out); f.Rows != 1_010_000 || f.RowsPerSec != 1000 {
-		t.Errorf("after a resume: %+v", f)
+		t.Errorf("after a resume, got the figures %+v", f)
 	}
 	m.Phase("verifying")
 	m.Show(at(5))
 	if f := last(t, &out); f.Phase != "verifying" || f.RowsPerSec != 1000 || f.Percent != nil {
-		t.Errorf("in the next phase: %+v", f)
+		t.Errorf("in the next phase, got the figures %+v", f)
 	}
 	p = at(5)
-	p.Elapsed = 15 * time.Second // ten seconds of it were an outage
+	p.Elapsed = 15 * time.Second // ten of these seconds were an outage
 	if m.Show(p); last(t, &out).RowsPerSec != 0 {
-		t.Errorf("in an outage: %+v", last(t, &out))
+		t.Errorf("in an outage, got the figures %+v", last(t, &out))
 	}
 	p = at(10)
 	p.Elapsed = 20 * time.Second
-	if m.Show(p); last(t, &out).RowsPerSec != 1000 { // of the work since
-		t.Errorf("five seconds after an outage: %+v", last(t, &out))
+	if m.Show(p); last(t, &out).RowsPerSec != 1000 { // the rate since the outage
+		t.Errorf("five seconds after an outage, got the figures %+v", last(t, &out))
 	}
 }
 
-// JSON output has no other text in between, and outages are reported in every style.
-func TestOtherMessages(t *testing.T) {
+// In the style json, all output is JSON. Outages are reported in every style.
+func TestMessagesHaveTheStyle(t *testing.T) {
 	for style, want := range map[progress.Style]string{
 		progress.JSON: `{"warning":"waiting for h for 30s: connection refused"}
 {"failed":"a row"}
@@ -143,12 +143,12 @@ tablesweep: warning: h answers again
 	}
 }
 
-// outage is an account that is away by turns.
+// outage is an account that reports the outages that the function returns.
 type outage func() []storage.Outage
 
 func (o outage) Outages() []storage.Outage { return o() }
 
-func TestInterruptIsShownAtOnce(t *testing.T) {
+func TestInterruptIsShownImmediately(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	m := meter(&out, progress.None)
@@ -165,13 +165,13 @@ func TestInterruptIsShownAtOnce(t *testing.T) {
 // Text from elsewhere does not control the terminal, and does not look like a message of this program.
 func TestMessagesArePlainText(t *testing.T) {
 	t.Parallel()
-	const said = "table red\x1b[31m\u009b2J\ntablesweep: error: none\x7f\u202e"
+	const message = "table red\x1b[31m\u009b2J\ntablesweep: error: none\x7f\u202e"
 	for style, want := range map[progress.Style]string{
 		progress.Plain: "tablesweep: warning: table red\\u001b[31m\\u009b2J\n  tablesweep: error: none\\u007f\\u202e\n",
 		progress.JSON:  `{"warning":"table red\u001b[31m\u009b2J\ntablesweep: error: none\u007f\u202e"}` + "\n",
 	} {
 		var out bytes.Buffer
-		meter(&out, style).Print("warning", said)
+		meter(&out, style).Print("warning", message)
 		if out.String() != want {
 			t.Errorf("%s: got %q, want %q", style, out.String(), want)
 		}

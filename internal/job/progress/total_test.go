@@ -12,8 +12,7 @@ import (
 	"tablesweep/internal/job/sweep"
 )
 
-// working returns the progress of a sweep of 1,000 rows a second, by so many requests for
-// each query.
+// working returns the progress of a sweep that does 1,000 rows a second and makes the given number of requests for each query.
 func working(seconds int, requests int64) sweep.Progress {
 	p := at(seconds)
 	p.Run.Queries = 1 + int64(seconds)
@@ -21,8 +20,8 @@ func working(seconds int, requests int64) sweep.Progress {
 	return p
 }
 
-// TestCountBeside shows the share done and the time left once the rows are counted, and
-// counts them only if that is worth it.
+// TestCountBeside checks that rows are counted only if this is worthwhile, and that the share done and the time left are shown once the count has
+// ended.
 func TestCountBeside(t *testing.T) {
 	t.Parallel()
 	const rows = 100_000
@@ -33,18 +32,18 @@ func TestCountBeside(t *testing.T) {
 		removes  bool
 		found    int64
 		err      error
-		took     int     // seconds that the count takes
-		begins   int     // second at which the count begins; 0 for never
-		percent  float64 // after 50 s; 0 for none
+		took     int     // the duration of the count, in seconds
+		begins   int     // the second at which the count begins; 0 if there is no count
+		percent  float64 // the share after 50 s; 0 if none is shown
 		left     float64
 	}{
 		{"copied", progress.JSON, 11, false, rows, nil, 5, 10, 50, 50},
 		{"nobody looks", progress.None, 11, false, rows, nil, 5, 0, 0, 0},
 		{"the count would cost as much", progress.JSON, 2, false, rows, nil, 5, 0, 0, 0},
 		{"the count fails", progress.JSON, 11, false, 0, errors.New("busy"), 5, 10, 0, 0},
-		{"rows came since", progress.JSON, 11, false, 40_000, nil, 5, 10, 0, 0},
-		{"deleted, 3,000 rows meanwhile, of which the count misses 2,000", progress.JSON, 11, true, rows - 12_000, nil, 3, 10, 49.5, 51},
-		{"deleted, too many went meanwhile", progress.JSON, 11, true, 50_000, nil, 5, 10, 0, 0},
+		{"rows were added since", progress.JSON, 11, false, 40_000, nil, 5, 10, 0, 0},
+		{"a deletion removed 3,000 rows during the count, which misses 2,000 of them", progress.JSON, 11, true, rows - 12_000, nil, 3, 10, 49.5, 51},
+		{"a deletion removed too many rows during the count", progress.JSON, 11, true, 50_000, nil, 5, 10, 0, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -84,14 +83,14 @@ func TestCountBeside(t *testing.T) {
 	}
 }
 
-// TestTimeLeftNeedsASteadyRate stalls for half a minute, as in an outage: what the rate was
-// before and after says nothing about the rest until it has been steady again.
+// TestTimeLeftNeedsASteadyRate stalls the work for half a minute, as in an outage. The time left must not be shown until the rate has been steady
+// again.
 func TestTimeLeftNeedsASteadyRate(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	m := meter(&out, progress.JSON)
 	m.Expect(200_000)
-	told := map[int]bool{}
+	shown := map[int]bool{}
 	for s, rows := 0, int64(0); rows < 200_000; s++ {
 		if s < 40 || s >= 70 {
 			rows += 1000
@@ -106,14 +105,14 @@ func TestTimeLeftNeedsASteadyRate(t *testing.T) {
 		if f.Left == nil {
 			continue
 		}
-		told[s] = true
+		shown[s] = true
 		if truth := float64(200_000-rows) / 1000; (s < 40 || s >= 70) && (*f.Left < truth/1.5-1 || *f.Left > truth*1.5+1) {
 			t.Errorf("after %d s: %v s left, want %v", s, *f.Left, truth)
 		}
 	}
 	for s, want := range map[int]bool{15: false, 30: true, 55: false, 75: false, 150: true, 200: true} {
-		if told[s] != want {
-			t.Errorf("after %d s, the time left is shown: %v", s, told[s])
+		if shown[s] != want {
+			t.Errorf("after %d s, the time left is shown: %v", s, shown[s])
 		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"tablesweep/internal/task"
 )
 
-// What a job lists, another takes: those rows that lie within its range, each once.
-func TestRoundTrip(t *testing.T) {
+// A job can read the list that another job wrote. It gets each listed row within its range once.
+func TestListsAreReadAsWritten(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "failed.jsonl")
 	w, err := rowlist.Create(t.Context(), path, true)
@@ -36,12 +36,12 @@ func TestRoundTrip(t *testing.T) {
 		keys, digest, err := rowlist.Read(t.Context(), strings.NewReader("\ufeff"+string(text)), key.Bounds{Before: before}.Range())
 		proof.Must(t, err)
 		if n := keys.Len(); n != want {
-			t.Errorf("before %q: %d rows, want %d", before, n, want)
+			t.Errorf("before %q: got %d rows, want %d", before, n, want)
 		}
 		digests[digest] = true
 	}
 	if _, digest, err := rowlist.Read(t.Context(), strings.NewReader(string(text)), key.Range{}); err != nil || digests[digest] || len(digests) != 1 {
-		t.Errorf("digests %v, and %s of another list; %v", digests, digest, err)
+		t.Errorf("the digests of two equal lists are %v, the digest of another list is %s; error %v", digests, digest, err)
 	}
 }
 
@@ -63,7 +63,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// A list goes on behind its last whole line. A file that is no list stays as it is.
+// A list is continued after its last complete line. A file that is not a list is not changed.
 func TestContinue(t *testing.T) {
 	t.Parallel()
 	const row, added = `{"PartitionKey":"a","RowKey":"b","reason":"full"}`, `{"PartitionKey":"c","RowKey":"d"}` + "\n"
@@ -75,7 +75,7 @@ func TestContinue(t *testing.T) {
 		{"a line without its end", row, row + "\n" + added},
 		{"notes", "buy milk\n", ""},
 		{"notes without an end", "call the bank about the loan", ""},
-		{"notes behind a row", row + "\nbuy milk", ""},
+		{"notes after a row", row + "\nbuy milk", ""},
 		{"a scan's rows", `{"PartitionKey":"a","RowKey":"b","N":1}` + "\n", ""},
 		{"an empty line", row + "\n\n", ""},
 		{"half a row", `{"PartitionKey":"a"}` + "\n", ""},
@@ -85,7 +85,7 @@ func TestContinue(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "failed.jsonl")
 			proof.Must(t, os.WriteFile(path, []byte(tt.there), 0o600))
 			if _, err := rowlist.Create(t.Context(), path, false); !errors.Is(err, os.ErrExist) {
-				t.Errorf("a list was made anew: %v", err)
+				t.Errorf("creating an existing list: got error %v", err)
 			}
 			w, err := rowlist.Continue(t.Context(), path, false)
 			if err == nil {
@@ -106,7 +106,7 @@ func TestContinue(t *testing.T) {
 	}
 }
 
-// A list that nobody needs blocks no later job.
+// Close removes an empty list that was not used, because such a list would block a later job.
 func TestCloseUnused(t *testing.T) {
 	t.Parallel()
 	for _, unused := range []bool{false, true} {
@@ -115,7 +115,7 @@ func TestCloseUnused(t *testing.T) {
 		proof.Must(t, err)
 		proof.Must(t, w.Close(unused))
 		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) != unused {
-			t.Errorf("unused %v: %v", unused, err)
+			t.Errorf("Close with unused = %v: the state of the file is %v", unused, err)
 		}
 	}
 }

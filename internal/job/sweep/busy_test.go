@@ -20,16 +20,15 @@ const (
 	latency               = 10 * time.Millisecond
 )
 
-// TestBusyPartition works on a table of one partition, as fast as the partition takes it, in
-// virtual time. From the second minute on, at most a tenth of the requests may be refused, and
-// the work may take at most 1.5 times what the partition's rate allows, in the median of three runs. In
-// one copy of thirty, the first ten seconds' answers to queries of 1,000 rows tell too low a rate of the source.
-func TestBusyPartition(t *testing.T) {
+// TestBusyPartitionRefusesFewRequests works on a table of a single partition as fast as the partition allows, in virtual time. From the second minute on, at most a
+// tenth of the requests may be refused. The median duration of three runs may be at most 1.5 times the duration that the partition's rate allows. In
+// about one copy of thirty, the first ten seconds of queries with 1,000 rows make the source's rate seem too low.
+func TestBusyPartitionRefusesFewRequests(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string
-		times int // that a partition is asked for each row
+		times int // requests to the partition for each row
 		work  func(*storage.Account) action.Work
 	}{
 		{"delete", 2, func(a *storage.Account) action.Work { return action.Delete{Table: a.Table("source")} }},
@@ -66,11 +65,11 @@ func workOnBusyPartition(t *testing.T, name string, work func(*storage.Account) 
 	start := time.Now()
 	totals, err := sweep.Do(t.Context(), sweep.Spec{Source: a.Table("source"), Steal: true}, sweep.Options{}, work(a))
 	if err != nil || totals.Written != int64(len(rows)) {
-		t.Fatalf("%+v, %v", totals, err)
+		t.Fatalf("got the totals %+v, error %v; want %d written rows", totals, err, len(rows))
 	}
 	took := time.Since(start)
 	if minute.Stop() {
-		t.Fatalf("%s took %v: the partition was not busy", name, took)
+		t.Fatalf("%s took only %v, so the partition was not busy", name, took)
 	}
 	requests, refused := counts()
 	requests, refused = requests-requests1, refused-refused1

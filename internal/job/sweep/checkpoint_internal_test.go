@@ -38,10 +38,10 @@ func opened(t testing.TB, f *journal.File, err error) *Checkpoint {
 	return c
 }
 
-// For tests outside of the package.
+// These functions are for tests outside of the package.
 var NewCheckpointAt, ReadCheckpointAt = newCheckpoint, readCheckpoint
 
-// written makes a journal of events, of which the first ones are its snapshot.
+// written makes a journal of the given events. The first snapshot events are its snapshot.
 func written(t testing.TB, snapshot int, events ...string) (*journal.File, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "checkpoint")
@@ -61,7 +61,7 @@ func written(t testing.TB, snapshot int, events ...string) (*journal.File, strin
 	return f, path
 }
 
-// fromEvents returns the checkpoint with a snapshot of two events, and others.
+// fromEvents returns the checkpoint of a journal with a snapshot of two events and the given further events.
 func fromEvents(t testing.TB, events ...string) (*Checkpoint, error) {
 	t.Helper()
 	f, _ := written(t, 2, events...)
@@ -73,7 +73,7 @@ func TestRestoreRefuses(t *testing.T) {
 	const node = `{"node":{"id":1,"step":{}}}`
 	for _, last := range []string{node, `{"read":2}`, `{"end":3}`, `{"steal":1}`, `{"read":1,"children":[{"id":1,"step":{}}]}`, `{"read":1,"more":1}`, `{"node":{"id":2,"step":{},"wanted":["a"]}}`} {
 		if _, err := fromEvents(t, `{}`, node, last); !errors.Is(err, journal.ErrDamaged) || !strings.Contains(err.Error(), "line 4: ") {
-			t.Errorf("%s: %v", last, err)
+			t.Errorf("event %s: got error %v, want that line 4 is damaged", last, err)
 		}
 	}
 	if _, err := fromEvents(t, `{}`, node, `{"read":1}`); err != nil {
@@ -81,15 +81,15 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
-// TestSnapshotsStayRare appends to a checkpoint whose snapshot is large, as that of a
-// long list of rows is: what is written for snapshots must not exceed what is appended.
+// TestSnapshotsStayRare appends to a checkpoint with a large snapshot, such as that of a long list of rows. The bytes written for snapshots must not
+// exceed the appended bytes.
 func TestSnapshotsStayRare(t *testing.T) {
 	testsize.InFull(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "checkpoint")
 	c := newCheckpoint(t, path)
 	f := &frontier{}
-	const many = 4 << 20 // bytes that are appended before there is another snapshot
+	const many = 4 << 20 // the number of appended bytes after which another snapshot is written
 	f.add(saved{Step: scan.Step{State: []byte(`"` + strings.Repeat("x", 7*many/2) + `"`)}})
 	proof.Must(t, c.rewrite(f, Totals{}))
 	defer c.close()
@@ -110,8 +110,7 @@ func TestSnapshotsStayRare(t *testing.T) {
 	}
 }
 
-// FuzzRestore feeds it any events. It must not panic, and what it takes must survive a
-// snapshot.
+// FuzzRestore restores a checkpoint from any events. Restoring must not panic, and a restored state must survive a snapshot.
 func FuzzRestore(f *testing.F) {
 	f.Add(`{"listed":true,"after":{"Partition":"a","Row":""}}` + "\n" + `{"node":{"id":1,"step":{"range":{}},"wanted":["a"]},"after":{"Partition":"","Row":""}}`)
 	f.Add(`{"differences":[{"kind":"extra","key":{"Partition":"","Row":""}}]}` + "\n" + `{"node":{"id":1,"step":{}}}` + "\n" + `{"read":1,"left":2,"differences":[{"kind":"missing","key":{"Partition":"","Row":""}}]}`)
@@ -120,7 +119,7 @@ func FuzzRestore(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		events := strings.Split(text, "\n")
 		for _, e := range events {
-			if !jsontext.Value(e).IsValid() { // nobody appends names that are given twice
+			if !jsontext.Value(e).IsValid() { // the program never appends an event with a repeated name
 				return
 			}
 		}
@@ -134,7 +133,7 @@ func FuzzRestore(f *testing.F) {
 		proof.Must(t, r.close())
 		again := readCheckpoint(t, path)
 		if a, b := r.frontier.steps.Len(), again.frontier.steps.Len(); a != b || len(r.found) != len(again.found) || r.totals != again.totals {
-			t.Errorf("%d steps turned %d, %+v turned %+v", a, b, r.totals, again.totals)
+			t.Errorf("after a snapshot, %d steps became %d, and the totals %+v became %+v", a, b, r.totals, again.totals)
 		}
 	})
 }

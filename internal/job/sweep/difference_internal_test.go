@@ -11,9 +11,9 @@ import (
 	"tablesweep/internal/key"
 )
 
-// Whatever the order in which differences are found, the first ones in table order are listed,
-// and those that were kept on the way are enough to list them after a resume.
-func TestDifferencesThatAreListed(t *testing.T) {
+// The first differences in table order are listed, whatever the order in which they are found. The differences that add keeps are enough to make the
+// same list after a resume.
+func TestFirstDifferencesAreListed(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -31,7 +31,7 @@ func TestDifferencesThatAreListed(t *testing.T) {
 			}
 			kept = append(kept, d.add(found)...)
 			if len(d.all) > 2*d.most {
-				t.Fatalf("seed %d: %d are kept for a list of %d", seed, len(d.all), d.most)
+				t.Fatalf("seed %d: %d differences are kept for a list of %d", seed, len(d.all), d.most)
 			}
 		}
 		want := append([]Difference(nil), all[:min(len(all), d.most)]...)
@@ -44,7 +44,7 @@ func TestDifferencesThatAreListed(t *testing.T) {
 			t.Fatalf("seed %d, after a resume (-want +got)\n%s", seed, diff)
 		}
 		if len(all) == 100 && len(kept) == len(all) {
-			t.Fatalf("seed %d: a list of %d kept everything", seed, d.most)
+			t.Fatalf("seed %d: all differences are kept for a list of %d", seed, d.most)
 		}
 	}
 }

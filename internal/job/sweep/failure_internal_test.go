@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// A panic anywhere beside the loop is told to it, so that the sweep ends: here ahead of the request, as in the pacer.
-func TestPanicBesideTheLoop(t *testing.T) {
+// A panic in a task becomes an error that the loop receives, so the sweep ends. Here the panic happens before the request, as a panic of the pacer
+// would.
+func TestPanicOfATaskEndsTheSweep(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRun(Spec{}, Options{}, counting(nil), false)
@@ -21,7 +22,7 @@ func TestPanicBesideTheLoop(t *testing.T) {
 		case <-time.After(time.Hour):
 		}
 		if got == nil || !strings.Contains(got.Error(), "internal error: panic: planted") {
-			t.Errorf("the loop learns of %v, want the panic", got)
+			t.Errorf("the loop received %v, want the panic", got)
 		}
 	})
 }

@@ -18,7 +18,7 @@ import (
 
 var errPlanted = errors.New("planted")
 
-// failing is the serial strategy, but it fails at one page.
+// failing is the serial strategy, except that it fails at one page.
 type failing struct {
 	scan.Serial
 	page int
@@ -31,8 +31,7 @@ func (f failing) Advance(s scan.Step, p scan.Page) (scan.Decision, error) {
 	return f.Serial.Advance(s, p)
 }
 
-// TestResumeAfterFailedAdvance fails in the strategy at each page in turn. A resume must
-// read that page again.
+// TestResumeAfterFailedAdvance makes the strategy fail at each page in turn. A resume must read that page again.
 func TestResumeAfterFailedAdvance(t *testing.T) {
 	t.Parallel()
 	for page := range 3 {
@@ -43,7 +42,7 @@ func TestResumeAfterFailedAdvance(t *testing.T) {
 		s := sweep.Spec{Source: source, Strategy: failing{page: page}, PageRows: 10}
 		_, err := sweep.Do(t.Context(), s, sweep.Options{Checkpoint: sweep.NewCheckpointAt(t, path)}, action.Copy{Destination: destination})
 		if !errors.Is(err, errPlanted) {
-			t.Fatalf("page %d: error %v, want the planted one", page, err)
+			t.Fatalf("page %d: got error %v, want the planted error", page, err)
 		}
 		s.Strategy = scan.Serial{}
 		totals, err := sweep.Do(t.Context(), s, sweep.Options{Checkpoint: sweep.ReadCheckpointAt(t, path)}, action.Copy{Destination: destination})
@@ -56,7 +55,7 @@ func TestResumeAfterFailedAdvance(t *testing.T) {
 	}
 }
 
-// refusing is an action of units of 3 rows, of which it cannot do the first two.
+// refusing is an action with units of 3 rows, which fails for the first two rows of each unit.
 type refusing struct{}
 
 func (refusing) Split(rows []storage.Row) [][]storage.Row {
@@ -67,8 +66,8 @@ func (refusing) Do(_ context.Context, _ storage.RequestOptions, rows []storage.R
 	return action.Result{Written: 1, Failed: []action.Failure{{Key: rows[0].Key}, {Key: rows[1].Key}}}, nil
 }
 
-// TestResumeAfterUnreportedFailure fails to report failed rows, as with a full disk.
-// After a resume, each of them must have been reported.
+// TestResumeAfterUnreportedFailure makes the reporting of failed rows fail, as on a full disk. After a resume, each failed row must have been
+// reported.
 func TestResumeAfterUnreportedFailure(t *testing.T) {
 	t.Parallel()
 	_, a := emulatortest.NewAccount(t, emulator.Options{})
@@ -76,7 +75,7 @@ func TestResumeAfterUnreportedFailure(t *testing.T) {
 	source := emulatortest.Table(t, a, "source", rows)
 	path := filepath.Join(t.TempDir(), "checkpoint")
 	reported := map[key.Key]bool{}
-	fits := 0 // rows that can be reported
+	fits := 0 // the number of rows that can be reported
 	report := func(failures []action.Failure) error {
 		for _, f := range failures {
 			if len(reported) >= fits {
@@ -91,7 +90,7 @@ func TestResumeAfterUnreportedFailure(t *testing.T) {
 		totals, err := sweep.Do(t.Context(), sweep.Spec{Source: source, PageRows: 9}, sweep.Options{Checkpoint: c, Failed: report, Workers: 4}, refusing{})
 		if err == nil {
 			if totals.Rows != 30 || totals.Failed != 20 || totals.Written != 10 || len(reported) != 20 {
-				t.Errorf("%+v, %d rows reported; want 30 rows of which 20 failed and are reported", totals, len(reported))
+				t.Errorf("%+v, %d rows reported; want 30 rows, with 20 failed and 20 reported", totals, len(reported))
 			}
 			return
 		}

@@ -9,8 +9,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// TestSearchesSkipWaitingSteps does the rows of a frontier of many steps, as --rows
-// makes it, and counts the steps that its searches pass.
+// TestSearchesSkipWaitingSteps does the rows of a frontier of many steps, such as --rows makes, and counts the steps that searches visit.
 func TestSearchesSkipWaitingSteps(t *testing.T) {
 	t.Parallel()
 	const steps, workers = 20_000, 8
@@ -48,6 +47,6 @@ func TestSearchesSkipWaitingSteps(t *testing.T) {
 		t.Fatalf("%d of %d units were done", done, steps)
 	}
 	if limit := 2 * workers * steps; f.walked > limit {
-		t.Errorf("the searches passed %d steps, want at most %d", f.walked, limit)
+		t.Errorf("the searches visited %d steps, want at most %d", f.walked, limit)
 	}
 }

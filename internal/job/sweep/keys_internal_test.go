@@ -19,16 +19,15 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// listed is a sweep of listed keys, and what came of it.
+// listed is a sweep of listed keys with its results.
 type listed struct {
 	keys    *Keys
-	there   map[key.Key]bool // the keys that the table has
-	missing map[key.Key]bool // and those that it has not
+	there   map[key.Key]bool // listed keys that are in the table
+	missing map[key.Key]bool // listed keys that are not in the table
 	scan    Spec
 }
 
-// someListed makes a table of partitions of many sizes, and a list that has parts of them, keys that
-// do not exist, and some twice.
+// someListed makes a table with partitions of many sizes, and a list of some of their keys, including repeated keys and keys that do not exist.
 func someListed(t *testing.T, a *storage.Account, r *rand.Rand) *listed {
 	l := &listed{keys: &Keys{}, there: map[key.Key]bool{}, missing: map[key.Key]bool{}}
 	var rows []storage.Entity
@@ -63,26 +62,26 @@ func (l *listed) check(t *testing.T, done []key.Key, missing map[key.Key]int, to
 	all := map[key.Key]bool{}
 	for _, one := range done {
 		if all[one] || !l.there[one] {
-			t.Fatalf("%q was done, again %v", one, all[one])
+			t.Fatalf("row %q was done; it had been done before: %v", one, all[one])
 		}
 		all[one] = true
 	}
 	if len(all) != len(l.there) || len(missing) != len(l.missing) {
-		t.Fatalf("%d rows were done and %d missing, want %d and %d", len(all), len(missing), len(l.there), len(l.missing))
+		t.Fatalf("%d rows were done and %d were missing, want %d and %d", len(all), len(missing), len(l.there), len(l.missing))
 	}
 	for one := range missing {
 		if !l.missing[one] {
-			t.Fatalf("%q is no missing key", one)
+			t.Fatalf("%q was reported as missing, but is not a missing key", one)
 		}
 	}
 	if n := int64(len(all) + len(missing)); totals.Rows != n || totals.Failed != int64(len(missing)) || totals.Written != int64(len(all)) {
-		t.Fatalf("counted %+v, want %d rows, %d of them failed", totals, n, len(missing))
+		t.Fatalf("got the totals %+v, want %d rows, %d of them failed", totals, n, len(missing))
 	}
 }
 
-// TestListedKeys sweeps random lists, on storage that ends pages early, and goes on from what the
-// journal was after each line. Each row must be done once, and each missing key be reported.
-func TestListedKeys(t *testing.T) {
+// TestListedKeysAreDoneOnce sweeps random lists, on storage that ends pages early, and resumes from the journal as it was after each line. Each row must be done
+// once, and each missing key must be reported.
+func TestListedKeysAreDoneOnce(t *testing.T) {
 	t.Parallel()
 	for seed := range testsize.Of[uint64](2, 4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -115,7 +114,7 @@ func TestListedKeys(t *testing.T) {
 				for at := 1 + r.IntN(5); at < len(was.lines); at += 1 + r.IntN(20) {
 					proof.Must(t, os.WriteFile(path, bytes.Join(lines[:at+1], nil), 0o600))
 					c := readCheckpoint(t, path)
-					before := missing // what the first run has told, it need not tell again
+					before := missing // the resumed run need not report these keys again
 					missing = map[key.Key]int{}
 					done, totals := run(c)
 					for one := range before {
@@ -131,8 +130,8 @@ func TestListedKeys(t *testing.T) {
 	}
 }
 
-// A list that would fill the memory is refused with its size, and its keys are not kept.
-func TestListTooLarge(t *testing.T) {
+// A list that is too large is refused with an error that names its size, and its keys are dropped.
+func TestLargeListIsRefused(t *testing.T) {
 	t.Parallel()
 	var k Keys
 	row := strings.Repeat("r", 1<<20)
@@ -140,13 +139,12 @@ func TestListTooLarge(t *testing.T) {
 		k.Add(key.Key{Partition: "p", Row: row})
 	}
 	if err := k.Fit(); err == nil || err.Error() != "its keys take 301 MiB of memory, but at most 256 are allowed; split the list" || k.Len() > 50 {
-		t.Errorf("%v, with %d keys", err, k.Len())
+		t.Errorf("got error %v and %d keys", err, k.Len())
 	}
 }
 
-// TestListIsNeeded refuses to go on with a part of the list, and with a list that the checkpoint knows
-// nothing of.
-func TestListIsNeeded(t *testing.T) {
+// TestResumeNeedsTheSameList checks that a sweep does not resume without the list of its checkpoint, or with a list if its checkpoint has none.
+func TestResumeNeedsTheSameList(t *testing.T) {
 	t.Parallel()
 	_, a := emulatortest.NewAccount(t, emulator.Options{})
 	source := emulatortest.Table(t, a, "source", nil)
@@ -155,7 +153,7 @@ func TestListIsNeeded(t *testing.T) {
 		c, err := NewCheckpoint(file)
 		proof.Must(t, err)
 		if _, err := Do(t.Context(), Spec{Source: source, Keys: keys}, Options{Checkpoint: c}, &recorder{}); err == nil {
-			t.Errorf("a sweep went on from %s, with the list %v", header, keys)
+			t.Errorf("a sweep resumed from %s, with the list %v", header, keys)
 		}
 		proof.Must(t, c.close())
 	}
@@ -168,16 +166,16 @@ func rowsOf(keys map[key.Key]bool) (rows []storage.Entity) {
 	return rows
 }
 
-// TestListedKeysAreGrouped counts requests: keys that stand together are looked for and written together,
-// and keys that stand apart cost no more than a query each.
+// TestListedKeysAreGrouped counts requests. One query searches for neighbouring keys, and one transaction writes them. Keys far apart cost at most
+// one query each.
 func TestListedKeysAreGrouped(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name       string
 		partitions int
-		size, step int // rows of a partition, and of how many one is listed
+		size, step int // the rows of a partition; one of step rows is listed
 		queries    int64
-		units      int64 // transactions
+		units      int64 // the number of transactions
 	}{
 		{"whole partitions", 20, 100, 1, 20, 20},
 		{"every other row", 10, 200, 2, 10, 10},
@@ -208,13 +206,13 @@ func TestListedKeysAreGrouped(t *testing.T) {
 				e.ResetCounts()
 				totals, err := Do(t.Context(), s, Options{}, action.Copy{Destination: destination})
 				if err != nil || totals.Written != int64(listed) {
-					t.Fatalf("%+v, %v; want %d rows", totals, err, listed)
+					t.Fatalf("got %+v, error %v; want %d rows", totals, err, listed)
 				}
 				c := e.Counts()
 				units := c.TableTransactions() - c.Query
 				t.Logf("%d rows: %d queries that found %d rows, %d writes", listed, c.Query, c.QueryRows, units)
 				if c.Query > tt.queries || units > tt.units {
-					t.Errorf("%d queries and %d writes, want at most %d and %d", c.Query, units, tt.queries, tt.units)
+					t.Errorf("made %d queries and %d writes, want at most %d and %d", c.Query, units, tt.queries, tt.units)
 				}
 			})
 		})

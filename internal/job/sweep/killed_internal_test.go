@@ -28,7 +28,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// repeating is a service that answers the first query with a token by the first page of the table.
+// repeating is a service that answers the first query that has a token with the first page of the table.
 type repeating struct {
 	policy.Transporter
 	did atomic.Bool
@@ -44,7 +44,7 @@ func (r *repeating) Do(req *http.Request) (*http.Response, error) {
 	return r.Transporter.Do(req)
 }
 
-// TestResumedTokenHasThePreviousKey: a resumed sweep does not accept the previous page in place of the requested one.
+// TestResumedTokenHasThePreviousKey checks that a resumed sweep does not accept the previous page instead of the requested page.
 func TestResumedTokenHasThePreviousKey(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -63,18 +63,18 @@ func TestResumedTokenHasThePreviousKey(t *testing.T) {
 			}
 		}}, nil)
 		if !errors.Is(err, task.ErrInterrupted) || first.Rows == 0 || first.Rows == 40 {
-			t.Fatal(first.Rows, err)
+			t.Fatalf("the first run did %d rows, error %v; want an interrupt after some of 40 rows", first.Rows, err)
 		}
 		stale := &repeating{Transporter: em.Transport()}
 		s.Source = emulatortest.Open(t, em, stale).Table("source")
 		all, err := Count(t.Context(), s, Options{Checkpoint: readCheckpoint(t, path)}, nil)
 		if err != nil || all.Rows != 40 || !stale.did.Load() {
-			t.Errorf("%d rows, %v, want 40; a page was repeated: %v", all.Rows, err, stale.did.Load())
+			t.Errorf("got %d rows, error %v, want 40 rows; the service repeated a page: %v", all.Rows, err, stale.did.Load())
 		}
 	})
 }
 
-// recorder is an action that notes the rows it gets, ten a unit.
+// recorder is an action that records its rows. Its units have ten rows.
 type recorder struct {
 	mu   sync.Mutex // guards keys
 	keys []key.Key
@@ -93,14 +93,13 @@ func (a *recorder) Do(_ context.Context, _ storage.RequestOptions, rows []storag
 	return action.Result{Written: int64(len(rows))}, nil
 }
 
-// history is what a file tells: its lines, and after each the rows done and the
-// queries made.
+// history holds the lines of a file and, after each line, the rows done and the queries made.
 type history struct {
 	lines   [][]byte
 	done    []map[key.Key]bool
 	queries []int64
-	steals  []int // lines that record one
-	first   int   // the snapshot's last line; it is written as a whole
+	steals  []int // the lines that record a theft
+	first   int   // the last line of the snapshot, which is written as a whole
 }
 
 // eventOf returns the event of a journal's line.
@@ -112,10 +111,10 @@ func eventOf(t *testing.T, one []byte) line {
 	return wrapped.Event
 }
 
-// readHistory reads a checkpoint's text. done are the rows that were done before.
+// readHistory reads a checkpoint's text. done contains the rows that were done before.
 func readHistory(t *testing.T, text []byte, rows []storage.Entity, done map[key.Key]bool) history {
 	t.Helper()
-	j := history{first: 1} // if nothing is left
+	j := history{first: 1} // for a snapshot without steps
 	queries := int64(0)
 	for i, one := range bytes.SplitAfter(text, []byte("\n")) {
 		if len(one) == 0 {
@@ -142,10 +141,10 @@ func readHistory(t *testing.T, text []byte, rows []storage.Entity, done map[key.
 	return j
 }
 
-// TestKilledAtAnyLine runs a sweep that steals, and goes on from what its journal
-// was after each line. Half of those runs die once more. Every row must be done
-// once, and rows and queries be counted once. It tries all lines about a theft, and some others.
-func TestKilledAtAnyLine(t *testing.T) {
+// TestSweepResumesAtAnyLine runs a sweep with idle workers that steal, and resumes from the journal as it was after each line. Half of the resumed runs are
+// killed once more. Every row must be done once, and rows and queries must be counted once. The test uses all lines next to a theft, and some other
+// lines.
+func TestSweepResumesAtAnyLine(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	rows := someOf(sourceTree(t), testsize.Slow(32, 32, 16))
@@ -166,7 +165,7 @@ func TestKilledAtAnyLine(t *testing.T) {
 		text, _, _, _ := run(c)
 		first := readHistory(t, text, rows, map[key.Key]bool{})
 		if len(first.steals) < 5 {
-			t.Fatalf("only %d thefts in %d lines", len(first.steals), len(first.lines))
+			t.Fatalf("the journal has only %d thefts in %d lines", len(first.steals), len(first.lines))
 		}
 		resume := func(j history, at int) history {
 			proof.Must(t, os.WriteFile(path, bytes.Join(j.lines[:at+1], nil), 0o600))
@@ -180,14 +179,14 @@ func TestKilledAtAnyLine(t *testing.T) {
 				all[k] = true
 			}
 			if n := int64(len(rows)); int64(len(all)) != n || totals.Rows != n || totals.Written != n {
-				t.Fatalf("killed at line %d: did %d rows, counted %d and %d written, want %d\n%s", at, len(all), totals.Rows, totals.Written, n, bytes.Join(j.lines[:at+1], nil))
+				t.Fatalf("killed at line %d: %d rows were done, %d counted and %d counted as written, want %d each\n%s", at, len(all), totals.Rows, totals.Written, n, bytes.Join(j.lines[:at+1], nil))
 			}
 			if totals.Queries != j.queries[at]+queries {
-				t.Errorf("killed at line %d: counted %d queries, made %d before and %d after", at, totals.Queries, j.queries[at], queries)
+				t.Errorf("killed at line %d: %d queries were counted, but %d were made before and %d after", at, totals.Queries, j.queries[at], queries)
 			}
 			return readHistory(t, text, rows, j.done[at])
 		}
-		t.Logf("%d thefts in %d lines", len(first.steals), len(first.lines))
+		t.Logf("the journal has %d thefts in %d lines", len(first.steals), len(first.lines))
 		for at := first.first; at < len(first.lines); at++ {
 			theft := slices.ContainsFunc(first.steals, func(i int) bool { return i == at || i == at+1 })
 			if at%testsize.Slow(16, 8, 4) > 0 && !theft {
@@ -200,7 +199,7 @@ func TestKilledAtAnyLine(t *testing.T) {
 	})
 }
 
-// knownOnDisk returns how much of the file a line knows to be on the disk.
+// knownOnDisk returns how many bytes of the file a line records as being on the disk.
 func knownOnDisk(t *testing.T, one []byte) int {
 	t.Helper()
 	var l struct{ Disk int }
@@ -209,8 +208,8 @@ func knownOnDisk(t *testing.T, one []byte) int {
 	return l.Disk
 }
 
-// TestPagesAreOnDiskBeforeTheirRowsAreDeleted: a machine that loses a page's line would not know that its rows
-// were there. When the first rows of a page are deleted, its line is on the disk.
+// TestPagesAreOnDiskBeforeTheirRowsAreDeleted checks that a page's line is on the disk when the first rows of the page are deleted. If a machine lost
+// the line, the deleted rows would never be counted.
 func TestPagesAreOnDiskBeforeTheirRowsAreDeleted(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "checkpoint")
@@ -225,7 +224,7 @@ func TestPagesAreOnDiskBeforeTheirRowsAreDeleted(t *testing.T) {
 		proof.Must(t, err)
 		text, err := os.ReadFile(path)
 		proof.Must(t, err)
-		at, ends, checked := 0, map[int64]int{}, 0 // ends of the lines of pages
+		at, ends, checked := 0, map[int64]int{}, 0 // ends contains the ends of the lines of pages
 		for one := range bytes.Lines(text) {
 			at += len(one)
 			l := eventOf(t, one)
@@ -240,12 +239,12 @@ func TestPagesAreOnDiskBeforeTheirRowsAreDeleted(t *testing.T) {
 			}
 		}
 		if checked < 50 {
-			t.Errorf("only %d units", checked)
+			t.Errorf("checked only %d units", checked)
 		}
 	})
 }
 
-// pageReader is an action whose units are pages. It looks for each in the checkpoint.
+// pageReader is an action whose units are pages. It searches the checkpoint for each page.
 type pageReader struct {
 	recorder
 	path string
@@ -265,18 +264,18 @@ func (a *pageReader) Do(ctx context.Context, o storage.RequestOptions, rows []st
 	return a.recorder.Do(ctx, o, rows)
 }
 
-// TestUnitsStartWhenTheirPageIsWritten holds a sweep to what a resume counts on: what the file does not know
-// to be read was not begun. It is not parallel: beside other tests, a unit that starts too early often comes late enough.
-func TestUnitsStartWhenTheirPageIsWritten(t *testing.T) {
+// TestUnitsStartAfterTheirPageIsWritten checks that a unit starts only after its page's line is in the file. A resume depends on this. The test is not
+// parallel, because other tests would delay units that start too early.
+func TestUnitsStartAfterTheirPageIsWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "checkpoint")
 	c := newCheckpoint(t, path)
 	var rows []storage.Entity
-	for i := range 600 { // in many pages: a unit that starts too early may find its page's line all the same
+	for i := range 600 { // many pages, because a unit that starts too early may find its page's line by chance
 		rows = append(rows, storage.Entity{Key: key.Key{Partition: fmt.Sprintf("p%03d", i)}})
 	}
 	_, a := emulatortest.NewAccount(t, emulator.Options{})
 	s := Spec{Source: emulatortest.Table(t, a, "table", rows), Steal: true, PageRows: 3}
 	if totals, err := Do(t.Context(), s, Options{Checkpoint: c}, &pageReader{path: path}); err != nil || totals.Rows != 600 {
-		t.Errorf("%+v, %v", totals, err)
+		t.Errorf("got the totals %+v, error %v; want 600 rows", totals, err)
 	}
 }

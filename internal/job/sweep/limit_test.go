@@ -22,10 +22,10 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// gauge notes when requests are sent.
+// gauge records when requests are sent.
 type gauge struct {
 	next policy.Transporter
-	mu   sync.Mutex // guards the following
+	mu   sync.Mutex // guards the fields below
 	sent []time.Time
 }
 
@@ -36,7 +36,7 @@ func (g *gauge) Do(r *http.Request) (*http.Response, error) {
 	return g.next.Do(r)
 }
 
-// most returns how many a second there were in some ten seconds.
+// most returns the highest rate a second over any ten seconds.
 func most(at []time.Time, n func(i int) int) (most float64) {
 	sum, first := 0, 0
 	for i := range at {
@@ -49,9 +49,9 @@ func most(at []time.Time, n func(i int) int) (most float64) {
 	return most
 }
 
-// TestLimits sweeps for a while with a limit, while some requests fail. In ten seconds there are as many requests,
-// or rows, as it allows, within 5 %, and never more.
-func TestLimits(t *testing.T) {
+// TestLimitsAreKept runs sweeps with a limit while some requests fail. Over ten seconds, the number of requests or rows must come within 5 % of the limit,
+// and must never exceed the limit.
+func TestLimitsAreKept(t *testing.T) {
 	t.Parallel()
 	const faults = "latency=10ms..60ms; busy p=0.03; reset-before p=0.02"
 	rows := someRows(400, 30)
@@ -78,7 +78,7 @@ func TestLimits(t *testing.T) {
 		}},
 	}[:testsize.Of(2, 8)] {
 		t.Run(tt.name, func(t *testing.T) {
-			if tt.requests == 0 { // TestShare limits rows
+			if tt.requests == 0 { // TestShare checks limits of rows
 				testsize.WithoutRace(t)
 			}
 			t.Parallel()
@@ -92,8 +92,8 @@ func TestLimits(t *testing.T) {
 				proof.Must(t, em.SetFaults(tt.faults))
 				g := &gauge{next: em.Transport()}
 				b := emulatortest.Open(t, em, g)
-				var read []time.Time // pages
-				var of []int         // their rows
+				var read []time.Time // when pages were read
+				var of []int         // the number of rows of each page
 				o := sweep.Options{MaxRows: tt.rows, Requests: storage.NewLimit(tt.requests), Trace: func(q sweep.Trace) {
 					read, of = append(read, time.Now()), append(of, len(q.Page.Keys))
 				}}
@@ -125,7 +125,7 @@ func countRows(t *testing.T, s sweep.Spec, _ *storage.Table, o sweep.Options) (s
 	return sweep.Count(t.Context(), s, o, nil)
 }
 
-// TestLimitOfWrites: rows that stand in memory cost no reads. They are written no faster than the limit allows.
+// TestLimitOfWrites checks that rows in memory, which need no queries, are not written faster than the limit allows.
 func TestLimitOfWrites(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestLimitOfWrites(t *testing.T) {
 		began := time.Now()
 		totals, err := copyRows(t, sweep.Spec{Source: place.Rows(storage.Rows(rows))}, emulatortest.Table(t, a, "destination", nil), sweep.Options{MaxRows: limit})
 		if took := time.Since(began); err != nil || totals.Written != int64(len(rows)) || took.Seconds() < 0.9*float64(len(rows))/limit {
-			t.Errorf("%d rows in %v, %v; want %d, %d a second at most", totals.Written, took, err, len(rows), limit)
+			t.Errorf("wrote %d rows in %v, error %v; want %d rows, at most %d a second", totals.Written, took, err, len(rows), limit)
 		}
 	})
 }

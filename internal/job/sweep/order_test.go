@@ -15,12 +15,12 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// slowdown is what tests divide their number of rows by.
+// slowdown is the divisor of the number of rows in tests.
 var slowdown = testsize.Slow(10, 3, 1)
 
-// TestOrderedReadsAhead reads rows in order, 20 a partition, with five concurrent queries or more on the mean of five runs. One
-// run depends on the order in which queries end: 40 runs had 3.2 to 11.9. Pages and their memory are a tenth of the default.
-func TestOrderedReadsAhead(t *testing.T) {
+// TestOrderedSweepReadsAhead reads rows in order, 20 a partition. The mean of five runs must be at least five concurrent queries. A single run depends on
+// the order in which queries end: 40 runs had 3.2 to 11.9 concurrent queries. Pages and their memory are a tenth of the default.
+func TestOrderedSweepReadsAhead(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	const wait = 100 * time.Millisecond
@@ -47,13 +47,12 @@ func TestOrderedReadsAhead(t *testing.T) {
 		})
 	}
 	if mean := queries * wait.Seconds() / took; mean < 5 {
-		t.Errorf("%.1f concurrent queries on the mean, want 5 or more", mean)
+		t.Errorf("the mean is %.1f concurrent queries, want at least 5", mean)
 	}
 }
 
-// TestOrderedCounters reads partitions in order whose first page ends in a 9: as far as it tells, nothing
-// follows.
-func TestOrderedCounters(t *testing.T) {
+// TestOrderedSweepOfNumberedKeys reads partitions in order. The last key of their first page ends in a 9, so the page suggests that no keys follow.
+func TestOrderedSweepOfNumberedKeys(t *testing.T) {
 	t.Parallel()
 	const wait = 100 * time.Millisecond
 	var rows []storage.Entity

@@ -8,7 +8,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// budgetOf returns a budget that has so many bytes for large work.
+// budgetOf returns a budget with the given number of bytes for large work.
 func budgetOf(bytes int) *memory.Budget {
 	all := int64(bytes) + memory.Small
 	for memory.NewBudget(all).Share(1) < int64(bytes) {
@@ -17,12 +17,12 @@ func budgetOf(bytes int) *memory.Budget {
 	return memory.NewBudget(all)
 }
 
-// within returns the options of a sweep that may hold so many bytes.
+// within returns the options of a sweep that may hold the given number of bytes.
 func within(bytes int) Options {
 	return Options{Workers: 64, Share: NewShare(math.MaxInt, 0), Memory: budgetOf(bytes)}
 }
 
-// One busy partition is left alone and slows nothing else. Two mean that the account is busy.
+// A single busy partition does not slow other requests. Two busy partitions mean that the account is busy.
 func TestThrottledPartitions(t *testing.T) {
 	t.Parallel()
 	p := newPacer(within(memory.Command), false)
@@ -32,32 +32,32 @@ func TestThrottledPartitions(t *testing.T) {
 		p.throttled(throttle{confined: true})
 	}
 	if p.target.seen.Refused != 1 || p.source.seen.Refused != 0 {
-		t.Errorf("one busy partition counts %d times for the target, %d times for the source", p.target.seen.Refused, p.source.seen.Refused)
+		t.Errorf("one busy partition counts %d times for the target and %d times for the source", p.target.seen.Refused, p.source.seen.Refused)
 	}
 	p.throttled(throttle{unit: true, partition: "b"})
 	p.throttled(throttle{waits: true})
 	if p.target.seen.Refused != 2 || p.source.seen.Refused != 1 || p.target.seen.Waits || !p.source.seen.Waits {
-		t.Errorf("two busy partitions, and a query of many: %+v, %+v", p.target.seen, p.source.seen)
+		t.Errorf("two busy partitions, and a query of many partitions: got %+v, %+v", p.target.seen, p.source.seen)
 	}
 	p.adjust(time.Second / 2)
 	if p.throttled(throttle{unit: true, partition: "a"}); p.target.seen.Refused != 0 {
-		t.Error("a partition counts twice in a measurement")
+		t.Error("a partition counted twice in one measurement")
 	}
 	p.adjust(time.Second / 2)
 	if p.throttled(throttle{unit: true, partition: "a"}); p.target.seen.Refused != 1 {
-		t.Error("a partition does not count again")
+		t.Error("a partition did not count again in the next measurement")
 	}
 }
 
-// What is read ahead has work for two pages' time. In table order, memory alone ends it.
-func TestReadsAhead(t *testing.T) {
+// A sweep reads ahead as much work as two page times need. In table order, only memory limits the reading.
+func TestEnoughRead(t *testing.T) {
 	t.Parallel()
 	for _, inOrder := range []bool{false, true} {
 		p := newPacer(within(memory.Command), inOrder)
 		p.separateSource()
 		f := &frontier{ready: 1_000_000}
 		if p.enoughRead(f) {
-			t.Errorf("in order %v: enough is read before any unit has shown how long it takes", inOrder)
+			t.Errorf("in order %v: enough is read before the duration of any unit is known", inOrder)
 		}
 		p.source.ended(time.Second)
 		p.target.ended(100 * time.Millisecond)
@@ -71,7 +71,8 @@ func TestReadsAhead(t *testing.T) {
 	}
 }
 
-// Two sweeps with one budget: what one holds, the other has no room for, until it is given back. What the work holds beside the pages counts.
+// If two sweeps share a budget, memory that one of them holds is not available to the other until it is returned. Memory that the work holds in
+// addition to the pages also counts.
 func TestSweepsShareMemory(t *testing.T) {
 	t.Parallel()
 	const page = 1 << 20
@@ -90,28 +91,28 @@ func TestSweepsShareMemory(t *testing.T) {
 		first.reads++
 	}
 	if one.returnUnused(first); first.reads != 3 || other.room(second) || budget.Usage().Used != 3*page {
-		t.Errorf("one has room for %d pages of 3, the other for some, %v; %+v", first.reads, other.room(second), budget.Usage())
+		t.Errorf("the first sweep has room for %d pages, want 3; the second has room: %v; the usage is %+v", first.reads, other.room(second), budget.Usage())
 	}
 	first.reads = 2
 	one.returnUnused(first)
 	if !other.room(second) {
-		t.Error("the other has no room for what was given back")
+		t.Error("the second sweep has no room after the first has returned memory")
 	}
 	if other.returnUnused(second); budget.Usage().Used != 2*page {
-		t.Errorf("the other holds nothing, and %d bytes are in use", budget.Usage().Used)
+		t.Errorf("the second sweep holds no pages, but %d bytes are in use", budget.Usage().Used)
 	}
 	if beside = 2 * page; one.room(first) {
-		t.Error("there is room for a page beside what the work holds")
+		t.Error("there is room for a page although the work holds the memory")
 	}
 	one.release()
 	other.release()
 	if budget.Usage().Used != 0 {
-		t.Errorf("%d bytes were not given back", budget.Usage().Used)
+		t.Errorf("%d bytes were not returned", budget.Usage().Used)
 	}
 }
 
-// Pages under way are expected to be of average size, but of half of the largest at least. In table
-// order, where they are held, they count as the largest.
+// A page that is being read is expected to have the average size, but at least half of the largest size. In table order, where pages are held for
+// long, it is expected to have the largest size.
 func TestRoomForPages(t *testing.T) {
 	t.Parallel()
 	for _, inOrder := range []bool{false, true} {
@@ -133,10 +134,10 @@ func TestRoomForPages(t *testing.T) {
 		}
 		f := &frontier{bytes: 10_000 - 2*want, reads: 1}
 		if !p.room(f) {
-			t.Errorf("in order %v: no room for what fits exactly", inOrder)
+			t.Errorf("in order %v: no room for a page that fits exactly", inOrder)
 		}
 		if f.bytes++; p.room(f) {
-			t.Errorf("in order %v: room for a byte too many", inOrder)
+			t.Errorf("in order %v: room for a page that is one byte too large", inOrder)
 		}
 	}
 }

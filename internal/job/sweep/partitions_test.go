@@ -17,7 +17,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Random tables of odd keys, in short and empty pages: each partition within the bounds comes once, in order. The caller's error ends it.
+// TestPartitionsOfRandomTables lists the partitions of random tables with unusual keys, in short and empty pages. Each partition within the bounds
+// must come once, in order. An error of the caller must end the sweep.
 func TestPartitionsOfRandomTables(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
@@ -32,7 +33,7 @@ func TestPartitionsOfRandomTables(t *testing.T) {
 			rows[i].Key = k
 		}
 		source := emulatortest.Table(t, a, fmt.Sprint("source", i), rows)
-		for _, row := range emulatortest.Rows(t, source) { // the service takes no control characters
+		for _, row := range emulatortest.Rows(t, source) { // the service refuses control characters
 			if k := row.Key; c.Bounds.Range().Contains(k) && (len(want) == 0 || want[len(want)-1] != k.Partition) {
 				want = append(want, k.Partition)
 			}

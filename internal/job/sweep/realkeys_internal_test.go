@@ -12,7 +12,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Flags of TestStealingOnRealKeys.
+// The flags of TestStealingOnRealKeys.
 var (
 	keys = flag.String("keys", "", "a directory of key sets, as lab split --keys reads them; the samples of package keysets if empty")
 	wall = flag.Bool("wall", false, "in real time")
@@ -28,8 +28,9 @@ func keySets(t *testing.T) []keysets.Set {
 	return sets
 }
 
-// Up to 64 workers, as many as the pace allows, scan real tables in virtual time, by queries of a second.
-// Figures are multiples of what a scan takes that knows where all rows are. It takes every fourth sample, but all with --long.
+// TestStealingOnRealKeys scans real tables with up to 64 workers, as many as the pace allows, in virtual time. A query takes one second. Durations
+// are multiples of the bound: the duration of a scan that knows the position of all rows. The test uses every fourth sample, or all samples with
+// --long.
 func TestStealingOnRealKeys(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
@@ -42,15 +43,15 @@ func TestStealingOnRealKeys(t *testing.T) {
 		sets = sets[:len(sets)/apart]
 	}
 	mean := stealAll(t, sets)
-	if mean > 2.5 { // on a busy machine, strands that go on at one instant take other turns
+	if mean > 2.5 { // on a busy machine, pieces that continue at the same instant may change their order
 		mean = stealAll(t, sets)
 	}
 	if mean > 2.5 {
-		t.Errorf("%.2f times the bound on the mean, want 2.5 at most", mean)
+		t.Errorf("the mean is %.2f times the bound, want at most 2.5", mean)
 	}
 }
 
-// stealAll sweeps each set, and returns the mean of their times, in times of the bound.
+// stealAll sweeps each set of keys, and returns the mean duration as a multiple of the bound.
 func stealAll(t *testing.T, sets []keysets.Set) (mean float64) {
 	inTime := synctest.Test
 	if *wall {
@@ -68,7 +69,7 @@ func stealAll(t *testing.T, sets []keysets.Set) (mean float64) {
 			pages := (len(rows) + s.Page - 1) / s.Page
 			spec := Spec{Source: source, Steal: true, PageRows: s.Page, Select: []string{}}
 			took, totals := count(t, spec, 64)
-			if took.Seconds() > 3.6*float64(boundFor(pages, 64)) { // who steals first is chance: of the worst set, one run in ten takes so long
+			if took.Seconds() > 3.6*float64(boundFor(pages, 64)) { // the order of thefts is random, and one run in ten of the worst set takes this long
 				took, totals = count(t, spec, 64)
 			}
 			ratio, queries := took.Seconds()/float64(boundFor(pages, 64)), float64(totals.Queries)/float64(pages)
@@ -82,6 +83,6 @@ func stealAll(t *testing.T, sets []keysets.Set) (mean float64) {
 			mean += ratio / float64(len(sets))
 		})
 	}
-	t.Logf("%.2f times the bound on the mean", mean)
+	t.Logf("the mean is %.2f times the bound", mean)
 	return mean
 }

@@ -15,8 +15,8 @@ import (
 	"tablesweep/internal/proof/testsize"
 )
 
-// copyLimited copies rows of as many partitions, in virtual time, while the account takes so many requests a second, and refuses more. It returns how
-// long that took.
+// copyLimited copies rows that are each in their own partition, in virtual time. The account accepts the given number of requests a second, and
+// refuses further requests. copyLimited returns the duration.
 func copyLimited(t *testing.T, rows, rate, seed int) (took time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		e, a := emulatortest.NewAccount(t, emulator.Options{})
@@ -26,7 +26,7 @@ func copyLimited(t *testing.T, rows, rate, seed int) (took time.Duration) {
 		start := time.Now()
 		totals, err := sweep.Do(t.Context(), sweep.Spec{Source: a.Table("source"), Steal: true}, sweep.Options{}, action.Copy{Destination: a.Table("destination")})
 		if err != nil || totals.Written != int64(rows) {
-			t.Fatalf("%+v, %v", totals, err)
+			t.Fatalf("got the totals %+v, error %v; want %d written rows", totals, err, rows)
 		}
 		took = time.Since(start)
 		t.Logf("%d requests a second: %.2f s, %d of %d requests refused", rate, took.Seconds(), totals.Throttles, totals.Requests)
@@ -37,8 +37,8 @@ func copyLimited(t *testing.T, rows, rate, seed int) (took time.Duration) {
 	return took
 }
 
-// TestAccountLimit copies as fast as an account takes requests, but for a tenth: each row is a request. A median, since one copy
-// in ten takes a quarter longer at 500 requests a second.
+// TestAccountLimit checks that a copy takes at most a tenth longer than the account's limit requires. Each row is a request. The test uses a median,
+// because one copy in ten takes a quarter longer at 500 requests a second.
 func TestAccountLimit(t *testing.T) {
 	testsize.InFull(t)
 	t.Parallel()
@@ -50,7 +50,7 @@ func TestAccountLimit(t *testing.T) {
 		}
 		slices.Sort(took)
 		if allowed := time.Duration(rows) * time.Second / time.Duration(rate); took[1] > allowed*11/10 {
-			t.Errorf("with %d requests a second, it took %v, want at most a tenth more than %v", rate, took[1], allowed)
+			t.Errorf("with %d requests a second, the copy took %v, want at most a tenth more than %v", rate, took[1], allowed)
 		}
 	}
 }

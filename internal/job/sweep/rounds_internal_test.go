@@ -18,7 +18,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// shapes are ways in which rows are spread over partitions.
+// shapes are distributions of rows over partitions.
 var shapes = []struct {
 	name string
 	row  func(i, n int) key.Key
@@ -37,18 +37,19 @@ var shapes = []struct {
 	}},
 }
 
-// cost is what a command takes: its time in multiples of a request's latency, as who is far away from his account waits for it, and queries.
+// cost is the cost of a command: its duration in multiples of a request's latency, and its queries. A user far away from the account waits for this
+// duration.
 type cost struct{ rounds, queries float64 }
 
-// Small tables take few rounds, by not too many queries; to list partition keys takes no more than to count rows. By default,
-// tables have 10 pages, and in full 100, too.
-func TestRounds(t *testing.T) {
+// TestSmallTablesTakeFewRounds limits the duration and the queries of commands for small tables. Listing partition keys must not cost more than counting rows. By
+// default, tables have 10 pages. The full test also uses tables of 100 pages.
+func TestSmallTablesTakeFewRounds(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	noMore := func(what string, got, want cost) {
 		t.Logf("%s: %.1f rounds, %.0f queries", what, got.rounds, got.queries)
 		if got.rounds > want.rounds || got.queries > want.queries {
-			t.Errorf("%s: want %.1f rounds and %.0f queries at most", what, want.rounds, want.queries)
+			t.Errorf("%s: want at most %.1f rounds and %.0f queries", what, want.rounds, want.queries)
 		}
 	}
 	for _, tt := range []struct {
@@ -80,7 +81,7 @@ func TestRounds(t *testing.T) {
 	}
 }
 
-// roundsOf runs a command over a table of so many pages, in virtual time.
+// roundsOf runs a command over a table with the given number of pages, in virtual time.
 func roundsOf(t *testing.T, command string, pages int, row func(i, n int) key.Key) (c cost) {
 	const latency, page = 300 * time.Millisecond, 100
 	var rows []storage.Entity

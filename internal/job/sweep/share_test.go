@@ -23,11 +23,11 @@ import (
 	"tablesweep/internal/task"
 )
 
-// crowd notes how many requests are under way at once: queries, and all others.
+// crowd records the highest numbers of concurrent requests: of queries, and of all other requests.
 type crowd struct {
 	next policy.Transporter
 
-	mu          sync.Mutex // guards the following
+	mu          sync.Mutex // guards the fields below
 	under, most [2]int
 }
 
@@ -48,8 +48,8 @@ func (c *crowd) Do(r *http.Request) (*http.Response, error) {
 	return c.next.Do(r)
 }
 
-// TestShare: five sweeps at once have no more requests under way than one may have, use what there is, and are all exact. They
-// keep to a limit of rows together, comparisons too.
+// TestShare runs five concurrent sweeps that share their limits. Together they must make no more concurrent requests than a single sweep may make,
+// must use all requests that are allowed, and must return exact results. Together they must keep to a limit of rows, also in comparisons.
 func TestShare(t *testing.T) {
 	t.Parallel()
 	const tables, workers = 5, 12
@@ -116,13 +116,13 @@ func TestShare(t *testing.T) {
 					if sum != rows {
 						t.Errorf("did %v rows, want %v", sum, rows)
 					}
-					most := c.most[0] // of a comparison, at two tables
+					most := c.most[0] // a comparison makes these at two tables
 					if compare {
 						most = (most + 1) / 2
 					}
-					t.Logf("%v at once, %d rows in %.1f s", c.most, all, took)
+					t.Logf("%v concurrent requests, %d rows in %.1f s", c.most, all, took)
 					if most > workers || c.most[1] > workers || maxRows == 0 && !compare && c.most[1] < workers/2 {
-						t.Errorf("%v requests at once, want at most %d", c.most, workers)
+						t.Errorf("%v concurrent requests, want at most %d", c.most, workers)
 					}
 					if rate := float64(all) / took; maxRows > 0 && math.Abs(rate-float64(maxRows)) > 0.15*float64(maxRows) {
 						t.Errorf("%.0f rows a second, want %d", rate, maxRows)

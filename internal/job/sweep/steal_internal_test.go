@@ -26,7 +26,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// sourceTree returns the files of Go's source tree as rows: directory, file.
+// sourceTree returns the files of Go's source tree as rows. The partition key is the directory, and the row key is the file.
 func sourceTree(t testing.TB) []storage.Entity {
 	t.Helper()
 	goroot, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
@@ -48,8 +48,7 @@ func sourceTree(t testing.TB) []storage.Entity {
 	return rows
 }
 
-// boundFor returns how many queries one after the other a scan of so many pages
-// takes that knows where all rows are, if each query has four successors at most.
+// boundFor returns the length of the longest chain of queries in a scan that knows the position of all rows. A query has at most four successors.
 func boundFor(pages, workers int) int {
 	ticks := 0
 	for w := 1; pages > 0; ticks++ {
@@ -59,8 +58,7 @@ func boundFor(pages, workers int) int {
 	return ticks
 }
 
-// count counts the rows with so many workers and returns the time it took
-// and what it did.
+// count counts the rows with the given number of workers, and returns the duration and the totals.
 func count(t testing.TB, s Spec, workers int) (time.Duration, Totals) {
 	t.Helper()
 	r := newRun(s, Options{Workers: workers}, counting(nil), false)
@@ -70,8 +68,7 @@ func count(t testing.TB, s Spec, workers int) (time.Duration, Totals) {
 	return time.Since(began), totals
 }
 
-// openTree returns an account whose queries take as long as the fault tells, and
-// the table of the rows.
+// openTree returns an account with the given faults, which set the latency of queries, and the table of the rows.
 func openTree(t testing.TB, rows []storage.Entity, faults string) (*emulator.Emulator, *storage.Table) {
 	t.Helper()
 	e, a := emulatortest.NewAccount(t, emulator.Options{})
@@ -80,7 +77,7 @@ func openTree(t testing.TB, rows []storage.Entity, faults string) (*emulator.Emu
 	return e, source
 }
 
-// Pages of long keys leave room in memory for as many queries as a pace of 64 allows.
+// Pages of long keys leave enough memory for 64 concurrent queries.
 func TestPagesOfKeysLeaveRoom(t *testing.T) {
 	t.Parallel()
 	rows := make([]storage.Entity, storage.PageRows)
@@ -91,12 +88,12 @@ func TestPagesOfKeysLeaveRoom(t *testing.T) {
 	p, err := source.Query(t.Context(), storage.Query{Select: []string{}})
 	proof.Must(t, err)
 	if got := Weight(p); len(p.Rows) != len(rows) || 64*got > memory.Command {
-		t.Errorf("%d rows of a page weigh %d bytes, want %d and %d bytes at most", len(p.Rows), got, len(rows), memory.Command/64)
+		t.Errorf("a page of %d rows uses %d bytes, want %d rows and at most %d bytes", len(p.Rows), got, len(rows), memory.Command/64)
 	}
 }
 
-// Other strategies split the scan themselves: nobody steals from their steps.
-func TestOnlyAdaptiveSteals(t *testing.T) {
+// Idle workers do not steal from the steps of other strategies.
+func TestStrategiesPreventStealing(t *testing.T) {
 	t.Parallel()
 	rows := someOf(sourceTree(t), 4)
 	synctest.Test(t, func(t *testing.T) {
@@ -111,7 +108,7 @@ func TestOnlyAdaptiveSteals(t *testing.T) {
 		_, err := Count(t.Context(), Spec{Source: source, Strategy: scan.Prefix{}, PageRows: page}, Options{Checkpoint: c}, nil)
 		proof.Must(t, err)
 		if text, err := os.ReadFile(path); err != nil || bytes.Contains(text, []byte(`"steal"`)) {
-			t.Errorf("prefix's journal has thefts, or %v", err)
+			t.Errorf("the journal of the strategy prefix has thefts, or the sweep failed: %v", err)
 		}
 	})
 }
@@ -125,8 +122,8 @@ func someOf(rows []storage.Entity, n int) []storage.Entity {
 	return some
 }
 
-// In order, a sweep reads ahead as far as its buffer goes. Stealing must neither
-// overfill it nor fill it with what is far off.
+// A sweep in order reads ahead as far as its memory allows. Stealing must not exceed the memory, and must not fill it with pages that are needed much
+// later.
 func TestOrderedStealing(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
@@ -152,24 +149,24 @@ func TestOrderedStealing(t *testing.T) {
 				t.Errorf("got %d rows, want the %d of the table in order", len(got), len(rows))
 			}
 			page = r.pacer.largest
-			if most > bytes+page { // the page that all others wait for may always be read
-				t.Errorf("%d bytes of pages in memory, want %d and a page at most", most, bytes)
+			if most > bytes+page { // the page that all other pages wait for may always be read
+				t.Errorf("%d bytes of pages were in memory, want at most %d bytes and one page", most, bytes)
 			}
 			t.Logf("stealing %v, %d bytes: %v, %d queries, %d bytes of pages at most", steal, bytes, time.Since(began), read, most)
 			return time.Since(began)
 		}
 		serial := took(false, memory.Command/2)
 		if took(true, memory.Command/2) > serial/5 {
-			t.Error("with room for every page, it took more than a fifth of what one worker takes")
+			t.Error("with room for every page, the sweep took more than a fifth of the time of one worker")
 		}
 		if stolen := took(true, room*page); stolen >= serial {
-			t.Errorf("took %v with room for %d pages, %v page after page", stolen, room, serial)
+			t.Errorf("the sweep took %v with room for %d pages, and %v page after page", stolen, room, serial)
 		}
 	})
 }
 
-// A target that is the bottleneck: thefts would only make the frontier longer.
-func TestBusyTargetStopsThieves(t *testing.T) {
+// If the target is the bottleneck, idle workers do not steal, because further steps would only make the frontier longer.
+func TestBusyTargetStopsStealing(t *testing.T) {
 	t.Parallel()
 	rows := sourceTree(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -186,12 +183,12 @@ func TestBusyTargetStopsThieves(t *testing.T) {
 		}
 		t.Logf("%d queries, %d steps at most", totals.Queries, longest)
 		if pages := int64(len(rows) / page); totals.Queries > pages*3/2 || longest > 64 {
-			t.Errorf("%d queries for %d pages, %d steps at once", totals.Queries, pages, longest)
+			t.Errorf("%d queries for %d pages, and up to %d steps in the frontier", totals.Queries, pages, longest)
 		}
 	})
 }
 
-// slow is an action that takes three times as long for a unit as a query.
+// slow is an action whose units take three times as long as a query.
 type slow struct{}
 
 func (slow) Split(rows []storage.Row) [][]storage.Row {

@@ -20,7 +20,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// storedFile has a line of each kind, more kinds than a single sweep writes.
+// storedFile contains a line of each kind. A single sweep does not write all of these kinds.
 const storedFile = "testdata/checkpoint-1.jsonl"
 
 // partitions returns the range of some partitions of the stored sweep.
@@ -28,9 +28,8 @@ func partitions(low, high string) key.Range {
 	return key.Range{Low: &key.Bound{Key: low}, High: &key.Bound{Key: high, Open: true}}
 }
 
-// TestStoredFormat writes the stored file again, by the functions that a sweep calls. A difference
-// means that other versions of the program cannot read what this one writes: the version must
-// change, too.
+// TestStoredFormat writes the stored file again with the functions that a sweep calls. If the file differs, other versions of the program cannot read
+// this version's checkpoints, so the version must change as well.
 func TestStoredFormat(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "checkpoint")
@@ -103,7 +102,7 @@ func TestResumeFromStoredFile(t *testing.T) {
 		var want []key.Key
 		for _, row := range rows {
 			switch p := row.Key.Partition; {
-			case p == "p0" || p == "p4" || p == "p8": // the file has them
+			case p == "p0" || p == "p4" || p == "p8": // the file records these rows as done
 			case p != "p9" || row.Key.Row == "2":
 				want = append(want, row.Key)
 			}
@@ -118,10 +117,10 @@ func TestResumeFromStoredFile(t *testing.T) {
 			t.Errorf("done (-want +got):\n%s", diff)
 		}
 		if n := int64(len(want)); totals.Rows != n+4+2+4 || totals.Written != n+4+2 || totals.Missing != 1 {
-			t.Errorf("%+v; want %d rows besides those of the file", totals, n)
+			t.Errorf("got %+v, want %d rows in addition to those of the file", totals, n)
 		}
 		if list := c.differences.sorted(); len(list) != 1 || list[0].Key.Row != "2" {
-			t.Errorf("the list is %v", list)
+			t.Errorf("got the list %v", list)
 		}
 	})
 }

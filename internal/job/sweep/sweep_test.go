@@ -23,7 +23,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// strategies are all that a sweep may get, and nil for workers that steal.
+// strategies are all strategies that a sweep may use. Nil makes idle workers steal.
 var strategies = map[string]scan.Strategy{
 	"stealing": nil, "prefix": scan.Prefix{}, "serial": scan.Serial{},
 }
@@ -70,7 +70,7 @@ func TestEachYieldsTableOrder(t *testing.T) {
 	}
 }
 
-// TestPagesOfLargeRows: behind the first page, those of large rows have some 4 MiB; and each row is read once.
+// TestPagesOfLargeRows checks that pages of large rows have some 4 MiB, except the first page, and that each row is read once.
 func TestPagesOfLargeRows(t *testing.T) {
 	_, a := emulatortest.NewAccount(t, emulator.Options{})
 	rows := someRows(3, 20)
@@ -112,7 +112,7 @@ func TestOneBusyPartitionSlowsNoOther(t *testing.T) {
 		totals, err := sweep.Do(t.Context(), sweep.Spec{Source: source, Steal: true}, sweep.Options{}, action.Copy{Destination: destination})
 		proof.Must(t, err)
 		if e.FaultCounts()["partition-rate"] == 0 || totals.Throttles == 0 {
-			t.Fatalf("nothing was throttled: %v, %+v", e.FaultCounts(), totals)
+			t.Fatalf("no request was throttled: error %v, totals %+v", e.FaultCounts(), totals)
 		}
 		// The big partition alone takes 8 s at its rate.
 		if took := time.Since(start); took > 15*time.Second {
@@ -131,16 +131,16 @@ func TestFailureStopsTheSweep(t *testing.T) {
 		source := emulatortest.Table(t, a, "source", someRows(100, 10))
 		_, err := sweep.Do(t.Context(), sweep.Spec{Source: source, PageRows: 10}, sweep.Options{}, action.Copy{Destination: a.Table("nothere")})
 		if !storage.NotFound(err) {
-			t.Errorf("error %v, want that the destination is missing", err)
+			t.Errorf("got error %v, want one about the missing destination", err)
 		}
 		if _, err := sweep.Count(t.Context(), sweep.Spec{Source: a.Table("nothere")}, sweep.Options{}, nil); !storage.NotFound(err) {
-			t.Errorf("error %v, want that the source is missing", err)
+			t.Errorf("got error %v, want one about the missing source", err)
 		}
 	})
 }
 
-// TestInterrupt: what waits to be sent again is not under way, and nobody misses a query's answer: an interrupt ends both at once. It waits until
-// writes are answered or given up, and names those that may yet be carried out.
+// TestInterrupt checks that an interrupt immediately ends queries, and requests that wait to be sent again. It must wait until writes are answered or
+// given up, and must name the writes that may still be carried out.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -167,7 +167,7 @@ func TestInterrupt(t *testing.T) {
 				_, err = sweep.Count(ctx, sweep.Spec{Source: source}, sweep.Options{}, nil)
 			}
 			if took := time.Since(began); !errors.Is(err, task.ErrInterrupted) || err.Error() != tt.want || took < tt.ends || took > tt.ends+time.Second {
-				t.Errorf("%s: %v after %v, want %s after %v", tt.name, err, took, tt.want, tt.ends)
+				t.Errorf("%s: got %v after %v, want %s after %v", tt.name, err, took, tt.want, tt.ends)
 			}
 		})
 	}

@@ -13,8 +13,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A table is copied and compared with the copy. Then a row of the copy gets lost, and a comparison
-// finds it. A sync brings it back.
+// The example copies a table and compares the copy. Then a row of the copy is deleted. A comparison finds the missing row, and a sync copies it
+// again.
 func Example() {
 	account := emulatortest.Example()
 	ctx := context.Background()

@@ -34,7 +34,7 @@ func checkpoint(t *testing.T, f *journal.File, err error) *sweep.Checkpoint {
 	return c
 }
 
-// TestBothTokensHaveThePreviousKey: the token of a merged page has, for each table, the key before the table's own token.
+// TestBothTokensHaveThePreviousKey checks that the token of a merged page contains, for each table, the key before the table's own token.
 func TestBothTokensHaveThePreviousKey(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -52,12 +52,12 @@ func TestBothTokensHaveThePreviousKey(t *testing.T) {
 		proof.Must(t, err)
 		tokens := bytes.Count(text, []byte(`{\"t\":{`))
 		if before := bytes.Count(text, []byte(`\"a\":{\"Partition\":\"p\",\"Row\"`)); tokens < 10 || before < tokens {
-			t.Errorf("%d tokens, %d of them with the key before\n%s", tokens, before, text)
+			t.Errorf("got %d tokens, %d of them with the previous key\n%s", tokens, before, text)
 		}
 	})
 }
 
-// killed are works with a twin's tables that processes die in, and what is to come of them, with what the destination has then.
+// killed are kinds of work with a twin's tables during which processes are killed, with the expected result and the expected rows of the destination.
 var killed = map[string]struct {
 	do   func(ctx context.Context, w twin, destination *storage.Table) (any, error)
 	want func(w *twin) (result any, destination map[key.Key]int)
@@ -95,7 +95,7 @@ var killed = map[string]struct {
 		r, err := verify.Compare(ctx, w.scan, to, w.options)
 		return found(r), err
 	}, func(w *twin) (any, map[key.Key]int) { return w.want, w.tables[1] }},
-	"sync": {func(ctx context.Context, w twin, to *storage.Table) (any, error) { // which is made again
+	"sync": {func(ctx context.Context, w twin, to *storage.Table) (any, error) { // a sync is not resumed, but run again
 		w.options.Checkpoint = nil
 		f, err := verify.NewPlanFile()
 		if err != nil {
@@ -116,9 +116,9 @@ var killed = map[string]struct {
 	}},
 }
 
-// TestKilled works on random tables by processes that die at any request, with the answers of what is under way lost, and the last lines of
-// the journal. Everything must be done, counted once, and listed.
-func TestKilled(t *testing.T) {
+// TestKilledWorkIsCompleted works on random tables with processes that are killed at any request. The answers of running requests and the last lines of the journal
+// are lost. All work must be done and counted once, and all differences must be listed.
+func TestKilledWorkIsCompleted(t *testing.T) {
 	t.Parallel()
 	for name, work := range killed {
 		t.Run(name, func(t *testing.T) {
@@ -158,17 +158,18 @@ func TestKilled(t *testing.T) {
 					if diff := cmp.Diff(has, values(t, destination)); diff != "" {
 						t.Fatalf("seed %d: the destination (-want +got)\n%s", seed, diff)
 					}
-					_ = os.Remove(path) // a sync has none
+					_ = os.Remove(path) // a sync has no checkpoint
 				})
 			}
 			if deaths < 80/slowdown {
-				t.Errorf("only %d deaths", deaths)
+				t.Errorf("processes were killed only %d times", deaths)
 			}
 		})
 	}
 }
 
-// loseLines removes so many lines at a checkpoint's end, of what units did: that is written some time after they did it.
+// loseLines removes the given number of lines at the end of a checkpoint that record units, because such lines are written some time after the units
+// were done.
 func loseLines(t *testing.T, path string, n int) {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -43,15 +43,15 @@ func (w *twin) within(rows map[key.Key]int) map[key.Key]int {
 	return rows
 }
 
-// synced is what is to come of the twin's destination, by the shortest way: which rows it gets, and which of its
-// own are extra. A row whose key the source has is not extra, even if the filter leaves out the source's row.
+// synced calculates in a simple way which rows a sync must copy to the twin's destination, and which rows of the destination are extra. A row whose
+// key is in the source is not extra, even if the filter leaves out the source's row.
 func (w *twin) synced() (source, extra map[key.Key]int) {
 	source, extra = w.within(w.tables[0]), w.within(w.tables[1])
 	maps.DeleteFunc(extra, func(k key.Key, _ int) bool { _, has := w.tables[0][k]; return has })
 	return source, extra
 }
 
-// planned returns a plan with its rows.
+// planned returns the plan of a sync.
 func planned(ctx context.Context, t *testing.T, s sweep.Spec, to storage.Source, o verify.Options, deletes bool) (*verify.Plan, error) {
 	f, err := verify.NewPlanFile()
 	if err != nil {
@@ -63,8 +63,8 @@ func planned(ctx context.Context, t *testing.T, s sweep.Spec, to storage.Source,
 	return o.Plan, err
 }
 
-// TestSyncAgainstTwin syncs random tables, with bounds, filters, limits and faults. The destination must have what two
-// maps say, and all that lies outside must be what it was.
+// TestSyncAgainstTwin syncs random tables, with bounds, filters, limits and faults. The destination must get the rows that a comparison of two maps
+// expects, and rows outside the bounds must not change.
 func TestSyncAgainstTwin(t *testing.T) {
 	t.Parallel()
 	deletions, hidden, left := 0, 0, 0
@@ -72,7 +72,7 @@ func TestSyncAgainstTwin(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 5))
 			w := randomTwin(r)
-			if r.IntN(2) == 0 { // so that a row may leave the filter, too
+			if r.IntN(2) == 0 { // makes some changed rows no longer match the filter
 				w.tables[0], w.tables[1] = w.tables[1], w.tables[0]
 			}
 			if w.faults != "" {
@@ -90,7 +90,7 @@ func TestSyncAgainstTwin(t *testing.T) {
 
 			w.options.AllowExtra, w.options.Depth = false, verify.Exact
 			w.compare()
-			unseen := int64(0) // rows of the destination that a row of the source overwrites, and that the filter leaves out
+			unseen := int64(0) // the number of rows of the destination that the filter leaves out and a row of the source overwrites
 			for k, v := range w.tables[1] {
 				if _, has := source[k]; has && w.scan.Filter != "" && v >= 2 {
 					unseen++
@@ -106,8 +106,8 @@ func TestSyncAgainstTwin(t *testing.T) {
 				t.Errorf("planned %+v, want %+v", got, counts)
 			}
 			got, err := plan.Apply(t.Context(), w.scan, to, w.options.Options, false)
-			if wants := (verify.Applied{Written: counts.Copy + counts.Change, Deleted: counts.Delete}); got != wants || err != nil {
-				t.Errorf("%+v, %v, want %+v", got, err, wants)
+			if expected := (verify.Applied{Written: counts.Copy + counts.Change, Deleted: counts.Delete}); got != expected || err != nil {
+				t.Errorf("got %+v, error %v, want %+v", got, err, expected)
 			}
 			hidden += int(unseen)
 			deletions += int(got.Deleted)
@@ -126,7 +126,7 @@ func TestSyncAgainstTwin(t *testing.T) {
 		})
 	}
 	if deletions == 0 || hidden == 0 || left == 0 {
-		t.Errorf("%d rows deleted, %d hidden by the filter, %d left: a kind never came", deletions, hidden, left)
+		t.Errorf("%d rows were deleted, %d were hidden by the filter, and %d were left; want some of each kind", deletions, hidden, left)
 	}
 }
 
@@ -139,9 +139,9 @@ func put(t *testing.T, to *storage.Table, k key.Key, v int64) {
 	}
 }
 
-// TestSyncMeanwhile: while a sync runs, others write. What they write to the destination stays, whatever the sync would do with the row, and so do
-// extra rows that the source has by then.
-func TestSyncMeanwhile(t *testing.T) {
+// TestSyncKeepsConcurrentChanges checks a sync while other programs write. Rows that they write to the destination must stay, whatever the sync would do with
+// these rows. Extra rows that they add to the source must stay in the destination.
+func TestSyncKeepsConcurrentChanges(t *testing.T) {
 	t.Parallel()
 	t.Run("as they are", func(t *testing.T) { syncMeanwhile(t, func(s storage.Source) storage.Source { return s }) })
 	t.Run("mapped", func(t *testing.T) {
@@ -171,28 +171,28 @@ func syncMeanwhile(t *testing.T, mapped func(storage.Source) storage.Source) {
 				put(t, to, row(i), 1)
 			}
 		}
-		put(t, to, row(1), 5) // which is another than the source's
+		put(t, to, row(1), 5) // a value that differs from that of the source
 		time.Sleep(time.Second)
 		others := emulatortest.Open(t, em, nil)
 		spec := sweep.Spec{Source: mapped(from), Steal: true}
 		plan, err := planned(t.Context(), t, spec, to, verify.Options{}, true)
 		if want := (verify.PlanCounts{Copy: 1, Change: 1, Delete: 100}); err != nil || plan.Counts() != want {
-			t.Fatalf("%+v, %v, want %+v", plan.Counts(), err, want)
+			t.Fatalf("got %+v, error %v, want %+v", plan.Counts(), err, want)
 		}
 		change := func() {
-			put(t, others.Table("dest"), row(0), 2)   // written, where nothing was
-			put(t, others.Table("dest"), row(1), 2)   // changed
-			put(t, others.Table("dest"), row(3), 2)   // changed
-			put(t, others.Table("dest"), row(7), 1)   // written again
-			put(t, others.Table("dest"), row(900), 1) // new
+			put(t, others.Table("dest"), row(0), 2)   // a row that did not exist
+			put(t, others.Table("dest"), row(1), 2)   // a different row, changed
+			put(t, others.Table("dest"), row(3), 2)   // an extra row, changed
+			put(t, others.Table("dest"), row(7), 1)   // a row that is written again with the same value
+			put(t, others.Table("dest"), row(900), 1) // a new row
 			for _, i := range []int{11, 203, 395} {
-				put(t, others.Table("source"), row(i), 1) // as the destination has it
+				put(t, others.Table("source"), row(i), 1) // the same value as in the destination
 			}
 		}
 		write.Store(&change)
 		r, err := plan.Apply(t.Context(), spec, to, sweep.Options{}, false)
 		if want := (verify.Applied{Deleted: 95, Kept: 7}); err != nil || r != want {
-			t.Errorf("%+v, %v", r, err)
+			t.Errorf("got %+v, error %v, want %+v", r, err, want)
 		}
 		want := map[key.Key]int{row(3): 2, row(7): 1, row(11): 1, row(203): 1, row(395): 1, row(900): 1}
 		for i := range 400 {
@@ -207,9 +207,9 @@ func syncMeanwhile(t *testing.T, mapped func(storage.Source) storage.Source) {
 	})
 }
 
-// TestSyncDoesThePlan: what others do to the destination between the plan and the sync stays, whatever the plan would do with the row. The
-// sync copies the source's row as it is by then.
-func TestSyncDoesThePlan(t *testing.T) {
+// TestSyncKeepsChangesSinceThePlan checks that changes of the destination between the plan and the sync stay, whatever the plan would do with these rows. The sync
+// must copy the source's rows as they are at the time of the sync.
+func TestSyncKeepsChangesSinceThePlan(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, a := emulatortest.NewAccount(t, emulator.Options{})
@@ -227,7 +227,7 @@ func TestSyncDoesThePlan(t *testing.T) {
 		spec := sweep.Spec{Source: from}
 		plan, err := planned(t.Context(), t, spec, to, verify.Options{}, true)
 		if want := (verify.PlanCounts{Copy: 2, Change: 4, Delete: 2}); err != nil || plan.Counts() != want {
-			t.Fatalf("%+v, %v, want %+v", plan.Counts(), err, want)
+			t.Fatalf("got %+v, error %v, want %+v", plan.Counts(), err, want)
 		}
 		time.Sleep(time.Second)
 		for _, r := range []string{"a new one", "edited", "equal, then edited", "extra, then edited", "missing, then there"} {
@@ -244,7 +244,7 @@ func TestSyncDoesThePlan(t *testing.T) {
 		}
 		r, err := plan.Apply(t.Context(), spec, to, sweep.Options{}, false)
 		if want := (verify.Applied{Written: 2, Deleted: 1, Kept: 5}); err != nil || r != want {
-			t.Errorf("%+v, %v, want %+v", r, err, want)
+			t.Errorf("got %+v, error %v, want %+v", r, err, want)
 		}
 		want := map[key.Key]int{
 			row("both"): 1, row("a new one"): 3, row("edited"): 3, row("equal, then edited"): 3, row("extra, then edited"): 3, row("missing"): 1,
@@ -256,8 +256,8 @@ func TestSyncDoesThePlan(t *testing.T) {
 	})
 }
 
-// TestSyncRefused: if the destination refuses a row, nothing is deleted.
-func TestSyncRefused(t *testing.T) {
+// TestRefusedRowPreventsDeletions checks that a sync deletes no rows if the destination refuses a row.
+func TestRefusedRowPreventsDeletions(t *testing.T) {
 	t.Parallel()
 	_, a := emulatortest.NewAccount(t, emulator.Options{})
 	good := storage.Entity{Key: key.Key{Partition: "a", Row: "1"}, Properties: []storage.Property{storage.Int64Property("V", 1)}}
@@ -266,8 +266,8 @@ func TestSyncRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		rows place.Rows
-		want string // the result
-		has  int    // rows of the destination
+		want string // the expected result
+		has  int    // the expected number of rows in the destination
 	}{
 		{"refused", place.Rows{good.Row(), bad.Row()}, "1 1 0", 2},
 		{"fine", place.Rows{good.Row()}, "1 0 1", 1},

@@ -23,21 +23,20 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// twin is a comparison of two random tables, and what is to come of it.
+// twin is a comparison of two random tables with its expected result.
 type twin struct {
-	tables  [2]map[key.Key]int // source and destination: values of the property V
-	scan    sweep.Spec         // without its table
+	tables  [2]map[key.Key]int // source and destination, with the values of the property V
+	scan    sweep.Spec         // does not contain its table
 	options verify.Options
 	faults  string
-	want    verify.Result // without queries and requests
+	want    verify.Result // does not count queries and requests
 }
 
-// randomTwin makes tables that are alike, or not at all, or of which one is empty or
-// has only a part.
+// randomTwin makes tables that are similar or quite different, or one of which is empty or lacks a part of the rows.
 func randomTwin(r *rand.Rand) twin {
 	c := scantest.Random(r)
 	w := twin{tables: [2]map[key.Key]int{{}, {}}}
-	in := [2]float64{1, 1} // the share of the rows that a table has
+	in := [2]float64{1, 1} // the share of the rows that each table has
 	switch r.IntN(5) {
 	case 0:
 		in[r.IntN(2)] = 0
@@ -48,10 +47,10 @@ func randomTwin(r *rand.Rand) twin {
 	case 3:
 		in = [2]float64{0.95, 0.95}
 	}
-	differ := r.IntN(3) * r.IntN(20) // percent
+	differ := r.IntN(3) * r.IntN(20) // the percentage of rows that differ
 	for _, k := range c.Rows {
 		if text := k.Partition + k.Row; strings.ContainsFunc(text, unicode.IsControl) || strings.ContainsAny(text, `/\#?`) {
-			continue // the service takes no such keys
+			continue // the service refuses such keys
 		}
 		v := r.IntN(3)
 		for i := range w.tables {
@@ -81,7 +80,7 @@ func randomTwin(r *rand.Rand) twin {
 	return w
 }
 
-// compare sets what is wanted, by the shortest way.
+// compare calculates the expected result in a simple way.
 func (w *twin) compare() {
 	all := map[key.Key]int{}
 	maps.Copy(all, w.tables[0])
@@ -131,7 +130,7 @@ func (w *twin) fill(t *testing.T, a *storage.Account) (source, destination *stor
 	return tables[0], tables[1]
 }
 
-// found returns a result as a twin wants it.
+// found returns a result in the form of the twin's expected result.
 func found(r verify.Result) verify.Result {
 	r.Queries, r.Requests = 0, 0
 	if len(r.List) == 0 {
@@ -140,7 +139,7 @@ func found(r verify.Result) verify.Result {
 	return r
 }
 
-// same compares a result with what is wanted.
+// same compares a result with the expected result.
 func (w *twin) same(t *testing.T, r verify.Result) {
 	t.Helper()
 	if diff := cmp.Diff(w.want, found(r)); diff != "" {
@@ -148,9 +147,8 @@ func (w *twin) same(t *testing.T, r verify.Result) {
 	}
 }
 
-// TestAgainstTwin compares random tables, read in short and empty pages, with a
-// comparison of maps.
-func TestAgainstTwin(t *testing.T) {
+// TestCompareAgainstTwin compares random tables, which are read in short and empty pages, and checks the results by a comparison of maps.
+func TestCompareAgainstTwin(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(400 / slowdown) {
 		synctest.Test(t, func(t *testing.T) {

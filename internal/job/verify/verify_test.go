@@ -23,7 +23,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// slowdown is what tests divide their number of rows by.
+// slowdown is the divisor of the number of rows in tests.
 var slowdown = testsize.Slow(10, 4, 1)
 
 func someRows(n int) []storage.Entity {
@@ -40,17 +40,16 @@ func someRows(n int) []storage.Entity {
 	return rows
 }
 
-// with returns a row with the property changed.
+// with returns a copy of a row with the property changed.
 func with(row storage.Entity, p storage.Property) storage.Entity {
 	row.Properties = slices.Clone(row.Properties)
 	row.Properties[slices.IndexFunc(row.Properties, func(q storage.Property) bool { return q.Name == p.Name })] = p
 	return row
 }
 
-// TestFindsEachDifference compares tables of 100,000 rows that differ in four, each in another way. Reads start
-// at 32, so many thieves find nothing in so small a table: that takes half the time of a start at 8, by half as
-// many queries again.
-func TestFindsEachDifference(t *testing.T) {
+// TestCompareFindsEachDifference compares tables of 100,000 rows. Four rows differ, each in another way. The sweep starts with 32 concurrent queries, so
+// many thieves find no rows in a table of this size. Compared with a start of 8 queries, this takes half the time and 1.5 times the queries.
+func TestCompareFindsEachDifference(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	n := 100_000 / slowdown
@@ -82,15 +81,14 @@ func TestFindsEachDifference(t *testing.T) {
 		}
 		most := testsize.Of[int64](200, 500)
 		if q := e.Counts().Query; q > most || q != r.Queries {
-			t.Errorf("%d queries for 2 × %d pages, counted %d, want at most %d", q, n/1000, r.Queries, most)
+			t.Errorf("made %d queries for 2 × %d pages, counted %d, want at most %d", q, n/1000, r.Queries, most)
 		}
 	})
 }
 
-// TestTakesNoLongerThanACopy compares a copy with its source, 20 rows a partition, with
-// 100 ms a request in virtual time: that takes at most 1.3 times what the copy took, with
-// at least eight queries under way on the mean.
-func TestTakesNoLongerThanACopy(t *testing.T) {
+// TestComparisonIsAsFastAsACopy compares a copy with its source, in virtual time, with 20 rows a partition and 100 ms a request. The comparison must
+// take at most 1.3 times as long as the copy, and must have a mean of at least eight concurrent queries.
+func TestComparisonIsAsFastAsACopy(t *testing.T) {
 	t.Parallel()
 	rows := someRows(20_000 / slowdown)
 	for i := range rows {
@@ -106,23 +104,23 @@ func TestTakesNoLongerThanACopy(t *testing.T) {
 		copied := time.Since(began)
 		r, err := verify.Compare(t.Context(), s, destination, verify.Options{})
 		if err != nil || r.Differences() > 0 || int(r.Rows) != len(rows) {
-			t.Fatalf("%+v, %v", r, err)
+			t.Fatalf("got the result %+v, error %v; want %d equal rows", r, err, len(rows))
 		}
 		compared := time.Since(began) - copied
 		t.Logf("copy %v, verify %v", copied, compared)
 		mean := float64(r.Queries) * 0.1 / compared.Seconds()
 		if t.Logf("%.1f queries under way", mean); mean < 8 && slowdown == 1 {
-			t.Errorf("%.1f queries under way on the mean, want 8", mean)
+			t.Errorf("the mean is %.1f concurrent queries, want at least 8", mean)
 		}
 		if compared.Seconds() > 1.3*copied.Seconds() {
-			t.Errorf("verify takes %v, the copy took %v", compared, copied)
+			t.Errorf("the comparison took %v, and the copy took %v", compared, copied)
 		}
 	})
 }
 
-// TestUnlikeTables compares tables whose pages end at different rows. What is read ahead of the
-// other table is held, so each table costs little more than a query a page.
-func TestUnlikeTables(t *testing.T) {
+// TestTablesWithDifferentPages compares tables whose pages end at different rows. The rest of a page is held for the next query, so each table costs little more
+// than one query a page.
+func TestTablesWithDifferentPages(t *testing.T) {
 	t.Parallel()
 	const page = 100
 	n := 10_000 / slowdown
@@ -151,7 +149,7 @@ func TestUnlikeTables(t *testing.T) {
 			source, destination := emulatortest.Table(t, a, "source", tt.source), emulatortest.Table(t, a, "destination", tt.destination)
 			r, err := verify.Compare(t.Context(), sweep.Spec{Source: source, PageRows: page}, destination, verify.Options{})
 			if err != nil || int(r.Rows) != len(tt.source) || int(r.Rows-r.Missing+r.Extra) != len(tt.destination) {
-				t.Errorf("%s: %+v, %v", tt.name, r, err)
+				t.Errorf("%s: got the result %+v, error %v", tt.name, r, err)
 			}
 			pages := int64(len(tt.source)+page-1)/page + int64(len(tt.destination)+page-1)/page
 			t.Logf("%s: %d queries for %d pages", tt.name, r.Queries, pages)
@@ -186,14 +184,14 @@ func TestDepths(t *testing.T) {
 			for depth, want := range map[verify.Depth]int64{verify.Exact: tt.exact, verify.Contains: tt.contains, verify.Keys: 0} {
 				r, err := verify.Compare(t.Context(), sweep.Spec{Source: source}, destination, verify.Options{Depth: depth})
 				if err != nil || r.Different != want {
-					t.Errorf("depth %d: %d different, want %d; %v", depth, r.Different, want, err)
+					t.Errorf("depth %d: got %d different rows, want %d; error %v", depth, r.Different, want, err)
 				}
 			}
 		})
 	}
 }
 
-// A row with many large properties does not fill the list.
+// The description of a row with many large properties is short.
 func TestDetailsAreShort(t *testing.T) {
 	t.Parallel()
 	var row [2]storage.Entity
@@ -206,14 +204,14 @@ func TestDetailsAreShort(t *testing.T) {
 	source, destination := emulatortest.Table(t, a, "source", row[:1]), emulatortest.Table(t, a, "destination", row[1:])
 	r, err := verify.Compare(t.Context(), sweep.Spec{Source: source}, destination, verify.Options{})
 	if err != nil || len(r.List) != 1 {
-		t.Fatalf("%+v, %v", r, err)
+		t.Fatalf("got the result %+v, error %v; want one difference", r, err)
 	}
 	if d := r.List[0].Detail; len(d) > 1003 || !utf8.ValidString(d) || !strings.HasPrefix(d, `Property000 is Edm.String "1ééé`) || !strings.HasSuffix(d, "…") {
 		t.Errorf("%d bytes: %s", len(d), d)
 	}
 }
 
-// A comparison asks for no more than what the copy's mode promises.
+// A comparison after a copy requires only the equality that the copy's mode ensures.
 func TestDepthOf(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[action.Mode]verify.Depth{action.Replace: verify.Exact, action.Merge: verify.Contains, action.Skip: verify.Keys, action.Fail: verify.Keys} {

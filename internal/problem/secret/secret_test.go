@@ -20,7 +20,7 @@ func TestSecrets(t *testing.T) {
 	for _, tt := range []struct {
 		name, text string
 		in, inName bool
-		hide       string // "" for the text itself
+		hide       string // "" if the text stays the same
 	}{
 		{"connection string", "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=" + key + ";EndpointSuffix=core.windows.net", true, true,
 			"DefaultEndpointsProtocol=https;AccountName=a;AccountKey=…;EndpointSuffix=core.windows.net"},
@@ -49,10 +49,10 @@ func TestSecrets(t *testing.T) {
 				want = tt.text
 			}
 			if got := secret.Hide(tt.text); got != want || secret.Hide(got) != got {
-				t.Errorf("hides %q, want %q", got, want)
+				t.Errorf("Hide returned %q, want %q", got, want)
 			}
 			if in, inName := secret.In(tt.text), secret.InName(tt.text); in != tt.in || inName != tt.inName {
-				t.Errorf("in %v, in a name %v, want %v and %v", in, inName, tt.in, tt.inName)
+				t.Errorf("got In %v and InName %v, want %v and %v", in, inName, tt.in, tt.inName)
 			}
 			if named := secret.Name(tt.text); tt.inName == strings.Contains(named, tt.text) && tt.text != "" {
 				t.Errorf("named %s", named)
@@ -61,7 +61,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// TestCut: a known secret is cut out however others spell it, and pieces of it as well.
+// TestCut checks that known secrets and parts of them are replaced in every escaped form.
 func TestCut(t *testing.T) {
 	const signature = "c2lnbmF0dXJl+LW9mLTMy/LWJ5dGVzLWZvci10ZXN="
 	for _, tt := range []struct{ name, text, want string }{
@@ -92,23 +92,23 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// FuzzHide: hiding once is enough, and an answer that is JSON stays JSON.
+// FuzzHide checks that hiding twice gives the same as hiding once, and that JSON stays JSON.
 func FuzzHide(f *testing.F) {
 	f.Add("AccountName=a;AccountKey=abc==;sig=%2B\"\\&code=0123456789abcdef")
 	f.Add("/api/%3BAccountKey%3Dabc eyJhbGciOi.eyJzdWIiOi.c2ln")
 	f.Fuzz(func(t *testing.T, text string) {
 		hidden := secret.Hide(text)
 		if again := secret.Hide(hidden); again != hidden {
-			t.Errorf("%q is hidden as %q, and then as %q", text, hidden, again)
+			t.Errorf("%q became %q, and then %q", text, hidden, again)
 		}
 		if secret.In(hidden) && !secret.In(text) {
-			t.Errorf("%q has no secret, %q has", text, hidden)
+			t.Errorf("%q contains no secret, but %q does", text, hidden)
 		}
 		quoted, err := json.Marshal(map[string]string{"detail": text, "more": "x"})
 		proof.Must(t, err)
-		var said map[string]string
-		if err := json.Unmarshal(secret.HideJSON(quoted), &said); err != nil || said["detail"] != secret.Hide(text) && utf8.ValidString(text) || said["more"] != "x" {
-			t.Errorf("%s becomes %s, %v", quoted, said, err)
+		var value map[string]string
+		if err := json.Unmarshal(secret.HideJSON(quoted), &value); err != nil || value["detail"] != secret.Hide(text) && utf8.ValidString(text) || value["more"] != "x" {
+			t.Errorf("%s became %s, error %v", quoted, value, err)
 		}
 	})
 }

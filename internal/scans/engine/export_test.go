@@ -264,7 +264,7 @@ func TestRefusedExports(t *testing.T) {
 }
 
 // If an object of an export is damaged, the start of the import is refused, or the scan that reads the object fails.
-// place.TestFlippedBytes flips every byte.
+// place.TestChangedBytesAreRefused flips every byte.
 func TestImportOfDamagedExport(t *testing.T) {
 	t.Parallel()
 	w := withSource(t, 3, 10)

@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// page is a full one of the given partition keys, with more behind it.
+// page returns a full page of the given partition keys, with a token.
 func page(from, to int, format string) scan.Page {
 	p := scan.Page{Next: &key.Token{Partition: "opaque"}}
 	for i := from; i < to; i++ {
@@ -30,8 +30,7 @@ func advance(t *testing.T, s adaptive.Strategy, step scan.Step, p scan.Page) []s
 	return o.Children
 }
 
-// A cut strand repeats its query with the token, and the other pieces are new
-// queries that join without a gap.
+// A strand that is cut continues its query with the token. The other pieces are new queries. There is no gap between the pieces.
 func TestFirstCut(t *testing.T) {
 	t.Parallel()
 	var s adaptive.Strategy
@@ -60,7 +59,7 @@ func TestFirstCut(t *testing.T) {
 	}
 }
 
-// A step that another version has left pending goes on, although it lacks fields, or has others.
+// A pending step of another version continues, although its state lacks fields or has unknown fields.
 func TestStateOfAnotherVersion(t *testing.T) {
 	t.Parallel()
 	var s adaptive.Strategy
@@ -74,13 +73,13 @@ func TestStateOfAnotherVersion(t *testing.T) {
 	o, err := s.Advance(step, p)
 	proof.Must(t, err)
 	if o.Yield != 500 || len(o.Children) != 0 {
-		t.Errorf("up to its stop it yields %d rows and has %d children, want 500 and none", o.Yield, len(o.Children))
+		t.Errorf("a step that stops within its page yields %d rows and has %d children, want 500 rows and no children", o.Yield, len(o.Children))
 	}
 	p = page(200_000, 201_000, "k%d")
 	o, err = s.Advance(step, p)
 	proof.Must(t, err)
 	if o.Yield != 1000 || len(o.Children) == 0 || o.Children[0].Token == nil {
-		t.Errorf("ahead of it it yields %d rows and has children %+v", o.Yield, o.Children)
+		t.Errorf("a step that stops after its page yields %d rows and has children %+v", o.Yield, o.Children)
 	}
 }
 
@@ -112,7 +111,7 @@ func TestAdvanceRefusesForeignSteps(t *testing.T) {
 func TestNewHints(t *testing.T) {
 	t.Parallel()
 	var ends []scan.PageEnd
-	for i := range 40 { // pages of 10 rows, the last of each four a half one
+	for i := range 40 { // pages of 10 rows, except each fourth page, which has 5 rows
 		rows := 10
 		if i%4 == 3 {
 			rows = 5
@@ -126,7 +125,7 @@ func TestNewHints(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("hints differ (-want +got):\n%s", diff)
 	}
-	// A partition of many pages is cut evenly. Its first hint says where it begins, and no more.
+	// A partition of many pages is divided evenly. Its first hint only marks its beginning.
 	ends = []scan.PageEnd{{Last: key.Key{Partition: "a"}, Rows: 10}}
 	for i := range 20 {
 		ends = append(ends, scan.PageEnd{Last: key.Key{Partition: "b", Row: fmt.Sprintf("%02d", i)}, Rows: 10})
@@ -136,14 +135,14 @@ func TestNewHints(t *testing.T) {
 	if diff := cmp.Diff(divided, scan.NewHints(key.Bounds{}, ends, 10)); diff != "" {
 		t.Errorf("hints of a long partition differ (-want +got):\n%s", diff)
 	}
-	// Other bounds than the hints': they are of no use.
+	// For other bounds than their own, the hints are not used.
 	plain := adaptive.Strategy{}.Start(key.Bounds{})
 	if diff := cmp.Diff(plain, adaptive.Strategy{Hints: &got}.Start(key.Bounds{})); diff != "" {
 		t.Errorf("start differs (-without +with hints):\n%s", diff)
 	}
 }
 
-// TestProgress: the share that is done is known as long as hints tell of all steps that are left.
+// TestProgress checks that the share done is known as long as hints cover all remaining steps.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	var plain adaptive.Strategy
@@ -151,17 +150,17 @@ func TestProgress(t *testing.T) {
 	start := plain.Start(key.Bounds{})
 	for _, s := range append(advance(t, plain, start, page(100_000, 101_000, "%d")), start, scan.Prefix{FirstSegments: 2}.Start(key.Bounds{}), scan.Serial{}.Start(key.Bounds{})) {
 		if got := adaptive.Ahead(s); got != unknown {
-			t.Errorf("without hints %+v is ahead, want %+v", got, unknown)
+			t.Errorf("without hints, the outlook is %+v, want %+v", got, unknown)
 		}
 	}
 	hints := scan.Hints{Keys: []key.Key{{Partition: "3"}, {Partition: "6"}}}
 	if got, want := adaptive.Ahead(adaptive.Strategy{Hints: &hints}.Start(key.Bounds{})), scan.Pages(18); got != want {
-		t.Errorf("with three hinted pieces %+v is ahead, want %+v", got, want)
+		t.Errorf("with three hinted pieces, the outlook is %+v, want %+v", got, want)
 	}
 	hints.Pages = []float64{1, 7, 10}
 	hinted := adaptive.Ahead(adaptive.Strategy{Hints: &hints}.Start(key.Bounds{}))
 	if want := scan.Pages(18); hinted != want {
-		t.Errorf("with hinted pieces of 1, 7 and 10 pages %+v is ahead, want %+v", hinted, want)
+		t.Errorf("with hinted pieces of 1, 7 and 10 pages, the outlook is %+v, want %+v", hinted, want)
 	}
 	for _, tt := range []struct {
 		read  float64
@@ -170,31 +169,31 @@ func TestProgress(t *testing.T) {
 		ok    bool
 	}{
 		{0, hinted, 0, true},
-		{6, hinted, 6 / (6 + 1.1*18), true}, // tables grow
+		{6, hinted, 6 / (6 + 1.1*18), true}, // allows for the growth of tables
 		{22, scan.Outlook{}, 1, true},
 		{6, hinted.Plus(unknown), 0, false},
 		{6, hinted.Minus(unknown), 0, false},
 		{0, scan.Outlook{}, 0, false},
 	} {
 		if share, ok := tt.o.Progress(tt.read); ok != tt.ok || math.Abs(share-tt.share) > 1e-9 {
-			t.Errorf("%v pages of %+v: progress %v, %v, want %v, %v", tt.read, tt.o, share, ok, tt.share, tt.ok)
+			t.Errorf("%v pages read, outlook %+v: got the progress %v, %v, want %v, %v", tt.read, tt.o, share, ok, tt.share, tt.ok)
 		}
 	}
 }
 
-// TestOutgrownHint: what a strand with a hint has left is what that told of, less what it has read. Once it has read more,
-// nothing is known.
+// TestOutgrownHint checks the outlook of a strand with a hint: the pages of the hint minus the pages read. Once the strand has read more pages than
+// the hint, the outlook is unknown.
 func TestOutgrownHint(t *testing.T) {
 	t.Parallel()
 	s := adaptive.Strategy{Hints: &scan.Hints{Keys: []key.Key{{Partition: "3"}}, Pages: []float64{2.5, 4}}}
 	step := s.Start(key.Bounds{})
 	for i, want := range []scan.Outlook{scan.Pages(6.5), scan.Pages(1.5), scan.Pages(0.75), scan.Pages(0.75)} {
 		if got := adaptive.Ahead(step); got != want {
-			t.Errorf("after %d pages %+v is ahead, want %+v", i, got, want)
+			t.Errorf("after %d pages, the outlook is %+v, want %+v", i, got, want)
 		}
 		step = advance(t, s, step, page(1000*i, 1000*i+1000, "1%06d"))[0]
 	}
 	if got := adaptive.Ahead(step); got.Unknown != 1 {
-		t.Errorf("after four pages %+v is ahead, want that nothing is known", got)
+		t.Errorf("after four pages, the outlook is %+v, want an unknown outlook", got)
 	}
 }

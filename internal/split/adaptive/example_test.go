@@ -7,8 +7,7 @@ import (
 	"tablesweep/internal/split/adaptive"
 )
 
-// The first page shows a thousand keys from 100000 on. The strategy reads on, and eleven other
-// steps begin behind it, at ever larger distances.
+// The first page contains a thousand keys from 100000 on. One step continues after the page, and eleven further steps begin at increasing distances.
 func ExampleStrategy() {
 	var strategy adaptive.Strategy
 	start := strategy.Start(key.Bounds{Before: "9"})

@@ -14,8 +14,7 @@ import (
 	"tablesweep/internal/proof/testsize"
 )
 
-// measure surveys what lies behind pages of keys, which a strand from start on has
-// read.
+// measure estimates the keys after the pages that a strand has read from start on.
 func measure(start string, end *string, pages ...[]string) *gauge {
 	var t trail
 	var f forks
@@ -39,8 +38,7 @@ func numbers(format string, first, last int) []string {
 	return keys
 }
 
-// The density of evenly spread keys goes on, and a mark half-way has half of the
-// pages ahead.
+// The gauge assumes that the density of evenly spread keys continues, and finds the key in the middle of the estimated pages.
 func TestGauge(t *testing.T) {
 	t.Parallel()
 	end := func(k string) *string { return &k }
@@ -60,21 +58,20 @@ func TestGauge(t *testing.T) {
 			t.Parallel()
 			g := measure(tt.start, tt.end, tt.pages...)
 			if g.total < tt.want/3 || g.total > tt.want*3 {
-				t.Errorf("got %v pages, want about %v", g.total, tt.want)
+				t.Errorf("estimated %v pages, want about %v", g.total, tt.want)
 			}
 			half, ok := g.keyAfter(g.total / 2)
 			if !ok {
-				t.Fatal("nothing lies half-way")
+				t.Fatal("there is no key in the middle")
 			}
 			if rest := measure(tt.start, &half, tt.pages...); math.Abs(rest.total-g.total/2) > 0.1*g.total+0.5 {
-				t.Errorf("half-way of %v pages lies %q, after %v", g.total, half, rest.total)
+				t.Errorf("the key in the middle of %v pages is %q; the estimate up to it is %v pages", g.total, half, rest.total)
 			}
 		})
 	}
 }
 
-// What a trail knows does not depend on where its pages ended, but for what a
-// separator takes of its level while it is the last key's.
+// A trail is the same wherever its pages ended. The exception is a separator in the last key, which takes nearly all of its level.
 func TestTrail(t *testing.T) {
 	t.Parallel()
 	var keys []string
@@ -89,24 +86,23 @@ func TestTrail(t *testing.T) {
 		total += l.pages
 	}
 	if math.Abs(total-1) > 1e-9 {
-		t.Errorf("a page counts as %v", total)
+		t.Errorf("the page counts as %v pages", total)
 	}
 	for _, n := range []int{1, 100, 250, 333, 500, 999} {
 		pieces := trail{}.read(newGauge(a, keys[n-1], nil), keys[:n], float64(n)/1000, "")
 		pieces = pieces.read(newGauge(a, last, nil), keys[n:], float64(1000-n)/1000, "")
 		if diff := cmp.Diff(whole, pieces, cmp.AllowUnexported(level{}), cmpopts.EquateApprox(0, 0.01)); diff != "" {
-			t.Errorf("cut after %d keys the trail differs (-whole +pieces):\n%s", n, diff)
+			t.Errorf("with pages that end after %d keys, the trail differs (-one page +several pages):\n%s", n, diff)
 		}
 	}
 	piece := whole.inherit("var/9")
 	if !piece.measured(0) || piece.Here != nil || piece.levelAt(0).pages >= whole.levelAt(0).pages {
-		t.Errorf("the piece from var/9 takes over %+v", piece)
+		t.Errorf("the piece that starts at var/9 inherits %+v", piece)
 	}
 }
 
-// Whatever the keys, a cut lies strictly between here and the end, in valid
-// UTF-8, and no total is negative or not a number.
-func TestGaugeOfOddKeys(t *testing.T) {
+// For any keys, a cut lies strictly between the last key and the end, and is valid UTF-8. The estimate is never negative or NaN.
+func TestGaugeOfUnusualKeys(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(8, 8))
 	chars := []rune{0, ' ', '-', '0', '5', 'a', 'z', 0x7F, 'é', 0xD7FF, 0x10000, 0x10FFFF, 0xE000, 0xFFFD, 0xFFFF}

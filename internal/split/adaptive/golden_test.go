@@ -13,14 +13,13 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// TestTranscripts scans small tables by pages of ten rows, depth first, and compares each query, its
-// page and what the strategy believes with the transcript kept in testdata. They are to be
-// read: each shows one thing that the strategy does.
+// TestTranscripts scans small tables by pages of ten rows, depth first. It compares each query, its page and the strategy's estimate with a
+// transcript in testdata. The transcripts are documentation: each shows one ability of the strategy.
 func TestTranscripts(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		rows []key.Key
-		// hinted: the scan has hints of an earlier one of the same rows.
+		// hinted makes the scan use the hints of an earlier scan of the same rows.
 		hinted bool
 	}{
 		{"deep-prefixes", deepPrefixes(), false},
@@ -41,8 +40,7 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// deepPrefixes are files of three directories whose fixed names are long: only the characters behind a
-// separator tell keys apart.
+// deepPrefixes are files of three directories with long fixed names. Keys differ only after a separator.
 func deepPrefixes() []key.Key {
 	var rows []key.Key
 	for _, dir := range []string{"alpha", "beta", "gamma"} {
@@ -53,7 +51,7 @@ func deepPrefixes() []key.Key {
 	return rows
 }
 
-// heavySubtree are names, most of which begin with m.
+// heavySubtree are names. Most of them begin with m.
 func heavySubtree() []key.Key {
 	var rows []key.Key
 	for c := 'a'; c <= 'z'; c++ {
@@ -65,7 +63,7 @@ func heavySubtree() []key.Key {
 	return rows
 }
 
-// giantPartition is one between small ones.
+// giantPartition has a giant partition between small partitions.
 func giantPartition() []key.Key {
 	var rows []key.Key
 	for i := range 15 {
@@ -100,7 +98,7 @@ func hintsOf(t *testing.T, query func(scan.Step) scan.Page) *scan.Hints {
 	}
 }
 
-// ends shows a page by its first and last row.
+// ends describes a page by its first and last row.
 func ends(p scan.Page) []string {
 	if len(p.Keys) == 0 {
 		return []string{"no rows"}
@@ -114,7 +112,7 @@ func ends(p scan.Page) []string {
 	return []string{fmt.Sprintf("rows %s to %s (%d)", name(p.Keys[0]), name(p.Last()), len(p.Keys))}
 }
 
-// believes tells what a step stands for and where it stops.
+// believes describes the range of a step, where the step stops, and the strategy's estimate.
 func believes(s scan.Step) string {
 	var note string
 	if stop, _ := adaptive.End(s); stop != nil {

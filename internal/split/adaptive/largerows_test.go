@@ -13,8 +13,8 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// TestLargeRows: where pages have 10 rows of 1,000 that a full page has, since the rows are large, hints stand close, a scan along them makes
-// few queries more than there are pages, and its progress is true.
+// TestLargeRows scans large rows, of which a page has 10 instead of 1,000. Hints must be close together, a scan with these hints must make few more
+// queries than there are pages, and its progress must be accurate.
 func TestLargeRows(t *testing.T) {
 	const rows, full, page = 3000, 1000, 10
 	c := scantest.Case{Segment: page, Rows: scantest.Table(rows, func(i int) key.Key { return key.Key{Partition: fmt.Sprintf("k%06x", i*7919%16777213)} })}
@@ -24,12 +24,12 @@ func TestLargeRows(t *testing.T) {
 	}
 	hints := scan.NewHints(key.Bounds{}, ends, full)
 	if n := len(hints.Keys); n < rows/page/scan.HintPages-2 || n > rows/page/scan.HintPages+2 {
-		t.Errorf("%d hints for %d pages", n, rows/page)
+		t.Errorf("got %d hints for %d pages", n, rows/page)
 	}
 	s := adaptive.Strategy{Hints: &hints, PageRows: full}
 	service := c.Open(rand.New(rand.NewPCG(1, 2)))
 	pending := []scan.Step{s.Start(key.Bounds{})}
-	read, queries, told := 0, 0, 0
+	read, queries, known := 0, 0, 0
 	for ; len(pending) > 0; queries++ {
 		step := pending[0]
 		pending = pending[1:]
@@ -45,12 +45,12 @@ func TestLargeRows(t *testing.T) {
 		}
 		share, ok := ahead.Progress(float64(read) / full)
 		if truth := float64(read) / rows; ok && math.Abs(share-truth) > 0.15 {
-			t.Errorf("progress %.2f at %.2f", share, truth)
+			t.Errorf("the progress is %.2f, but %.2f of the rows are read", share, truth)
 		} else if ok {
-			told++
+			known++
 		}
 	}
-	if read != rows || float64(queries) > 1.15*rows/page || told < queries*3/4 {
-		t.Errorf("%d rows in %d queries; the progress was known after %d of them", read, queries, told)
+	if read != rows || float64(queries) > 1.15*rows/page || known < queries*3/4 {
+		t.Errorf("got %d rows in %d queries; the progress was known after %d queries", read, queries, known)
 	}
 }

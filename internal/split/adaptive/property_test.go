@@ -15,12 +15,11 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// slowdown is what tests divide their number of random tables by.
+// slowdown is the divisor of the number of random tables in tests.
 var slowdown = testsize.Slow(20, 5, 1)
 
-// Random tables of odd keys, 20,000 of them, in short and empty pages, with rows
-// that come and go. The tables are small for their pages, yet the strategy cuts them, since
-// what it believes at the start makes it.
+// TestRandomTables scans 20,000 random tables with unusual keys, in short and empty pages, while rows are added and deleted. The tables have few
+// pages, but the strategy cuts them because of its estimate before the first page.
 func TestRandomTables(t *testing.T) {
 	t.Parallel()
 	for seed := range testsize.Of[uint64](2, 4) {
@@ -31,7 +30,7 @@ func TestRandomTables(t *testing.T) {
 	}
 }
 
-// The same with hints, which may fit the table, be out of date or be nonsense.
+// TestRandomTablesWithHints is TestRandomTables with hints, which may be current, outdated or nonsense.
 func TestRandomTablesWithHints(t *testing.T) {
 	t.Parallel()
 	for i := range 3000 / slowdown {
@@ -47,7 +46,7 @@ func TestRandomTablesWithHints(t *testing.T) {
 	}
 }
 
-// Where rows are stepped over, every partition is met all the same, and none twice but for what others have put in.
+// A scan that skips rows finds every partition. It finds a partition twice only if rows were added during the scan.
 func TestPartitions(t *testing.T) {
 	t.Parallel()
 	scantest.CheckPartitions(t, adaptive.Strategy{Partitions: true}, 3000/slowdown)
@@ -64,7 +63,7 @@ func someKeys(r *rand.Rand, rows []key.Key) []key.Key {
 	return keys
 }
 
-// Tables of hundreds of pages, so that strands are cut many times over.
+// TestLargerTables scans tables of hundreds of pages, in which strands are cut many times.
 func TestLargerTables(t *testing.T) {
 	t.Parallel()
 	shapes := maps.Clone(scantest.Shapes)
@@ -98,8 +97,7 @@ func TestLargerTables(t *testing.T) {
 	}
 }
 
-// A step's state is small, besides the keys that it names: a message has 48 KiB for
-// four children and what they know.
+// A step's state is small, apart from its keys, because a message has 48 KiB for four children with their states.
 func TestStateSize(t *testing.T) {
 	t.Parallel()
 	const most, mostMessage = 3 << 10, 32 << 10
@@ -144,14 +142,14 @@ func (m measured) Advance(s scan.Step, p scan.Page) (scan.Decision, error) {
 			m.t.Fatal(err)
 		}
 		if n := len(c.State) - len(named.Stop) - len(named.Trail.Here); n > m.state {
-			m.t.Errorf("a state of %d bytes besides its keys, want at most %d", n, m.state)
+			m.t.Errorf("a state has %d bytes in addition to its keys, want at most %d", n, m.state)
 		}
 		message, err := json.Marshal(c)
 		if err != nil {
 			m.t.Fatal(err)
 		}
 		if len(message) > m.message {
-			m.t.Errorf("a step of %d bytes, want at most %d", len(message), m.message)
+			m.t.Errorf("a step has %d bytes, want at most %d", len(message), m.message)
 		}
 	}
 	return o, err

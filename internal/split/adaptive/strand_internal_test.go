@@ -8,8 +8,7 @@ import (
 	"tablesweep/internal/proof"
 )
 
-// TestFormOfState has a step's state in its form 1, which is stored and sent. Whoever changes it must read
-// this one still.
+// TestFormOfState checks form 1 of a step's state, which is stored and sent. Later versions must still read this form.
 func TestFormOfState(t *testing.T) {
 	t.Parallel()
 	const form1 = `{"stop":{"Partition":"p","Row":"r"},"left":16.233,"credit":1.5,"first":true,"run":3,"in":true,` +

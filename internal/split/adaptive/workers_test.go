@@ -14,19 +14,18 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// workersSlowdown is what tests divide their number of random tables by.
+// workersSlowdown is the divisor of the number of random tables in tests.
 var workersSlowdown = testsize.Slow(10, 3, 1)
 
-// query is one under way.
+// query is a running query.
 type query struct {
 	piece *adaptive.Piece
 	step  scan.Step
-	page  *scan.Page // nil until the service has made the answer
+	page  *scan.Page // the answer; nil until the service has made it
 }
 
-// shareCase runs a case within a range. Queries are answered, and answers arrive, in random order;
-// idle workers steal at any moment from anybody. It returns the rows in order, and
-// how many thieves there were.
+// shareCase runs a case within a range. Queries are answered in random order, and answers arrive in random order. Idle workers steal at random
+// moments from random pieces. shareCase returns the rows in order, and the number of thieves.
 func shareCase(c scantest.Case, whole key.Range, r *rand.Rand) (rows []key.Key, thieves int, err error) {
 	s := c.Open(r)
 	w := adaptive.NewWorkers(c.Segment)
@@ -60,7 +59,7 @@ func shareCase(c scantest.Case, whole key.Range, r *rand.Rand) (rows []key.Key, 
 				for _, thief := range t.Thieves {
 					thieves++
 					if thief.Range().Empty() {
-						return nil, 0, fmt.Errorf("a thief with the range %+v", thief.Range())
+						return nil, 0, fmt.Errorf("a thief has the empty range %+v", thief.Range())
 					}
 					underway = append(underway, &query{piece: thief, step: scan.Step{Range: thief.Range()}})
 				}
@@ -82,8 +81,8 @@ func piecesOf(queries []*query, r *rand.Rand) []*adaptive.Piece {
 	return pieces
 }
 
-// Random tables of odd keys, in short and empty pages, with rows that come and go:
-// every row is yielded exactly once, whatever the order of answers and thefts.
+// TestWorkersOnRandomTables scans random tables with unusual keys, in short and empty pages, while rows are added and deleted. Every row must be
+// yielded exactly once, whatever the order of answers and thefts.
 func TestWorkersOnRandomTables(t *testing.T) {
 	t.Parallel()
 	thieves := 0
@@ -104,8 +103,8 @@ func TestWorkersOnRandomTables(t *testing.T) {
 	}
 }
 
-// A piece keeps all bounds of its range, of whatever shape: neither it nor its thieves yield a row beyond them.
-func TestPiecesOfAnyShape(t *testing.T) {
+// A piece keeps to the bounds of its range, of any kind. Neither the piece nor its thieves yield a row beyond the bounds.
+func TestPiecesKeepToTheirBounds(t *testing.T) {
 	t.Parallel()
 	thieves := 0
 	for i := range 5000 / workersSlowdown {
@@ -146,7 +145,7 @@ func anyRange(r *rand.Rand, rows []key.Key) (whole key.Range) {
 	return whole
 }
 
-// Tables of a hundred pages and more are cut in all their dimensions.
+// TestWorkersOnLargerTables scans tables of a hundred pages and more, which are cut between partitions and within partitions.
 func TestWorkersOnLargerTables(t *testing.T) {
 	t.Parallel()
 	for name, shape := range scantest.Shapes {
@@ -160,14 +159,13 @@ func TestWorkersOnLargerTables(t *testing.T) {
 			}
 			proof.Must(t, err)
 			if thieves < 20 {
-				t.Errorf("%d thieves, want 20 at least", thieves)
+				t.Errorf("got %d thieves, want at least 20", thieves)
 			}
 		})
 	}
 }
 
-// A thief that finds nothing costs its victim nothing but what it took: the piece's
-// end stays where the thief began, and its next thief begins ahead of that.
+// After a thief that finds nothing, the victim's end stays at the key where that thief began, and the next thief begins before that key.
 func TestThiefThatFindsNothing(t *testing.T) {
 	t.Parallel()
 	w := adaptive.NewWorkers(2)
@@ -183,21 +181,21 @@ func TestThiefThatFindsNothing(t *testing.T) {
 			break
 		}
 		if e := s.End; last != nil && e.Compare(*last) >= 0 {
-			t.Errorf("the end moved from %q to %q", *last, *e)
+			t.Errorf("after an empty thief, the end moved from %q to %q", *last, *e)
 		}
 		last = s.End
 		for _, thief := range thefts[0].Thieves {
 			if yield, rest := w.Page(thief, scan.Step{}, scan.Page{}); yield != 0 || len(rest) > 0 {
-				t.Errorf("an empty page yields %d, then %v", yield, rest)
+				t.Errorf("an empty page yields %d rows and the steps %v", yield, rest)
 			}
 		}
 	}
 	if last == nil {
 		t.Fatal("nothing was stolen")
 	}
-	// A page under way reaches beyond the cut: those rows were the thief's.
+	// The running page extends beyond the cut. Its rows after the cut belong to the thief.
 	page.Keys = []key.Key{{Partition: "b", Row: "x"}, *last, {Partition: last.Partition, Row: "y"}}
 	if yield, rest := w.Page(s, scan.Step{}, page); yield != 1 || len(rest) > 0 {
-		t.Errorf("%d rows ahead of the cut, then %v; want 1 and no more", yield, rest)
+		t.Errorf("the page yields %d rows before the cut and the steps %v, want 1 row and no steps", yield, rest)
 	}
 }

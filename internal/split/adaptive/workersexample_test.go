@@ -8,8 +8,8 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// One worker has read a page of ten keys. Two idle ones take what may lie far behind it: no page
-// has told yet that all keys begin with order.
+// One worker has read a page of ten keys. Two idle workers take parts of the following keys. These parts are far away, because the workers have not
+// learned yet that all keys begin with order.
 func ExampleWorkers_Steal() {
 	workers := adaptive.NewWorkers(10)
 	piece := adaptive.NewPiece(key.Range{})

@@ -7,8 +7,8 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// Whoever drives a scan makes the query of each step, asks the strategy what becomes of the page, and
-// goes on with the children, in any order and anywhere.
+// A program that runs a scan makes the query of each step, lets the strategy decide about the page, and continues with the children, in any order and
+// on any machine.
 func Example() {
 	var strategy scan.Strategy = scan.Prefix{}
 	pending := []scan.Step{strategy.Start(key.Bounds{})}

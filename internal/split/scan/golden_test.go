@@ -22,9 +22,8 @@ var names = []key.Key{
 	{Partition: "Wongus", Row: "Rosenda"},
 }
 
-// TestTranscripts runs the published example with segments of two rows, depth
-// first, and compares each query, its rows and its children with the transcript
-// kept in testdata.
+// TestTranscripts runs the published example with segments of two rows, depth first. It compares each query, its rows and its children with the
+// transcript in testdata.
 func TestTranscripts(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -44,7 +43,7 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// eachRow shows a page row by row.
+// eachRow describes a page row by row.
 func eachRow(p scan.Page) []string {
 	var lines []string
 	for _, k := range p.Keys {
@@ -53,8 +52,7 @@ func eachRow(p scan.Page) []string {
 	return lines
 }
 
-// readTwo answers a query from the example's table with two rows at most. The
-// token is the key of the next row.
+// readTwo answers a query of the example's table with at most two rows. The token is the key of the next row.
 func readTwo(s scan.Step) scan.Page {
 	var p scan.Page
 	for _, k := range names {

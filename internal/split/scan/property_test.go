@@ -27,8 +27,7 @@ func TestRandomTables(t *testing.T) {
 	}
 }
 
-// Tables larger than the random ones, in segments from one row to the service's
-// thousand, with every kind of bound.
+// TestLargerTables scans tables that are larger than the random ones, in segments of 1 to 1,000 rows, with every kind of bound.
 func TestLargerTables(t *testing.T) {
 	t.Parallel()
 	bounds := []key.Bounds{
@@ -57,13 +56,13 @@ func TestLargerTables(t *testing.T) {
 	}
 }
 
-// Without expanding partitions every partition key is still seen.
-func TestPrefixSeesEveryPartition(t *testing.T) {
+// With KeepPartitions, the strategy still finds every partition key.
+func TestPrefixFindsEveryPartition(t *testing.T) {
 	t.Parallel()
 	scantest.CheckPartitions(t, scan.Prefix{KeepPartitions: true}, testsize.Of(500, 2000))
 }
 
-// narrowing sends tokens with other ranges than those that they were issued for.
+// narrowing uses tokens with other ranges than those for which the service issued the tokens.
 type narrowing struct{ scan.Serial }
 
 func (n narrowing) Advance(s scan.Step, p scan.Page) (scan.Decision, error) {
@@ -74,7 +73,7 @@ func (n narrowing) Advance(s scan.Step, p scan.Page) (scan.Decision, error) {
 	return d, err
 }
 
-// Rows are read once all the same, but no document allows it.
+// A scan that uses a token with another range is refused, because no document allows this, although each row would be read once.
 func TestTokensOfOtherRangesAreRefused(t *testing.T) {
 	t.Parallel()
 	c := scantest.Case{Rows: names, Segment: 2}

@@ -10,8 +10,8 @@ import (
 	"tablesweep/internal/proof"
 )
 
-// TestLimitLeavesRoomForFiles compares the limits with and without a file that is held in
-// memory. It runs alone, since the limit is the process's.
+// TestLimitLeavesRoomForFiles compares the limits with and without a file that is held in memory. It is not parallel, because the limit is that of
+// the whole process.
 func TestLimitLeavesRoomForFiles(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "")
 	before := debug.SetMemoryLimit(math.MaxInt64)
@@ -22,7 +22,7 @@ func TestLimitLeavesRoomForFiles(t *testing.T) {
 	with := debug.SetMemoryLimit(-1)
 	Limit()
 	if without := debug.SetMemoryLimit(-1); without != limit || with != without+fileWeight<<20 {
-		t.Errorf("the limit is %d, and %d with a file of 1 MiB", without, with)
+		t.Errorf("the limit is %d bytes, and %d bytes with a file of 1 MiB", without, with)
 	}
 	var a, b Held
 	for _, tt := range []struct {
@@ -36,6 +36,6 @@ func TestLimitLeavesRoomForFiles(t *testing.T) {
 	debug.SetMemoryLimit(math.MaxInt64)
 	a.Set(5)
 	if debug.SetMemoryLimit(-1) != math.MaxInt64 {
-		t.Error("Held has set a limit although there was none")
+		t.Error("Held has set a limit although there was none before")
 	}
 }
