@@ -25,7 +25,7 @@ func TestInsertAndFind(t *testing.T) {
 	insertAndFind(t, newWorld(t, emulator.Options{}, people, "lastname"))
 }
 
-// TestOnAzurite runs the lives of records on Azurite, if there is one.
+// TestOnAzurite writes, moves and deletes records on Azurite, if an Azurite is available.
 func TestOnAzurite(t *testing.T) {
 	t.Parallel()
 	t.Run("text", func(t *testing.T) { t.Parallel(); insertAndFind(t, onAzurite(t, people, "lastname")) })
@@ -36,13 +36,13 @@ func TestOnAzurite(t *testing.T) {
 	}
 }
 
-// onAzurite returns an empty world on Azurite.
+// onAzurite returns a world with empty tables on Azurite.
 func onAzurite(t *testing.T, keys, sort string) *world {
 	t.Helper()
 	const variable = "TABLESWEEP_AZURITE"
 	text := os.Getenv(variable)
 	if text == "" {
-		t.Skipf("set %s to a connection string", variable)
+		t.Skipf("the variable %s is not set; set it to a connection string of Azurite", variable)
 	}
 	connection, err := storage.ParseConnection(text)
 	proof.Must(t, err)
@@ -51,7 +51,7 @@ func onAzurite(t *testing.T, keys, sort string) *world {
 	return &world{TB: t, account: account, schema: parsed(t, keys, sort), suffix: rand.Text()}
 }
 
-// TestNumbersAsKeys keeps records by numbers that the service spells in its own way.
+// TestNumbersAsKeys writes records whose keys are numbers. The service changes the spelling of these numbers.
 func TestNumbersAsKeys(t *testing.T) {
 	t.Parallel()
 	for _, sort := range []string{"wage", "wage:number", "wage:number:desc"} {
@@ -68,7 +68,7 @@ func livesByNumbers(t *testing.T, w *world) {
 	for _, n := range numbers {
 		r := rec(t, `{"eid":"all","score":`+n+`,"wage":`+n+`}`)
 		if done, err := c.Insert(t.Context(), r, ""); err != nil || done.Outcome != catalog.Created {
-			t.Fatalf("%s: %v, %v", n, done, err)
+			t.Fatalf("the insertion of %s returns %v, %v", n, done, err)
 		}
 		w.did(catalog.Unchanged)(c.Insert(t.Context(), r, ""))
 		f, err := strconv.ParseFloat(n, 64)
@@ -80,7 +80,7 @@ func livesByNumbers(t *testing.T, w *world) {
 		for _, value := range []string{n, spelling} {
 			found, err := c.Find(t.Context(), by("score", value))
 			if err != nil || len(slices.Collect(found.Records())) != 1 {
-				t.Errorf("score %s: %v, %v", value, slices.Collect(found.Records()), err)
+				t.Errorf("a query for the score %s finds %v, error %v", value, slices.Collect(found.Records()), err)
 			}
 		}
 		raised := fmt.Sprintf(`{"note":%q}`, n)
@@ -88,7 +88,7 @@ func livesByNumbers(t *testing.T, w *world) {
 	}
 	c.Close()
 	if sum := w.check(c); sum.Records != len(numbers) || sum.Rows != 2*len(numbers) {
-		t.Errorf("%+v", sum)
+		t.Errorf("check returns %+v, want no problems", sum)
 	}
 	found, err := c.Find(t.Context(), by("eid", "all"))
 	proof.Must(t, err)
@@ -102,12 +102,12 @@ func livesByNumbers(t *testing.T, w *world) {
 		slices.Reverse(want)
 	}
 	if w.schema.Sort.Order != index.Text && !slices.Equal(order, want) {
-		t.Errorf("order %v, want %v", order, want)
+		t.Errorf("the records have the order %v, want %v", order, want)
 	}
 	if w.schema.Sort.Order != index.Text {
 		few, err := c.Find(t.Context(), catalog.Lookup{Keys: map[string]string{"eid": "all"}, RowFrom: "3.1", RowTo: "1000.0"})
 		if err != nil || len(slices.Collect(few.Records())) != 3 {
-			t.Errorf("from 3.1 to 1000: %v, %v", slices.Collect(few.Records()), err)
+			t.Errorf("a query from 3.1 to 1000 finds %v, error %v", slices.Collect(few.Records()), err)
 		}
 	}
 	for _, n := range numbers {
@@ -130,7 +130,7 @@ func insertAndFind(t *testing.T, w *world) {
 	}
 	w.wantFound(c, by("eid", "f3"))
 	if done, err = c.Insert(t.Context(), r, ""); done.Outcome != catalog.Unchanged || err != nil {
-		t.Errorf("inserted again: %v, %v", done, err)
+		t.Errorf("the repeated insertion returns %v, %v", done, err)
 	}
 	_, err = c.Insert(t.Context(), rec(t, `{"eid":"F314","lastname":"FAUX","npi":1414213562,"ssn":"123-45-6789","wage":42.50}`), "")
 	wantKind(t, err, problem.Conflict)
@@ -140,7 +140,7 @@ func insertAndFind(t *testing.T, w *world) {
 	w.wantFound(c, by("eid", "f314"))
 	w.wantFound(c, by("ssn", "123456789"))
 	if done, err = c.Insert(t.Context(), r, ""); done.Outcome != catalog.Created || err != nil {
-		t.Errorf("inserted after deletion: %v, %v", done, err)
+		t.Errorf("the insertion after the deletion returns %v, %v", done, err)
 	}
 	w.wantFound(c, by("npi", "1414213562"), r)
 	slash := rec(t, `{"eid":"a'b/c%d","lastname":"O'Neil/x","npi":1}`)
@@ -153,7 +153,7 @@ func insertAndFind(t *testing.T, w *world) {
 	c.Close()
 	changes, _, err := changes(t, c, "")
 	if err != nil || len(changes) != 5 || !record.Equal(changes[0].Record, smith) {
-		t.Errorf("changes %v, %v", changes, err)
+		t.Errorf("the changes are %v, error %v", changes, err)
 	}
 	w.did(catalog.Replaced)(c.Patch(t.Context(), []byte(`{"wage":1}`), by("eid", "F314"), always)) // after a move
 	w.check(c)
@@ -172,13 +172,13 @@ func TestReplace(t *testing.T) {
 		{"contents", `{"eid":"1","email":"a@x","lastname":"faux","wage":2}`},
 		{"an index value", `{"eid":"1","email":"b@x","lastname":"Faux"}`},
 		{"the sort value", `{"eid":"1","email":"b@x","lastname":"Smith"}`},
-		{"an index value goes", `{"eid":"1","lastname":"Smith"}`},
-		{"and comes back", `{"eid":"1","email":"a@x","lastname":"Faux"}`},
+		{"an index value is removed", `{"eid":"1","lastname":"Smith"}`},
+		{"the index value is added again", `{"eid":"1","email":"a@x","lastname":"Faux"}`},
 	}
 	for _, tt := range tests {
 		r := rec(t, tt.record)
 		if done, err := c.Replace(t.Context(), r, by("eid", "1"), always); err != nil || done.Outcome != catalog.Replaced {
-			t.Fatalf("%s: %v, %v", tt.name, done, err)
+			t.Fatalf("%s: Replace returns %v, %v", tt.name, done, err)
 		}
 		w.wantFound(c, by("eid", "1"), r)
 		for _, email := range []string{"a@x", "b@x"} {
@@ -205,25 +205,26 @@ func TestReplace(t *testing.T) {
 	w.wantFound(c, by("email", "a@x"))
 	w.wantFound(c, by("email", "c@x"), second)
 	w.wantFound(c, by("email", "d@x"), third)
-	// Its answer was lost: it is sent again.
+	// The same request is sent again, as after a lost answer.
 	w.did(catalog.Unchanged)(c.Replace(t.Context(), third, q, always))
-	// It is a retry only where the selector names the place that the record has left.
-	for _, nobody := range []catalog.Lookup{by("eid", "nobody"), {Keys: map[string]string{"eid": "1"}, RowFrom: "zzz"}} {
-		_, err = c.Replace(t.Context(), third, nobody, always)
+	// A repeated request counts as a retry only if its selector finds the record's former place.
+	for _, unmatched := range []catalog.Lookup{by("eid", "unmatched"), {Keys: map[string]string{"eid": "1"}, RowFrom: "zzz"}} {
+		_, err = c.Replace(t.Context(), third, unmatched, always)
 		wantKind(t, err, problem.NotFound)
 	}
 	w.check(c)
 }
 
-// TestRestored: a catalog works on a copy of its two tables, whatever their names are. That is how its backup is restored.
-func TestRestored(t *testing.T) {
+// TestCopiedTablesWork copies the two tables of a catalog to tables with other names. The catalog works with the copies, so it can
+// be restored from a backup.
+func TestCopiedTablesWork(t *testing.T) {
 	t.Parallel()
 	w, c := newCatalog(t, people, "lastname")
 	smith, jones := rec(t, `{"eid":"F1","npi":"1","lastname":"Smith"}`), rec(t, `{"eid":"F2","lastname":"Jones"}`)
 	for _, r := range []record.Record{smith, jones} {
 		w.did(catalog.Created)(c.Insert(t.Context(), r, ""))
 	}
-	c.Close() // else the copy may have an entry, which Maintain leaves to its writer
+	c.Close() // otherwise the copy may contain a pending entry, which Maintain leaves to the entry's writer
 	for _, table := range []string{"People", "PeopleWAL"} {
 		emulatortest.Table(t, w.account, table+"2", w.rows(table, ""))
 	}
@@ -233,19 +234,19 @@ func TestRestored(t *testing.T) {
 	w.wantFound(restored, by("npi", "1"), smith)
 	w.did(catalog.Replaced)(restored.Replace(t.Context(), rec(t, `{"eid":"F2","npi":"2","lastname":"Jones"}`), by("eid", "F2"), always))
 	w.wantFound(restored, by("npi", "2"), rec(t, `{"eid":"F2","npi":"2","lastname":"Jones"}`))
-	restored.Close() // else Maintain leaves the entry to its writer
+	restored.Close() // otherwise Maintain leaves the entry to the entry's writer
 	restored = w.catalog()
 	w.maintain(restored)
 	w.check(restored)
 }
 
-// maintain runs Maintain, and checks what must hold when nobody else is at work.
+// maintain runs Maintain while no other process works, and checks that the log then has no pending entries.
 func (w *world) maintain(c *catalog.Catalog) {
 	w.Helper()
 	if err := c.Maintain(w.Context()); err != nil {
-		w.Errorf("Maintain: %v", err)
+		w.Errorf("Maintain fails: %v", err)
 	}
 	if left := w.rows("PeopleWAL", "e|"); len(left) > 0 {
-		w.Errorf("entries left in the log: %v", left)
+		w.Errorf("after Maintain, the log has pending entries: %v", left)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"tablesweep/internal/proof/emulatortest"
 )
 
-// TestChangesAreFollowed: writers have clocks that are off by minutes, and one dies with an entry that others complete minutes later. Followers
-// keep nothing but their position. Each gets every change once.
+// TestChangesAreFollowed runs writers whose clocks are wrong by minutes. One writer dies, and others complete its entry minutes later.
+// Followers store only their position. Each follower must get every change once.
 func TestChangesAreFollowed(t *testing.T) {
 	t.Parallel()
 	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
@@ -26,7 +26,7 @@ func TestChangesAreFollowed(t *testing.T) {
 		type follower struct {
 			next   string
 			got    []string
-			missed int // changes that were there before
+			missed int // number of changes before the follower started
 		}
 		followers := []*follower{{next: now, missed: 1}, {next: "1h"}, {next: time.Now().Add(-time.Minute).Format(time.RFC3339)}}
 		w.orphan(faux)
@@ -51,7 +51,7 @@ func TestChangesAreFollowed(t *testing.T) {
 		}
 		all, _, err := changes(t, c, "")
 		if err != nil || len(all) != 62 {
-			t.Fatalf("%d changes, %v; want 62", len(all), err)
+			t.Fatalf("there are %d changes, error %v; want 62", len(all), err)
 		}
 		for n, f := range followers {
 			slices.Sort(f.got)
@@ -62,8 +62,8 @@ func TestChangesAreFollowed(t *testing.T) {
 	})
 }
 
-// TestChangesTellTheRecord: each change has the record's ID and ETag, and the old ID after a move.
-func TestChangesTellTheRecord(t *testing.T) {
+// TestChangesNameTheirRecord checks that each change has the record's ID and ETag, and after a move the old ID.
+func TestChangesNameTheirRecord(t *testing.T) {
 	t.Parallel()
 	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 		var want []catalog.Change
@@ -88,11 +88,11 @@ func TestChangesTellTheRecord(t *testing.T) {
 		}
 		for i, ch := range want {
 			if got := all[i]; got.RecordID != ch.RecordID || got.ETag != ch.ETag || got.OldID != ch.OldID {
-				t.Errorf("change %d: %+v, want %+v", i, all[i], ch)
+				t.Errorf("change %d is %+v, want %+v", i, all[i], ch)
 			}
 		}
 		if gone := all[3]; gone.RecordID != same.ID || gone.ETag <= same.ETag || gone.OldID != "" {
-			t.Errorf("the deletion: %+v", gone)
+			t.Errorf("the change of the deletion is %+v", gone)
 		}
 		w.emulator.ResetCounts()
 		for range 60 { // a minute of calls
@@ -102,7 +102,7 @@ func TestChangesTellTheRecord(t *testing.T) {
 			}
 		}
 		if n := w.emulator.Counts().TableTransactions(); n > 61*shards {
-			t.Errorf("%d requests in a minute", n)
+			t.Errorf("a follower makes %d requests in a minute", n)
 		}
 		for _, after := range []string{"", "yesterday", "f1.x"} {
 			_, _, _, err := changesAfter(t, c, after, 10)
@@ -111,8 +111,8 @@ func TestChangesTellTheRecord(t *testing.T) {
 	})
 }
 
-// TestSinceIsTheServicesTime: how long ago is by the service's clock, whatever the process's is.
-func TestSinceIsTheServicesTime(t *testing.T) {
+// TestNowIsTheServicesTime checks that Now returns the service's time, even if the process's clock is wrong.
+func TestNowIsTheServicesTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{}, people, "lastname")
@@ -120,7 +120,7 @@ func TestSinceIsTheServicesTime(t *testing.T) {
 		for _, off := range []time.Duration{-time.Hour, time.Hour} {
 			c := w.on(emulatortest.Open(w, w.emulator, nil), func() time.Time { return time.Now().Add(off) })
 			if now, err := c.Now(t.Context()); err != nil || time.Until(now).Abs() > time.Second {
-				t.Errorf("a clock that is off by %v: %v, %v", off, now, err)
+				t.Errorf("with a clock that is wrong by %v, Now returns %v, %v", off, now, err)
 			}
 		}
 	})

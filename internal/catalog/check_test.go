@@ -24,14 +24,14 @@ func (w *world) write(table string, op storage.Op) {
 	proof.Must(w, w.account.Table(table+w.suffix).Write(w.Context(), op))
 }
 
-// repair runs check with a repair, and then again without: nothing may be left.
+// repair runs check with repairs, and then without. The second run must not find any problems.
 func (w *world) repair(c *catalog.Catalog) (check.Result, []string) {
 	w.Helper()
 	var problems []string
 	sum, err := check.Run(w.Context(), c, true, func(f catalog.Finding) {
 		problems = append(problems, f.Problem)
 		if !f.Repaired {
-			w.Errorf("not repaired: %+v", f)
+			w.Errorf("after the repair, check still finds %+v", f)
 		}
 	})
 	proof.Must(w, err)
@@ -39,7 +39,7 @@ func (w *world) repair(c *catalog.Catalog) (check.Result, []string) {
 	return sum, problems
 }
 
-// TestCheckRepairs damages index rows in every way.
+// TestCheckRepairs damages index rows in many ways. check must find and repair each damage.
 func TestCheckRepairs(t *testing.T) {
 	t.Parallel()
 	r := `{"eid":"F314","lastname":"Faux","npi":"7","ssn":"123-45-6789","wage":41.5}`
@@ -67,13 +67,13 @@ func TestCheckRepairs(t *testing.T) {
 			other.Key = row.Key
 			w.write("People", storage.Op{Kind: storage.Replace, Row: other.Row()})
 		}, "another record's"},
-		{"it has changed places with another record's row", func(w *world, _ *catalog.Catalog, row storage.Entity) {
+		{"two records' rows have exchanged their places", func(w *world, _ *catalog.Catalog, row storage.Entity) {
 			other := w.rows("People", "other:")[0]
 			other.Key, row.Key = row.Key, other.Key
 			w.write("People", storage.Op{Kind: storage.Replace, Row: other.Row()})
 			w.write("People", storage.Op{Kind: storage.Replace, Row: row.Row()})
 		}, "another record's"},
-		{"a row too many", func(w *world, _ *catalog.Catalog, row storage.Entity) {
+		{"there is a row under a wrong value", func(w *world, _ *catalog.Catalog, row storage.Entity) {
 			row.Key.Partition = "3_npi8"
 			w.write("People", storage.Op{Kind: storage.Insert, Row: row.Row()})
 		}, "the row's key does not match the values of its record"},
@@ -102,10 +102,10 @@ func TestCheckRepairs(t *testing.T) {
 			var found []catalog.Finding
 			sum, err := check.Run(t.Context(), c, false, func(f catalog.Finding) { found = append(found, f) })
 			if err != nil || sum.Problems == 0 || len(found) == 0 || !strings.Contains(found[0].Problem, tt.want) {
-				t.Errorf("check finds %+v, %+v, %v", sum, found, err)
+				t.Errorf("check returns %+v, findings %+v, error %v", sum, found, err)
 			}
 			if sum, _ := w.repair(c); sum.Repaired != sum.Problems || sum.Repaired == 0 {
-				t.Errorf("repaired %+v", sum)
+				t.Errorf("the repair returns %+v, want all problems repaired", sum)
 			}
 			for _, q := range []catalog.Lookup{by("eid", "f314"), by("npi", "7"), by("ssn", "123456789")} {
 				w.wantFound(c, q, rec(t, r))
@@ -116,7 +116,7 @@ func TestCheckRepairs(t *testing.T) {
 	}
 }
 
-// fill inserts records from one number to another, a thousand at once.
+// fill inserts the records with the numbers from one number to another, a thousand in each call.
 func fill(b testing.TB, c *catalog.Catalog, from, to int) {
 	b.Helper()
 	for ; from < to; from += 1000 {
@@ -133,9 +133,9 @@ func fill(b testing.TB, c *catalog.Catalog, from, to int) {
 	c.Close()
 }
 
-// TestCheckReadsPages counts the queries of a check: one for each page or, with damaged records,
-// two for each page and a few for each damaged record.
-func TestCheckReadsPages(t *testing.T) {
+// TestQueriesOfACheck counts the queries of a check: one for each page. If records are damaged, check makes two queries for
+// each page, and a few for each damaged record.
+func TestQueriesOfACheck(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	w, c := newCatalog(t, people, "lastname")
@@ -143,32 +143,32 @@ func TestCheckReadsPages(t *testing.T) {
 	fill(t, c, 0, n)
 	w.delete(c, by("eid", "F7"), 1)
 	c.Close()
-	pages := int64(3*n/1000 + 1 + shards) // of the index, and of the shards' heads
+	pages := int64(3*n/1000 + 1 + shards) // pages of the index, and of the shards' heads
 	count := func() int64 {
 		c.Close()
 		w.emulator.ResetCounts()
 		sum, err := check.Run(t.Context(), c, false, func(catalog.Finding) {})
 		if err != nil || sum.Records != n-1 || sum.Rows != 3*n {
-			t.Errorf("%+v, %v", sum, err)
+			t.Errorf("check returns %+v, error %v", sum, err)
 		}
 		return w.emulator.Counts().TableTransactions()
 	}
 	if n := count(); n > 2*pages {
-		t.Errorf("%d requests for %d pages", n, pages)
+		t.Errorf("check makes %d requests for %d pages", n, pages)
 	}
 	row := w.rows("People", "")[0]
 	w.write("People", storage.Op{Kind: storage.Merge, Row: storage.Entity{Key: row.Key, Properties: []storage.Property{storage.StringProperty("lastname", "X")}}.Row()})
 	if n := count(); n > 3*pages+20 {
-		t.Errorf("%d requests for %d pages and one damaged row", n, pages)
+		t.Errorf("check makes %d requests for %d pages and one damaged row", n, pages)
 	}
 	if sum, _ := w.repair(c); sum.Repaired != 1 {
-		t.Errorf("%+v", sum)
+		t.Errorf("the repair returns %+v", sum)
 	}
 }
 
-// TestChangedByHand: if all rows of a record were changed by hand, the log's change puts them back.
-// When it is gone, the record must be written again.
-func TestChangedByHand(t *testing.T) {
+// TestRowsChangedManually changes all rows of a record. While the log still has the record's last change, a repair restores the
+// rows. After that, check advises to write the record again.
+func TestRowsChangedManually(t *testing.T) {
 	t.Parallel()
 	for _, after := range []time.Duration{time.Hour, 40 * 24 * time.Hour} {
 		inBubble(t, "eid,npi,ssn", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
@@ -177,7 +177,7 @@ func TestChangedByHand(t *testing.T) {
 			time.Sleep(after)
 			w.maintain(c)
 			rows := w.rows("People", "")
-			for i, of := range []string{"npi", "note", "eid"} { // one of them finds another record now, one no longer holds a record
+			for i, of := range []string{"npi", "note", "eid"} { // one row is now under another record's value, and one no longer contains a record
 				time.Sleep(time.Second)
 				row := rows[[]int{0, 2, 1}[i]]
 				row.Properties = slices.DeleteFunc(row.Properties, func(p storage.Property) bool { return p.Name == of })
@@ -188,7 +188,7 @@ func TestChangedByHand(t *testing.T) {
 			}
 			if after > 30*24*time.Hour {
 				if findings := w.findings(c, true); len(findings) != 1 || findings[0].Repaired || !strings.Contains(findings[0].Problem, "write the record again") {
-					t.Errorf("%+v", findings)
+					t.Errorf("check finds %+v", findings)
 				}
 				want = rec(t, `{"eid":"1","lastname":"a","npi":"7","ssn":"8","note":"anew"}`)
 				w.did(catalog.Replaced)(c.Put(t.Context(), want, always))
@@ -196,7 +196,7 @@ func TestChangedByHand(t *testing.T) {
 				w.check(c)
 			} else {
 				if findings := w.findings(c, false); len(findings) != 3 {
-					t.Errorf("%+v", findings)
+					t.Errorf("check finds %+v", findings)
 				}
 				w.repair(c)
 			}
@@ -207,7 +207,7 @@ func TestChangedByHand(t *testing.T) {
 	}
 }
 
-// findings runs check.
+// findings runs check, and returns its findings.
 func (w *world) findings(c *catalog.Catalog, repair bool) (all []catalog.Finding) {
 	w.Helper()
 	if _, err := check.Run(w.Context(), c, repair, func(f catalog.Finding) { all = append(all, f) }); err != nil {
@@ -216,8 +216,8 @@ func (w *world) findings(c *catalog.Catalog, repair bool) (all []catalog.Finding
 	return all
 }
 
-// TestLostLog drops the log's table, while a replacement and a deletion have not reached all rows. Repair leaves the index as it is, and
-// tells of each row.
+// TestLostLog deletes the log's table before a replacement and a deletion are written to all index rows. A repair does not change the
+// index, and reports each row.
 func TestLostLog(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, old *catalog.Catalog) {
@@ -247,8 +247,8 @@ func TestLostLog(t *testing.T) {
 	})
 }
 
-// TestLogFromABackup sets the log back behind a replacement and an insertion after a deletion. Repair reverts nothing
-// that the log does not know.
+// TestLogFromABackup restores a backup of the log that does not contain the latest replacement and insertion. A repair does not
+// revert these writes.
 func TestLogFromABackup(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
@@ -271,8 +271,8 @@ func TestLogFromABackup(t *testing.T) {
 	})
 }
 
-// TestRepairDeletesNothingUnknown: rows that the log does not know are listed, and stay.
-func TestRepairDeletesNothingUnknown(t *testing.T) {
+// TestRepairKeepsUnknownRows checks that a repair reports rows whose contents are not in the log, and does not delete them.
+func TestRepairKeepsUnknownRows(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name     string
@@ -290,11 +290,11 @@ func TestRepairDeletesNothingUnknown(t *testing.T) {
 			other.Key = row.Key
 			other.Properties = append(other.Properties, storage.StringProperty("new", "x"))
 			w.write("People", storage.Op{Kind: storage.Replace, Row: other.Row()})
-		}, "another record's", 2}, // it is found from either side
+		}, "another record's", 2}, // check finds the row under both records
 		{"another program wrote a row over it", func(w *world, _ *catalog.Catalog, row storage.Entity) {
 			w.published(row.Key.Partition, row.Key.Row, rec(w, `{"eid":"3","lastname":"Faux","npi":"7"}`))
 		}, "another", 2},
-		{"another program wrote a row where the record has none", func(w *world, _ *catalog.Catalog, row storage.Entity) {
+		{"another program wrote a row in a wrong place", func(w *world, _ *catalog.Catalog, row storage.Entity) {
 			w.published("3_npi8", "faux:00000000", rec(w, `{"eid":"F314","lastname":"Faux","npi":"7","note":"only here"}`))
 		}, "its contents differ", 1},
 	} {
@@ -311,32 +311,32 @@ func TestRepairDeletesNothingUnknown(t *testing.T) {
 	}
 }
 
-// leaves checks that a repair finds so many problems, of which each has one of the texts, and changes no index row.
+// leaves checks that a repair finds n problems and does not change any index row. Each problem must contain one of the texts.
 func (w *world) leaves(c *catalog.Catalog, n int, texts ...string) {
 	w.Helper()
 	before := w.rows("People", "")
 	findings := w.findings(c, true)
 	for _, f := range findings {
 		if f.Repaired || !slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(f.Problem, text) }) {
-			w.Errorf("%+v", f)
+			w.Errorf("unexpected problem %+v", f)
 		}
 	}
 	if len(findings) != n {
-		w.Errorf("%d problems, want %d: %+v", len(findings), n, findings)
+		w.Errorf("check finds %d problems, want %d: %+v", len(findings), n, findings)
 	}
 	if diff := cmp.Diff(before, w.rows("People", "")); diff != "" {
-		w.Errorf("repair changes (-before +after):\n%s", diff)
+		w.Errorf("the repair has changed the index (-before +after):\n%s", diff)
 	}
 }
 
-// TestRowsOfLaterSchemas: rows of a record that another schema has placed, or whose head a later
-// version of this program wrote, are neither entered again nor removed.
+// TestRowsOfLaterSchemas checks that a repair does not change the rows of a record that was written with another schema, or
+// whose head a later version of this program wrote.
 func TestRowsOfLaterSchemas(t *testing.T) {
 	t.Parallel()
 	for _, format := range []bool{true, false} {
 		w, c := newCatalog(t, "eid,npi", "lastname")
 		w.insertAll(c, map[string]any{"eid": "1", "lastname": "a", "npi": "7"})
-		c.Close() // when it has published the record
+		c.Close() // waits until all rows of the record are written
 		now := w.schema
 		w.schema = parsed(t, "eid,npi,phone", "lastname")
 		later := w.on(w.account, nil)
@@ -354,15 +354,15 @@ func TestRowsOfLaterSchemas(t *testing.T) {
 		for _, repair := range []bool{false, true} {
 			findings := w.findings(c, repair)
 			if len(findings) == 0 {
-				t.Error("no findings")
+				t.Error("check does not find any problem")
 			}
 			for _, f := range findings {
 				if f.Repaired || !strings.Contains(f.Problem, "another schema") && !strings.Contains(f.Problem, "a later version") {
-					t.Errorf("%+v", f)
+					t.Errorf("unexpected problem %+v", f)
 				}
 			}
 			if diff := cmp.Diff(before, w.rows("People", "")); diff != "" {
-				t.Errorf("repair %v changes (-before +after):\n%s", repair, diff)
+				t.Errorf("check with repair %v has changed the index (-before +after):\n%s", repair, diff)
 			}
 		}
 		w.wantFound(c, by("eid", "2"), r...)

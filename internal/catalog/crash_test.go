@@ -16,12 +16,12 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// everyRequest is how far apart the requests are at which something dies.
+// A process dies at every n-th request in these tests, where n is everyRequest.
 var everyRequest = testsize.Slow(13, 6, 1)
 
-// TestEveryCrashPoint lets a writer die at each of its requests, before the request is carried
-// out or after. If the writer retries, the retry returns only when every index agrees. If
-// nobody does, Maintain leaves the record as it was or as the write wanted it.
+// TestEveryCrashPoint lets a writer die at each of its requests, before or after the request is carried out. If the writer
+// retries, every index must contain the write when the retry returns. If no process retries, every index must contain either
+// the old or the new record after Maintain.
 func TestEveryCrashPoint(t *testing.T) {
 	t.Parallel()
 	const old, moved = `{"eid":"1","npi":"7","lastname":"Faux"}`, `{"eid":"1","npi":"8","ssn":"9","lastname":"Smith"}`
@@ -49,7 +49,7 @@ func TestEveryCrashPoint(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, applied %v, retried %v", tt.name, applied, retried), func(t *testing.T) {
 					n := deaths(t, 1, testsize.Slow(7, 3, 1), func(t *testing.T, n int) bool { return crashOnce(t, n, applied, retried, tt.before, tt.after, tt.do) })
 					if n < 6 {
-						t.Errorf("only %d requests", n)
+						t.Errorf("the writer makes only %d requests", n)
 					}
 				})
 			}
@@ -57,7 +57,7 @@ func TestEveryCrashPoint(t *testing.T) {
 	}
 }
 
-// crashOnce lets the writer die once, and reports whether it did.
+// crashOnce runs a write whose process dies at the n-th request, and reports whether the process has died.
 func crashOnce(t *testing.T, n int, applied, retried bool, beforeText, afterText string, do func(context.Context, *catalog.Catalog, record.Record) error) bool {
 	w, c := newCatalog(t, people, "lastname")
 	var before, after []record.Record
@@ -76,7 +76,7 @@ func crashOnce(t *testing.T, n int, applied, retried bool, beforeText, afterText
 	victim.Close()
 	if retried {
 		if err := do(t.Context(), c, r); err != nil {
-			t.Errorf("tried again: %v", err)
+			t.Errorf("the retry returns the error %v", err)
 		}
 	}
 	if retried || err == nil {
@@ -99,7 +99,7 @@ func same(texts []string, records []record.Record) bool {
 	return slices.EqualFunc(texts, records, func(s string, r record.Record) bool { return s == string(r.AppendJSON(nil)) })
 }
 
-// wantEverywhere checks that each index finds the records, and not the others.
+// wantEverywhere checks that a query by each index key finds the records want, and does not find the records others.
 func (w *world) wantEverywhere(c *catalog.Catalog, want, others []record.Record) {
 	w.Helper()
 	for _, field := range []string{"eid", "npi", "ssn"} {
@@ -120,15 +120,15 @@ func (w *world) wantEverywhere(c *catalog.Catalog, want, others []record.Record)
 	}
 }
 
-// TestOldEntryBringsNothingBack replays an insertion long after its record was deleted, and all
-// tombstones and the head are deleted.
-func TestOldEntryBringsNothingBack(t *testing.T) {
+// TestOldEntryRestoresNoRecord deletes a record, its tombstones and its head, and then inserts the entry of the record's
+// insertion again. The record must stay deleted.
+func TestOldEntryRestoresNoRecord(t *testing.T) {
 	t.Parallel()
 	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 		w.orphan(faux)
 		entries := w.rows("PeopleWAL", "e|")
 		if len(entries) != 1 {
-			t.Fatalf("entries %v", entries)
+			t.Fatalf("the pending entries are %v, want one", entries)
 		}
 		old := entries[0]
 		replay := func() {
@@ -144,21 +144,22 @@ func TestOldEntryBringsNothingBack(t *testing.T) {
 		w.wantFound(c, by("eid", "F314"))
 		w.nextDay(c)
 		if left := w.rows("People", ""); len(left) > 0 {
-			t.Fatalf("not cleared: %v", left)
+			t.Fatalf("tombstones remain: %v", left)
 		}
 		replay()
 		if left := w.rows("People", ""); len(left) > 0 {
-			t.Errorf("brought back: %v", left)
+			t.Errorf("the old entry has restored the record: %v", left)
 		}
 		w.check(c)
 	})
 }
 
-// TestBadEntryStopsNothing puts entries into the log that can't be applied.
-func TestBadEntryStopsNothing(t *testing.T) {
+// TestInvalidEntriesDoNotStopMaintain inserts entries that cannot be applied into the log. Maintain must apply the other
+// entries.
+func TestInvalidEntriesDoNotStopMaintain(t *testing.T) {
 	t.Parallel()
 	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
-		for n := 2; n <= 4; n++ { // several records whose writers die
+		for n := 2; n <= 4; n++ { // the writers of several records die
 			victim, _ := w.mortal(n, true, nil)
 			_, _ = victim.Insert(t.Context(), rec(t, `{"eid":"`+string(rune('0'+n))+`","lastname":"x"}`), "")
 		}
@@ -183,14 +184,14 @@ func TestBadEntryStopsNothing(t *testing.T) {
 		parked := w.rows("PeopleWAL", "e|")
 		w.pass(c, time.Minute)
 		if again := w.rows("PeopleWAL", "e|"); !slices.EqualFunc(again, parked, func(a, b storage.Entity) bool { return a.ETag == b.ETag }) {
-			t.Errorf("what is parked was tried again: %v", again)
+			t.Errorf("Maintain has tried parked entries again: %v", again)
 		}
 		if len(parked) != 2 {
-			t.Fatalf("left in the log: %v", parked)
+			t.Fatalf("the log contains the entries %v, want the parked ones", parked)
 		}
-		for _, e := range parked { // a later version knows what to do with its own
+		for _, e := range parked { // the entry of a later version is not parked
 			if (e.Get("tsw_parked") == "") != (e.Get("tsw_format") == "9") {
-				t.Errorf("the reason of %v", e)
+				t.Errorf("the entry %v has the wrong reason", e)
 			}
 		}
 		for _, eid := range []string{"2", "3", "4"} {
@@ -205,18 +206,18 @@ func TestBadEntryStopsNothing(t *testing.T) {
 	})
 }
 
-// TestRowKeysThatMeet inserts a record whose row key another one has, in the partition of a
-// value that both have. (The published hash ignores "|".) The insertion is refused and leaves
-// nothing, whether its writer lives or dies.
-func TestRowKeysThatMeet(t *testing.T) {
+// TestRowKeyCollision inserts two records with the same row key and one common index value. (The published hash does not
+// distinguish "|" in a value from "|" between values.) The second insertion is refused and leaves no rows, even if its writer
+// dies.
+func TestRowKeyCollision(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
-	for n := 0; n <= 14; n++ { // the request at which the writer dies; 0 for never
+	for n := 0; n <= 14; n++ { // the request at which the writer dies; 0 means never
 		inBubble(t, "x,y,z", "sort", func(t *testing.T, w *world, c *catalog.Catalog) {
 			first := rec(t, `{"x":"a|b","y":"c","z":"s","sort":"1"}`)
 			w.did(catalog.Created)(c.Insert(t.Context(), first, ""))
 			second := rec(t, `{"x":"a","y":"b|c","z":"s","sort":"1"}`)
-			if n == 0 { // a replacement finds out before it commits
+			if n == 0 { // a replacement detects the collision before its commit
 				w.insertAll(c, map[string]any{"x": "a", "y": "other", "z": "s", "sort": "1"})
 				_, err := c.Replace(t.Context(), second, by("x", "a"), always)
 				wantKind(t, err, problem.Conflict)
@@ -225,20 +226,20 @@ func TestRowKeysThatMeet(t *testing.T) {
 			victim, _ := w.mortal(n, true, nil)
 			_, err := victim.Insert(t.Context(), second, "key")
 			if err == nil {
-				t.Error("inserted")
+				t.Error("the colliding record was inserted")
 			} else if n == 0 {
 				wantKind(t, err, problem.Conflict)
-				_, err = victim.Insert(t.Context(), second, "key") // sent again
+				_, err = victim.Insert(t.Context(), second, "key") // the same request again
 				wantKind(t, err, problem.Conflict)
 			}
 			victim.Close()
-			_, err = c.Insert(t.Context(), second, "key") // sent again, when nobody has completed or withdrawn it yet
+			_, err = c.Insert(t.Context(), second, "key") // the same request again, before another process has completed or withdrawn the insertion
 			wantKind(t, err, problem.Conflict)
 			w.wantFound(c, by("x", "a"))
 			w.wantFound(c, by("y", "b|c"))
 			for range 2 {
 				time.Sleep(time.Minute)
-				_ = c.Maintain(t.Context()) // tells of the insertion that it undid
+				_ = c.Maintain(t.Context()) // its error reports the withdrawn insertion
 			}
 			w.maintain(c)
 			w.wantFound(c, by("z", "s"), first)

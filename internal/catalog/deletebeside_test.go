@@ -17,10 +17,10 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// TestFrozenFirstDeletion freezes a first try that has found a record which was written since its claim, once it has read the
-// head. A repetition takes over, deletes that record by way of another request, and ends, but can't keep its answer. A newer record
-// comes. The first try goes on, and leaves it.
-func TestFrozenFirstDeletion(t *testing.T) {
+// TestSuspendedFirstDeletion suspends the first try of a deletion after it has read the head of a record that was written after its
+// claim. A repetition takes the claim over, another request deletes that record, and the repetition ends, but cannot store its
+// answer. Another record is inserted. The first try continues, and must not delete the new record.
+func TestSuspendedFirstDeletion(t *testing.T) {
 	t.Parallel()
 	for _, at := range [][]string{{"GET", "PartitionKey eq 'claims'"}, {"PeopleWAL HTTP", `"tsw_kind":"delete"`}} {
 		inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
@@ -37,7 +37,7 @@ func TestFrozenFirstDeletion(t *testing.T) {
 			var g sync.WaitGroup
 			g.Go(func() {
 				if done, err := frozen.Delete(t.Context(), by("eid", "5"), on, nil); err != nil || done.Records != 0 {
-					t.Errorf("%v: the first try: %+v, %v", at, done, err)
+					t.Errorf("%v: the first try returns %+v, error %v", at, done, err)
 				}
 			})
 			<-seen
@@ -56,7 +56,7 @@ func TestFrozenFirstDeletion(t *testing.T) {
 				return next.Do(r)
 			})
 			if again, err := other.Delete(storage.WithPatience(t.Context(), time.Second), by("eid", "5"), on, nil); err != nil || again != (catalog.Deleted{Repeated: true}) {
-				t.Errorf("%v: the repetition: %+v, %v", at, again, err)
+				t.Errorf("%v: the repetition returns %+v, error %v", at, again, err)
 			}
 			other.Close()
 			w.delete(c, by("eid", "5"), 1)
@@ -71,9 +71,9 @@ func TestFrozenFirstDeletion(t *testing.T) {
 	}
 }
 
-// TestDeletesAtOnce sends one deletion several times at once, under faults. If one of the answers is not that of a repetition, it is
-// the one that is kept. Otherwise a repetition's is. A record is counted once.
-func TestDeletesAtOnce(t *testing.T) {
+// TestConcurrentDeletes sends one deletion several times concurrently, with faults. If one of the answers is not that of a repetition,
+// the stored answer must equal it. Otherwise the stored answer must equal that of a repetition. Each record must be counted once.
+func TestConcurrentDeletes(t *testing.T) {
 	t.Parallel()
 	for seed := range testsize.Slow(40, 100, 400) {
 		inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {

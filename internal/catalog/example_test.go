@@ -12,7 +12,7 @@ import (
 	"tablesweep/internal/record"
 )
 
-// A record is found by any of its identifiers, and a change of one moves it.
+// A query by any identifier finds the record. If an identifier changes, the record moves.
 func Example() {
 	ctx := context.Background()
 	account := emulatortest.Example()

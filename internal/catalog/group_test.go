@@ -21,23 +21,24 @@ import (
 	"tablesweep/internal/task"
 )
 
-// TestGroupsCostLittle counts the requests of many writes at once: an index row takes one, and what the log takes is shared.
-func TestGroupsCostLittle(t *testing.T) {
+// TestGroupsNeedFewRequests counts the requests of many concurrent writes. Each index row takes one request, and the records
+// share the requests to the log.
+func TestGroupsNeedFewRequests(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	for _, tt := range []struct {
 		n             int
-		insert, again float64 // the most requests a record; again finds each as it is
-		remove        float64 // by a key other than the first: the head, two rows and three tombstones, and the log
+		insert, again float64 // maximum number of requests for each record; again inserts existing records
+		remove        float64 // deletion by a key other than the first: the head, two rows and three tombstones, and the log
 	}{{100, 3.4, 5.5, 6.5}, {1000, 3.1, 5.5, 6.2}}[:testsize.Of(1, 2)] {
 		inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 			requests := func(what string, most float64, do func()) {
 				w.emulator.ResetCounts()
 				do()
-				c.Close() // waits for what goes on behind the answers
+				c.Close() // waits for the background work
 				got := float64(w.emulator.Counts().TableTransactions()) / float64(tt.n)
-				if t.Logf("%d records: %s %.3f requests a record", tt.n, what, got); got > most {
-					t.Errorf("%d records: %s %.3f requests a record, want at most %.2f", tt.n, what, got, most)
+				if t.Logf("%d records: %s takes %.3f requests for each record", tt.n, what, got); got > most {
+					t.Errorf("%d records: %s takes %.3f requests for each record, want at most %.2f", tt.n, what, got, most)
 				}
 			}
 			all := make([]record.Record, tt.n)
@@ -60,8 +61,8 @@ func TestGroupsCostLittle(t *testing.T) {
 	}
 }
 
-// TestGroupCrashPoints lets the writer of a group die at each of its requests. Then each record is everywhere or nowhere,
-// and the same writes do the rest.
+// TestGroupCrashPoints lets the writer of a group die at each of its requests. After Maintain, each record must be in all
+// indexes or in none, and the same writes must complete the work.
 func TestGroupCrashPoints(t *testing.T) {
 	t.Parallel()
 	for _, deletes := range []bool{false, true} {
@@ -97,12 +98,12 @@ func TestGroupCrashPoints(t *testing.T) {
 						if retried {
 							err = do(t.Context(), c)
 							if err != nil {
-								t.Errorf("tried again: %v", err)
+								t.Errorf("the retry returns the error %v", err)
 							}
 						}
 						complete := func() {
 							if got := len(w.find(c, by("eid", "7"))) + len(w.find(c, by("eid", "1"))); err == nil && (got > 0) == deletes || err == nil && !deletes && got != len(all) {
-								t.Errorf("%d records are there", got)
+								t.Errorf("there are %d records", got)
 							}
 						}
 						complete()
@@ -120,30 +121,30 @@ func TestGroupCrashPoints(t *testing.T) {
 	}
 }
 
-// TestGroupAfterLostAnswers: each transaction is carried out, and its answer lost. One entry proves what became of all. So are the answers
-// about index rows: the heads say that a request may still be under way.
+// TestGroupAfterLostAnswers loses the answer of each transaction after the transaction was carried out. One entry in the log shows that
+// all writes were committed. It also loses the answers of writes to index rows, so the heads must be marked as not Sure.
 func TestGroupAfterLostAnswers(t *testing.T) {
 	t.Parallel()
 	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 		const n = 40
 		proof.Must(t, w.emulator.SetFaults("timeout-after p=1 times=1 on=batch; timeout-after p=1 times=1 on=insert table=People"))
-		w.insertMany(c, sharing(t, "eid", n)) // as created: a second try would find them unchanged
+		w.insertMany(c, sharing(t, "eid", n)) // each insertion must return Created; a second try would return Unchanged
 		c.Close()
 		proof.Must(t, w.emulator.SetFaults(""))
 		if left := w.rows("PeopleWAL", "e|"); len(left) > 0 {
-			t.Errorf("%d entries are left", len(left))
+			t.Errorf("%d pending entries remain", len(left))
 		}
 		doubts := slices.DeleteFunc(w.rows("PeopleWAL", "h|"), func(e storage.Entity) bool { return e.Get("Sure") == "true" })
 		if len(doubts) != n {
-			t.Errorf("%d heads are in doubt, want %d", len(doubts), n)
+			t.Errorf("%d heads are marked as not Sure, want %d", len(doubts), n)
 		}
 		w.delete(c, by("eid", "7"), n)
 		w.check(c)
 	})
 }
 
-// TestGroupRefusedOverSome: what one record of a group is refused for does not touch the others.
-func TestGroupRefusedOverSome(t *testing.T) {
+// TestGroupWithRefusedWrites checks that a refused record does not affect the other records of its group.
+func TestGroupWithRefusedWrites(t *testing.T) {
 	t.Parallel()
 	for _, storageRefuses := range []bool{false, true} {
 		inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
@@ -167,25 +168,26 @@ func TestGroupRefusedOverSome(t *testing.T) {
 				if refused[i] {
 					wantKind(t, one.Err, problem.Conflict, problem.TooLarge)
 				} else if one.Err != nil || one.Outcome != catalog.Created {
-					t.Errorf("record %d: %+v", i, one)
+					t.Errorf("record %d has the result %+v", i, one)
 				} else {
 					w.wantFound(c, by("npi", fmt.Sprint(i)), all[i])
 				}
 			}
 			writer.Close()
 			if left := w.rows("PeopleWAL", "e|"); len(left) > 0 {
-				t.Errorf("%d entries are left", len(left))
+				t.Errorf("%d pending entries remain", len(left))
 			}
 			w.check(c)
 		})
 	}
 }
 
-// TestGroupFinishedByAnother: another process finishes some entries of a group ahead of its writer, who finishes the others.
-func TestGroupFinishedByAnother(t *testing.T) {
+// TestGroupFinishedByAnotherProcess lets another process finish some entries of a group before the group's writer. The writer must
+// finish the others.
+func TestGroupFinishedByAnotherProcess(t *testing.T) {
 	t.Parallel()
 	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
-		hold, reached, release := holdOnce("POST", "/People HTTP", `"19"`) // an index row of one record
+		hold, reached, release := holdOnce("POST", "/People HTTP", `"19"`) // holds the request for an index row of one record
 		held := w.gated(hold)
 		ended := make(chan struct{})
 		all := sharing(t, "eid", 20)
@@ -194,18 +196,18 @@ func TestGroupFinishedByAnother(t *testing.T) {
 			w.insertMany(held, all)
 		}()
 		<-reached
-		w.did(catalog.Unchanged)(c.Insert(t.Context(), all[3], "")) // finishes that entry
+		w.did(catalog.Unchanged)(c.Insert(t.Context(), all[3], "")) // finishes the entry of that record
 		close(release)
 		<-ended
 		held.Close()
 		if left := w.rows("PeopleWAL", "e|"); len(left) > 0 {
-			t.Errorf("%d entries are left", len(left))
+			t.Errorf("%d pending entries remain", len(left))
 		}
 		w.check(c)
 	})
 }
 
-// TestGroupsFitTransactions: records of half a megabyte each, more than one transaction takes.
+// TestGroupsFitTransactions writes records of half a megabyte each, which are too large for one transaction together.
 func TestGroupsFitTransactions(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
@@ -220,11 +222,11 @@ func TestGroupsFitTransactions(t *testing.T) {
 		}
 		w.insertMany(c, all)
 		w.delete(c, by("eid", "7"), len(all))
-		for _, r := range all { // whose rows nobody sees
+		for _, r := range all { // writes whose index rows are not written
 			dead, p := w.mortal(0, false, nil)
 			p.DieWhen(func(r *http.Request) bool { return strings.Contains(r.URL.Path, "/People(") })
 			if _, err := dead.Insert(t.Context(), r, ""); err == nil {
-				t.Error("a writer lives")
+				t.Error("a writer did not die")
 			}
 		}
 		w.delete(c, by("eid", "7"), len(all))
@@ -233,10 +235,11 @@ func TestGroupsFitTransactions(t *testing.T) {
 	})
 }
 
-// TestGroupPanics: a panic in the commit of a group, or of a half of it, is the error of each write that was not committed.
+// TestGroupPanics checks that a panic in the commit of a group, or of half a group, is the error of each write that was not
+// committed.
 func TestGroupPanics(t *testing.T) {
 	t.Parallel()
-	for _, size := range []int{4, 20} { // the second has an existing record, and halves
+	for _, size := range []int{4, 20} { // the second group contains an existing record, so it is committed in halves
 		inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 			all := sharing(t, "eid", size)
 			if size == 20 {
@@ -250,7 +253,7 @@ func TestGroupPanics(t *testing.T) {
 			})
 			for i, one := range writer.InsertAll(t.Context(), record.Decoded(all), nil) {
 				if (one.Err == nil) != (size == 20 && i == 0) {
-					t.Errorf("record %d: %+v", i, one)
+					t.Errorf("record %d has the result %+v", i, one)
 				}
 			}
 			writer.Close()
@@ -259,7 +262,8 @@ func TestGroupPanics(t *testing.T) {
 	}
 }
 
-// TestGroupKeepsTheOrder: an identity stands once in a group. Of several writes with the same identity the first one wins.
+// TestGroupKeepsTheOrder writes several records with the same identity in one call. A group must contain an identity only once,
+// and the first write must succeed.
 func TestGroupKeepsTheOrder(t *testing.T) {
 	t.Parallel()
 	_, c := newCatalog(t, people, "lastname")
@@ -269,14 +273,15 @@ func TestGroupKeepsTheOrder(t *testing.T) {
 	}
 	for i, one := range c.InsertAll(t.Context(), record.Decoded(same), nil) {
 		if (one.Err == nil) != (i == 0) {
-			t.Errorf("%d of the same: %+v, want the first", i, one)
+			t.Errorf("write %d of the same identity returns %+v, want only the first write to succeed", i, one)
 		}
 	}
 }
 
-// TestGroupsInBadTime: the reads of one write of a group take minutes, or each try to commit 9 s. The others that wait for it ask
-// for the schema again, since records move to another one meanwhile, and no entry is committed more than a minute after its time.
-func TestGroupsInBadTime(t *testing.T) {
+// TestSlowGroups delays the reads of one write of a group by minutes, or each try of the commit by 9 s. Meanwhile records move to
+// another schema. The group must check the schema again before it commits, and no entry may be committed more than a minute after
+// its time.
+func TestSlowGroups(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"schema", "reads", "commits"} {
 		inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
@@ -309,7 +314,7 @@ func TestGroupsInBadTime(t *testing.T) {
 			if bad == "schema" {
 				w.schema = parsed(t, "npi,phone", "lastname")
 				c = w.on(w.account, nil)
-				if _, err := migrate.Run(t.Context(), c, false, func(f catalog.Finding) { t.Errorf("left: %+v", f) }); err != nil || time.Now().After(until) {
+				if _, err := migrate.Run(t.Context(), c, false, func(f catalog.Finding) { t.Errorf("the migration leaves %+v", f) }); err != nil || time.Now().After(until) {
 					t.Fatal(err)
 				}
 			}
@@ -325,7 +330,7 @@ func TestGroupsInBadTime(t *testing.T) {
 			writer.Close()
 			for _, row := range append(w.rows("PeopleWAL", "c|"), w.rows("PeopleWAL", "e|")...) {
 				if at, err := logtail.KeyTime(row.Key.Row[2:]); err != nil || row.Timestamp.Sub(at) > time.Minute {
-					t.Errorf("%s: an entry of %v is committed at %v, %v", bad, at, row.Timestamp, err)
+					t.Errorf("%s: the entry with the time %v is committed at %v, error %v", bad, at, row.Timestamp, err)
 				}
 			}
 			w.check(c)

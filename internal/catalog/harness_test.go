@@ -19,13 +19,13 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// world is a catalog's storage, and the processes that use it.
+// world is the storage of a catalog. Its methods start the processes that use the catalog.
 type world struct {
 	testing.TB
 	emulator *emulator.Emulator
-	account  *storage.Account // of the test, which never dies
+	account  *storage.Account // used by the test itself; never dies
 	schema   index.Schema
-	suffix   string // of the tables' names
+	suffix   string // end of the tables' names
 }
 
 const people = "eid,npi,ssn:digits"
@@ -43,14 +43,14 @@ func parsed(t testing.TB, indexKeys, rowKey string) index.Schema {
 	return s
 }
 
-// newCatalog returns a world, and its catalog in a process that lives.
+// newCatalog returns a world, and its catalog in a process that does not die.
 func newCatalog(t testing.TB, indexKeys, rowKey string) (*world, *catalog.Catalog) {
 	t.Helper()
 	w := newWorld(t, emulator.Options{}, indexKeys, rowKey)
 	return w, w.catalog()
 }
 
-// inBubble runs a test with a catalog of its own, in virtual time.
+// inBubble runs a test with a new catalog, in virtual time.
 func inBubble(t *testing.T, indexKeys, rowKey string, test func(t *testing.T, w *world, c *catalog.Catalog)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -59,16 +59,16 @@ func inBubble(t *testing.T, indexKeys, rowKey string, test func(t *testing.T, w 
 	})
 }
 
-// deaths runs a test, each time in a bubble of its own, with the request at which a process is
-// to die: the first, one so many later, and so on until the process lives. It returns that last
-// one.
+// deaths runs a test several times, each time in a new bubble. The argument n of the test is the number of the request at which
+// a process must die. The first run has the number first, and each further run has a number greater by apart. deaths ends when
+// the process does not die, and returns the last number.
 func deaths(t *testing.T, first, apart int, test func(t *testing.T, n int) (died bool)) int {
 	t.Helper()
 	for n := first; ; n += testsize.Apart(apart) {
 		died := false
 		synctest.Test(t, func(t *testing.T) { died = test(t, n) })
 		if t.Failed() {
-			t.Fatalf("died at request %d", n)
+			t.Fatalf("the test failed with a death at request %d", n)
 		}
 		if !died {
 			return n
@@ -80,7 +80,7 @@ func (w *world) on(a *storage.Account, now func() time.Time) *catalog.Catalog {
 	return catalog.New(catalog.Options{Name: "people", Index: a.Table("People" + w.suffix), Log: a.Table("PeopleWAL" + w.suffix), Schema: w.schema, Now: now})
 }
 
-// catalog returns the catalog in a process that lives, ready to use.
+// catalog returns the catalog in a process that does not die. The catalog is ready to use.
 func (w *world) catalog() *catalog.Catalog {
 	w.Helper()
 	c := w.on(w.account, nil)
@@ -101,8 +101,8 @@ func (w *world) recover(c *catalog.Catalog) {
 	}
 }
 
-// mortal returns the catalog in a process that dies with its n-th request, which is
-// carried out or not, nobody seeing the answer. n 0 means never.
+// mortal returns the catalog in a process that dies at its n-th request, or never if n is 0. If applied is true, the storage
+// carries out that request. The process never gets the answer.
 func (w *world) mortal(n int, applied bool, now func() time.Time) (*catalog.Catalog, *emulatortest.Process) {
 	w.Helper()
 	p := &emulatortest.Process{Next: w.emulator.Transport()}
@@ -112,12 +112,12 @@ func (w *world) mortal(n int, applied bool, now func() time.Time) (*catalog.Cata
 	return c, p
 }
 
-// requester is a transport made of a function.
+// requester is a function that serves as a transport.
 type requester func(*http.Request) (*http.Response, error)
 
 func (f requester) Do(r *http.Request) (*http.Response, error) { return f(r) }
 
-// via returns the catalog in a process whose requests are carried out by do.
+// via returns the catalog in a process whose transport is the function do.
 func (w *world) via(do func(*http.Request) (*http.Response, error)) *catalog.Catalog {
 	w.Helper()
 	c := w.on(emulatortest.Open(w, w.emulator, requester(do)), nil)
@@ -125,12 +125,12 @@ func (w *world) via(do func(*http.Request) (*http.Response, error)) *catalog.Cat
 	return c
 }
 
-// orphan lets a writer die between the commit of an insertion and its rows.
+// orphan lets a writer die after the commit of an insertion, before it writes the index rows.
 func (w *world) orphan(text string) {
 	w.Helper()
-	victim, _ := w.mortal(2, true, nil) // checks the schema, commits
+	victim, _ := w.mortal(2, true, nil) // the second request is the commit
 	if _, err := victim.Insert(w.Context(), rec(w, text), ""); err == nil {
-		w.Fatal("the writer lives")
+		w.Fatal("the writer did not die")
 	}
 	victim.Close()
 }
@@ -142,14 +142,14 @@ func rec(t testing.TB, text string) record.Record {
 	return r
 }
 
-// find returns the records of an index value as JSON.
+// find returns the records that a query finds, as JSON.
 func (w *world) find(c *catalog.Catalog, q catalog.Lookup) []string {
 	w.Helper()
 	var all []string
 	for {
 		r, err := c.Find(w.Context(), q)
 		if err != nil {
-			w.Fatalf("find %v: %v", q, err)
+			w.Fatalf("the query %v fails: %v", q, err)
 		}
 		for _, r := range slices.Collect(r.Records()) {
 			all = append(all, string(r.AppendJSON(nil)))
@@ -161,7 +161,7 @@ func (w *world) find(c *catalog.Catalog, q catalog.Lookup) []string {
 	}
 }
 
-// changes returns the newest changes, as [catalog.Reader.Changes] gives them.
+// changes returns the newest changes, as a list.
 func changes(t testing.TB, c *catalog.Catalog, cursor string) (all []catalog.Change, next string, err error) {
 	next, err = c.Changes(t.Context(), catalog.MaxTop, cursor, time.Time{}, func(one catalog.Change) bool {
 		all = append(all, one)
@@ -170,27 +170,27 @@ func changes(t testing.TB, c *catalog.Catalog, cursor string) (all []catalog.Cha
 	return all, next, err
 }
 
-// changesAfter returns the changes behind a position.
+// changesAfter returns the changes after a position, as a list.
 func changesAfter(t testing.TB, c *catalog.Catalog, after string, top int) (all []catalog.Change, next string, more bool, err error) {
 	behind, err := c.ChangesAfter(t.Context(), after, top, func(one catalog.Change) { all = append(all, one) })
 	return all, behind.After, behind.More, err
 }
 
-// did returns a function that takes a write's result, which must have this outcome.
+// did returns a function that takes the result of a write, and fails the test if the result does not have this outcome.
 func (w *world) did(want catalog.Outcome) func(catalog.Written, error) {
 	return func(done catalog.Written, err error) {
 		w.Helper()
 		if done.Outcome != want || err != nil {
-			w.Errorf("%+v, %v; want it %s", done, err, want)
+			w.Errorf("the write returns %+v, error %v; want %s", done, err, want)
 		}
 	}
 }
 
-// delete deletes what the query finds, which must be so many records.
+// delete deletes the records that the query finds. want is their number.
 func (w *world) delete(c *catalog.Catalog, q catalog.Lookup, want int) {
 	w.Helper()
 	if got, err := c.Delete(w.Context(), q, always, nil); got != (catalog.Deleted{Records: want}) || err != nil {
-		w.Errorf("%v: %+v deleted, %v; want %d", q, got, err, want)
+		w.Errorf("the deletion of %v returns %+v, error %v; want %d records", q, got, err, want)
 	}
 }
 
@@ -207,10 +207,10 @@ func (w *world) wantFound(c *catalog.Catalog, q catalog.Lookup, want ...record.R
 	}
 }
 
-// check runs the catalog's own check, and fails the test if anything is wrong.
+// check runs package check, and fails the test if it finds a problem.
 func (w *world) check(c *catalog.Catalog) check.Result {
 	w.Helper()
-	sum, err := check.Run(w.Context(), c, false, func(f catalog.Finding) { w.Errorf("check: %+v", f) })
+	sum, err := check.Run(w.Context(), c, false, func(f catalog.Finding) { w.Errorf("check finds %+v", f) })
 	proof.Must(w, err)
 	return sum
 }
@@ -233,9 +233,9 @@ func (w *world) rows(table, prefix string) []storage.Entity {
 func wantKind(t testing.TB, err error, kinds ...problem.Kind) {
 	t.Helper()
 	if err == nil || !slices.Contains(kinds, problem.Of(err).Kind) {
-		t.Errorf("error %v, want one of kind %v", err, kinds)
+		t.Errorf("the error is %v, want an error of the kinds %v", err, kinds)
 	}
 }
 
-// always is the condition of most writes.
+// always is the condition of writes without a condition.
 var always catalog.Condition

@@ -17,21 +17,21 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// minutes is how long a tombstone stays after no writer can need it any more.
+// minutes is the time for which a tombstone stays after it is no longer needed.
 const minutes = 3 * time.Minute
 
-// pass lets time go by, with Maintain each minute.
+// pass lets the duration d pass, and runs Maintain each minute.
 func (w *world) pass(c *catalog.Catalog, d time.Duration) {
 	w.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		time.Sleep(time.Minute)
 		if err := c.Maintain(w.Context()); err != nil {
-			w.Errorf("Maintain: %v", err)
+			w.Errorf("Maintain fails: %v", err)
 		}
 	}
 }
 
-// nextDay lets more than a day go by.
+// nextDay lets more than a day pass.
 func (w *world) nextDay(c *catalog.Catalog) {
 	w.Helper()
 	time.Sleep(25 * time.Hour)
@@ -51,7 +51,7 @@ func (w *world) gone() (n int) {
 
 const latecomer = `{"eid":"1","lastname":"x","npi":"7"}`
 
-// wantGone checks that no index finds the record of the tests.
+// wantGone checks that no index key finds the record of these tests.
 func (w *world) wantGone(c *catalog.Catalog) {
 	w.Helper()
 	w.wantFound(c, by("eid", "1"))
@@ -59,10 +59,10 @@ func (w *world) wantGone(c *catalog.Catalog) {
 	w.check(c)
 }
 
-// TestFrozenWriter freezes a writer: for an hour after its commit, or, before it writes an index
-// row, as long as the service accepts a signed request. Meanwhile, others complete the
-// insertion or it stays in the log, the record is deleted, and Maintain runs.
-func TestFrozenWriter(t *testing.T) {
+// TestSuspendedWriter suspends a writer. The writer stops for an hour after its commit, or before it writes an index row, for
+// as long as the service accepts a signed request. Meanwhile, others complete the insertion or its entry stays in the log, the
+// record is deleted, and Maintain runs.
+func TestSuspendedWriter(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		at            []string
@@ -82,10 +82,10 @@ func TestFrozenWriter(t *testing.T) {
 				writer.Close()
 			})
 			<-reached
-			synctest.Wait() // the other row is there
+			synctest.Wait() // the other row is written
 			if tt.parked {
 				row := w.rows("PeopleWAL", "e|")[0]
-				w.write("PeopleWAL", storage.Op{Kind: storage.Merge, Row: storage.Entity{Key: row.Key, Properties: []storage.Property{storage.StringProperty("tsw_parked", "the service has its reasons")}}.Row()})
+				w.write("PeopleWAL", storage.Op{Kind: storage.Merge, Row: storage.Entity{Key: row.Key, Properties: []storage.Property{storage.StringProperty("tsw_parked", "refused by the test")}}.Row()})
 			} else {
 				w.pass(c, time.Minute)
 				w.wantFound(c, by("npi", "7"), rec(t, latecomer))
@@ -103,14 +103,14 @@ func TestFrozenWriter(t *testing.T) {
 			w.nextDay(c)
 			w.wantGone(c)
 			if n := w.gone(); n > 0 {
-				t.Errorf("%d rows are left", n)
+				t.Errorf("%d rows remain", n)
 			}
 		})
 	}
 }
 
-// TestLateRequest carries out requests long after their sender has got a broken connection and repeated them, and the record
-// was deleted.
+// TestLateRequest carries out requests long after their sender has repeated them because of a broken connection, and after the
+// record was deleted.
 func TestLateRequest(t *testing.T) {
 	t.Parallel()
 	for _, texts := range [][]string{{"/People HTTP", "3_npi7"}, {"/PeopleWAL HTTP", "e|"}} {
@@ -143,9 +143,9 @@ func TestLateRequest(t *testing.T) {
 	}
 }
 
-// TestFrozenMaintenance freezes Maintain before it deletes a tombstone. When it
-// goes on, the row is that of the identity's next life, or the tombstone of that one.
-func TestFrozenMaintenance(t *testing.T) {
+// TestSuspendedMaintain suspends Maintain before it deletes a tombstone. When Maintain continues, the row contains a new record
+// with the same identity, or that record's tombstone.
+func TestSuspendedMaintain(t *testing.T) {
 	t.Parallel()
 	for _, deleted := range []bool{false, true} {
 		inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
@@ -177,7 +177,7 @@ func TestFrozenMaintenance(t *testing.T) {
 			g.Wait()
 			w.wantFound(c, by("npi", "7"), want...)
 			if n := w.gone(); n != before {
-				t.Errorf("%d tombstones after the late request, %d before it", n, before)
+				t.Errorf("there are %d tombstones after the late request, and %d before it", n, before)
 			}
 			w.pass(c, minutes)
 			w.wantFound(c, by("npi", "7"), want...)
@@ -186,8 +186,8 @@ func TestFrozenMaintenance(t *testing.T) {
 	}
 }
 
-// TestHeadsOfOneMoment: a selector reads a record's heads in two pages. The record moves from the first page to the
-// second after the first was read, and before it is dated. It is not taken for two.
+// TestHeadsOfOneMoment lets a selector read heads in two pages. After the first page was read, and before its answer is dated,
+// a record moves from the first page to the second. The record must not count as two records.
 func TestHeadsOfOneMoment(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "eid", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
@@ -221,7 +221,7 @@ func TestHeadsOfOneMoment(t *testing.T) {
 		})
 		w.did(catalog.Replaced)(writer.Patch(t.Context(), []byte(`{"n":1}`), by("eid", "1"), always))
 		if !slow {
-			t.Error("nothing was slow")
+			t.Error("no request was delayed")
 		}
 		writer.Close()
 	})

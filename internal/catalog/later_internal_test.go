@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// TestLater: what is completed in the background is bounded, and a panic there is no end
-// of the process.
-func TestLater(t *testing.T) {
+// TestDoLater checks that the number of background tasks is limited, and that a panic in a task does not end the process.
+func TestDoLater(t *testing.T) {
 	c := New(Options{})
 	var running atomic.Int64
 	hold := make(chan struct{})
@@ -22,6 +21,6 @@ func TestLater(t *testing.T) {
 	close(hold)
 	c.Close()
 	if n := running.Load(); n != maxBackground {
-		t.Errorf("%d ran, want %d", n, maxBackground)
+		t.Errorf("%d tasks ran, want %d", n, maxBackground)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"tablesweep/internal/proof/testsize"
 )
 
-// TestLargestRecord: records with 15 long index keys, and the largest record with the longest
-// ones, are inserted, moved and deleted.
+// TestLargestRecord inserts, moves and deletes records with 15 long index keys, and the largest record with the longest index
+// keys.
 func TestLargestRecord(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
@@ -53,15 +53,16 @@ func mustJSON(v any) string {
 	return string(b)
 }
 
-// TestRowsThatAreRefused: an insertion whose rows the service refuses for good, although it took the commit, is
-// withdrawn: the caller learns why, and nothing is left.
-func TestRowsThatAreRefused(t *testing.T) {
+// TestRefusedRows inserts a record whose index rows the service always refuses, although it accepts the commit. The insertion
+// must be withdrawn without remains, and the caller must get the reason.
+func TestRefusedRows(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
 	w.prepare(w.on(w.account, nil))
 	next := w.emulator.Transport()
 	c := w.via(func(r *http.Request) (*http.Response, error) {
-		// Azurite answers so to long texts that are not ASCII, but not in a transaction, so commits pass.
+		// Azurite gives this answer for long texts that are not ASCII. It does not give the answer in a transaction, so commits
+		// succeed.
 		if what := describe(r); strings.Contains(what, "/People HTTP") && strings.Contains(what, `"refused"`) {
 			return emulatortest.Refusal(r, http.StatusBadRequest, "PropertyValueTooLarge"), nil
 		}
@@ -70,12 +71,12 @@ func TestRowsThatAreRefused(t *testing.T) {
 	t.Cleanup(c.Close)
 	_, err := c.Insert(t.Context(), rec(t, `{"eid":"1","npi":"7","lastname":"x","refused":1}`), "")
 	if wantKind(t, err, problem.TooLarge); !strings.Contains(err.Error(), "PropertyValueTooLarge") {
-		t.Errorf("%v does not say why", err)
+		t.Errorf("the error does not contain the reason: %v", err)
 	}
-	w.did(catalog.Created)(c.Put(t.Context(), rec(t, `{"eid":"1","npi":"7","lastname":"x"}`), always)) // shortened
+	w.did(catalog.Created)(c.Put(t.Context(), rec(t, `{"eid":"1","npi":"7","lastname":"x"}`), always)) // a shorter record
 	c.Close()
 	if left := w.rows("PeopleWAL", "e|"); len(left) > 0 {
-		t.Errorf("left in the log: %v", left)
+		t.Errorf("the log has pending entries: %v", left)
 	}
 	w.wantFound(c, by("npi", "7"), rec(t, `{"eid":"1","npi":"7","lastname":"x"}`))
 	w.check(c)

@@ -12,7 +12,7 @@ import (
 	"tablesweep/internal/record"
 )
 
-// list lists by pages.
+// list returns all pages of a list, as JSON.
 func (w *world) list(c *catalog.Catalog, q catalog.Lookup) []string {
 	w.Helper()
 	var all []string
@@ -20,7 +20,7 @@ func (w *world) list(c *catalog.Catalog, q catalog.Lookup) []string {
 		r, err := c.List(w.Context(), q)
 		proof.Must(w, err)
 		if len(slices.Collect(r.Records())) != len(r.Meta) || len(slices.Collect(r.Records())) > q.Top {
-			w.Fatalf("%d records, %d meta of %d", len(slices.Collect(r.Records())), len(r.Meta), q.Top)
+			w.Fatalf("a page has %d records and %d elements of Meta; at most %d are expected", len(slices.Collect(r.Records())), len(r.Meta), q.Top)
 		}
 		for _, r := range slices.Collect(r.Records()) {
 			all = append(all, string(r.AppendJSON(nil)))
@@ -31,8 +31,8 @@ func (w *world) list(c *catalog.Catalog, q catalog.Lookup) []string {
 	}
 }
 
-// TestListAndOr lists records by pages, whatever their size, and finds those that have any of
-// several values: each once, against a plain list of them.
+// TestListAndOr lists records in pages of several sizes, and queries for records with any of several values. Each record must
+// be returned once. The results are compared with a list in memory.
 func TestListAndOr(t *testing.T) {
 	t.Parallel()
 	w, c := newCatalog(t, "eid,npi", "lastname")
@@ -41,7 +41,7 @@ func TestListAndOr(t *testing.T) {
 	var want []string
 	for i := range 60 {
 		npi := fmt.Sprint(random.IntN(5))
-		eid := []string{"", "/", "~", "é"}[i%4] + fmt.Sprint(i/2) // some are escaped, some have several records
+		eid := []string{"", "/", "~", "é"}[i%4] + fmt.Sprint(i/2) // some values are escaped, and some belong to several records
 		r := rec(t, fmt.Sprintf(`{"eid":%q,"lastname":"%c%02d","npi":%q}`, eid, 'a'+rune(i%3), i, npi))
 		w.did(catalog.Created)(c.Insert(t.Context(), r, ""))
 		text := string(r.AppendJSON(nil))
@@ -63,20 +63,20 @@ func TestListAndOr(t *testing.T) {
 		return all
 	}
 	if got := each(catalog.Lookup{}); !slices.Equal(got, want) {
-		t.Errorf("each: %d records, want %d", len(got), len(want))
+		t.Errorf("Each returns %d records, want %d", len(got), len(want))
 	}
 	if got, want := each(by("npi", "1")), slices.Sorted(slices.Values(byNPI["1"])); !slices.Equal(got, want) {
-		t.Errorf("each of one npi: %q, want %q", got, want)
+		t.Errorf("Each with one npi returns %q, want %q", got, want)
 	}
 	for _, top := range []int{1, 2, 7, 54, 1000} {
 		before := w.emulator.Counts().Query
 		got := w.list(c, catalog.Lookup{Top: top})
-		if n := w.emulator.Counts().Query - before; top == 1000 && n != 2 { // one for each start of keys
-			t.Errorf("%d queries for a list of one page", n)
+		if n := w.emulator.Counts().Query - before; top == 1000 && n != 2 { // one query for each prefix of keys
+			t.Errorf("a list of one page takes %d queries, want 2", n)
 		}
 		slices.Sort(got)
 		if !slices.Equal(got, want) {
-			t.Errorf("top %d: %d records, want %d", top, len(got), len(want))
+			t.Errorf("top %d: the list has %d records, want %d", top, len(got), len(want))
 		}
 		got = w.find(c, catalog.Lookup{Keys: map[string]string{"npi": "1"}, Or: map[string][]string{"npi": {"3", "1", "none"}}, Top: top})
 		slices.Sort(got)
@@ -87,13 +87,13 @@ func TestListAndOr(t *testing.T) {
 		}
 	}
 	if got := w.list(c, catalog.Lookup{Top: 5, RowFrom: "b", RowTo: "b"}); len(got) != 18 {
-		t.Errorf("%d records start with b", len(got))
+		t.Errorf("a query for sort values that start with b finds %d records", len(got))
 	}
 	if n, err := c.Count(t.Context(), catalog.Lookup{}); n.Count != len(want) || err != nil {
-		t.Errorf("counted %+v, %v", n, err)
+		t.Errorf("Count returns %+v, error %v", n, err)
 	}
 	if n, err := c.Count(t.Context(), catalog.Lookup{Keys: map[string]string{"npi": "1"}, Or: map[string][]string{"npi": {"3"}}}); n.Count != len(byNPI["1"])+len(byNPI["3"]) || err != nil {
-		t.Errorf("counted %+v, %v", n, err)
+		t.Errorf("Count returns %+v, error %v", n, err)
 	}
 	_, err := c.List(t.Context(), catalog.Lookup{Cursor: "x"})
 	wantKind(t, err, problem.Invalid)

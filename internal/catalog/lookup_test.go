@@ -19,7 +19,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// insertAll inserts records made of maps.
+// insertAll inserts records with the fields in the maps.
 func (w *world) insertAll(c *catalog.Catalog, all ...map[string]any) []record.Record {
 	w.Helper()
 	var records []record.Record
@@ -31,8 +31,7 @@ func (w *world) insertAll(c *catalog.Catalog, all ...map[string]any) []record.Re
 	return records
 }
 
-// TestQueryAll pages through a partition by cursor while rows come and go, and
-// filters it by further keys.
+// TestQueryAll reads a partition in pages while rows are inserted and deleted, and filters the rows by further keys.
 func TestQueryAll(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
@@ -50,25 +49,25 @@ func TestQueryAll(t *testing.T) {
 	w.wantFound(c, catalog.Lookup{Keys: map[string]string{"city": city}, Top: 7}, r...)
 	w.wantFound(c, catalog.Lookup{Keys: map[string]string{"city": city, "kind": "ä"}, Top: 7}, even...)
 	w.wantFound(c, catalog.Lookup{Keys: map[string]string{"city": city, "kind": "ä", "id": "007"}})
-	c.Close() // what goes on after an answer must not count
+	c.Close() // requests after an answer must not count
 	w.emulator.ResetCounts()
 	w.wantFound(c, catalog.Lookup{Keys: map[string]string{"city": city, "kind": "ä"}, Top: 1000}, even...)
 	c.Close()
 	if n := w.emulator.Counts().TableTransactions(); n > 3 {
-		t.Errorf("%d requests for two keys, want the first rows of each, and a page of one", n)
+		t.Errorf("a query by two keys takes %d requests; want the first rows of each key, and a page of one key", n)
 	}
 
 	q := catalog.Lookup{Keys: map[string]string{"city": city}, Top: 100}
 	page, err := c.Find(t.Context(), q)
 	proof.Must(t, err)
-	for _, id := range []string{"000", "099", "100"} { // what was read, where the cursor stands, and what comes next
+	for _, id := range []string{"000", "099", "100"} { // the rows read, the row at the cursor, and the next row
 		w.delete(c, by("id", id), 1)
 	}
 	w.insertAll(c, map[string]any{"id": "099a", "city": city, "kind": "b"})
 	q.Cursor = page.Cursor
 	rest := w.find(c, q)
-	if len(rest) != 150 { // one is gone, one is new
-		t.Errorf("the rest has %d records", len(rest))
+	if len(rest) != 150 { // one record was deleted, one was inserted
+		t.Errorf("the remaining pages have %d records, want 150", len(rest))
 	}
 
 	bad := []catalog.Lookup{
@@ -86,9 +85,9 @@ func TestQueryAll(t *testing.T) {
 	}
 }
 
-// TestQueryBySeveralKeys reads the partitions of all keys at once: one with few rows
-// answers, however many rows the others have and however long they take. More records than a
-// page holds are found, and deleted.
+// TestQueryBySeveralKeys reads the partitions of all keys concurrently. A partition with few rows must give the answer, even if
+// the others have many rows or do not answer. The query must find, and a deletion must delete, more records than a page can
+// contain.
 func TestQueryBySeveralKeys(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "id,npi,email", "id", func(t *testing.T, w *world, c *catalog.Catalog) {
@@ -100,17 +99,17 @@ func TestQueryBySeveralKeys(t *testing.T) {
 		w.insertMany(c, r)
 		c.Close()
 		w.emulator.ResetCounts()
-		last := r[n-5:] // which have an email of their own
+		last := r[n-5:] // records with a different email
 		q := catalog.Lookup{Keys: map[string]string{"npi": "shared", "email": fmt.Sprint("e", (n-1)/5)}}
 		w.wantFound(c, q, last...)
 		c.Close()
 		if n := w.emulator.Counts(); n.TableTransactions() > 2 || n.QueryRows > 5+64 {
-			t.Errorf("%d requests for %d rows, want at most 2, for the 5 of one key and 64 of the other", n.TableTransactions(), n.QueryRows)
+			t.Errorf("the query takes %d requests for %d rows; want at most 2 requests, for 5 rows of one key and 64 of the other", n.TableTransactions(), n.QueryRows)
 		}
-		// A cursor fits whichever is read.
+		// A cursor is valid for each of the keys.
 		q.Top = 2
 		w.wantFound(c, q, last...)
-		// The shared partition doesn't answer at all.
+		// The shared partition does not answer.
 		held := make(chan struct{})
 		hold := func(what string) chan struct{} {
 			if strings.Contains(what, "3_npishared") {
@@ -120,13 +119,14 @@ func TestQueryBySeveralKeys(t *testing.T) {
 		}
 		w.wantFound(w.gated(hold), q, last...)
 		close(held)
-		// None is complete: the one that comes farthest is read on.
+		// No partition's first rows are enough, so the query continues with the partition whose rows end at the greatest
+		// RowKey.
 		both := catalog.Lookup{Keys: map[string]string{"npi": "SHARED", "id": fmt.Sprintf("%04d", n-50)}}
 		w.wantFound(c, both, r[n-50])
 		start := time.Now()
 		w.wantFound(c, catalog.Lookup{Keys: map[string]string{"npi": "shared", "email": "nobody"}})
 		if d := time.Since(start); d > time.Second {
-			t.Errorf("no match took %v", d)
+			t.Errorf("a query without a match took %v", d)
 		}
 		shared := catalog.Lookup{Keys: map[string]string{"npi": "shared"}, Top: 1000}
 		w.wantFound(c, shared, r...)
@@ -136,7 +136,7 @@ func TestQueryBySeveralKeys(t *testing.T) {
 	})
 }
 
-// TestPagesAreFilled finds a record behind more deleted ones than a page holds.
+// TestPagesAreFilled finds a record after more tombstones than a page can contain.
 func TestPagesAreFilled(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
@@ -145,7 +145,7 @@ func TestPagesAreFilled(t *testing.T) {
 		c := w.catalog()
 		r := w.insertAll(c, map[string]any{"id": "z", "city": "Bern"})
 		c.Close()
-		// What thousands of deletions leave.
+		// The tombstones of thousands of deletions.
 		deletions := testsize.Of(4000, 21_000)
 		tombstone := w.rows("People", "")[0].Properties
 		tombstone = slices.DeleteFunc(slices.Clone(tombstone), func(p storage.Property) bool { return !strings.HasPrefix(p.Name, "tsw_") })
@@ -160,12 +160,12 @@ func TestPagesAreFilled(t *testing.T) {
 		w.emulator.ResetCounts()
 		got, err := c.Find(t.Context(), catalog.Lookup{Keys: by("city", "bern").Keys, Top: 1})
 		if err != nil || len(slices.Collect(got.Records())) != 1 || got.Cursor != "" || !record.Equal(slices.Collect(got.Records())[0], r[0]) {
-			t.Errorf("found %v, cursor %q, %v", slices.Collect(got.Records()), got.Cursor, err)
+			t.Errorf("the query finds %v, cursor %q, error %v", slices.Collect(got.Records()), got.Cursor, err)
 		}
 		if n := w.emulator.Counts().Query; n > int64(deletions/storage.PageRows+2) {
-			t.Errorf("%d queries for %d rows", n, deletions+1)
+			t.Errorf("the query takes %d requests for %d rows", n, deletions+1)
 		}
-		// The time is over before the page is full: the rest comes by the cursor.
+		// The time for the page ends before the page is full. The cursor continues.
 		next := w.emulator.Transport()
 		slow := w.via(func(r *http.Request) (*http.Response, error) {
 			time.Sleep(4 * time.Second)
@@ -174,17 +174,17 @@ func TestPagesAreFilled(t *testing.T) {
 		start := time.Now()
 		got, err = slow.Find(t.Context(), by("city", "bern"))
 		if d := time.Since(start); err != nil || got.Cursor == "" || d > 13*time.Second {
-			t.Errorf("found %v, cursor %q, %v after %v", slices.Collect(got.Records()), got.Cursor, err, d)
+			t.Errorf("the query finds %v, cursor %q, error %v after %v", slices.Collect(got.Records()), got.Cursor, err, d)
 		}
 		w.wantFound(slow, by("city", "bern"), r...)
-		// A write's selector has all the time that it needs.
+		// The time of a write's selector is not limited.
 		w.did(catalog.Replaced)(slow.Patch(t.Context(), []byte(`{"n":1}`), by("city", "bern"), always))
 		slow.Close()
 	})
 }
 
-// TestNothingIsWrittenOfWhatIsWrong refuses records before anything is written.
-func TestNothingIsWrittenOfWhatIsWrong(t *testing.T) {
+// TestInvalidRecordsAreNotWritten checks that invalid records are refused before any row is written.
+func TestInvalidRecordsAreNotWritten(t *testing.T) {
 	t.Parallel()
 	w, c := newCatalog(t, people, "lastname")
 	for _, text := range []string{
@@ -204,14 +204,14 @@ func TestNothingIsWrittenOfWhatIsWrong(t *testing.T) {
 	for _, table := range []string{"People", "PeopleWAL"} {
 		for _, row := range w.rows(table, "") {
 			if row.Key.Partition != "schema" {
-				t.Errorf("%s has %v", table, row)
+				t.Errorf("the table %s contains %v", table, row)
 			}
 		}
 	}
 }
 
-// TestAnyFieldAndValue keeps fields with names that mean something elsewhere, and
-// the types of values.
+// TestAnyFieldAndValue writes fields whose names have a meaning elsewhere, and values of all types. Queries must return the
+// same fields and types.
 func TestAnyFieldAndValue(t *testing.T) {
 	t.Parallel()
 	w, c := newCatalog(t, people, "lastname")
@@ -223,6 +223,6 @@ func TestAnyFieldAndValue(t *testing.T) {
 	w.check(c)
 	c.Close()
 	if changes, next, err := changes(t, c, ""); err != nil || len(changes) != 1 || next != "" || !record.Equal(changes[0].Record, r) {
-		t.Errorf("changes %v, %q, %v", changes, next, err)
+		t.Errorf("Changes returns %v, cursor %q, error %v", changes, next, err)
 	}
 }

@@ -20,9 +20,9 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// TestHeadsUseMemory: a write that looks for its record among the many of one first index value uses the part of the memory that it has: for a page
-// of them at once, and not for all.
-func TestHeadsUseMemory(t *testing.T) {
+// TestHeadsUseBoundedMemory checks that a write searches for its record among many records with the same first index value. It must have at most one page
+// of their heads in memory at a time.
+func TestHeadsUseBoundedMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const records, page = 200, 20
 		w := newWorld(t, emulator.Options{Faults: fmt.Sprintf("short-page p=1 rows=%d", page)}, people, "lastname")
@@ -47,19 +47,20 @@ func TestHeadsUseMemory(t *testing.T) {
 				return err
 			},
 		} {
-			time.Sleep(time.Minute) // or the heads may be those of several moments
+			time.Sleep(time.Minute) // otherwise the heads may show several moments
 			part, err := memory.NewBudget(64<<20).Take(t.Context(), 32<<20)
 			proof.Must(t, err)
 			proof.Must(t, write(part.In(t.Context())))
 			if most := part.Wanted(); most < page*1500 || most > 3*page*3500 {
-				t.Errorf("%s uses %d bytes at once for %d heads", what, most, records)
+				t.Errorf("%s uses up to %d bytes for %d heads", what, most, records)
 			}
 			part.Release()
 		}
 	})
 }
 
-// TestRefusalReadsNoOtherRecords: who is refused looks for what is under way for its record, and does not read the large records of others that are under way.
+// TestRefusalReadsNoOtherRecords checks that a refused write searches for pending entries of its record, and does not read the large records of other pending
+// entries.
 func TestRefusalReadsNoOtherRecords(t *testing.T) {
 	inBubble(t, "eid", "lastname", func(t *testing.T, w *world, _ *catalog.Catalog) {
 		const others, bytes = 8, 30_000
@@ -85,10 +86,10 @@ func TestRefusalReadsNoOtherRecords(t *testing.T) {
 		_, err := c.Insert(t.Context(), rec(t, `{"eid":"0","lastname":"x","y":1}`), "")
 		wantKind(t, err, problem.Conflict)
 		if n := got.Load(); n <= 0 || n > bytes {
-			t.Errorf("%d bytes were read for a refusal beside %d records of %d bytes that are under way", n, others, bytes)
+			t.Errorf("the refusal reads %d bytes while %d other records of %d bytes are pending", n, others, bytes)
 		}
 		if left := w.rows("PeopleWAL", "e|"); len(left) != others {
-			t.Errorf("%d entries of others are left, want %d", len(left), others)
+			t.Errorf("%d entries of other records remain, want %d", len(left), others)
 		}
 	})
 }

@@ -25,16 +25,16 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// migrate migrates to the catalog's schema. Nothing may be left.
+// migrate migrates the catalog to its schema. The migration must not leave any row or record unchanged.
 func (w *world) migrate(c *catalog.Catalog) migrate.Result {
 	w.Helper()
-	sum, err := migrate.Run(w.Context(), c, false, func(f catalog.Finding) { w.Errorf("left: %+v", f) })
+	sum, err := migrate.Run(w.Context(), c, false, func(f catalog.Finding) { w.Errorf("the migration leaves %+v", f) })
 	proof.Must(w, err)
 	w.check(c)
 	return sum
 }
 
-// published writes a record in the published form, by its own formulas.
+// published writes a row in the published form, without code of the catalog.
 func (w *world) published(partition, row string, r record.Record) {
 	w.write("People", storage.Op{Kind: storage.Replace, Row: storage.Entity{Key: key.Key{Partition: partition, Row: row}, Properties: r.Properties()}.Row()})
 }
@@ -46,7 +46,7 @@ func TestTakeOver(t *testing.T) {
 	takeOverAll(t, newWorld(t, emulator.Options{}, "eid,npi", "lastname"))
 }
 
-// takeOverAll takes over records that collide, and a log.
+// takeOverAll takes over records that collide, and a published log.
 func takeOverAll(t *testing.T, w *world) {
 	t.Helper()
 	x := newTakeOver(w)
@@ -54,7 +54,7 @@ func takeOverAll(t *testing.T, w *world) {
 	w.Cleanup(c.Close)
 	for round := range 2 {
 		if sum := x.end(w, c); round > 0 && sum.Taken+sum.Removed+sum.Entries > 0 {
-			t.Errorf("again: %+v", sum)
+			t.Errorf("the second run returns %+v, want no work", sum)
 		}
 		x.wantRight(w)
 	}
@@ -67,7 +67,7 @@ func takeOverRecords(t *testing.T, w *world) {
 	for _, p := range []string{"3_eidf314", "3_npi1414213562", "3_ssn123-45-6789"} {
 		w.published(p, "faux:56a9e459", r)
 	}
-	// Its program died before the third row: md5("g2|2|3") begins with 8480c7ca.
+	// The published program died before it wrote the third row of this record. md5("g2|2|3") begins with 8480c7ca.
 	half := rec(t, `{"eid":"G2","lastname":"Half","npi":"2","ssn":"3"}`)
 	for _, p := range []string{"3_eidg2", "3_npi2"} {
 		w.published(p, rowOf(t, w.schema, half), half)
@@ -81,7 +81,7 @@ func takeOverRecords(t *testing.T, w *world) {
 	_, err = check.Run(t.Context(), c, true, func(catalog.Finding) {})
 	wantKind(t, err, problem.Conflict)
 	if sum := w.migrate(c); sum.Taken != 2 {
-		t.Errorf("%+v", sum)
+		t.Errorf("the migration returns %+v, want 2 records taken over", sum)
 	}
 	for field, value := range map[string]string{"eid": "g2", "npi": "2", "ssn": "3"} {
 		w.wantFound(c, by(field, value), half)
@@ -100,7 +100,7 @@ func rowOf(t testing.TB, s index.Schema, r record.Record) string {
 	return id.Row
 }
 
-// publishedAs writes a record as the published program does, under some of its keys.
+// publishedAs writes rows of a record as the published program does, in the given partitions.
 func (w *world) publishedAs(r record.Record, partitions ...string) {
 	w.Helper()
 	r.Fields = append(slices.Clone(r.Fields), record.Field{Name: "operation", Type: storage.String, Value: jsontext.Value(`"insert"`)})
@@ -109,8 +109,8 @@ func (w *world) publishedAs(r record.Record, partitions ...string) {
 	}
 }
 
-// publishedRow returns the RowKey that the published program gives a record: that of ours,
-// but for the case of the sort value.
+// publishedRow returns the RowKey that the published program gives a record. It differs from our RowKey only in the case of the
+// sort value.
 func publishedRow(t testing.TB, s index.Schema, r record.Record) string {
 	t.Helper()
 	sort, _ := r.Get(s.Sort.Field)
@@ -118,7 +118,7 @@ func publishedRow(t testing.TB, s index.Schema, r record.Record) string {
 	return sort + row[strings.LastIndexByte(row, ':'):]
 }
 
-// publishedEntry writes an entry of the published program's log.
+// publishedEntry writes an entry into the published program's log.
 func (w *world) publishedEntry(row, operation string, r record.Record) {
 	w.Helper()
 	w.write("PeopleWAL", storage.Op{Kind: storage.Insert, Row: storage.Entity{
@@ -126,9 +126,9 @@ func (w *world) publishedEntry(row, operation string, r record.Record) {
 	}.Row()})
 }
 
-// stands is an independent checker that reads raw rows. It returns what is wrong with the rows of
-// the record with this value of v, which must be in these places.
-func stands(rows []storage.Entity, v string, r record.Record, places ...key.Key) []string {
+// wrongRows returns the errors in the rows of the record whose field v has this value. The record's rows must be in these
+// places. wrongRows reads raw rows, so it is independent of package check.
+func wrongRows(rows []storage.Entity, v string, r record.Record, places ...key.Key) []string {
 	var wrong []string
 	left := slices.Clone(places)
 	for _, row := range rows {
@@ -137,35 +137,34 @@ func stands(rows []storage.Entity, v string, r record.Record, places ...key.Key)
 		}
 		i := slices.Index(left, row.Key)
 		if i < 0 {
-			wrong = append(wrong, fmt.Sprintf("%s stands at %v", v, row.Key))
+			wrong = append(wrong, fmt.Sprintf("%s has a row at the wrong place %v", v, row.Key))
 			continue
 		}
 		left = slices.Delete(left, i, i+1)
 		for _, f := range r.Fields {
 			if row.Get(f.Name) != string(storage.Property{Value: f.Value}.Text()) {
-				wrong = append(wrong, fmt.Sprintf("%s at %v has %s %q", v, row.Key, f.Name, row.Get(f.Name)))
+				wrong = append(wrong, fmt.Sprintf("the row of %s at %v has the column %s with %q", v, row.Key, f.Name, row.Get(f.Name)))
 			}
 		}
 		if row.Get("tsw_version") != "" && row.Get("operation") != "" {
-			wrong = append(wrong, fmt.Sprintf("%s at %v has an operation", v, row.Key))
+			wrong = append(wrong, fmt.Sprintf("the row of %s at %v has an operation", v, row.Key))
 		}
 	}
 	for _, k := range left {
-		wrong = append(wrong, fmt.Sprintf("%s is missing at %v", v, k))
+		wrong = append(wrong, fmt.Sprintf("%s has no row at %v", v, k))
 	}
 	return wrong
 }
 
-// takeOver is what the published program has left in a table, and where it belongs after the
-// take-over.
+// takeOver contains the records of the published program, and the places of their rows after the take-over.
 type takeOver struct {
-	records map[string]record.Record // by v
+	records map[string]record.Record // by their field v
 	places  map[string][]key.Key
 }
 
-// newTakeOver fills the tables: a whole record, a half-written one, two that differ in case only,
-// and a log with an insertion that was not begun, a half-done one, a deletion, and an entry that
-// nobody can carry out.
+// newTakeOver fills the tables. The index contains a complete record, an incomplete record, and two records that differ only in
+// case. The log contains an insertion without rows, an insertion with some rows, a deletion, and an entry that cannot be
+// carried out.
 func newTakeOver(w *world) takeOver {
 	w.Helper()
 	proof.Must(w, errors.Join(w.account.Table("People"+w.suffix).Create(w.Context()), w.account.Table("PeopleWAL"+w.suffix).Create(w.Context())))
@@ -201,13 +200,14 @@ func newTakeOver(w *world) takeOver {
 	return x
 }
 
-// end takes all over, in a process that lives. What collides is left, and reported by every run.
+// end takes over all records, in a process that does not die. Every run must leave and report the colliding records and the
+// invalid entry.
 func (x takeOver) end(w *world, c *catalog.Catalog) migrate.Result {
 	w.Helper()
 	var left []string
 	sum, err := migrate.Run(w.Context(), c, false, func(f catalog.Finding) { left = append(left, f.Row) })
-	if err != nil || sum.Left != len(left) || len(left) != 5 { // two rows of each twin, and the entry
-		w.Fatalf("%+v, left %q, %v", sum, left, err)
+	if err != nil || sum.Left != len(left) || len(left) != 5 { // two rows for each of the records that differ only in case, and the entry
+		w.Fatalf("the migration returns %+v, leaves %q, error %v", sum, left, err)
 	}
 	return sum
 }
@@ -216,19 +216,19 @@ func (x takeOver) end(w *world, c *catalog.Catalog) migrate.Result {
 func (x takeOver) wantRight(w *world) {
 	w.Helper()
 	rows := w.rows("People", "")
-	wrong := stands(rows, "old", record.Record{})
+	wrong := wrongRows(rows, "old", record.Record{})
 	for v, r := range x.records {
-		wrong = append(wrong, stands(rows, v, r, x.places[v]...)...)
+		wrong = append(wrong, wrongRows(rows, v, r, x.places[v]...)...)
 	}
 	if len(wrong) > 0 {
-		w.Errorf("after the take-over: %s", strings.Join(wrong, "\n"))
+		w.Errorf("the tables are wrong after the take-over: %s", strings.Join(wrong, "\n"))
 	}
 }
 
-// lost returns the records that are neither in the index nor in a log.
+// lost returns the records that are neither in the index nor in one of the logs.
 func (x takeOver) lost(w *world) []string {
 	w.Helper()
-	there := map[string]bool{"d": true} // is to be deleted
+	there := map[string]bool{"d": true} // the log deletes this record
 	for _, row := range append(w.rows("People", ""), w.rows("PeopleWAL", "")...) {
 		if !strings.HasPrefix(row.Key.Row, "c|") {
 			there[row.Get("v")] = true
@@ -243,38 +243,38 @@ func (x takeOver) lost(w *world) []string {
 	return lost
 }
 
-// TestTakeOverDies kills a take-over at every request, carried out or not. Nothing is lost at any
-// time, and the next run completes it.
-func TestTakeOverDies(t *testing.T) {
+// TestInterruptedTakeOver kills a take-over before or after each of its requests is carried out. No record may be lost, and the
+// next run must complete the take-over.
+func TestInterruptedTakeOver(t *testing.T) {
 	t.Parallel()
 	n := deaths(t, 1, everyRequest, func(t *testing.T, n int) bool {
 		w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
 		x := newTakeOver(w)
 		victim, p := w.mortal(n, n%2 == 0, nil)
-		_, _ = migrate.Run(t.Context(), victim, false, func(catalog.Finding) {}) // it most likely dies
+		_, _ = migrate.Run(t.Context(), victim, false, func(catalog.Finding) {}) // the process most likely dies
 		victim.Close()
 		if lost := x.lost(w); p.Dead() && len(lost) > 0 {
-			t.Fatalf("lost on the way: %q", lost)
+			t.Fatalf("the interrupted take-over has lost %q", lost)
 		}
 		c := w.on(w.account, nil)
 		start := time.Now()
 		x.end(w, c)
 		c.Close()
 		if took := time.Since(start); took > time.Second {
-			t.Errorf("going on took %v", took)
+			t.Errorf("the next run took %v", took)
 		}
-		w.nextDay(c) // nothing is left of the deleted record
+		w.nextDay(c) // deletes the rest of the deleted record
 		x.wantRight(w)
 		return p.Dead()
 	})
 	if n < 40 {
-		t.Errorf("only %d requests", n)
+		t.Errorf("the take-over makes only %d requests", n)
 	}
 }
 
-// TestMigrationDies kills a change of schema at every request. The next run goes on or takes it
-// back, without waiting again for stopped writers.
-func TestMigrationDies(t *testing.T) {
+// TestInterruptedMigration kills a migration at each of its requests. The next run continues or reverts the migration. It must
+// not wait again for the stopped writers.
+func TestInterruptedMigration(t *testing.T) {
 	t.Parallel()
 	deaths(t, 1, everyRequest, func(t *testing.T, n int) bool {
 		w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
@@ -286,7 +286,7 @@ func TestMigrationDies(t *testing.T) {
 		victim, p := w.mortal(n, n%2 == 0, nil)
 		_, _ = migrate.Run(t.Context(), victim, false, func(catalog.Finding) {})
 		victim.Close()
-		if n%4 > 1 || !p.Dead() { // take it back
+		if n%4 > 1 || !p.Dead() { // revert the migration
 			w.schema = before
 		}
 		c := w.on(w.account, nil)
@@ -294,7 +294,7 @@ func TestMigrationDies(t *testing.T) {
 		start := time.Now()
 		w.migrate(c)
 		if took := time.Since(start); stopped && n > 8 && took > time.Second {
-			t.Errorf("going on took %v", took)
+			t.Errorf("the next run took %v", took)
 		}
 		w.prepare(c)
 		for _, r := range []string{`{"eid":"1","lastname":"x","npi":"1"}`, `{"eid":"2","lastname":"y","npi":"1"}`} {
@@ -308,7 +308,7 @@ func TestMigrationDies(t *testing.T) {
 	})
 }
 
-// state returns the State of the schema's row.
+// state returns the State in the schema's row.
 func (w *world) state() string {
 	w.Helper()
 	for _, row := range w.rows("PeopleWAL", "") {
@@ -319,9 +319,9 @@ func (w *world) state() string {
 	return ""
 }
 
-// TestMigrationUnderWriters changes the schema while others write. The new keys find every
-// acknowledged record, and no refused one.
-func TestMigrationUnderWriters(t *testing.T) {
+// TestMigrationWithConcurrentWriters changes the schema while others write. Queries by the new keys must find every
+// acknowledged record, and no refused record.
+func TestMigrationWithConcurrentWriters(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(testsize.Of(2, 4)) {
 		inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, old *catalog.Catalog) {
@@ -344,7 +344,7 @@ func TestMigrationUnderWriters(t *testing.T) {
 						mu.Lock()
 						if err == nil {
 							acknowledged = append(acknowledged, r)
-						} else if wantKind(t, err, problem.Moving, problem.Conflict); true { // the latter once it is moved
+						} else if wantKind(t, err, problem.Moving, problem.Conflict); true { // Conflict once the migration has ended
 							refused = append(refused, r)
 						}
 						mu.Unlock()
@@ -361,7 +361,7 @@ func TestMigrationUnderWriters(t *testing.T) {
 			c.Close()
 			proof.Must(t, w.emulator.SetFaults(""))
 			if len(acknowledged) == 0 || len(refused) == 0 || sum.Moved != len(acknowledged) {
-				t.Errorf("%d acknowledged, %d refused, %+v", len(acknowledged), len(refused), sum)
+				t.Errorf("%d writes were acknowledged and %d refused; the migration returns %+v", len(acknowledged), len(refused), sum)
 			}
 			for _, r := range acknowledged {
 				phone, _ := r.Get("phone")
@@ -376,9 +376,9 @@ func TestMigrationUnderWriters(t *testing.T) {
 	}
 }
 
-// TestLateForeignRowIsLeft takes over a row that another program wrote beside a record of the
-// log. No other row has its content, so it stays.
-func TestLateForeignRowIsLeft(t *testing.T) {
+// TestLateForeignRowStays takes over a row of another program whose record is already in the log with other contents. The row
+// must stay, because no other row has its contents.
+func TestLateForeignRowStays(t *testing.T) {
 	t.Parallel()
 	w, c := newCatalog(t, "eid,npi", "lastname")
 	w.insertAll(c, map[string]any{"eid": "A", "npi": "1", "lastname": "Ash", "v": "a"})
@@ -388,10 +388,10 @@ func TestLateForeignRowIsLeft(t *testing.T) {
 	left := 0
 	sum, err := migrate.Run(t.Context(), c, false, func(catalog.Finding) { left++ })
 	if err != nil || left != 1 || sum.Removed != 0 {
-		t.Errorf("%+v, %d left, %v", sum, left, err)
+		t.Errorf("the migration returns %+v, leaves %d rows, error %v", sum, left, err)
 	}
 	place := key.Key{Partition: "3_eida", Row: publishedRow(t, w.schema, late)}
-	if wrong := stands(w.rows("People", ""), "late", late, place); len(wrong) > 0 {
+	if wrong := wrongRows(w.rows("People", ""), "late", late, place); len(wrong) > 0 {
 		t.Error(wrong)
 	}
 }

@@ -33,22 +33,21 @@ import (
 )
 
 var (
-	oneSeed   = flag.Uint64("seed", 0, "repeat the run of this one seed, and tell what happens in it")
-	firstSeed = flag.Uint64("first", 1, "the first seed of many")
-	seeds     = flag.Uint64("seeds", uint64(testsize.Slow(2, 10, 1000)), "how many seeds")
-	moves     = flag.Uint64("moves", 0, "how many seeds TestMoves has, instead of a number that is quick")
+	oneSeed   = flag.Uint64("seed", 0, "runs only this seed, and logs its requests")
+	firstSeed = flag.Uint64("first", 1, "the first seed")
+	seeds     = flag.Uint64("seeds", uint64(testsize.Slow(2, 10, 1000)), "number of seeds")
+	moves     = flag.Uint64("moves", 0, "number of seeds of TestMoves, instead of a small number")
 )
 
-// TestModel lets 8 writers with clocks up to 5 minutes off work on few records at once. The
-// storage fails, and writers and recovering processes die at any request. The committed
-// operations must be legal on a plain map, one after the other, and every index must agree with
-// the map. A tenth of the runs first takes over what the published program wrote; in another
-// tenth the schema changes meanwhile.
+// TestModel lets 8 writers work concurrently on few records. Their clocks are wrong by up to 5 minutes. The storage fails, and
+// writers and recovering processes die at any request. The committed operations, in their order, must be legal on a map in
+// memory, and queries by every index key must agree with the map. A tenth of the runs first takes over tables of the published
+// program. In another tenth, the schema changes meanwhile.
 func TestModel(t *testing.T) {
 	testsize.WithoutRace(t)
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the same seed is to be the same run
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // makes runs with one seed equal
 	first, n := *firstSeed, *seeds
-	list := []uint64{474} // a refusal is overtaken twice, by writers whose rows it must carry out
+	list := []uint64{474} // two writers overtake a refused write, which must complete their writes
 	if *oneSeed != 0 {
 		first, n, list = *oneSeed, 1, nil
 	}
@@ -87,28 +86,28 @@ func model(t *testing.T, seed uint64) {
 
 const (
 	writers    = 8
-	operations = 8 // of each
+	operations = 8 // number of operations of each writer
 )
 
 // operation is one call of a writer, and its result.
 type operation struct {
-	n          int64 // in the field "note" of the record, if there is one
+	n          int64 // number of the operation; also the record's field "note"
 	kind       wal.Kind
 	from, to   int64 // logical times of the call and the return
 	record     record.Record
 	query      catalog.Lookup
-	match      string // the ETag that was demanded
-	absent     bool   // that there is no record was demanded
+	match      string // the ETag in the write's condition
+	absent     bool   // the write's condition is that there is no record
 	put        bool   // the record was put under its own identity
-	done       bool   // acknowledged as done
+	done       bool   // the write was acknowledged
 	deleted    int
 	refused    problem.Kind
-	unresolved bool // nobody knows
+	unresolved bool // it is unknown whether the write was done
 }
 
 type modelRun struct {
 	*world
-	rnd *randv2.Rand // of the test's own goroutine
+	rnd *randv2.Rand // used by the test's own goroutine
 
 	clock atomic.Int64 // logical time
 	notes atomic.Int64
@@ -117,10 +116,10 @@ type modelRun struct {
 	done []operation
 
 	migrated bool
-	next     *world // with the schema that the catalog is given while others write, or nil
+	next     *world // a world with the catalog's new schema, or nil if the schema does not change
 
-	records map[index.IdentityHash]record.Record // by identity: the plain map
-	taken   takeOver                             // what the published program left
+	records map[index.IdentityHash]record.Record // the map in memory, by identity
+	taken   takeOver                             // the records of the published program
 }
 
 func newModel(t *testing.T, seed uint64) *modelRun {
@@ -138,15 +137,15 @@ func newModel(t *testing.T, seed uint64) *modelRun {
 	return m
 }
 
-// work lets mortal writers work, and other mortal processes recover what they leave. beside runs
-// at the same time; then the work takes minutes, and processes live longer.
-func (m *modelRun) work(beside ...func(*randv2.Rand)) {
+// work runs writers that may die, and other processes that complete their writes and may also die. If there are functions
+// concurrent, they run at the same time. In this case, the work takes minutes, and processes die later.
+func (m *modelRun) work(concurrent ...func(*randv2.Rand)) {
 	pause, lives := 40*time.Millisecond, 1
-	if len(beside) > 0 {
+	if len(concurrent) > 0 {
 		pause, lives = 40*time.Second, 3
 	}
 	var g sync.WaitGroup
-	for _, do := range beside {
+	for _, do := range concurrent {
 		rnd := randv2.New(randv2.NewPCG(m.rnd.Uint64(), 3))
 		g.Go(func() { do(rnd) })
 	}
@@ -173,7 +172,7 @@ func (m *modelRun) work(beside ...func(*randv2.Rand)) {
 				time.Sleep(time.Duration(rnd.Int64N(int64(10 * pause))))
 				c, _ := m.life(rnd, nil)
 				if rnd.IntN(2) == 0 {
-					_ = c.CompleteAll(m.Context()) // it may die
+					_ = c.CompleteAll(m.Context()) // the process may die
 				} else {
 					_, _ = check.Run(m.Context(), c, true, func(catalog.Finding) {})
 				}
@@ -186,8 +185,8 @@ func (m *modelRun) work(beside ...func(*randv2.Rand)) {
 	}
 }
 
-// life starts a process, which most likely lives long enough. While the schema changes, it
-// has one or the other.
+// life starts a process, which most likely does not die before its work is done. While the schema changes, the process has the
+// old or the new schema.
 func (m *modelRun) life(rnd *randv2.Rand, now func() time.Time) (*catalog.Catalog, *emulatortest.Process) {
 	n, w := 0, m.world
 	if rnd.IntN(3) == 0 {
@@ -201,7 +200,7 @@ func (m *modelRun) life(rnd *randv2.Rand, now func() time.Time) (*catalog.Catalo
 	return w.mortal(n, rnd.IntN(2) == 0, now)
 }
 
-// draw returns a record. There are few keys, so that writers meet.
+// draw returns a random record. There are only a few different keys, so writers often write the same record.
 func (m *modelRun) draw(rnd *randv2.Rand, note int64) record.Record {
 	fields := map[string]any{"eid": fmt.Sprint("E", rnd.IntN(3)), "lastname": []string{"Faux", "o'Neil/x"}[rnd.IntN(2)]}
 	if rnd.IntN(4) > 0 {
@@ -212,7 +211,7 @@ func (m *modelRun) draw(rnd *randv2.Rand, note int64) record.Record {
 	}
 	if rnd.IntN(8) > 0 {
 		fields["note"] = note
-	} // else it is like another one
+	} // without a note, the record may equal another one
 	b, _ := json.Marshal(fields)
 	return rec(m, string(b))
 }
@@ -252,7 +251,7 @@ func (m *modelRun) operate(c *catalog.Catalog, rnd *randv2.Rand) {
 		if rnd.IntN(2) == 0 {
 			patch = fmt.Sprintf(`{"note":%d,"npi":%s,"SSN":null}`, o.n, []string{"0", "1.0", "null"}[rnd.IntN(3)])
 		}
-		o.record = rec(m, fmt.Sprintf(`{"note":%d}`, o.n)) // the rest is known when it is done
+		o.record = rec(m, fmt.Sprintf(`{"note":%d}`, o.n)) // the other fields are known after the write
 		done, err = c.Patch(m.Context(), []byte(patch), o.query, on)
 	case 8:
 		o.kind = wal.Delete
@@ -264,12 +263,12 @@ func (m *modelRun) operate(c *catalog.Catalog, rnd *randv2.Rand) {
 		m.read(c, o.query)
 		return
 	}
-	m.told(o, done, err)
+	m.storeResult(o, done, err)
 	m.readAgain(c, o, known, err)
 }
 
-// readAgain reads what a writer read before it was refused, as a refusal tells it to. What the refusal is about must not
-// be there any more.
+// readAgain reads the records again that a writer read before its write was refused. The version that caused the refusal must
+// not be returned again.
 func (m *modelRun) readAgain(c *catalog.Catalog, o operation, known catalog.Matches, err error) {
 	kind := problem.Of(err).Kind
 	if o.match == "" || kind != problem.Unmet && kind != problem.NotFound || o.put && m.identity(o.record) != m.identity(slices.Collect(known.Records())[0]) {
@@ -282,13 +281,13 @@ func (m *modelRun) readAgain(c *catalog.Catalog, o operation, known catalog.Matc
 		}
 		for _, meta := range m.read(c, by(field, value)).Meta {
 			if meta == known.Meta[0] {
-				m.Errorf("operation %d was refused (%v), and by %s finds what it was refused for: %+v", o.n, err, field, o)
+				m.Errorf("operation %d was refused (%v), but a query by %s still finds the old version: %+v", o.n, err, field, o)
 			}
 		}
 	}
 }
 
-// bulk inserts several records at once.
+// bulk inserts several records in one call.
 func (m *modelRun) bulk(c *catalog.Catalog, rnd *randv2.Rand) {
 	all := make([]operation, 2+rnd.IntN(3))
 	records := make([]record.Record, len(all))
@@ -299,12 +298,12 @@ func (m *modelRun) bulk(c *catalog.Catalog, rnd *randv2.Rand) {
 		all[i] = operation{n: n, kind: wal.Insert, from: from, record: records[i]}
 	}
 	for i, one := range c.InsertAll(m.Context(), record.Decoded(records), nil) {
-		m.told(all[i], one.Written, one.Err)
+		m.storeResult(all[i], one.Written, one.Err)
 	}
 }
 
-// told stores the result of an operation.
-func (m *modelRun) told(o operation, done catalog.Written, err error) {
+// storeResult stores the result of an operation.
+func (m *modelRun) storeResult(o operation, done catalog.Written, err error) {
 	o.done = err == nil && done.Outcome != catalog.Unchanged
 	o.to = m.clock.Add(1)
 	if err != nil {
@@ -316,9 +315,9 @@ func (m *modelRun) told(o operation, done catalog.Written, err error) {
 	m.mu.Unlock()
 }
 
-// condition returns what a write demands: most often nothing, or that a record which it
-// reads first has not changed since, or that there is none. known is what it has read. The write may then be
-// about the record's address.
+// condition returns the condition of a write. Mostly there is no condition. Sometimes the condition is that a record, which
+// condition reads first, has not changed, or that there is no record. known contains the records read. condition may change the
+// query so that it selects this record by its ID.
 func (m *modelRun) condition(c *catalog.Catalog, rnd *randv2.Rand, o *operation) (on catalog.Condition, known catalog.Matches) {
 	switch rnd.IntN(6) {
 	case 0:
@@ -340,18 +339,18 @@ func (m *modelRun) condition(c *catalog.Catalog, rnd *randv2.Rand, o *operation)
 func (m *modelRun) read(c *catalog.Catalog, q catalog.Lookup) catalog.Matches {
 	r, err := c.Find(m.Context(), q)
 	if err != nil {
-		return r // it died, or the storage was busy
+		return r // the process has died, or the storage is busy
 	}
 	seen := map[index.IdentityHash]bool{}
 	for _, r := range slices.Collect(r.Records()) {
 		for field, want := range q.Keys {
 			if got, _ := valueOf(r, field); !strings.EqualFold(got, want) {
-				m.Errorf("%v finds %s", q, r.AppendJSON(nil))
+				m.Errorf("the query %v finds the record %s, which does not match", q, r.AppendJSON(nil))
 			}
 		}
 		id := m.identity(r)
 		if seen[id] {
-			m.Errorf("%v finds the identity of %s twice", q, r.AppendJSON(nil))
+			m.Errorf("the query %v finds two records with the identity of %s", q, r.AppendJSON(nil))
 		}
 		seen[id] = true
 	}
@@ -365,8 +364,7 @@ func (m *modelRun) identity(r record.Record) index.IdentityHash {
 	return id.Hash()
 }
 
-// valueOf returns a record's value of an index key. The only number of two spellings is
-// 1, in patches.
+// valueOf returns a record's value of an index key. 1, in patches, is the only number with two spellings.
 func valueOf(r record.Record, key string) (string, bool) {
 	for _, f := range r.Fields {
 		if strings.EqualFold(f.Name, key) {
@@ -377,16 +375,16 @@ func valueOf(r record.Record, key string) (string, bool) {
 	return "", false
 }
 
-// settle recovers until nothing is left to do, by processes that die.
+// settle runs processes that may die, until all writes are completed.
 func (m *modelRun) settle() {
 	for range 60 {
 		time.Sleep(time.Minute)
 		c, _ := m.life(m.rnd, nil)
-		_ = c.Maintain(m.Context()) // it may die
+		_ = c.Maintain(m.Context()) // the process may die
 		if len(m.rows("PeopleWAL", "e|")) == 0 {
 			live, _ := m.mortal(0, false, nil)
 			var err error
-			for range 2 { // what several have noted for clearing away takes another round
+			for range 2 { // a second run, for rows that several processes have noted for deletion
 				err = errors.Join(err, live.Maintain(m.Context()))
 			}
 			if err == nil {
@@ -394,21 +392,21 @@ func (m *modelRun) settle() {
 			}
 		}
 	}
-	m.Fatal("the log is never empty")
+	m.Fatal("the log still has pending entries after many runs")
 }
 
-// committed is a change as the log tells it.
+// committed is a change in the log.
 type committed struct {
 	id     string
 	kind   wal.Kind
 	writes []wal.Write
 	record record.Record
-	place  int   // among the changes
-	before int64 // version that the record had
+	place  int   // position among the changes
+	before int64 // version of the record before the change
 }
 
-// explain replays the changes on a plain map, one after the other. Each must be legal when it is
-// done, and they must be those that writers know of.
+// explain applies the changes to a map in memory, in their order. Each change must be legal at that point, and the changes must
+// agree with the results of the writers.
 func (m *modelRun) explain() {
 	var changes []committed
 	for _, row := range m.rows("PeopleWAL", "c|") {
@@ -418,13 +416,13 @@ func (m *modelRun) explain() {
 	}
 	slices.SortFunc(changes, func(a, b committed) int { return strings.Compare(b.id, a.id) })
 	versions := map[index.IdentityHash]int64{}
-	notes := map[int64]committed{} // by operation
+	notes := map[int64]committed{} // by the operation's number
 	deletions := 0
 	for i, c := range changes {
 		c.place, c.before = i, versions[c.writes[0].Identity]
 		for _, w := range c.writes {
 			if w.Version <= versions[w.Identity] {
-				m.Errorf("change %s has version %d of %s, behind %d", c.id, w.Version, w.Identity, versions[w.Identity])
+				m.Errorf("change %s has version %d of %s, after version %d", c.id, w.Version, w.Identity, versions[w.Identity])
 			}
 			versions[w.Identity] = w.Version
 		}
@@ -432,19 +430,19 @@ func (m *modelRun) explain() {
 		_, there := m.records[first]
 		_, taken := m.records[last]
 		if there == (c.kind == wal.Insert) || taken && first != last {
-			m.Errorf("change %s (%s) was not legal: %s", c.id, c.kind, c.record.AppendJSON(nil))
+			m.Errorf("change %s (%s) is not legal: %s", c.id, c.kind, c.record.AppendJSON(nil))
 		}
 		before := m.records[first]
 		delete(m.records, first)
 		if c.kind == wal.Delete {
-			if v, _ := c.record.Get("v"); v != "d" || len(m.taken.records) == 0 { // which the taken-over log deletes
+			if v, _ := c.record.Get("v"); v != "d" || len(m.taken.records) == 0 { // the published log deletes the record with v = d
 				deletions++
 			}
 			continue
 		}
 		m.records[last] = c.record
 		if m.migrated && first != last && record.Equal(before, c.record) {
-			continue // the schema gave it another place
+			continue // the migration has moved the record
 		}
 		if note, ok := c.record.Get("note"); ok {
 			var n int64
@@ -458,10 +456,10 @@ func (m *modelRun) explain() {
 	m.acknowledged(notes, deletions)
 }
 
-// acknowledged compares the results of operations with what was committed.
+// acknowledged compares the results of operations with the committed changes.
 func (m *modelRun) acknowledged(notes map[int64]committed, deletions int) {
 	deleted, unsure := 0, false
-	order := map[int]placed{} // by place
+	order := map[int]placed{} // by position among the changes
 	for _, o := range m.done {
 		c, there := notes[o.n]
 		_, noted := o.record.Get("note")
@@ -470,48 +468,47 @@ func (m *modelRun) acknowledged(notes map[int64]committed, deletions int) {
 			deleted += o.deleted
 			unsure = unsure || o.unresolved
 		case o.done && noted && !there:
-			m.Errorf("operation %d was acknowledged, and is lost: %+v", o.n, o)
+			m.Errorf("operation %d was acknowledged, but is lost: %+v", o.n, o)
 		case !o.done && !o.unresolved && there:
-			m.Errorf("operation %d was refused (%v), and was committed", o.n, o.refused)
+			m.Errorf("operation %d was refused (%v), but was committed", o.n, o.refused)
 		case there && o.match != "" && o.match != fmt.Sprintf("%q", fmt.Sprint(c.before)):
-			m.Errorf("operation %d demanded version %s, and changed %d", o.n, o.match, c.before)
+			m.Errorf("operation %d had the condition of version %s, but changed version %d", o.n, o.match, c.before)
 		case there && o.absent && c.kind != wal.Insert:
-			m.Errorf("operation %d demanded that there is no record, and changed one", o.n)
+			m.Errorf("operation %d had the condition that there is no record, but changed a record", o.n)
 		case there && o.put && len(c.writes) > 1:
-			m.Errorf("operation %d put a record in the place of another: %+v", o.n, c)
+			m.Errorf("operation %d, a put, changed another record: %+v", o.n, c)
 		}
 		if there && noted {
 			order[c.place] = placed{o, c.writes[len(c.writes)-1].Identity}
 		}
 	}
 	if deletions < deleted || deletions > deleted && !unsure {
-		m.Errorf("%d records were deleted, and %d deletions acknowledged", deletions, deleted)
+		m.Errorf("%d records were deleted, but %d deletions were acknowledged", deletions, deleted)
 	}
 	m.inOrder(order)
 }
 
-// placed is an operation that was committed, with the identity that the record has got. Another
-// schema gives it another one, which nothing puts in order with the first.
+// placed is a committed operation, with the record's new identity. With another schema, the record has another identity. There
+// is no order between operations on different identities.
 type placed struct {
 	operation
 	identity index.IdentityHash
 }
 
-// inOrder checks that an operation that had ended when another of the same identity
-// began stands before it.
+// inOrder checks the order of operations on one identity. If one had ended before the other began, its change must come first.
 func (m *modelRun) inOrder(order map[int]placed) {
 	places := slices.Sorted(maps.Keys(order))
 	for i, p := range places {
 		for _, q := range places[i+1:] {
 			a, b := order[p], order[q]
 			if b.to < a.from && a.identity == b.identity {
-				m.Errorf("operation %d stands behind %d, which began when it had ended", b.n, a.n)
+				m.Errorf("the change of operation %d comes after that of operation %d, although the latter began after the former had ended", b.n, a.n)
 			}
 		}
 	}
 }
 
-// compare checks that every index finds exactly what the plain map holds.
+// compare checks that queries by every index key find exactly the records in the map.
 func (m *modelRun) compare() {
 	m.Helper()
 	c, _ := m.mortal(0, false, nil)
@@ -522,7 +519,7 @@ func (m *modelRun) compare() {
 	for field, all := range values {
 		for _, value := range all {
 			var got []string
-			for q, more := by(field, value), true; more; { // an answer that took long has a cursor
+			for q, more := by(field, value), true; more; { // an answer has a cursor if it took too long
 				var r catalog.Matches
 				retry(func() (err error) {
 					r, err = c.Find(m.Context(), q)
@@ -545,7 +542,7 @@ func (m *modelRun) compare() {
 			slices.Sort(got)
 			slices.Sort(want)
 			if !slices.Equal(got, want) {
-				m.Errorf("%s %s finds\n%v, the map holds\n%v", field, value, got, want)
+				m.Errorf("the query by %s %s finds\n%v, but the map contains\n%v", field, value, got, want)
 			}
 		}
 	}
@@ -558,7 +555,7 @@ func (m *modelRun) compare() {
 			}
 		})
 		if err == nil && sum.Records != len(m.records) {
-			m.Errorf("the log knows %d records, the map %d", sum.Records, len(m.records))
+			m.Errorf("the log contains %d records, but the map contains %d", sum.Records, len(m.records))
 		}
 		return err
 	})
@@ -568,18 +565,18 @@ func (m *modelRun) compare() {
 	m.twins()
 }
 
-// tidy checks that nothing is left but records and changes.
+// tidy checks that the tables contain only records, their heads and changes.
 func (m *modelRun) tidy() {
 	m.Helper()
 	for table, prefixes := range map[string][]string{"PeopleWAL": {"e|", "t|", "i|"}, "People": {""}} {
 		for _, prefix := range prefixes {
 			left := slices.DeleteFunc(m.rows(table, prefix), func(e storage.Entity) bool { return table == "People" && e.Get("tsw_gone") == "" })
 			if len(left) > 0 {
-				m.Errorf("left in %s: %v", table, left)
+				m.Errorf("the table %s still contains %v", table, left)
 			}
 		}
 	}
 	if heads := m.rows("PeopleWAL", "h|"); len(heads) != len(m.records) {
-		m.Errorf("%d heads of %d records", len(heads), len(m.records))
+		m.Errorf("there are %d heads for %d records", len(heads), len(m.records))
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// patiently does something until the storage, which still fails now and then, doesn't.
+// patiently repeats the function do until it succeeds, because the storage sometimes fails.
 func patiently(do func() error) (err error) {
 	for range 20 {
 		if err = do(); err == nil || problem.Status(err) < 500 {
@@ -23,7 +23,7 @@ func patiently(do func() error) (err error) {
 	return err
 }
 
-// takeOver takes over what the published program left, in processes that die.
+// takeOver takes over the tables of the published program, in processes that may die.
 func (m *modelRun) takeOver() {
 	m.Helper()
 	for range 60 {
@@ -32,41 +32,40 @@ func (m *modelRun) takeOver() {
 		sum, err := migrate.Run(m.Context(), c, false, func(catalog.Finding) { left++ })
 		c.Close()
 		if lost := m.taken.lost(m.world); len(lost) > 0 {
-			m.Fatalf("the take-over loses %q", lost)
+			m.Fatalf("the take-over has lost %q", lost)
 		}
 		if err != nil || p.Dead() {
 			continue
 		}
 		if sum.Left != left || left < 4 {
-			m.Errorf("%+v, %d left", sum, left)
+			m.Errorf("the migration returns %+v, leaves %d problems", sum, left)
 		}
 		m.taken.wantRight(m.world)
 		return
 	}
-	m.Fatal("the take-over never ends")
+	m.Fatal("the take-over has not ended after many runs")
 }
 
-// reported reports whether a finding is about what a take-over leaves as it was.
+// reported reports whether a finding concerns rows that a take-over leaves unchanged.
 func (x takeOver) reported(f catalog.Finding) bool {
 	return slices.ContainsFunc([]string{"t1", "t2"}, func(v string) bool {
 		return slices.ContainsFunc(x.places[v], func(k key.Key) bool { return k.Partition == f.Partition && k.Row == f.Row })
 	})
 }
 
-// twins checks that records which differ in case alone are both still there, whatever
-// others wrote.
+// twins checks that the two records that differ only in case both still exist after the other writes.
 func (m *modelRun) twins() {
 	m.Helper()
 	rows := m.rows("People", "")
 	for _, v := range []string{"t1", "t2"} {
-		if wrong := stands(rows, v, m.taken.records[v], m.taken.places[v]...); len(wrong) > 0 {
+		if wrong := wrongRows(rows, v, m.taken.records[v], m.taken.places[v]...); len(wrong) > 0 {
 			m.Errorf("%s", strings.Join(wrong, "\n"))
 		}
 	}
 }
 
-// migrate changes the schema, in processes that die. A process with the old one is refused
-// then. The new schemas tell the same records apart as the old one.
+// migrate changes the schema, in processes that may die. After that, processes with the old schema are refused. The new schemas
+// distinguish the same records as the old schema.
 func (m *modelRun) migrate(rnd *randv2.Rand) {
 	time.Sleep(time.Duration(rnd.Int64N(int64(time.Minute))))
 	old, _ := m.mortal(0, false, nil)
@@ -100,7 +99,7 @@ func (m *modelRun) migrate(rnd *randv2.Rand) {
 			continue
 		}
 		if len(left) > 0 {
-			m.Errorf("left: %+v", left)
+			m.Errorf("the migration leaves %+v", left)
 		}
 		wantKind(m, patiently(read), problem.Conflict)
 		wantKind(m, patiently(func() error {
@@ -109,5 +108,5 @@ func (m *modelRun) migrate(rnd *randv2.Rand) {
 		}), problem.Conflict)
 		return
 	}
-	m.Error("the migration never ends")
+	m.Error("the migration has not ended after many runs")
 }

@@ -33,12 +33,12 @@ import (
 	"tablesweep/internal/record"
 )
 
-// TestMoves lets writers move records while readers read them by pages. A seed decides which request is
-// carried out next, so any two requests may come in any order. A record that is there all the
-// time is found by every selector and by every call that reads all pages; one that does not move comes exactly once in every reading. No answer is older than a write that was acknowledged before the request.
+// TestMoves lets writers move records while readers read the records in pages. A seed determines the request that is carried out next, so requests may be
+// carried out in any order. Every selector, and every call that reads all pages, must find each record that exists all the time. Every reading must return a
+// record that does not move exactly once. No answer may contain an older version than that of a write acknowledged before the request.
 func TestMoves(t *testing.T) {
 	testsize.WithoutRace(t)
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // the same seed is to be the same run
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // makes runs with one seed equal
 	first, n := *firstSeed, cmp.Or(*moves, testsize.Slow[uint64](8, 48, 1000))
 	if *oneSeed != 0 {
 		first, n = *oneSeed, 1
@@ -56,10 +56,10 @@ func TestMoves(t *testing.T) {
 	t.Logf("%+v", sum)
 }
 
-// tally says what the histories have had.
+// tally counts the events of all runs.
 type tally struct{ requests, writes, busy, readings, calls, again int }
 
-// turns lets requests be carried out one at a time, in an order that it draws.
+// turns carries out requests one at a time, in a random order.
 type turns struct {
 	next policy.Transporter
 	mu   sync.Mutex
@@ -101,7 +101,7 @@ func (c client) Do(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// play draws until done is closed.
+// play carries out waiting requests until done is closed.
 func (t *turns) play(rnd *randv2.Rand, done chan struct{}, requests *int) {
 	for {
 		synctest.Wait()
@@ -112,7 +112,7 @@ func (t *turns) play(rnd *randv2.Rand, done chan struct{}, requests *int) {
 		}
 		pause := time.Duration(rnd.Int64N(int64(20 * time.Millisecond)))
 		t.mu.Lock()
-		if len(t.all) == 0 { // all of them sleep
+		if len(t.all) == 0 { // all processes sleep
 			pause = 500 * time.Millisecond
 		} else {
 			slices.SortFunc(t.all, func(a, b *turn) int { return cmp.Or(a.who-b.who, strings.Compare(a.what, b.what)) })
@@ -133,7 +133,7 @@ func (t *turns) play(rnd *randv2.Rand, done chan struct{}, requests *int) {
 	}
 }
 
-// movesRun is one history.
+// movesRun is one run of TestMoves.
 type movesRun struct {
 	*world
 	*turns
@@ -141,8 +141,8 @@ type movesRun struct {
 	rnd *randv2.Rand
 
 	mu    sync.Mutex
-	acked map[string]int64 // the version of each record's last acknowledged write, by eid
-	n     int              // of the writes
+	acked map[string]int64 // by eid: the version of the record's last acknowledged write
+	n     int              // number of writes
 }
 
 func newMoves(t *testing.T, seed uint64, sum *tally) *movesRun {
@@ -151,7 +151,7 @@ func newMoves(t *testing.T, seed uint64, sum *tally) *movesRun {
 	return &movesRun{world: w, turns: &turns{next: w.emulator.Transport()}, tally: sum, rnd: randv2.New(randv2.NewPCG(seed, 7)), acked: map[string]int64{}}
 }
 
-// The records: those that move, one with a city of its own, and those that stay.
+// The numbers of the records: records that move, one of them with a different city, and records that stay.
 const (
 	movers = 2
 	still  = 2
@@ -172,7 +172,7 @@ func (m *movesRun) run() {
 	c.Close()
 	m.orphan()
 	if m.rnd.IntN(2) == 0 {
-		time.Sleep(2 * time.Second) // else their times can't be told from those of the first moves
+		time.Sleep(2 * time.Second) // otherwise their times may be the same as those of the first moves
 	}
 	maintains := 0
 	if m.rnd.IntN(4) == 0 {
@@ -193,7 +193,7 @@ func (m *movesRun) run() {
 		close(done)
 	}()
 	m.play(m.rnd, done, &m.requests)
-	// Nobody has moved it from where this selector looks.
+	// No writer has moved the record away from the values of this selector.
 	found, err := c.Find(m.Context(), by("eid", "E0"))
 	if err != nil || len(slices.Collect(found.Records())) != 1 {
 		m.Fatal(found, err)
@@ -202,8 +202,8 @@ func (m *movesRun) run() {
 	wantKind(m, err, problem.NotFound)
 }
 
-// orphan lets a writer die between the commit of an insertion and its rows. The record is committed:
-// by its first key, it is there.
+// orphan lets a writer die after the commit of an insertion, before it writes the index rows. A selector by the first key must
+// find the record, because it is committed.
 func (m *movesRun) orphan() {
 	if m.rnd.IntN(8) > 0 {
 		return
@@ -211,7 +211,7 @@ func (m *movesRun) orphan() {
 	c, p := m.mortal(0, false, nil)
 	p.DieWhen(func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/People") })
 	if _, err := c.Insert(m.Context(), rec(m, `{"eid":"O","npi":5,"lastname":"x"}`), ""); err == nil || !p.Dead() {
-		m.Errorf("the writer lives: %v", err)
+		m.Errorf("the writer did not die: %v", err)
 	}
 	c.Close()
 	live, _ := m.mortal(0, false, nil)
@@ -220,7 +220,7 @@ func (m *movesRun) orphan() {
 	live.Close()
 }
 
-// record returns a record with a place that is drawn, if it is one that moves.
+// record returns a record. If the record is one that moves, its values are random.
 func (m *movesRun) record(i int, rnd *randv2.Rand) record.Record {
 	city, name, npi := "Bern", fmt.Sprintf("%c5", 'a'+i), 0
 	if i == 0 {
@@ -235,7 +235,7 @@ func (m *movesRun) record(i int, rnd *randv2.Rand) record.Record {
 	return rec(m, fmt.Sprintf(`{"eid":"E%d","npi":%d,"city":%q,"lastname":%q,"n":%d}`, i, npi, city, name, m.n))
 }
 
-// wrote notes an acknowledged write.
+// wrote stores the version of an acknowledged write.
 func (m *movesRun) wrote(done catalog.Written, err error) {
 	m.Helper()
 	m.mu.Lock()
@@ -243,7 +243,7 @@ func (m *movesRun) wrote(done catalog.Written, err error) {
 	m.writes++
 	if err != nil {
 		if problem.Of(err).Kind != problem.Busy {
-			m.Errorf("a write of a record that is always there: %v", err)
+			m.Errorf("the write of a record that exists all the time fails: %v", err)
 		}
 		m.busy++
 		return
@@ -287,7 +287,7 @@ func (m *movesRun) maintain(c *catalog.Catalog, rnd *randv2.Rand) {
 	}
 }
 
-// read reads some of the records by pages.
+// read reads some of the records in pages.
 func (m *movesRun) read(c *catalog.Catalog, rnd *randv2.Rand) {
 	for range 2 {
 		q := catalog.Lookup{Top: 1 + rnd.IntN(4)}
@@ -300,7 +300,7 @@ func (m *movesRun) read(c *catalog.Catalog, rnd *randv2.Rand) {
 		case 2:
 			q.Keys = map[string]string{"city": "own"}
 		case 3:
-			q.Keys, from = map[string]string{"npi": "0"}, movers // the others may be there
+			q.Keys, from = map[string]string{"npi": "0"}, movers // other records may match
 		case 4:
 			read = c.List
 		}
@@ -312,7 +312,7 @@ func (m *movesRun) read(c *catalog.Catalog, rnd *randv2.Rand) {
 	}
 }
 
-// pages reads all pages of a query that asks for the records from one on, or the first alone.
+// pages reads all pages of a query, or only the first page. The query must find the records with a number of at least from.
 func (m *movesRun) pages(read func(context.Context, catalog.Lookup) (catalog.Matches, error), q catalog.Lookup, from int, rnd *randv2.Rand, pause time.Duration) {
 	seen, calls := map[string]int{}, 0
 	for {
@@ -323,7 +323,7 @@ func (m *movesRun) pages(read func(context.Context, catalog.Lookup) (catalog.Mat
 		r, err := read(m.Context(), q)
 		if err != nil {
 			if problem.Of(err).Kind != problem.Busy {
-				m.Errorf("%+v: %v", q, err)
+				m.Errorf("the query %+v fails: %v", q, err)
 			}
 			m.mu.Lock()
 			m.busy++
@@ -331,13 +331,13 @@ func (m *movesRun) pages(read func(context.Context, catalog.Lookup) (catalog.Mat
 			return
 		}
 		if len(slices.Collect(r.Records())) > q.Top {
-			m.Errorf("%+v: %d records", q, len(slices.Collect(r.Records())))
+			m.Errorf("the query %+v returns a page with %d records", q, len(slices.Collect(r.Records())))
 		}
 		for i, one := range slices.Collect(r.Records()) {
 			eid, _ := one.Get("eid")
 			seen[eid]++
 			if v := version(r.Meta[i]); v < acked[eid] {
-				m.Errorf("%+v answers %s in version %d, %d was acknowledged before", q, one.AppendJSON(nil), v, acked[eid])
+				m.Errorf("the query %+v returns %s in version %d, but version %d was acknowledged before", q, one.AppendJSON(nil), v, acked[eid])
 			}
 		}
 		if q.Cursor = r.Cursor; q.Cursor == "" {
@@ -356,14 +356,15 @@ func (m *movesRun) pages(read func(context.Context, catalog.Lookup) (catalog.Mat
 	for i := from; i < to; i++ {
 		n := seen[fmt.Sprint("E", i)]
 		if n != 1 && (calls == 1 || i >= movers) {
-			m.Errorf("%+v answers E%d %d times in %d calls", q, i, n, calls)
+			m.Errorf("the query %+v returns E%d %d times in %d calls", q, i, n, calls)
 		}
 		m.again += max(0, n-1)
 	}
 }
 
-// TestMovedWhileRead moves a record from behind a page to ahead of it while one call reads, several times. It is still found, at
-// the cost of a request to the log for each move. After too many moves, the answer is 503. Without a move, nothing but pages is read.
+// TestMovedWhileRead moves a record from an unread page to rows that were already read, several times, while one call reads. The call
+// must still find the record, with one request to the log for each move. After too many moves, the error must be Busy. If no record
+// moves, the call must read only pages.
 func TestMovedWhileRead(t *testing.T) {
 	t.Parallel()
 	for _, moves := range []int{0, 1, 2, 10, 11} {
@@ -377,7 +378,7 @@ func TestMovedWhileRead(t *testing.T) {
 					w.did(catalog.Replaced)(c.Patch(t.Context(), []byte(`{"lastname":"`+to+`"}`), by("tag", "t"), always))
 				}
 				move("z")
-				time.Sleep(3 * time.Second) // older moves cost nothing
+				time.Sleep(3 * time.Second) // older moves take no requests
 				w.delete(c, catalog.Lookup{Keys: map[string]string{"eid": "1"}, RowFrom: "b4", RowTo: "b4"}, 1)
 				c.Close()
 				q, partition := catalog.Lookup{Keys: map[string]string{"city": "bern"}}, "'4_citybern'"
@@ -427,9 +428,9 @@ func TestMovedWhileRead(t *testing.T) {
 				case moves > 10:
 					wantKind(t, err, problem.Busy)
 				case err != nil || log != moves:
-					t.Errorf("%d moves, a list %v: %d requests to the log, %v", moves, list, log, err)
+					t.Errorf("%d moves, a list %v: the call makes %d requests to the log, error %v", moves, list, log, err)
 				case !slices.Contains(names, last) || len(names) != 5:
-					t.Errorf("%d moves, a list %v: %q, of which one is now %q", moves, list, names, last)
+					t.Errorf("%d moves, a list %v: the call returns %q; the moved record is now %q", moves, list, names, last)
 				}
 			})
 		}

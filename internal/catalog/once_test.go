@@ -18,7 +18,7 @@ import (
 // keyed is a write with an Idempotency-Key.
 type keyed struct {
 	name   string
-	before string // the record that is there, "" for none
+	before string // the record before the write, "" for none
 	do     func(ctx context.Context, c *catalog.Catalog, r func(string) record.Record) (catalog.Written, error)
 }
 
@@ -43,7 +43,7 @@ var keyedWrites = []keyed{
 	{"a PATCH that moves the record away", `{"eid":"1","npi":"7","lastname":"Faux"}`, func(ctx context.Context, c *catalog.Catalog, _ func(string) record.Record) (catalog.Written, error) {
 		return c.Patch(ctx, []byte(`{"npi":"8"}`), by("npi", "7"), once)
 	}},
-	{"a PATCH on condition", `{"eid":"1","npi":"7","lastname":"Faux"}`, func(ctx context.Context, c *catalog.Catalog, _ func(string) record.Record) (catalog.Written, error) {
+	{"a PATCH with a condition", `{"eid":"1","npi":"7","lastname":"Faux"}`, func(ctx context.Context, c *catalog.Catalog, _ func(string) record.Record) (catalog.Written, error) {
 		return c.Patch(ctx, []byte(`{"n":1}`), by("npi", "7"), catalog.Condition{Once: "key-1", Differ: []string{`"other"`}})
 	}},
 	{"a PATCH that changes nothing", `{"eid":"1","npi":"7","lastname":"Faux"}`, func(ctx context.Context, c *catalog.Catalog, _ func(string) record.Record) (catalog.Written, error) {
@@ -51,12 +51,12 @@ var keyedWrites = []keyed{
 	}},
 }
 
-// same compares results: the records as their JSON.
+// sameWritten compares the records in results by their JSON.
 var sameWritten = cmp.Transformer("text", func(r record.Record) string { return string(r.AppendJSON(nil)) })
 
-// TestKeyedCrashPoints lets the writer of each keyed write die at each of its requests, another writer change the record,
-// and the first one's retries come then: they have one answer, that of the one time that the write was done, and nothing
-// of the other writer is lost.
+// TestKeyedCrashPoints lets the writer of each keyed write die at each of its requests. Then another writer changes the record,
+// and the first writer retries. All retries must return the answer of the only time that the write was done, and the other
+// writer's change must not be lost.
 func TestKeyedCrashPoints(t *testing.T) {
 	t.Parallel()
 	for _, tt := range keyedWrites {
@@ -75,13 +75,13 @@ func TestKeyedCrashPoints(t *testing.T) {
 					again, againErr := tt.do(t.Context(), c, parse)
 					third, thirdErr := tt.do(t.Context(), c, parse)
 					if againErr != nil || thirdErr != nil {
-						t.Fatalf("retried: %v, %v", againErr, thirdErr)
+						t.Fatalf("the retries return the errors %v and %v", againErr, thirdErr)
 					}
 					if err != nil {
 						first = again
 					}
 					if diff := cmp.Diff([]catalog.Written{first, first}, []catalog.Written{again, third}, sameWritten); diff != "" {
-						t.Errorf("the retries have other answers (-first +retries):\n%s", diff)
+						t.Errorf("the retries return another answer (-first +retries):\n%s", diff)
 					}
 					last, want := again, 1
 					if again.Outcome == catalog.Unchanged {
@@ -101,12 +101,12 @@ func TestKeyedCrashPoints(t *testing.T) {
 					}
 					changes, _, err := changes(t, c, "")
 					if err != nil || len(changes) != want {
-						t.Errorf("%d changes, %v; want %d: %+v", len(changes), err, want, changes)
+						t.Errorf("there are %d changes, error %v; want %d: %+v", len(changes), err, want, changes)
 					}
 					w.check(c)
 					w.nextDay(c)
 					if left := w.rows("PeopleWAL", "i|"); len(left) > 0 {
-						t.Errorf("rows of requests are still there after a day: %v", left)
+						t.Errorf("after a day, rows of requests remain: %v", left)
 					}
 					return process.Dead()
 				})
@@ -115,7 +115,7 @@ func TestKeyedCrashPoints(t *testing.T) {
 	}
 }
 
-// TestKeyOfAnotherWrite: the same key with anything else is refused, whatever the first write was.
+// TestKeyOfAnotherWrite checks that a key is refused with any other write than the first.
 func TestKeyOfAnotherWrite(t *testing.T) {
 	t.Parallel()
 	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
@@ -150,8 +150,8 @@ func TestKeyOfAnotherWrite(t *testing.T) {
 	})
 }
 
-// TestKeyOfAnOldRecord: a write that changed nothing is answered again, though the change that wrote the record is not kept any
-// more.
+// TestKeyOfAnOldRecord repeats a write that changed nothing. The retry must return the first answer, although the change that
+// wrote the record was deleted because of its age.
 func TestKeyOfAnOldRecord(t *testing.T) {
 	t.Parallel()
 	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
@@ -170,9 +170,9 @@ func TestKeyOfAnOldRecord(t *testing.T) {
 	})
 }
 
-// TestKeyedRetryBesideAnother: since the first try, the selector finds another record, of another shard. The retry gets the first
-// answer all the same, and that record stays as it is.
-func TestKeyedRetryBesideAnother(t *testing.T) {
+// TestKeyedRetryReturnsTheFirstAnswer retries a write whose selector now finds another record, in another shard. The retry must return
+// the first answer, and must not change that record.
+func TestKeyedRetryReturnsTheFirstAnswer(t *testing.T) {
 	t.Parallel()
 	w, c := newCatalog(t, people, "lastname")
 	w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "lastname": "Faux"})
@@ -184,13 +184,14 @@ func TestKeyedRetryBesideAnother(t *testing.T) {
 	w.did(catalog.Replaced)(c.Patch(t.Context(), []byte(`{"npi":"8"}`), by("eid", "1"), always))
 	other := w.insertAll(c, map[string]any{"eid": "2", "npi": "7", "lastname": "Faux"})
 	if again, err := patch(); err != nil || !cmp.Equal(first, again, sameWritten) {
-		t.Errorf("%+v, %v; want %+v", again, err, first)
+		t.Errorf("the retry returns %+v, error %v; want %+v", again, err, first)
 	}
 	w.wantFound(c, by("npi", "7"), other...)
 }
 
-// TestKeyIsFreeAgain: a write that was wrong comes again mended, with its key. So it leaves no claim.
-func TestKeyIsFreeAgain(t *testing.T) {
+// TestInvalidWriteReleasesItsKey sends an invalid write, and then the corrected write with the same key. The corrected write
+// must succeed, so the invalid write must not leave a claim.
+func TestInvalidWriteReleasesItsKey(t *testing.T) {
 	t.Parallel()
 	w, c := newCatalog(t, people, "lastname")
 	old, err := c.Insert(t.Context(), rec(t, `{"eid":"1","npi":"7","lastname":"Faux"}`), "")

@@ -15,9 +15,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// TestLeftEntries leaves entries of the published log until they are carried out, settled by a later
-// deletion, or deleted.
-func TestLeftEntries(t *testing.T) {
+// TestRemainingEntries migrates a published log with entries that cannot be carried out. Each run must report these entries
+// until they are carried out, settled by a later deletion, or deleted.
+func TestRemainingEntries(t *testing.T) {
 	t.Parallel()
 	w, c := newCatalog(t, "eid,npi", "lastname")
 	w.insertAll(c, map[string]any{"eid": "A", "npi": "1", "lastname": "Ash", "v": "a"})
@@ -34,7 +34,7 @@ func TestLeftEntries(t *testing.T) {
 		sum, err := migrate.Run(t.Context(), c, dry, func(f catalog.Finding) { left = append(left, f.Row) })
 		c.Close()
 		if err != nil || !slices.Equal(left, want) || sum.Left != len(left) || sum.Entries != entries {
-			t.Errorf("%+v, left %q, %v; want %q", sum, left, err, want)
+			t.Errorf("the migration returns %+v, leaves %q, error %v; want %q", sum, left, err, want)
 		}
 	}
 	run(true, 1, "1", "2", "3", "6") // a later entry settles the third
@@ -52,10 +52,10 @@ func TestLeftEntries(t *testing.T) {
 	w.check(c)
 }
 
-// TestTakeOverBesideItsWriter takes over tables while the published program inserts and deletes records,
-// one request of it before each one of ours, and dies at any of its requests. What its log has is there
-// in the end, what its log deletes is not.
-func TestTakeOverBesideItsWriter(t *testing.T) {
+// TestTakeOverWithAConcurrentWriter takes over tables while the published program inserts and deletes records. The program
+// makes one request before each request of the migration, and dies at any of its requests. In the end, the index must contain
+// the records that the program's log inserts, and not those that it deletes.
+func TestTakeOverWithAConcurrentWriter(t *testing.T) {
 	t.Parallel()
 	deaths(t, 1, testsize.Slow(29, 9, 3), func(t *testing.T, n int) bool {
 		w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
@@ -66,10 +66,10 @@ func TestTakeOverBesideItsWriter(t *testing.T) {
 			w.publishedWrites("2026-01-09_x", "delete", f), w.publishedWrites("2026-01-10_x", "delete", x.records["a"]))
 		x.records["f"], x.records["e"], x.places["a"] = f, e, nil
 		x.places["e"] = []key.Key{{Partition: "3_eide", Row: rowOf(t, w.schema, e)}, {Partition: "3_npi1", Row: rowOf(t, w.schema, e)}}
-		dies := len(ops) - n%4 // its last deletion is in its log in any case
-		asked, done := 0, 0
+		dies := len(ops) - n%4 // the log always contains the last deletion
+		requests, done := 0, 0
 		victim := w.gated(func(string) chan struct{} {
-			if asked++; asked >= n && done < dies {
+			if requests++; requests >= n && done < dies {
 				ops[done]()
 				done++
 			}
@@ -83,24 +83,24 @@ func TestTakeOverBesideItsWriter(t *testing.T) {
 			ops[done]()
 		}
 		c := w.on(w.account, nil)
-		for range 2 { // rows that it has written over ours are put back
+		for range 2 { // restores our rows that the program has replaced
 			if _, err := migrate.Run(t.Context(), c, false, func(catalog.Finding) {}); err != nil {
 				t.Fatal(err)
 			}
 			w.findings(c, true)
 		}
 		sum, err := migrate.Run(t.Context(), c, false, func(catalog.Finding) {})
-		if err != nil || sum.Left != 4 && sum.Left != 5 || sum.Taken+sum.Removed+sum.Entries > 0 { // the program may have passed the bad entry
-			t.Errorf("%+v, %v", sum, err)
+		if err != nil || sum.Left != 4 && sum.Left != 5 || sum.Taken+sum.Removed+sum.Entries > 0 { // the program may have moved its checkpoint behind the invalid entry
+			t.Errorf("the last migration returns %+v, error %v", sum, err)
 		}
 		c.Close()
 		w.nextDay(c)
 		x.wantRight(w)
-		return asked >= n
+		return requests >= n
 	})
 }
 
-// publishedWrites returns the requests of the published program's insertion or deletion.
+// publishedWrites returns the requests of an insertion or deletion by the published program.
 func (w *world) publishedWrites(entry, operation string, r record.Record) []func() {
 	eid, _ := r.Get("eid")
 	npi, _ := r.Get("npi")

@@ -30,7 +30,7 @@ func describe(r *http.Request) string {
 	if q, _ := url.QueryUnescape(r.URL.RawQuery); q != "" {
 		what += "?" + q
 	}
-	return what + " HTTP/1.1\r\n" + string(body) // as within a transaction
+	return what + " HTTP/1.1\r\n" + string(body) // the same form as within a transaction
 }
 
 func containsAll(what string, texts []string) bool {
@@ -42,8 +42,8 @@ func containsAll(what string, texts []string) bool {
 	return true
 }
 
-// holdOnce returns a hold for the first request that has all the texts. reached is
-// closed when it is held.
+// holdOnce returns a function hold that holds back the first request that contains all the texts. The channel reached is closed
+// when the request is held back. The request continues when release is closed.
 func holdOnce(texts ...string) (hold func(string) chan struct{}, reached, release chan struct{}) {
 	reached, release = make(chan struct{}), make(chan struct{})
 	done := false
@@ -57,12 +57,13 @@ func holdOnce(texts ...string) (hold func(string) chan struct{}, reached, releas
 	}, reached, release
 }
 
-// gated returns the catalog in a process whose requests can be held back before they are sent: hold returns what they wait for, nil for nothing.
+// gated returns the catalog in a process whose requests can be held back before they are sent. The function hold returns the channel for which a
+// request waits, or nil.
 func (w *world) gated(hold func(what string) chan struct{}) *catalog.Catalog {
 	return w.held(false, hold)
 }
 
-// held is gated where, with answers, requests are carried out and their answers are held back.
+// held is gated with one more argument: if answers is true, requests are carried out and their answers are held back.
 func (w *world) held(answers bool, hold func(what string) chan struct{}) *catalog.Catalog {
 	var mu sync.Mutex // guards hold
 	next := w.emulator.Transport()
@@ -79,11 +80,12 @@ func (w *world) held(answers bool, hold func(what string) chan struct{}) *catalo
 			return resp, err
 		}
 		<-wait
-		return next.Do(r.WithContext(context.WithoutCancel(r.Context()))) // it had left when its time was over
+		return next.Do(r.WithContext(context.WithoutCancel(r.Context()))) // the request is sent even if its time is over
 	})
 }
 
-// heldAtRows returns a catalog whose requests about index rows say on at that they are there, and wait until on is closed.
+// heldAtRows returns a catalog whose requests for index rows are held back. Each such request sends a value on the channel at,
+// and waits until the channel on is closed.
 func (w *world) heldAtRows() (c *catalog.Catalog, at, on chan struct{}) {
 	at, on = make(chan struct{}, 8), make(chan struct{})
 	return w.gated(func(what string) chan struct{} {
@@ -95,8 +97,8 @@ func (w *world) heldAtRows() (c *catalog.Catalog, at, on chan struct{}) {
 	}), at, on
 }
 
-// TestCheckBesideAWriter: check does not report a write that is under way.
-func TestCheckBesideAWriter(t *testing.T) {
+// TestCheckWithAConcurrentWriter checks that check does not report a write that is under way.
+func TestCheckWithAConcurrentWriter(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 		atRow, goRow := make(chan struct{}, 8), make(chan struct{})
@@ -127,8 +129,8 @@ func TestCheckBesideAWriter(t *testing.T) {
 	})
 }
 
-// TestCheckBetweenWrites: a record is replaced after check has read the index, and again after it has read the heads.
-// Nothing is reported.
+// TestCheckBetweenWrites replaces a record after check has read the index, and again after check has read the heads. check must
+// not report a problem.
 func TestCheckBetweenWrites(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
@@ -149,14 +151,14 @@ func TestCheckBetweenWrites(t *testing.T) {
 		})
 		w.check(checker)
 		if n != len(moments) {
-			t.Errorf("%d writes", n)
+			t.Errorf("the test made %d writes", n)
 		}
 	})
 }
 
-// TestDeletionOfWhatMoves: a record moves after a deletion has found it, and before that looks at its head. It is there all the
-// time, so it is deleted where it is.
-func TestDeletionOfWhatMoves(t *testing.T) {
+// TestDeletionOfAMovingRecord moves a record after a deletion has found it, and before the deletion reads its head. The record
+// exists all the time, so the deletion must delete it in its new place.
+func TestDeletionOfAMovingRecord(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 		w.insertAll(c, map[string]any{"eid": "1", "npi": "7", "lastname": "b"})
@@ -176,9 +178,9 @@ func TestDeletionOfWhatMoves(t *testing.T) {
 	})
 }
 
-// TestMoveIsSeenBeforeItsDeletion delays some of the rows of a move until the record is deleted. Then no query finds the record where it was
-// before the move.
-func TestMoveIsSeenBeforeItsDeletion(t *testing.T) {
+// TestDeletionWaitsForTheMove delays some of the rows of a move until the record is deleted. After the deletion, no query may find the
+// record by its values before the move.
+func TestDeletionWaitsForTheMove(t *testing.T) {
 	t.Parallel()
 	for _, delayed := range []string{"3_eid1", "3_npi0"} {
 		for _, atAddress := range []bool{false, true} {
@@ -193,7 +195,7 @@ func TestMoveIsSeenBeforeItsDeletion(t *testing.T) {
 					mover.Close()
 				})
 				<-at
-				synctest.Wait() // its other rows are there
+				synctest.Wait() // the other rows of the move are written
 				q := by("npi", "1")
 				if found, err := c.Find(t.Context(), q); err != nil || len(slices.Collect(found.Records())) != 1 {
 					t.Fatal(found, err)
@@ -201,31 +203,31 @@ func TestMoveIsSeenBeforeItsDeletion(t *testing.T) {
 					q = catalog.Lookup{ID: found.Meta[0].ID}
 				}
 				w.delete(c, q, 1)
-				look := func() {
+				wantNone := func() {
 					t.Helper()
 					for _, q := range []catalog.Lookup{by("npi", "0"), by("npi", "1"), by("eid", "1")} {
 						w.wantFound(c, q)
 					}
 				}
-				look()
+				wantNone()
 				close(release)
 				g.Wait()
-				look()
+				wantNone()
 				c.Close()
 				w.pass(c, minutes)
-				look()
+				wantNone()
 				w.check(c)
 				if t.Failed() {
-					t.Fatalf("deleted at its address %v while %s is delayed", atAddress, delayed)
+					t.Fatalf("deletion by ID %v, while the row in %s is delayed", atAddress, delayed)
 				}
 			})
 		}
 	}
 }
 
-// TestContestedChange: the service answers 409 to an upsert, too, if others write the row at that moment. An applied entry then stays until
-// it is among the changes.
-func TestContestedChange(t *testing.T) {
+// TestEntryStaysAfterAConflict answers an upsert with 409, as the service does if others write the same row at that moment. An applied entry must
+// stay in the log until it is one of the changes.
+func TestEntryStaysAfterAConflict(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 		r := w.insertAll(c, map[string]any{"eid": "1", "lastname": "a"})
@@ -242,15 +244,15 @@ func TestContestedChange(t *testing.T) {
 		w.delete(deleter, by("eid", "1"), len(r))
 		deleter.Close()
 		if times.Load() == 0 {
-			t.Fatal("nothing was contested")
+			t.Fatal("no upsert got the answer 409")
 		}
 		if n := len(w.rows("PeopleWAL", "e|")) + len(w.rows("PeopleWAL", "c|")); n != 2 {
-			t.Errorf("%d entries and changes, want the insertion's and the deletion's", n)
+			t.Errorf("there are %d entries and changes, want those of the insertion and the deletion", n)
 		}
 		w.recover(c)
 		c.Close()
 		if pending, changes := len(w.rows("PeopleWAL", "e|")), len(w.rows("PeopleWAL", "c|")); pending != 0 || changes != 2 {
-			t.Errorf("%d entries and %d changes, want 0 and 2", pending, changes)
+			t.Errorf("there are %d entries and %d changes, want 0 and 2", pending, changes)
 		}
 		w.check(c)
 	})

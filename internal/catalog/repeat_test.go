@@ -18,39 +18,40 @@ import (
 
 const five = `{"eid":"5","lastname":"First","npi":"7"}`
 
-// twice are deletions that a host or a caller sends again, with an id. Three records match npi 7: eid 1, at
-// the address and with the ETag of here, and two with eid 5.
+// twice contains deletions that a host or a caller sends twice, with an id. Three records have the npi 7: one has eid 1, and
+// the ID and ETag in here, and two have eid 5.
 var twice = []struct {
 	name  string
 	many  bool
 	query func(here catalog.Meta) (catalog.Lookup, catalog.Condition)
 }{
-	{"a Location", false, func(here catalog.Meta) (catalog.Lookup, catalog.Condition) {
+	{"an ID", false, func(here catalog.Meta) (catalog.Lookup, catalog.Condition) {
 		return catalog.Lookup{ID: here.ID}, always
 	}},
-	{"a Location on condition", false, func(here catalog.Meta) (catalog.Lookup, catalog.Condition) {
+	{"an ID with a condition", false, func(here catalog.Meta) (catalog.Lookup, catalog.Condition) {
 		return catalog.Lookup{ID: here.ID}, catalog.Condition{Match: []string{here.ETag}}
 	}},
-	{"a first key on condition", false, func(here catalog.Meta) (catalog.Lookup, catalog.Condition) {
+	{"a first key with a condition", false, func(here catalog.Meta) (catalog.Lookup, catalog.Condition) {
 		return by("eid", "1"), catalog.Condition{Match: []string{here.ETag}}
 	}},
-	{"another key on condition", false, func(here catalog.Meta) (catalog.Lookup, catalog.Condition) {
+	{"another key with a condition", false, func(here catalog.Meta) (catalog.Lookup, catalog.Condition) {
 		return by("ssn", "1"), catalog.Condition{Match: []string{here.ETag}}
 	}},
 	{"a first key", true, func(catalog.Meta) (catalog.Lookup, catalog.Condition) { return by("eid", "5"), always }},
 	{"another key", true, func(catalog.Meta) (catalog.Lookup, catalog.Condition) { return by("npi", "7"), always }},
 }
 
-// repeated is how many cases were run: one more with -count begins with another request.
+// repeated is the number of cases that were run. It determines the first request at which the process dies, so runs with -count
+// differ.
 var repeated int
 
-// TestRepeatedDeletes lets the process that deletes die with each of its requests, or live and its answer get lost. Others write,
-// or nobody. Then the same request comes again to another process: it returns what was done, or does the rest,
-// and leaves what the others have written. The same request under another id is another one.
+// TestRepeatedDeletes lets a process die at each request of a deletion, or loses the deletion's answer. After that, others may
+// write. Then another process gets the same request. It must return the first answer, or delete the remaining records and keep
+// the records that others have written. The same request with another id must count as a new request.
 func TestRepeatedDeletes(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
-	apart := testsize.Slow(29, 7, 1) // small, each case starts with another request, and any two of the three have all their values
+	apart := testsize.Slow(29, 7, 1) // in a small run, each case starts with a different request, and only some combinations are run
 	for _, tt := range twice {
 		for _, keyed := range []bool{false, true} {
 			for _, applied := range []bool{false, true} {
@@ -70,7 +71,7 @@ func TestRepeatedDeletes(t *testing.T) {
 							})
 						})
 						if n < 5 {
-							t.Errorf("only %d requests", n)
+							t.Errorf("the deletion makes only %d requests", n)
 						}
 					})
 				}
@@ -92,7 +93,7 @@ func deleteTwice(t *testing.T, n int, applied, alone, many bool, query func(here
 	victim.Close()
 	answered := firstErr == nil && !process.Dead()
 	time.Sleep(time.Second)
-	var since []string // the records that others write
+	var since []string // records that others write after the first try
 	if !alone {
 		for _, text := range []string{string(one.AppendJSON(nil)), five, `{"eid":"5","npi":"7","lastname":"Third"}`} {
 			r := rec(t, text)
@@ -110,44 +111,44 @@ func deleteTwice(t *testing.T, n int, applied, alone, many bool, query func(here
 	recorded := claimed && claims[0].Get("Answer") != ""
 	again, err := c.Delete(t.Context(), q, on, nil)
 	if err != nil {
-		t.Fatalf("again: %v", err)
+		t.Fatalf("the second try fails: %v", err)
 	}
 	if did := w.deletions(c) - before; did > 0 && did != again.Records || answered && (did > 0 || again != first) {
-		t.Errorf("the first try deleted %d, and answered %+v, %v; the second deleted %d, and answered %+v", before, first, firstErr, did, again)
+		t.Errorf("the first try deleted %d records, and returned %+v, error %v; the second try deleted %d records, and returned %+v", before, first, firstErr, did, again)
 	}
 	if !many && again != (catalog.Deleted{Records: 1}) {
-		t.Errorf("one record: %+v", again)
+		t.Errorf("the deletion of one record returns %+v", again)
 	}
 	if many && again.Repeated != (claimed && !recorded) {
-		t.Errorf("the first try has claimed (%v) and recorded its answer (%v): %+v", claimed, recorded, again)
+		t.Errorf("the first try has made a claim: %v, and recorded its answer: %v; the second try returns %+v", claimed, recorded, again)
 	}
 	if third, err := c.Delete(t.Context(), q, on, nil); err != nil || third != again {
-		t.Errorf("a third time %+v, %v; want %+v", third, err, again)
+		t.Errorf("the third try returns %+v, error %v; want %+v", third, err, again)
 	}
 	left := strings.Join(w.find(c, by("npi", "7")), "\n")
 	for _, text := range since {
 		if !strings.Contains(left, text) && (claimed || !many) {
-			t.Errorf("written since and gone: %s", text)
+			t.Errorf("a record written after the first try was deleted: %s", text)
 		}
 	}
 	if others := strings.Count(left, "\n") + 1 - len(since); many && q.Keys["npi"] != "" && claimed && left != "" && others > 0 {
-		t.Errorf("left of what was there before: %s", left)
+		t.Errorf("a record written before the first try remains: %s", left)
 	}
 	q, on = query(here.Meta, "id-2")
 	if done, err := c.Delete(t.Context(), q, on, nil); many && (err != nil || done.Repeated || len(w.find(c, q)) > 0) {
-		t.Errorf("another one: %+v, %v", done, err)
+		t.Errorf("the request with another id returns %+v, error %v", done, err)
 	}
 	c.Close()
 	w.maintain(c)
 	w.check(c)
 	w.nextDay(c)
 	if rows := w.rows("PeopleWAL", "i|"); len(rows) > 0 {
-		t.Errorf("claims are left: %v", rows)
+		t.Errorf("claims remain after a day: %v", rows)
 	}
 	return process.Dead()
 }
 
-// deletions counts the deletions in the log, once nothing goes on behind the catalog's answers.
+// deletions returns the number of deletions in the log, after the catalog's background work has ended.
 func (w *world) deletions(c *catalog.Catalog) (n int) {
 	w.Helper()
 	c.Close()
@@ -161,17 +162,17 @@ func (w *world) deletions(c *catalog.Catalog) (n int) {
 	return n
 }
 
-// TestDeletesWithAnIDCostLittle counts the requests that an id costs, of a host's and of a caller's.
-func TestDeletesWithAnIDCostLittle(t *testing.T) {
+// TestRequestsOfDeletesWithAnID counts the additional requests of a deletion with a host's or a caller's id.
+func TestRequestsOfDeletesWithAnID(t *testing.T) {
 	t.Parallel()
-	more := map[string][2]int64{ // by name: with an invocation id, with a key
-		"a Location": {0, 1}, "a Location on condition": {0, 1},
-		"a first key on condition": {0, 1}, "another key on condition": {1, 1},
+	more := map[string][2]int64{ // additional requests with an invocation id, and with a key, by name
+		"an ID": {0, 1}, "an ID with a condition": {0, 1},
+		"a first key with a condition": {0, 1}, "another key with a condition": {1, 1},
 		"a first key": {2, 2}, "another key": {2, 2},
-		"a Location of nothing": {1, 2}, // its answer is looked for
+		"an ID without a record": {1, 2}, // also reads a stored answer
 	}
 	nothing := twice[0]
-	nothing.name, nothing.query = "a Location of nothing", func(catalog.Meta) (catalog.Lookup, catalog.Condition) {
+	nothing.name, nothing.query = "an ID without a record", func(catalog.Meta) (catalog.Lookup, catalog.Condition) {
 		return catalog.Lookup{ID: strings.Repeat("0", 64)}, always
 	}
 	for _, tt := range append(slices.Clone(twice), nothing) {
@@ -196,39 +197,40 @@ func TestDeletesWithAnIDCostLittle(t *testing.T) {
 		plain := requests(always)
 		got := [2]int64{requests(catalog.Condition{Invocation: "id"}) - plain, requests(catalog.Condition{Once: "key"}) - plain}
 		if got != more[tt.name] {
-			t.Errorf("%s: %d requests more, want %d", tt.name, got, more[tt.name])
+			t.Errorf("%s: %d additional requests, want %d", tt.name, got, more[tt.name])
 		}
-		t.Logf("%s: %d requests, with an id %d, with a key %d", tt.name, plain, plain+got[0], plain+got[1])
+		t.Logf("%s: %d requests without an id, %d with an invocation id, %d with a key", tt.name, plain, plain+got[0], plain+got[1])
 	}
 }
 
-// TestDeletionOfAnOldWrite: after a first try has died with its claim, another process completes an insertion that was acknowledged
-// before, and touches the head by that. The repetition deletes the record all the same.
+// TestDeletionOfAnOldWrite lets the first try die after its claim. Then another process completes an insertion that was
+// acknowledged before the claim, and updates the head. The repetition must delete the record, although the head is newer than the
+// claim.
 func TestDeletionOfAnOldWrite(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		query catalog.Lookup
-		held  []string // the deletion's first query
+		held  []string // results of the deletion's first query
 	}{
 		{by("eid", "5"), []string{"GET", "PeopleWAL", "RowKey ge 'h|"}},
 		{by("npi", "7"), []string{"GET", "/People()"}},
 	} {
 		inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
-			victim, _ := w.mortal(5, false, nil) // the schema, the commit, two rows, and it is to move the entry to the changes
+			victim, _ := w.mortal(5, false, nil) // requests: the schema, the commit, two rows, and the move of the entry to the changes
 			w.did(catalog.Created)(victim.Insert(t.Context(), rec(t, five), ""))
 			victim.Close()
 			time.Sleep(time.Second)
 			once := catalog.Condition{Invocation: "id"}
-			first, _ := w.mortal(2, true, nil) // the schema, the claim
+			first, _ := w.mortal(2, true, nil) // requests: the schema, and the claim
 			if done, err := first.Delete(t.Context(), tt.query, once, nil); err == nil {
-				t.Errorf("the first try of %v lives: %+v", tt.query, done)
+				t.Errorf("the first try of %v did not die: %+v", tt.query, done)
 			}
 			hold, reached, release := holdOnce(tt.held...)
 			held := w.gated(hold)
 			var g sync.WaitGroup
 			g.Go(func() {
 				if done, err := held.Delete(t.Context(), tt.query, once, nil); err != nil || done != (catalog.Deleted{Records: 1, Repeated: true}) {
-					t.Errorf("%v: %+v, %v", tt.query, done, err)
+					t.Errorf("the deletion of %v returns %+v, error %v", tt.query, done, err)
 				}
 			})
 			<-reached
@@ -242,7 +244,8 @@ func TestDeletionOfAnOldWrite(t *testing.T) {
 	}
 }
 
-// TestClaimsAreKept: those of invocations for an hour, and those of keys for a day. A key of a deletion is no other request's.
+// TestClaimsAreKept checks that claims of invocation ids are kept for an hour, and claims of keys for a day. The key of a
+// deletion must be refused with any other request.
 func TestClaimsAreKept(t *testing.T) {
 	t.Parallel()
 	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
@@ -252,7 +255,7 @@ func TestClaimsAreKept(t *testing.T) {
 			}
 		}
 		if _, err := c.Delete(t.Context(), by("npi", "8"), catalog.Condition{Invocation: "id"}, nil); err != nil {
-			t.Error(err) // a host has chosen the id
+			t.Error(err) // different requests may have the same invocation id
 		}
 		_, err := c.Delete(t.Context(), by("npi", "8"), catalog.Condition{Once: "key"}, nil)
 		wantKind(t, err, problem.KeyReused)
@@ -264,7 +267,7 @@ func TestClaimsAreKept(t *testing.T) {
 			w.maintain(c)
 			w.maintain(w.catalog())
 			if got := w.rows("PeopleWAL", "i|"); len(got) != kept.rows {
-				t.Errorf("%v later %d claims are left, want %d: %v", kept.after, len(got), kept.rows, got)
+				t.Errorf("after %v, there are %d claims, want %d: %v", kept.after, len(got), kept.rows, got)
 			}
 		}
 	})

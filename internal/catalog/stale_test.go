@@ -21,9 +21,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// TestRefusalIsSeen lets a writer die at each request of a write. Whoever is refused for the write and reads again, as
-// the refusal says, does not get the ETag that was refused, by any key.
-func TestRefusalIsSeen(t *testing.T) {
+// TestReadAfterARefusal lets a writer die at each request of a write. Another write is refused because of the first write. A
+// query after the refusal, by any key, must not return the refused ETag.
+func TestReadAfterARefusal(t *testing.T) {
 	t.Parallel()
 	const first = `{"eid":"1","npi":"7","ssn":"5","lastname":"Faux"}`
 	patch := func(text string) func(*catalog.Catalog, context.Context) {
@@ -38,7 +38,7 @@ func TestRefusalIsSeen(t *testing.T) {
 			_, _ = c.Delete(ctx, by("ssn", "5"), always, nil)
 		},
 	} {
-		for at, q := range map[string]catalog.Lookup{"its first key": by("eid", "1"), "its last key": by("ssn", "5"), "its address": {ID: "-"}} {
+		for at, q := range map[string]catalog.Lookup{"the first key": by("eid", "1"), "the last key": by("ssn", "5"), "the ID": {ID: "-"}} {
 			for what, refused := range map[string]func(context.Context, *catalog.Catalog, catalog.Lookup, catalog.Condition) error{
 				"patch": func(ctx context.Context, c *catalog.Catalog, q catalog.Lookup, on catalog.Condition) error {
 					_, err := c.Patch(ctx, []byte(`{"wage":2}`), q, on)
@@ -77,7 +77,7 @@ func TestRefusalIsSeen(t *testing.T) {
 					for key, value := range map[string]string{"eid": "1", "npi": "7", "ssn": "5"} {
 						found, err := c.Find(t.Context(), by(key, value))
 						if err != nil || slices.Contains(found.Meta, old.Meta) {
-							t.Errorf("by %s, %s finds what a %s by %s was refused for, after a %s", key, value, what, at, name)
+							t.Errorf("a query by %s %s returns the ETag for which a %s by %s was refused, after a %s", key, value, what, at, name)
 						}
 					}
 					t.Log(err)
@@ -90,9 +90,10 @@ func TestRefusalIsSeen(t *testing.T) {
 	}
 }
 
-// TestRefusalBesideAWriter: a writer has died, and another one overtakes the refusal for its write. Neither that one's rows nor
-// the dead one's are written when the refusal looks. Whoever is refused does not read again what was refused.
-func TestRefusalBesideAWriter(t *testing.T) {
+// TestRefusalWithAConcurrentWriter lets a writer die after its commit. A second write is refused because of that commit, and a third
+// writer commits before the refusal has completed the first write. Neither the first nor the third write has written its rows by then.
+// A query after the refusal must not return the refused ETag.
+func TestRefusalWithAConcurrentWriter(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 		put := func(c *catalog.Catalog, wage int, on catalog.Condition) (catalog.Written, error) {
@@ -104,12 +105,12 @@ func TestRefusalBesideAWriter(t *testing.T) {
 		dead, p := w.mortal(0, false, nil)
 		p.DieWhen(func(r *http.Request) bool { return strings.Contains(r.URL.Path, "/People(") })
 		if _, err := put(dead, 2, always); err == nil || !p.Dead() {
-			t.Fatalf("the writer lives: %v", err)
+			t.Fatalf("the writer did not die: %v", err)
 		}
 		atHead, goHead, heads := make(chan struct{}), make(chan struct{}), 0
 		refused := w.gated(func(what string) chan struct{} {
 			if strings.HasPrefix(what, "GET") && strings.Contains(what, "RowKey eq 'h|") {
-				if heads++; heads == 2 { // it carries out the dead one's write
+				if heads++; heads == 2 { // the refused write completes the write of the dead writer
 					close(atHead)
 					return goHead
 				}
@@ -123,7 +124,7 @@ func TestRefusalBesideAWriter(t *testing.T) {
 			wantKind(t, err, problem.Unmet)
 			for key, value := range map[string]string{"eid": "1", "npi": "7"} {
 				if found, err := c.Find(t.Context(), by(key, value)); err != nil || slices.Contains(found.Meta, old.Meta) {
-					t.Errorf("by %s, it reads what it was refused for, %v", key, err)
+					t.Errorf("a query by %s returns the refused ETag, error %v", key, err)
 				}
 			}
 			refused.Close()
@@ -142,9 +143,9 @@ func TestRefusalBesideAWriter(t *testing.T) {
 	})
 }
 
-// TestChangesBesideAWriter: Maintain completes the write of a writer that has died, while a newer one is on its way to the rows. A write that is
-// listed as a change stands in the rows, or a newer one does.
-func TestChangesBesideAWriter(t *testing.T) {
+// TestChangesWithAConcurrentWriter lets Maintain complete the write of a dead writer, while a newer write is between its commit and its rows. When a
+// write is listed as a change, the rows must contain this write or a newer one.
+func TestChangesWithAConcurrentWriter(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "eid", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 		put := func(c *catalog.Catalog, wage int) error {
@@ -156,7 +157,7 @@ func TestChangesBesideAWriter(t *testing.T) {
 		dead, p := w.mortal(0, false, nil)
 		p.DieWhen(func(r *http.Request) bool { return strings.Contains(r.URL.Path, "/People(") })
 		if put(dead, 2) == nil {
-			t.Fatal("the writer lives")
+			t.Fatal("the writer did not die")
 		}
 		time.Sleep(5 * time.Minute)
 		faster, atRow, goRow := w.heldAtRows()
@@ -173,7 +174,7 @@ func TestChangesBesideAWriter(t *testing.T) {
 		proof.Must(t, err)
 		listed, _ := all[0].Record.Get("wage")
 		if wage, _ := slices.Collect(found.Records())[0].Get("wage"); wage < listed || listed < "2" {
-			t.Errorf("wage %s is listed as a change, and the rows have %s", listed, wage)
+			t.Errorf("wage %s is listed as a change, but the rows contain wage %s", listed, wage)
 		}
 		close(goRow)
 		g.Wait()
@@ -181,16 +182,16 @@ func TestChangesBesideAWriter(t *testing.T) {
 	})
 }
 
-// TestNewestOfOneRecord reads several partitions, of which one has an older row of a record that was
-// moved or replaced. Each record is returned once.
-func TestNewestOfOneRecord(t *testing.T) {
+// TestNewestRowIsReturned reads several partitions. One of them contains an older row of a record that was moved or replaced.
+// The query must return each record once.
+func TestNewestRowIsReturned(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "eid,score", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
-		// A number in an odd spelling and its text are two partitions of one query.
+		// For a number in an unusual spelling, a query reads two partitions: that of the text, and that of the number.
 		w.insertAll(c, map[string]any{"eid": "1", "score": "7.0", "lastname": "b"})
 		c.Close()
 		old := w.rows("People", "")
-		restore := func() { // as if the process had died before it wrote this row
+		restore := func() { // restores this row, as if the process had died before it wrote the row
 			for _, row := range old {
 				if row.Key.Partition == "5_score7.0" {
 					w.write("People", storage.Op{Kind: storage.Replace, Row: row.Row()})
@@ -198,7 +199,7 @@ func TestNewestOfOneRecord(t *testing.T) {
 			}
 		}
 		q := by("score", "7.0")
-		for _, sort := range []string{"a", "c", "b"} { // ahead of it, behind it, where it was
+		for _, sort := range []string{"a", "c", "b"} { // a smaller, a greater and the same sort value
 			moved := rec(t, `{"eid":"1","score":7,"lastname":"`+sort+`"}`)
 			w.did(catalog.Replaced)(c.Replace(t.Context(), moved, by("eid", "1"), always))
 			c.Close()
@@ -206,14 +207,14 @@ func TestNewestOfOneRecord(t *testing.T) {
 			w.wantFound(c, q, moved)
 			first, err := c.Find(t.Context(), catalog.Lookup{Keys: q.Keys, Top: 1})
 			if err != nil || len(slices.Collect(first.Records())) != 1 || !record.Equal(slices.Collect(first.Records())[0], moved) {
-				t.Errorf("the first record is %v, %v, want %v", slices.Collect(first.Records()), err, moved)
+				t.Errorf("the first record is %v, error %v, want %v", slices.Collect(first.Records()), err, moved)
 			}
 		}
 	})
 }
 
-// TestWritesReadNoRecords: who replaces a record, or deletes it by its id, reads none but the one that the log keeps of a deletion. A row that another
-// program wrote is read whole: that tells whose it is.
+// TestWritesReadNoRecords counts the bytes that writes read. A replacement, or a deletion by ID, must not read records, except for the deleted record,
+// which the log stores. A row of another program is read with its record, which determines the row's identity.
 func TestWritesReadNoRecords(t *testing.T) {
 	t.Parallel()
 	w, c := newCatalog(t, people, "lastname")
@@ -231,7 +232,7 @@ func TestWritesReadNoRecords(t *testing.T) {
 	_, err = writer.Put(t.Context(), rec(t, `{"eid":"1","npi":"7","ssn":"1","lastname":"Faux"}`), catalog.Condition{})
 	proof.Must(t, err)
 	if n := atomic.LoadInt64(&bytes); n == 0 || n > 10_000 {
-		t.Errorf("a replacement reads %d bytes", n)
+		t.Errorf("a replacement reads %d bytes, want no record", n)
 	}
 	_, err = writer.Put(t.Context(), large, catalog.Condition{})
 	proof.Must(t, err)
@@ -246,6 +247,6 @@ func TestWritesReadNoRecords(t *testing.T) {
 	proof.Must(t, err)
 	w.published(string(id.Partitions[1]), id.Row, left)
 	if done, err := writer.Put(t.Context(), left, catalog.Condition{}); err != nil || done.Outcome != catalog.Created {
-		t.Errorf("beside a row of another program: %v, %v", done.Outcome, err)
+		t.Errorf("the write to a row of another program returns %v, error %v", done.Outcome, err)
 	}
 }

@@ -16,13 +16,13 @@ import (
 	"tablesweep/internal/record"
 )
 
-// all is a record of every type, and with names of every kind.
+// all is a record with values of every type, and with names of every kind.
 const all = `{"active":true,"age":41,"badge":"0f8fad5b-d9cb-469f-a165-70867728950e","badge@odata.type":"Edm.Guid","big":5000000000,"eid":"1",` +
 	`"first name":"Ann","hired":"2020-02-03T04:05:06Z","hired@odata.type":"Edm.DateTime","huge":"9007199254740993","huge@odata.type":"Edm.Int64",` +
 	`"key":"AQID","key@odata.type":"Edm.Binary","lastname":"Faux","npi":"7","rate":3.0,"ssn":"123-45-6789","tags":["a",{"b":1}]}`
 
-// stored runs a test with a catalog of format 1, testdata/stored.txtar, which has rows of every
-// kind. Its last write was some minutes after 2000-01-01, when a bubble's time begins.
+// stored runs a test with a catalog of format 1 from testdata/stored.txtar. The file contains rows of every kind. The last
+// write was some minutes after 2000-01-01, when the virtual time begins.
 func stored(t *testing.T, test func(t *testing.T, w *world, c *catalog.Catalog, texts map[string]string)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -33,23 +33,23 @@ func stored(t *testing.T, test func(t *testing.T, w *world, c *catalog.Catalog, 
 	})
 }
 
-// TestStoredIsRead: records are found by every key, and what callers hold of earlier
-// answers goes on.
-func TestStoredIsRead(t *testing.T) {
+// TestStoredRecordsAreRead checks that queries by every key find the stored records, and that cursors and ids of earlier
+// answers are still valid.
+func TestStoredRecordsAreRead(t *testing.T) {
 	t.Parallel()
 	stored(t, func(t *testing.T, w *world, c *catalog.Catalog, texts map[string]string) {
 		for _, q := range []catalog.Lookup{by("eid", "1"), by("npi", "7"), by("ssn", "123-45-6789")} {
 			w.wantFound(c, q, rec(t, all))
 		}
 		w.wantFound(c, by("npi", "9"), rec(t, `{"eid":"2","npi":"9","lastname":"Moss"}`))
-		w.wantFound(c, by("npi", "8")) // the record has moved
+		w.wantFound(c, by("npi", "8")) // the record has moved to another npi
 		w.wantFound(c, by("eid", "20"))
-		// Of a record that was moving, the rows of the old identity and one of the new are there.
+		// For a record whose move is not completed, there are the rows of the old identity, and one row of the new identity.
 		w.wantFound(c, catalog.Lookup{Keys: map[string]string{"npi": "13"}, Or: map[string][]string{"npi": {"17"}}}, rec(t, `{"eid":"6","npi":"17","lastname":"Mover"}`))
 
 		r, meta, err := c.Get(t.Context(), texts["id"])
 		if err != nil || !record.Equal(r, rec(t, all)) || meta.ETag != texts["etag"] {
-			t.Errorf("id %s: %s, %+v, %v", texts["id"], r.AppendJSON(nil), meta, err)
+			t.Errorf("Get of the id %s returns %s, %+v, error %v", texts["id"], r.AppendJSON(nil), meta, err)
 		}
 		q := by("npi", "77")
 		q.Cursor = texts["find"]
@@ -57,12 +57,12 @@ func TestStoredIsRead(t *testing.T) {
 
 		list, err := c.List(t.Context(), catalog.Lookup{Cursor: texts["list"], Top: 2})
 		if err != nil || len(slices.Collect(list.Records())) != 2 || string(slices.Collect(list.Records())[0].AppendJSON(nil)) != `{"eid":"12","lastname":"Many2","npi":"77","ssn":"555"}` {
-			t.Errorf("the next page of the list has %v, %v", slices.Collect(list.Records()), err)
+			t.Errorf("the next page of the list contains %v, error %v", slices.Collect(list.Records()), err)
 		}
 	})
 }
 
-// TestStoredChanges: the changes tell what was done, and a cursor goes on.
+// TestStoredChanges checks that the stored changes are listed, and that a stored cursor is still valid.
 func TestStoredChanges(t *testing.T) {
 	t.Parallel()
 	stored(t, func(t *testing.T, _ *world, c *catalog.Catalog, texts map[string]string) {
@@ -83,13 +83,13 @@ func TestStoredChanges(t *testing.T) {
 		}
 		got := list(texts["changes"])
 		if diff := cmp.Diff(append(newest, older...)[4:], got); diff != "" {
-			t.Errorf("changes behind the cursor (-want +got):\n%s", diff)
+			t.Errorf("changes after the cursor (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// TestStoredEntries: what writers have left unfinished is completed, what was parked is
-// tried again when somebody asks, and tombstones are cleared away. A deletion that meets a tombstone completes what has left it.
+// TestStoredEntries checks that unfinished writes are completed, that a repair tries parked entries again, and that tombstones
+// are deleted. A deletion that finds a tombstone must complete the tombstone's write.
 func TestStoredEntries(t *testing.T) {
 	t.Parallel()
 	stored(t, func(t *testing.T, w *world, c *catalog.Catalog, _ map[string]string) {
@@ -98,14 +98,14 @@ func TestStoredEntries(t *testing.T) {
 		}
 		w.delete(c, by("npi", "14"), 0)
 		if got := len(w.rows("PeopleWAL", "e|")); got != 3 {
-			t.Errorf("%d entries are pending, want 3: the tombstone's is done", got)
+			t.Errorf("%d entries are pending, want 3, because the entry of the tombstone is applied", got)
 		}
 		proof.Must(t, c.Maintain(t.Context()))
 		if got := len(w.rows("PeopleWAL", "e|")); got != 1 {
-			t.Errorf("%d entries are left, want the parked one", got)
+			t.Errorf("%d entries are pending, want only the parked entry", got)
 		}
 		for _, row := range w.rows("People", "tomb:") {
-			t.Errorf("the tombstone %v is left: its head is sure, and no entry is pending", row.Key)
+			t.Errorf("the tombstone %v remains, although its head is Sure and no entry is pending", row.Key)
 		}
 		w.wantEverywhere(c, []record.Record{
 			rec(t, `{"eid":"8","npi":"15","ssn":"16","lastname":"Pending"}`),
@@ -122,24 +122,24 @@ func TestStoredEntries(t *testing.T) {
 		w.check(c)
 		for _, row := range append(w.rows("People", ""), w.rows("PeopleWAL", "")...) {
 			if row.Get("tsw_gone") != "" || len(row.Key.Row) > 1 && row.Key.Row[1] == '|' && row.Key.Row[0] != 'h' && row.Key.Row[0] != 'c' {
-				t.Errorf("%v is left a day later", row.Key)
+				t.Errorf("the row %v remains after a day", row.Key)
 			}
 		}
 	})
 }
 
-// TestStoredIsWrittenOn: records change under the same versions, and an Idempotency-Key
-// that was used stays used.
-func TestStoredIsWrittenOn(t *testing.T) {
+// TestStoredRecordsAreChanged checks that stored records can be changed with their stored ETags, and that a used
+// Idempotency-Key stays used.
+func TestStoredRecordsAreChanged(t *testing.T) {
 	t.Parallel()
 	stored(t, func(t *testing.T, w *world, c *catalog.Catalog, texts map[string]string) {
 		w.recover(c)
 		once := rec(t, `{"eid":"3","npi":"10","lastname":"Once"}`)
 		w.did(catalog.Created)(c.Insert(t.Context(), once, "key-1"))
-		w.wantFound(c, by("eid", "3")) // deleted since
+		w.wantFound(c, by("eid", "3")) // the record was deleted
 
 		if done, err := c.Insert(t.Context(), rec(t, all), ""); err != nil || done.Outcome != catalog.Unchanged || done.ETag != texts["etag"] {
-			t.Errorf("the same record: %+v, %v", done, err)
+			t.Errorf("the insertion of the same record returns %+v, error %v", done, err)
 		}
 		_, err := c.Patch(t.Context(), []byte(`{"npi":"70"}`), by("eid", "1"), catalog.Condition{Match: []string{`"1"`}})
 		wantKind(t, err, problem.Unmet)
@@ -156,8 +156,7 @@ func TestStoredIsWrittenOn(t *testing.T) {
 	})
 }
 
-// TestStoredMigration: a change of schema that died goes on, without waiting again for
-// writers that were stopped long ago.
+// TestStoredMigration continues an interrupted migration. It must not wait again for writers that were stopped long ago.
 func TestStoredMigration(t *testing.T) {
 	t.Parallel()
 	stored(t, func(t *testing.T, w *world, c *catalog.Catalog, _ map[string]string) {
@@ -174,7 +173,7 @@ func TestStoredMigration(t *testing.T) {
 		start := time.Now()
 		w.migrate(moving)
 		if took := time.Since(start); took > time.Second {
-			t.Errorf("it took %v: nobody writes since an hour", took)
+			t.Errorf("the migration took %v, although writers were stopped an hour ago", took)
 		}
 		w.prepare(moving)
 		for _, n := range []string{"0", "1", "2"} {

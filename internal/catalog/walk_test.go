@@ -15,8 +15,8 @@ import (
 	"tablesweep/internal/proof"
 )
 
-// TestCallsGoDown: the package comment lists the package's files from the first that a
-// caller meets down to the last, and no function calls one of a file further up.
+// TestCallsGoDown checks that functions call only functions of their own file, or of files that come later in the list in the
+// package comment.
 func TestCallsGoDown(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	proof.Must(t, err)
@@ -40,10 +40,10 @@ func TestCallsGoDown(t *testing.T) {
 		files = append(files, f)
 	}
 	if len(files) != len(order) {
-		t.Errorf("the package comment lists %d files, there are %d", len(order), len(files))
+		t.Errorf("the package comment lists %d files, but there are %d", len(order), len(files))
 	}
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
-	// Other packages need not be known: calls within this one are resolved without them.
+	// Errors about other packages do not matter, because calls within this package are resolved without them.
 	config := types.Config{Error: func(error) {}}
 	pkg, _ := config.Check("catalog", fset, files, info)
 	calls := 0
@@ -55,10 +55,10 @@ func TestCallsGoDown(t *testing.T) {
 		calls++
 		from, to := fset.Position(id.Pos()), fset.Position(f.Pos())
 		if slices.Index(order, filepath.Base(from.Filename)) > slices.Index(order, filepath.Base(to.Filename)) {
-			t.Errorf("%s: %s calls up: %s is in %s", from, id.Name, id.Name, to.Filename)
+			t.Errorf("%s: the call of %s is not allowed, because %s is in %s", from, id.Name, id.Name, to.Filename)
 		}
 	}
 	if calls < 150 {
-		t.Errorf("only %d calls within the package were found", calls)
+		t.Errorf("the test found only %d calls within the package", calls)
 	}
 }

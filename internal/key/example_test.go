@@ -8,8 +8,8 @@ import (
 	"tablesweep/internal/key"
 )
 
-// The service orders keys by UTF-16 code units: an emoji, which takes a surrogate pair,
-// comes before U+FF5E. Go's own order has it behind.
+// The service orders keys by UTF-16 code units. An emoji takes a surrogate pair, so it comes before U+FF5E. In Go's own order,
+// it comes after U+FF5E.
 func ExampleCompare() {
 	keys := []string{"～", "😀", "z"}
 	slices.Sort(keys)
@@ -21,7 +21,7 @@ func ExampleCompare() {
 	// [z 😀 ～]
 }
 
-// All keys with a prefix lie between it and its successor.
+// All keys with a prefix lie between the prefix and its successor.
 func ExampleSuccessor() {
 	end, ok := key.Successor("2026-")
 	fmt.Println(end, ok)
@@ -32,7 +32,7 @@ func ExampleSuccessor() {
 	// false
 }
 
-// The newest time has the smallest key, so that a table's first rows are the newest.
+// The newest time has the smallest key, so a table's first rows are the newest.
 func ExampleInverted() {
 	day := time.Date(2026, 2, 3, 0, 0, 0, 0, time.UTC)
 	fmt.Println(key.Inverted(day))

@@ -15,7 +15,7 @@ import (
 	"tablesweep/internal/proof/testsize"
 )
 
-// alphabet holds characters at every seam of the UTF-16 order.
+// alphabet contains characters from both sides of each point where the UTF-16 order differs from the order of code points.
 var alphabet = []rune{
 	0, ' ', '!', '\'', '%', '+', '0', 'A', 'a', 'é', 0x7FF, 0x800, 0xD7FE, 0xD7FF,
 	0x10000, 0x10001, '😀', 0x10FFFE, 0x10FFFF, 0xE000, 0xE001, 0xFFFD, 0xFFFE, 0xFFFF,
@@ -29,7 +29,7 @@ func randomKey(r *rand.Rand) string {
 	return b.String()
 }
 
-// compareUnits is the definition: encode both and compare unit by unit.
+// compareUnits implements the definition of the order: it encodes both texts in UTF-16, and compares them unit by unit.
 func compareUnits(a, b string) int {
 	return slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b)))
 }
@@ -50,7 +50,7 @@ func TestCompareEqualsUTF16Order(t *testing.T) {
 	}
 }
 
-// A key starts with the prefix exactly when it lies in [prefix, Successor(prefix)).
+// TestSuccessorBoundsThePrefix checks that a key starts with a prefix if and only if it lies in [prefix, Successor(prefix)).
 func TestSuccessorBoundsThePrefix(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 1))
 	for range testsize.Of(20_000, 200_000) {
@@ -58,32 +58,32 @@ func TestSuccessorBoundsThePrefix(t *testing.T) {
 		next, ok := key.Successor(prefix)
 		inside := !key.Less(k, prefix) && (!ok || key.Less(k, next))
 		if !ok && strings.Trim(prefix, "\uffff") != "" {
-			t.Fatalf("Successor(%q) found none", prefix)
+			t.Fatalf("Successor(%q) returns no key", prefix)
 		}
 		if inside != strings.HasPrefix(k, prefix) {
-			t.Fatalf("prefix %q, successor %q: key %q inside = %v", prefix, next, k, inside)
+			t.Fatalf("prefix %q, successor %q: the key %q lies between them: %v", prefix, next, k, inside)
 		}
 	}
 }
 
-// Every character has its rank, in the service's order.
+// TestRanks checks that ranks number all characters in the service's order.
 func TestRanks(t *testing.T) {
 	t.Parallel()
 	before := ""
 	for rank := range rune(utf8.MaxRune + 1 - 0x800) {
 		char := key.AtRank(rank)
 		if key.Rank(char) != rank || !utf8.ValidRune(char) {
-			t.Fatalf("rank %#x is that of %#x, whose rank is %#x", rank, char, key.Rank(char))
+			t.Fatalf("the character with the rank %#x is %#x, but its rank is %#x", rank, char, key.Rank(char))
 		}
 		if rank > 0 && !key.Less(before, string(char)) {
-			t.Fatalf("%#x does not lie behind %q", char, before)
+			t.Fatalf("the character %#x does not sort after %q", char, before)
 		}
 		before = string(char)
 	}
 }
 
-// A range is in one piece: in table order, what lies ahead of it is followed by what it
-// contains, and that by what lies behind it.
+// TestSidesOfRanges checks that, in table order, the keys before a range are followed by the keys in the range, and these by
+// the keys after the range.
 func TestSidesOfRanges(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 3))
@@ -111,18 +111,19 @@ func TestSidesOfRanges(t *testing.T) {
 				in = k.Partition == *x.Partition && within(k.Row, x.Low, x.High)
 			}
 			if x.Contains(k) != in {
-				t.Fatalf("range %+v contains %q: %v", x, k, !in)
+				t.Fatalf("the range %+v contains %q: %v", x, k, !in)
 			}
 			side := x.Side(k)
 			if side < last {
-				t.Fatalf("range %+v: %q is on side %d, the key before it on side %d", x, k, side, last)
+				t.Fatalf("range %+v: the key %q is on side %d, but the previous key on side %d", x, k, side, last)
 			}
 			last = side
 		}
 	}
 }
 
-// TestFormatOfTokens: messages and checkpoints have tokens. Those of earlier versions do not say what is before them.
+// TestFormatOfTokens checks the form of tokens in messages and checkpoints. Tokens of earlier versions do not contain the last
+// key of the earlier pages.
 func TestFormatOfTokens(t *testing.T) {
 	t.Parallel()
 	for stored, want := range map[string]key.Token{
@@ -132,15 +133,15 @@ func TestFormatOfTokens(t *testing.T) {
 	} {
 		var got key.Token
 		if err := json.Unmarshal([]byte(stored), &got); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%s is %+v, %v; want %+v", stored, got, err, want)
+			t.Errorf("the token %s is read as %+v, error %v; want %+v", stored, got, err, want)
 		}
 		if text, err := json.Marshal(want); err != nil || string(text) != stored {
-			t.Errorf("%+v is written as %s, %v; want %s", want, text, err, stored)
+			t.Errorf("the token %+v is written as %s, error %v; want %s", want, text, err, stored)
 		}
 	}
 }
 
-// What lies within both bounds lies within both, and nothing else does.
+// TestBoundsAnd checks that the intersection of two bounds contains exactly the keys that both bounds contain.
 func TestBoundsAnd(t *testing.T) {
 	t.Parallel()
 	texts := []string{"", "a", "ab", "b", "\uffff"}
@@ -158,7 +159,7 @@ func TestBoundsAnd(t *testing.T) {
 			for _, p := range append(texts, "a\x00", "abc", "bb", "\U0001F600") {
 				k := key.Key{Partition: p}
 				if got, want := both.Contains(k), a.Range().Contains(k) && b.Range().Contains(k); got != want {
-					t.Fatalf("%+v and %+v: %q is in: %v, want %v", a, b, p, got, want)
+					t.Fatalf("the intersection of %+v and %+v contains %q: %v, want %v", a, b, p, got, want)
 				}
 			}
 		}

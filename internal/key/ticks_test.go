@@ -23,12 +23,12 @@ func TestInverted(t *testing.T) {
 			t.Errorf("Inverted(%s) = %s, want %s", tt.time, got, tt.want)
 		}
 		if back, err := key.InvertedTime(tt.want); err != nil || !back.Equal(at) {
-			t.Errorf("Time(%s) = %v, %v, want %s", tt.want, back, err, tt.time)
+			t.Errorf("InvertedTime(%s) = %v, %v, want %s", tt.want, back, err, tt.time)
 		}
 	}
 }
 
-func TestNewerSortsFirstAndReverses(t *testing.T) {
+func TestNewerKeysSortFirst(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	start := time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)
 	random := func() time.Time {
@@ -39,18 +39,18 @@ func TestNewerSortsFirstAndReverses(t *testing.T) {
 		a, b := random(), random()
 		ka, kb := key.Inverted(a), key.Inverted(b)
 		if a.Compare(b) != -strings.Compare(ka, kb) {
-			t.Fatalf("%v has key %s, %v has key %s", a, ka, b, kb)
+			t.Fatalf("the time %v has the key %s, but %v has the key %s", a, ka, b, kb)
 		}
 		if back, err := key.InvertedTime(ka); err != nil || !back.Equal(a) {
-			t.Fatalf("Time(Inverted(%v)) = %v, %v", a, back, err)
+			t.Fatalf("InvertedTime(Inverted(%v)) = %v, %v", a, back, err)
 		}
 	}
 }
 
-func TestTimeRefusesOtherText(t *testing.T) {
+func TestInvertedTimeRefusesOtherText(t *testing.T) {
 	for _, s := range []string{"", "1", "315537897599999999", "3155378976000000000", "-155378975999999999", "+155378975999999999", "315537897599999999x"} {
 		if at, err := key.InvertedTime(s); err == nil {
-			t.Errorf("Time(%q) = %v, want an error", s, at)
+			t.Errorf("InvertedTime(%q) = %v, want an error", s, at)
 		}
 	}
 }

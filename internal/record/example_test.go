@@ -7,7 +7,7 @@ import (
 	"tablesweep/internal/record"
 )
 
-// A record keeps every value and its type, and a merge patch changes single fields.
+// A record contains every value with its type, and a merge patch changes single fields.
 func Example() {
 	r, err := record.Parse([]byte(`{
 		"name": "Ann", "age": 41, "rate": 3.0, "tags": ["a", "b"], "first name": "Ann",

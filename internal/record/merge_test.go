@@ -20,17 +20,17 @@ func TestMerge(t *testing.T) {
 		{"a value in place of an object", `{"o":{"a":1}}`, `{"o":7}`, `{"o":7}`},
 		{"arrays are replaced", `{"o":[1,2]}`, `{"o":[3]}`, `{"o":[3]}`},
 		{"a type stays if it is named", `{"t@odata.type":"Edm.DateTime","t":"2026-01-01T00:00:00Z"}`, `{"t@odata.type":"Edm.DateTime","t":"2026-02-01T00:00:00Z"}`, `{"t@odata.type":"Edm.DateTime","t":"2026-02-01T00:00:00Z"}`},
-		{"a type goes with its value", `{"t@odata.type":"Edm.DateTime","t":"2026-01-01T00:00:00Z"}`, `{"t":"today"}`, `{"t":"today"}`},
-		{"a type of what stays", `{"t":"2026-01-01T00:00:00Z"}`, `{"t@odata.type":"Edm.DateTime"}`, `{"t@odata.type":"Edm.DateTime","t":"2026-01-01T00:00:00Z"}`},
+		{"a type is dropped with its value", `{"t@odata.type":"Edm.DateTime","t":"2026-01-01T00:00:00Z"}`, `{"t":"today"}`, `{"t":"today"}`},
+		{"a type for an unchanged value", `{"t":"2026-01-01T00:00:00Z"}`, `{"t@odata.type":"Edm.DateTime"}`, `{"t@odata.type":"Edm.DateTime","t":"2026-01-01T00:00:00Z"}`},
 		{"a type changes", `{"t@odata.type":"Edm.DateTime","t":"2026-01-01T00:00:00Z"}`, `{"t":"x","t@odata.type":"Edm.String"}`, `{"t":"x"}`},
-		{"a type goes", `{"t@odata.type":"Edm.DateTime","t":"2026-01-01T00:00:00Z"}`, `{"t@odata.type":null}`, `{"t":"2026-01-01T00:00:00Z"}`},
-		{"a typed field goes", `{"a":1,"t@odata.type":"Edm.DateTime","t":"2026-01-01T00:00:00Z"}`, `{"t":null}`, `{"a":1}`},
+		{"a type is removed", `{"t@odata.type":"Edm.DateTime","t":"2026-01-01T00:00:00Z"}`, `{"t@odata.type":null}`, `{"t":"2026-01-01T00:00:00Z"}`},
+		{"a typed field is removed", `{"a":1,"t@odata.type":"Edm.DateTime","t":"2026-01-01T00:00:00Z"}`, `{"t":null}`, `{"a":1}`},
 		{"a typed field becomes an object", `{"n@odata.type":"Edm.Int64","n":"5"}`, `{"n":{"a":1}}`, `{"n":{"a":1}}`},
 		{"a number in place of a large one", `{"n":9007199254740993}`, `{"n":5}`, `{"n":5}`},
 		{"text in place of a large number", `{"n":9007199254740993}`, `{"n":"hello"}`, `{"n":"hello"}`},
 		{"a large number", `{"n":5}`, `{"n":9007199254740993}`, `{"n@odata.type":"Edm.Int64","n":"9007199254740993"}`},
-		{"a large number, named", `{"n":9007199254740993}`, `{"n@odata.type":"Edm.Int64","n":"9007199254740995"}`, `{"n@odata.type":"Edm.Int64","n":"9007199254740995"}`},
-		{"a large number beside", `{"n":9007199254740993}`, `{"a":1}`, `{"a":1,"n@odata.type":"Edm.Int64","n":"9007199254740993"}`},
+		{"a large number with a named type", `{"n":9007199254740993}`, `{"n@odata.type":"Edm.Int64","n":"9007199254740995"}`, `{"n@odata.type":"Edm.Int64","n":"9007199254740995"}`},
+		{"a large number in another field", `{"n":9007199254740993}`, `{"a":1}`, `{"a":1,"n@odata.type":"Edm.Int64","n":"9007199254740993"}`},
 		{"any name", `{"a\"b":1,"first name":"x"}`, `{"a\"b":{"\u0000":1},"first name":null}`, `{"a\"b":{"\u0000":1}}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -41,10 +41,10 @@ func TestMerge(t *testing.T) {
 			got, err := r.Merge([]byte(tt.patch))
 			proof.Must(t, err)
 			if text := string(got.AppendJSON(nil)); text != tt.want {
-				t.Errorf("merged %s, want %s", text, tt.want)
+				t.Errorf("the merged record is %s, want %s", text, tt.want)
 			}
 			if after := string(r.AppendJSON(nil)); after != before {
-				t.Errorf("the record has become %s", after)
+				t.Errorf("Merge has changed the original record to %s", after)
 			}
 		})
 	}
@@ -56,14 +56,14 @@ func TestMerge(t *testing.T) {
 		r, err := record.Parse([]byte(`{"a":1,"t@odata.type":"Edm.DateTime","t":"2026-01-01T00:00:00Z"}`))
 		proof.Must(t, err)
 		if got, err := r.Merge([]byte(patch)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.40s makes %s, %v; want an error with %q", patch, got.AppendJSON(nil), err, want)
+			t.Errorf("the patch %.40s results in %s, error %v; want an error with %q", patch, got.AppendJSON(nil), err, want)
 		}
 	}
 }
 
-// TestMergeEndsSoon merges patches far larger than a record can be. They are refused, and
-// take no more than a few times as long as it takes to read them.
-func TestMergeEndsSoon(t *testing.T) {
+// TestLargePatchesAreRefusedFast merges patches that are far larger than a record can be. Merge must refuse them, and may take
+// only a few times as long as reading the patches.
+func TestLargePatchesAreRefusedFast(t *testing.T) {
 	old, err := record.Parse([]byte(`{"a":{"b":1}}`))
 	proof.Must(t, err)
 	var wide strings.Builder
@@ -71,10 +71,10 @@ func TestMergeEndsSoon(t *testing.T) {
 		fmt.Fprintf(&wide, `,"k%d":1`, i)
 	}
 	for name, patch := range map[string]string{
-		"many fields":           `{"z":1` + wide.String() + `}`,
-		"many fields to remove": strings.ReplaceAll(`{"z":1`+wide.String()+`}`, ":1", ":null"),
-		"a field of many":       `{"a":{"z":1` + wide.String() + `}}`,
-		"a deep field":          strings.Repeat(`{"a":`, 9000) + `"` + strings.Repeat("x", 100_000) + `"` + strings.Repeat("}", 9000),
+		"many fields":               `{"z":1` + wide.String() + `}`,
+		"many fields to remove":     strings.ReplaceAll(`{"z":1`+wide.String()+`}`, ":1", ":null"),
+		"a field with many members": `{"a":{"z":1` + wide.String() + `}}`,
+		"a deep field":              strings.Repeat(`{"a":`, 9000) + `"` + strings.Repeat("x", 100_000) + `"` + strings.Repeat("}", 9000),
 	} {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
@@ -84,10 +84,10 @@ func TestMergeEndsSoon(t *testing.T) {
 			_, mergeErr := old.Merge([]byte(patch))
 			merged := time.Since(began)
 			if readErr == nil || mergeErr == nil {
-				t.Errorf("read: %v, merged: %v", readErr, mergeErr)
+				t.Errorf("reading returns the error %v, merging returns the error %v", readErr, mergeErr)
 			}
 			if merged > 30*read {
-				t.Errorf("merged in %v, %.0f times as long as it takes to read", merged, merged.Seconds()/read.Seconds())
+				t.Errorf("merging took %v, which is %.0f times as long as reading", merged, merged.Seconds()/read.Seconds())
 			}
 		})
 	}

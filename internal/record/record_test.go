@@ -22,7 +22,7 @@ func parse(t testing.TB, text string) record.Record {
 	t.Helper()
 	r, err := record.Parse([]byte(text))
 	if err != nil {
-		t.Fatalf("%s: %v", text, err)
+		t.Fatalf("the record %s is refused: %v", text, err)
 	}
 	return r
 }
@@ -36,7 +36,7 @@ func TestJSONBecomesProperties(t *testing.T) {
 	tests := []struct {
 		name, json string
 		want       []storage.Property
-		back       string // JSON of the record; "" if it is the same text
+		back       string // the record's JSON; "" if it equals the parsed text
 	}{
 		{"string", `{"a":"x"}`, []storage.Property{property("a", storage.String, `"x"`)}, ""},
 		{"empty string", `{"a":""}`, []storage.Property{property("a", storage.String, `""`)}, ""},
@@ -44,7 +44,7 @@ func TestJSONBecomesProperties(t *testing.T) {
 		{"boolean", `{"a":true,"b":false}`, []storage.Property{property("a", storage.Boolean, "true"), property("b", storage.Boolean, "false")}, ""},
 		{"whole numbers", `{"a":-2147483648,"b":2147483648}`, []storage.Property{property("a", storage.Int32, "-2147483648"), property("b", storage.Int64, `"2147483648"`)}, ""},
 		{"the longest whole number", `{"a":-9223372036854775808}`, []storage.Property{property("a", storage.Int64, `"-9223372036854775808"`)}, `{"a@odata.type":"Edm.Int64","a":"-9223372036854775808"}`},
-		{"whole numbers that a Double holds", `{"a":-9007199254740992,"b":9007199254740992}`, []storage.Property{property("a", storage.Int64, `"-9007199254740992"`), property("b", storage.Int64, `"9007199254740992"`)}, ""},
+		{"whole numbers within the range of a Double", `{"a":-9007199254740992,"b":9007199254740992}`, []storage.Property{property("a", storage.Int64, `"-9007199254740992"`), property("b", storage.Int64, `"9007199254740992"`)}, ""},
 		{"one more", `{"a":9007199254740993}`, []storage.Property{property("a", storage.Int64, `"9007199254740993"`)}, `{"a@odata.type":"Edm.Int64","a":"9007199254740993"}`},
 		{"one less", `{"a":-9007199254740993}`, []storage.Property{property("a", storage.Int64, `"-9007199254740993"`)}, `{"a@odata.type":"Edm.Int64","a":"-9007199254740993"}`},
 		{"doubles keep their text", `{"a":3.0,"b":1e5,"c":0e9,"d":0.30000000000000004}`, []storage.Property{property("a", storage.Double, "3.0"), property("b", storage.Double, "1e5"), property("c", storage.Double, "0e9"), property("d", storage.Double, "0.30000000000000004")}, ""},
@@ -58,7 +58,7 @@ func TestJSONBecomesProperties(t *testing.T) {
 		{"large Int64", `{"a@odata.type":"Edm.Int64","a":"5000000000"}`, []storage.Property{property("a", storage.Int64, `"5000000000"`)}, `{"a":5000000000}`},
 		{"whole Double", `{"a@odata.type":"Edm.Double","a":3}`, []storage.Property{property("a", storage.Double, "3.0")}, `{"a":3.0}`},
 		{"NaN", `{"a@odata.type":"Edm.Double","a":"NaN"}`, []storage.Property{property("a", storage.Double, `"NaN"`)}, ""},
-		{"annotation behind its field", `{"a":"-Infinity","a@odata.type":"Edm.Double"}`, []storage.Property{property("a", storage.Double, `"-Infinity"`)}, `{"a@odata.type":"Edm.Double","a":"-Infinity"}`},
+		{"annotation after its field", `{"a":"-Infinity","a@odata.type":"Edm.Double"}`, []storage.Property{property("a", storage.Double, `"-Infinity"`)}, `{"a@odata.type":"Edm.Double","a":"-Infinity"}`},
 		{"DateTime", `{"a@odata.type":"Edm.DateTime","a":"2026-02-03T05:06:07.1200+01:00"}`, []storage.Property{property("a", storage.DateTime, `"2026-02-03T04:06:07.12Z"`)}, `{"a@odata.type":"Edm.DateTime","a":"2026-02-03T04:06:07.12Z"}`},
 		{"DateTime with zeros", `{"a@odata.type":"Edm.DateTime","a":"2026-02-03T04:05:06.123456700Z"}`, []storage.Property{property("a", storage.DateTime, `"2026-02-03T04:05:06.1234567Z"`)}, `{"a@odata.type":"Edm.DateTime","a":"2026-02-03T04:05:06.1234567Z"}`},
 		{"Guid", `{"a@odata.type":"Edm.Guid","a":"C9DA6455-213D-42C9-9A79-3E9149A57833"}`, []storage.Property{property("a", storage.GUID, `"c9da6455-213d-42c9-9a79-3e9149a57833"`)}, `{"a@odata.type":"Edm.Guid","a":"c9da6455-213d-42c9-9a79-3e9149a57833"}`},
@@ -71,16 +71,16 @@ func TestJSONBecomesProperties(t *testing.T) {
 			t.Parallel()
 			r := parse(t, test.json)
 			if diff := cmp.Diff(test.want, r.Properties()); diff != "" {
-				t.Errorf("properties (-want +got):\n%s", diff)
+				t.Errorf("the properties differ (-want +got):\n%s", diff)
 			}
 			if test.back == "" {
 				test.back = test.json
 			}
 			if got := string(r.AppendJSON(nil)); got != test.back {
-				t.Errorf("got JSON %s, want %s", got, test.back)
+				t.Errorf("the record's JSON is %s, want %s", got, test.back)
 			}
 			if again := record.FromProperties(r.Properties()); !record.Equal(again, r) {
-				t.Errorf("read back: %s", again.AppendJSON(nil))
+				t.Errorf("the record from the properties is %s", again.AppendJSON(nil))
 			}
 		})
 	}
@@ -113,16 +113,16 @@ func TestNames(t *testing.T) {
 		proof.Must(t, err)
 		r := parse(t, string(object))
 		if got := r.Properties()[0].Name; got != test.property {
-			t.Errorf("field %q: got property %q, want %q", test.field, got, test.property)
+			t.Errorf("the field %q has the property %q, want %q", test.field, got, test.property)
 		}
 		again := record.FromProperties(r.Properties())
 		if got, ok := again.Get(test.field); got != "1" || !ok {
-			t.Errorf("field %q: read back %s", test.field, again.AppendJSON(nil))
+			t.Errorf("the field %q is read as %s", test.field, again.AppendJSON(nil))
 		}
 	}
 }
 
-func TestOwnColumnsAreNoFields(t *testing.T) {
+func TestOwnColumnsAreNotFields(t *testing.T) {
 	t.Parallel()
 	var properties []storage.Property
 	for _, name := range []string{
@@ -134,7 +134,7 @@ func TestOwnColumnsAreNoFields(t *testing.T) {
 	properties = append(properties, property("tsw_j_spaced", storage.String, `"{ }"`), property("a", storage.Int32, "1"),
 		property("tsw_j_a", storage.String, `"[]"`)) // the same field, nested
 	if got := string(record.FromProperties(properties).AppendJSON(nil)); got != `{"a":1}` {
-		t.Errorf("got %s", got)
+		t.Errorf("the record is %s", got)
 	}
 }
 
@@ -153,7 +153,7 @@ func TestRefusals(t *testing.T) {
 		name, json string
 		kind       problem.Kind
 		field      string
-		detail     string // part of
+		detail     string // a part of the detail
 	}{
 		{"empty", ``, problem.Invalid, "", "must be a JSON object"},
 		{"array", `[]`, problem.Invalid, "", "must be a JSON object"},
@@ -177,7 +177,7 @@ func TestRefusals(t *testing.T) {
 		{"double too long", `{"a":123456789012345678.0}`, problem.Invalid, "a", "1.2345678901234568e+17"},
 		{"annotation alone", `{"a@odata.type":"Edm.Guid"}`, problem.Invalid, "a@odata.type", "missing"},
 		{"unknown type", `{"a@odata.type":"Edm.Byte","a":1}`, problem.Invalid, "a@odata.type", "one of"},
-		{"type is no string", `{"a@odata.type":1,"a":1}`, problem.Invalid, "a@odata.type", "one of"},
+		{"type is not a string", `{"a@odata.type":1,"a":1}`, problem.Invalid, "a@odata.type", "one of"},
 		{"typed object", `{"a@odata.type":"Edm.String","a":{}}`, problem.Invalid, "a", "annotation"},
 		{"Boolean", `{"a@odata.type":"Edm.Boolean","a":1}`, problem.Invalid, "a", "true or false"},
 		{"Int32", `{"a@odata.type":"Edm.Int32","a":2147483648}`, problem.Invalid, "a", "2147483647"},
@@ -210,13 +210,13 @@ func TestRefusals(t *testing.T) {
 				t.Fatalf("got error %v, want a problem", err)
 			}
 			if p.Kind != test.kind || p.Field != test.field || !strings.Contains(p.Detail, test.detail) {
-				t.Errorf("got kind %d, field %.50q, detail %q; want %d, %.50q, …%s…", p.Kind, p.Field, p.Detail, test.kind, test.field, test.detail)
+				t.Errorf("the error has the kind %d, field %.50q, detail %q; want the kind %d, field %.50q, detail …%s…", p.Kind, p.Field, p.Detail, test.kind, test.field, test.detail)
 			}
 		})
 	}
 }
 
-// A record just within the limits is accepted.
+// TestLimitsAreInclusive checks that a record that just fits the limits is accepted.
 func TestLimitsAreInclusive(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -227,7 +227,7 @@ func TestLimitsAreInclusive(t *testing.T) {
 	} {
 		r := parse(t, text)
 		if got := string(r.AppendJSON(nil)); got != text {
-			t.Errorf("got %.80s…, want %.80s…", got, text)
+			t.Errorf("the record is %.80s…, want %.80s…", got, text)
 		}
 	}
 }
@@ -237,11 +237,11 @@ func TestGet(t *testing.T) {
 	r := parse(t, `{"s":"it's","i":5,"l":5000000000,"d":3.0,"b":true,"n":{"a":[1]}}`)
 	for name, want := range map[string]string{"s": "it's", "i": "5", "l": "5000000000", "d": "3.0", "b": "true", "n": `{"a":[1]}`} {
 		if got, ok := r.Get(name); got != want || !ok {
-			t.Errorf("field %s: got %q, %v, want %q", name, got, ok, want)
+			t.Errorf("Get(%s) returns %q, %v, want %q", name, got, ok, want)
 		}
 	}
 	if got, ok := r.Get("missing"); ok {
-		t.Errorf("a missing field is %q", got)
+		t.Errorf("Get of a missing field returns %q", got)
 	}
 }
 
@@ -249,7 +249,7 @@ func TestEqualAndHash(t *testing.T) {
 	t.Parallel()
 	base := parse(t, `{"a":100.0,"b":"x"}`)
 	if got := len(base.Hash()); got != 32 {
-		t.Errorf("a hash has %d characters", got)
+		t.Errorf("the hash has %d characters", got)
 	}
 	tests := []struct {
 		json string
@@ -266,21 +266,21 @@ func TestEqualAndHash(t *testing.T) {
 	for _, test := range tests {
 		r := parse(t, test.json)
 		if got := record.Equal(base, r); got != test.want {
-			t.Errorf("%s: equal is %v", test.json, got)
+			t.Errorf("%s: Equal returns %v", test.json, got)
 		}
 		if got := base.Hash() == r.Hash(); got != test.want {
-			t.Errorf("%s: equal hashes is %v", test.json, got)
+			t.Errorf("%s: the hashes are equal: %v", test.json, got)
 		}
 	}
 	if record.Equal(parse(t, `{"a":"[]"}`), parse(t, `{"a":[]}`)) {
-		t.Error("a text equals the array that it spells")
+		t.Error("a text is equal to the array with the same JSON")
 	}
 	if !record.Equal(parse(t, `{"a":0.0}`), parse(t, `{"a":-0.0}`)) {
-		t.Error("the two zeros differ")
+		t.Error("the records with 0.0 and -0.0 differ")
 	}
 }
 
-// Rows of any writer pass through JSON unchanged.
+// FuzzPropertiesSurviveJSON checks that the properties of any writer are the same after a conversion to JSON and back.
 func FuzzPropertiesSurviveJSON(f *testing.F) {
 	for kind := range uint8(8) {
 		f.Add("name", kind, "text", int64(7), 3.0)
@@ -297,22 +297,21 @@ func FuzzPropertiesSurviveJSON(f *testing.F) {
 		object := r.AppendJSON(nil)
 		again, err := record.Parse(object)
 		if err != nil {
-			t.Fatalf("%s: %v", object, err)
+			t.Fatalf("the record %s is refused: %v", object, err)
 		}
 		if after := (storage.Entity{Properties: again.Properties()}); !storage.Equal(before, after) {
-			t.Errorf("%v became %v", before, after)
+			t.Errorf("the properties %v have become %v", before, after)
 		}
 		if second := again.AppendJSON(nil); !bytes.Equal(object, second) {
-			t.Errorf("%s became %s", object, second)
+			t.Errorf("the JSON %s has become %s", object, second)
 		}
 		if !record.Equal(r, again) || r.Hash() != again.Hash() {
-			t.Errorf("%s and itself, read back, differ", object)
+			t.Errorf("the record %s differs from the record that was parsed from its JSON", object)
 		}
 	})
 }
 
-// foreignProperty makes a property as the service would send it. It skips the test if
-// there is none.
+// foreignProperty returns a property in the service's form. If there is no such property, it skips the test.
 func foreignProperty(t *testing.T, name string, kind storage.Type, text string, n int64, d float64) storage.Property {
 	for i, c := range name {
 		if !(c == '_' || c|0x20 >= 'a' && c|0x20 <= 'z' || i > 0 && c >= '0' && c <= '9') {
@@ -350,7 +349,7 @@ func foreignProperty(t *testing.T, name string, kind storage.Type, text string, 
 	return p
 }
 
-// Parse of a record's JSON returns the same record.
+// FuzzParse checks that Parse of a record's JSON returns the same record.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"a":1,"b@odata.type":"Edm.Int64","b":"2","c":[1,{"x":3.0}],"d":-0,"e":1E+2}`))
 	f.Add([]byte(`{"a":"\ud800","b":{"c":"\udc00\u0041"}}`))
@@ -362,10 +361,10 @@ func FuzzParse(f *testing.F) {
 		object := r.AppendJSON(nil)
 		again, err := record.Parse(object)
 		if err != nil {
-			t.Fatalf("%s: %v", object, err)
+			t.Fatalf("the record %s is refused: %v", object, err)
 		}
 		if !bytes.Equal(object, again.AppendJSON(nil)) || !record.Equal(r, again) || !record.Equal(r, record.FromProperties(r.Properties())) {
-			t.Errorf("%s became %s", object, again.AppendJSON(nil))
+			t.Errorf("the JSON %s has become %s", object, again.AppendJSON(nil))
 		}
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"tablesweep/internal/catalog/index"
 )
 
-// A record's rows, and the query that finds one of them.
+// This example shows the keys of a record's rows, and the range of a query that finds one of the rows.
 func Example() {
 	schema, err := index.Parse("eid,npi,ssn", "lastname")
 	if err != nil {

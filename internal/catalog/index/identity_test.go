@@ -16,7 +16,7 @@ import (
 	"tablesweep/internal/proof"
 )
 
-// fields is a record; its names are in lower case.
+// fields is a record. The names of its fields are in lower case.
 type fields map[string]string
 
 func (f fields) get(field string) (string, bool) {
@@ -45,13 +45,13 @@ func TestIdentity(t *testing.T) {
 			Partitions: []index.PartitionKey{"3_eidf314", "3_npi1414213562", "3_ssn123-45-6789"},
 			Row:        "faux:56a9e459",
 		}},
-		{"another order and case of the settings", "SSN,Npi,eid", "LastName", faux, index.Identity{
+		{"settings in another order and case", "SSN,Npi,eid", "LastName", faux, index.Identity{
 			Values:     []string{"123-45-6789", "1414213562", "f314"},
 			Sort:       "faux",
 			Partitions: []index.PartitionKey{"3_ssn123-45-6789", "3_npi1414213562", "3_eidf314"},
 			Row:        "faux:56a9e459",
 		}},
-		{"the hash has the values by their keys' names", "eid,Z10,NPI,a:b:lower,a b,z2,a,Ä", "lastname",
+		{"the hash contains the values in the order of their keys' names", "eid,Z10,NPI,a:b:lower,a b,z2,a,Ä", "lastname",
 			fields{"eid": "1", "z10": "2", "npi": "3", "a:b": "4", "a b": "5", "z2": "6", "a": "7", "ä": "8", "lastname": "Faux"}, index.Identity{
 				Values:     []string{"1", "2", "3", "4", "5", "6", "7", "8"},
 				Sort:       "faux",
@@ -76,7 +76,7 @@ func TestIdentity(t *testing.T) {
 			Partitions: []index.PartitionKey{"3_eidf314"},
 			Row:        "2524556159999999999:ee3eab04",
 		}},
-		{"characters that keys can't hold", "eid,npi", "lastname",
+		{"characters that are illegal in keys", "eid,npi", "lastname",
 			fields{"eid": "a/~b\tc", "npi": "~", "lastname": "N/A ?\u0085\uFFFF"}, index.Identity{
 				Values:     []string{"a/~b\tc", "~"},
 				Sort:       "n/a ?\u0085\uFFFF",
@@ -97,7 +97,7 @@ func TestIdentity(t *testing.T) {
 			proof.Must(t, err)
 			tt.want.Schema = s.String()
 			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("identity (-want +got):\n%s", diff)
+				t.Errorf("the identity differs (-want +got):\n%s", diff)
 			}
 			if sort, err := s.SortOf(tt.record.get); sort != tt.want.Sort || err != nil {
 				t.Errorf("SortOf = %q, %v, want %q", sort, err, tt.want.Sort)
@@ -121,7 +121,7 @@ func TestPartitions(t *testing.T) {
 		{"a:b", "c", "3_a:bc", "c"},
 		{"SSN", "123-45-6789", "3_ssn123456789", "123456789"},
 		{"part", "F314", "4_partF314", "F314"},
-		{"GRÖSSE", "", "", ""}, // no key: ß is not ss
+		{"GRÖSSE", "", "", ""}, // not a key, because ß is not ss
 		{"GRÖßE", "XL", "5_größexl", "xl"},
 		{"p/q", "R", "~3_p~2fqr", "r"},
 		{"a", "o'brien", "1_ao'brien", "o'brien"},
@@ -181,21 +181,21 @@ func TestErrorsNameTheField(t *testing.T) {
 	_, err := s.Identity(fields{"ssn": "n/a"}.get)
 	for _, field := range []string{"eid:", "ssn:", "lastname:"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
-			t.Errorf("error %v doesn't tell of %s", err, field)
+			t.Errorf("the error %v does not name the field %s", err, field)
 		}
 	}
 	if _, err := s.Partitions("npi", "1"); err == nil || !strings.Contains(err.Error(), "the index keys are eid, ssn") {
-		t.Errorf("error for an unknown field: %v", err)
+		t.Errorf("the error for an unknown field is %v", err)
 	}
 	if _, err := s.Identity(with("eid", strings.Repeat("x", 507)).get); err != nil {
-		t.Errorf("a PartitionKey of 512 units: %v", err)
+		t.Errorf("a PartitionKey of 512 units is refused: %v", err)
 	}
 	if _, err := s.Identity(with("lastname", strings.Repeat("x", 503)).get); err != nil {
-		t.Errorf("a RowKey of 512 units: %v", err)
+		t.Errorf("a RowKey of 512 units is refused: %v", err)
 	}
 }
 
-func TestHashesTellIdentitiesApart(t *testing.T) {
+func TestHashesDistinguishIdentities(t *testing.T) {
 	t.Parallel()
 	ids := []index.Identity{
 		{Values: []string{"a|b", "c"}, Sort: "x"},
@@ -210,15 +210,15 @@ func TestHashesTellIdentitiesApart(t *testing.T) {
 	for _, id := range ids {
 		h := id.Hash()
 		if len(h) != 32 || seen[h] {
-			t.Errorf("Hash of %v is %s, seen before: %v", id, h, seen[h])
+			t.Errorf("the hash of %v is %s, which is also that of another identity: %v", id, h, seen[h])
 		}
 		seen[h] = true
 		if id.First() != index.FirstHashOf(id.Values[0]) || len(id.First()) != 32 {
-			t.Errorf("First of %v is %s", id, id.First())
+			t.Errorf("First of %v is %s, want another hash", id, id.First())
 		}
 	}
 	if ids[1].First() != ids[2].First() || ids[0].First() == ids[1].First() {
-		t.Error("First depends on other things than the first value")
+		t.Error("First does not depend only on the first value")
 	}
 }
 
@@ -231,27 +231,27 @@ func TestShardsAreEvenAndStable(t *testing.T) {
 	}
 	for i, c := range count {
 		if c < n/shards*8/10 || c > n/shards*12/10 {
-			t.Errorf("shard %d has %d of %d", i, c, n)
+			t.Errorf("shard %d contains %d of %d hashes", i, c, n)
 		}
 	}
-	// A change would lose what has been stored by shard.
+	// The shard of a value must never change, because rows are stored by shard.
 	if got := index.FirstHashOf("f314").Shard(shards); got != 8 {
 		t.Errorf("shard of f314 is %d, want 8", got)
 	}
 }
 
-// checkKey fails unless the service would take the key.
+// checkKey fails the test if the service would refuse the key.
 func checkKey(t *testing.T, k string) {
 	t.Helper()
 	bad := strings.ContainsFunc(k, func(r rune) bool {
 		return r < 0x20 || r >= 0x7F && r <= 0x9F || strings.ContainsRune(`/\#?`, r)
 	})
 	if bad || !utf8.ValidString(k) || key.Units(k) > 512 {
-		t.Fatalf("the key %q (%d units) is not possible", k, key.Units(k))
+		t.Fatalf("the service would refuse the key %q (%d units)", k, key.Units(k))
 	}
 }
 
-func FuzzPartitionsDontCollide(f *testing.F) {
+func FuzzPartitionsDiffer(f *testing.F) {
 	f.Add("eid", "F314", "a", "b:c")
 	f.Add("a", "b:c", "a:b", "c")
 	f.Add("a", "1_b", "a1", "_b")
@@ -275,12 +275,12 @@ func FuzzPartitionsDontCollide(f *testing.F) {
 		p1, is1, ok1 := partition(field1, value1)
 		p2, is2, ok2 := partition(field2, value2)
 		if ok1 && ok2 && (p1 == p2) != (is1 == is2) {
-			t.Fatalf("%q and %q have partitions %q and %q", is1, is2, p1, p2)
+			t.Fatalf("the values %q and %q have the partitions %q and %q", is1, is2, p1, p2)
 		}
 	})
 }
 
-func FuzzRowsDontCollide(f *testing.F) {
+func FuzzRowKeysDiffer(f *testing.F) {
 	f.Add("Faux", "faux")
 	f.Add("a/b", "a.\uFFFD2fb")
 	f.Add("a/\uFFFD", "a/\uFFFC\uFFFDfd")
@@ -297,7 +297,7 @@ func FuzzRowsDontCollide(f *testing.F) {
 		checkKey(t, id1.Row)
 		checkKey(t, id2.Row)
 		if (id1.Row == id2.Row) != (id1.Sort == id2.Sort) {
-			t.Fatalf("%q and %q have rows %q and %q", id1.Sort, id2.Sort, id1.Row, id2.Row)
+			t.Fatalf("the sort values %q and %q have the RowKeys %q and %q", id1.Sort, id2.Sort, id1.Row, id2.Row)
 		}
 	})
 }

@@ -43,7 +43,7 @@ func TestNumber(t *testing.T) {
 	}
 }
 
-// numbers returns spellings of many numbers of all sizes, some of them the same.
+// numbers returns many numbers of all sizes. Some are equal, but spelled differently.
 func numbers(r *rand.Rand) []string {
 	all := []string{"0", "-0.0", "1", "-1", "9007199254740992", "9007199254740993", "9223372036854775807", "-9223372036854775808",
 		"9.2233720368547758e18", "5e-324", "-5e-324", "1.7976931348623157e308", "-1.7976931348623157e308", "0.1", "0.10", "1e-1"}
@@ -58,15 +58,14 @@ func numbers(r *rand.Rand) []string {
 	return all
 }
 
-// TestNumbersSortByValue compares sort values, and what windows find, with exact
-// arithmetic.
+// TestNumbersSortByValue compares the order of sort values, and the rows that windows contain, with exact arithmetic.
 func TestNumbersSortByValue(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	all := numbers(r)
 	exact := func(text string) *big.Rat {
 		if c, _ := index.Number(text); !strings.ContainsAny(c, ".e") {
-			text = c // a Double's decimal text is that of its neighbourhood; what it stands for is this
+			text = c // the exact value of a Double is that of its canonical text
 		}
 		v, ok := new(big.Rat).SetString(text)
 		if !ok {
@@ -79,7 +78,7 @@ func TestNumbersSortByValue(t *testing.T) {
 		sortOf := func(text string) string {
 			v, err := s.SortOf(func(string) (string, bool) { return text, true })
 			if err != nil {
-				t.Fatalf("%s: %v", text, err)
+				t.Fatalf("the sort value of %s: error %v", text, err)
 			}
 			return v
 		}
@@ -90,7 +89,7 @@ func TestNumbersSortByValue(t *testing.T) {
 				want = -want
 			}
 			if got := key.Compare(sortOf(a), sortOf(b)); got != want {
-				t.Fatalf("%s: %s and %s compare as %d, want %d", order, a, b, got, want)
+				t.Fatalf("%s: the comparison of %s with %s returns %d, want %d", order, a, b, got, want)
 			}
 		}
 		for range 10 {
@@ -100,21 +99,21 @@ func TestNumbersSortByValue(t *testing.T) {
 			rows := rowsFor(t, s, all)
 			found, _ := read(w, rows, "")
 			for i, row := range found {
-				found[i], _, _ = strings.Cut(row, ":") // its sort value
+				found[i], _, _ = strings.Cut(row, ":") // the row's sort value
 			}
 			for _, n := range all {
 				want := exact(n).Cmp(exact(from)) >= 0 && exact(n).Cmp(exact(to)) <= 0
 				if got := slices.Contains(found, sortOf(n)); got != want {
-					t.Fatalf("%s from %s to %s: %s is found: %v, want %v", order, from, to, n, got, want)
+					t.Fatalf("%s, window from %s to %s: the number %s is found: %v, want %v", order, from, to, n, got, want)
 				}
 			}
 		}
 		for _, bad := range []string{"", "x", "007", "0.1234567890123456789", "NaN"} {
 			if v, err := s.SortOf(func(string) (string, bool) { return bad, true }); err == nil {
-				t.Errorf("%q sorts as %s", bad, v)
+				t.Errorf("%q is not a number, but has the sort value %s", bad, v)
 			}
 			if _, err := s.Window(bad, bad); err == nil && bad != "" {
-				t.Errorf("%q is taken for a bound", bad)
+				t.Errorf("%q is not a number, but is accepted as a bound", bad)
 			}
 		}
 	}

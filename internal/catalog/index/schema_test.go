@@ -16,7 +16,7 @@ func TestParse(t *testing.T) {
 		name, keys, sort string
 		want             index.Schema
 		text             string
-		set              string // its parts as settings have them
+		set              string // the schema's parts in the form of settings
 	}{
 		{"the published settings", "eid,npi,ssn", "lastname",
 			index.Schema{
@@ -39,7 +39,7 @@ func TestParse(t *testing.T) {
 		{"numbers", "eid", "wage : number",
 			index.Schema{Keys: []index.Key{{"eid", index.Lower}}, Sort: index.Sort{Field: "wage", Order: index.Ascending}},
 			"eid:lower;wage:number", "eid;wage:number"},
-		{"numbers, the greatest first", "eid", "Wage:number:desc",
+		{"numbers, greatest first", "eid", "Wage:number:desc",
 			index.Schema{Keys: []index.Key{{"eid", index.Lower}}, Sort: index.Sort{Field: "Wage", Order: index.Descending}},
 			"eid:lower;wage:number:desc", "eid;Wage:number:desc"},
 	} {
@@ -48,7 +48,7 @@ func TestParse(t *testing.T) {
 			got, err := index.Parse(tt.keys, tt.sort)
 			proof.Must(t, err)
 			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("schema (-want +got):\n%s", diff)
+				t.Errorf("the schema differs (-want +got):\n%s", diff)
 			}
 			if got.String() != tt.text {
 				t.Errorf("String() = %q, want %q", got, tt.text)
@@ -58,20 +58,20 @@ func TestParse(t *testing.T) {
 				keys = append(keys, k.String())
 			}
 			if set := strings.Join(keys, ",") + ";" + got.Sort.String(); set != tt.set {
-				t.Errorf("its parts are written %q, want %q", set, tt.set)
+				t.Errorf("the schema's parts as settings are %q, want %q", set, tt.set)
 			}
 			if back := again(t, got); back.String() != tt.text {
-				t.Errorf("%q is read as %q", tt.text, back)
+				t.Errorf("the line %q is parsed as %q", tt.text, back)
 			}
 		})
 	}
 }
 
-func TestParseTellsAllThatIsWrong(t *testing.T) {
+func TestParseReportsAllErrors(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name, keys, sort string
-		want             []string // each in the error
+		want             []string // texts that the error must contain
 	}{
 		{"nothing", "", "", []string{`index key "": the field's name is missing`, `row key "": the field's name is missing`}},
 		{"empty item", "eid,,npi", "x", []string{`index key "": the field's name`}},
@@ -93,28 +93,28 @@ func TestParseTellsAllThatIsWrong(t *testing.T) {
 			t.Parallel()
 			s, err := index.Parse(tt.keys, tt.sort)
 			if err == nil {
-				t.Fatalf("Parse gave %q, want an error", s)
+				t.Fatalf("Parse returns %q, want an error", s)
 			}
 			for _, want := range tt.want {
 				if !strings.Contains(err.Error(), want) {
-					t.Errorf("error %q lacks %q", err, want)
+					t.Errorf("the error %q does not contain %q", err, want)
 				}
 			}
 		})
 	}
 	if _, err := index.Parse(strings.Repeat("é", 255), "x"); err != nil {
-		t.Errorf("a name of 255 characters: %v", err)
+		t.Errorf("a name of 255 characters is refused: %v", err)
 	}
 }
 
-// again reads a schema from what String has written.
+// again parses the result of String.
 func again(t *testing.T, s index.Schema) index.Schema {
 	t.Helper()
 	keys, sort, _ := strings.Cut(s.String(), ";")
 	return parse(t, keys, sort)
 }
 
-// What Parse accepts is stored and read back as the same schema.
+// FuzzParse checks that a schema that Parse has accepted is equal after it was stored and read.
 func FuzzParse(f *testing.F) {
 	f.Add("eid,npi,ssn:digits", "timestamp:newest")
 	f.Add("a:b:lower, C :exact", "x:y:text")
@@ -125,7 +125,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if back := again(t, s); back.String() != s.String() || len(back.Keys) != len(s.Keys) {
-			t.Fatalf("Parse(%q, %q) wrote %q, read back as %q", keys, sort, s, back)
+			t.Fatalf("Parse(%q, %q) returns %q, which is read as %q", keys, sort, s, back)
 		}
 	})
 }

@@ -14,7 +14,8 @@ import (
 	"tablesweep/internal/proof/testsize"
 )
 
-// show writes the window's range behind a row as "low..high"; "(" is an open low bound, "" no range.
+// show returns the window's range after a row in the form "low..high". "(" means that low is not included, and "" means that
+// there is no range.
 func show(w index.Window, after string) string {
 	r, ok := w.Behind(after)
 	if !ok {
@@ -43,24 +44,24 @@ func TestBehind(t *testing.T) {
 		{"a word with a space", "s", "ann marie", "ann marie", "", "ann marie..ann marif"},
 		{"February", "s", "2026-02", "2026-02", "", "2026-02..2026-03"},
 		{"to the end of February", "s", "2026-01-01", "2026-02", "", "2026-01-01..2026-03"},
-		{"values that the end starts with", "s", "2026-01-01", "2026-02-15", "", "2026-01-01..2026-02;"},
-		{"behind a row of them", "s", "2026-02-01", "2026-02-15", "2026-02-03:0", "(2026-02-03:0..2026-02-1;"},
-		{"behind a row after which some are missing", "s", "2026-02-01", "2026-02-15", "2026-02-17:0", "2026-02-1:..2026-02-1;"},
-		{"behind a row of the last", "s", "2026-02-01", "2026-02-15", "2026-02-1:f", "(2026-02-1:f..2026-02-1;"},
-		{"behind all", "s", "2026-02-01", "2026-02-15", "2026-02-1;", ""},
-		{"backwards", "s", "b", "a", "", ""},
+		{"values that are prefixes of the end", "s", "2026-01-01", "2026-02-15", "", "2026-01-01..2026-02;"},
+		{"after a row of such a value", "s", "2026-02-01", "2026-02-15", "2026-02-03:0", "(2026-02-03:0..2026-02-1;"},
+		{"after a row that skips some values", "s", "2026-02-01", "2026-02-15", "2026-02-17:0", "2026-02-1:..2026-02-1;"},
+		{"after a row of the last value", "s", "2026-02-01", "2026-02-15", "2026-02-1:f", "(2026-02-1:f..2026-02-1;"},
+		{"after all rows", "s", "2026-02-01", "2026-02-15", "2026-02-1;", ""},
+		{"from after to", "s", "b", "a", "", ""},
 		{"times of day", "s", "12", "12:30", "", "12..12;"},
 		{"escaped", "s", "2026/02", "2026/02", "", "2026.\uFFFD2f02..2026.\uFFFD2f03"},
 		{"a row before an illegal character", "s", "a.", "a.", "", "a...a0"},
 		{"one year, newest first", "s:newest", "1999", "1999", "", "2524556160000000000..252487151999999999:"},
 		{"newest first, since", "s:newest", "2000-01-01T00:00:00Z", "", "", "..252455615999999999:"},
 		{"newest first, until", "s:newest", "", "1999-12-31T23:59:59.9999999Z", "", "2524556160000000000.."},
-		{"newest first, backwards", "s:newest", "2001", "2000", "", ""},
+		{"newest first, from after to", "s:newest", "2001", "2000", "", ""},
 	} {
 		w, err := parse(t, "eid", tt.sort).Window(tt.from, tt.to)
 		proof.Must(t, err)
 		if got := show(w, tt.after); got != tt.want {
-			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+			t.Errorf("%s: the range is %q, want %q", tt.name, got, tt.want)
 		}
 	}
 }
@@ -126,13 +127,13 @@ func TestNewestWindowContains(t *testing.T) {
 				t.Error(err)
 			}
 			if got, want := w.Contains(sort), i < len(tt.in); got != want {
-				t.Errorf("window %s to %s contains %s: %v, want %v", tt.from, tt.to, at, got, want)
+				t.Errorf("the window from %s to %s contains %s: %v, want %v", tt.from, tt.to, at, got, want)
 			}
 		}
 	}
 }
 
-// naive is a window by the definition, with none of the package's means.
+// naive implements the definition of a window without functions of the package.
 type naive struct{ from, to string }
 
 func (n naive) contains(sort string) bool {
@@ -143,7 +144,8 @@ func (n naive) contains(sort string) bool {
 	return to == "" || strings.HasPrefix(sort, to) || slices.Compare(ranks(sort), ranks(to)) <= 0
 }
 
-// ranks are the UTF-16 units, with control characters between the space and '!'.
+// ranks returns numbers for the UTF-16 units of a text. The numbers of control characters lie between those of the space and
+// '!'.
 func ranks(s string) []int {
 	var all []int
 	for _, u := range utf16.Encode([]rune(s)) {
@@ -156,10 +158,10 @@ func ranks(s string) []int {
 	return all
 }
 
-// stored is a row as a query meets it.
+// stored is a row, with its RowKey and sort value.
 type stored struct{ row, sort string }
 
-// rowsFor returns the rows of the sort values in the service's order.
+// rowsFor returns rows with these sort values, in the service's order.
 func rowsFor(t *testing.T, s index.Schema, values []string) []stored {
 	t.Helper()
 	var rows []stored
@@ -173,8 +175,8 @@ func rowsFor(t *testing.T, s index.Schema, values []string) []stored {
 	return slices.Compact(rows)
 }
 
-// read returns the rows after one that the range behind it holds and the window contains, in the order of
-// reading, and how many of the rows read were not wanted.
+// read reads the range behind the RowKey after. It returns the rows in the window, in the order of reading, and the number of
+// rows that are not in the window.
 func read(w index.Window, rows []stored, after string) (found []string, dropped int) {
 	behind, ok := w.Behind(after)
 	for _, row := range rows {
@@ -189,8 +191,8 @@ func read(w index.Window, rows []stored, after string) (found []string, dropped 
 	return found, dropped
 }
 
-// nasty has what sorts around the ends of keys and their escapes, and few
-// characters, so that values start with each other.
+// nasty contains characters that sort near the ends of keys and near their escapes. There are only a few, so values are often
+// prefixes of other values.
 var nasty = []rune("019ab.-/!\":;~ \t\x00\x1f\\[#?>\u007f\u0085\u009f\u00a0\uFFFC\uFFFD\uFFFE\uFFFF\uD7FF\uE000😀AÅ")
 
 func randomText(r *rand.Rand, alphabet []rune, longest int) string {
@@ -201,14 +203,14 @@ func randomText(r *rand.Rand, alphabet []rune, longest int) string {
 	return string(text)
 }
 
-func TestWindowsFindWhatANaiveOneFinds(t *testing.T) {
+func TestWindowsEqualANaiveWindow(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(7, 7))
 	s := parse(t, "eid", "s")
 	var found, dropped int
 	rounds := testsize.Of(150, 500)
 	for range rounds {
-		// Few different characters a time make for many shared prefixes.
+		// With few different characters, values share many prefixes.
 		alphabet := make([]rune, 1+r.IntN(5))
 		for i := range alphabet {
 			alphabet[i] = nasty[r.IntN(len(nasty))]
@@ -225,7 +227,7 @@ func TestWindowsFindWhatANaiveOneFinds(t *testing.T) {
 			var want []string
 			for _, row := range rows {
 				if got := w.Contains(row.sort); got != n.contains(row.sort) {
-					t.Fatalf("window %q contains %q: %v", n, row.sort, got)
+					t.Fatalf("the window %q contains %q: %v", n, row.sort, got)
 				}
 				if n.contains(row.sort) {
 					want = append(want, row.row)
@@ -233,7 +235,7 @@ func TestWindowsFindWhatANaiveOneFinds(t *testing.T) {
 			}
 			got, extra := read(w, rows, "")
 			if !slices.Equal(got, want) {
-				t.Fatalf("window %q, %q: read\n%q, want\n%q", n, show(w, ""), got, want)
+				t.Fatalf("window %q, range %q: the rows read are\n%q, want\n%q", n, show(w, ""), got, want)
 			}
 			found, dropped = found+len(got), dropped+extra
 			for _, row := range rows {
@@ -242,13 +244,13 @@ func TestWindowsFindWhatANaiveOneFinds(t *testing.T) {
 					rest = rest[1:]
 				}
 				if got, _ := read(w, rows, row.row); !slices.Equal(got, rest) {
-					t.Fatalf("window %q after %q: read\n%q, want\n%q", n, row.row, got, rest)
+					t.Fatalf("window %q after the row %q: the rows read are\n%q, want\n%q", n, row.row, got, rest)
 				}
 			}
 		}
 	}
-	t.Logf("%d rows found, %d read for nothing", found, dropped)
+	t.Logf("%d rows in the windows were read, and %d other rows", found, dropped)
 	if found < 20*rounds || dropped > found/5 {
-		t.Errorf("%d rows found, %d read for nothing", found, dropped)
+		t.Errorf("%d rows in the windows were read, and %d other rows", found, dropped)
 	}
 }

@@ -23,7 +23,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// people returns the catalog in a process.
+// people returns a catalog in a new process.
 func people(t *testing.T, a *storage.Account, keys, row string) *catalog.Catalog {
 	t.Helper()
 	schema, err := index.Parse(keys, row)
@@ -39,7 +39,7 @@ func importFile(t *testing.T, c *catalog.Catalog, path string, o ImportOptions) 
 	return Import(t.Context(), c, file, o)
 }
 
-// checkpoint returns the one in a file, or a new one.
+// checkpoint opens the checkpoint in a file, or creates the file.
 func checkpoint(t *testing.T, path string) *journal.File {
 	t.Helper()
 	f, err := journal.Read(path)
@@ -65,8 +65,8 @@ func content(t *testing.T, path string) string {
 	return string(text)
 }
 
-// TestImportIsResumed kills an import at many requests. The next run goes on behind what
-// was noted; in the end each record is there once, and each refused row in the file of those.
+// TestImportIsResumed kills an import at many of its requests. The next run continues after the recorded progress. In the end,
+// the catalog must contain each record once, and the file of failed rows each refused row once.
 func TestImportIsResumed(t *testing.T) {
 	t.Parallel()
 	var text, refused strings.Builder
@@ -101,18 +101,18 @@ func TestImportIsResumed(t *testing.T) {
 				done, err = run(emulatortest.Open(t, em, nil))
 			}
 			if err != nil || done.Rows != 35 || done.Failed != 4 || done.Inserted+done.Unchanged != 31 {
-				t.Fatalf("died at request %d: %+v, %v", n, done, err)
+				t.Fatalf("died at request %d: the resumed import returns %+v, error %v", n, done, err)
 			}
 			if left := content(t, path+".failed"); left != refused.String() {
-				t.Errorf("died at request %d: refused %q", n, left)
+				t.Errorf("died at request %d: the file of failed rows contains %q", n, left)
 			}
 			c := people(t, emulatortest.Open(t, em, nil), "eid,npi", "lastname")
 			if err := c.CompleteAll(t.Context()); err != nil {
 				t.Error(err)
 			}
-			sum, err := check.Run(t.Context(), c, false, func(f catalog.Finding) { t.Errorf("died at request %d: %+v", n, f) })
+			sum, err := check.Run(t.Context(), c, false, func(f catalog.Finding) { t.Errorf("died at request %d: check finds %+v", n, f) })
 			if err != nil || sum.Records != 31 {
-				t.Errorf("died at request %d: %+v, %v", n, sum, err)
+				t.Errorf("died at request %d: check returns %+v, error %v", n, sum, err)
 			}
 			died = victim.Dead() && !t.Failed()
 		})
@@ -122,7 +122,7 @@ func TestImportIsResumed(t *testing.T) {
 	}
 }
 
-// TestImportReplaces imports records that the catalog has with other contents.
+// TestImportReplaces imports records that exist in the catalog with other contents.
 func TestImportReplaces(t *testing.T) {
 	t.Parallel()
 	_, a := emulatortest.NewAccount(t, emulator.Options{})
@@ -142,12 +142,12 @@ func TestImportReplaces(t *testing.T) {
 		write(t, path, tt.text)
 		done, err := importFile(t, c, path, ImportOptions{Upsert: tt.upsert})
 		if err != nil || done.Inserted != tt.inserted || done.Replaced != tt.replaced || done.Unchanged != tt.unchanged || done.Failed != tt.refused {
-			t.Errorf("%+v: %+v, %v", tt, done, err)
+			t.Errorf("%+v: the import returns %+v, error %v", tt, done, err)
 		}
 	}
 }
 
-// TestImportWaitsForStorage has storage away for longer than the catalog lets a write wait.
+// TestImportWaitsForStorage lets the storage be unavailable for longer than the catalog's own deadline for a write.
 func TestImportWaitsForStorage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -167,14 +167,14 @@ func TestImportWaitsForStorage(t *testing.T) {
 		began := time.Now()
 		done, err := importFile(t, c, path, ImportOptions{Patience: 5 * time.Minute})
 		if took := time.Since(began); err != nil || done.Inserted != 2 || took > 135*time.Second {
-			t.Errorf("%+v after %v, %v", done, took, err)
+			t.Errorf("the import returns %+v after %v, error %v", done, took, err)
 		}
 		proof.Must(t, em.SetFaults("timeout-before p=1 on=batch"))
 		write(t, path, `{"eid":"3","at":"x"}`+"\n")
 		began = time.Now()
 		_, err = importFile(t, c, path, ImportOptions{Patience: 5 * time.Minute})
 		if took := time.Since(began); err == nil || took < 5*time.Minute || took > 6*time.Minute {
-			t.Errorf("gave up after %v: %v", took, err)
+			t.Errorf("the import ended after %v, error %v", took, err)
 		}
 	})
 }

@@ -21,8 +21,8 @@ import (
 	"tablesweep/internal/task"
 )
 
-// A file's name tells its form. Rows that are no records come with their text, and the rows
-// ahead of a line that can't be read are not lost.
+// TestFile reads files whose names determine their form. Rows that are not records must be returned with their text, and rows
+// before a line that cannot be read must not be lost.
 func TestFile(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", lines.MaxBytes+1)
@@ -48,7 +48,7 @@ func TestFile(t *testing.T) {
 		var got []string
 		err = f.each(t.Context(), 2, func(rows []Row) error {
 			if len(rows) > 2 {
-				t.Errorf("%s: %d rows at once", tt.name, len(rows))
+				t.Errorf("%s: a call gets %d rows", tt.name, len(rows))
 			}
 			for _, row := range rows {
 				text := string(row.Record.AppendJSON(nil))
@@ -60,23 +60,24 @@ func TestFile(t *testing.T) {
 			return nil
 		})
 		if tt.err == "" && err != nil || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
-			t.Errorf("%s: %v, want %q", tt.name, err, tt.err)
+			t.Errorf("%s: the error is %v, want %q", tt.name, err, tt.err)
 		}
 		if diff := cmp.Diff(tt.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+			t.Errorf("%s: the rows differ (-want +got):\n%s", tt.name, diff)
 		}
 	}
 	if _, err := newRowReader(t.Context(), "a.csv", strings.NewReader("a,a\n"), place.CSV{}); problem.Of(err).Kind != problem.Invalid {
-		t.Errorf("a column twice: %v", err)
+		t.Errorf("a file with two equal columns: the error is %v", err)
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := newRowReader(gone, "a.csv", strings.NewReader("a,a@type\n1,\n"), place.CSV{}); !errors.Is(err, task.ErrInterrupted) {
-		t.Errorf("interrupted: %v", err)
+		t.Errorf("after an interrupt, the error is %v", err)
 	}
 }
 
-// A pipe may stay open: its rows are handed over as they come, and an interrupt ends the wait for more.
+// TestArriving reads from a pipe that stays open. Rows must be passed on as they arrive, and an interrupt must end the wait for
+// more rows.
 func TestArriving(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -94,7 +95,7 @@ func TestArriving(t *testing.T) {
 				t.Fatal(err)
 			}
 			if synctest.Wait(); rows != want+1 {
-				t.Errorf("%d rows have come, want %d", rows, want+1)
+				t.Errorf("%d rows were passed on, want %d", rows, want+1)
 			}
 		}
 		interrupt()
@@ -105,21 +106,21 @@ func TestArriving(t *testing.T) {
 				t.Error(err)
 			}
 		default:
-			t.Error("an interrupt does not end it")
+			t.Error("Arriving does not end after an interrupt")
 		}
 		_ = out.Close()
 	})
 }
 
-// stored is an import's checkpoint, as version 1 writes it.
+// stored is an import's checkpoint in the form of version 1.
 const stored = `7c564770 {"disk":0,"event":{"version":1,"job":{},"lines":1}}
 5f3e53e7 {"disk":0,"event":{"file":"people.jsonl","size":65,"modified":"2026-02-03T04:05:06Z","rows":0,"inserted":0,"unchanged":0,"refused":0,"failedBytes":0}}
 101a6f72 {"disk":221,"event":{"file":"people.jsonl","size":65,"modified":"2026-02-03T04:05:06Z","rows":2,"inserted":1,"unchanged":0,"refused":1,"failedBytes":3}}
 fc65fa57 {"disk":383,"event":{"file":"people.jsonl","size":65,"modified":"2026-02-03T04:05:06Z","rows":4,"inserted":3,"unchanged":0,"refused":1,"failedBytes":3}}
 `
 
-// TestStoredNote: the progress of an import is written in this form, and read. A file that has changed
-// is refused, and the list of refused rows must be there.
+// TestStoredNote checks that an import writes its progress in the stored form, and reads it. If the imported file has changed,
+// or if the file of failed rows is missing, the import must fail.
 func TestStoredNote(t *testing.T) {
 	c := newCatalog(t)
 	t.Chdir(t.TempDir())
@@ -135,7 +136,7 @@ func TestStoredNote(t *testing.T) {
 	}
 	text := content(t, "ckpt")
 	if diff := cmp.Diff(strings.Split(stored, "\n"), strings.Split(text, "\n")); diff != "" {
-		t.Errorf("(-stored +written)\n%s", diff)
+		t.Errorf("the written checkpoint differs from the stored one (-stored +written)\n%s", diff)
 	}
 
 	all := strings.SplitAfter(text, "\n")
@@ -147,19 +148,19 @@ func TestStoredNote(t *testing.T) {
 	}
 	touch(at.Add(time.Second))
 	if _, _, err := run(); problem.Of(err).Kind != problem.Invalid || !strings.Contains(err.Error(), "has changed") {
-		t.Errorf("a file that has changed: %v", err)
+		t.Errorf("the import of a changed file returns the error %v", err)
 	}
 	touch(at)
 	write(t, path+FailedExt, "")
 	if _, _, err := run(); problem.Of(err).Kind != problem.Invalid || !strings.Contains(err.Error(), "shorter than before") {
-		t.Errorf("without the list of refused rows: %v", err)
+		t.Errorf("without the file of failed rows, the import returns the error %v", err)
 	}
 	write(t, path+FailedExt, "no\nof a run that died")
 	done, behind, err := run()
 	if err != nil || behind != 2 || done.Rows != 4 || done.Inserted != 1 || done.Unchanged != 2 || done.Failed != 1 || done.FailedBytes != 3 {
-		t.Errorf("went on behind row %d: %+v, %v", behind, done, err)
+		t.Errorf("the import continues after row %d, and returns %+v, error %v", behind, done, err)
 	}
 	if text := content(t, path+FailedExt); text != "no\n" {
-		t.Errorf("refused: %q", text)
+		t.Errorf("the file of failed rows contains %q", text)
 	}
 }

@@ -26,7 +26,7 @@ func newCatalog(t *testing.T) *catalog.Catalog {
 	return c
 }
 
-// What is not about one record ends the command.
+// TestInsertStopsAtFailures checks that an error ends the command if the error does not concern a single record.
 func TestInsertStopsAtFailures(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -41,10 +41,10 @@ func TestInsertStopsAtFailures(t *testing.T) {
 		})
 	}
 	if err := insert(strings.Repeat(`{"eid":"1","at":"x"}`+"\n", 3) + strings.Repeat("x", lines.MaxBytes+1)); err == nil || !strings.Contains(err.Error(), "line 4 is longer") {
-		t.Errorf("got %v, want the line that is too long", err)
+		t.Errorf("the error is %v, want one that names the line that is too long", err)
 	}
 	if got := out.String(); got != "1 created\n2 unchanged\n3 unchanged\n" {
-		t.Errorf("printed\n%s", got)
+		t.Errorf("the printed results are\n%s", got)
 	}
 	out.Reset()
 	proof.Must(t, c.Log.Delete(t.Context()))
@@ -54,6 +54,6 @@ func TestInsertStopsAtFailures(t *testing.T) {
 	}
 	err := insert(input.String())
 	if !storage.HasCode(err, "TableNotFound") || !strings.HasPrefix(err.Error(), "line 1: ") || out.Len() > 0 {
-		t.Errorf("got %v, printed %s; want the first line's failure", err, &out)
+		t.Errorf("the error is %v, printed %s; want the error of the first line", err, &out)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-const id = "2524556159999999999-ffff-abcdefghijkl" // the first tick of 2000
+const id = "2524556159999999999-ffff-abcdefghijkl" // contains the first tick of 2000
 
 var (
 	moved = wal.Write{
@@ -39,8 +39,8 @@ func schema(t *testing.T, keys, row string) index.Schema {
 	return s
 }
 
-// TestFormat1 has a row of each kind in format 1. Whoever changes one of these texts makes a
-// format that older programs can't read.
+// TestFormat1 checks a row of each kind in format 1. If one of these texts must change, older programs cannot read the rows, so
+// the format needs a new number.
 func TestFormat1(t *testing.T) {
 	t.Parallel()
 	r := parse(t, `{"eid":"1","npi":7,"tags":["a"]}`)
@@ -51,7 +51,7 @@ func TestFormat1(t *testing.T) {
 		`\"instead\":{\"identity\":\"i1\",\"version\":17},\"line\":{\"identity\":\"i0\",\"version\":12}}]"`
 	const fields = `"eid":"1","npi":7,"tsw_j_tags":"[\"a\"]"`
 	if kinds := fmt.Sprintf("%s %s %s %s", wal.Insert, wal.Replace, wal.Delete, wal.Undo); kinds != "insert replace delete undo" {
-		t.Errorf("kinds %s", kinds)
+		t.Errorf("the kinds of operations are %s", kinds)
 	}
 	for name, tt := range map[string]struct {
 		row  storage.Entity
@@ -70,12 +70,12 @@ func TestFormat1(t *testing.T) {
 		"schema": {s.SchemaRow(store.Ready), `{"PartitionKey":"schema","RowKey":"","Format@odata.type":"Edm.Int64","Format":"1","Schema":"eid:lower,npi:lower;lastname:text","State":"ready"}`},
 	} {
 		if diff := cmp.Diff(tt.want, string(tt.row.AppendJSON(nil))); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
+			t.Errorf("the row %s differs (-want +got):\n%s", name, diff)
 		}
 	}
 }
 
-// Rows of another format are refused; those of a newer one with advice.
+// TestOtherFormats checks that rows of another format are refused. For a newer format, the error must contain advice.
 func TestOtherFormats(t *testing.T) {
 	t.Parallel()
 	for format, newer := range map[int64]bool{0: false, 2: true} {
@@ -94,7 +94,7 @@ func TestOtherFormats(t *testing.T) {
 		_, entryErr := store.EntryOf(entry)
 		for _, err := range []error{headErr, entryErr} {
 			if err == nil || errors.Is(err, store.ErrNewer) != newer {
-				t.Errorf("format %d: %v", format, err)
+				t.Errorf("the error for format %d is %v", format, err)
 			}
 		}
 	}

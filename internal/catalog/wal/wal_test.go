@@ -33,19 +33,19 @@ func TestVerdicts(t *testing.T) {
 		{"insert", insertion(nil, a, "x"), []wal.Write{{Identity: "a", Version: 7, Fresh: true}}, wal.Commit},
 		{"insert again", insertion(here("a", 1, "x"), a, "x"), nil, wal.Same},
 		{"insert another", insertion(here("a", 1, "x"), a, "y"), nil, wal.Taken},
-		{"insert what was deleted", insertion(gone("a", 2), a, "x"), []wal.Write{{Identity: "a", Version: 3}}, wal.Commit},
-		{"replace by the same", replacement(here("a", 2, "x"), nil, a, "x"), nil, wal.Same},
+		{"insert after a deletion", insertion(gone("a", 2), a, "x"), []wal.Write{{Identity: "a", Version: 3}}, wal.Commit},
+		{"replace by the same content", replacement(here("a", 2, "x"), nil, a, "x"), nil, wal.Same},
 		{"replace contents", replacement(here("a", 2, "x"), nil, a, "y"), []wal.Write{{Identity: "a", Version: 3}}, wal.Commit},
 		{"move", replacement(here("a", 2, "x"), nil, b, "y"), []wal.Write{{Identity: "a", Version: 3, Gone: true, Next: &wal.FormerIdentity{Identity: "b", Version: 7}, Lineage: &wal.FormerIdentity{Identity: "a", Version: 2}}, {Identity: "b", Version: 7, Fresh: true, Instead: &wal.FormerIdentity{Identity: "a", Version: 2}, Lineage: &wal.FormerIdentity{Identity: "a", Version: 2}}}, wal.Commit},
-		{"move where one was deleted", replacement(here("a", 2, "x"), gone("b", 4), b, "y"), []wal.Write{{Identity: "a", Version: 3, Gone: true, Next: &wal.FormerIdentity{Identity: "b", Version: 5}, Lineage: &wal.FormerIdentity{Identity: "a", Version: 2}}, {Identity: "b", Version: 5, Instead: &wal.FormerIdentity{Identity: "a", Version: 2}, Lineage: &wal.FormerIdentity{Identity: "a", Version: 2}}}, wal.Commit},
-		{"move where one is", replacement(here("a", 2, "x"), here("b", 4, "z"), b, "y"), nil, wal.Taken},
+		{"move to a deleted record's identity", replacement(here("a", 2, "x"), gone("b", 4), b, "y"), []wal.Write{{Identity: "a", Version: 3, Gone: true, Next: &wal.FormerIdentity{Identity: "b", Version: 5}, Lineage: &wal.FormerIdentity{Identity: "a", Version: 2}}, {Identity: "b", Version: 5, Instead: &wal.FormerIdentity{Identity: "a", Version: 2}, Lineage: &wal.FormerIdentity{Identity: "a", Version: 2}}}, wal.Commit},
+		{"move to an existing record's identity", replacement(here("a", 2, "x"), here("b", 4, "z"), b, "y"), nil, wal.Taken},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			got, verdict := tt.decide()
 			if verdict != tt.verdict {
-				t.Fatalf("verdict %v, want %v", verdict, tt.verdict)
+				t.Fatalf("the verdict is %v, want %v", verdict, tt.verdict)
 			}
 			if verdict == wal.Commit && !cmp.Equal(got, tt.want) {
 				t.Error(cmp.Diff(tt.want, got))
@@ -77,39 +77,39 @@ func TestDecide(t *testing.T) {
 		want wal.Effect
 	}{
 		{"no row", wal.IndexRow{}, w, wal.Create},
-		{"no row, gone", wal.IndexRow{}, gone, wal.Create},
+		{"no row, deletion", wal.IndexRow{}, gone, wal.Create},
 		{"another program's row", wal.IndexRow{State: wal.HasRecord, Identity: "a"}, w, wal.Overwrite},
 		{"older", wal.IndexRow{State: wal.HasRecord, Identity: "a", Version: 2}, w, wal.Overwrite},
 		{"the same", wal.IndexRow{State: wal.HasRecord, Identity: "a", Version: 3}, w, wal.Keep},
 		{"newer", wal.IndexRow{State: wal.Tombstone, Identity: "a", Version: 4}, w, wal.Keep},
-		{"another record's", wal.IndexRow{State: wal.HasRecord, Identity: "b", Version: 1}, w, wal.Collide},
-		{"another record's, gone", wal.IndexRow{State: wal.HasRecord, Identity: "b", Version: 9}, gone, wal.Keep},
-		{"its own former row", wal.IndexRow{State: wal.HasRecord, Identity: "a", Version: 3}, moved, wal.Overwrite},
-		{"it has gone back", wal.IndexRow{State: wal.HasRecord, Identity: "a", Version: 4}, moved, wal.Keep},
-		{"a third one's", wal.IndexRow{State: wal.HasRecord, Identity: "c", Version: 1}, moved, wal.Collide},
+		{"another record's row", wal.IndexRow{State: wal.HasRecord, Identity: "b", Version: 1}, w, wal.Collide},
+		{"another record's row, deletion", wal.IndexRow{State: wal.HasRecord, Identity: "b", Version: 9}, gone, wal.Keep},
+		{"the record's own former row", wal.IndexRow{State: wal.HasRecord, Identity: "a", Version: 3}, moved, wal.Overwrite},
+		{"the record has moved back", wal.IndexRow{State: wal.HasRecord, Identity: "a", Version: 4}, moved, wal.Keep},
+		{"a third record's row", wal.IndexRow{State: wal.HasRecord, Identity: "c", Version: 1}, moved, wal.Collide},
 	}
 	for _, tt := range tests {
 		if got := wal.Decide(tt.have, tt.w); got != tt.want {
-			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+			t.Errorf("%s: the effect is %v, want %v", tt.name, got, tt.want)
 		}
 	}
 }
 
-// TestAfterIsLater checks the order of changes when clocks disagree.
+// TestAfterIsLater checks the order of changes if clocks differ.
 func TestAfterIsLater(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 123, time.UTC)
 	ahead := &wal.Head{Time: now.Add(5 * time.Minute)}
 	if got := wal.After(now, nil, &wal.Head{Time: now.Add(-time.Hour)}); !got.Equal(now.Truncate(key.Tick)) {
-		t.Errorf("got %v", got)
+		t.Errorf("After returns %v, want now", got)
 	}
 	if got := wal.After(now, ahead, nil); !got.After(ahead.Time) {
-		t.Errorf("got %v, not after %v", got, ahead.Time)
+		t.Errorf("After returns %v, which is not after %v", got, ahead.Time)
 	}
 }
 
-// TestSuperseded moves a record through identities, and looks at any of the rows that it
-// has had: the newest of them alone stands.
+// TestSuperseded moves a record through several identities, and compares any of the rows of the record's writes. Only the
+// newest of these rows must not be superseded.
 func TestSuperseded(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(2000) {
@@ -131,13 +131,13 @@ func TestSuperseded(t *testing.T) {
 			}
 			writes, verdict := wal.Replacement(heads[at], target, wal.Write{Identity: to}, wal.ContentHash(fmt.Sprint(i+1)), time.Unix(0, 100*int64(rnd.IntN(10))))
 			if verdict != wal.Commit {
-				t.Fatalf("seed %d: verdict %v", seed, verdict)
+				t.Fatalf("seed %d: the verdict is %v", seed, verdict)
 			}
 			for _, w := range writes {
 				heads[w.Identity] = &wal.Head{Write: w, Content: wal.ContentHash(fmt.Sprint(i + 1))}
 			}
 			at = to
-			for _, w := range writes { // what a removal leaves tells, too
+			for _, w := range writes { // a tombstone also has a claim
 				rows = append(rows, standing(w))
 			}
 		}
@@ -149,7 +149,7 @@ func TestSuperseded(t *testing.T) {
 		}
 		for i, old := range wal.Superseded(met) {
 			if want := met[i] != other && met[i].Version != rows[newest].Version; old != want {
-				t.Fatalf("seed %d: row %+v of %+v is old: %v, want %v", seed, met[i], met, old, want)
+				t.Fatalf("seed %d: the row %+v among %+v is superseded: %v, want %v", seed, met[i], met, old, want)
 			}
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"tablesweep/internal/key/odata"
 )
 
-// A filter says which rows match, and which keys bound them.
+// A filter reports whether a row matches, and returns a range of keys that contains all matching rows.
 func Example() {
 	filter, err := odata.Parse("PartitionKey eq 'orders' and RowKey ge '2026' and Total gt 9.5")
 	if err != nil {

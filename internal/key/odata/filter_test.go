@@ -63,11 +63,11 @@ func TestMatch(t *testing.T) {
 	} {
 		f, err := odata.Parse(c.filter)
 		if err != nil {
-			t.Errorf("%s: %v", c.filter, err)
+			t.Errorf("the filter %s is refused: %v", c.filter, err)
 			continue
 		}
 		if got := f.Match(r); got != c.want {
-			t.Errorf("%s: got %v", c.filter, got)
+			t.Errorf("the filter %s matches: %v", c.filter, got)
 		}
 	}
 }
@@ -96,7 +96,7 @@ func TestParseErrors(t *testing.T) {
 		{"A eq '\xff'", "UTF-8"},
 	} {
 		if _, err := odata.Parse(c.filter); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%.40s: got error %v, want %q", c.filter, err, c.want)
+			t.Errorf("the error of the filter %.40s is %v, want %q", c.filter, err, c.want)
 		}
 	}
 }
@@ -130,10 +130,10 @@ func TestRange(t *testing.T) {
 	} {
 		f, err := odata.Parse(c.filter)
 		if err != nil {
-			t.Fatalf("%s: %v", c.filter, err)
+			t.Fatalf("the filter %s is refused: %v", c.filter, err)
 		}
 		if diff := cmp.Diff(c.want, f.Range()); diff != "" {
-			t.Errorf("%s (-want +got)\n%s", c.filter, diff)
+			t.Errorf("the range of the filter %s differs (-want +got)\n%s", c.filter, diff)
 		}
 	}
 }
@@ -154,16 +154,16 @@ func TestDateTimeText(t *testing.T) {
 	} {
 		ticks, ok := odata.ParseDateTime(c.in)
 		if got := string(odata.AppendDateTime(nil, ticks)); !ok || got != c.out {
-			t.Errorf("%s: got %s, %v, want %s", c.in, got, ok, c.out)
+			t.Errorf("the DateTime %s is written as %s, %v, want %s", c.in, got, ok, c.out)
 		}
 	}
 	if ticks, _ := odata.ParseDateTime("9999-12-31T23:59:59.9999999Z"); ticks != 3155378975999999999 {
-		t.Errorf("the last tick is %d", ticks)
+		t.Errorf("the DateTime of the last tick is read as %d", ticks)
 	}
 }
 
-// FuzzParse checks that no filter makes the parser panic, and that what it accepts
-// means the same within parentheses and when negated twice.
+// FuzzParse checks that the parser does not panic, and that each accepted filter means the same within parentheses and when
+// negated twice.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"PartitionKey eq 'a' and RowKey gt 'b''c'", "not (A eq 1 or B lt 2.5e3)", "W ge datetime'2026-01-01T00:00:00Z'",
@@ -181,11 +181,11 @@ func FuzzParse(f *testing.F) {
 			if strings.Contains(err.Error(), "nested") {
 				return
 			}
-			t.Fatalf("%q is accepted, but not within parentheses: %v", filter, err)
+			t.Fatalf("the filter %q is accepted, but not within parentheses: %v", filter, err)
 		}
 		r := row{"PartitionKey": text(s), "A": {Type: odata.Int32, Int: int64(i)}, "Flag": {Type: odata.Boolean, Int: 1}}
 		if parsed.Match(r) != twice.Match(r) || parsed.Comparisons() != twice.Comparisons() {
-			t.Errorf("%q does not mean the same within parentheses", filter)
+			t.Errorf("the filter %q has another meaning within parentheses", filter)
 		}
 		_ = parsed.Range()
 	})

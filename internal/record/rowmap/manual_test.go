@@ -15,8 +15,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// TestManual: the examples of jq's manual make of a row what they make of a value, checks of their work included: In is an example's
-// input, and Out what it puts out. Where gojq differs from jq, it is gojq that counts.
+// TestManual runs the examples of jq's manual on rows, with and without the checks of a map. The results must be equal. The row's
+// property In is the example's input, and Out is its output. The test expects the results of gojq, even where gojq differs from jq.
 func TestManual(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("testdata/manual.txt")
@@ -48,20 +48,20 @@ func TestManual(t *testing.T) {
 		}
 		plain, plainErr := runPlain(t, program, example[1])
 		if got != plain || (err == nil) != (plainErr == nil) {
-			t.Errorf("%s\nof %s: %s, %v\nwant %s, %v", example[0], example[1], got, err, plain, plainErr)
+			t.Errorf("the program %s\nwith the input %s returns %s, error %v\nwant %s, error %v", example[0], example[1], got, err, plain, plainErr)
 		}
 		var a, b any
 		if json.Unmarshal([]byte(got), &a) == nil && json.Unmarshal([]byte("["+strings.Join(example[2:], ",")+"]"), &b) == nil && cmp.Equal(a, b) {
 			like++
 		}
 	}
-	want := map[string]int{"cannot be limited": 4, "is not a jq program": 4, "the same result for the same row": 2} // functions that gojq lacks
+	want := map[string]int{"cannot be limited": 4, "is not a jq program": 4, "the same result for the same row": 2} // examples with functions that gojq does not have
 	if diff := cmp.Diff(want, refused); diff != "" || like != 218 {
-		t.Errorf("%d are as in jq's manual; refused (-want +got):\n%s", like, diff)
+		t.Errorf("%d examples have the results of jq's manual; the refused ones differ (-want +got):\n%s", like, diff)
 	}
 }
 
-// runPlain runs a program without any check.
+// runPlain runs a program without checks.
 func runPlain(t *testing.T, program, in string) (string, error) {
 	q, err := gojq.Parse(program)
 	proof.Must(t, err)

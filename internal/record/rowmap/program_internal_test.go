@@ -10,9 +10,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// TestEachRowAlike: a row takes the same instructions, whatever rows were before it. One whose context ended does nothing to the next,
-// wherever it was then.
-func TestEachRowAlike(t *testing.T) {
+// TestInstructionsOfEqualRows checks that the number of instructions for a row does not depend on earlier rows. If the context of a row ends at
+// any instruction, the next row must not be affected.
+func TestInstructionsOfEqualRows(t *testing.T) {
 	t.Parallel()
 	m, err := New(Options{Program: `select(.RowKey | test("[a-z]+") | not) | .N as $n | (.RowKey = ("a", "b")), (label $out | range(9) | if . == $n then break $out else empty end)`})
 	proof.Must(t, err)
@@ -29,15 +29,15 @@ func TestEachRowAlike(t *testing.T) {
 		}
 		ctx, end := context.WithCancel(t.Context())
 		if rows, err := m.Rows(ctx, row); err != nil || len(rows) != 2 {
-			t.Fatalf("row %d: %d rows, %v", i, len(rows), err)
+			t.Fatalf("row %d results in %d rows, error %v", i, len(rows), err)
 		}
 		end()
 		b, _ := m.idle.Get().(*budget)
-		if b == nil || b.Context != ctx { // the row's is gone
+		if b == nil || b.Context != ctx { // the map has dropped the run of this row
 			continue
 		}
 		if before, known := left[n]; known && b.steps != before {
-			t.Fatalf("row %d has %d instructions left, and an equal one had %d", i, b.steps, before)
+			t.Fatalf("after row %d, %d instructions remain, but after an equal row there were %d", i, b.steps, before)
 		}
 		left[n] = b.steps
 		m.idle.Put(b)

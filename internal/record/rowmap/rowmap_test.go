@@ -21,14 +21,15 @@ func typed(name string, t storage.Type, json string) storage.Property {
 	return storage.Property{Name: name, Type: t, Value: jsontext.Value(json)}
 }
 
-// order has a property of each type. No two have equal values.
+// order is a row with a property of each type. All values are different.
 var order = storage.Entity{Key: key.Key{Partition: "p", Row: "r"}, Properties: []storage.Property{
 	typed("S", storage.String, `"text"`), typed("B", storage.Boolean, `true`), typed("I", storage.Int32, `5`), typed("L", storage.Int64, `"9007199254740993"`),
 	typed("D", storage.Double, `3.0`), typed("T", storage.DateTime, `"2020-02-29T23:59:59.1234567Z"`), typed("G", storage.GUID, `"c9da6455-213d-42c9-9a79-3e9149a57833"`),
 	typed("Y", storage.Binary, `"AAH+/w=="`), typed("N", storage.Double, `"NaN"`), typed("E", storage.Double, `1.50E+2`), typed("H", storage.String, `"\ud800"`),
 }}
 
-// TestTypes: a property keeps its type and text if its value does, then its type if the new value fits, and else it is what it looks like.
+// TestTypes checks the types of mapped properties. A property with an unchanged value keeps its type and text. A property with a new value
+// keeps its type if the value fits. Otherwise the value determines the type.
 func TestTypes(t *testing.T) {
 	t.Parallel()
 	const all = `"S":"text","B":true,"I":5,"L@odata.type":"Edm.Int64","L":"9007199254740993","D@odata.type":"Edm.Double","D":3.0,` +
@@ -37,7 +38,7 @@ func TestTypes(t *testing.T) {
 	for program, want := range map[string]string{
 		`.`: all, `. as $r | [.[]] | $r`: all, `.odata = null | ."odata.etag" = "x" | .Timestamp = "now"`: all,
 		`{PartitionKey, RowKey, L: (.L + 1)}`:                                                            `"L@odata.type":"Edm.Int64","L":"9007199254740994"`,
-		`{PartitionKey, RowKey, L: (.L | floor)}`:                                                        `"L@odata.type":"Edm.Int64","L":"9007199254740992"`, // as a floating point number, which is rounded
+		`{PartitionKey, RowKey, L: (.L | floor)}`:                                                        `"L@odata.type":"Edm.Int64","L":"9007199254740992"`, // floor converts to a floating point number, which is rounded
 		`{PartitionKey, RowKey, D: 4}`:                                                                   `"D@odata.type":"Edm.Double","D":4.0`,
 		`{PartitionKey, RowKey, I: (.I * 2)}`:                                                            `"I":10`,
 		`{PartitionKey, RowKey, I: 3000000000}`:                                                          `"I@odata.type":"Edm.Double","I":3000000000.0`,
@@ -57,11 +58,11 @@ func TestTypes(t *testing.T) {
 	var changes []string
 	m.Changes(func(c rowmap.Change) { changes = append(changes, c.String()) })
 	if diff := cmp.Diff([]string{"I: Edm.Int32 became Edm.String", "Moved: Edm.DateTime became Edm.String"}, changes); diff != "" {
-		t.Errorf("changes (-want +got):\n%s", diff)
+		t.Errorf("the reported changes differ (-want +got):\n%s", diff)
 	}
 	rows, err := compile(t, rowmap.Options{Rename: map[string]string{"T": "When", "L": "Long"}, Drop: []string{"S", "B", "I", "D", "G", "Y", "N", "E", "H"}}).Rows(t.Context(), order)
 	if got := fmt.Sprintf("%s %v", rows[0].AppendJSON(nil), err); got != `{"PartitionKey":"p","RowKey":"r","Long@odata.type":"Edm.Int64","Long":"9007199254740993","When@odata.type":"Edm.DateTime","When":"2020-02-29T23:59:59.1234567Z"} <nil>` {
-		t.Errorf("renamed: %s", got)
+		t.Errorf("the renamed row is %s", got)
 	}
 }
 
@@ -72,7 +73,7 @@ func compile(t *testing.T, o rowmap.Options) *rowmap.Map {
 	return m
 }
 
-// checkRows compares what a program makes of order.
+// checkRows checks the rows that a program returns for the row order.
 func checkRows(t *testing.T, program string, want ...string) {
 	t.Helper()
 	rows, err := compile(t, rowmap.Options{Program: program}).Rows(t.Context(), order)
@@ -81,12 +82,13 @@ func checkRows(t *testing.T, program string, want ...string) {
 		got = append(got, string(row.AppendJSON(nil)))
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Errorf("%s: %v (-want +got):\n%s", program, err, diff)
+		t.Errorf("the program %s returns the error %v; the rows differ (-want +got):\n%s", program, err, diff)
 	}
 }
 
-// TestFails: what a row can't become is this row's error, and what a program may not do is refused before it runs.
-func TestFails(t *testing.T) {
+// TestErrors checks that a result that is not a row is an error of this row only, and that programs with forbidden functions
+// are refused before they run.
+func TestErrors(t *testing.T) {
 	t.Parallel()
 	const searched = "searches by a regular expression in a text of more than 100 KiB"
 	for program, want := range map[string]string{
@@ -107,7 +109,7 @@ func TestFails(t *testing.T) {
 	} {
 		_, err := compile(t, rowmap.Options{Program: program}).Rows(t.Context(), order)
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", program, err, want)
+			t.Errorf("the error of the program %s is %v, want %q", program, err, want)
 		}
 	}
 	for program, want := range map[string]string{
@@ -118,7 +120,7 @@ func TestFails(t *testing.T) {
 		".a |": "is not a jq program: unexpected EOF", "nofunction": "is not a jq program", strings.Repeat(" ", 20_000): "at most 16384 are allowed",
 	} {
 		if _, err := rowmap.New(rowmap.Options{Program: program}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.40s: %v, want %q", program, err, want)
+			t.Errorf("the error of the program %.40s is %v, want %q", program, err, want)
 		}
 	}
 	many := storage.Entity{Key: order.Key}
@@ -128,12 +130,12 @@ func TestFails(t *testing.T) {
 	for _, program := range []string{`with_entries(.value |= (if length < 600 then . else ascii_upcase end))`, `to_entries | map(select(.key | startswith("P0") | not)) | from_entries`, `walk(if type == "string" then ascii_downcase else . end)`, `reduce keys[] as $k (.; .[$k] += "")`,
 		`.P001 |= (.[:3900] | gsub("x"; "y"; null) | sub("y"; "z") | [scan("z(y)")][0][0])`, `.P001 |= ("some line \n" * 3000 | gsub("\n"; "") | [match("line"; "g")] | length)`, `first(.P001, .P002 | select(test("x"))) |= "y" | getpath(["P005"]) |= length | (.. | strings) |= ascii_downcase`, `("xy" * 10000 | sub("x"; "z"), split("xy") | length) as $n | .`} {
 		if _, err := compile(t, rowmap.Options{Program: program}).Rows(t.Context(), many); err != nil {
-			t.Errorf("%s of the largest row: %v", program, err)
+			t.Errorf("the program %s fails for the largest row: %v", program, err)
 		}
 	}
 }
 
-// TestLargeValues: a function that gets or makes a large value counts as many instructions.
+// TestLargeValues checks that a function that reads or creates a large value counts as many instructions.
 func TestLargeValues(t *testing.T) {
 	t.Parallel()
 	all := []string{`$text | length`, `$text | tonumber?`, `$text + "x"`, `$text[:90000] | test("y")`, `test("\($i)x{1000}")`, `"x" | IN($text, $text)`, `$all | any`, `try .[$all] catch 1`, `$all | sort_by($all)`,
@@ -142,27 +144,28 @@ func TestLargeValues(t *testing.T) {
 		program := `("x" * 120000) as $text | [range(30000)] as $all | [range(1e9) as $i | "x" | ` + does + ` | select(false)]`
 		_, err := compile(t, rowmap.Options{Program: program}).Rows(t.Context(), order)
 		if err == nil || !strings.Contains(err.Error(), "takes more than 1048576 instructions with this row") {
-			t.Errorf("%s: %v, want too many instructions", does, err)
+			t.Errorf("the error of %s is %v, want one about too many instructions", does, err)
 		}
 	}
 }
 
-// TestInterrupted: a row that takes long ends with its context, and is no failed row then.
+// TestInterrupted checks that the work for a row ends when its context ends. The row must not count as failed.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	m := compile(t, rowmap.Options{Program: `last(range(1e9))`})
 	if _, err := m.Rows(ctx, order); !errors.Is(err, context.Canceled) {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("the interrupted row returns the error %v", err)
 	}
 	if _, err := m.Keep(ctx, storage.Rows([]storage.Entity{order}), true); !errors.Is(err, context.Canceled) {
-		t.Errorf("rows that keep their keys: %v", err)
+		t.Errorf("Keep of an interrupted row returns the error %v", err)
 	}
 }
 
-// TestRowAfterRow: what a row becomes doesn't hang on the rows before it, of which some fail, end early or leave variables behind.
-func TestRowAfterRow(t *testing.T) {
+// TestRowsAreIndependent checks that the result for a row does not depend on earlier rows. Some of these fail, end early or set
+// variables.
+func TestRowsAreIndependent(t *testing.T) {
 	t.Parallel()
 	programs := []string{
 		`def f: if .I % 3 == 0 then error("three") else .S += "x" end; f as $r | .PartitionKey = ("a", "b" | . + ($r.S // "")) | label $out | ., (if .I % 5 == 0 then break $out else empty end), (.RowKey = "z")`,
@@ -177,26 +180,26 @@ func TestRowAfterRow(t *testing.T) {
 			got, gotErr := m.Rows(t.Context(), row)
 			want, wantErr := compile(t, rowmap.Options{Program: program}).Rows(t.Context(), row)
 			if diff := cmp.Diff(want, got); diff != "" || fmt.Sprint(gotErr) != fmt.Sprint(wantErr) {
-				t.Fatalf("%s of row %d: %v, alone %v (-alone +got):\n%s", program, i, gotErr, wantErr, diff)
+				t.Fatalf("the program %s returns for row %d the error %v, but for the row alone %v (-alone +got):\n%s", program, i, gotErr, wantErr, diff)
 			}
 		}
 	}
 }
 
-// TestKeep: rows that must keep their keys do, or the first that does not is named.
+// TestKeep checks that Keep returns rows with unchanged keys, and otherwise names the first row whose key has changed.
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	rows := []storage.Entity{order, {Key: key.Key{Partition: "q"}}}
 	for program, want := range map[string]string{`.`: "2 <nil>", `select(.S)`: "1 <nil>", `.RowKey += "x"`: ErrText, `., .`: ErrText, `.RowKey = .S`: `0 PartitionKey "p" RowKey "r": map: the map changes its key to PartitionKey "p" RowKey "text"`, `error("no")`: `0 PartitionKey "p" RowKey "r": map: error: no`} {
 		kept, err := compile(t, rowmap.Options{Program: program}).Keep(t.Context(), storage.Rows(rows), false)
 		if got := fmt.Sprint(len(kept), " ", err); got != want && !(want == ErrText && errors.Is(err, rowmap.ErrMoved)) {
-			t.Errorf("%s: %s, want %s", program, got, want)
+			t.Errorf("Keep with the program %s returns %s, want %s", program, got, want)
 		}
 	}
 	if kept, err := compile(t, rowmap.Options{Program: `if .S then error("no") else . end`}).Keep(t.Context(), storage.Rows(rows), true); err != nil || len(kept) != 1 {
-		t.Errorf("%d kept, %v", len(kept), err)
+		t.Errorf("Keep returns %d rows, error %v", len(kept), err)
 	}
 }
 
-// ErrText stands for an error that is [rowmap.ErrMoved].
+// ErrText means that the error is [rowmap.ErrMoved].
 const ErrText = "moved"

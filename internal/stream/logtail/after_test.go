@@ -21,9 +21,9 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// What there is now is not sent later, even if the reader's clock is off. No more is read of it
-// than a page beyond the last minute.
-func TestAfterNowByAnotherClock(t *testing.T) {
+// TestAfterNowWithAWrongClock checks that events before the position now are not returned later, even if the reader's clock is
+// wrong. Of the events before the last minute, at most one page may be read.
+func TestAfterNowWithAWrongClock(t *testing.T) {
 	t.Parallel()
 	for _, off := range []time.Duration{-time.Hour, time.Hour} {
 		inBubble(t, func(t *testing.T, w *world) {
@@ -42,19 +42,20 @@ func TestAfterNowByAnotherClock(t *testing.T) {
 					t.Fatal(next, err)
 				}
 			})
-			if queries != 2 { // one looks the stream up
-				t.Errorf("now took %d queries", queries)
+			if queries != 2 { // one query reads the stream's row
+				t.Errorf("the position now takes %d queries, want 2", queries)
 			}
 			w.late("late", 20*time.Second)
 			if next, err := readAfter(t.Context(), reader, "s", next.After, 10); err != nil || !slices.Equal(texts(next.Events), []string{"late"}) {
-				t.Errorf("a clock that is off by %v: sent %q, %v", off, texts(next.Events), err)
+				t.Errorf("with a clock that is wrong by %v, the events are %q, error %v", off, texts(next.Events), err)
 			}
 		})
 	}
 }
 
-// A feed that begins with a clock which is ahead of the service's misses nothing from there on.
-func TestFeedBeginsByAClockThatIsAhead(t *testing.T) {
+// TestFeedWithAClockThatIsAhead checks that a feed finds every new row if its clock is ahead of the service's clock at the
+// start.
+func TestFeedWithAClockThatIsAhead(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		feed := logtail.Feed{
@@ -65,13 +66,13 @@ func TestFeedBeginsByAClockThatIsAhead(t *testing.T) {
 		proof.Must(t, err)
 		w.late("new", 0)
 		if next, err = feed.After(t.Context(), next.After, 10); err != nil || len(next.Rows) != 1 {
-			t.Errorf("%d rows, %v; want the new one", len(next.Rows), err)
+			t.Errorf("there are %d rows, error %v; want only the new row", len(next.Rows), err)
 		}
 	})
 }
 
-// What is written just after a shard was read is not missed, although the answer comes 9 s later and is dated then, and
-// another shard is read then, which has many newer events.
+// TestAfterReadsShardsAtDifferentMoments appends an event to a shard just after the shard was read. The answer is sent and
+// dated 9 s later, when another shard with many newer events is read. The event must not be missed.
 func TestAfterReadsShardsAtDifferentMoments(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
@@ -110,12 +111,13 @@ func TestAfterReadsShardsAtDifferentMoments(t *testing.T) {
 			slow.Store(false)
 		}
 		if got != 251 {
-			t.Errorf("%d events, want 251", got)
+			t.Errorf("the follower gets %d events, want 251", got)
 		}
 	})
 }
 
-// A stream that is too busy to be followed is refused, before its events take all memory or time.
+// TestTooBusyToFollow checks that After fails on a stream that is too busy to be followed, before the events take all memory or
+// time.
 func TestTooBusyToFollow(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
@@ -136,7 +138,7 @@ func TestTooBusyToFollow(t *testing.T) {
 	}))})
 	var refused *problem.Error
 	if _, err := readAfter(t.Context(), s, "s", logtail.Now, 10); !errors.As(err, &refused) || refused.Kind != problem.Conflict || refused.Field != "after" {
-		t.Errorf("got %v after %d pages", err, pages)
+		t.Errorf("the error is %v after %d pages", err, pages)
 	}
 }
 
@@ -146,12 +148,13 @@ func TestBadPositions(t *testing.T) {
 	s := w.streams(logtail.Options{})
 	for _, position := range []string{"", "x", "f1", "f1.", "f1.25", "f1..a.5", "f1.2516068360896604278.a", "f1.2516068360896604278.!.5", "f1.2516068360896604278.-1.5", "f1.2516068360896604278.zzzzzzzzzzzzz.5", "f1.2516068360896604278.a.!", "f1.2516068360896604278.a.5.id", "f1.2516068360896604278.a.5.id.5", "f1.2516068360896604278.a.5.id.5.5.0.AAA", "f1.2516068360896604278.a.5.id.5.!.0.AAAAAAAA", "f1.2516068360896604278.a.5.id.9.5.0.AAAAAAAA.6.0.AAAAAAAA", "f2.2516068360896604278.a.5", "f1.25.a.5", "f1.'516068360896604278.a.5", "f1.9516068360896604278.a.5"} {
 		if _, err := readAfter(t.Context(), s, "s", position, 1); err == nil || !strings.Contains(err.Error(), "after: must be now") {
-			t.Errorf("%q: %v", position, err)
+			t.Errorf("the error for the position %q is %v", position, err)
 		}
 	}
 }
 
-// Azurite's Timestamps have milliseconds, and its filters compare texts. No event is missed.
+// TestFollowOnAzurite follows a stream on Azurite, whose Timestamps have milliseconds, and whose filters compare texts. No
+// event may be missed.
 func TestFollowOnAzurite(t *testing.T) {
 	const variable = "TABLESWEEP_AZURITE"
 	if os.Getenv(variable) == "" {
@@ -182,6 +185,6 @@ func TestFollowOnAzurite(t *testing.T) {
 		}
 	}
 	if len(got) != 210 {
-		t.Errorf("%d events, want 210", len(got))
+		t.Errorf("the follower gets %d events, want 210", len(got))
 	}
 }

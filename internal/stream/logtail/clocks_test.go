@@ -15,10 +15,10 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// Writers whose clocks are up to ten minutes off, or are set while they write, append with requests of
-// which some take half a minute. Followers keep nothing but their position, from any process, and die
-// between a call and its record. Each gets every event once.
-func TestWrongClocksHideNothing(t *testing.T) {
+// TestWrongClocksHideNoEvents runs writers whose clocks are wrong by up to ten minutes, or are set while they write. Some of
+// their requests take half a minute. Followers store only their position, call different processes, and may die before they
+// have stored an answer. Each follower must get every event once.
+func TestWrongClocksHideNoEvents(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(testsize.Slow(1, 4, 12)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -32,7 +32,7 @@ func followWrongClocks(t *testing.T, seed uint64) {
 	w := newWorld(t, emulator.Options{})
 	options := logtail.Options{Streams: map[string]logtail.StreamSettings{"s": {Shards: 1 + int((seed+1)%3)}}}
 	w.append(w.streams(options), "s", event(t, "before"))
-	time.Sleep(2 * time.Minute) // until shards are used
+	time.Sleep(2 * time.Minute) // until writers use the shards
 	proof.Must(t, w.emulator.SetFaults(fmt.Sprintf("seed=%d; latency=1ms..2s; short-page p=0.2; empty-page p=0.1 times=1; timeout-after p=0.1 on=batch,insert times=1; busy p=0.1", seed)))
 	followers := make([]follower, 3)
 	for i := range followers {
@@ -50,18 +50,18 @@ func followWrongClocks(t *testing.T, seed uint64) {
 		writing.Go(func() {
 			for i := range 25 {
 				if time.Sleep(time.Duration(rand.New(rand.NewPCG(seed, 100*n+uint64(i))).Int64N(int64(8 * time.Second)))); i == 12 {
-					off = -off // its clock is set
+					off = -off // the writer's clock is set
 				}
 				before := time.Now()
 				ids, err := s.Append(t.Context(), "s", numbered(t, fmt.Sprint(n, " ", i), 1+i%3))
 				if err != nil {
-					t.Errorf("writer %d: %v", n, err)
+					t.Errorf("an append of writer %d fails: %v", n, err)
 					return
 				}
 				for _, id := range ids {
 					at, err := logtail.KeyTime(id)
 					if d := at.Sub(before); err != nil || d < -2*time.Second || d > time.Minute {
-						t.Errorf("a clock that is off by %v dates an event %v off", off, d)
+						t.Errorf("with a clock that is wrong by %v, the time of an event is wrong by %v", off, d)
 					}
 					mu.Lock()
 					want[id] = true
@@ -93,7 +93,7 @@ func followWrongClocks(t *testing.T, seed uint64) {
 	}
 }
 
-// slow is a transport that holds a writer's request back for up to 25 s, at most one a minute.
+// slow returns a transport that delays a writer's requests by up to 25 s, at most one request a minute.
 func (w *world) slow(r *rand.Rand) requester {
 	var mu sync.Mutex
 	var last time.Time
@@ -113,14 +113,14 @@ func (w *world) slow(r *rand.Rand) requester {
 	}
 }
 
-// follower keeps nothing but its position.
+// follower is a follower that stores only its position.
 type follower struct {
 	*world
 	after string
-	got   map[string]int // by id
+	got   map[string]int // number of times that each event was received, by id
 }
 
-// call asks another process, until there is no more. It may die before it has recorded an answer.
+// call calls After in another process, until there are no more events. The follower may die before it has stored an answer.
 func (f *follower) call(r *rand.Rand) {
 	off := time.Duration(r.Int64N(int64(time.Hour)))
 	s := f.streams(logtail.Options{Now: func() time.Time { return time.Now().Add(off) }})
@@ -154,6 +154,6 @@ func (f *follower) check(name string, want map[string]bool) {
 		}
 	}
 	if lost > 0 || twice > 0 || len(f.got) != len(want) {
-		f.Errorf("%s got %d of %d events: %d lost, %d twice", name, len(f.got), len(want), lost, twice)
+		f.Errorf("%s got %d of %d events; %d are missing, and %d came twice", name, len(f.got), len(want), lost, twice)
 	}
 }

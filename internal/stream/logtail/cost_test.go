@@ -13,8 +13,8 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// appendUntil has ten writers append events to the stream s, about rate a second in all, until end.
-// The returned function waits for them, and says how many events there are.
+// appendUntil starts ten writers that append events to the stream s until the time end, about rate events a second in all. The
+// returned function waits for the writers, and returns the number of events.
 func (w *world) appendUntil(end time.Time, options logtail.Options, rate int) func() int {
 	const writers, batch = 10, 10
 	var g sync.WaitGroup
@@ -39,20 +39,21 @@ func (w *world) appendUntil(end time.Time, options logtail.Options, rate int) fu
 	}
 }
 
-// A follower over HTTP asks once a second, and at once if there is more. At 1,000 events a second, its
-// queries return at most two rows for each event. It keeps up to its ceiling, and gets every event once by short positions.
-func TestRowsReadPerEventFollowed(t *testing.T) {
+// TestRowsReadPerEvent runs a follower that calls once a second, and immediately if there are more events. At 1,000 events a
+// second, its queries must return at most two rows for each event. Up to the highest rate, it must get every event once, with
+// short positions.
+func TestRowsReadPerEvent(t *testing.T) {
 	t.Parallel()
 	all := []struct {
-		rate, shards int // events a second
+		rate, shards int // rate in events a second, and number of shards
 		seconds      int
-		rows         float64 // returned for each event, at most
+		rows         float64 // maximum number of rows read for each event
 	}{
-		{1000, 1, 6, 1.45}, // 1.6 if the times of rows did not count beside that of the answer
+		{1000, 1, 6, 1.45}, // it would be 1.6 if only the answer's time counted, and not the times of rows
 		{1000, 4, 8, 2},
 		{2000, 1, 6, 2.5},
-		{100, 1, 8, 4},  // one query for each call all the same
-		{4000, 1, 6, 5}, // the ceiling
+		{100, 1, 8, 4},  // each call takes at least one query
+		{4000, 1, 6, 5}, // the highest rate
 		{5000, 1, 4, 12},
 		{5000, 4, 4, 12},
 		{5000, 16, 4, 12},
@@ -63,7 +64,7 @@ func TestRowsReadPerEventFollowed(t *testing.T) {
 			inBubble(t, func(t *testing.T, w *world) {
 				options := logtail.Options{Streams: map[string]logtail.StreamSettings{"s": {Shards: tt.shards}}}
 				w.append(w.streams(options), "s", event(t, "before"))
-				time.Sleep(2 * time.Minute) // until shards are used
+				time.Sleep(2 * time.Minute) // until writers use the shards
 				if err := w.emulator.SetFaults("seed=1; latency=5ms..50ms"); err != nil {
 					t.Fatal(err)
 				}
@@ -80,7 +81,7 @@ func TestRowsReadPerEventFollowed(t *testing.T) {
 					}
 					for _, e := range next.Events {
 						if got[e.ID] {
-							t.Fatal("an event comes twice")
+							t.Fatal("the follower gets an event twice")
 						}
 						got[e.ID] = true
 					}
@@ -97,21 +98,21 @@ func TestRowsReadPerEventFollowed(t *testing.T) {
 				}
 				after, inTime := w.emulator.Counts(), len(got)
 				total := appended()
-				for idle := 0; idle < 4; { // what an answer holds back comes within seconds
+				for idle := 0; idle < 4; { // rows that an answer does not contain yet come within seconds
 					if read(); !next.More {
 						idle++
 					}
 				}
 				if len(got) != total || longest >= 3000 {
-					t.Errorf("%d events of %d; the longest position has %d characters", len(got), total, longest)
+					t.Errorf("the follower gets %d events of %d; the longest position has %d characters", len(got), total, longest)
 				}
 				rows := float64(after.QueryRows-before.QueryRows) / float64(inTime)
-				t.Logf("%d events by %d calls, %d of them full, and %d queries: %.2f rows an event; the longest position has %d characters", inTime, calls, full, after.Query-before.Query, rows, longest)
+				t.Logf("%d events by %d calls, %d of them full, and %d queries: %.2f rows for each event; the longest position has %d characters", inTime, calls, full, after.Query-before.Query, rows, longest)
 				if inTime < tt.rate*(tt.seconds-2) {
-					t.Errorf("%d events in %d s", inTime, tt.seconds)
+					t.Errorf("the follower gets only %d events in %d s", inTime, tt.seconds)
 				}
 				if rows > tt.rows {
-					t.Errorf("%.2f rows an event, want at most %.2f", rows, tt.rows)
+					t.Errorf("%.2f rows are read for each event, want at most %.2f", rows, tt.rows)
 				}
 			})
 		})

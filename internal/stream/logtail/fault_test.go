@@ -25,8 +25,8 @@ func read(t *testing.T, r *http.Request) string {
 	return string(b)
 }
 
-// If the number of shards changes, running readers see every event as soon as it is appended, and
-// all old ones, whatever their settings.
+// TestShardsGrowAndShrink changes the number of shards. Running readers must find every event directly after its append, and
+// all old events, with any settings.
 func TestShardsGrowAndShrink(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
@@ -39,12 +39,12 @@ func TestShardsGrowAndShrink(t *testing.T) {
 				for _, s := range writers {
 					w.append(s, "s", event(t, fmt.Sprint(n)))
 					n++
-					time.Sleep(time.Microsecond) // or else their order is by chance
+					time.Sleep(time.Microsecond) // otherwise the order of the events is random
 				}
 				for i, r := range readers {
 					got := w.read(r, "s", logtail.EventQuery{Top: 1000}).Events
 					if len(got) != n || text(got[0]) != fmt.Sprint(n-1) {
-						t.Fatalf("%d shards, reader %d: %d events, want %d", shards, i, len(got), n)
+						t.Fatalf("with %d shards, reader %d finds %d events, want %d", shards, i, len(got), n)
 					}
 				}
 				time.Sleep(10 * time.Second)
@@ -57,13 +57,13 @@ func TestShardsGrowAndShrink(t *testing.T) {
 			}
 		}
 		if got := w.count(table, "s|08"); got > 0 {
-			t.Errorf("a shard that no writer was configured with has %d events", got)
+			t.Errorf("a shard beyond every writer's settings has %d events", got)
 		}
 	})
 }
 
-// Maintain deletes the events older than their stream's retention, and no others, even beside
-// another Maintain, and if the service sometimes fails.
+// TestRetention checks that Maintain deletes exactly the events that are older than their stream's retention, even if another
+// Maintain runs at the same time or the service sometimes fails.
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
@@ -117,14 +117,14 @@ func TestRetention(t *testing.T) {
 		w.append(s, "short", event(t, "again"))
 		expect(1, 1258, 0)
 		if fired == 0 {
-			t.Error("no fault fired")
+			t.Error("the storage has not made any fault")
 		}
 	})
 }
 
-// Looking for old events is cheap: it is rare, and without a retention it does not happen. Notes of
-// idempotency keys are looked for once an hour.
-func TestMaintainIsCheap(t *testing.T) {
+// TestMaintainNeedsFewRequests checks that Maintain searches for old events rarely, and not at all without a retention. It
+// searches for notes of idempotency keys once an hour.
+func TestMaintainNeedsFewRequests(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		for _, tt := range []struct {
@@ -139,14 +139,14 @@ func TestMaintainIsCheap(t *testing.T) {
 				time.Sleep(time.Minute)
 			}
 			if got := w.emulator.Counts().TableTransactions(); got > tt.limit {
-				t.Errorf("retention %v: a day took %d requests, want at most %d", tt.retention, got, tt.limit)
+				t.Errorf("with the retention %v, a day takes %d requests, want at most %d", tt.retention, got, tt.limit)
 			}
 		}
 	})
 }
 
-// Maintain ends after a minute, and goes on next time.
-func TestMaintainIsTimeBoxed(t *testing.T) {
+// TestMaintainEndsAfterAMinute checks that Maintain ends after a minute, and that the next call continues.
+func TestMaintainEndsAfterAMinute(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		s := w.streams(logtail.Options{Retention: time.Hour})
@@ -160,11 +160,11 @@ func TestMaintainIsTimeBoxed(t *testing.T) {
 			start := time.Now()
 			proof.Must(t, s.Maintain(t.Context()))
 			if took := time.Since(start); took > 90*time.Second {
-				t.Fatalf("took %v", took)
+				t.Fatalf("Maintain took %v, want about a minute", took)
 			}
 			now := int(w.count(w.table(w.emulator.Transport()), "s"))
 			if now >= left || rounds > 20 {
-				t.Fatalf("round %d: %d events left of %d", rounds, now, left)
+				t.Fatalf("after round %d, %d events of %d remain", rounds, now, left)
 			}
 			left = now
 			time.Sleep(time.Minute)

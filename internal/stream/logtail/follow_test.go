@@ -16,8 +16,7 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// watch follows a stream in the background. The returned function ends that, and returns
-// the texts shown until then.
+// watch follows a stream in the background. The function stop ends this, and returns the texts shown until then.
 func (w *world) watch(o logtail.FollowOptions) (stop func() []string) {
 	return w.watchBy(w.streams(logtail.Options{}), o)
 }
@@ -45,10 +44,10 @@ func (w *world) watchBy(s *logtail.Streams, o logtail.FollowOptions) (stop func(
 	}
 }
 
-// late inserts an event like a writer whose clock is off, or whose request takes long.
+// late inserts an event as a writer does whose clock is wrong, or whose request takes long.
 func (w *world) late(text string, by time.Duration) { w.lateIn("s", text, by) }
 
-// lateIn does what late does in a shard.
+// lateIn is late for a shard.
 func (w *world) lateIn(shard, text string, by time.Duration) {
 	w.Helper()
 	e := event(w, text)
@@ -57,15 +56,15 @@ func (w *world) lateIn(shard, text string, by time.Duration) {
 	proof.Must(w, w.table(nil).Write(w.Context(), storage.Op{Row: row.Row()}))
 }
 
-func TestFollowShowsWhatIsThereFirst(t *testing.T) {
+func TestFollowShowsExistingEvents(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
 		o    logtail.FollowOptions
 		want []string
 	}{
-		{"the newest", logtail.FollowOptions{Newest: 1}, []string{"n 1", "late", "live"}}, // the late one is never the newest
-		{"more than there are", logtail.FollowOptions{Newest: 100}, []string{"e 0", "e 1", "e 2", "e 3", "e 4", "n 0", "n 1", "late", "live"}},
+		{"the newest", logtail.FollowOptions{Newest: 1}, []string{"n 1", "late", "live"}}, // the late event is not the newest
+		{"more events than exist", logtail.FollowOptions{Newest: 100}, []string{"e 0", "e 1", "e 2", "e 3", "e 4", "n 0", "n 1", "late", "live"}},
 		{"since a time", logtail.FollowOptions{Newest: 3, Since: "2000-01-01T00:01:50Z"}, []string{"n 0", "n 1", "live"}},
 		{"none", logtail.FollowOptions{}, []string{"late", "live"}},
 	} {
@@ -84,16 +83,16 @@ func TestFollowShowsWhatIsThereFirst(t *testing.T) {
 				w.append(s, "s", event(t, "live"))
 				time.Sleep(20 * time.Second)
 				if got := stop(); !slices.Equal(got, tt.want) {
-					t.Errorf("shown %q, want %q", got, tt.want)
+					t.Errorf("the events shown are %q, want %q", got, tt.want)
 				}
 			})
 		})
 	}
 }
 
-// What comes while a follower begins is shown once: an event that comes between its first read and
-// that of the newest events.
-func TestFollowBeginsWhileEventsCome(t *testing.T) {
+// TestFollowStartsDuringAppends appends an event between a follower's first query and its query for the newest events. The
+// event must be shown once.
+func TestFollowStartsDuringAppends(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		s := w.streams(logtail.Options{})
@@ -109,13 +108,13 @@ func TestFollowBeginsWhileEventsCome(t *testing.T) {
 		}))}), logtail.FollowOptions{Newest: 10})
 		time.Sleep(time.Minute)
 		if got, want := stop(), []string{"before", "between"}; !slices.Equal(got, want) {
-			t.Errorf("shown %q, want %q", got, want)
+			t.Errorf("the events shown are %q, want %q", got, want)
 		}
 	})
 }
 
-// Following an idle stream for an hour costs a query every ten seconds, and one a minute
-// for the number of shards.
+// TestFollowBacksOff follows an idle stream for an hour. This must take a query every ten seconds, and a query a minute for the
+// number of shards.
 func TestFollowBacksOff(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
@@ -125,18 +124,18 @@ func TestFollowBacksOff(t *testing.T) {
 			stop()
 		})
 		if queries < 360 || queries > 370+61 {
-			t.Errorf("an hour took %d queries", queries)
+			t.Errorf("an hour takes %d queries", queries)
 		}
 	})
 }
 
-func TestFollowEndsWithShow(t *testing.T) {
+func TestFollowEndsIfShowFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
 	s := w.streams(logtail.Options{})
 	w.append(s, "s", event(t, "x"))
 	enough := errors.New("enough")
 	if err := s.Follow(t.Context(), "s", logtail.FollowOptions{Newest: 1}, func(logtail.Event) error { return enough }); !errors.Is(err, enough) {
-		t.Errorf("got %v", err)
+		t.Errorf("Follow returns %v, want the error of show", err)
 	}
 }

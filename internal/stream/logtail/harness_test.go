@@ -31,19 +31,19 @@ func newWorld(t testing.TB, o emulator.Options) *world {
 	return w
 }
 
-// inBubble runs a test with a world of its own, in virtual time.
+// inBubble runs a test with a new world, in virtual time.
 func inBubble(t *testing.T, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { test(t, newWorld(t, emulator.Options{})) })
 }
 
-// table opens the table by way of a transport.
+// table opens the table with a transport.
 func (w *world) table(transport policy.Transporter) *storage.Table {
 	w.Helper()
 	return emulatortest.Open(w, w.emulator, transport).Table("log")
 }
 
-// streams opens the streams as a new process does.
+// streams opens the streams like a new process.
 func (w *world) streams(o logtail.Options) *logtail.Streams {
 	w.Helper()
 	if o.Table == nil {
@@ -52,14 +52,14 @@ func (w *world) streams(o logtail.Options) *logtail.Streams {
 	return logtail.New(o)
 }
 
-// queries returns the queries that fn makes.
+// queries returns the number of queries that fn makes.
 func (w *world) queries(fn func()) int64 {
 	before := w.emulator.Counts().Query
 	fn()
 	return w.emulator.Counts().Query - before
 }
 
-// requester is a transport made of a function.
+// requester is a function that serves as a transport.
 type requester func(*http.Request) (*http.Response, error)
 
 func (f requester) Do(r *http.Request) (*http.Response, error) { return f(r) }
@@ -125,7 +125,7 @@ func readPage(ctx context.Context, s *logtail.Streams, stream string, q logtail.
 	return p, err
 }
 
-// nextEvents are the events behind a position.
+// nextEvents contains the events after a position.
 type nextEvents struct {
 	logtail.Next
 	Events []logtail.Event
@@ -146,7 +146,7 @@ func (w *world) read(s *logtail.Streams, stream string, q logtail.EventQuery) ev
 	return p
 }
 
-// all reads a whole stream by pages of the given size, newest first.
+// all returns all events of a stream, newest first. It reads pages of the given size.
 func (w *world) all(s *logtail.Streams, stream string, top int) []logtail.Event {
 	w.Helper()
 	var events []logtail.Event
@@ -160,7 +160,7 @@ func (w *world) all(s *logtail.Streams, stream string, top int) []logtail.Event 
 	}
 }
 
-// isSorted reports whether the events are newest first, each once.
+// isSorted reports whether the events are sorted newest first, without duplicates.
 func isSorted(events []logtail.Event) bool {
 	for i := 1; i < len(events); i++ {
 		if newer, older := events[i-1], events[i]; newer.ID >= older.ID || newer.Time.Before(older.Time) {
@@ -170,5 +170,5 @@ func isSorted(events []logtail.Event) bool {
 	return true
 }
 
-// forever is a retention for options that take a pointer.
+// forever returns a retention of 0 for options that need a pointer.
 func forever() *time.Duration { return new(time.Duration) }

@@ -9,8 +9,8 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// Whatever the clock does, a writer's later key sorts before its earlier ones, and the
-// time in it is the latest that the clock has shown.
+// TestKeysKeepAWritersOrder checks that a writer's later key sorts before all its earlier keys, even if the clock goes back.
+// The time in the key must be the latest time that the clock has shown.
 func TestKeysKeepAWritersOrder(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
@@ -34,18 +34,18 @@ func TestKeysKeepAWritersOrder(t *testing.T) {
 			}
 			k := clock.NextKey(now)
 			if k >= last {
-				t.Fatalf("seed %d: %s after %s", seed, k, last)
+				t.Fatalf("seed %d: the key %s does not sort before the earlier key %s", seed, k, last)
 			}
 			last = k
 			got, err := logtail.KeyTime(k)
 			if want := latest.Truncate(100 * time.Nanosecond); err != nil || !got.Equal(want) {
-				t.Fatalf("seed %d: %s is of %v, %v, want %v", seed, k, got, err, want)
+				t.Fatalf("seed %d: the key %s has the time %v, error %v, want %v", seed, k, got, err, want)
 			}
 		}
 	}
 }
 
-// A tick has room for 65,536 keys. What is more goes into the next.
+// TestMoreKeysThanATickHas makes more than the 65,536 keys of a tick. Further keys must have the time of the next tick.
 func TestMoreKeysThanATickHas(t *testing.T) {
 	t.Parallel()
 	clock := logtail.NewClock()
@@ -54,12 +54,12 @@ func TestMoreKeysThanATickHas(t *testing.T) {
 	var k string
 	for range 70_000 {
 		if k = clock.NextKey(now); k >= last {
-			t.Fatalf("%s after %s", k, last)
+			t.Fatalf("the key %s does not sort before the earlier key %s", k, last)
 		}
 		last = k
 	}
 	if got, err := logtail.KeyTime(k); err != nil || !got.Equal(now.Add(100*time.Nanosecond)) {
-		t.Errorf("the last key is of %v, %v", got, err)
+		t.Errorf("the last key has the time %v, error %v", got, err)
 	}
 }
 
@@ -68,14 +68,14 @@ func TestKeyForm(t *testing.T) {
 	at := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	k := logtail.NewClock().NextKey(at)
 	if !strings.HasPrefix(k, "2524556159999999999-ffff-") || len(k) != 37 {
-		t.Errorf("the key of 2000-01-01 is %s", k)
+		t.Errorf("the key of 2000-01-01 has the wrong form: %s", k)
 	}
 	if bound := logtail.Since(at); bound >= k || bound <= logtail.NewClock().NextKey(at.Add(100*time.Nanosecond)) {
-		t.Errorf("bound %s does not lie between the tick and the next", bound)
+		t.Errorf("the bound %s does not lie between the tick and the next tick", bound)
 	}
 	for _, bad := range []string{"", k[:36], k + "a", "x" + k[1:], strings.ToUpper(k), "9999999999999999999" + k[19:], k[:19]} {
 		if got, err := logtail.KeyTime(bad); err == nil {
-			t.Errorf("%q is taken for a key of %v", bad, got)
+			t.Errorf("%q is not a key, but KeyTime returns %v", bad, got)
 		}
 	}
 }

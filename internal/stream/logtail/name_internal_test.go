@@ -21,17 +21,18 @@ func TestStreamNames(t *testing.T) {
 		{"😀", "😀"},
 	} {
 		if got, err := escapeName(tt.name); err != nil || got != tt.want {
-			t.Errorf("%q: got %q, %v, want %q", tt.name, got, err, tt.want)
+			t.Errorf("escapeName(%q) returns %q, error %v, want %q", tt.name, got, err, tt.want)
 		}
 	}
 	for _, bad := range []string{"", "\xff", strings.Repeat("a", 257), strings.Repeat("/", 65), strings.Repeat("😀", 129)} {
 		if got, err := escapeName(bad); err == nil {
-			t.Errorf("%.20q is taken: %q", bad, got)
+			t.Errorf("the name %.20q is accepted, and escaped to %q", bad, got)
 		}
 	}
 }
 
-// Two streams never share a partition, nor is one the list's, and keys are legal.
+// FuzzStreamsShareNoPartition checks that different streams have different partitions, that no partition is that of the list,
+// and that keys are legal.
 func FuzzStreamsShareNoPartition(f *testing.F) {
 	for _, pair := range [][2]string{{"a", "a|01"}, {"a!7c!01", "a|01"}, {"!", "!21!"}, {"|streams", "streams"}, {"a/", "a!2f!"}} {
 		f.Add(pair[0], pair[1], uint8(2), uint8(1))
@@ -46,11 +47,11 @@ func FuzzStreamsShareNoPartition(f *testing.F) {
 		for _, shard := range append(shardsOf(x, int(n%maxShards)+1), shardsOf(y, int(m%maxShards)+1)...) {
 			p := string(shard)
 			if of[p] {
-				t.Errorf("streams %q and %q share partition %q", a, b, p)
+				t.Errorf("the streams %q and %q share the partition %q", a, b, p)
 			}
 			of[p] = true
 			if strings.ContainsAny(p, "/\\#?\x00\x1f\x7f\u0085") || !utf8.ValidString(p) || key.Units(p) > 512 {
-				t.Errorf("%q is no key", p)
+				t.Errorf("%q is not a legal key", p)
 			}
 		}
 	})

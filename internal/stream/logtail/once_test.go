@@ -30,18 +30,18 @@ func ids(events []logtail.Event) []string {
 	return all
 }
 
-// wantOnce checks that a stream has these events, each once, in their order.
+// wantOnce checks that a stream contains each of these events once, in their order.
 func (w *world) wantOnce(what string, events []logtail.Event) {
 	w.Helper()
 	got := w.all(w.streams(logtail.Options{}), "s", 1000)
 	slices.Reverse(got)
 	if !slices.Equal(ids(got), ids(events)) || !slices.Equal(texts(got), texts(events)) {
-		w.Errorf("%s: the stream has %d events, want the %d that were returned", what, len(got), len(events))
+		w.Errorf("%s: the stream has %d events, want the %d events that were returned", what, len(got), len(events))
 	}
 }
 
-// A writer dies with any of its requests, carried out or not. The retry, by another process, returns the
-// ids that the first try made, and so does every later one.
+// TestAppendOnceCrashPoints lets a writer die before or after each of its requests is carried out. Every retry, in another
+// process, must return the ids of the first try.
 func TestAppendOnceCrashPoints(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 250} {
@@ -65,18 +65,18 @@ func dieAndRetry(t *testing.T, records []record.Record, dies int, applied bool) 
 	first, err := w.streams(logtail.Options{Table: w.table(p)}).AppendOnce(t.Context(), "s", record.Decoded(records), "k")
 	what := fmt.Sprintf("%d events, died with request %d (%v)", len(records), dies, applied)
 	if (err == nil) == p.Dead() {
-		t.Fatalf("%s: %v", what, err)
+		t.Fatalf("%s: the retry fails: %v", what, err)
 	}
 	before := w.all(w.streams(logtail.Options{}), "s", 1000)
 	second := w.appendOnce(w.streams(logtail.Options{}), records, "k")
 	third := w.appendOnce(w.streams(logtail.Options{}), records, "k")
 	w.wantOnce(what, second)
 	if !slices.Equal(ids(second), ids(third)) || err == nil && !slices.Equal(first, ids(second)) {
-		t.Errorf("%s: retries return other ids", what)
+		t.Errorf("%s: the retries return different ids", what)
 	}
 	for _, e := range before {
 		if !slices.Contains(ids(second), e.ID) {
-			t.Errorf("%s: an event of the first try is not one of the second", what)
+			t.Errorf("%s: the second try does not return an event of the first try", what)
 		}
 	}
 	return p.Dead()
@@ -89,7 +89,7 @@ func (w *world) appendOnce(s *logtail.Streams, records []record.Record, once str
 	return eventsOf(w, made, records)
 }
 
-// A key is for one append to one stream, and for a day. It costs one request.
+// TestAppendOnce checks that a key is valid for one append to one stream, for a day. The key must cost one request.
 func TestAppendOnce(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
@@ -103,22 +103,22 @@ func TestAppendOnce(t *testing.T) {
 		var first, again []logtail.Event
 		plain := requests(func() { w.append(s, "s", numbered(t, "plain", 20)...) })
 		if n := requests(func() { first = w.appendOnce(s, numbered(t, "e", 20), "k") }); n != plain+1 {
-			t.Errorf("with a key %d requests, without %d", n, plain)
+			t.Errorf("an append takes %d requests with a key, and %d without", n, plain)
 		}
 		if n := requests(func() { again = w.appendOnce(s, numbered(t, "e", 20), "k") }); n != 3 || !slices.Equal(ids(first), ids(again)) {
-			t.Errorf("a retry took %d requests", n)
+			t.Errorf("a retry takes %d requests", n)
 		}
 		for _, other := range []record.Decoded{numbered(t, "e", 21), numbered(t, "f", 20), {event(t, "e 0")}} {
 			var reused *problem.Error
 			if _, err := s.AppendOnce(t.Context(), "s", other, "k"); !errors.As(err, &reused) || reused.Kind != problem.KeyReused {
-				t.Errorf("other events with the key: %v", err)
+				t.Errorf("an append of other events with the key returns the error %v", err)
 			}
 		}
 		if events, err := s.AppendOnce(t.Context(), "other", numbered(t, "f", 1), "k"); err != nil || len(events) != 1 {
-			t.Errorf("another stream: %v", err)
+			t.Errorf("an append to another stream with the key fails: %v", err)
 		}
 		if got := len(w.all(s, "s", 1000)); got != 41 {
-			t.Errorf("%d events, want 41", got)
+			t.Errorf("the stream has %d events, want 41", got)
 		}
 
 		time.Sleep(23 * time.Hour)
@@ -127,12 +127,12 @@ func TestAppendOnce(t *testing.T) {
 		}
 		maintain()
 		if again = w.appendOnce(s, numbered(t, "e", 20), "k"); !slices.Equal(ids(first), ids(again)) {
-			t.Error("after 23 hours a retry appends the events anew")
+			t.Error("after 23 hours, a retry appends the events again")
 		}
 		time.Sleep(2 * time.Hour)
 		maintain()
 		if again = w.appendOnce(s, numbered(t, "g", 20), "k"); slices.Equal(ids(first), ids(again)) {
-			t.Error("after a day the key is still in use")
+			t.Error("after more than a day, the key is still used")
 		}
 		if _, err := s.Delete(t.Context(), "s", claim.Sent{}); err != nil {
 			t.Fatal(err)
@@ -142,8 +142,8 @@ func TestAppendOnce(t *testing.T) {
 	})
 }
 
-// The first try carries out a transaction when a retry is about to send another one, which has the same
-// events and some more. These are not lost.
+// TestAppendOnceInOtherTransactions lets the first try carry out a transaction just before a retry sends a different
+// transaction, which contains the same events and some more. The additional events must not be lost.
 func TestAppendOnceInOtherTransactions(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
@@ -158,12 +158,12 @@ func TestAppendOnceInOtherTransactions(t *testing.T) {
 			proof.Must(t, err)
 			records = append(records, r)
 		}
-		for i := range 26 { // 13 and 13 fill a transaction each, but the first has room for the last event
+		for i := range 26 { // 13 events fill a transaction, but the last event also fits into the first one
 			add(fmt.Sprint("e ", i), map[bool]int{true: 13, false: 10}[i == 13])
 		}
 		add("last", 8)
 		next := w.emulator.Transport()
-		var rows atomic.Int64 // of the retry's transaction, which is sent last
+		var rows atomic.Int64 // number of events in the retry's transaction, which is sent last
 		held := func(until map[string]time.Duration) *logtail.Streams {
 			return w.streams(logtail.Options{Table: w.table(requester(func(r *http.Request) (*http.Response, error) {
 				body := read(t, r)
@@ -181,7 +181,7 @@ func TestAppendOnceInOtherTransactions(t *testing.T) {
 		var g sync.WaitGroup
 		g.Go(func() {
 			if _, err := held(map[string]time.Duration{"e 0": 30 * time.Second, "last": 0}).AppendOnce(t.Context(), "s", record.Decoded(records), "k"); err == nil {
-				t.Error("the first try should have failed")
+				t.Error("the first try did not fail")
 			}
 		})
 		time.Sleep(10 * time.Second)

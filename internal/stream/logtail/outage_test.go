@@ -19,9 +19,9 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// TestFollowThroughAnOutage: a follower misses nothing if the service does not answer, or is busy,
-// while the number of shards rises.
-func TestFollowThroughAnOutage(t *testing.T) {
+// TestFollowDuringAnOutage raises the number of shards while the service does not answer or is busy. A follower must not miss
+// any event.
+func TestFollowDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]func(*http.Request) (*http.Response, error){
 		"reset": func(*http.Request) (*http.Response, error) { return nil, fmt.Errorf("connection reset") },
@@ -55,14 +55,14 @@ func TestFollowThroughAnOutage(t *testing.T) {
 				down.Store(false)
 				time.Sleep(3 * time.Minute)
 				if got := stop(); !slices.Equal(got, want) {
-					t.Errorf("shown %d events, want %d: %v", len(got), len(want), got)
+					t.Errorf("the follower is shown %d events, want %d: %v", len(got), len(want), got)
 				}
 			})
 		})
 	}
 }
 
-// TestSlowAppend: followers get the events of an append that a busy service has delayed.
+// TestSlowAppend checks that followers get the events of an append that a busy service has delayed.
 func TestSlowAppend(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
@@ -77,13 +77,13 @@ func TestSlowAppend(t *testing.T) {
 		_, err := s.Append(ctx, "s", numbered(t, "slow", 1))
 		time.Sleep(3 * time.Minute)
 		if got := stop(); err == nil || len(got) != 0 {
-			t.Errorf("append: %v; the follower was shown %q", err, got)
+			t.Errorf("the append returns the error %v; the follower was shown %q", err, got)
 		}
 	})
 }
 
-// TestTableMadeAgain: streams go on if their table is deleted and created again.
-func TestTableMadeAgain(t *testing.T) {
+// TestTableIsCreatedAgain checks that streams work after their table was deleted and created again.
+func TestTableIsCreatedAgain(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
 		s := w.streams(logtail.Options{Streams: map[string]logtail.StreamSettings{"s": {Shards: 4}}})
@@ -92,7 +92,7 @@ func TestTableMadeAgain(t *testing.T) {
 		w.append(s, "s", event(t, "b"))
 		proof.Must(t, w.table(nil).Delete(t.Context()))
 		if _, err := s.Append(t.Context(), "s", numbered(t, "x", 1)); !storage.HasCode(err, "TableNotFound") {
-			t.Errorf("append to no table: %v", err)
+			t.Errorf("an append without a table returns the error %v", err)
 		}
 		time.Sleep(2 * time.Minute)
 		proof.Must(t, s.Prepare(t.Context()))
@@ -100,12 +100,12 @@ func TestTableMadeAgain(t *testing.T) {
 			w.append(s, "s", event(t, "again"))
 		}
 		if got := w.all(w.streams(logtail.Options{}), "s", 1000); len(got) != 8 {
-			t.Errorf("%d of 8 are readable", len(got))
+			t.Errorf("only %d of 8 events can be read", len(got))
 		}
 	})
 }
 
-// TestMaintainDuringAnOutage: Maintain reports a service that never answers as an error.
+// TestMaintainDuringAnOutage checks that Maintain returns an error if the service never answers.
 func TestMaintainDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
@@ -115,7 +115,7 @@ func TestMaintainDuringAnOutage(t *testing.T) {
 		var log bytes.Buffer
 		err := s.Maintain(zerolog.New(&log).WithContext(t.Context()))
 		if err == nil || strings.Contains(log.String(), "could be deleted in time") {
-			t.Errorf("error %v, log %s", err, log.String())
+			t.Errorf("Maintain returns the error %v and logs %s", err, log.String())
 		}
 	})
 }

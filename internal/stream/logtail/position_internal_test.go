@@ -13,8 +13,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A row that becomes visible late is sent, with few others, and a position stays short for any number of
-// rows. All rows of the last 0.2 s are read again, and the newest 200 of the last 30 s.
+// TestPositionWithALateRow checks that a row that becomes visible late is sent, with few other rows, and that a position is
+// short for any number of rows. All rows of the last 0.2 s are read again, and the newest 200 of the last 30 s.
 func TestPositionWithALateRow(t *testing.T) {
 	at := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
 	for _, tt := range []struct {
@@ -32,7 +32,7 @@ func TestPositionWithALateRow(t *testing.T) {
 		late, most := tt.late, tt.most
 		p := position{newer: rows[len(rows)-1].id}.after(slices.Delete(slices.Clone(rows), late, late+1), ticksOf(at), "")
 		if text := p.String(); len(text) > 800 || strings.ContainsAny(text, "+/=&% ") {
-			t.Errorf("position %s of %d characters", text, len(text))
+			t.Errorf("the position %s has %d characters", text, len(text))
 		}
 		again := slices.Clone(rows)
 		for i := range again {
@@ -46,13 +46,14 @@ func TestPositionWithALateRow(t *testing.T) {
 			}
 		}
 		if again[late].given || again[late].written < p.floor || n > most {
-			t.Errorf("row %d is late: sent %v, with %d others, want at most %d", late, !again[late].given, n-1, most)
+			t.Errorf("the late row %d is sent: %v, with %d other rows, want at most %d", late, !again[late].given, n-1, most)
 		}
 	}
 }
 
-// A follower gets every event once, at any rate, over any number of shards, and its positions stay short. Shards are read one
-// after the other, in pages, some of them empty. The service's time is in whole seconds.
+// TestFollowersGetEveryEventOnceByShortPositions checks that a follower gets every event once, at any rate and with any number
+// of shards, and that its positions are short. Shards are read one after another, in pages, and some pages are empty. The
+// service's time is in whole seconds.
 func TestFollowersGetEveryEventOnceByShortPositions(t *testing.T) {
 	testsize.WithoutRace(t)
 	all := []struct {
@@ -68,7 +69,7 @@ func TestFollowersGetEveryEventOnceByShortPositions(t *testing.T) {
 			from := position{newer: Since(s.t.Add(-time.Hour))}
 			seen, longest, behind := map[string]bool{}, 0, 0
 			for call := range 60 {
-				stop := call >= 40 // writing
+				stop := call >= 40 // no more events are written
 				pause := s.r.IntN(tt.perSecond/5 + 1)
 				if !stop {
 					s.write(pause, time.Second/time.Duration(tt.perSecond))
@@ -87,7 +88,7 @@ func TestFollowersGetEveryEventOnceByShortPositions(t *testing.T) {
 					found, more = takeDue(rows, tt.top, max(from.known, known))
 					for _, e := range found {
 						if seen[e.Key.Row] {
-							t.Fatalf("%+v, seed %d, call %d: an event comes twice", tt, seed, call)
+							t.Fatalf("%+v, seed %d, call %d: the follower gets an event twice", tt, seed, call)
 						}
 						seen[e.Key.Row] = true
 					}
@@ -97,18 +98,18 @@ func TestFollowersGetEveryEventOnceByShortPositions(t *testing.T) {
 					if from, err = parsePosition(text); err != nil {
 						t.Fatal(text, err)
 					}
-					more = more && s.r.IntN(20) > 0 // some don't ask at once
+					more = more && s.r.IntN(20) > 0 // sometimes the follower does not call again immediately
 				}
 				behind = max(behind, s.n-len(seen))
 			}
-			for range tt.burst + 1000 { // those that did not ask at once
+			for range tt.burst + 1000 { // the follower gets the remaining events
 				oldest := s.oldest()
 				rows, known := s.read(from, false)
 				from.markReceived(rows)
 				found, more := takeDue(rows, max(tt.top, 1000), max(from.known, known))
 				for _, e := range found {
 					if seen[e.Key.Row] {
-						t.Fatalf("%+v, seed %d: an event comes twice", tt, seed)
+						t.Fatalf("%+v, seed %d: the follower gets an event twice", tt, seed)
 					}
 					seen[e.Key.Row] = true
 				}
@@ -116,32 +117,33 @@ func TestFollowersGetEveryEventOnceByShortPositions(t *testing.T) {
 					break
 				}
 			}
-			t.Logf("%+v, seed %d: %d events, at most %d behind; the longest position has %d characters", tt, seed, len(seen), behind, longest)
+			t.Logf("%+v, seed %d: %d events, at most %d not yet received; the longest position has %d characters", tt, seed, len(seen), behind, longest)
 			if len(seen) != s.n {
-				t.Errorf("%+v, seed %d: %d events of %d", tt, seed, len(seen), s.n)
+				t.Errorf("%+v, seed %d: the follower gets %d events of %d", tt, seed, len(seen), s.n)
 			}
 		}
 	}
 }
 
-// shards are partitions that events are written to while they are read.
+// shards are partitions to which events are written while the partitions are read.
 type shards struct {
 	r     *rand.Rand
 	began time.Time
 	t     time.Time
 	rows  [][]arrival // in the order in which they were written
 	n     int
-	// pending are events with ids of as many minutes and fewer before began. They are not written yet.
+	// pending is the number of events that are not written yet. The times in their ids are 1 to pending minutes before began.
 	pending int
 }
 
-// write writes n events, one after the other, some at one tick. The time in an event's id is up to a minute earlier, or that of a pending one.
+// write writes n events, one after another, and some at the same tick. The time in an event's id is up to a minute earlier, or the time of a
+// pending event.
 func (s *shards) write(n int, apart time.Duration) {
 	var shard *[]arrival
 	for range n {
-		if shard == nil || s.r.IntN(4) > 0 { // those of one tick are written together
+		if shard == nil || s.r.IntN(4) > 0 { // events of one tick are in one shard
 			s.t = s.t.Add(apart)
-			shard = &s.rows[s.r.IntN(max(1, len(s.rows)-1))] // the last one stays empty
+			shard = &s.rows[s.r.IntN(max(1, len(s.rows)-1))] // the last shard stays empty
 		}
 		at := s.t.Add(-time.Duration(s.r.Int64N(int64(50 * time.Second))))
 		if s.pending > 0 && s.r.IntN(20) == 0 {
@@ -154,7 +156,7 @@ func (s *shards) write(n int, apart time.Duration) {
 	}
 }
 
-// oldest is as of [Feed.oldest].
+// oldest returns the bound that [Feed.oldest] would return.
 func (s *shards) oldest() string {
 	if s.pending == 0 {
 		return ""
@@ -162,13 +164,14 @@ func (s *shards) oldest() string {
 	return Since(s.began.Add(-time.Duration(s.pending) * time.Minute))
 }
 
-// read returns what a call reads behind a position, and its known, as [Feed.arrivals] does. Others write meanwhile.
+// read returns the rows that a call reads from a position, and the time known, as [Feed.arrivals] does. If writing is true,
+// events are written meanwhile.
 func (s *shards) read(from position, writing bool) (all []arrival, known ticks) {
 	known = lastTick
 	for i := range s.rows {
-		asked := s.t
+		start := s.t
 		var page []arrival
-		first, behind := true, "" // the id that the last page ended with
+		first, behind := true, "" // the last id of the previous page
 		for {
 			if writing {
 				s.write(s.r.IntN(12), time.Millisecond)
@@ -182,11 +185,11 @@ func (s *shards) read(from position, writing bool) (all []arrival, known ticks) 
 			slices.SortFunc(page, func(a, b arrival) int { return strings.Compare(a.id, b.id) })
 			more := len(page) > 1000
 			page = page[:min(1000, len(page))]
-			if first && s.r.IntN(10) == 0 { // empty, with a token
+			if first && s.r.IntN(10) == 0 { // an empty page with a token
 				page, more = page[:0], true
 			}
 			if first {
-				here := ticksOf(s.t.Truncate(time.Second).Add(-s.t.Sub(asked)))
+				here := ticksOf(s.t.Truncate(time.Second).Add(-s.t.Sub(start)))
 				for _, a := range page {
 					here = max(here, a.written)
 				}

@@ -18,9 +18,9 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// TestRepeatedDelete lets the process that deletes a stream die with each of its requests, or live and its answer get
-// lost. Others append, one of them with a key, or nobody. Then the same request comes again to another process: what was
-// appended since stays, with its note.
+// TestRepeatedDelete lets a process die at each request of a stream's deletion, or loses the deletion's answer. After that,
+// others may append events, one of them with a key. Then another process gets the same request. The events that were appended
+// after the first try must stay, with the key's note.
 func TestRepeatedDelete(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
@@ -34,7 +34,7 @@ func TestRepeatedDelete(t *testing.T) {
 						synctest.Test(t, func(t *testing.T) { died = deleteTwice(t, n, sent, applied, alone) })
 					}
 					if n < 9 {
-						t.Errorf("only %d requests", n)
+						t.Errorf("the deletion makes only %d requests", n)
 					}
 				})
 			}
@@ -47,7 +47,7 @@ func deleteTwice(t *testing.T, n int, sent claim.Sent, applied, alone bool) (die
 	o := logtail.Options{Streams: map[string]logtail.StreamSettings{"s": {Shards: 2}}}
 	s := w.streams(o)
 	w.append(s, "s", event(t, "before"))
-	time.Sleep(2 * time.Minute) // until shards are used
+	time.Sleep(2 * time.Minute) // until writers use the shards
 	for i := range 3 {
 		w.append(s, "s", event(t, fmt.Sprint("old ", i)))
 	}
@@ -68,38 +68,38 @@ func deleteTwice(t *testing.T, n int, sent claim.Sent, applied, alone bool) (die
 	again, err := s.Delete(t.Context(), "s", sent)
 	want := logtail.Deleted{Events: int64(len(left)), Repeated: claimed}
 	switch {
-	case firstErr == nil && (applied || !p.Dead()): // it has recorded its answer last
+	case firstErr == nil && (applied || !p.Dead()): // the first try has recorded its answer
 		want = logtail.Deleted{Events: 6}
 	case !claimed:
 		want.Events += int64(len(since))
 		since = nil
 	}
 	if err != nil || again != want {
-		t.Errorf("died with request %d: %+v, %v; again %+v, %v; want %+v", n, first, firstErr, again, err, want)
+		t.Errorf("died at request %d: the first try returns %+v, error %v; the second returns %+v, error %v; want %+v", n, first, firstErr, again, err, want)
 	}
 	if third, err := s.Delete(t.Context(), "s", sent); third != again || err != nil {
-		t.Errorf("died with request %d: a third time %+v, %v; want %+v", n, third, err, again)
+		t.Errorf("died at request %d: the third try returns %+v, error %v; want %+v", n, third, err, again)
 	}
 	slices.Reverse(since)
 	if got := w.all(s, "s", 1000); !slices.Equal(ids(got), ids(since)) {
-		t.Errorf("died with request %d: %v are left, want %v", n, texts(got), texts(since))
+		t.Errorf("died at request %d: the events %v remain, want %v", n, texts(got), texts(since))
 	}
 	if since != nil {
 		if retried := w.appendOnce(s, numbered(t, "noted since", 2), "k2"); retried[0].ID != since[1].ID {
-			t.Errorf("died with request %d: the note of a key is gone, whose events are there", n)
+			t.Errorf("died at request %d: the note of a key was deleted, but its events remain", n)
 		}
 	}
 	if done, err := s.Delete(t.Context(), "s", claim.Sent{Invocation: "another"}); err != nil || done != (logtail.Deleted{Events: int64(len(since))}) {
-		t.Errorf("died with request %d: another deletion %+v, %v", n, done, err)
+		t.Errorf("died at request %d: another deletion returns %+v, error %v", n, done, err)
 	}
 	time.Sleep(26 * time.Hour)
 	if err := s.Maintain(t.Context()); err != nil || len(w.claims()) > 0 {
-		t.Errorf("a day later %v; claims are left: %v", err, w.claims())
+		t.Errorf("after a day, Maintain returns the error %v, and the claims %v remain", err, w.claims())
 	}
 	return p.Dead()
 }
 
-// claims returns the rows of claims of the table.
+// claims returns the rows of the claims in the table.
 func (w *world) claims() (all []string) {
 	w.Helper()
 	partition := "|claims"
@@ -113,8 +113,9 @@ func (w *world) claims() (all []string) {
 	return all
 }
 
-// A key that was used to delete another stream is refused, and an invocation's id is not.
-func TestDeletesAreToldApart(t *testing.T) {
+// TestDeletesAreDistinguished checks that a key that was used to delete another stream is refused. An invocation id must not be
+// refused.
+func TestDeletesAreDistinguished(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
 	s := w.streams(logtail.Options{})
@@ -123,7 +124,7 @@ func TestDeletesAreToldApart(t *testing.T) {
 			w.append(s, stream, event(t, "x"))
 			done, err := s.Delete(t.Context(), stream, sent)
 			if refused := err != nil && problem.Of(err).Kind == problem.KeyReused; refused != (stream == "b" && sent.Key != "") || !refused && done.Events == 0 {
-				t.Errorf("%v, %s: %+v, %v", sent, stream, done, err)
+				t.Errorf("%v: the deletion of %s returns %+v, error %v", sent, stream, done, err)
 			}
 		}
 	}

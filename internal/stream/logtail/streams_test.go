@@ -31,7 +31,7 @@ func (w *world) count(t *storage.Table, partition string) (n int64) {
 	return n
 }
 
-// The newest N events cost one query, for N up to 1,000 and streams of any size.
+// TestNewestCostsOneQuery checks that the newest N events cost one query, for N up to 1,000 and streams of any size.
 func TestNewestCostsOneQuery(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
@@ -42,22 +42,23 @@ func TestNewestCostsOneQuery(t *testing.T) {
 		queries := w.queries(func() {
 			p := w.read(s, "orders", logtail.EventQuery{Top: top})
 			if len(p.Events) != top || text(p.Events[0]) != "e 2499" || p.Cursor != p.Events[top-1].ID || !isSorted(p.Events) {
-				t.Errorf("top %d: %d events, the first %v, cursor %q", top, len(p.Events), p.Events[0], p.Cursor)
+				t.Errorf("with top %d, the page has %d events, the first is %v, and the cursor is %q", top, len(p.Events), p.Events[0], p.Cursor)
 			}
 		})
 		if queries != 1 {
-			t.Errorf("top %d took %d queries", top, queries)
+			t.Errorf("a read with top %d takes %d queries, want 1", top, queries)
 		}
 	}
 	for _, top := range []int{0, 1001} {
 		if _, err := readPage(t.Context(), s, "orders", logtail.EventQuery{Top: top}); problem.Of(err).Field != "top" {
-			t.Errorf("top %d: %v", top, err)
+			t.Errorf("the error for top %d is %v", top, err)
 		}
 	}
 }
 
-// Reads of parts of a stream return the same as a list in memory, for any shards and pages.
-func TestReadsAgainstATwin(t *testing.T) {
+// TestReadsEqualAListInMemory checks that reads of parts of a stream return the same events as a list in memory, with several
+// numbers of shards and sizes of pages.
+func TestReadsEqualAListInMemory(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()
 	for seed := range uint64(testsize.Slow(4, 6, 12)) {
@@ -79,7 +80,7 @@ func TestReadsAgainstATwin(t *testing.T) {
 			slices.SortFunc(twin, func(a, b logtail.Event) int { return strings.Compare(a.ID, b.ID) })
 			reader := w.streams(logtail.Options{})
 			if got := w.all(reader, "s", 1+r.IntN(40)); !sameEvents(twin, got) {
-				t.Fatalf("seed %d: %d events, want %d: %v", seed, len(got), len(twin), texts(got))
+				t.Fatalf("seed %d: the stream has %d events, want %d: %v", seed, len(got), len(twin), texts(got))
 			}
 			for range 20 {
 				from, to := r.IntN(len(twin)), r.IntN(len(twin))
@@ -92,7 +93,7 @@ func TestReadsAgainstATwin(t *testing.T) {
 				}
 				p := w.read(reader, "s", q)
 				if n := min(q.Top, len(want)); !sameEvents(want[:n], p.Events) || (p.Cursor == "" && n < len(want)) {
-					t.Fatalf("seed %d: %+v: got %d, want %d", seed, q, len(p.Events), n)
+					t.Fatalf("seed %d: the query %+v returns %d events, want %d", seed, q, len(p.Events), n)
 				}
 			}
 		})
@@ -105,8 +106,8 @@ func sameEvents(a, b []logtail.Event) bool {
 	})
 }
 
-// Rows of another program in a stream's partition are an error; they are not skipped.
-func TestForeignRowIsTold(t *testing.T) {
+// TestForeignRowIsAnError checks that reading fails if another program has written a row into a stream's partition.
+func TestForeignRowIsAnError(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
 	s := w.streams(logtail.Options{})
@@ -119,7 +120,7 @@ func TestForeignRowIsTold(t *testing.T) {
 	}
 }
 
-// A stream of a later version of the format is refused.
+// TestOtherVersionIsRefused checks that a stream in a later version of the format is refused.
 func TestOtherVersionIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
@@ -142,7 +143,7 @@ func TestParseSettings(t *testing.T) {
 	got, err := logtail.ParseStreams(`{"orders":{"shards":4,"retention":"7d"},"audit":{"retention":"forever"},"x":{}}`)
 	want := map[string]logtail.StreamSettings{"orders": {Shards: 4, Retention: &week}, "audit": {Shards: 1, Retention: forever()}, "x": {Shards: 1}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Errorf("%v (-want +got)\n%s", err, diff)
+		t.Errorf("the error is %v; the settings differ (-want +got)\n%s", err, diff)
 	}
 	for _, tt := range []struct{ text, want string }{
 		{`[]`, "JSON object"}, {``, "JSON object"}, {`{} x`, "JSON object"}, {`{"a":{"shard":1}}`, "JSON object"},
@@ -155,17 +156,17 @@ func TestParseSettings(t *testing.T) {
 	}
 	for text, want := range map[string]time.Duration{"forever": 0, "30d": 30 * 24 * time.Hour, "12h": 12 * time.Hour, "2m": 2 * time.Minute} {
 		if got, err := logtail.ParseRetention(text); err != nil || got != want {
-			t.Errorf("%s: %v, %v", text, got, err)
+			t.Errorf("ParseRetention(%s) returns %v, error %v", text, got, err)
 		}
 	}
 	for _, bad := range []string{"", "d", "0d", "-1d", "1m", "0", "30", "36501d", "1.5d"} {
 		if got, err := logtail.ParseRetention(bad); err == nil {
-			t.Errorf("%q is taken for %v", bad, got)
+			t.Errorf("%q is not a retention, but is parsed as %v", bad, got)
 		}
 	}
 }
 
-// The newest events come over the ends of pages, as many as wanted, or all.
+// TestNewestEvents checks that Newest returns the requested number of events, or all, from several pages.
 func TestNewestEvents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{})
@@ -182,17 +183,17 @@ func TestNewestEvents(t *testing.T) {
 			return nil
 		})
 		if err != nil || len(got) != tt.want || len(got) > 0 && got[0].ID != events[len(events)-1].ID || !isSorted(got) {
-			t.Errorf("%d since %q: %d events, %v", tt.n, tt.since, len(got), err)
+			t.Errorf("the newest %d events since %q are %d events, error %v", tt.n, tt.since, len(got), err)
 		}
 	}
 	enough := errors.New("enough")
 	if err := s.Newest(t.Context(), "s", "", 9, func(logtail.Event) error { return enough }); !errors.Is(err, enough) {
-		t.Errorf("got %v", err)
+		t.Errorf("Newest returns %v, want the error of show", err)
 	}
 }
 
-// Appended events are shown in their order; a missing table is made; and events of a transaction
-// that failed are shown without an id.
+// TestAppendEach checks that AppendEach shows events in their order, creates a missing table, and shows the events of a failed
+// transaction without ids.
 func TestAppendEach(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, w *world) {
@@ -202,7 +203,7 @@ func TestAppendEach(t *testing.T) {
 		var ids []string
 		show := func(i int, id string) {
 			if i != len(ids) {
-				t.Errorf("event %d is shown after %d others", i, len(ids))
+				t.Errorf("event %d is shown after %d other events", i, len(ids))
 			}
 			ids = append(ids, id)
 		}
@@ -213,13 +214,13 @@ func TestAppendEach(t *testing.T) {
 		}
 		slices.Reverse(want)
 		if !slices.Equal(ids, want) || len(ids) != 3 {
-			t.Errorf("shown %q, appended %q", ids, want)
+			t.Errorf("the ids shown are %q, and the events in the stream have the ids %q", ids, want)
 		}
 		proof.Must(t, w.emulator.SetFaults("busy p=1 on=batch,insert"))
 		ids = nil
 		err := s.AppendEach(t.Context(), "s", numbered(t, "f", 2), show)
 		if err == nil || !slices.Equal(ids, []string{"", ""}) {
-			t.Errorf("shown %q, %v", ids, err)
+			t.Errorf("the ids shown are %q, error %v", ids, err)
 		}
 	})
 }
