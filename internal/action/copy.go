@@ -28,24 +28,23 @@ const (
 // Modes lists all modes.
 var Modes = []Mode{Replace, Merge, Skip, Fail}
 
-// maxErrors is the number of 500 answers after which the row or transaction counts as the cause.
+// maxErrors is the number of 500 answers to a row or a transaction after which the row or transaction counts as their cause.
 const maxErrors = 10
 
-// Conflicts: if another program writes a row at the same time, the service answers 409 even to an upsert.
+// The limits of conflicts. If another program writes a row at the same time, the service answers 409 even to an upsert.
 const (
 	maxConflicts  = 5                     // number of 409 answers after which a row fails
 	conflictPause = 50 * time.Millisecond // first pause before an upsert is repeated; it doubles each time
 )
 
-// Copy writes rows into one table exactly as they were read. Rows of one partition
-// are written in entity group transactions as large as the service allows, several
-// transactions concurrently. It is safe for concurrent use.
+// Copy writes rows into one table exactly as they were read. Rows of one partition are written in entity group transactions as
+// large as the service allows, several transactions concurrently. A Copy is safe for concurrent use.
 type Copy struct {
 	Destination *storage.Table
 	Mode        Mode
 	// Compared may be set only without a mode. If Compared is set, a row is written only if the destination's row has not changed
-	// since the comparison. The ETag of a source row is then the ETag of the destination's row, or "" if the destination had no
-	// such row. A changed row of the destination is kept.
+	// since the comparison. In this case, the caller gives each source row the ETag of the destination's row, or "" if the
+	// destination had no such row. A changed row of the destination is kept.
 	Compared bool
 }
 

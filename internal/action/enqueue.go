@@ -16,8 +16,8 @@ import (
 type Enqueue struct {
 	Queue   *storage.Queue
 	Message *Template
-	// Plain sends the text as it is. The default is base64, which
-	// the Functions host and the storage SDKs expect by default.
+	// If Plain is set, the text is sent unchanged. Otherwise it is sent as base64, which the Functions host and the
+	// storage SDKs expect by default.
 	Plain bool
 }
 

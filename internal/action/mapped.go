@@ -32,7 +32,8 @@ type Mapped struct {
 const (
 	// maxMapped is the maximum size of unwritten mapped rows, in bytes. It is needed because a page's rows may grow by a factor of a hundred.
 	maxMapped = 8 << 20
-	// mappedWeight is the bytes of memory for each byte of a mapped row, which exists as a value, as text, and in the transaction that writes it.
+	// mappedWeight is the number of bytes of memory for each byte of a mapped row, which exists as a value, as text, and in the transaction that
+	// writes it.
 	mappedWeight = 3
 	// maxText is the maximum size of a mapped row's text, in bytes. The service allows 1 MiB at two bytes a character, and a character takes at most
 	// six bytes of text.
@@ -53,8 +54,8 @@ func (m Mapped) withReserve(part *memory.Part) (Work, error) {
 	return m, nil
 }
 
-// Split makes a page one unit, because the second of two rows that map to one key must fail. Messages have no keys, so each row is a unit. So an
-// interruption causes only a few repeated messages.
+// Split makes a page one unit, because the second of two rows that map to one key must fail. Messages have no keys, so each row of messages is a
+// unit, and an interruption causes only a few repeated messages.
 func (m Mapped) Split(rows []storage.Row) [][]storage.Row {
 	if _, keyed := m.Work.(Changing); !keyed {
 		return m.Work.Split(rows)

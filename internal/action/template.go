@@ -126,7 +126,7 @@ func rowOf(e storage.Entity) row {
 // missing matches package template's error for a key that a map lacks.
 var missing = regexp.MustCompile(`map has no entry for key ("[^"]*")$`)
 
-// nameMissing replaces the position in that error by the property's name.
+// nameMissing replaces the error for a key that a map lacks by one with the property's name. Other errors are unchanged.
 func nameMissing(err error) error {
 	if m := missing.FindStringSubmatch(err.Error()); m != nil {
 		return fmt.Errorf("the row has no property %s", m[1])

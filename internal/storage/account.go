@@ -17,8 +17,8 @@ import (
 // Options tune an [Account]. Production uses the zero value.
 type Options struct {
 	// Connections is the maximum number of connections to each host, busy and idle. Further requests wait for a connection.
-	// The default is 256, because a step uses the tables of two accounts, and a Functions instance may have 600 connections
-	// open. (Microsoft Learn, "Manage connections in Azure Functions")
+	// The default is 256: a step uses the tables of two accounts, and twice 256 is below the 600 connections that a
+	// Functions instance may have open. (Microsoft Learn, "Manage connections in Azure Functions")
 	Connections int
 	// Name names the account in errors and outages. It is the name of the setting that contains the account's connection. By
 	// default, each endpoint is named by its host.
@@ -113,7 +113,7 @@ func newTransport(connections int) transport {
 	return transport{t}
 }
 
-// newRetries returns the retries of an endpoint. All its clients share them.
+// newRetries returns the retries of an endpoint. All clients of the endpoint share these retries.
 func (a *Account) newRetries(endpoint string, o Options) *retries {
 	r := newRetries(cmp.Or(o.Name, hostOf(endpoint)), o)
 	r.clock, r.endpoint.cosmos = &a.clock, ofCosmos(endpoint)

@@ -22,7 +22,7 @@ import (
 type operation struct {
 	service  string
 	statuses []int
-	// If the status is one of these and check is not nil, check examines the header and the body, and returns an error if they are
+	// For a good status, the function check, unless it is nil, examines the header and the body. It returns an error if they are
 	// wrong.
 	check func(h http.Header, body []byte) error
 }
@@ -87,9 +87,9 @@ func strangeRefusal(err error) bool {
 }
 
 // validateAnswer returns nil if the service sent the answer, and the answer is good for the operation or a refusal. The argument id is
-// the request's id. A good answer must have the headers that good names, and a refusal must have an error code. No other code decides
-// whether the service sent an answer.
-func (o operation) validateAnswer(id string, good needs, status int, h http.Header, body []byte) error {
+// the request's id. A good answer must have the required headers, and a refusal must have an error code. No other code decides whether
+// the service sent an answer.
+func (o operation) validateAnswer(id string, required needs, status int, h http.Header, body []byte) error {
 	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	a := &strangeAnswer{service: o.service, status: status, contentType: kind}
 	switch echo := h.Get(clientRequestID); {
@@ -102,8 +102,8 @@ func (o operation) validateAnswer(id string, good needs, status int, h http.Head
 			return nil
 		}
 		a.why = "it has no error code"
-	case h.Get("X-Ms-Version") == "" && good.version:
-	case echo == "" && good.id:
+	case h.Get("X-Ms-Version") == "" && required.version:
+	case echo == "" && required.id:
 		a.why = "it does not say which request it answers"
 	case !slices.Contains(o.statuses, status):
 		a.why = "a request of this kind has no such answer"
@@ -135,7 +135,7 @@ type needs struct{ version, id bool }
 
 func (e *endpoint) needs(x *exchange) needs { return needs{!e.cosmos, e.echoes(x).Load()} }
 
-// echoes returns transactions or others, whichever records answers to requests like x.
+// echoes returns the field, transactions or others, that records answers to requests like x.
 func (e *endpoint) echoes(x *exchange) *atomic.Bool {
 	if x.transaction {
 		return &e.transactions
@@ -236,8 +236,8 @@ type part struct {
 	body   []byte
 }
 
-// readChangeset reads a transaction's answer, a changeset. The changeset has a part for each operation, or only the failed operation's
-// part. In that case readChangeset returns the part. The part of a written row must have an ETag.
+// readChangeset reads a transaction's answer, which is a changeset. The changeset has a part for each operation, or a single part for
+// the operation that failed. readChangeset returns the failed operation's part. The part of a written row must have an ETag.
 func readChangeset(contentType string, body []byte, kinds []OpKind) (*part, error) {
 	outer, ok := partsOf(contentType, body)
 	if !ok || len(outer) != 1 {

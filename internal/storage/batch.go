@@ -81,7 +81,7 @@ func (b *Batch) Rows() int { return len(b.kinds) }
 func (b *Batch) Add(op Op) bool {
 	before := b.body.Len()
 	b.append(op)
-	// Azurite stores such a row under another key if it is part of a larger transaction.
+	// Azurite stores a row whose row key begins with a comma under another key, if the row is part of a larger transaction.
 	alone := strings.HasPrefix(op.Row.Key.Row, ",") && b.table.account.connection.account == devAccount
 	if len(b.kinds) > 0 && (alone || b.alone || len(b.kinds) == MaxBatchRows || b.body.Len() > maxBatchBytes-1024) {
 		b.body.Truncate(before)
@@ -239,7 +239,7 @@ func (b *Batch) Do(ctx context.Context) error {
 	return err
 }
 
-// Write sends the operations as one transaction. All must be in one partition, and within the service's limits.
+// Write sends the operations as one transaction. All operations must be in one partition, and within the service's limits.
 func (t *Table) Write(ctx context.Context, ops ...Op) error {
 	b := t.Batch()
 	for _, op := range ops {

@@ -61,8 +61,8 @@ func (c *Container) Create(ctx context.Context) error {
 	return err
 }
 
-// Put writes a blob unless a blob of that name exists. In that case created is false. An earlier try of the same request may have
-// written the blob. The caller must not change content before Put returns.
+// Put writes a blob unless a blob of that name exists. If one exists, created is false. An earlier try of the same request may have
+// written that blob. The caller must not change content before Put returns.
 func (c *Container) Put(ctx context.Context, name string, content []byte) (created bool, err error) {
 	_, err = c.send(ctx, putBlob, "put blob "+name+" into container ", request{
 		method: http.MethodPut, url: blobURL(name), body: content, header: http.Header{"If-None-Match": {"*"}, "X-Ms-Blob-Type": {"BlockBlob"}},

@@ -7,7 +7,7 @@ import (
 )
 
 // steps is the maximum tolerated difference between this machine's wall clock and its monotonic clock. If the clocks differ by
-// more, somebody set the wall clock or the machine slept, and the service's time is unknown.
+// more, somebody has set the wall clock or the machine has slept, and the service's time is unknown.
 const steps = time.Second
 
 // clock derives the service's time from the header Date of the service's answers, which has whole seconds.
@@ -19,7 +19,8 @@ type clock struct {
 	date      time.Time
 }
 
-// observe narrows the bounds by an answer that has just arrived. sent is the time at which its request was sent.
+// observe narrows the bounds of the service's time, by an answer that has just arrived. sent is the time at which its request
+// was sent.
 func (c *clock) observe(answer *http.Response, sent time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

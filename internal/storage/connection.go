@@ -66,7 +66,7 @@ func (c Connection) SignsIn() string {
 	return "this environment's identity: the app's in Azure, the developer's elsewhere"
 }
 
-// Entra reports whether the connection signs in with Entra ID. In that case the identity needs roles.
+// Entra reports whether the connection signs in with Entra ID. If it does, its identity needs roles.
 func (c Connection) Entra() bool { return c.identity != nil }
 
 // Managed reports whether only a managed identity may sign in. A managed identity exists only in Azure.
@@ -120,8 +120,9 @@ func hostOf(endpoint string) string {
 }
 
 // BlobURL reads a URL of blobs: https://ACCOUNT.blob.core.windows.net/PATH, or an emulator's
-// http://127.0.0.1:PORT/ACCOUNT/PATH, where PATH is CONTAINER/PREFIX. The connection c signs in with the URL's SAS. Without a
-// SAS, c signs in as known does if both are the same account, and otherwise with Entra ID. Errors never repeat the URL.
+// http://127.0.0.1:PORT/ACCOUNT/PATH, where PATH is CONTAINER/PREFIX. The connection c signs in with the URL's SAS. If the URL
+// has no SAS and known is a connection to the same account, c signs in as known does. Otherwise c signs in with Entra ID.
+// Errors never repeat the URL.
 func BlobURL(s string, known Connection) (c Connection, path string, err error) {
 	const want = "a blob URL must be https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX, with or without ?SAS at its end; for an account with another host, give blob:CONTAINER/PREFIX and a connection with its BlobEndpoint"
 	u, err := url.Parse(s)
@@ -160,8 +161,8 @@ func BlobURL(s string, known Connection) (c Connection, path string, err error) 
 }
 
 // ParseConnection reads a connection string, UseDevelopmentStorage=true, or the https URL of an account's table or queue
-// endpoint, which means Entra ID. It ignores a pair of quotes around the whole text, because Docker keeps them from env files.
-// Errors never repeat the input, which may contain a secret.
+// endpoint. A URL signs in with Entra ID. It ignores a pair of quotes around the whole text, because Docker keeps them from
+// env files. Errors never repeat the input, which may contain a secret.
 func ParseConnection(s string) (Connection, error) {
 	s = strings.TrimSpace(s)
 	if n := len(s); n > 1 && s[0] == s[n-1] && (s[0] == '"' || s[0] == '\'') {
@@ -195,7 +196,8 @@ func ParseConnection(s string) (Connection, error) {
 
 var errEscaped = errors.New("the connection has &amp; in it, as in HTML or XML; replace it by &")
 
-// fieldNames are the names that a connection string may have. (Microsoft Learn, "Configure Azure Storage connection strings")
+// fieldNames lists the names that a connection string may contain. (Microsoft Learn, "Configure Azure Storage connection
+// strings")
 var fieldNames = []string{
 	"DefaultEndpointsProtocol", "AccountName", "AccountKey", "SharedAccessSignature", "EndpointSuffix", "UseDevelopmentStorage",
 	"BlobEndpoint", "QueueEndpoint", "TableEndpoint", "FileEndpoint",

@@ -140,8 +140,7 @@ func text(v jsontext.Value) string {
 	return string(b)
 }
 
-// decodePage reads the body of a query's answer. The entities' values are parts of body, so body must not be changed
-// afterwards.
+// decodePage reads the body of a query's answer. The entities' values are parts of body, so the caller must not change body.
 func decodePage(body []byte) ([]Entity, error) {
 	d := newDecoder(body, jsontext.AllowDuplicateNames(true))
 	entities := d.page()

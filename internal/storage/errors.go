@@ -102,8 +102,8 @@ func NotFound(err error) bool {
 	return HasCode(err, "ResourceNotFound", "EntityNotFound", "TableNotFound", "QueueNotFound", "MessageNotFound", "ContainerNotFound", "BlobNotFound")
 }
 
-// Gone reports whether err means that something does not exist, or that its table, queue or container is being deleted. A caller uses
-// it to check whether it has to create that thing.
+// Gone reports whether err means that something does not exist, or that its table, queue or container is being deleted. Callers use
+// Gone to decide whether to create that thing.
 func Gone(err error) bool { return NotFound(err) || BeingDeleted(err) }
 
 // Denied reports whether err means that the caller lacks the permission for the request.
@@ -112,8 +112,8 @@ func Denied(err error) bool {
 	return errors.As(err, &e) && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden)
 }
 
-// Expired reports whether err refuses a request because its SAS has expired. The service's answer may name the expiry or only a missing
-// permission.
+// Expired reports whether err means that the service refused a request because its SAS has expired. The service's answer may mention
+// the expiry, or only a missing permission.
 func Expired(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && !e.expired.IsZero()

@@ -42,7 +42,7 @@ type Queue struct {
 	options RequestOptions
 }
 
-// Message is a message that was read from a queue. Other consumers do not see it until NextVisible.
+// Message is a message that was read from a queue. Other consumers see the message only after NextVisible.
 type Message struct {
 	ID           string
 	PopReceipt   string
@@ -81,7 +81,7 @@ func (a *Account) QueueNames(ctx context.Context, fn func(name string) error) er
 	}
 	x := newExchange(RequestOptions{}, listQueues)
 	for pager := a.queues.NewListQueuesPager(nil); pager.More(); {
-		page, err := pager.NextPage(x.in(ctx))
+		page, err := pager.NextPage(x.attach(ctx))
 		if err != nil {
 			return wrap("list queues", x, err)
 		}
@@ -98,7 +98,7 @@ func (a *Account) QueueNames(ctx context.Context, fn func(name string) error) er
 func (q *Queue) Create(ctx context.Context) error {
 	x := newExchange(q.options, createQueue)
 	x.creates = true
-	_, err := q.client.Create(x.in(ctx), nil)
+	_, err := q.client.Create(x.attach(ctx), nil)
 	if err = wrap("create queue "+q.name, x, err); Conflict(err) {
 		return nil
 	}
@@ -126,14 +126,14 @@ const maxHidden = 7 * 24 * time.Hour
 func (q *Queue) put(ctx context.Context, text string, hidden, life int32) error {
 	x := newExchange(q.options, putMessage)
 	x.rows = 1
-	_, err := q.client.EnqueueMessage(x.in(ctx), text, &azqueue.EnqueueMessageOptions{TimeToLive: &life, VisibilityTimeout: &hidden})
+	_, err := q.client.EnqueueMessage(x.attach(ctx), text, &azqueue.EnqueueMessageOptions{TimeToLive: &life, VisibilityTimeout: &hidden})
 	return wrap("put into queue "+q.name, x, err)
 }
 
 // Get reads up to n messages and hides them from other consumers for the given time.
 func (q *Queue) Get(ctx context.Context, n int, hidden time.Duration) ([]Message, error) {
 	x := newExchange(q.options, getMessages)
-	resp, err := q.client.DequeueMessages(x.in(ctx), &azqueue.DequeueMessagesOptions{
+	resp, err := q.client.DequeueMessages(x.attach(ctx), &azqueue.DequeueMessagesOptions{
 		NumberOfMessages:  to.Ptr(int32(n)),
 		VisibilityTimeout: to.Ptr(int32(hidden / time.Second)),
 	})
@@ -154,7 +154,7 @@ func (q *Queue) Get(ctx context.Context, n int, hidden time.Duration) ([]Message
 // becomes visible immediately. If the error is [NotFound] or has the code PopReceiptMismatch, another consumer has the message.
 func (q *Queue) Update(ctx context.Context, m Message, hidden time.Duration) (popReceipt string, err error) {
 	x := newExchange(q.options, updateMessage)
-	resp, err := q.client.UpdateMessage(x.in(ctx), m.ID, m.PopReceipt, m.Text, &azqueue.UpdateMessageOptions{
+	resp, err := q.client.UpdateMessage(x.attach(ctx), m.ID, m.PopReceipt, m.Text, &azqueue.UpdateMessageOptions{
 		VisibilityTimeout: to.Ptr(int32(hidden / time.Second)),
 	})
 	if err != nil {
@@ -166,7 +166,7 @@ func (q *Queue) Update(ctx context.Context, m Message, hidden time.Duration) (po
 // Delete removes a message.
 func (q *Queue) Delete(ctx context.Context, m Message) error {
 	x := newExchange(q.options, deleteMessage)
-	_, err := q.client.DeleteMessage(x.in(ctx), m.ID, m.PopReceipt, nil)
+	_, err := q.client.DeleteMessage(x.attach(ctx), m.ID, m.PopReceipt, nil)
 	return wrap("delete from queue "+q.name, x, err)
 }
 
@@ -174,7 +174,7 @@ func (q *Queue) Delete(ctx context.Context, m Message) error {
 // without changing them.
 func (q *Queue) Peek(ctx context.Context) ([]Message, error) {
 	x := newExchange(q.options, peekMessages)
-	resp, err := q.client.PeekMessages(x.in(ctx), &azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr(int32(MaxGetMessages))})
+	resp, err := q.client.PeekMessages(x.attach(ctx), &azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr(int32(MaxGetMessages))})
 	if err != nil {
 		return nil, wrap("peek into queue "+q.name, x, err)
 	}
@@ -189,7 +189,7 @@ func (q *Queue) Peek(ctx context.Context) ([]Message, error) {
 // wrong.
 func (q *Queue) Length(ctx context.Context) (int, error) {
 	x := newExchange(q.options, queueLength)
-	resp, err := q.client.GetProperties(x.in(ctx), nil)
+	resp, err := q.client.GetProperties(x.attach(ctx), nil)
 	if err != nil {
 		return 0, wrap("read properties of queue "+q.name, x, err)
 	}

@@ -18,8 +18,8 @@ type RequestOptions struct {
 	// Once means that requests are not retried. It is for callers that do their own retries and must notice soon that the service
 	// answers again.
 	Once bool
-	// MaxErrors, if set, ends a request after that number of consecutive 500 answers that do not mean overload, because the
-	// request may be the cause. Such an [Error] is [Broken].
+	// MaxErrors, if set, is the number of consecutive 500 answers after which a request ends, because the request itself may be
+	// their cause. Answers that mean overload do not count. The [Error] of such a request is [Broken].
 	MaxErrors int
 	// Stop, if set and closed, ends retries. Requests that have been sent continue.
 	Stop <-chan struct{}
@@ -34,8 +34,8 @@ type RequestOptions struct {
 	OnBusy func() time.Duration
 	// Waiting, if set, counts the requests that currently wait for their retry.
 	Waiting *atomic.Int64
-	// Memory, if set, is the memory in which the answers of queries are counted as they arrive, until its owner releases it. If
-	// no memory is free, the query ends with [memory.ErrFull].
+	// Memory, if set, counts the memory of queries' answers as they arrive, until its owner releases it. If no memory is free,
+	// the query ends with [memory.ErrFull].
 	Memory *memory.Part
 }
 
@@ -90,9 +90,9 @@ func newExchange(o RequestOptions, op operation) *exchange {
 
 type exchangeKey struct{}
 
-// in returns a context that contains the exchange and no other value. In the SDK's pipeline, only the context connects a request
-// with the policies.
-func (x *exchange) in(ctx context.Context) context.Context {
+// attach returns a context that contains the exchange and no other value. In the SDK's pipeline, only the context connects a
+// request with the policies.
+func (x *exchange) attach(ctx context.Context) context.Context {
 	x.patience, _ = ctx.Value(patienceKey{}).(callerPatience)
 	return context.WithValue(ctx, exchangeKey{}, x)
 }

@@ -107,7 +107,7 @@ func newRetries(connection string, o Options) *retries {
 	return &retries{connection: connection, patience: cmp.Or(o.Patience, DefaultPatience), unproven: o.Unproven, awaits: o.AwaitDeletion, again: make(chan struct{})}
 }
 
-// Do implements [policy.Policy]. The SDK's own retry policy comes after it and makes one try.
+// Do implements [policy.Policy]. The SDK's own retry policy comes later, and makes a single try.
 func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 	ctx := req.Raw().Context()
 	x := exchangeOf(ctx)

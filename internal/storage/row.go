@@ -49,7 +49,7 @@ func (r Row) Timestamp() time.Time {
 	return t
 }
 
-// ETag returns the row's ETag, or "" if it is unknown. The Table service derives it from the Timestamp.
+// ETag returns the row's ETag, or "" if it is unknown. The Table service derives the ETag from the Timestamp.
 func (r Row) ETag() string {
 	switch {
 	case r.etag != nil:

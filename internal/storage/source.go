@@ -36,7 +36,7 @@ func (s OrEmpty) Read(ctx context.Context, o RequestOptions, q Query) (p Page, q
 	return p, queries, err
 }
 
-// Read implements [Source] by one query.
+// Read implements [Source] with one query.
 func (t *Table) Read(ctx context.Context, o RequestOptions, q Query) (p Page, queries int, err error) {
 	p, err = t.With(o).Query(ctx, q)
 	return p, 1, err

@@ -92,7 +92,7 @@ func (t *Table) Create(ctx context.Context) error {
 	}
 	x := newExchange(t.options, createTable)
 	x.creates = true
-	_, err := t.account.tables.CreateTable(x.in(ctx), t.name, nil)
+	_, err := t.account.tables.CreateTable(x.attach(ctx), t.name, nil)
 	if err = wrap("create table "+t.name, x, err); Conflict(err) {
 		return nil
 	}
@@ -103,7 +103,7 @@ func (t *Table) Create(ctx context.Context) error {
 func (a *Account) TableNames(ctx context.Context, fn func(name string) error) error {
 	x := newExchange(RequestOptions{}, listTables)
 	for pager := a.tables.NewListTablesPager(nil); pager.More(); {
-		page, err := pager.NextPage(x.in(ctx))
+		page, err := pager.NextPage(x.attach(ctx))
 		if err != nil {
 			return wrap("list tables", x, err)
 		}
@@ -116,10 +116,10 @@ func (a *Account) TableNames(ctx context.Context, fn func(name string) error) er
 	return nil
 }
 
-// Delete removes the table if it exists. A table of that name can be created again only after up to a minute.
+// Delete removes the table if it exists. It may take a minute until a table of that name can be created again.
 func (t *Table) Delete(ctx context.Context) error {
 	x := newExchange(t.options, deleteTable)
-	_, err := t.account.tables.DeleteTable(x.in(ctx), t.name, nil)
+	_, err := t.account.tables.DeleteTable(x.attach(ctx), t.name, nil)
 	if err = wrap("delete table "+t.name, x, err); NotFound(err) {
 		return nil
 	}

@@ -75,7 +75,7 @@ type request struct {
 // do sends a request through the pipeline, and returns the headers of a good answer. The exchange x contains the body. Errors
 // contain the argument what.
 func (x *exchange) do(ctx context.Context, pipeline runtime.Pipeline, what string, r request) (http.Header, error) {
-	raw, err := http.NewRequestWithContext(x.in(ctx), r.method, r.url, nil)
+	raw, err := http.NewRequestWithContext(x.attach(ctx), r.method, r.url, nil)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, withoutURL(err))
 	}

@@ -15,8 +15,8 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// CatalogConnection is the setting with the connection of all catalogs that name no other connection. If this setting is empty,
-// these catalogs use the app's own storage.
+// CatalogConnection is the setting with the connection of all catalogs that do not name another connection. If this setting is
+// empty, these catalogs use the app's own storage.
 const CatalogConnection = "AZURE_STORAGE_CONNECTION_STRING"
 
 // CatalogSettings are the settings of one catalog.
@@ -70,8 +70,9 @@ func settingOf(catalog, field string) string {
 // catalogName matches names that need no escaping in a URL.
 var catalogName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,62}$`)
 
-// LoadCatalogs reads the settings of all catalogs, without their connections: the default catalog, if it is set, and those of
-// TABLESWEEP_CATALOGS by name. The error lists all mistakes. The valid catalogs are returned with it.
+// LoadCatalogs reads the settings of all catalogs, without their connections: the default catalog, if it is set, and the
+// catalogs of TABLESWEEP_CATALOGS in the order of their names. The error lists all mistakes. LoadCatalogs returns the valid
+// catalogs even if there is an error.
 func LoadCatalogs(settings storage.Settings) ([]CatalogSettings, error) {
 	standard := storage.HostConnection
 	if settings.Get(CatalogConnection) != "" {

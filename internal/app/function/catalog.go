@@ -22,7 +22,7 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// catalogRoute is a route that three functions share. Each has other methods.
+// catalogRoute is a route that three functions share. Each function has other methods.
 const catalogRoute = "catalog/{*path}"
 
 // Catalogs contains the app's catalogs by their names in URLs. The records of the catalog "people" are at
@@ -426,7 +426,7 @@ func readQuery(s index.Schema, r *http.Request, allowed ...string) (catalog.Look
 	}
 	if given.Has("row_prefix") {
 		if given.Has("row_from") || given.Has("row_to") {
-			return q, problem.Invalidf("row_prefix", "replaces row_from and row_to; remove row_from and row_to")
+			return q, problem.Invalidf("row_prefix", "cannot be combined with row_from and row_to, which it replaces; remove these two")
 		}
 		q.RowFrom, q.RowTo = given.Get("row_prefix"), given.Get("row_prefix")
 		if _, err := s.Window(q.RowFrom, q.RowTo); err != nil {

@@ -60,13 +60,13 @@ func insertRecords(c *catalog.Catalog, texts record.Texts, once string, w http.R
 	return answer(w, r, map[string]any{"results": results}, nil)
 }
 
-// refused returns the result for a record with an error. It lists at most the given number of joined errors.
+// refused returns the result for a record with an error. The result lists at most the given number of joined errors.
 func refused(err error, most int) inserted {
 	p := problemOf(err)
 	return inserted{Status: problem.Status(p), Error: &fieldError{secret.Hide(p.Field), secret.Hide(detailOf(err, most))}}
 }
 
-// detailOf returns an error's text for callers. It lists at most the given number of joined errors.
+// detailOf returns an error's text for callers. The text lists at most the given number of joined errors.
 func detailOf(err error, most int) string {
 	var all []string
 	for _, p := range firstOf(err, most) {

@@ -54,7 +54,7 @@ type Function struct {
 	maxBody   int64    // for an HTTP function, the maximum bytes of a body; 0 means maxRequest
 	Anonymous bool     // calls of this HTTP function need no key
 
-	// gates delay calls until the app is ready for them.
+	// gates delay calls until the app is ready for these calls.
 	gates []*gate.Gate
 	// memory is the budget of calls.
 	memory *memory.Budget
@@ -160,8 +160,8 @@ func Functions(a App) []Function {
 	return functions
 }
 
-// Handler returns the HTTP handler of all functions, for requests from the host. The functions' context contains log with the
-// invocation's id.
+// Handler returns the HTTP handler of all functions, for requests from the host. The context of each call contains a logger
+// that adds the invocation's id to log.
 func Handler(functions []Function, host Host, log zerolog.Logger) http.Handler {
 	all := routes{}
 	all.add(http.MethodGet, "/", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { // the host's health check
@@ -181,7 +181,7 @@ func Handler(functions []Function, host Host, log zerolog.Logger) http.Handler {
 }
 
 // whenReady returns a handler that waits until the function's gates are open and the call has its part of the memory. During
-// the call, it waits for unavailable storage for at most [awayTime].
+// the call, requests to unavailable storage wait for at most [awayTime].
 func (f Function) whenReady(c call) http.Handler {
 	return withProblems(func(w http.ResponseWriter, r *http.Request) error {
 		if err := checkHeaders(r); err != nil {

@@ -342,7 +342,8 @@ type fieldError struct {
 // because a body may have hundreds of thousands of errors.
 const maxErrors = 20
 
-// firstOf returns the problems that are joined in an error, but at most the first of them up to the number most.
+// firstOf returns the problems that are joined in an error. If there are more than the number most, it returns only the first of
+// them.
 func firstOf(err error, most int) []*problem.Error {
 	all := problem.All(err)
 	return all[:min(len(all), most)]
@@ -361,7 +362,7 @@ func fieldErrors(err error) []fieldError {
 	return list
 }
 
-// answer writes v as JSON. If err is not nil, answer only returns err.
+// answer writes an answer with v as JSON. If err is not nil, it writes nothing and returns err.
 func answer(w http.ResponseWriter, r *http.Request, v any, err error) error {
 	if err == nil {
 		writeJSON(w, r, http.StatusOK, v)

@@ -13,7 +13,7 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// call is a method and a path of an HTTP function, with the handler of both.
+// call is one kind of call of an HTTP function: a method, a path and the handler.
 type call struct {
 	method, path string // the path is relative to /api
 	needs        memoryNeed

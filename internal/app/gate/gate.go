@@ -105,7 +105,7 @@ func (g *Gate) Pass(ctx context.Context, most time.Duration) error {
 	return g.wait(ctx, true)
 }
 
-// wait implements Wait and Pass. If early is true and a person must act, it returns the reason immediately.
+// wait implements Wait and Pass. If early is true and a person must act, wait returns the reason immediately.
 func (g *Gate) wait(ctx context.Context, early bool) error {
 	for {
 		changed, act, err := g.state()

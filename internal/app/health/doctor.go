@@ -174,7 +174,7 @@ func checkTables(ctx context.Context, setting string, c storage.Connection, a *s
 	case setting == storage.HostConnection:
 		return refusedCheck(name, who+": ", err, c, table, "Storage Table Data Contributor")
 	}
-	return Check{name, OK, who + ": tables can be read but not written, so scans can use it as a source but not as a destination"}
+	return Check{name, OK, who + ": tables can be read but not written, so scans can use the account as a source but not as a destination"}
 }
 
 // checkQueue checks that messages can be written to a queue.
@@ -224,7 +224,7 @@ func catalog(ctx context.Context, c config.CatalogSettings) []Check {
 func (d Doctor) checkSite(ctx context.Context) Check {
 	const name = "app"
 	if d.URL == "" {
-		return Check{name, Unknown, "not checked; give its address by --url, and a key by --key"}
+		return Check{name, Unknown, "not checked; give the app's address by --url, and a key by --key"}
 	}
 	s := Site{d.URL, d.Key, d.Web}
 	host, err := s.Host()

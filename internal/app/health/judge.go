@@ -34,8 +34,8 @@ const (
 	memoryCheck = "memory"
 )
 
-// judgeClock judges a clock. ahead is the time by which the clock is ahead of the service's clock. It is inexact, because the
-// Date of an answer has whole seconds.
+// judgeClock judges a clock. ahead is the time by which the clock is ahead of the service's clock. The difference is inexact,
+// because the Date of an answer has whole seconds.
 func judgeClock(ahead time.Duration) Check {
 	how := "ahead of"
 	if ahead < 0 {
@@ -57,9 +57,9 @@ func judgeOther(connection string, err error) Check {
 	name := "connection " + connection
 	switch {
 	case storage.Passing(err):
-		return Check{name, Warning, oneLine("steps that need it wait: " + err.Error())}
+		return Check{name, Warning, oneLine("steps that need this account wait: " + err.Error())}
 	case storage.Denied(err):
-		return Check{name, Warning, oneLine("it refuses this app: " + err.Error())}
+		return Check{name, Warning, oneLine("the account refuses this app: " + err.Error())}
 	}
 	return Check{name, OK, "answers"}
 }
@@ -142,7 +142,7 @@ func JudgeSchedules(list schedule.ScheduleList, wrong, err error) (checks []Chec
 			state, detail = Warning, success+", older than two periods"
 		}
 		if s.Last != nil && s.Last.State == ledger.Failed {
-			detail += "; that of " + s.Last.Occurrence.Format(time.RFC3339) + " has failed: " + s.Last.Error
+			detail += "; the occurrence of " + s.Last.Occurrence.Format(time.RFC3339) + " has failed: " + s.Last.Error
 		}
 		checks = append(checks, Check{"schedule " + s.Name, state, oneLine(detail)})
 	}

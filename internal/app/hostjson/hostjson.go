@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// day is the maximum of time spans in these files, except functionTimeout, which only time.Duration limits.
+// day is the maximum of every time span in these files except functionTimeout.
 const day = 24 * time.Hour
 
 func (a *App) readHost(data []byte, x expander, p *problems) {

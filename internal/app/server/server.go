@@ -43,8 +43,8 @@ const (
 	startPause = 2 * time.Second
 )
 
-// Restart is the error that ends the handler with an exit code after which the host starts another handler and does not count a
-// crash. (azure-functions-host, WorkerProcess.cs)
+// Restart is the error with which the handler ends. Its exit code makes the host start another handler without counting a crash.
+// (azure-functions-host, WorkerProcess.cs)
 type Restart struct {
 	Cause error // nil if the handler ended as intended
 }

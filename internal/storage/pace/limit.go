@@ -2,8 +2,8 @@ package pace
 
 import "time"
 
-// The times in which budgets fill. A budget is at most the number of requests or rows that the limit allows in its time.
-// limitAhead makes up for short pauses.
+// The times in which budgets fill. A budget never exceeds the number of requests or rows that the limit allows in that
+// time. limitAhead makes up for short pauses.
 const (
 	ahead      = 100 * time.Millisecond
 	limitAhead = 250 * time.Millisecond
@@ -23,7 +23,7 @@ type Limit struct {
 // NewLimit returns a limit of perSecond requests or rows.
 func NewLimit(perSecond float64) *Limit { return &Limit{rate: perSecond, ahead: limitAhead} }
 
-// Wait returns how long to wait before a request or a row may be used, or 0 if it may be used now.
+// Wait returns how long to wait before one more request or row may be used, or 0 if it may be used now.
 func (l *Limit) Wait(now time.Time) time.Duration {
 	l.fill(now)
 	if l.budget > 0 {

@@ -25,8 +25,8 @@ type partition struct {
 }
 
 const (
-	// target is the published rate of a partition, in rows a second. The first limit.
-	// (Microsoft Learn, "Scalability and performance targets for Table storage")
+	// target is the published rate of a partition, in rows a second. It is a partition's first limit. (Microsoft Learn, "Scalability
+	// and performance targets for Table storage")
 	target     = 2000
 	lowest     = 10    // rows a second
 	refusal    = 0.05  // share of requests that may be refused
@@ -43,7 +43,7 @@ const (
 	idle         = time.Minute // a partition that is idle for longer may be dropped
 )
 
-// Wait returns how long a request to the partition must wait, or 0 if it may be sent now.
+// Wait returns how long a request to the partition must wait, or 0 if the request may be sent now.
 func (p *Partitions) Wait(key string, now time.Time) time.Duration {
 	l, ok := p.limits[key]
 	if !ok {
@@ -113,8 +113,8 @@ func (p *Partitions) forget(now time.Time) {
 // shows the rate that it accepts. After the adjustment, requests that were already under way may still be throttled, so the next
 // measurement begins after them.
 //
-// A few requests may be throttled by chance, so a measurement continues until the share of refusals is clear. A rate without
-// throttling for a long time is far below the rate that the partition accepts, so it grows faster.
+// A few requests may be throttled by chance, so a measurement continues until the share of refusals is clear. If a partition has not
+// throttled for a long time, its rate is far below the rate that it accepts, so the rate grows faster.
 func (l *partition) measure(now time.Time) {
 	took := now.Sub(l.began)
 	n := l.answered + l.refused
