@@ -70,7 +70,7 @@ const (
 	// forwarded is the time after an interrupt in which another one counts as the same interrupt, because wrapper programs
 	// forward interrupts that this process has also received.
 	forwarded = 200 * time.Millisecond
-	// lastWords is how long a command may take to end after the second interrupt.
+	// lastWords is the longest time that a command may take to end after the second interrupt.
 	lastWords = 700 * time.Millisecond
 )
 

@@ -52,14 +52,14 @@ type mapFlags struct {
 	rename, drop []string
 }
 
-// previewed is how many rows a dry run shows before and after the map.
+// previewed is the number of rows that a dry run shows before and after the map.
 const previewed = 20
 
 func (f *mapFlags) options() []option {
 	return []option{
-		{"map", fixed, programValue{&f.program}, nil, "jq program, or @FILE, that makes rows of each row"},
-		{"rename", fixed, &f.rename, nil, "A=B,…: rename properties, before --map"},
-		{"drop", fixed, &f.drop, nil, "leave out these properties, before --map"},
+		{"map", fixed, programValue{&f.program}, nil, "jq program, or @FILE with a program, that turns each row into rows"},
+		{"rename", fixed, &f.rename, nil, "properties to rename before --map, as OLD=NEW,…"},
+		{"drop", fixed, &f.drop, nil, "properties to remove before --map"},
 	}
 }
 
@@ -88,7 +88,7 @@ func (f *mapFlags) open() (*rowmap.Map, error) {
 	for _, pair := range f.rename {
 		from, to, _ := strings.Cut(pair, "=")
 		if !isProperty(from) || !isProperty(to) {
-			return nil, usagef("--rename is %q, want A=B, the names of a property before and after; --map changes keys", pair)
+			return nil, usagef("--rename is %q, want OLD=NEW, the old and the new name of a property; --map changes keys", pair)
 		}
 		if _, twice := o.Rename[from]; twice || slices.Contains(f.drop, from) || slices.Contains(slices.Collect(maps.Values(o.Rename)), to) {
 			return nil, usagef("--rename %s: give each property one new name, and no two properties the same name", pair)

@@ -31,14 +31,14 @@ func scansCommand() *cobra.Command {
 		command("list", "List scans", &scansListOptions{}),
 		command("show ID", "Show how far a scan is: rows, rate, time left, cost", &scanDetail[status.Status]{answer: "GET /api/scans/{id}", get: (*engine.Engine).Status, show: printStatus}),
 		command("ranges ID", "List the ranges of keys that are done, pending and failed", &scanDetail[status.Ranges]{answer: "GET /api/scans/{id}/ranges", get: (*engine.Engine).Ranges, show: printRanges}),
-		command("timeline ID", "List the work of a scan over time", &scanDetail[status.Timeline]{answer: "GET /api/scans/{id}/timeline", get: (*engine.Engine).Timeline, show: printTimeline}),
+		command("timeline ID", "List a scan's rows and requests a second over time", &scanDetail[status.Timeline]{answer: "GET /api/scans/{id}/timeline", get: (*engine.Engine).Timeline, show: printTimeline}),
 		command("failed ID", "List the rows that a scan could not write, with the reasons", &scansFailedOptions{}),
 		command("start FILE", "Start a scan", &scansStartOptions{}),
 		command("cancel ID", "Cancel a scan", &scansCancelOptions{}),
 		command("retry ID", "Resume a scan that failed or was canceled", &scansRetryOptions{}))
 }
 
-// failedPage is how many failed rows are read at a time.
+// failedPage is the number of failed rows that are read at a time.
 const failedPage = 500
 
 // scansFlags name the app's own storage.

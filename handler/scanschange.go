@@ -25,7 +25,7 @@ import (
 // keySetting is the name of the environment variable that contains a function key of the app.
 const keySetting = "TABLESWEEP_KEY"
 
-// appTime is how long an app may take to answer. The app itself may have to start, and it reads the source before it starts a scan.
+// appTime is the longest time that an app may take to answer. The app itself may have to start, and it reads the source before it starts a scan.
 const appTime = 2 * time.Minute
 
 // appFlags choose how a command starts, cancels or retries a scan: with a call of the app's API, or with a row in the app's own storage.

@@ -21,7 +21,7 @@ import (
 // time again. (QueueListener of the queue extension)
 const MessageLease = 10 * time.Minute
 
-// poisonLife is how long a message stays in the poison queue. The queue extension does not set this time, so the service's default applies. (Microsoft Learn,
+// poisonLife is the time for which a message stays in the poison queue. The queue extension does not set this time, so the service's default applies. (Microsoft Learn,
 // "Put Message")
 const poisonLife = 7 * 24 * time.Hour
 
