@@ -195,7 +195,7 @@ async function begin(page, values) {
 
 const cases = {
   // This case takes longest, so it begins before the others.
-  async "in any weather, the list and a scan's page say the same"() {
+  async "under throttling and outages, the list and a scan's page show the same"() {
     const far = await passing(storage.line), near = await passing((await emulator()).line);
     const other = await run(["local", "--addr", "127.0.0.1:0", "--storage", near.line], "console ", { ...settings, BACKUP: far.line });
     far.delay = 400; // so that 200 steps take long enough
@@ -254,7 +254,7 @@ const cases = {
     assert.equal(outcome, "TypeError");
   },
 
-  async "an export by the form, and its import"() {
+  async "the form starts an export and its import"() {
     const page = await open();
     await fill(page, { "source.table": "Source", "action.type": "export" });
     await page.locator("#field-action-destination-container-error:not(:empty)").waitFor();
@@ -276,7 +276,7 @@ const cases = {
     assert.match(await about.textContent(), new RegExp(`from ${place} \\(AzureWebJobsStorage\\) to Imported \\(AzureWebJobsStorage\\), replace$`));
   },
 
-  async "a scan by the form, watched to its end"() {
+  async "the form starts a scan, and the page follows it to its end"() {
     const page = await open();
     await fill(page, { "source.table": "no_table", "action.type": "count" });
     await submit(page);
@@ -302,7 +302,7 @@ const cases = {
     own(page);
   },
 
-  async "a scan is canceled, and goes on"() {
+  async "a scan is canceled and continued"() {
     const page = await open();
     const id = await begin(page, { "source.table": "Source", "action.type": "count", "limits.rowsPerSecond": "1" });
     await badge(page, "running");
@@ -320,7 +320,7 @@ const cases = {
     await api("DELETE", `scans/${id}`);
   },
 
-  async "a deletion asks for the table's name"() {
+  async "a deletion requires the table's name"() {
     const page = await open();
     await table("POST", "Tables", { TableName: "Doomed" });
     await table("POST", "Doomed", { PartitionKey: "a", RowKey: "b" });
@@ -344,7 +344,7 @@ const cases = {
     assert.match(await page.locator(".about").innerText(), /before "b\\u\{202e\}"/); // the part that was deleted
   },
 
-  async "an estimate of what the form no longer shows starts nothing"() {
+  async "an estimate of an earlier request does not start a scan"() {
     const page = await open();
     let answer, arrived;
     const asked = new Promise((resolve) => { arrived = resolve; });
@@ -365,7 +365,7 @@ const cases = {
     assert.equal(await page.locator(".estimate").textContent(), "");
   },
 
-  async "what is wrong is told at its field"() {
+  async "errors are shown at their fields"() {
     const page = await open();
     for (const [field, values] of [
       ["source-table", { "source.table": "Nowhere", "action.type": "count" }],
@@ -382,7 +382,7 @@ const cases = {
     assert.equal(await page.getByRole("button", { name: "Start the scan" }).isVisible(), false);
   },
 
-  async "hostile text stays text"() {
+  async "malicious text is shown as text"() {
     await api("POST", "catalog/records", { eid: hostile, lastname: hostile, [hostile]: hostile, n: 1 });
     await fetch(`${base}/api/log?stream=${encodeURIComponent(hostile)}`, { method: "POST", headers: json, body: JSON.stringify({ [hostile]: hostile }) });
     const { id } = await api("POST", "scans", { source: { table: "Small" }, action: { type: "copy", destination: { table: "Clash" }, mode: "fail" } });
@@ -418,7 +418,7 @@ const cases = {
     own(page);
   },
 
-  async "records by their keys, and changes"() {
+  async "records are found by their keys, and changes are listed"() {
     const big = "9007199254740993";
     await fetch(`${base}/api/catalog/records`, { method: "POST", headers: json, body: `{"eid":"F314","ssn":"123-45-6789","lastname":"Faux","pay":3.0,"id":${big},"when":"2026-02-03T04:05:06Z","when@odata.type":"Edm.DateTime"}` });
     await Promise.all(Array.from({ length: 60 }, (_, i) => api("POST", "catalog/records", { eid: "many", lastname: `n${100 + i}` })));
@@ -470,7 +470,7 @@ const cases = {
     own(page);
   },
 
-  async "a key: none, a wrong one, the right one"() {
+  async "the page handles no key, a wrong key and the right key"() {
     const keyed = await local("--addr", "127.0.0.1:0", "--keys=KEY");
     const address = keyed.line.replace("console ", "");
     const page = await open(address);
@@ -494,7 +494,7 @@ const cases = {
     await stop(keyed);
   },
 
-  async "the app goes away and comes back; a hidden page is quiet"() {
+  async "the app stops and returns, and a hidden page sends no requests"() {
     const address = ["--addr", `127.0.0.1:${await freePort()}`];
     let away = await local(...address);
     const page = await open(away.line.replace("console ", ""));
@@ -522,7 +522,7 @@ const cases = {
     await stop(away);
   },
 
-  async "a destination that is away: the page says so"() {
+  async "the page shows that a destination is unavailable"() {
     const page = await open("about:blank");
     backup.left = 5; // enough for the start, but for fewer steps than rows
     const { id } = await api("POST", "scans", { name: "night shift", source: { table: "Source" }, action: { type: "copy", destination: { table: "Away", connection: "BACKUP" } }, strategy: "serial", segmentSize: 1 });
@@ -543,7 +543,7 @@ const cases = {
     own(page);
   },
 
-  async "failed rows run again"() {
+  async "failed rows are retried"() {
     const page = await open();
     await table("POST", "Tables", { TableName: "Twice" });
     await Promise.all(["p1", "p2"].map((PartitionKey) => table("POST", "Twice", { PartitionKey, RowKey: PartitionKey.replace("p", "r") })));
@@ -597,7 +597,7 @@ const cases = {
     evil.close();
   },
 
-  async "another site's page changes nothing under a host that asks for no key"() {
+  async "without keys, another site's page can change nothing"() {
     const inner = await freePort();
     await run([], "", { FUNCTIONS_CUSTOMHANDLER_PORT: `${inner}`, AZURE_FUNCTIONS_ENVIRONMENT: "Development", AzureWebJobsStorage: storage.line, TABLESWEEP_STATE_TABLE: "foreign" });
     const came = [];
@@ -642,7 +642,7 @@ const cases = {
     for (const server of [host, site]) server.close();
   },
 
-  async "a scan of 100,000 steps updates in little time"() {
+  async "a scan of 100,000 steps updates quickly"() {
     const page = await open("about:blank");
     const key = (i) => ({ partitionKey: `${hostile}${String(i).padStart(9, "0")}` });
     const began = Date.now() - 240 * 5000;
@@ -678,7 +678,7 @@ const cases = {
     assert.equal(await page.evaluate(() => document.body.dataset.hacked), undefined);
   },
 
-  async "every view at 400 and 1,600 pixels, light and dark, by keyboard"() {
+  async "every view works at 400 and 1,600 pixels, light and dark, by keyboard"() {
     const { id } = await api("POST", "scans", { source: { table: "Source" }, action: { type: "count" } });
     for (const [width, colorScheme] of [[400, "dark"], [1600, "light"]]) {
       const page = await open(home, { viewport: { width, height: 900 }, colorScheme });

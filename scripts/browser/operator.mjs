@@ -15,7 +15,7 @@ const running = (more) => scan({ state: "running", finishedAt: undefined, phase:
 const empty = { "scans/x/ranges": () => json({ at: second(20), ranges: [] }), "scans/x/timeline": () => json({ at: second(20), interval: 5, points: [] }) };
 
 export const operator = ({ until, open, home, fill, api, hostile }) => ({
-  async "no page has a barrier"() {
+  async "every page is accessible"() {
     const { id } = await api("POST", "scans", { source: { table: "Source" }, action: { type: "count" } });
     await api("POST", "catalog/records", { eid: hostile, lastname: hostile, n: 1 });
     await api("POST", "log/barriers", { n: 1 });
@@ -67,7 +67,7 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     assert.deepEqual(wrong, []);
   },
 
-  async "names: two different ones never look alike"() {
+  async "two different names never look the same"() {
     const page = await open();
     const shown = await page.evaluate(async () => {
       const { visible, shorten, quoted, json } = await import("./names.js");
@@ -89,7 +89,7 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     assert.deepEqual(shown.cut, [["x".repeat(140), 0, ""], ["h".repeat(72), 80, "t".repeat(48)], [72 * 8, undefined, 48 * 8]].map((c, i) => (i === 2 ? [72 * 8, 21, 48 * 8] : c)));
   },
 
-  async "names: copied exactly, whole on demand"() {
+  async "names are copied exactly, and shown in full on demand"() {
     const page = await open("about:blank");
     await page.addInitScript(() => {
       window.copied = [];
@@ -111,7 +111,7 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     assert.equal(await cells.nth(1).locator("bdi").textContent(), `${"k".repeat(300)}\\u{202e}end`);
   },
 
-  async "an update changes the texts that differ, and costs little"() {
+  async "an update changes only the texts that differ, and is cheap"() {
     const page = await open("about:blank");
     let turn = 0;
     await quick(page); // ranges and timeline are outdated at each refresh
@@ -157,7 +157,7 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     assert.ok(each < first / 5, `an update takes ${each} ms, the first drawing ${first}`);
   },
 
-  async "the form: suggestions, all errors at once, a draft over a reload"() {
+  async "the form has suggestions, shows all errors together, and keeps a draft over a reload"() {
     const page = await open("about:blank");
     const sent = [], asked = [];
     let answer = () => problem(400, "several things are wrong", {}, [{ field: "source.table", detail: "is no table" }, { field: "segmentSize", detail: "must be 1 to 1000" }, { field: "segmentsPerInvocation", detail: "is too much" }]);
@@ -210,7 +210,7 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     assert.equal(await page.locator('[name="range.prefix"]').inputValue(), "");
   },
 
-  async "a deletion says how much of which table"() {
+  async "a deletion shows which part of which table it deletes"() {
     const page = await open("about:blank");
     let answer;
     await play(page, { scans: () => json({ scans: [] }), "scans/estimate": () => json({ requests: 9, queries: 1, dollars: 0, ...answer }) });
@@ -226,7 +226,7 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     }
   },
 
-  async "the list: open ones, filters, older ones"() {
+  async "the list shows open scans, filters, and older scans"() {
     const page = await open("about:blank");
     const asked = [];
     const part = scan({ id: "p", action: { type: "delete" }, source: { table: "Clash", connection: "BACKUP" }, range: { prefix: "part-1" }, filter: "N gt 1", strategy: "serial", name: "cron\u202e" });
@@ -261,7 +261,7 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     assert.equal(await page.getByLabel("Since").inputValue(), "");
   },
 
-  async "the list at every width: a long name hides nothing, and it says what the page says"() {
+  async "the list fits every width, hides nothing behind a long name, and shows the same as the page"() {
     const page = await open("about:blank");
     const cause = { phase: "waiting", cause: "BACKUP: connection refused", secondsLeft: undefined, progress: undefined, leased: { steps: 1, instances: [], waiting: [{ connection: "BACKUP", cause: "connection refused", since: second(1) }] } };
     const all = [running({ name: "n".repeat(100), ...cause }), scan({ id: "y", state: "failed", name: "cron", filter: `N eq '${"y".repeat(200)}'`, rows: { scanned: 3000, written: 0, failed: 3000 } }), scan({ id: "z" })];
@@ -303,7 +303,7 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     await page.locator(".waits[role=status]").getByText(`Canceled: ${canceled.cause}`, { exact: true }).waitFor();
   },
 
-  async "a scan that waits says for what, and a clock that is set stops nothing"() {
+  async "a waiting scan shows what it waits for, and a changed clock stops nothing"() {
     const page = await open("about:blank");
     let turn = 0, more = {};
     await page.addInitScript(() => {
@@ -342,7 +342,7 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     assert.equal(await page.locator("main progress").isVisible(), false);
   },
 
-  async "a failed scan: reasons first, a list to take along, again"() {
+  async "a failed scan shows its reasons first, offers a list of failed rows, and can be retried"() {
     const page = await open("about:blank");
     const rows = Array.from({ length: 60 }, (_, i) => ({ partitionKey: `p${i}`, rowKey: i ? "r" : "\u202e", reason: "InvalidInput: x" }));
     const sent = [];
@@ -386,7 +386,7 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     await page.getByText("This form has no field for action.later, so the new scan will not have it.").waitFor(); // a field of a newer version
   },
 
-  async "reading: no such scan, dates in both zones, a catalog's total and repeated keys"() {
+  async "a missing scan, dates in both zones, and a catalog's total and repeated keys are shown"() {
     const page = await open("about:blank", { timezoneId: "America/New_York" });
     await play(page, { "scans/x": () => json(scan()), ...empty });
     await page.goto(`${home}#/scans/${encodeURIComponent("no\u202e")}`);
@@ -415,7 +415,7 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     assert.equal(await page.locator("main nav.tabs").count(), 1);
   },
 
-  async "the first load is small, and a view that did not come is loaded again"() {
+  async "the first load is small, and a view that failed to load is loaded again"() {
     const page = await open("about:blank");
     let away = true, tried = 0;
     await page.route("**/api/console/chart.js", (route) => (tried++, away ? route.abort() : route.fallback()));

@@ -38,7 +38,7 @@ export const problem = (status, detail, headers, errors) => ({ status, headers, 
 
 // played returns the cases. The test has until, open, home, fill and hostile.
 export const played = ({ until, open, home, fill, hostile }) => ({
-  async "a scan of many tables lists them, by what has become of them"() {
+  async "a scan of many tables lists them by their state"() {
     const page = await open("about:blank");
     const of = (n, more) => scan({ id: `g-0000${n}`, source: { table: `Table${n}` }, ...more });
     const states = [];
@@ -63,7 +63,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     await until("the table's own page", () => page.url().endsWith("#/scans/g-00002"));
     assert.equal(await page.evaluate(() => document.body.dataset.hacked), undefined);
   },
-  async "schedules show what they did, and each backup how it comes back"() {
+  async "schedules show their backups, and how to restore each"() {
     const page = await open("about:blank");
     const run = (more) => ({ id: "s1", occurrence: second(1), state: "succeeded", ...more });
     const none = { count: 0 };
@@ -136,7 +136,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     assert.deepEqual(await page.locator("dt:text-is('Starts') + dd").evaluateAll((all) => all.map((e) => e.firstChild.textContent)), Object.entries(words).map(([cron, text]) => text || `${cron} UTC`));
   },
 
-  async "health says what fails, the worst first"() {
+  async "health shows failures, the worst first"() {
     const page = await open("about:blank");
     const check = (name, state) => ({ name, state, detail: `${state} ${hostile}` });
     let answer = { status: 503, json: { status: "failed", at: second(1), checks: [check("settings", "ok"), check("queues", "warning"), check("storage", "failed")] } };
@@ -189,7 +189,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     assert.equal(await page.locator(".banner:visible").count(), 0);
   },
 
-  async "failed rows are listed once, and all of them"() {
+  async "all failed rows are listed, each once"() {
     const page = await open("about:blank");
     await quick(page);
     const rows = Array.from({ length: 60 }, (_, i) => ({ partitionKey: "p", rowKey: `r${i}`, reason: hostile }));
@@ -221,7 +221,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     assert.equal(await page.evaluate(() => document.activeElement.id), "main"); // the button is gone, but the page has the focus
   },
 
-  async "a stream: no event is missed, the newest stand first, many come at once"() {
+  async "a stream misses no event, shows the newest first, and handles many together"() {
     const page = await open("about:blank");
     const log = [];
     const event = (n) => ({ id: String(2e6 - n), time: second(n), event: { n } });
@@ -267,7 +267,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     assert.ok(falls(await shown()));
   },
 
-  async "a key that is entered late takes nothing from the form"() {
+  async "a key that is entered late does not change the form"() {
     const page = await open("about:blank");
     const need = (answer) => (query, request) => (request.headers()["x-functions-key"] === "GOOD" ? answer : problem(401, "x"));
     await play(page, { scans: need(json({ scans: [] })), "scans/estimate": need(json({ rows: [1, 1], counted: true, requests: 1, dollars: 0, queries: 1 })) });
@@ -288,7 +288,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     await page.getByText("1 row · about 1 request · ").waitFor();
   },
 
-  async "the form waits until the app has told what it waits for, and a key that changes meanwhile is asked for"() {
+  async "the form waits for the app's answer, and requests a key that has changed meanwhile"() {
     const page = await open("about:blank");
     await page.addInitScript(() => { // the test decides when the page stops waiting
       window.patience = [];
@@ -323,7 +323,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     await page.locator("dialog").getByText("The app asks for a key").waitFor();
   },
 
-  async "a catalog's error, numbers and blanks; a log's levels; what is empty offers more"() {
+  async "a catalog's errors, numbers and blanks, a log's levels, and empty views are shown"() {
     const page = await open("about:blank");
     let asked;
     await play(page, {
@@ -353,7 +353,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     assert.equal(await page.locator("main").evaluate((main) => [...main.querySelectorAll("*")].filter((e) => e.scrollHeight > e.clientHeight + 1 && getComputedStyle(e).overflowY === "auto").length), 0); // nothing ends in the middle of a row
   },
 
-  async "an estimate says what a count knows"() {
+  async "an estimate shows the result of a count"() {
     const page = await open("about:blank");
     let answer;
     await play(page, { scans: () => json({ scans: [] }), "scans/estimate": () => json(answer) });
@@ -369,7 +369,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     }
   },
 
-  async "what is refused or away is told on every view, and tried again"() {
+  async "every view shows a refusal or an outage, and tries again"() {
     const page = await open("about:blank");
     let away = true, asked = 0, cut = false;
     const answer = (value) => () => (asked++, cut ? { body: '{"str' } : away ? problem(503, "The storage is away") : json(value));
@@ -397,7 +397,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     await page.getByText("Not answering").waitFor(); // before the form is filled in
   },
 
-  async "an answer that is late is told, and one that fails: the time of the figures stays, and what is old is grey"() {
+  async "late and failed answers are shown, with the time of the figures, and outdated figures are grey"() {
     const page = await open("about:blank");
     let hold, asked = 0, refuses = false;
     await play(page, {
@@ -448,7 +448,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     assert.equal(await page.locator("#banner").evaluate((e) => e.getBoundingClientRect().top), 0); // the banner stays visible
   },
 
-  async "a verification stands in its copy's row"() {
+  async "a verification is shown in its copy's row"() {
     const page = await open("about:blank");
     const copied = (id, verification) => scan({ id, verify: true, verification });
     await play(page, {
