@@ -40,7 +40,7 @@ check() {
   # Older versions delete more than they created.
   if [[ $(azd version 2>/dev/null) =~ ([0-9]+)\.([0-9]+)\.([0-9]+) ]] &&
     ((BASH_REMATCH[1] * 1000000 + BASH_REMATCH[2] * 1000 + BASH_REMATCH[3] < 1024001)); then
-    need "azd 1.24.1 or later, not ${BASH_REMATCH[0]}: before it, azd down deletes the resource groups of your data accounts, too"
+    need "azd 1.24.1 or later, not ${BASH_REMATCH[0]}: in older versions, azd down also deletes the resource groups of your data accounts"
   fi
   if [ ${#missing[@]} -gt 0 ]; then
     die "this is missing:" "${missing[@]/#/  }"
@@ -105,14 +105,14 @@ done
 patience
 while :; do
   if ! key=$(azure functionapp keys list --subscription "$subscription" --resource-group "$group" --name "$app" --query functionKeys.default 2>"$work/log"); then
-    why="the host of $app gives no keys yet: $(tail -n 1 "$work/log")"
+    why="the host of $app returns no keys yet: $(tail -n 1 "$work/log")"
     ! grep -q AuthorizationFailed "$work/log" || die "you may not list the keys of $app; it is published. $why"
   elif status=$(printf 'x-functions-key: %s\n' "$key" |
     curl --silent --max-time 60 --header @- --output "$work/log" --write-out '%{http_code}' "https://$host/api/health") &&
     [ "$status" = 200 ] && grep -q '^{"status":"[a-z]*","at":' "$work/log"; then
     break
   else
-    why="https://$host/api/health does not say that scans work, but ${status/000/nothing} $(grep -oE '"name":"[^"]*","state":"failed","detail":"[^"]*"' "$work/log" || grep -o '"detail":"[^"]*"' "$work/log" || true)"
+    why="https://$host/api/health does not confirm that scans work, but answers ${status/000/nothing} $(grep -oE '"name":"[^"]*","state":"failed","detail":"[^"]*"' "$work/log" || grep -o '"detail":"[^"]*"' "$work/log" || true)"
     why=${why//"${key:-no key}"/…}
   fi
   again "$why"

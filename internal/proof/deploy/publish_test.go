@@ -40,11 +40,11 @@ func TestPublish(t *testing.T) {
 		{"the identity's role is new", []string{forbidden, forbidden}, nil, 3, 60, "new roles take up to ten minutes"},
 		{"the role is new, with a newer text", []string{inaccessible}, nil, 2, 30, "new roles take up to ten minutes"},
 		{"one after the other", []string{notFound, forbidden, inaccessible}, nil, 4, 90, "waiting: "},
-		{"published, but its keys cannot be read", []string{unhealthy}, map[string]string{"keys": "1000090", "works": "1000180"}, 1, 180, "gives no keys yet: ERROR: Encountered an error (InternalServerError)"},
-		{"the app has no storage yet", nil, map[string]string{"works": "1000060"}, 1, 60, `https://app.example/api/health does not say that scans work, but 503 "detail":"storage is not ready"`},
-		{"the app lacks a role", nil, map[string]string{"works": "1000060", "answer": `{"checks":[{"name":"clock","state":"ok","detail":"1s"},{"name":"state table","state":"failed","detail":"no role"}]}`}, 1, 60, `health does not say that scans work, but 503 "name":"state table","state":"failed","detail":"no role"` + "\n"},
-		{"a page with status 200 does not prove health", nil, map[string]string{"works": "1000060", "answer": "<html>Your Functions 4.0 app is up and running", "answer-status": "200"}, 1, 60, "https://app.example/api/health does not say that scans work, but 200"},
-		{"an answer that repeats the key", nil, map[string]string{"works": "1000060", "answer": `{"detail":"not MARKED-SECRET"}`}, 1, 60, `health does not say that scans work, but 503 "detail":"not …"`},
+		{"published, but its keys cannot be read", []string{unhealthy}, map[string]string{"keys": "1000090", "works": "1000180"}, 1, 180, "returns no keys yet: ERROR: Encountered an error (InternalServerError)"},
+		{"the app has no storage yet", nil, map[string]string{"works": "1000060"}, 1, 60, `https://app.example/api/health does not confirm that scans work, but answers 503 "detail":"storage is not ready"`},
+		{"the app lacks a role", nil, map[string]string{"works": "1000060", "answer": `{"checks":[{"name":"clock","state":"ok","detail":"1s"},{"name":"state table","state":"failed","detail":"no role"}]}`}, 1, 60, `health does not confirm that scans work, but answers 503 "name":"state table","state":"failed","detail":"no role"` + "\n"},
+		{"a page with status 200 does not prove health", nil, map[string]string{"works": "1000060", "answer": "<html>Your Functions 4.0 app is up and running", "answer-status": "200"}, 1, 60, "https://app.example/api/health does not confirm that scans work, but answers 200"},
+		{"an answer that repeats the key", nil, map[string]string{"works": "1000060", "answer": `{"detail":"not MARKED-SECRET"}`}, 1, 60, `health does not confirm that scans work, but answers 503 "detail":"not …"`},
 		{"the app is not listed yet", nil, map[string]string{"visible": "1000120"}, 1, 120, "there is no function app app in the subscription " + subscription},
 	}
 	for _, test := range tests[:testsize.Of(6, len(tests))] {
@@ -119,8 +119,8 @@ func TestPublishGivesUp(t *testing.T) {
 	for name, prepare := range map[string]func(*playground){
 		"Core Tools do not find app yet":                                       func(p *playground) { p.write("publish.1", notFound); p.write("publish.2", notFound) },
 		"may not use the package's container yet":                              func(p *playground) { p.write("publish.1", forbidden) },
-		"the host of app gives no keys yet":                                    func(p *playground) { p.write("keys", never) },
-		"https://app.example/api/health does not say that scans work, but 503": func(p *playground) { p.write("works", never) },
+		"the host of app returns no keys yet":                                    func(p *playground) { p.write("keys", never) },
+		"https://app.example/api/health does not confirm that scans work, but answers 503": func(p *playground) { p.write("works", never) },
 		"there is no function app app in the subscr":                           func(p *playground) { p.write("visible", never) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -156,7 +156,7 @@ func TestPublishNamesWhatIsMissing(t *testing.T) {
 		{"not signed in", "", [2]string{"signed-in"}, "app", "", []string{"az login: Core Tools sign in with az; azd auth login is not enough"}},
 		{"not signed in to the subscription", "", [2]string{"signed-in"}, "app", subscription, []string{"az login, to an account with the subscription " + subscription}},
 		{"old Core Tools", "", [2]string{"func-version", "3.0.3442\n"}, "app", "", []string{"Core Tools 4"}},
-		{"old azd", "", [2]string{"azd", "azd version 1.9.11 (commit 0)\n"}, "app", "", []string{"azd 1.24.1 or later, not 1.9.11: before it, azd down deletes the resource groups of your data accounts, too"}},
+		{"old azd", "", [2]string{"azd", "azd version 1.9.11 (commit 0)\n"}, "app", "", []string{"azd 1.24.1 or later, not 1.9.11: in older versions, azd down also deletes the resource groups of your data accounts"}},
 		{"the last azd that is too old", "", [2]string{"azd", "azd version 1.24.0 (commit 0)\n"}, "app", "", []string{"azd 1.24.1 or later, not 1.24.0"}},
 		{"no right to assign roles", "", [2]string{"may-assign", "0\n"}, "--check", "", []string{"the right to assign roles in the subscription " + subscription + ": be its Owner, or Contributor and User Access Administrator"}},
 		{"several", "go", [2]string{"signed-in"}, "--check", "", []string{"Go, to build", "az login"}},
