@@ -117,11 +117,11 @@ func TestPublishWithoutPermission(t *testing.T) {
 func TestPublishGivesUp(t *testing.T) {
 	const never = "9999999"
 	for name, prepare := range map[string]func(*playground){
-		"Core Tools do not find app yet":                                       func(p *playground) { p.write("publish.1", notFound); p.write("publish.2", notFound) },
-		"may not use the package's container yet":                              func(p *playground) { p.write("publish.1", forbidden) },
-		"the host of app returns no keys yet":                                    func(p *playground) { p.write("keys", never) },
+		"Core Tools do not find app yet":                                                   func(p *playground) { p.write("publish.1", notFound); p.write("publish.2", notFound) },
+		"may not use the package's container yet":                                          func(p *playground) { p.write("publish.1", forbidden) },
+		"the host of app returns no keys yet":                                              func(p *playground) { p.write("keys", never) },
 		"https://app.example/api/health does not confirm that scans work, but answers 503": func(p *playground) { p.write("works", never) },
-		"there is no function app app in the subscr":                           func(p *playground) { p.write("visible", never) },
+		"there is no function app app in the subscr":                                       func(p *playground) { p.write("visible", never) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
