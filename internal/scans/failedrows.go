@@ -27,8 +27,8 @@ type KeptRows struct {
 	Ends   []scan.PageEnd `json:"ends"`   // the ends of these pages, with their numbers of failed rows in the step's note
 }
 
-// packFailed returns the stored form of r with these failed rows. If they are too many or too long, it stores only
-// the first kept rows.
+// packFailed returns the stored form of r with these failed rows. If these are too many or too long, it stores only
+// the first ones. The result kept is the number of stored rows.
 func packFailed(failed []action.Failure, r KeptRows) (packed []byte, kept int64) {
 	for most := maxFailedRows; len(failed) > 0; most /= 2 {
 		r.Rows, r.Failed = make([]FailedRow, 0, min(len(failed), most)), int64(len(failed))

@@ -173,7 +173,7 @@ func ParseMessage(body []byte) (Message, error) {
 	m.identify()
 	switch {
 	case m.Version < 1 || (m.Version == 2) != (m.RowRetry != nil || m.Delete != nil) || m.RowRetry != nil && m.Delete != nil:
-		return m, problem.Invalidf("v", "the message says that it has format %d, but its fields do not fit that format; it was not made by this app", m.Version)
+		return m, problem.Invalidf("v", "the message has format %d, but its fields do not fit that format; it was not made by this app", m.Version)
 	case !m.Scan.Valid():
 		return m, problem.Invalidf("scan", "is not the id of a scan")
 	}

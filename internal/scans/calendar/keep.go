@@ -18,11 +18,11 @@ type Keep struct {
 func (k Keep) Check() error {
 	for _, n := range []int{k.Last, k.Daily, k.Weekly, k.Monthly} {
 		if n < 0 || n > mostKept {
-			return fmt.Errorf("its numbers must be 0 to %d", mostKept)
+			return fmt.Errorf("its numbers must be from 0 to %d", mostKept)
 		}
 	}
 	if k == (Keep{}) {
-		return fmt.Errorf("must say how many backups are kept, such as {\"last\":7,\"monthly\":12}; without keep, all are kept")
+		return fmt.Errorf("must give the number of backups to keep, such as {\"last\":7,\"monthly\":12}; without keep, all backups are kept")
 	}
 	return nil
 }

@@ -324,8 +324,7 @@ func TestPoisonMessages(t *testing.T) {
 	})
 }
 
-// TestEndWithoutListRows: a scan's end is recorded, but its rows in the lists cannot be written.
-// Maintain writes it later.
+// TestEndWithoutListRows: a scan's end is recorded, but its rows in the lists cannot be written. Maintain writes these rows later.
 func TestEndWithoutListRows(t *testing.T) {
 	t.Parallel()
 	w := withSource(t, 30, 1)

@@ -194,7 +194,7 @@ func TestRefusedExports(t *testing.T) {
 	w.putBlob("foreign", "readme.txt", "x")
 	w.succeed(exportRequest("Source", "deep/er"))
 	w.succeed(groupExport("many"))
-	w.putBlob("", "manifest.json", `{"format":"of somebody else"}`)
+	w.putBlob("", "manifest.json", `{"format":"of another program"}`)
 	running := w.start(exportRequest("Source", "running"))
 	ref := func(r scans.TableRef) scans.Request {
 		q := exportRequest("Source", "")

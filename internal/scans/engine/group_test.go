@@ -31,7 +31,7 @@ func withTables(t *testing.T, tables int) *world {
 	return w
 }
 
-// groupExport is a request to export all tables to a prefix. groupImport is a request to import them into another account.
+// groupExport returns a request to export all tables to a prefix.
 func groupExport(prefix string) scans.Request {
 	r := exportRequest("", prefix)
 	r.Source.Tables = "*"

@@ -274,7 +274,7 @@ func TestLateBlobsAreDeleted(t *testing.T) {
 			w.checkLeftOut(id, 3, "Wide")
 			w.putBlob("p", "Wide/"+late, "late")
 			w.putBlob("p", "Table00/"+late, "late")
-			w.putBlob("p", "Table01/data/notes.txt", "of somebody else")
+			w.putBlob("p", "Table01/data/notes.txt", "of another program")
 			remove := func() {
 				left := 1000
 				var r place.Removal

@@ -69,7 +69,7 @@ func TestList(t *testing.T) {
 		"from a table": {status.ListQuery{Table: "OTHER"}, want["1"]},
 		"to a table":   {status.ListQuery{Table: "target"}, copies},
 		"by name":      {status.ListQuery{Name: "NIGHTLY"}, running},
-		"of nobody":    {status.ListQuery{Name: "daily"}, nil},
+		"no match":     {status.ListQuery{Name: "daily"}, nil},
 		"since now":    {status.ListQuery{Since: w.status(all[0]).StartedAt}, all[:1]},
 		"since a time": {status.ListQuery{Since: w.status(all[9]).StartedAt}, all[:10]},
 	} {

@@ -62,7 +62,7 @@ func (w *world) loseRows(id ledger.ScanID, r *rand.Rand) (lost []key.Key) {
 
 // TestDeletedLedgerRows: while a scan runs, somebody deletes rows from the state table. Whichever rows they are, the scan ends, and Maintain succeeds
 // again. A scan that succeeds has done all its work. Without its own row, the scan no longer exists. Maintain does not find a scan whose row in the list
-// of open scans is lost, so the test then deletes no pending steps.
+// of open scans is lost, so the test skips a run that loses both this row and a pending step.
 func TestDeletedLedgerRows(t *testing.T) {
 	testsize.WithoutRace(t)
 	t.Parallel()

@@ -69,8 +69,7 @@ func (w *world) listedStatus(q status.ListQuery, id ledger.ScanID) status.Status
 	}
 }
 
-// A proof must find a page that has changed since it was written, and rows that are missing from an intact file. Differences to the source are only
-// information.
+// A proof must find a page that has changed since it was written, and a missing data file. Differences to the source are only information.
 func TestProof(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 type EndedScan struct {
 	ID      ScanID
 	Settled bool          // the list of all has its final figures
-	Age     time.Duration // time since the scan ended or, if later, was settled; by the service's clock
+	Age     time.Duration // time since the scan's end or, if later, since its final figures were listed; by the service's clock
 
 	etag string
 }
