@@ -10,7 +10,7 @@ import (
 // maxReason is the maximum length, in bytes, of a reason that is stored with a step or a row.
 const maxReason = 2000
 
-// FatalError is an error that would occur again if the step were repeated. It fails the scan.
+// FatalError is an error that would occur again if the step were repeated. Such an error fails the scan.
 type FatalError struct{ error }
 
 func (f *FatalError) Unwrap() error { return f.error }

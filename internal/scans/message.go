@@ -102,8 +102,8 @@ func (m Message) Function() string {
 	return ScanPrefix
 }
 
-// Ahead estimates the work of the step and all its descendants. It depends on the message
-// alone, so every process gets the same result. Work means reading, so a deletion has none.
+// Ahead estimates the work of the step and all its descendants. The estimate depends on the message alone, so every process gets
+// the same result. Work means reading, so a deletion has none.
 func (m Message) Ahead() scan.Outlook {
 	if m.Delete != nil {
 		return scan.Outlook{}
@@ -152,8 +152,8 @@ func stepID(body []byte) ledger.StepID {
 	return ledger.StepID(strings.ToLower(base32.HexEncoding.EncodeToString(sum[:15])))
 }
 
-// ParseMessage reads a message's body. Its errors are [problem.Invalid] or [problem.TooLarge]. For a message of a newer
-// version, the error is [problem.Stale]: the step stays pending, and an instance of that version resends the message.
+// ParseMessage reads a message's body. Its errors are [problem.Invalid] or [problem.TooLarge]. For a message of a newer version,
+// the error is [problem.Stale]. Then the step stays pending, and an instance of that version resends the message.
 func ParseMessage(body []byte) (Message, error) {
 	if len(body) > MaxMessageBytes {
 		return Message{}, problem.TooLargef("", "the message has %d bytes, but at most %d are allowed", len(body), MaxMessageBytes)

@@ -15,7 +15,7 @@ import (
 // not be written. Ranges and hints are made from notes. A step's note is JSON. A folded row's note is packed.
 
 const (
-	// MaxNote is the maximum number of bytes in a note. It fits into a Binary property.
+	// MaxNote is the maximum number of bytes in a note. A note of this size fits into a Binary property.
 	MaxNote = 60 << 10
 	// maxEnds is the maximum number of page ends in a folded row's note.
 	maxEnds = 512

@@ -32,8 +32,8 @@ type Request struct {
 	Select      []string   `json:"select,omitzero"`       // properties to read; all if absent, only the keys if empty
 	Strategy    string     `json:"strategy,omitempty"`    // one of strategy.Names
 	SegmentSize int        `json:"segmentSize,omitempty"` // rows a query, 1 to 1,000
-	// SegmentsPerInvocation is the number of queries that one invocation may
-	// make. 0 means the app's setting; without a setting, 16 for a copy into a container, 4 for a count and 1 for others.
+	// SegmentsPerInvocation is the number of queries that one invocation may make. 0 means the app's setting. Without a setting, the number is
+	// 16 for a copy into a container, 4 for a count and 1 for other scans.
 	SegmentsPerInvocation int `json:"segmentsPerInvocation,omitempty"`
 	// SegmentsPerFirstPrefix and SegmentsPerSubsequentPrefix are options of the prefix strategy; see [scan.Prefix].
 	SegmentsPerFirstPrefix      int `json:"segmentsPerFirstPrefix,omitempty"`
@@ -189,9 +189,9 @@ func (r *Request) trim() {
 	}
 }
 
-// ParseStored reads the stored request of a scan. If only a newer version of this program can run the scan, the error is [problem.Stale]: the
-// scan's steps stay pending, and an instance of that version runs them. ParseStored does not repeat the checks of [Request.Check], because these
-// may be stricter now than when the scan began.
+// ParseStored reads the stored request of a scan. If only a newer version of this program can run the scan, the error is [problem.Stale]. Then
+// the scan's steps stay pending, and an instance of that version runs them. ParseStored does not repeat the checks of [Request.Check], because
+// these may be stricter now than when the scan began.
 func ParseStored(body []byte) (Request, error) {
 	var r Request
 	err := input.JSON(body, &r)

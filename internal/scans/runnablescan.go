@@ -47,7 +47,7 @@ func (o *RunnableScan) Export() *Export {
 	return x
 }
 
-// Open opens the places and the strategy of a request. The strategy has no hints yet. Its errors are [problem.Invalid].
+// Open opens the places and the strategy of a request. The strategy has no hints yet. Errors of Open are [problem.Invalid].
 func (ss *Scans) Open(r Request) (*RunnableScan, error) {
 	if r.IsGroup() {
 		return ss.openGroup(r)

@@ -10,8 +10,8 @@ import (
 // firstPart is how much memory a scan's first step takes, in bytes. A page of small rows needs about as much.
 const firstPart = 2 << 20
 
-// Sizes learns from the steps that a scan has run in this process how much memory a step needs, and how many rows a page can have. It is safe for
-// concurrent use.
+// Sizes learns how much memory a step needs, and how many rows a page can have. It learns from the steps that a scan has run in this process. It
+// is safe for concurrent use.
 type Sizes struct {
 	mu   sync.Mutex
 	part int64 // bytes of memory that a step probably needs; 0 if unknown

@@ -41,8 +41,8 @@ type plan struct {
 	Properties bool
 }
 
-// work is what the steps of a scan do with the rows that they read: [counting], [Writing], [Deleting], [Exporting] or [Comparing].
-// It is idempotent, because a step may be repeated. Package step does the work.
+// work is what the steps of a scan do with the rows that they read: [counting], [Writing], [Deleting], [Exporting] or [Comparing]. All
+// work is idempotent, because a step may be repeated. Package step does the work.
 type work interface {
 	// queries returns the default maximum number of queries in an invocation.
 	queries() int
@@ -64,7 +64,7 @@ type Writing struct {
 
 func (Writing) queries() int { return 1 }
 
-// Writes returns the work of a scan that writes or deletes rows. Its action is nil for other scans.
+// Writes returns the work of a scan that writes or deletes rows. For other scans, the result has no action.
 func (o *RunnableScan) Writes() Writing {
 	switch w := o.Work.(type) {
 	case Writing:
@@ -84,7 +84,8 @@ func (o *RunnableScan) Deletes() bool {
 	return deletes
 }
 
-// plan returns the plan of a request's action and map. source is nil if the rows come from an export. Its errors are [problem.Invalid].
+// plan returns the plan of a request's action and map. The argument source is nil if the rows come from an export. Errors of plan are
+// [problem.Invalid].
 func (ss *Scans) plan(r Request, source *storage.Table) (plan, error) {
 	p, err := ss.planWithoutMap(r, source)
 	if err != nil || r.Action.Map == "" {

@@ -66,9 +66,9 @@ func (l ScanData) FailedAt(ctx context.Context, id ScanID, position string) ([]b
 	return dataOf(e), found, err
 }
 
-// FailedBefore returns the positions of rows that failed before an attempt. It begins after the position previous, and reads
-// pages of n positions until a page has such a row. The result last is the last position that it read, or "" if there are no
-// more.
+// FailedBefore returns the positions of rows that failed before an attempt. It begins after the position in the argument
+// previous, and reads pages of n positions until a page has such a row. The result last is the last position that it read, or ""
+// if there are no more.
 func (l ScanData) FailedBefore(ctx context.Context, id ScanID, previous string, attempt int64, n int) (positions []string, last string, err error) {
 	r := id.rows(failedPrefix)
 	r.Low = &key.Bound{Key: failedPrefix + previous, Open: previous != ""}
@@ -131,7 +131,7 @@ const (
 	MaxHints = 14 * dataPiece
 )
 
-// SaveHints replaces the hints under a name. They must not exceed MaxHints bytes.
+// SaveHints replaces the hints under a name. The hints must not have more than MaxHints bytes.
 func (l ScanData) SaveHints(ctx context.Context, name string, hints []byte) error {
 	return l.write(ctx, "save hints", op(storage.Replace, hintsPartition, name, dataProperties(hints)...))
 }

@@ -50,8 +50,8 @@ type Held struct {
 	Throttled int64 // how many of these requests the storage throttled
 }
 
-// Wait is a connection or memory that a process waits for. A process waits for a connection whose requests fail. It waits for memory if all steps of one
-// scan that it holds wait for memory.
+// Wait is a connection or memory that a process waits for. A process waits for a connection whose requests fail. A process waits for memory if all its
+// steps of one scan wait for memory.
 type Wait struct {
 	Connection string    `json:"connection"`     // its setting's name, or "memory"
 	Scan       ScanID    `json:"scan,omitempty"` // the scan whose steps wait for memory; "" for a connection

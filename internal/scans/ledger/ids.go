@@ -11,8 +11,8 @@ import (
 	"tablesweep/internal/key"
 )
 
-// ScanID is the id of a scan, and the partition that has its rows. It begins with inverted ticks, so lists are newest first. A member's id is
-// derived from its group's id, and a verification's id from that of the scan that it verifies.
+// ScanID is the id of a scan, and the partition that has its rows. The id begins with inverted ticks, so lists are newest first. A member's
+// id is derived from its group's id, and a verification's id from that of the scan that it verifies.
 type ScanID string
 
 // verificationSuffix ends the id of a scan that verifies another one.

@@ -55,14 +55,14 @@
 // scan's row. Heartbeats need a third request.
 //
 // When a scan ends, one transaction removes it from the list of open scans and puts its summary into the list of all, unless a later attempt is
-// listed there. A canceled or failed scan may still have running steps. Their sums are added 15 minutes later, and until then, a list reads the
-// scan itself. A day after its end, a scan is folded into one row. When a scan's retention is over, its own row is removed first, and only if
-// the row has not changed. So a retry never finds a half-removed scan. The scan's row in the list is removed last.
+// listed there. A canceled or failed scan may still have running steps. The sums of these steps are added 15 minutes later. Until then, a list
+// reads the scan itself. A day after its end, a scan is folded into one row. When a scan's retention is over, its own row is removed first, and
+// only if the row has not changed. So a retry never finds a half-removed scan. The scan's row in the list is removed last.
 //
 // # Limits
 //
 // A partition processes 2,000 entities a second. A step costs six to eight entities: three for its commit, one to check whether it is pending,
-// and two to four for folding. So a scan makes 200 to 300 commits a second. That is just enough to copy partitions of ten rows: 200 steps a
+// and two to four for folding. So a scan makes 200 to 300 commits a second. This rate is just enough to copy partitions of ten rows: 200 steps a
 // second are 20,000 transactions, the destination's limit. A step of a count makes four queries, because steps of one query would exceed the
 // partition's limit. A scan's ledger stays one partition.
 //
@@ -167,8 +167,8 @@ var ErrLeftOut = errors.New("its group has left it out")
 // ErrScanLost means that a recorded scan's own row is gone, although its steps are there.
 var ErrScanLost = errors.New("the state table lacks the scan's own row; somebody has deleted it. Start a new scan")
 
-// Ledger is the table of scans. Its own methods read and write scans and their lists. Its parts have the methods for the other rows. It is safe
-// for concurrent use.
+// Ledger is the table of scans. Its own methods read and write scans and their lists. Its parts have the methods for the other rows. Ledger is
+// safe for concurrent use.
 type Ledger struct {
 	rows
 	Steps

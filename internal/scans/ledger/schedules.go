@@ -9,8 +9,8 @@ import (
 )
 
 // The rows of schedules, in the partition of the lists. Each schedule has a row "s|NAME", and each backup that it made has a row "b|NAME|ID",
-// newest first. Each row has the properties Version and Data. Data is JSON that the ledger does not interpret. These rows are kept even when
-// the retention of their scans is over.
+// newest first. Each row has the properties Version and Data. Data is JSON that the ledger does not interpret. The rows of schedules and
+// backups are kept even when the retention of their scans is over.
 const (
 	schedulePrefix = "s|"
 	backupPrefix   = "b|"

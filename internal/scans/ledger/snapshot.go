@@ -35,8 +35,8 @@ type Snapshot struct {
 
 // Snapshot reads a scan, the sums over its done steps, and the pending steps on the same page. One request is enough, because folding
 // keeps the number of done rows small. If there are many pending steps, it needs a second request. If folding is late or pages are
-// short, it needs more. The done rows come from a single page, which shows one moment, or from several pages without a fold in
-// between, because a fold could hide a row or count it twice. Snapshot returns [ErrNotFound] if there is no such scan.
+// short, it needs more. A single page of done rows shows one moment. If there are several pages, Snapshot makes sure that no fold
+// came between them, because a fold could hide a row or count it twice. Snapshot returns [ErrNotFound] if there is no such scan.
 func (l *Ledger) Snapshot(ctx context.Context, id ScanID) (Snapshot, error) {
 	return l.snapshot(ctx, id, false)
 }

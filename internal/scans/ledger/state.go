@@ -13,9 +13,9 @@ import (
 // emptyTries is the maximum number of queries of [Ledger.Finish], which repeats its query if the answer is an empty page with a token.
 const emptyTries = 5
 
-// Finish ends the scan if it is running and no step is pending. It reports whether this call ended it. A scan ends as failed if it has failed
-// rows, or if some of its rows in the ledger are missing. Otherwise the function seal decides how the scan ends. Several processes may call this
-// function. If it returns an error, the scan keeps running.
+// Finish ends the scan if it is running and no step is pending. It reports whether this call ended the scan. A scan ends as failed if it has
+// failed rows, or if some of its rows in the ledger are missing. Otherwise the function seal decides how the scan ends. Several processes may
+// call this function. If it returns an error, the scan keeps running.
 func (l *Ledger) Finish(ctx context.Context, id ScanID, now time.Time, seal func(Listed) (Ending, error)) (bool, error) {
 	idle, err := l.nothingPending(ctx, id)
 	if err != nil || idle.State != Running || idle.Members > 0 { // a group has no steps
@@ -105,8 +105,8 @@ func (e Ending) properties() (more []storage.Property) {
 	return more
 }
 
-// End ends a running scan as failed or canceled, or a group as succeeded. Its pending steps stay for a later
-// retry. End reports whether this call ended the scan. It returns [ErrNotFound] if there is no such scan.
+// End ends a running scan as failed or canceled, or a group as succeeded. The scan's pending steps stay for a later retry. End reports whether
+// this call ended the scan. It returns [ErrNotFound] if there is no such scan.
 func (l *Ledger) End(ctx context.Context, id ScanID, now time.Time, as Ending) (bool, error) {
 	s, err := l.Scan(ctx, id)
 	if err != nil || s.State != Running {

@@ -90,8 +90,8 @@ func (t *Times) double() {
 // timesVersion is the form of Times in a row.
 const timesVersion = 1
 
-// pack returns the stored form of the times: a version, the doublings, and for each point in order,
-// the distance from the previous point and the counts, all as varints.
+// pack returns the stored form of the times: a version, the doublings, and the points in order. A point has the distance from
+// the previous point, and the counts. All numbers are varints.
 func (t Times) pack() []byte {
 	b := []byte{timesVersion}
 	b = binary.AppendUvarint(b, uint64(t.doublings))

@@ -17,7 +17,7 @@ import (
 // endTime is the time limit for recording a scan's end and its hints.
 const endTime = time.Minute
 
-// end ends a running scan. It reports whether this call ended it.
+// end ends a running scan. It reports whether this call ended the scan.
 func (l *Life) end(ctx context.Context, scan ledger.ScanID, as ledger.Ending) (bool, error) {
 	now, err := l.scans.Now(ctx)
 	if err != nil {
@@ -107,9 +107,9 @@ func (l *Life) saveHints(ctx context.Context, id ledger.ScanID) error {
 	return nil
 }
 
-// Cancel ends a running scan. Its pending steps are kept, and their messages are dropped. When [scans.ScanTime] has passed since
-// Cancel returned, no step begins, and steps begin no requests except commits and the rest of an enqueue's page. Requests that
-// were already sent may complete. Cancel also withdraws a requested start or retry that has not begun.
+// Cancel ends a running scan. The scan's pending steps are kept, and their messages are dropped. When [scans.ScanTime] has
+// passed since Cancel returned, no step begins, and steps begin no requests except commits and the rest of an enqueue's page.
+// Requests that were already sent may complete. Cancel also withdraws a requested start or retry that has not begun.
 func (l *Life) Cancel(ctx context.Context, id ledger.ScanID) error {
 	as := ledger.Ending{State: ledger.Canceled}
 	ended, err := l.end(ctx, id, as)

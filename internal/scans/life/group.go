@@ -32,9 +32,9 @@ const (
 	namedMembers = 10 // the maximum number of members that a group's error names
 )
 
-// advanceGroup begins members while fewer than openMembers are open, sends start messages for begun members that no process has started, and
-// ends the group after its last member. Several processes may call it at the same time. The argument ended is the number of a member that has
-// just ended, and advanceGroup checks only that member. If ended is 0, it checks all open members.
+// advanceGroup begins members while fewer than openMembers are open. It also sends start messages for begun members that no process has started,
+// and ends the group after its last member. Several processes may call it at the same time. The argument ended is the number of a member that
+// has just ended, and advanceGroup checks only that member. If ended is 0, it checks all open members.
 func (l *Life) advanceGroup(ctx context.Context, id ledger.ScanID, ended int) error {
 	var start []int
 	for {

@@ -103,9 +103,9 @@ func newFront(messages []storage.Message) front {
 	return f
 }
 
-// mayHave reports whether the step's message may be visible in the queue, among the peeked messages or after them. A queue has its messages nearly
-// in the order in which they became visible, so a message is not behind another one that was put into the queue much later. The message of a
-// failed step becomes visible some time after the failure was recorded.
+// mayHave reports whether the step's message may be visible in the queue, among the peeked messages or after them. The messages of a queue are
+// nearly in the order in which they became visible. So a message is not behind another one that was put into the queue much later. The message of
+// a failed step becomes visible some time after the failure was recorded.
 func (f front) mayHave(p ledger.Pending) bool {
 	margin := ObservationPause
 	if p.Begun > 0 || p.FirstEnded {

@@ -22,9 +22,9 @@ const retrySends = 32
 // failed again once the pending steps are done. If the scan failed only because of failed rows, a retry would change
 // nothing, and Retry refuses it.
 //
-// Old messages of the scan are harmless, except that one may fail the scan again after fewer deliveries than a new message
-// gets. The retry of a group retries all members that have not succeeded, including their failed rows. If the scan is running, or has succeeded
-// by a retry, Retry changes nothing and returns nil, because a proxying Functions host may send one request several times.
+// Old messages of the scan are harmless, except that one may fail the scan again after fewer deliveries than a new message gets. The retry of a
+// group retries all members that have not succeeded, including their failed rows. A proxying Functions host may send one request several times.
+// So if the scan is running, or has succeeded by a retry, Retry changes nothing and returns nil.
 func (l *Life) Retry(ctx context.Context, id ledger.ScanID) error { return l.retry(ctx, id, false, 0) }
 
 // RetryFailed does the same as [Life.Retry], and also retries failed rows. It refuses a scan without failed rows.

@@ -53,8 +53,8 @@ func (l *Life) RequestCheckedStart(ctx context.Context, r scans.Request) (ledger
 	return id, l.requestStart(ctx, ledger.StartRequest{ID: id, Request: scans.JSON(r), Kind: ledger.CheckedStart})
 }
 
-// RequestRetry makes a request for a retry of a scan. If rows is true, the retry includes failed rows. It makes only the checks that need no other
-// storage than the ledger.
+// RequestRetry makes a request for a retry of a scan. If rows is true, the retry includes failed rows. RequestRetry makes only the checks that need
+// no other storage than the ledger.
 func (l *Life) RequestRetry(ctx context.Context, id ledger.ScanID, rows bool) error {
 	s, retryable, err := l.mayRetry(ctx, id, rows, 0)
 	if err != nil || !retryable {

@@ -127,9 +127,9 @@ func (s *Schedule) outdated(all []Backup) (outdated []int) {
 	return outdated
 }
 
-// prune does a share of the deletion of backups that are no longer kept. It does nothing if that deletion was completed after the last success. It
-// first marks these backups. Then it deletes all marked backups, including those that were marked under earlier settings. If another process
-// changes a backup's row first, the rows that prune used for its decision are outdated, and it deletes nothing.
+// prune does a share of the deletion of backups that are no longer kept. It does nothing if that deletion was completed after the last success.
+// Otherwise, prune first marks these backups. Then it deletes all marked backups, including those that were marked under earlier settings. If
+// another process changes a backup's row first, the rows that prune used for its decision are outdated, and it deletes nothing.
 func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) error {
 	if r.Success == nil || r.Kept == r.Success.ID {
 		return nil
@@ -330,7 +330,7 @@ func (sd *Scheduler) Schedules(ctx context.Context) (ScheduleList, error) {
 // BackupStatus is the status of a backup.
 type BackupStatus struct {
 	Backup
-	// Outdated is set if keep no longer keeps the backup. It is deleted soon, unless keepDryRun is set.
+	// Outdated is set if keep no longer keeps the backup. An outdated backup is deleted soon, unless keepDryRun is set.
 	Outdated bool `json:"outdated,omitempty"`
 	// Restore is the command that restores the backup.
 	Restore string `json:"restore"`

@@ -198,7 +198,7 @@ type scheduleRow struct {
 	Since   time.Time `json:"since"`   // when the schedule was first advanced
 	Decided time.Time `json:"decided"` // the newest occurrence that was decided
 	Last    *Run      `json:"last,omitempty"`
-	// Request is the request of Last's scan. Any instance may use it to repeat the start request. It is nil once Last has succeeded.
+	// Request is the request of Last's scan. Any instance may use it to repeat the start request. Request is nil once Last has succeeded.
 	Request   *scans.Request `json:"request,omitempty"`
 	DecidedAt time.Time      `json:"asked,omitzero"` // when Last was decided
 	Success   *Run           `json:"success,omitempty"`

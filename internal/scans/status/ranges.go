@@ -165,7 +165,7 @@ func (d *division) done(high *key.Key) {
 }
 
 // add adds the range that ends at the key high. If high is nil, the range extends to the table's end. add merges the range with the
-// previous one if both have the same state. It omits an empty range.
+// previous one if both have the same state. add omits an empty range.
 func (d *division) add(high *key.Key, state string) {
 	r := KeyRange{From: edge(d.at), State: state}
 	for len(d.ends) > 0 && (high == nil || d.ends[0].Last.Compare(*high) < 0) {

@@ -62,8 +62,8 @@ func ratesOf(s ledger.Scan, points []ledger.Point, interval time.Duration, last,
 	return p
 }
 
-// worked sums up the work from now-since until now. An interval that is partly within this time counts partly. It assumes that no
-// work was done before the attempt began or after now.
+// worked sums up the work from now-since until now. An interval that is partly within this time counts partly. worked assumes
+// that no work was done before the attempt began or after now.
 func worked(points []ledger.Point, interval time.Duration, began, now time.Time, since time.Duration) ledger.Point {
 	var sum ledger.Point
 	from := now.Add(-since)

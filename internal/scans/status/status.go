@@ -293,7 +293,7 @@ func (rd *Reader) summaryOf(s ledger.Scan, r scans.Request, t ledger.Totals, pen
 	return st
 }
 
-// dollars returns the cost of requests. It is rounded to a billionth of a dollar, because further digits are rounding errors.
+// dollars returns the cost of requests. The result is rounded to a billionth of a dollar, because further digits are rounding errors.
 func dollars(requests int64, per10000 float64) float64 {
 	return math.Round(float64(requests)/10_000*per10000*1e9) / 1e9
 }

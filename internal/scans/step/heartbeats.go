@@ -27,8 +27,8 @@ const (
 // after the step began. Steps that have ended by then are in no heartbeat, so short steps cost nothing. The type is safe for concurrent
 // use.
 //
-// Any step without children may be the last step of its scan. So a process checks whether a scan has ended when it releases the last step
-// that it holds of the scan, if one of the released steps had no children.
+// Any step without children may be the last step of its scan. So when a process releases the last step that it holds of a scan, it checks
+// whether the scan has ended. It does so only if one of the released steps had no children.
 type heartbeats struct {
 	process string                  // the process's name, random
 	waits   func(*ledger.Heartbeat) // adds to a heartbeat the connections and the memory that the process waits for
@@ -106,9 +106,9 @@ func (h *heartbeats) childless(step ledger.StepID) {
 	h.steps[step].mayEnd = true
 }
 
-// release records that a delivery of a step has ended. If again is true, the host will deliver the step again, and the step is held until
-// then, because its message is hidden but not lost. release returns true if the scan may have ended, because one of its steps had no
-// children, and none of its steps is running in this process.
+// release records that a delivery of a step has ended. If again is true, the host will deliver the step again. The step is held until
+// then, because its message is hidden but not lost. release reports whether the scan may have ended. A scan may have ended if one of its
+// steps had no children, and none of its steps is running in this process.
 func (h *heartbeats) release(step ledger.StepID, again bool) (mayHaveEnded bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 // while no other step or call waits. If the part cannot grow, the step releases all of it, waits for a larger part, and reads again. So no step
 // waits for memory while it holds a part. After reading, the step releases the memory that it no longer needs.
 
-// memoryTime is how long a step waits for its part. Its message stays hidden meanwhile. The rest of stepTime is enough for the work.
+// memoryTime is how long a step waits for its part. The step's message stays hidden meanwhile. The rest of stepTime is enough for the work.
 const memoryTime = 5 * time.Minute
 
 // The connection and cause of a [ledger.Wait] for memory.
@@ -25,7 +25,7 @@ const (
 	memoryTaken = "other steps and calls are using all of it"
 )
 
-// errMemory postpones a step that has received no memory. It does not count as a failure of the step.
+// errMemory postpones a step that has received no memory. This error does not count as a failure of the step.
 var errMemory = errors.New("other steps and calls are using the process's memory")
 
 // stepMemory is a step's part of the memory.

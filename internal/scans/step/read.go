@@ -23,8 +23,8 @@ const (
 	readBytes = 16 << 20         // after this number of bytes, an invocation reads no further page
 	// roundQueries is the maximum number of concurrent queries. A page may have 4 MiB, and its size is unknown before it arrives.
 	roundQueries = 12
-	// commitRows is the maximum number of rows that a step's commit writes or deletes besides those of its children: its pending row, its done row,
-	// a file or failed rows, the failed rows that it has retried, and the child that deletes the rows that it has read.
+	// commitRows is the maximum number of rows that a step's commit writes or deletes besides those of its children. These are its pending row, its
+	// done row, a file or failed rows, the failed rows that it has retried, and the child that deletes rows.
 	commitRows = 7
 )
 

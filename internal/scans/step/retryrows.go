@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// retryPositions is the number of positions of failed rows that a step reads. It makes a step for each.
+// retryPositions is the number of positions of failed rows that a step reads. For each position, it makes another step.
 const retryPositions = 50
 
 // retryStep is the message of a step that retries failed rows.

@@ -206,7 +206,7 @@ func unrecorded(p ledger.Pending, delivery int) bool {
 }
 
 // committedBefore handles the message of a step that was committed before. If the delivery is repeated, a process may have died between
-// the commit and the scan's end, so the scan is ended now if no step is pending.
+// the commit and the scan's end. So the scan is ended now if no step is pending.
 func (s *Steps) committedBefore(ctx context.Context, scan ledger.ScanID, delivery int) error {
 	if delivery > 1 {
 		if _, err := s.life.Finish(ctx, scan); err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // kind has the methods that differ between the three kinds of steps. A step reads rows and works with them, deletes the rows that another step
-// has read, or retries failed rows. Its message is handled in the same way otherwise.
+// has read, or retries failed rows. Apart from that, all steps' messages are handled in the same way.
 type kind interface {
 	// justCommitted returns the step if this invocation has just recorded it as pending. Such a step need not be read.
 	justCommitted() (p ledger.Pending, ok bool)
@@ -58,8 +58,8 @@ type readStep struct{ scans.Message }
 
 func (readStep) justCommitted() (ledger.Pending, bool) { return ledger.Pending{}, false }
 
-// absent returns the deletion of the rows that the step has read, because the process that committed the step may have died
-// before it deleted the rows.
+// absent returns the deletion of the rows that the step has read. The process that committed the step may have died before it deleted the
+// rows.
 func (s readStep) absent(o *scans.RunnableScan) *scans.Message {
 	if !o.Deletes() {
 		return nil
