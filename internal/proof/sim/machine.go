@@ -245,7 +245,7 @@ func (m *machine) invoke(name string, document []byte, caller string) <-chan err
 		if a.err == nil {
 			var answer envelope.Answer
 			answer, a.err = envelope.ParseAnswer(a.status, a.contentType, a.body)
-			if slices.ContainsFunc(answer.Logs, func(line string) bool { return strings.HasSuffix(line, "; another delivery had already committed the step") }) {
+			if slices.ContainsFunc(answer.Logs, func(line string) bool { return strings.HasSuffix(line, "; another delivery has committed the step") }) {
 				m.count(&m.stats.Repeated)
 			}
 		}

@@ -123,7 +123,7 @@ func TestGroupLeavesOutDeletedTables(t *testing.T) {
 				t.Errorf("%s: the member is %s with error %q, want failed and left out", tt.name, s.State, s.Error)
 			}
 			for _, err := range []error{w.engine.Retry(t.Context(), member), w.engine.RetryFailed(t.Context(), member)} {
-				if problem.Of(err).Kind != problem.Conflict || !strings.Contains(err.Error(), "its table is gone") {
+				if problem.Of(err).Kind != problem.Conflict || !strings.Contains(err.Error(), "table is gone") {
 					t.Errorf("%s: a retry of the member: got error %v", tt.name, err)
 				}
 			}

@@ -56,7 +56,7 @@ func (s Snapshot) describeMissing(pending map[StepID]bool) string {
 	case missing < 0:
 		return fmt.Sprintf("the state table lacks rows of done steps: %d more steps are done than were begun%s", -missing, otherwise)
 	case balance != 0:
-		return "the state table lacks steps that are neither pending nor done" + otherwise
+		return "the state table lacks rows of steps: some steps are neither pending nor done" + otherwise
 	}
 	return ""
 }

@@ -48,7 +48,7 @@ func (l *Life) FailIfPending(ctx context.Context, scan ledger.ScanID, step ledge
 		return err
 	}
 	if err := l.ledger.GiveUp(ctx, scan, p, scans.Shortened(as.Error)); err != nil {
-		zerolog.Ctx(ctx).Debug().Err(err).Msg("could not mark the step that failed")
+		zerolog.Ctx(ctx).Debug().Err(err).Msg("could not record the failure in the step's row")
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func (rd *Reader) ExplainAbsent(ctx context.Context, id ledger.ScanID, err error
 }
 
 // WithoutTable explains why a scan that is left out cannot be retried.
-const WithoutTable = "its table is gone, and its group continues without it; start a new scan"
+const WithoutTable = "the scan's table is gone, and its group continues without this table; start a new scan"
 
 // NotFound replaces the ledger's error for a missing scan by [problem.NotFound].
 func NotFound(id ledger.ScanID, err error) error {

@@ -49,7 +49,7 @@ func (s *Steps) giveUp(ctx context.Context, scan ledger.ScanID, p ledger.Pending
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), failureTime)
 	defer cancel()
 	if err := s.ledger.GiveUp(ctx, scan, p, reason); err != nil {
-		zerolog.Ctx(ctx).Debug().Err(err).Msg("could not record that the step was given up")
+		zerolog.Ctx(ctx).Debug().Err(err).Msg("could not record the failed delivery of the step")
 	}
 }
 
@@ -69,6 +69,6 @@ func (s *Steps) failScan(ctx context.Context, m scans.Message, fatal *scans.Fata
 	if err := s.life.FailIfPending(ctx, m.Scan, m.ID, as); err != nil {
 		return "", errors.Join(fatal.Unwrap(), err)
 	}
-	zerolog.Ctx(ctx).Error().Err(fatal.Unwrap()).Msg("scan failed; the step is kept")
+	zerolog.Ctx(ctx).Error().Err(fatal.Unwrap()).Msg("scan failed; the step stays pending for a retry")
 	return "scan failed: " + fatal.Error(), nil
 }

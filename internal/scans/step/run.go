@@ -280,7 +280,7 @@ func reportOf(m scans.Message, out stepResult, took time.Duration, result commit
 	report := fmt.Sprintf("scan %s, step %s: read %d rows in %d queries, wrote %d, %d failed, sent %d messages; %d requests, throttled %d times; took %v",
 		m.Scan, m.ID, done.Rows, done.Queries, done.Written, done.Failed, len(out.children), done.Transactions, done.Throttled, took.Round(time.Millisecond))
 	if result != committed {
-		report += "; another delivery had already committed the step"
+		report += "; another delivery has committed the step"
 	}
 	return report
 }
