@@ -41,8 +41,8 @@ func TestRowThatBreaksTheService(t *testing.T) {
 		{"no row", []string{"a", "b", "c"}, 0, 3, 0},
 		{"a row", []string{"a", "b", "bad", "d", "e"}, 0, 4, 90 * time.Second},
 		{"the only row", []string{"bad"}, 0, 0, 45 * time.Second},
-		{"every row for a time", []string{"a", "b", "c"}, 100 * time.Second, 3, 110 * time.Second},
-		{"the only row for a time", []string{"a"}, 100 * time.Second, 1, 110 * time.Second},
+		{"every row for a while", []string{"a", "b", "c"}, 100 * time.Second, 3, 110 * time.Second},
+		{"the only row for a while", []string{"a"}, 100 * time.Second, 1, 110 * time.Second},
 	} {
 		for _, deletes := range []bool{false, true} {
 			t.Run(tt.name+map[bool]string{true: ", delete"}[deletes], func(t *testing.T) {

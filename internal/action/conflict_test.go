@@ -72,9 +72,9 @@ func TestConflicts(t *testing.T) {
 		fails  bool // only row c fails
 	}{
 		{"a row, for a moment", action.Modes, map[string]int{"c": 5}, false, false},
-		{"a row, for ever", action.Modes, map[string]int{"c": 1000}, false, true},
+		{"a row, forever", action.Modes, map[string]int{"c": 1000}, false, true},
 		{"each row, for a moment", action.Modes, each(5), false, false},
-		{"each row is inserted by others", []action.Mode{action.Replace, action.Merge, action.Skip}, each(1), true, false},
+		{"other programs insert each row", []action.Mode{action.Replace, action.Merge, action.Skip}, each(1), true, false},
 	} {
 		for _, mode := range tt.modes {
 			for _, n := range []int{1, len(names)} {

@@ -153,7 +153,7 @@ func TestRecordedAnswers(t *testing.T) {
 		}
 		if from, rest, ok := bytes.Cut(body, []byte("--changesetresponse_")); ok && !refused {
 			_, others, _ := bytes.Cut(rest, []byte("--changesetresponse_"))
-			believed("a part less", r.Answer.Status, h, slices.Concat(from, []byte("--changesetresponse_"), others))
+			believed("a missing part", r.Answer.Status, h, slices.Concat(from, []byte("--changesetresponse_"), others))
 		}
 		without := h.Clone()
 		without.Del("X-Ms-Version")
@@ -174,7 +174,7 @@ func TestRecordedAnswers(t *testing.T) {
 			}
 		}
 		if !refused {
-			believed("more behind it", r.Answer.Status, h, append(bytes.Clone(body), body...))
+			believed("text after the answer", r.Answer.Status, h, append(bytes.Clone(body), body...))
 			believed("{}", r.Answer.Status, h, []byte("{}"))
 		}
 	}

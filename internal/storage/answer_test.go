@@ -338,13 +338,13 @@ func TestKeysOfPagesAscend(t *testing.T) {
 		{"again later", storage.Query{}, "p1 p2", "p1 p2 p1", true, false},
 		{"another order", storage.Query{}, "p1 p2 q1", "p1 q1 p2", true, false},
 		{"by code points", storage.Query{}, "p😀 p～", "p～ p😀", true, false},
-		{"behind the range", storage.Query{Range: key.Range{High: &key.Bound{Key: "q", Open: true}}}, "p1", "p1 q1", false, false},
-		{"ahead of the range", storage.Query{Range: key.Range{Low: &key.Bound{Key: "q"}}}, "q1", "p1 q1", false, false},
+		{"after the range", storage.Query{Range: key.Range{High: &key.Bound{Key: "q", Open: true}}}, "p1", "p1 q1", false, false},
+		{"before the range", storage.Query{Range: key.Range{Low: &key.Bound{Key: "q"}}}, "q1", "p1 q1", false, false},
 		{"another partition", storage.Query{Range: key.Range{Partition: &p}}, "p1", "p1 q1", false, false},
 		{"another row", storage.Query{Range: key.Range{Partition: &q, Low: &key.Bound{Key: "2"}, High: &key.Bound{Key: "2"}}}, "q2", "q3", false, false},
-		{"the page before", storage.Query{Token: after}, "p6", "p4 p5", true, false},
-		{"its last row", storage.Query{Token: after}, "p6", "p5 p6", true, false},
-		{"a token whose key was not noted", storage.Query{Token: &key.Token{Partition: "t"}}, "p6", "p4 p5", true, true},
+		{"the previous page again", storage.Query{Token: after}, "p6", "p4 p5", true, false},
+		{"the last row of the previous page", storage.Query{Token: after}, "p6", "p5 p6", true, false},
+		{"a token without the last key", storage.Query{Token: &key.Token{Partition: "t"}}, "p6", "p4 p5", true, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -40,8 +40,8 @@ func TestCreateAwaitsDeletion(t *testing.T) {
 			fails    bool
 		}{
 			{"it waits", true, time.Minute, 40 * time.Second, false},
-			{"its patience ends", true, 10 * time.Second, 10 * time.Second, true},
-			{"it does not wait", false, time.Minute, 0, true},
+			{"the patience ends", true, 10 * time.Second, 10 * time.Second, true},
+			{"without AwaitDeletion", false, time.Minute, 0, true},
 		} {
 			t.Run(kind+": "+tt.name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {

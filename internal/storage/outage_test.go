@@ -72,9 +72,9 @@ func TestOutages(t *testing.T) {
 		{"silent for 8 s", hangs, time.Second, 9 * time.Second, false, 10 * time.Second, 12 * time.Second, ""},
 		{"silent for 40 s", hangs, time.Second, 41 * time.Second, false, 40 * time.Second, 65 * time.Second, "no answer within 10s"},
 		{"busy for 40 s", isBusy, time.Second, 41 * time.Second, false, 40 * time.Second, 46 * time.Second, "it answers 503 ServerBusy"},
-		{"refused for long", refuses, time.Second, never, true, 3 * time.Minute, 3*time.Minute + 10*time.Second, "connection refused"},
-		{"busy for long", isBusy, time.Second, never, true, 3 * time.Minute, 4 * time.Minute, "it answers 503 ServerBusy"},
-		{"silent for long", hangs, time.Second, never, true, 3 * time.Minute, 4 * time.Minute, "no answer within 40s"},
+		{"refused for a long time", refuses, time.Second, never, true, 3 * time.Minute, 3*time.Minute + 10*time.Second, "connection refused"},
+		{"busy for a long time", isBusy, time.Second, never, true, 3 * time.Minute, 4 * time.Minute, "it answers 503 ServerBusy"},
+		{"silent for a long time", hangs, time.Second, never, true, 3 * time.Minute, 4 * time.Minute, "no answer within 40s"},
 		{"never reached", refuses, 0, never, true, 0, 0, ""},
 		{"always dropped", drops, 0, never, true, 15 * time.Second, 16 * time.Second, "connection broken"},
 		{"always silent", hangs, 0, never, true, 15 * time.Second, 16 * time.Second, "no answer within 10s"},
@@ -180,9 +180,9 @@ func TestWaitsUntilTheDeadline(t *testing.T) {
 		{"refused for 20 s", refuses, 20 * time.Second, 25 * time.Second, ""},
 		{"refused for 60 s", refuses, time.Minute, 65 * time.Second, ""},
 		{"busy for 60 s", isBusy, time.Minute, 65 * time.Second, ""},
-		{"refused for ever", refuses, time.Hour, 8 * time.Minute, "no good answer for 8m0s: connection refused"},
-		{"busy for ever", isBusy, time.Hour, 8 * time.Minute, "no good answer for 8m0s: it answers 503 ServerBusy"},
-		{"silent for ever", hangs, time.Hour, 8 * time.Minute, "no good answer for 8m0s: no answer within 40s"},
+		{"refused forever", refuses, time.Hour, 8 * time.Minute, "no good answer for 8m0s: connection refused"},
+		{"busy forever", isBusy, time.Hour, 8 * time.Minute, "no good answer for 8m0s: it answers 503 ServerBusy"},
+		{"silent forever", hangs, time.Hour, 8 * time.Minute, "no good answer for 8m0s: no answer within 40s"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -57,8 +57,8 @@ func TestInvocationsComeFromTheHost(t *testing.T) {
 	}{
 		{"the host", "POST", "/Maintain", "", "", 200},
 		{"a caller", "POST", "/Maintain", "app.azurewebsites.net", "", 404},
-		{"a caller who names this address", "POST", "/Maintain", "", "X-Forwarded-For: 7.7.7.7", 404},
-		{"a caller by way of a proxy", "POST", "/Maintain", "", "X-Forwarded-Host: app.example", 404},
+		{"a caller with this address as host", "POST", "/Maintain", "", "X-Forwarded-For: 7.7.7.7", 404},
+		{"a caller through a proxy", "POST", "/Maintain", "", "X-Forwarded-Host: app.example", 404},
 		{"a caller with a key", "POST", "/Maintain", "", "x-functions-key: KEY", 404},
 		{"a caller with an empty key", "POST", "/Maintain", "", "x-functions-key: ", 404},
 		{"a caller with a key in the query", "POST", "/Maintain?code=KEY", "", "", 404},
@@ -93,9 +93,9 @@ func TestBrowsersCannotBypassTheHost(t *testing.T) {
 		{"the host, or a program", nil, false},
 		{"a page", []string{"Origin"}, true},
 		{"a page, no Origin", []string{"Sec-Fetch-Site"}, true},
-		{"a page by a host", []string{"Origin", "Sec-Fetch-Site", "X-Azure-Functions-InvocationId"}, false},
-		{"a page by a proxying host", []string{"Origin", "X-Forwarded-Host"}, false},
-		{"a page by another proxying host", []string{"Origin", "X-Ms-Invocation-Id"}, false},
+		{"a page through a host", []string{"Origin", "Sec-Fetch-Site", "X-Azure-Functions-InvocationId"}, false},
+		{"a page through a proxying host", []string{"Origin", "X-Forwarded-Host"}, false},
+		{"a page through another proxying host", []string{"Origin", "X-Ms-Invocation-Id"}, false},
 	} {
 		for _, target := range []string{"POST /api/log/orders", "GET /api/scans", "GET /"} {
 			var headers []string
@@ -206,10 +206,10 @@ func TestDNSRebindingIsRefused(t *testing.T) {
 		{"another name of this machine, version 6", "[::1]:7071", nil, false},
 		{"proxied", "127.0.0.1:39011", []string{"localhost:7071"}, false},
 		{"a page, directly", "evil.example:39011", nil, true},
-		{"a page that says more", "evil.example:7071", []string{"localhost"}, true},
+		{"a page with a forged X-Forwarded-Host", "evil.example:7071", []string{"localhost"}, true},
 		{"a page, proxied", "127.0.0.1:39011", []string{"evil.example:7071"}, true},
 		{"a page, proxied twice", "127.0.0.1:39011", []string{"localhost", "evil.example"}, true},
-		{"a page, proxied twice in a line", "127.0.0.1:39011", []string{"localhost, evil.example"}, true},
+		{"a page, proxied twice, in one header", "127.0.0.1:39011", []string{"localhost, evil.example"}, true},
 		{"no name", "", nil, true},
 	} {
 		for _, development := range []bool{true, false} {

@@ -61,16 +61,16 @@ func TestConsoleFiles(t *testing.T) {
 		status int
 		packed bool
 	}{
-		{"not asked for", nil, 200, false},
-		{"asked for", []string{"Accept-Encoding", "gzip, deflate, br"}, 200, true},
-		{"in another case, with a weight", []string{"Accept-Encoding", "br, GZIP; q=0.5"}, 200, true},
+		{"compression not accepted", nil, 200, false},
+		{"compression accepted", []string{"Accept-Encoding", "gzip, deflate, br"}, 200, true},
+		{"in upper case, with a weight", []string{"Accept-Encoding", "br, GZIP; q=0.5"}, 200, true},
 		{"anything", []string{"Accept-Encoding", "*"}, 200, true},
 		{"anything else", []string{"Accept-Encoding", "*, gzip;q=0"}, 200, false},
 		{"refused", []string{"Accept-Encoding", "gzip;q=0, identity"}, 200, false},
 		{"nothing", []string{"Accept-Encoding", "*;q=0"}, 200, false},
 		{"there already", []string{"If-None-Match", tag}, 304, false},
-		{"there already, compressed", []string{"If-None-Match", `"x", ` + tag, "Accept-Encoding", "gzip"}, 304, false},
-		{"another one there", []string{"If-None-Match", `W/"x"`}, 200, false},
+		{"cached, compressed", []string{"If-None-Match", `"x", ` + tag, "Accept-Encoding", "gzip"}, 304, false},
+		{"another version cached", []string{"If-None-Match", `W/"x"`}, 200, false},
 	} {
 		w := a.send("GET", "/api/console/style.css", "", tt.header...)
 		h := w.Header()

@@ -137,7 +137,7 @@ func TestBadEventRequests(t *testing.T) {
 		{"empty", "POST", "/api/log/s", "", 400, "", "must be a JSON object"},
 		{"empty array", "POST", "/api/log/s", "[]", 400, "", "send at least one"},
 		{"array cut off", "POST", "/api/log/s", `[{"a":1}`, 400, "", "not a JSON array"},
-		{"something behind the array", "POST", "/api/log/s", `[{"a":1}]{}`, 400, "", "text after the array"},
+		{"text after the array", "POST", "/api/log/s", `[{"a":1}]{}`, 400, "", "text after the array"},
 		{"bad field", "POST", "/api/log/s", `{"a":1e400}`, 400, "a", "range"},
 		{"number in an array", "POST", "/api/log/s", `[{},7]`, 400, "[1]", "JSON object"},
 		{"too many", "POST", "/api/log/s", many, 413, "", "several requests"},

@@ -106,7 +106,7 @@ func TestLoadReportsAllMistakes(t *testing.T) {
 	}`)
 	_, err := hostjson.Load(fsys, func(string) string { return "" })
 	if err == nil {
-		t.Fatal("Load accepted it all")
+		t.Fatal("Load accepted all mistakes")
 	}
 	for _, want := range []string{
 		`host.json: version must be "2.0", not "3"`,

@@ -14,16 +14,16 @@ func TestPaceMeasures(t *testing.T) {
 		done    int
 		want    int // the limit after the measurement
 	}
-	const idle = "nothing shows that more would pay"
+	const idle = "the limit was never reached"
 	for name, all := range map[string][]observed{
 		"too short":        {{minMeasure - 1, 100, 8}},
 		"too few requests": {{time.Second, 15, 8}},
 		"enough":           {{minMeasure, 16, 12}},
 		"nothing gained":   {{minMeasure, 16, 12}, {2 * minMeasure, 32, 8}},
 		"gained":           {{minMeasure, 16, 12}, {2 * minMeasure, 48, 18}},
-		"a quarter gained": {{minMeasure, 16, 12}, {time.Second, 360, 18}}, // 320 requests a second before; half as many again would be the full gain
-		"less gained":      {{minMeasure, 16, 12}, {time.Second, 359, 8}},
-		idle:               {{minMeasure, 16, 8}, {time.Second, 1000, 8}},
+		"throughput grew by a quarter of the step": {{minMeasure, 16, 12}, {time.Second, 360, 18}}, // 320 requests a second before; half as many again would be the full gain
+		"less gained": {{minMeasure, 16, 12}, {time.Second, 359, 8}},
+		idle:          {{minMeasure, 16, 8}, {time.Second, 1000, 8}},
 	} {
 		p := New(8, 64)
 		for i, o := range all {
@@ -61,18 +61,18 @@ func TestJudge(t *testing.T) {
 	}
 	stale := seen{100, 0, 49, 0.02} // requests that were sent before the step down
 	for name, all := range map[string][]seen{
-		"too few requests to tell":                      {{100, 99, 100, 0.02}},
-		"the floor and a little":                        {{189, 11, 100, 0.02}},
-		"fewer than the floor":                          {{200, 0, 100, 0.0175}},
-		"too many":                                      {{140, 60, 49, 0.02}},
-		"far too many":                                  {{139, 61, 70, 0}},
-		"after a trial, as many":                        {{180, 20, 49, 0.02}, stale, {123, 6, 100, 6.0 / 129}},
-		"after a trial, too few requests to tell":       {{180, 20, 49, 0.02}, stale, {128, 0, 49, 0.02}},
-		"after a trial, few":                            {{180, 20, 49, 0.02}, stale, {127, 2, 49, 0}, {49, 0, 49, 0}, {100, 0, 49, 0}},
-		"after a trial, far too many":                   {{180, 20, 49, 0.02}, stale, {80, 49, 34, 0}},
-		"after two trials, as many":                     {{180, 20, 49, 0.02}, stale, {115, 14, 24, 0.02}, {49, 0, 24, 0.02}, {120, 15, 100, 15.0 / 135}},
-		"after two trials, few":                         {{180, 20, 49, 0.02}, stale, {115, 14, 24, 0.02}, {49, 0, 24, 0.02}, {133, 2, 24, 0}},
-		"what was sent before the trial does not count": {{180, 20, 49, 0.02}, {50, 49, 49, 0.02}, {1, 0, 49, 0.02}, {123, 6, 100, 6.0 / 129}},
+		"too few requests to decide":                {{100, 99, 100, 0.02}},
+		"slightly above the floor":                  {{189, 11, 100, 0.02}},
+		"below the floor":                           {{200, 0, 100, 0.0175}},
+		"too many":                                  {{140, 60, 49, 0.02}},
+		"far too many refusals":                     {{139, 61, 70, 0}},
+		"after a trial, as many refusals":           {{180, 20, 49, 0.02}, stale, {123, 6, 100, 6.0 / 129}},
+		"after a trial, too few requests to decide": {{180, 20, 49, 0.02}, stale, {128, 0, 49, 0.02}},
+		"after a trial, few refusals":               {{180, 20, 49, 0.02}, stale, {127, 2, 49, 0}, {49, 0, 49, 0}, {100, 0, 49, 0}},
+		"after a trial, far too many refusals":      {{180, 20, 49, 0.02}, stale, {80, 49, 34, 0}},
+		"after two trials, as many refusals":        {{180, 20, 49, 0.02}, stale, {115, 14, 24, 0.02}, {49, 0, 24, 0.02}, {120, 15, 100, 15.0 / 135}},
+		"after two trials, few refusals":            {{180, 20, 49, 0.02}, stale, {115, 14, 24, 0.02}, {49, 0, 24, 0.02}, {133, 2, 24, 0}},
+		"requests before the trial do not count":    {{180, 20, 49, 0.02}, {50, 49, 49, 0.02}, {1, 0, 49, 0.02}, {123, 6, 100, 6.0 / 129}},
 	} {
 		p := New(100, 100)
 		p.floor, p.warming = 0.02, false

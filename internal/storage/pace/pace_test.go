@@ -41,7 +41,7 @@ func TestPaceFollowsTheService(t *testing.T) {
 		refused   float64 // maximum share of refused requests
 	}{
 		{"endless capacity", service{capacity: 1e9}, 128, 128, 128, 0},
-		{"few workers asked for", service{capacity: 1e9}, 3, 3, 3, 0},
+		{"a low maximum", service{capacity: 1e9}, 3, 3, 3, 0},
 		{"a queue at 40 slots", service{capacity: 4000}, 128, 30, 64, 0},
 		{"throttled at 40 slots", service{capacity: 4000, refuses: true}, 128, 20, 44, 0.1},
 		{"hardly any capacity", service{capacity: 100, refuses: true}, 128, 1, 2, 0.35},

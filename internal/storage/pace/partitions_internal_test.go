@@ -23,18 +23,18 @@ func TestMeasure(t *testing.T) {
 		{"too few requests", second, 9, 0, 1000, 0},
 		{"few requests, nearly ten seconds", 10*second - 1, 9, 0, 10_000, 0},
 		{"few requests in ten seconds", 10 * second, 9, 0, 10_000, 1063},
-		{"grows by the second", 2 * second, 100, 0, 2000, 1060},
-		{"grows by the request", 3 * second, 10, 0, 3000, 1070},
-		{"half of it used", second, 10, 0, 500, 1000},
-		{"more than half of it used", second, 10, 0, 501, 1030},
-		{"half of it used, in two seconds", 2 * second, 10, 0, 1000, 1000},
+		{"grows with the time", 2 * second, 100, 0, 2000, 1060},
+		{"grows with the requests", 3 * second, 10, 0, 3000, 1070},
+		{"half of the rate used", second, 10, 0, 500, 1000},
+		{"more than half of the rate used", second, 10, 0, 501, 1030},
+		{"half of the rate used, in two seconds", 2 * second, 10, 0, 1000, 1000},
 		{"a twentieth refused", second, 19, 1, 900, 1030},
-		{"more than a twentieth refused, it may be by chance", second, 18, 2, 800, 0},
+		{"more than a twentieth refused, perhaps by chance", second, 18, 2, 800, 0},
 		{"the same in nearly ten seconds", 10*second - 1, 18, 2, 8000, 0},
 		{"the same in ten seconds", 10 * second, 18, 2, 8000, 760},
 		{"many more than a twentieth refused", second, 16, 4, 800, 765},
 		{"refused, in two seconds", 2 * second, 10, 10, 1600, 792},
-		{"refused by far", second, 10, 10, 400, 500},
+		{"most requests refused", second, 10, 10, 400, 500},
 		{"refused, and more answered than allowed", second, 10, 10, 2000, 1000},
 		{"all refused", time.Hour, 0, 50, 0, 0},
 		{"one answered after a long time", 50 * second, 1, 50, 1000, 500},
@@ -68,7 +68,7 @@ func TestMeasureBeginsLater(t *testing.T) {
 		}
 		if l.answered = 5; l.began.After(now) {
 			if l.measure(l.began); l.answered != 5 {
-				t.Error("what comes when the measurement begins does not count")
+				t.Error("requests at the beginning of the measurement were not counted")
 			}
 		}
 	}
