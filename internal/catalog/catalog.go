@@ -19,8 +19,8 @@ type Options struct {
 	Now         func() time.Time // nil means time.Now
 }
 
-// Catalog is a catalog of records. It combines the parts that read, write and maintain it. It is safe for concurrent use, and any
-// number of processes may open the same catalog.
+// Catalog is a catalog of records. It combines the types that read, write and maintain the catalog. It is safe for concurrent
+// use, and any number of processes may open the same catalog.
 type Catalog struct {
 	*store.Store
 	*SchemaGuard
@@ -49,7 +49,7 @@ func New(o Options) *Catalog {
 
 // Close waits for the work that continues after writes and queries were answered.
 func (c *Catalog) Close() {
-	_ = c.Reader.reading.Wait()              // the callers have the errors
+	_ = c.Reader.reading.Wait()              // the callers have received the errors
 	_ = c.Writer.committer.background.Wait() // errors are logged, and Maintain completes the writes
 }
 

@@ -25,7 +25,7 @@ func TestInsertAndFind(t *testing.T) {
 	insertAndFind(t, newWorld(t, emulator.Options{}, people, "lastname"))
 }
 
-// TestOnAzurite writes, moves and deletes records on Azurite, if an Azurite is available.
+// TestOnAzurite writes, moves and deletes records on Azurite, if Azurite is available.
 func TestOnAzurite(t *testing.T) {
 	t.Parallel()
 	t.Run("text", func(t *testing.T) { t.Parallel(); insertAndFind(t, onAzurite(t, people, "lastname")) })

@@ -60,14 +60,14 @@ func changeLog(table *storage.Table, sizes *logtail.Sizes) logtail.Log {
 // request for each of the 16 shards.
 //
 // A change is listed only after its index rows are written. Therefore an older change may become visible after a newer one.
-// [Reader.ChangesAfter] misses no change.
+// [Reader.ChangesAfter] finds every change.
 func (rd *Reader) Changes(ctx context.Context, top int, cursor string, since time.Time, take func(Change) bool) (next string, err error) {
 	if err := input.Top(top, MaxTop); err != nil {
 		return "", err
 	}
 	if cursor != "" {
 		if _, err := logtail.KeyTime(cursor); err != nil {
-			return "", problem.Invalidf("cursor", "is not one that this list returned; leave it out to start from the beginning")
+			return "", problem.Invalidf("cursor", "is not a cursor that this list returned; leave it out to start from the beginning")
 		}
 	}
 	span := logtail.Span{Older: cursor}

@@ -116,7 +116,7 @@ func TestCheckRepairs(t *testing.T) {
 	}
 }
 
-// fill inserts the records with the numbers from one number to another, a thousand in each call.
+// fill inserts records with consecutive numbers, a thousand in each call. The first number is from, and the last is before to.
 func fill(b testing.TB, c *catalog.Catalog, from, to int) {
 	b.Helper()
 	for ; from < to; from += 1000 {

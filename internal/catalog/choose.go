@@ -70,7 +70,7 @@ func (ch *chooser) chosen(ctx context.Context, q Lookup) (h *store.Head, firstHa
 	return h, firstHashes, err
 }
 
-// errSeveral refuses a write because its query finds several records.
+// errSeveral is the error of a write whose query finds several records.
 var errSeveral = problem.Conflictf("", "the query string finds several records; add other index keys, or row_from and row_to")
 
 // chooseHead returns the only live head that matches a query by the first index key.
@@ -131,8 +131,8 @@ func (p plan) mayMatch(w wal.Write) bool {
 	return ok && rows.In("").Contains(key.Key{Row: w.Row})
 }
 
-// headsOf returns the live heads with a first index value that may match the query, as they were at one moment. One page shows
-// one moment. Several pages show one moment only if no head was written after the first page was read.
+// headsOf returns the live heads that have the given first index value and may match the query, as they were at one moment. One
+// page shows one moment. Several pages show one moment only if no head was written after the first page was read.
 func (ch *chooser) headsOf(ctx context.Context, p plan, first index.FirstHash) ([]*store.Head, error) {
 	part := memory.PartIn(ctx)
 	held := part.Used()

@@ -61,7 +61,7 @@ func (on Condition) check(h *store.Head) error {
 	return nil
 }
 
-// id returns the id of a deletion that parts describe.
+// id returns the id of the deletion that the arguments describe.
 func (on Condition) id(parts ...any) claim.ID {
 	return claim.Sent{Key: on.Once, Invocation: on.Invocation}.ID(store.Encode(parts))
 }

@@ -151,11 +151,11 @@ func (x *deleting) all(ctx context.Context, q Lookup) error {
 // errNotToDelete means that a record must not be deleted.
 var errNotToDelete = errors.New("the record was written since the deletion was claimed")
 
-// checkDeletable returns errNotToDelete if the record of a live head must not be deleted. There are two reasons: this deletion
-// has already deleted the identity once, or the head's write is newer than the claim, and another try has made the claim or
-// taken the claim over. The head is read before the claim. Therefore, if the first try was suspended and a repetition has taken
-// the claim over, the first try deletes no newer writes. The argument row is the index row in which the record was found, or
-// empty.
+// checkDeletable returns errNotToDelete if the record of a live head must not be deleted. There are two possible reasons.
+// First, this deletion has already deleted the identity once. Second, the head's write is newer than the claim, and the claim
+// belongs to another try. The head is read before the claim. Therefore, if the first try was suspended and a repetition has
+// taken the claim over, the first try deletes no newer writes. The argument row is the index row in which the record was found,
+// or empty.
 func (x *deleting) checkDeletable(ctx context.Context, h *store.Head, row storage.Entity, version int64) error {
 	x.mu.Lock()
 	again := x.removed[h.Identity]
@@ -247,7 +247,7 @@ func writingMemory(found []match) int64 {
 	return 2 * storage.MemoryOf(min(all, max(largest, bulkWriters*weightBytes)), min(len(found), bulkWriters))
 }
 
-// over reports whether further deletions may no longer start.
+// over reports whether the deletion must not start to delete further records.
 func (x *deleting) over() bool {
 	return x.err != nil || x.done.Records > 0 && x.Clock().Sub(x.start) >= deleteTime
 }
@@ -331,8 +331,8 @@ func (x *deleting) removeFound(ctx context.Context, h *store.Head, m match) (don
 }
 
 // readAhead starts to read the slots of the write's index rows. It does not read the argument row again. The returned function
-// waits for the slots. It omits slots that could not be read, and slots of other records, because they may become slots of this
-// record before the write.
+// waits for the slots. Its result omits slots that could not be read, and slots of other records, because they may become slots
+// of this record before the write.
 func (wr *Writer) readAhead(ctx context.Context, w wal.Write, row storage.Entity) func() knownSlots {
 	slots := make([]*store.Slot, len(w.Partitions))
 	var g task.Group

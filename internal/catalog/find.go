@@ -134,7 +134,7 @@ type search struct {
 }
 
 // take adds the matches of a merged page to the answer. If the answer is complete, full is true, and last is the RowKey of the
-// last row taken, or the argument after if no row was taken. It takes either all rows with a RowKey or none of them.
+// last row taken, or the argument after if no row was taken. Of several rows with the same RowKey, it takes all or none.
 func (x *search) take(ctx context.Context, s mergedPage, after string) (last string, full bool, err error) {
 	states := make([]wal.VersionClaim, len(s.rows))
 	for i, c := range s.rows {

@@ -29,7 +29,7 @@ type trail struct {
 	start time.Time          // the start of the call, by our clock
 	bytes int                // size of the records found, including matches that newer ones have replaced
 	pages int                // number of pages read
-	led   bool               // a tombstone has led to a record
+	led   bool               // a record was found by way of a tombstone
 }
 
 func newTrail(rd *Reader, p plan) trail {
@@ -48,7 +48,7 @@ func (t *trail) leadsOn(row storage.Entity, several bool) bool {
 	return t.pages > 1 && !t.older(row, 0)
 }
 
-// older reports whether a row was written before the call began, and earlier by more than the margin.
+// older reports whether a row was written more than the margin before the call began.
 func (t *trail) older(row storage.Entity, margin time.Duration) bool {
 	now, _ := t.Index.Now(t.Clock())
 	return row.Timestamp.Before(now.Add(-time.Since(t.start) - time.Second - margin)) // the service dates its answers in whole seconds

@@ -24,8 +24,8 @@ const (
 	// groupWrites is the maximum number of writes that are committed together. Most writes have two operations on the log, and a
 	// transaction has room for 100.
 	groupWrites = 48
-	// bulkWriters is the maximum number of concurrent writes. It keeps a laptop's connection busy, and does not overload the
-	// log's shards.
+	// bulkWriters is the maximum number of concurrent writes. So many writes keep a laptop's connection busy, and do not
+	// overload the log's shards.
 	bulkWriters = 2 * groupWrites
 	// weightBytes is the number of bytes of a record that count as one more concurrent write. A write keeps a copy of the
 	// record in memory for each index key and for the log.

@@ -60,8 +60,8 @@ func inBubble(t *testing.T, indexKeys, rowKey string, test func(t *testing.T, w 
 }
 
 // deaths runs a test several times, each time in a new bubble. The argument n of the test is the number of the request at which
-// a process must die. The first run has the number first, and each further run has a number greater by apart. deaths ends when
-// the process does not die, and returns the last number.
+// a process must die. The first run has the number first, and the number grows by apart from run to run. deaths ends when the
+// process does not die, and returns the last number.
 func deaths(t *testing.T, first, apart int, test func(t *testing.T, n int) (died bool)) int {
 	t.Helper()
 	for n := first; ; n += testsize.Apart(apart) {
@@ -186,7 +186,7 @@ func (w *world) did(want catalog.Outcome) func(catalog.Written, error) {
 	}
 }
 
-// delete deletes the records that the query finds. want is their number.
+// delete deletes the records that the query finds. There must be want records.
 func (w *world) delete(c *catalog.Catalog, q catalog.Lookup, want int) {
 	w.Helper()
 	if got, err := c.Delete(w.Context(), q, always, nil); got != (catalog.Deleted{Records: want}) || err != nil {

@@ -21,7 +21,7 @@ const (
 	// DefaultTop is the number of records that a query returns by default. MaxTop is the maximum.
 	DefaultTop = 100
 	MaxTop     = 1000
-	// fillTime is the time for which a query reads to fill its page. After fillTime, it returns the records found, and a
+	// fillTime is the time for which a query reads to fill its page. After fillTime, the query returns the records found, and a
 	// cursor.
 	fillTime = 10 * time.Second
 	// maxEmpty is the maximum number of consecutive empty pages that a query reads.
@@ -37,7 +37,7 @@ const (
 
 // Lookup is a query for records by index values.
 type Lookup struct {
-	// ID, if not "", selects only the record with this ID, for a write.
+	// If ID is not "", only the record with this ID matches. Only writes use ID.
 	ID string
 	// Keys contains a value for each index key of the query. A record must match all of them. A number matches in every
 	// spelling.
@@ -56,7 +56,7 @@ type Lookup struct {
 // Matches is one page of the records that a query has found, in the catalog's order.
 type Matches struct {
 	rows []storage.Row // the records' rows
-	Meta []Meta        // of each record
+	Meta []Meta        // the Meta of each record
 	// Cursor is the cursor for the next page, or "" if there is none. A page may have a cursor although it has fewer records
 	// than requested, or none, because a page takes about ten seconds and 8 MiB of records at most. A record that exists all the
 	// time and does not move is returned exactly once. A record that moves between two pages may be returned twice or not at
@@ -148,7 +148,7 @@ func (rd *Reader) list(ctx context.Context, q Lookup) (answer, error) {
 	p, err := planOf(rd.Schema, q, nil, nil)
 	var last key.Key // the last row of the previous page, or the last row taken since then
 	if err == nil && p.after != "" && store.Decode(p.after, &last) != nil {
-		err = problem.Invalidf("cursor", "is not one that this list returned; leave it out to start from the beginning")
+		err = problem.Invalidf("cursor", "is not a cursor that this list returned; leave it out to start from the beginning")
 	}
 	if err != nil {
 		return answer{}, err

@@ -20,8 +20,8 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// TestHeadsUseBoundedMemory checks that a write searches for its record among many records with the same first index value. It must have at most one page
-// of their heads in memory at a time.
+// TestHeadsUseBoundedMemory lets a write search for its record among many records with the same first index value. The write must have at most one page
+// of heads in memory at a time.
 func TestHeadsUseBoundedMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const records, page = 200, 20

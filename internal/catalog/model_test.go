@@ -137,8 +137,8 @@ func newModel(t *testing.T, seed uint64) *modelRun {
 	return m
 }
 
-// work runs writers that may die, and other processes that complete their writes and may also die. If there are functions
-// concurrent, they run at the same time. In this case, the work takes minutes, and processes die later.
+// work runs writers that may die, and other processes that complete their writes and may also die. The functions in the
+// argument concurrent run at the same time. With such functions, the work takes minutes, and processes die later.
 func (m *modelRun) work(concurrent ...func(*randv2.Rand)) {
 	pause, lives := 40*time.Millisecond, 1
 	if len(concurrent) > 0 {
@@ -316,8 +316,8 @@ func (m *modelRun) storeResult(o operation, done catalog.Written, err error) {
 }
 
 // condition returns the condition of a write. Mostly there is no condition. Sometimes the condition is that a record, which
-// condition reads first, has not changed, or that there is no record. known contains the records read. condition may change the
-// query so that it selects this record by its ID.
+// condition reads first, has not changed, or that there is no record. The result known contains the records read. condition may
+// change the query so that the query selects this record by its ID.
 func (m *modelRun) condition(c *catalog.Catalog, rnd *randv2.Rand, o *operation) (on catalog.Condition, known catalog.Matches) {
 	switch rnd.IntN(6) {
 	case 0:
@@ -364,7 +364,7 @@ func (m *modelRun) identity(r record.Record) index.IdentityHash {
 	return id.Hash()
 }
 
-// valueOf returns a record's value of an index key. 1, in patches, is the only number with two spellings.
+// valueOf returns a record's value of an index key. Only the number 1 has two spellings; the second one appears in patches.
 func valueOf(r record.Record, key string) (string, bool) {
 	for _, f := range r.Fields {
 		if strings.EqualFold(f.Name, key) {

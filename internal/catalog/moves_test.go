@@ -312,7 +312,7 @@ func (m *movesRun) read(c *catalog.Catalog, rnd *randv2.Rand) {
 	}
 }
 
-// pages reads all pages of a query, or only the first page. The query must find the records with a number of at least from.
+// pages reads all pages of a query, or only the first page. The query must find the records whose numbers are from or greater.
 func (m *movesRun) pages(read func(context.Context, catalog.Lookup) (catalog.Matches, error), q catalog.Lookup, from int, rnd *randv2.Rand, pause time.Duration) {
 	seen, calls := map[string]int{}, 0
 	for {

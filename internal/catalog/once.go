@@ -26,7 +26,7 @@ func claimsIn(log *storage.Table) claim.Claims {
 	return claim.Claims{Table: log, Partition: store.ClaimsPartition}
 }
 
-// onceOf returns the id of a write that parts describe and that has the given Idempotency-Key.
+// onceOf returns the id of the write with the given Idempotency-Key. The arguments parts describe the write.
 func onceOf(key string, parts ...any) claim.ID {
 	if key == "" {
 		return claim.ID{} // do not encode parts, because they may contain values that are refused later
@@ -90,7 +90,8 @@ func (wr *Writer) writeOne(ctx context.Context, selector Lookup, on Condition, o
 	})
 }
 
-// shardsOf checks a selector, and returns the shards of the records that it may find. A record never leaves its shard.
+// shardsOf checks a selector, and returns the shards of the records that the selector may find. A record never leaves its
+// shard.
 func shardsOf(s index.Schema, selector Lookup) ([]store.Shard, error) {
 	if first, _, ok := splitID(selector.ID); ok {
 		return []store.Shard{store.ShardOf(first)}, nil

@@ -51,7 +51,7 @@ func (mt *Maintainer) Adopt(ctx context.Context, id index.Identity, r record.Rec
 		return err
 	}
 	before := &wal.Head{Write: wal.Write{Gone: true}}
-	all = slices.DeleteFunc(all, func(x store.Copy) bool { return x.Slot.State == wal.NoRow || x.Slot.Identity != w.Identity }) // if another record has the row's key, apply will find that out
+	all = slices.DeleteFunc(all, func(x store.Copy) bool { return x.Slot.State == wal.NoRow || x.Slot.Identity != w.Identity }) // if another record has the row's key, apply returns a collision
 	for _, x := range all {
 		if x.Slot.Version > before.Version {
 			before.Version, r = x.Slot.Version, x.Record
@@ -62,9 +62,9 @@ func (mt *Maintainer) Adopt(ctx context.Context, id index.Identity, r record.Rec
 		switch {
 		case x.Slot.Version < before.Version:
 		case x.Slot.State == wal.Tombstone:
-			return problem.Conflictf("", "the row %q of %q says that the record was deleted", x.At.Row, x.At.Partition)
+			return problem.Conflictf("", "the row %q in the partition %q is a tombstone, so the record was deleted", x.At.Row, x.At.Partition)
 		case store.HashOf(store.ContentOf(x.Row)) != store.HashOf(r), err != nil, of.Hash() != w.Identity:
-			return problem.Conflictf("", "the row %q of %q has the same index and sort values, but other contents", x.At.Row, x.At.Partition)
+			return problem.Conflictf("", "the row %q in the partition %q has the same index and sort values, but other contents", x.At.Row, x.At.Partition)
 		}
 	}
 	w, _ = wal.Insertion(before, w, "", mt.Clock())

@@ -32,7 +32,8 @@ type SchemaGuard struct {
 	readAt time.Time // when stored was read
 }
 
-// storedSchema is the result of the last read of the stored schema, if that schema did not differ from that of the options.
+// storedSchema is the result of the last read of the stored schema. A read that finds a different schema does not change this
+// result.
 type storedSchema int
 
 const (
@@ -83,8 +84,8 @@ func (sg *SchemaGuard) prepare(ctx context.Context, o storage.RequestOptions) er
 	return err
 }
 
-// Readable returns an error if the stored schema differs from that of the options. It is for processes that only read, and
-// creates no table.
+// Readable returns an error if the stored schema differs from that of the options. It does not create tables. Processes that
+// only read use it instead of Prepare.
 func (sg *SchemaGuard) Readable(ctx context.Context) error {
 	_, err := sg.readSchema(ctx)
 	return err
@@ -121,8 +122,8 @@ func (sg *SchemaGuard) checkSchema(ctx context.Context, log *storage.Table) (fou
 	return true, nil
 }
 
-// readSchema reads the stored schema, and remembers whether it equals that of the options. If no schema is stored, found is
-// false.
+// readSchema reads the stored schema. It returns an error if the stored schema differs from that of the options, and otherwise
+// remembers the result. If no schema is stored, found is false.
 func (sg *SchemaGuard) readSchema(ctx context.Context) (found bool, err error) {
 	now := time.Now()
 	if found, err = sg.checkSchema(ctx, sg.Log); storage.HasCode(err, "TableNotFound") {

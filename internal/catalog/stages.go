@@ -50,7 +50,7 @@ type decision struct {
 // knownSlots are the slots of a write's index rows that were already read.
 type knownSlots map[index.PartitionKey]store.Slot
 
-// headUpdate makes a write the newest of its identity.
+// headUpdate is the update of a head that makes a write the newest of its identity.
 type headUpdate struct {
 	from    *store.Head // the head as it was read; nil if there was no head
 	to      wal.Write
@@ -73,7 +73,7 @@ type refused struct {
 
 func (e *refused) Unwrap() error { return e.error }
 
-// refuse returns err as a refusal that records with these first index values have caused. If err is nil, it returns nil.
+// refuse returns a refusal with the error err, caused by records with these first index values. If err is nil, it returns nil.
 func refuse(err error, firstHashes ...index.FirstHash) error {
 	if err == nil {
 		return nil
@@ -125,9 +125,9 @@ func (st *stages) do(ctx context.Context, d decision, o claim.ID) (Written, erro
 	return Written{outcomes[e.Kind], metaOf(e.Writes[len(e.Writes)-1]), e.Record}, nil
 }
 
-// removeAt is Remove with more arguments. The argument read is the identity's head, or nil if the head was not read. slots is
-// as in decision. If the function stays is not nil and returns an error, the head's record is kept. If done is true, the
-// deletion is committed, even if there is an error.
+// removeAt is Remove with more arguments. The argument read is the identity's head, or nil if the head was not read. The
+// argument slots is as in [decision]. If the function stays is not nil and returns an error, the head's record is kept. If done
+// is true, the deletion is committed, even if there is an error.
 func (st *stages) removeAt(ctx context.Context, read *store.Head, first index.FirstHash, identity index.IdentityHash, r record.Record, stays func(*store.Head) error, slots func() knownSlots) (done bool, err error) {
 	w, err := st.write(ctx, claim.ID{}, func() (decision, error) {
 		h := read
@@ -238,7 +238,7 @@ func (st *stages) free(ctx context.Context, w wal.Write) error {
 	return err
 }
 
-// removal decides whether to delete the record r of a live head. slots is as in decision.
+// removal decides whether to delete the record r of a live head. The argument slots is as in [decision].
 func (st *stages) removal(ctx context.Context, h *store.Head, r record.Record, slots func() knownSlots) (decision, error) {
 	return decision{kind: wal.Delete, record: r, updates: []headUpdate{{h, wal.Removal(h.State()), ""}}, slots: slots}, st.afterMove(ctx, h)
 }

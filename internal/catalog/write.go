@@ -40,8 +40,8 @@ type Writer struct {
 	committer *committer
 }
 
-// After an error of Insert, Put, Replace or Patch, the write may be committed but not yet visible under every key. A retry
-// completes it, and so does Maintain.
+// After an error of Insert, Put, Replace or Patch, the write may be committed but not yet visible under every key. A retry or
+// Maintain completes the write.
 
 // Insert adds a record. If a record with the same identity and other contents exists, the error is a Conflict. The argument
 // once is the caller's Idempotency-Key, or "". For a day, an insertion with the same key and record returns the first result,
@@ -102,8 +102,7 @@ func (wr *Writer) Replace(ctx context.Context, r record.Record, selector Lookup,
 	if selector.ID != "" || err == nil || problem.Of(err).Kind != problem.NotFound {
 		return done, err
 	}
-	// The first try may have moved the record to a place where the selector does not find it, although the answer of that try
-	// was lost.
+	// An earlier try, whose answer was lost, may have moved the record. The selector does not find the moved record.
 	h, from, moveErr := wr.movedTo(ctx, id)
 	if moveErr != nil || h == nil || h.Content != store.HashOf(r) {
 		return done, cmp.Or(moveErr, err)

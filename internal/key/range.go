@@ -81,8 +81,8 @@ func (r Range) End() *Key {
 	return &end
 }
 
-// Empty reports whether no key lies between the bounds. It may return false although no well-formed key lies between the
-// bounds. Such a range costs one query, which returns no rows.
+// Empty reports whether no key lies between the bounds. It may return false if only malformed keys lie between the bounds. Such
+// a range costs one query, which returns no rows.
 func (r Range) Empty() bool {
 	if r.Low == nil || r.High == nil {
 		return false
@@ -91,7 +91,7 @@ func (r Range) Empty() bool {
 	return c > 0 || c == 0 && (r.Low.Open || r.High.Open)
 }
 
-// Narrow returns the part of r that also lies between the bounds. r must be a range of partition keys.
+// Narrow returns the part of r that also lies between the bounds. It can be used only for a range of partition keys.
 func (r Range) Narrow(low, high *Bound) Range {
 	if r.Low == nil || low != nil && tighter(*low, *r.Low, 1) {
 		r.Low = low
@@ -113,7 +113,7 @@ func tighter(a, b Bound, side int) bool {
 // a token has the same range as the step before it.
 type Token struct {
 	Partition string `json:"p"`
-	Row       string `json:"r,omitempty"` // the service may leave it out
+	Row       string `json:"r,omitempty"` // the service may leave out the row key
 	// After is the last key of the earlier pages. All keys of the token's page are greater. If the earlier pages had no row, or
 	// if the key was not recorded, After is nil.
 	After *Key `json:"a,omitempty"`

@@ -23,9 +23,9 @@ import (
 // (https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model)
 const (
 	maxFields = 240
-	maxBytes  = 960 << 10 // as the service counts: names and strings in UTF-16
+	maxBytes  = 960 << 10 // bytes of a record as the service counts them: names and strings in UTF-16
 	maxValue  = 64 << 10  // bytes of a String, in UTF-16, or a Binary
-	maxDepth  = 64        // of nested objects and arrays
+	maxDepth  = 64        // maximum depth of nested objects and arrays
 
 	// maxMembers is the maximum number of names in a record or a patch. Every field may have an annotation, and a patch may also name
 	// fields to remove.
@@ -79,7 +79,7 @@ type member struct {
 	value jsontext.Value // a part of the data
 }
 
-// split divides an object into its members. If there are more members than most, it returns an error.
+// split divides an object into its members. If there are more than most members, it returns an error.
 func split(data []byte, most int) ([]member, error) {
 	if !utf8.Valid(data) {
 		return nil, problem.Invalidf("", "is not valid UTF-8; send JSON in UTF-8")
@@ -102,7 +102,7 @@ func split(data []byte, most int) ([]member, error) {
 		}
 	}
 	if err == nil {
-		_, err = dec.ReadToken() // the closing brace
+		_, err = dec.ReadToken() // reads the closing brace
 	}
 	if err == nil {
 		if _, err = dec.ReadToken(); errors.Is(err, io.EOF) {

@@ -154,7 +154,7 @@ func (f Field) annotated() bool {
 	case storage.Int64:
 		return !f.plainInt64()
 	case storage.Double:
-		return f.Value.Kind() == '"' // NaN and the infinities
+		return f.Value.Kind() == '"' // only NaN and the infinities are strings
 	}
 	return true
 }

@@ -119,7 +119,7 @@ func TestBadRecordRequests(t *testing.T) {
 		{"top", "GET", people + "?eid=1&top=many", "", 400, "top", "1 to 1000"},
 		{"top of a deletion", "DELETE", people + "?eid=F314&top=1", "", 400, "top", "it takes eid, npi, ssn, row_from, row_to"},
 		{"cursor of a deletion", "DELETE", people + "?eid=F314&cursor=x", "", 400, "cursor", "not a parameter"},
-		{"cursor", "GET", people + "?eid=1&cursor=x", "", 400, "cursor", "is not one that this query returned"},
+		{"cursor", "GET", people + "?eid=1&cursor=x", "", 400, "cursor", "is not a cursor that this query returned"},
 		{"deletion by a range", "DELETE", people + "?row_from=a", "", 400, "", "eid, npi, ssn"},
 		{"selector by a range", "PUT", people + "?row_from=a", marriage, 400, "", "eid, npi, ssn"},
 		{"no digits", "GET", people + "?ssn=x", "", 400, "ssn", "has no digits"},

@@ -155,7 +155,7 @@ func TestBadEventRequests(t *testing.T) {
 		{"after with since", "GET", "/api/log/s?after=now&since=15m", "", 400, "since", "remove one"},
 		{"parameter of a POST", "POST", "/api/log/s?top=5", "{}", 400, "top", "not a parameter"},
 		{"top", "GET", "/api/log/s?top=1001", "", 400, "top", "1 to 1000"},
-		{"cursor of the list", "GET", "/api/log?cursor=zz", "", 400, "cursor", "not one that this list returned"},
+		{"cursor of the list", "GET", "/api/log?cursor=zz", "", 400, "cursor", "not a cursor that this list returned"},
 		{"since", "GET", "/api/log/s?since=yesterday", "", 400, "since", "2026-02-03T04:05:06Z"},
 		{"cursor", "GET", "/api/log/s?cursor=1", "", 400, "cursor", "cursor"},
 	} {

@@ -23,10 +23,10 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Run compares the catalog's index with its log. If repair is true, Run also completes unfinished writes, and sets every index
-// row of the log's records to its record's newest write. Run trusts the log, so it reverts an index row that was changed by
-// hand. It keeps rows of records that are not in the log: if the log is lost, or older than the index, only people can decide
-// whether such rows are right.
+// Run compares the catalog's index with its log. If repair is true, Run also completes unfinished writes, and corrects every
+// index row that differs from its record's newest write in the log. Run trusts the log, so it reverts an index row that was
+// changed by hand. It keeps rows of records that are not in the log: if the log is lost, or older than the index, only people
+// can decide whether such rows are right.
 //
 // Run calls the function found for each problem, never concurrently. If another program wrote the catalog, or if the catalog has
 // another schema, the error is a Conflict; see package migrate. Run may be interrupted, and called again.
@@ -47,15 +47,15 @@ func Run(ctx context.Context, c *catalog.Catalog, repair bool, found func(catalo
 	if err != nil || suspect == nil {
 		return k.sum, err
 	}
-	// Check the heads before the rows, because that repairs the rows of their records.
+	// Check the heads first. This repairs the index rows of their records, so the check of the rows finds only other problems.
 	if err := store.EachShard(func(shard store.Shard) error { return k.heads(ctx, shard, suspect) }); err != nil {
 		return k.sum, err
 	}
 	return k.sum, k.rows(ctx, suspect)
 }
 
-// compare reads the index and the heads once. The function suspect reports whether an identity may have differences. It is nil
-// if there are no differences.
+// compare reads the index and the heads once. The function suspect reports whether an identity may have differences. If there
+// are no differences, suspect is nil.
 func (k *checker) compare(ctx context.Context) (suspect func(identity index.IdentityHash) bool, err error) {
 	t := newTally()
 	err = k.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
@@ -107,7 +107,7 @@ func (k *checker) entries(ctx context.Context, shard store.Shard) error {
 	})
 }
 
-// heads checks the index rows of suspect records, for all heads of the shard.
+// heads checks the index rows of the suspect records whose heads are in the shard.
 func (k *checker) heads(ctx context.Context, shard store.Shard, suspect func(identity index.IdentityHash) bool) error {
 	return store.Each(ctx, k.Log, shard.Query(store.HeadPrefix), func(ctx context.Context, row storage.Entity) error {
 		h, err := store.HeadOf(row)
@@ -217,7 +217,7 @@ func (k *checker) mend(ctx context.Context, h *store.Head, x store.Copy, r recor
 }
 
 // lost describes a record whose copies all differ from the log. The record itself is no longer in the log, because its last
-// change was deleted for its age.
+// change was so old that it was deleted.
 func lost(h *store.Head, all []store.Copy) string {
 	if slices.ContainsFunc(all, func(x store.Copy) bool { return x.Ours(h) }) {
 		return "all of the record's index rows differ from its last write; write the record again"
@@ -244,7 +244,7 @@ type checker struct {
 	mu  sync.Mutex // guards the fields below
 	sum Result
 	// covered contains hashes of the keys of index rows, and of identities, that were checked with their heads. The method rows
-	// does not check them again.
+	// leaves these rows out.
 	covered map[uint64]bool
 }
 
@@ -280,7 +280,7 @@ func (k *checker) report(at key.Key, repaired bool, format string, args ...any) 
 	k.found(catalog.Finding{Partition: at.Partition, Row: at.Row, Problem: fmt.Sprintf(format, args...), Repaired: repaired})
 }
 
-// repairing reports a problem. If allowed is true, it repairs the problem before it reports it.
+// repairing reports a problem. If allowed is true, it repairs the problem first.
 func (k *checker) repairing(allowed bool, at key.Key, what string, repair func() error) error {
 	if !allowed {
 		k.report(at, false, "%s", what)

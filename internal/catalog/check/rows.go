@@ -41,7 +41,7 @@ func (k *checker) rows(ctx context.Context, suspect func(identity index.Identity
 		if h == nil {
 			what := "the row's record is not in the log"
 			if store.Foreign(row) {
-				what = "another program wrote the row; take it over with: tablesweep catalog migrate"
+				what = "another program wrote the row; take the row over with: tablesweep catalog migrate"
 			}
 			k.unknown(row, what)
 			return nil
@@ -56,7 +56,7 @@ func (k *checker) rows(ctx context.Context, suspect func(identity index.Identity
 	})
 }
 
-// unknown reports a row whose record is not in the log. what describes the problem.
+// unknown reports a row whose record is not in the log. The argument what describes the problem.
 func (k *checker) unknown(row storage.Entity, what string) {
 	k.count(&k.sum.Untracked, 1)
 	k.report(row.Key, false, "%s", what)
@@ -68,7 +68,7 @@ func (k *checker) tombstone(ctx context.Context, row storage.Entity, s store.Slo
 	if err != nil || h != nil {
 		return err
 	}
-	if _, found, err := k.Index.Get(ctx, row.Key); err != nil || !found { // it has just been deleted
+	if _, found, err := k.Index.Get(ctx, row.Key); err != nil || !found { // the row has just been deleted
 		return err
 	}
 	k.unknown(row, "the tombstone should have been deleted")

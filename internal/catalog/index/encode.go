@@ -70,8 +70,8 @@ func rowKey(field, sort, hash8 string) (string, error) {
 	return k, checkLength(field, "RowKey", k)
 }
 
-// rowStem returns the prefix that all RowKeys of a sort value share, and no other RowKeys. The prefix is the whole RowKey except
-// for the 8 characters of the hash. The prefix's last character shows whether the value is escaped.
+// rowStem returns the common prefix of all RowKeys of a sort value. Other RowKeys do not have this prefix. The prefix is the
+// RowKey without the 8 characters of the hash. The prefix's last character shows whether the value is escaped.
 func rowStem(sort string) string {
 	if strings.ContainsFunc(sort, illegal) {
 		return ordered(sort) + "!"

@@ -129,8 +129,8 @@ func (s Schema) Partitions(field, value string) ([]Partition, error) {
 	return all, nil
 }
 
-// IdentityHash is the hash of an identity, 32 hex digits. Different identities have different hashes, and so have identities of
-// different schemas.
+// IdentityHash is the hash of an identity, 32 hex digits. Different identities have different hashes. The hash also depends on
+// the schema.
 type IdentityHash string
 
 // FirstHash is the hash of a normalised value of the first index key, 32 hex digits. Different values have different hashes.

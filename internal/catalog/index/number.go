@@ -42,8 +42,8 @@ func Number(text string) (canonical string, ok bool) {
 // sort value is the [complement] of these parts.
 const (
 	positive      = "6" // the sign of a positive number; its complement is 3
-	numberDigits  = 19  // an Int64 has no more
-	doubleDigits  = 17  // this many digits distinguish any two Doubles
+	numberDigits  = 19  // an Int64 has at most 19 digits
+	doubleDigits  = 17  // 17 digits distinguish any two Doubles
 	exponentShift = 500 // makes a Double's position, -323 to 309, a number of three digits
 )
 

@@ -52,7 +52,7 @@ type ImportOptions struct {
 	// Import tries each write once, within the catalog's own deadline for a write.
 	Patience time.Duration
 
-	most int // rows between two notes; 0 means maxRows
+	most int // maximum number of rows between two notes; 0 means maxRows
 }
 
 // Import writes the records of a file into a catalog, and failed rows into FILE.failed. If Import is interrupted or its process

@@ -213,7 +213,7 @@ func EntryOf(row storage.Entity) (Entry, error) {
 }
 
 // ErrNewer means that a newer version of this program wrote a row.
-var ErrNewer = errors.New("a later version of this program wrote the row; use that version")
+var ErrNewer = errors.New("a later version of this program wrote the row; use the later version")
 
 // CheckFormat returns an error if this program does not know the row format v.
 func CheckFormat(v int64) error {
@@ -247,7 +247,7 @@ const (
 // SchemaKey is the key of the schema row in the log's table.
 var SchemaKey = key.Key{Partition: "schema"}
 
-// SchemaRow returns the schema row with our schema.
+// SchemaRow returns the schema row with the schema of s, in the given state.
 func (s *Store) SchemaRow(state string) storage.Entity {
 	return storage.Entity{Key: SchemaKey, Properties: []storage.Property{
 		storage.Int64Property("Format", format),

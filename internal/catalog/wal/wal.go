@@ -28,8 +28,8 @@ const (
 	Undo    Kind = "undo" // withdraws an insertion that cannot be applied; not listed as a change
 )
 
-// Write is the effect of an entry on one identity. In each of the identity's partitions, the index row becomes the record or,
-// if Gone is true, a tombstone.
+// Write is the part of an entry that concerns one identity. In each of the identity's partitions, the index row becomes the
+// record or, if Gone is true, a tombstone.
 type Write struct {
 	First      index.FirstHash      `json:"first"` // selects the shard
 	Identity   index.IdentityHash   `json:"identity"`
@@ -95,14 +95,14 @@ type Verdict int
 
 // The verdicts.
 const (
-	Commit Verdict = iota // commit it
+	Commit Verdict = iota // commit the operation
 	Same                  // the same record exists already
 	Taken                 // a record with other contents has the identity
 )
 
 // Insertion decides whether to insert a record. The argument head is the head of the record's identity, or nil. If there is no
-// head, the version is the time in ticks, because the version must be greater than the versions of deleted records with this
-// identity, and these versions are no longer stored.
+// head, the version is the time in ticks. The version must be greater than the versions of deleted records with this identity,
+// which are no longer stored.
 func Insertion(head *Head, w Write, content ContentHash, now time.Time) (Write, Verdict) {
 	w = next(head, w, now)
 	switch {
@@ -170,9 +170,9 @@ type Clearing int
 
 // The decisions.
 const (
-	Clear  Clearing = iota // delete them
+	Clear  Clearing = iota // delete the tombstones
 	Wait                   // an entry of the identity is pending, so decide again when the entry is applied
-	Retain                 // keep them for a day, because an older request may still be carried out
+	Retain                 // keep the tombstones for a day, because an older request may still be carried out
 	Over                   // keep the rows, because they belong to a newer write
 )
 
@@ -242,8 +242,8 @@ type RowState int
 // The states.
 const (
 	NoRow     RowState = iota // there is no row
-	HasRecord                 // a record
-	Tombstone                 // the mark of a deletion
+	HasRecord                 // the row contains a record
+	Tombstone                 // the row is the mark of a deletion
 )
 
 // Effect is the effect of a write on an index row.

@@ -108,8 +108,8 @@ func TestAfterIsLater(t *testing.T) {
 	}
 }
 
-// TestSuperseded moves a record through several identities, and compares any of the rows of the record's writes. Only the
-// newest of these rows must not be superseded.
+// TestSuperseded moves a record through several identities, and compares any of the rows of the record's writes. All rows
+// except the newest must be superseded.
 func TestSuperseded(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(2000) {

@@ -27,7 +27,7 @@ const (
 	maxParts     = 1 << 15   // values in a value, including nested values; also the highest index of an array
 	maxValue     = 2 << 20   // bytes of a value
 	maxRows      = 100       // output rows for one row
-	perSearch    = 1 << 8    // number of instructions as which a search counts
+	perSearch    = 1 << 8    // a search counts as this number of instructions
 	maxSearches  = 1 << 10   // searches after which a compiled program is replaced, because it caches regular expressions
 )
 
@@ -230,7 +230,7 @@ type budget struct {
 	code     *gojq.Code
 	out      gojq.Iter      // the output of a run that can handle further rows; may be nil
 	in       map[string]any // the row, until the run reads it
-	ended    bool           // the run has output all of the row
+	ended    bool           // the run has returned all output for the row
 	steps    int
 	over     error // the exceeded limit, or another reason why the run ended
 	calls    int   // number of calls of Done

@@ -32,10 +32,10 @@ type Options struct {
 type Map struct {
 	options Options
 	query   *gojq.Query // nil without a program
-	idle    sync.Pool   // of *budget
+	idle    sync.Pool   // contains values of the type *budget
 
 	mu      sync.Mutex      // guards the fields below
-	changes map[Change]bool // whether [Map.Changes] has reported it
+	changes map[Change]bool // for each change, whether [Map.Changes] has reported it
 }
 
 // New returns a map. The error describes a mistake in the program. Its text continues a sentence that starts with the program's
@@ -100,8 +100,8 @@ func (m *Map) changed(c Change) {
 	}
 }
 
-// Rows returns the rows to which the map changes a row: none, one or several, with any keys. An error concerns only this row,
-// unless the error is that of the context.
+// Rows maps a row to none, one or several rows, with any keys. An error concerns only this row, unless the error is that of the
+// context.
 //
 // The program reads a value as a number, a boolean or a string. If a property of the output has the same name and value as a property of the
 // row, it has the same type and text. If only the name is the same, it has the same type if the value fits. Any other value becomes a String, a

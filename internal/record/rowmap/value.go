@@ -25,7 +25,7 @@ const typeSuffix = "@odata.type"
 // row is a row that a program reads.
 type row struct {
 	storage.Entity
-	values []any // of the properties
+	values []any // the values of the properties
 }
 
 // input returns the row in the form that a program reads.

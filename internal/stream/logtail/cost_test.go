@@ -13,8 +13,8 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// appendUntil starts ten writers that append events to the stream s until the time end, about rate events a second in all. The
-// returned function waits for the writers, and returns the number of events.
+// appendUntil starts ten writers that append events to the stream s until the time end. Together they append about rate events
+// a second. The returned function waits for the writers, and returns the number of events.
 func (w *world) appendUntil(end time.Time, options logtail.Options, rate int) func() int {
 	const writers, batch = 10, 10
 	var g sync.WaitGroup

@@ -79,7 +79,7 @@ type Feed struct {
 // For any value of top, a call makes one query for each 1,000 rows that it reads from a partition. It reads the new rows, and
 // up to 200 earlier rows, or the rows of the last 0.2 s if these are more. The service searches all rows whose keys are at most
 // a minute older than the last call, because Timestamps have no index. If a call cannot keep the contents of a row in memory,
-// it reads the row again with a separate request. Of large rows, this concerns only rows that became visible late.
+// it reads the row again with a separate request. Among large rows, it must do so only for rows that became visible late.
 func (f Feed) After(ctx context.Context, after string, top int) (Next, error) {
 	if err := input.Top(top, MaxTop); err != nil {
 		return Next{}, err
@@ -223,8 +223,8 @@ func (f Feed) arrivals(ctx context.Context, p position, contents bool) (rows []a
 }
 
 // thin drops the contents of rows that the follower will probably not receive next. It keeps at most MaxAnswer bytes of the
-// oldest rows after p.newest, and the same of the oldest rows up to p.newest, few of which the follower receives again. It
-// returns the number of bytes that remain.
+// oldest rows after p.newest, and at most MaxAnswer bytes of the oldest rows up to p.newest. The follower receives few of the
+// latter again. It returns the number of bytes that remain.
 func (p position) thin(rows []arrival) (held int) {
 	slices.SortFunc(rows, func(a, b arrival) int { return a.compare(b.place) })
 	var kept [2]int // bytes of rows after p.newest, and of rows up to p.newest

@@ -52,7 +52,7 @@ func listingOf(e storage.Entity, date time.Time) (listing, error) {
 	return listing{name: e.Get("Name"), shards: int(e.Int("Shards")), empty: e.Get(emptyColumn) == "true", age: date.Sub(e.Timestamp), etag: e.ETag}, nil
 }
 
-// toRead returns the listing of a stream. The listing is fresh.
+// toRead returns the cached listing of a stream if the listing is fresh. Otherwise it reads the listing.
 func (s *Streams) toRead(ctx context.Context, escaped string) (listing, error) {
 	s.mu.Lock()
 	l, ok := s.known[escaped]

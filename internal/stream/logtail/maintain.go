@@ -17,8 +17,8 @@ import (
 const (
 	// maintainTime is the maximum duration of one call of Maintain. The next call continues.
 	maintainTime = time.Minute
-	// The time between two trims of a stream is its retention divided by trimShare, but not outside the two limits. Each trim
-	// costs a query for each shard, even if no event is too old.
+	// The time between two trims of a stream is its retention divided by trimShare, but at least minTrimInterval and at most
+	// maxTrimInterval. Each trim costs a query for each shard, even if no event is too old.
 	trimShare       = 50
 	minTrimInterval = time.Minute
 	maxTrimInterval = time.Hour
@@ -125,7 +125,7 @@ func (s *Streams) trim(ctx context.Context, l listing, now time.Time) (removed i
 	}
 	removed, err = s.logOf(escaped, l).Trim(ctx, now.Add(-keep))
 	if removed > 0 {
-		zerolog.Ctx(ctx).Info().Str("stream", l.name).Int64("removed", removed).Msg("old events deleted")
+		zerolog.Ctx(ctx).Info().Str("stream", l.name).Int64("removed", removed).Msg("old events were deleted")
 	}
 	if err != nil {
 		return removed, err

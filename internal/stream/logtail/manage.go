@@ -64,8 +64,8 @@ func (s *Streams) List(ctx context.Context, top int, cursor string) (streams []S
 	}
 }
 
-// describe returns the stream that a row of the list describes. If events were appended to a deleted stream after its deletion,
-// exists is true.
+// describe returns the stream that a row of the list describes. A deleted stream exists again if events were appended after its
+// deletion.
 func (s *Streams) describe(ctx context.Context, row storage.Entity, date time.Time) (info StreamInfo, exists bool, err error) {
 	l, err := listingOf(row, date)
 	if err == nil && l.empty {
@@ -95,7 +95,7 @@ func readListCursor(cursor string) (*key.Bound, error) {
 	text, err := base64.RawURLEncoding.DecodeString(cursor)
 	after, ours := strings.CutPrefix(string(text), listCursor)
 	if err != nil || !ours {
-		return nil, problem.Invalidf("cursor", "is not one that this list returned; leave it out to start from the beginning")
+		return nil, problem.Invalidf("cursor", "is not a cursor that this list returned; leave it out to start from the beginning")
 	}
 	return &key.Bound{Key: after, Open: true}, nil
 }

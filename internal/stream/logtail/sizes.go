@@ -16,15 +16,16 @@ const largePage = MaxAnswer / 8
 // requests fewer rows if rows are large. The zero value does not limit the number of rows.
 type Sizes struct{ mean atomic.Int64 }
 
-// Rows returns the number of rows to request if the given number of bytes is enough. The result is at most most. See [Fewer].
-func (s *Sizes) Rows(ctx context.Context, most int, bytes int64) int {
+// Rows returns the number of rows to request if the given number of bytes is enough. The result is not greater than limit. See
+// [Fewer].
+func (s *Sizes) Rows(ctx context.Context, limit int, bytes int64) int {
 	if few, ok := ctx.Value(fewKey{}).(int); ok {
-		most = min(most, few)
+		limit = min(limit, few)
 	}
 	if mean := s.mean.Load(); mean > 0 {
-		return int(max(1, min(int64(most), bytes/mean)))
+		return int(max(1, min(int64(limit), bytes/mean)))
 	}
-	return most
+	return limit
 }
 
 // Query reads a page of a table, and updates the estimate. The page's memory is counted in ctx's [memory.Part]. Only a page
