@@ -192,7 +192,7 @@ func (r *call) announceChanges(address string) {
 	}
 }
 
-// announce prints what a command is about to do.
+// announce prints the change that a command is about to make.
 func (r *call) announce(verb, address string) {
 	if o, known := find(r.command.options(), "progress"); known {
 		r.Meter.Use(progress.Style(o.text()))

@@ -63,7 +63,7 @@ type catalogMigrateOptions struct {
 
 func (o *catalogMigrateOptions) options() []option {
 	return slices.Concat(o.catalogFlags.options(), o.yesFlag.options(), o.lister.options("rows and entries that stay as they were"), []option{
-		{"dry-run", perRun, &o.dryRun, nil, "make no changes; show what would be done"},
+		{"dry-run", perRun, &o.dryRun, nil, "make no changes; show the planned changes"},
 	})
 }
 
@@ -99,7 +99,7 @@ func (o *catalogMigrateOptions) confirmMigration(cat *catalog.Catalog, _ context
 		return nil
 	}
 	do := fmt.Sprintf("migrate %s to the schema %s", cat.Index, cat.Schema)
-	return o.confirm(o.call, do, "", "--dry-run shows what would be done, and --yes does it without asking", "the table's name", cat.Index.Name())
+	return o.confirm(o.call, do, "", "--dry-run shows the planned changes, and --yes makes them without asking", "the table's name", cat.Index.Name())
 }
 
 // summary prints a migration's totals.
@@ -129,7 +129,7 @@ type lister struct {
 	err    error
 }
 
-// options returns the flags. The argument what names the findings in their descriptions.
+// options returns the flags. In the flags' descriptions, the text what names the findings.
 func (l *lister) options(what string) []option {
 	return []option{
 		{"all", perRun, &l.all, nil, fmt.Sprintf("print all %s, not only the first %d", what, maxListed)},

@@ -14,7 +14,7 @@ type countOptions struct {
 }
 
 func (o *countOptions) options() []option {
-	return slices.Concat(o.sourceFlags.options(), o.manyFlags.options(), o.reportFlags.options(progress.Auto, "print the count and the requests that it took as JSON"))
+	return slices.Concat(o.sourceFlags.options(), o.manyFlags.options(), o.reportFlags.options(progress.Auto, "print the count and the number of requests as JSON"))
 }
 
 func (o *countOptions) run(r *call) error {

@@ -66,8 +66,8 @@ func (f *yesFlag) options() []option {
 	return []option{{"yes", perRun, &f.yes, nil, "do not ask for confirmation"}}
 }
 
-// confirmDelete asks whether to delete rows or records. In the question, the argument what describes them, and where names their
-// table. The user must type the table's name.
+// confirmDelete asks whether to delete rows or records. In the question, the text what describes the rows or records, and where names their table. The user
+// must type the table's name.
 func (f *yesFlag) confirmDelete(r *call, what, where, table string) error {
 	return f.confirm(r, fmt.Sprintf("delete %s of %s", what, where), "This cannot be undone. ", "--dry-run counts the rows, and --yes deletes them without asking", "the table's name", table)
 }

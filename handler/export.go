@@ -20,22 +20,22 @@ func (o *copyOptions) check(r *call, from, to place.Kind) error {
 		return usagef("--from %s may have rows in any order, and only a table can take them; import the file into a table", o.from.path)
 	}
 	err := o.conflicts(r, append(o.besideAccounts(from, to), []conflict{
-		{"rows", o.Many(), "it is for a single table"},
-		{"mode failed rows overwrite", to != place.KindTable, "it needs a table as the destination"},
-		{"compress with-timestamp", to == place.KindTable, "it describes how files are written"},
+		{"rows", o.Many(), "the flag is only for a single table"},
+		{"mode failed rows overwrite", to != place.KindTable, "the flag needs a table as the destination"},
+		{"compress with-timestamp", to == place.KindTable, "the flag is only for files"},
 		{"checkpoint", to == place.KindExport && !place.InBlobs(o.to.path) && !o.Many() && r.part == nil, "an export is its own checkpoint, and --resume DIRECTORY continues it"},
-		{"checkpoint resume verify compress", single, "it needs an export as the destination"},
+		{"checkpoint resume verify compress", single, "the flag needs an export as the destination"},
 		{"since since-overlap state", from != place.KindTable, "only tables record when rows were written"},
-		{"dry-run", to != place.KindTable && (o.Many() || !o.mapFlags.given()), "it needs a table as the destination"},
+		{"dry-run", to != place.KindTable && (o.Many() || !o.mapFlags.given()), "the flag needs a table as the destination"},
 		{"dry-run", inLines && !o.mapFlags.given(), "rows in any order are read only once; with --map, it shows the mapped rows"},
 		{"checkpoint resume rows verify", inLines, "rows in any order are read only once; to be sure, import them again"},
-		{"types", !o.isCSV(from, o.from.path), "it is for a CSV source"},
-		{"delimiter", !o.isCSV(from, o.from.path) && !o.isCSV(to, o.to.path), "it is for CSV"},
-		{"format", from != place.KindStream && to != place.KindStream, "it is for stdin and stdout; a file's format follows from its name"},
+		{"types", !o.isCSV(from, o.from.path), "the flag is only for a CSV source"},
+		{"delimiter", !o.isCSV(from, o.from.path) && !o.isCSV(to, o.to.path), "the flag is only for CSV"},
+		{"format", from != place.KindStream && to != place.KindStream, "the flag is only for stdin and stdout; a file's format follows from its name"},
 		{"with-timestamp", o.isCSV(to, o.to.path), "CSV always has a column Timestamp"},
-		{"overwrite", !o.Many() && r.part == nil, "it is for --all or --tables, which are not given"},
-		{"since-overlap", o.Since.Text == "", "it is for --since, which is not given"},
-		{"state", o.Since.Text != job.LastSuccess, "it is for --since last, which is not given"},
+		{"overwrite", !o.Many() && r.part == nil, "the flag is only for --all or --tables, which are not given"},
+		{"since-overlap", o.Since.Text == "", "the flag is only for --since, which is not given"},
+		{"state", o.Since.Text != job.LastSuccess, "the flag is only for --since last, which is not given"},
 		{"rows", o.Since.Text != "", "--since works on ranges"},
 	}...))
 	if err == nil {
@@ -70,7 +70,7 @@ func (o *copyOptions) export(r *call, copied job.CopyOptions, j *job.Job, err er
 	return j.Close(err)
 }
 
-// exportResult describes what an export wrote.
+// exportResult is the result of an export.
 type exportResult struct {
 	Rows     int64  `json:"rows"`
 	Files    int    `json:"files"`
@@ -80,7 +80,7 @@ type exportResult struct {
 	figures
 }
 
-// exported prints what was exported, and where it is.
+// exported prints the result of an export, and its place.
 func (o *copyOptions) exported(r *call, done job.Result, to job.Place, where string) error {
 	sum := exportResult{Rows: done.Export.Rows, Files: done.Export.Files, Bytes: done.Export.Bytes, To: to.Path, Unproven: to.Objects == nil, figures: figuresOf(done)}
 	if !sum.Unproven {

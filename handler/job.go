@@ -21,7 +21,7 @@ type reportFlags struct {
 	style progress.Style
 }
 
-// options returns the options --progress, with its default, and --json. asJSON describes what --json prints.
+// options returns the options --progress, with its default, and --json. asJSON is the description of --json.
 func (p *reportFlags) options(standard progress.Style, asJSON string) []option {
 	style := choose("progress", perRun, &p.style, "plain (a live line), json, none, or auto: plain on a terminal, else json", "", progress.Styles...)
 	style.standard = standard

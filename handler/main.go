@@ -55,7 +55,7 @@ func run(ctx context.Context, root *cobra.Command, s shared) int {
 	return exitCode(err)
 }
 
-// withoutAnswers drops what net/http logs about an answer without a request, because the answer may contain rows.
+// withoutAnswers drops the log lines of net/http about an answer without a request, because the answer may contain rows.
 type withoutAnswers struct{ io.Writer }
 
 // Write implements [io.Writer].
@@ -93,7 +93,7 @@ func interrupts() (first, second context.Context) {
 	return first, second
 }
 
-// shared holds what all commands share: the output on stderr, and the second interrupt, which ends them immediately.
+// shared holds the values that all commands share: the output on stderr, and the second interrupt, which ends them immediately.
 type shared struct {
 	meter     *progress.Meter
 	second    context.Context
@@ -106,7 +106,7 @@ func withShared(ctx context.Context, t shared) context.Context {
 	return context.WithValue(ctx, sharedKey{}, t)
 }
 
-// sharedBy returns what the command shares with others. If a test has set none, sharedBy returns a new one.
+// sharedBy returns the values that the command shares with others. If a test has set none, sharedBy returns a new one.
 func sharedBy(c *cobra.Command) shared {
 	if t, ok := c.Context().Value(sharedKey{}).(shared); ok {
 		return t
@@ -163,7 +163,7 @@ func rootCommand() *cobra.Command {
 	addGlobals(root)
 	root.AddCommand(
 		scanCommand(),
-		copyPlaces("copy FROM TO", "Copy a table, also between accounts"),
+		copyPlaces("copy FROM TO", "Copy a table, within an account or to another"),
 		copyPlaces("export TABLE PLACE", "Write a table to files, as a backup", "mode", "failed", "rows", "dry-run", "types"),
 		copyPlaces("import PLACE TABLE", "Write files of rows to a table", "compress", "with-timestamp", "since", "since-overlap", "state"),
 		command("verify FROM TO", "Compare two tables, or exports, row by row", &verifyOptions{}),

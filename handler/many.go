@@ -123,7 +123,7 @@ func (r *call) beginTables(t *job.Tables, report reportFlags) error {
 // eachTable calls do for each pending table.
 func (r *call) eachTable(t *job.Tables, do func(*call, job.Own) error) error {
 	t.Do = func(ctx context.Context, p *job.Part) error {
-		one := *r // with a context, an output and a checkpoint of its own
+		one := *r // with a separate context, output and checkpoint
 		one.ctx, one.Process, one.part, one.point = ctx, p.Process, p, job.Checkpoint{}
 		return do(&one, p.Own)
 	}

@@ -30,7 +30,7 @@ func (v programValue) Set(text string) error {
 	}
 	content, err := file.At(path).Read()
 	if *v.text = string(content); err == nil && strings.HasPrefix(*v.text, "@") {
-		*v.text = "\n" + *v.text // so that a resume does not take a jq format such as @csv for @FILE
+		*v.text = "\n" + *v.text // so that a resume does not mistake a jq format such as @csv for @FILE
 	}
 	return err
 }
@@ -105,7 +105,7 @@ func (f *mapFlags) open() (*rowmap.Map, error) {
 	}
 	m, err := rowmap.New(o)
 	if err != nil {
-		return nil, job.Hint(usagef("--map %w", err), "see jq's manual; --dry-run shows what a program does")
+		return nil, job.Hint(usagef("--map %w", err), "see jq's manual; --dry-run shows the results of a program")
 	}
 	return m, nil
 }

@@ -123,7 +123,7 @@ func kindOf(flag string, at location) (place.Kind, error) {
 }
 
 // source opens the table or export from which the command reads. A directory has no account, so source refuses a connection with it. If ofUse is set, the
-// command also needs the connection for something else, so source accepts it.
+// command also needs the connection for something else, and source accepts a connection with a directory.
 func (f *sourceFlags) source(r *call, ofUse bool) (p job.Place, err error) {
 	kind, err := kindOf("table", f.table)
 	if err != nil {
@@ -164,8 +164,8 @@ func (p *pairFlags) namesBoth(table bool) error {
 func (p *pairFlags) besideAccounts(from, to place.Kind) []conflict {
 	fromFiles, toFiles := from != place.KindTable && !place.InBlobs(p.from.path), to != place.KindTable && !place.InBlobs(p.to.path)
 	return []conflict{
-		{"from-connection", fromFiles, "it is for a source in an account"},
-		{"to-connection", toFiles, "it is for a destination in an account"},
+		{"from-connection", fromFiles, "the flag is only for a source in an account"},
+		{"to-connection", toFiles, "the flag is only for a destination in an account"},
 		{"connection", fromFiles && toFiles, "neither is in an account"},
 	}
 }
@@ -220,8 +220,8 @@ func mayChange(r *call, flag string, to *storage.Table) error {
 	return err
 }
 
-// announceDestination prints where rows go, if that is in an account. It also prints where a resumed command writes files, because the checkpoint
-// has chosen that place.
+// announceDestination prints the destination of the rows if it is in an account. If a resumed command writes files, announceDestination also prints their
+// place, because the checkpoint has chosen this place.
 func (r *call) announceDestination(to job.Place) {
 	if to.Table() != nil || place.InBlobs(to.Path) {
 		r.announceChanges(to.Address())

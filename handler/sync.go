@@ -30,7 +30,7 @@ func (o *syncOptions) options() []option {
 		o.yesFlag.options(), []option{
 			{"delete-extra", perRun, &o.deleteExtra, nil, "delete rows that only the destination has"},
 			{"max-deletes", perRun, &o.maxDeletes, int64(-1), "refuse to delete more rows than this"},
-			{"dry-run", perRun, &o.dryRun, nil, "compare, show what would be done, and make no changes"},
+			{"dry-run", perRun, &o.dryRun, nil, "compare, show the planned changes, and make none"},
 		})
 }
 
@@ -42,7 +42,7 @@ func (o *syncOptions) check(r *call, from, to place.Kind) error {
 	if to != place.KindTable {
 		return usagef("--to %s is %v, but sync changes only tables; export writes files", o.to.path, to)
 	}
-	if err := o.conflicts(r, append(o.besideAccounts(from, to), conflict{"max-deletes", !o.deleteExtra, "it is for --delete-extra, which is not given"})); err != nil {
+	if err := o.conflicts(r, append(o.besideAccounts(from, to), conflict{"max-deletes", !o.deleteExtra, "the flag is only for --delete-extra, which is not given"})); err != nil {
 		return err
 	}
 	if err := o.keepsFor(o.Filter); err != nil {
@@ -58,7 +58,7 @@ func (o *syncOptions) check(r *call, from, to place.Kind) error {
 		if o.deleteExtra {
 			flags = "--yes --max-deletes N makes the changes without asking, if at most N rows are extra"
 		}
-		return job.Hint(usagef("stdin is not a terminal; cannot confirm to change %s", cmp.Or(o.to.path, "many tables")), flags+"; --dry-run shows what would be done")
+		return job.Hint(usagef("stdin is not a terminal; cannot confirm to change %s", cmp.Or(o.to.path, "many tables")), flags+"; --dry-run shows the planned changes")
 	case o.deleteExtra && o.maxDeletes < 0:
 		return job.Hint(usagef("--delete-extra with --yes needs --max-deletes N"), "N is the maximum number of rows that may be deleted; --dry-run shows how many are extra")
 	}

@@ -176,7 +176,7 @@ func (e *Emulator) buffer() []byte {
 	return nil
 }
 
-// recycle returns a buffer that is no longer used to the pool.
+// recycle puts an unused buffer back into the pool.
 func (e *Emulator) recycle(b []byte) {
 	if cap(b) > 0 {
 		e.buffers.Put(&b)

@@ -36,7 +36,7 @@ func (h *Host) front(w http.ResponseWriter, r *http.Request) {
 	path := strings.ToLower(r.URL.EscapedPath())
 	if h.options.Key == "" {
 		if why := loopback.Foreign(r); why != "" {
-			http.Error(w, why+"; an app without keys accepts requests only from this machine and its own pages; start it with --keys", http.StatusForbidden)
+			http.Error(w, why+"; an app without keys accepts requests only from this machine and its own pages; start the app with --keys", http.StatusForbidden)
 			return
 		}
 	}

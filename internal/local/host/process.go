@@ -152,7 +152,7 @@ var errExited = errors.New("the handler process exited before it answered")
 
 // waitReady waits until the process answers HTTP requests.
 func (p *process) waitReady(ctx context.Context, client *http.Client, limit time.Duration) error {
-	tooLate := fmt.Errorf("the handler did not answer at http://%s within %v: it must listen on 127.0.0.1 and the port in FUNCTIONS_CUSTOMHANDLER_PORT", p.address, limit)
+	tooLate := fmt.Errorf("the handler did not answer at http://%s within %v; the handler must listen on 127.0.0.1 and the port in FUNCTIONS_CUSTOMHANDLER_PORT", p.address, limit)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, tooLate)
 	defer cancel()
 	for {

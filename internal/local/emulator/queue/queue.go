@@ -1,7 +1,7 @@
 // Package queue stores the emulated Queue service's queues in memory.
 //
-// A [Store] contains named queues. A [Queue] returns its messages in the order in which they become visible. Callers pass the
-// time. The package knows nothing of HTTP, XML and faults.
+// A [Store] contains named queues. A [Queue] returns its messages in the order in which they become visible. Callers pass the time. The package does not use
+// HTTP, XML or faults.
 package queue
 
 import (
@@ -35,8 +35,8 @@ type Queue struct {
 	mu       sync.Mutex // guards the fields below
 	metadata map[string]string
 	sequence uint64
-	// A stored message is in all three of these fields: by the time at which it becomes visible, by the time at which it expires, and by id. Several messages
-	// have the same id only if a duplicate was put.
+	// Each stored message is in all three of these fields. They contain the messages by the time at which they become visible, by the time at which they
+	// expire, and by id. Several messages have the same id only if a duplicate was put.
 	visible *btree.BTreeG[*Message]
 	expiry  *btree.BTreeG[*Message]
 	byID    map[string][]*Message

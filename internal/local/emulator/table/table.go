@@ -1,7 +1,7 @@
 // Package table stores the emulated Table service's tables in memory, with their rows in key order.
 //
-// A [Store] contains named tables. A [Table] applies operations atomically, and answers queries in pages at the cost of an index:
-// O(log n + rows visited). Callers pass the time. The package knows nothing of HTTP, JSON bodies and faults.
+// A [Store] contains named tables. A [Table] applies operations atomically, and answers queries in pages at the cost of an index: O(log n + rows visited).
+// Callers pass the time. The package does not use HTTP, JSON bodies or faults.
 package table
 
 import (
