@@ -73,7 +73,7 @@ type strangeAnswer struct {
 }
 
 func (a *strangeAnswer) Error() string {
-	text := fmt.Sprintf("this does not look like the %s service: %d %s", a.service, a.status, a.contentType)
+	text := fmt.Sprintf("the answer does not look like one from the %s service: %d %s", a.service, a.status, a.contentType)
 	if a.why != "" {
 		text += ": " + a.why
 	}
@@ -104,7 +104,7 @@ func (o operation) validateAnswer(id string, required needs, status int, h http.
 		a.why = "it has no error code"
 	case h.Get("X-Ms-Version") == "" && required.version:
 	case echo == "" && required.id:
-		a.why = "it does not say which request it answers"
+		a.why = "it does not contain the request's id"
 	case !slices.Contains(o.statuses, status):
 		a.why = "a request of this kind has no such answer"
 	case o.check != nil:

@@ -314,7 +314,7 @@ func TestOnlyStrangeAnswers(t *testing.T) {
 				if took := time.Since(began); took < tt.want || took > tt.want+2*time.Second {
 					t.Errorf("the request ended after %v, want %v", took, tt.want)
 				}
-				want := fmt.Sprintf("this does not look like the Table service: %d text/html", tt.status)
+				want := fmt.Sprintf("the answer does not look like one from the Table service: %d text/html", tt.status)
 				if err == nil || !strings.Contains(err.Error(), want) || !storage.Passing(err) || storage.Permanent(err) || storage.NotFound(err) {
 					t.Errorf("got error %v, want %q, and that a later retry may succeed", err, want)
 				}

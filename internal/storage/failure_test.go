@@ -118,7 +118,7 @@ func TestRetriedFailures(t *testing.T) {
 		{"busy for a long time", busy("45"), false, true},
 		{"name service does not answer", fails(&net.DNSError{IsTimeout: true}), false, true},
 		{"no such host", fails(&net.DNSError{IsNotFound: true}), false, true},
-		{"nobody listens", fails(syscall.ECONNREFUSED), false, true},
+		{"connection refused", fails(syscall.ECONNREFUSED), false, true},
 		{"no such host, in a command", fails(&net.DNSError{IsNotFound: true}), true, false},
 		{"connection refused, in a command", fails(syscall.ECONNREFUSED), true, false},
 		{"bad request", func(r *http.Request) (*http.Response, error) { return answered(r, 400, http.Header{}, "{}"), nil }, false, false},

@@ -130,6 +130,6 @@ func signsIn(t *testing.T, settings storage.Settings) {
 	proof.Must(t, err)
 	proof.Must(t, c.Create(t.Context()))
 	if got := strings.Join(service.seen, " "); got != "acct.table.core.windows.net acct.queue.core.windows.net acct.blob.core.windows.net" {
-		t.Errorf("asked %s", got)
+		t.Errorf("requests went to %s", got)
 	}
 }

@@ -75,7 +75,7 @@ func TestOutages(t *testing.T) {
 		{"refused for a long time", refuses, time.Second, never, true, 3 * time.Minute, 3*time.Minute + 10*time.Second, "connection refused"},
 		{"busy for a long time", isBusy, time.Second, never, true, 3 * time.Minute, 4 * time.Minute, "it answers 503 ServerBusy"},
 		{"silent for a long time", hangs, time.Second, never, true, 3 * time.Minute, 4 * time.Minute, "no answer within 40s"},
-		{"never reached", refuses, 0, never, true, 0, 0, ""},
+		{"never connected", refuses, 0, never, true, 0, 0, ""},
 		{"always dropped", drops, 0, never, true, 15 * time.Second, 16 * time.Second, "connection broken"},
 		{"always silent", hangs, 0, never, true, 15 * time.Second, 16 * time.Second, "no answer within 10s"},
 		{"always busy", isBusy, 0, never, true, 3 * time.Minute, 4 * time.Minute, "it answers 503 ServerBusy"},

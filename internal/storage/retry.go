@@ -14,7 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
 
-// A busy service wants its callers to pause. So an account that throttles slows its callers down until their own deadline. tryTimeout is
+// A busy service needs pauses in its callers' requests. So an account that throttles slows its callers down until their own deadline. tryTimeout is
 // longer than the service's limit of 30 s. (Microsoft Learn, "Setting timeouts for Table service operations")
 const (
 	retryDelay = 250 * time.Millisecond

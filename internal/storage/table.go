@@ -161,7 +161,7 @@ func (t Top) Of(most int) int {
 	return min(most, t.rows)
 }
 
-// Learn records a page's size. requested is the number of rows that the query asked for. If the page was too large, or if more rows of this
+// Learn records a page's size. requested is the number of rows that were requested. If the page was too large, or if more rows of this
 // size may follow, Learn limits the next page to the number of rows that fit. The page consists of the given number of answers, each of which
 // may have about 4 MiB. A page from memory has 0 bytes and changes nothing.
 func (t *Top) Learn(requested, rows, bytes, answers int) {

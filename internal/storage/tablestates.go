@@ -7,7 +7,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// TableState says whether a table exists and whether it has rows.
+// TableState records whether a table exists and whether it has rows.
 type TableState struct {
 	Table  string `json:"table"`
 	Exists bool   `json:"exists"`

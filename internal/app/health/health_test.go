@@ -230,7 +230,7 @@ func TestDoctorReportsEachProblem(t *testing.T) {
 	defer server.Close()
 	good := server.ConnectionString()
 	wrongKey := strings.Replace(good, "AccountKey=", "AccountKey="+secret, 1)
-	saying := func(status int, body string) health.Doctor {
+	answering := func(status int, body string) health.Doctor {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(status)
 			fmt.Fprint(w, body)
@@ -282,12 +282,12 @@ func TestDoctorReportsEachProblem(t *testing.T) {
 		{"no key", health.Doctor{URL: site.URL}, nil, "app", "needs a key", health.Failed},
 		{"key refused", health.Doctor{URL: site.URL, Key: "x" + secret}, nil, "app", "refuses the key", health.Failed},
 		{"app with a problem", health.Doctor{URL: site.URL, Key: secret}, nil, "app", "settings: setting X", health.Failed},
-		{"another app's health", saying(200, `{"status":"ok"}`), nil, "app", "the answer is not from this app", health.Failed},
-		{"an unknown state", saying(200, `{"status":"\u001b[2Jok"}`), nil, "app", "the answer is not from this app", health.Failed},
-		{"a proxy's page", saying(200, "<html>"), nil, "app", "the answer is not from this app", health.Failed},
-		{"an answer that breaks off", saying(200, `{"status":"ok"`), nil, "app", "the answer is not from this app", health.Failed},
-		{"ok, with status 503", saying(503, `{"status":"ok","checks":[{"name":"x","state":"ok"}]}`), nil, "app", "the answer is not from this app", health.Failed},
-		{"failed, with status 200", saying(200, `{"status":"failed","checks":[{"name":"x","state":"ok"}]}`), nil, "app", "the answer is not from this app", health.Failed},
+		{"another app's health", answering(200, `{"status":"ok"}`), nil, "app", "the answer is not from this app", health.Failed},
+		{"an unknown state", answering(200, `{"status":"\u001b[2Jok"}`), nil, "app", "the answer is not from this app", health.Failed},
+		{"a proxy's page", answering(200, "<html>"), nil, "app", "the answer is not from this app", health.Failed},
+		{"an answer that breaks off", answering(200, `{"status":"ok"`), nil, "app", "the answer is not from this app", health.Failed},
+		{"ok, with status 503", answering(503, `{"status":"ok","checks":[{"name":"x","state":"ok"}]}`), nil, "app", "the answer is not from this app", health.Failed},
+		{"failed, with status 200", answering(200, `{"status":"failed","checks":[{"name":"x","state":"ok"}]}`), nil, "app", "the answer is not from this app", health.Failed},
 		{"another app", health.Doctor{URL: other.URL, Key: secret}, nil, "app", "status 302, but the answer is not from this app", health.Failed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -17,7 +17,7 @@
 // ten measurements without throttling, this growth doubles, up to sixteen times 3 %. The limit rises from 10 rows a second to 200
 // in a minute if each request has a single row, and in ten minutes if each request has a hundred rows.
 //
-// Several processes may use a partition, and none knows of the others. One weakness is known: a partition that refuses a tenth of
+// Several processes may use a partition without knowledge of each other. One weakness is known: a partition that refuses a tenth of
 // all requests at any load is slowed down to 10 rows a second. A rule without this weakness would let one process take the rate
 // of all others.
 //
