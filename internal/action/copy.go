@@ -169,7 +169,7 @@ func failedRow(err error, n int) (refusal *storage.Error, at int) {
 }
 
 // brokenRow returns the failure of a row for which the service fails each time although it accepts other rows. It returns false
-// if the service fails for all rows. In that case all rows wait until the service recovers.
+// if the service fails for all rows, which must wait until the service recovers.
 func brokenRow(k key.Key, err, others error) (Failure, bool) {
 	var e *storage.Error
 	if others != nil || !errors.As(err, &e) {

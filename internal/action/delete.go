@@ -9,8 +9,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// maxReads is how often in succession [Delete] finds all rows still present before it gives up. The cause is another program
-// that writes the rows again, or contradictory answers of the service.
+// maxReads is a number of consecutive reads. If each of them finds all rows still present, [Delete] gives up. The cause is
+// another program that writes the rows again, or contradictory answers of the service.
 const maxReads = 5
 
 // Delete removes rows from a table.

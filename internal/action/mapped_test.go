@@ -126,7 +126,7 @@ func TestMappedRowsAreWrittenInParts(t *testing.T) {
 	}
 }
 
-// holding writes nothing. It counts the rows that it gets, and the most rows in one unit.
+// holding writes nothing. It counts all rows, and the rows of the largest unit.
 type holding struct{ all, most int }
 
 func (*holding) Split(rows []storage.Row) [][]storage.Row { return [][]storage.Row{rows} }

@@ -287,8 +287,8 @@ func TestAnswersAreNotCompressed(t *testing.T) {
 	}
 }
 
-// If all answers are strange, the request ends with an error that describes them. It ends soon if they are refusals. The error is
-// neither a refusal by the service nor a proof that something does not exist.
+// If all answers are strange, the request ends with an error that describes them. The request ends soon if the answers are
+// refusals. The error is neither a refusal by the service nor a proof that something does not exist.
 func TestOnlyStrangeAnswers(t *testing.T) {
 	for _, tt := range []struct {
 		status   int

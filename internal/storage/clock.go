@@ -49,8 +49,8 @@ func (c *clock) bounds(now time.Time) (low, high time.Time, ok bool) {
 	return c.low.Add(passed), c.high.Add(passed), true
 }
 
-// Now corrects the caller's time own: it returns the possible service time that is nearest to own. If the process has had no
-// answer yet, or if somebody has set its clock since the last answer, known is false and now is own.
+// Now corrects own, which is the time by the caller's clock. It returns the possible service time that is nearest to own. If
+// the process has had no answer yet, or if somebody has set its clock since the last answer, known is false and now is own.
 func (t *Table) Now(own time.Time) (now time.Time, known bool) {
 	c := &t.account.clock
 	c.mu.Lock()

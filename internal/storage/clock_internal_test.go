@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// One answer bounds the service's time to a second, and many answers to less. If somebody sets the clock, or an answer
-// contradicts the others, the measurement starts again.
+// One answer determines the service's time to within a second, and many answers determine it more exactly. If somebody
+// sets the clock, or an answer contradicts the others, the measurement starts again.
 func TestClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a Account

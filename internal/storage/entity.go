@@ -95,7 +95,8 @@ func (e Entity) Time(name string) time.Time {
 	return t
 }
 
-// StringProperty makes a String property. The program uses it, Int64Property, TimeProperty and BinaryProperty for its own rows.
+// StringProperty makes a String property. Like Int64Property, TimeProperty and BinaryProperty, it is for the program's own
+// rows.
 func StringProperty(name, value string) Property {
 	return Property{Name: name, Type: String, Value: quote(value)}
 }

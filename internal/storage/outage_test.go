@@ -18,7 +18,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// service gives good answers, except during an outage, when it does what its function away does.
+// service gives good answers. During an outage, its function away answers instead.
 type service struct {
 	begin        time.Time
 	from, to     time.Duration

@@ -17,7 +17,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// outcome is how a try ended, with or without an answer.
+// outcome is the result of a try, with or without an answer.
 type outcome int
 
 const (

@@ -35,7 +35,7 @@ func TestPlainPage(t *testing.T) {
 	checkRows(t, []byte(servicePage), rows)
 }
 
-// Other forms than the service's are left to decodePage.
+// plainPage refuses forms that the service does not write.
 func TestPlainPageRefusesOtherForms(t *testing.T) {
 	for _, row := range []string{
 		`{"PartitionKey":"p","RowKey":"r","D":3.0,"D@odata.type":"Edm.Double"}`, // annotated after the property

@@ -12,7 +12,7 @@ const (
 	noContent = "return-no-content"                      // without the inserted row
 )
 
-// Headers of requests for rows: queries, changes and inserts. They are shared and never changed.
+// Headers of requests for rows: queries, changes and inserts. All requests share these headers, so they are never changed.
 var (
 	rowHeader    = http.Header{"X-Ms-Version": {tableVersion}, "Dataserviceversion": {"3.0"}, "Accept": {accepted}, "User-Agent": {userAgent}}
 	insertHeader = http.Header{"X-Ms-Version": {tableVersion}, "Dataserviceversion": {"3.0"}, "Accept": {accepted}, "User-Agent": {userAgent}, "Prefer": {noContent}}

@@ -114,8 +114,8 @@ func (p *Property) exact() error {
 	return nil
 }
 
-// Lossy returns the text of [Property.Text]. No text can contain half a surrogate pair, so Lossy replaces each half by U+FFFD. In that
-// case whole is false.
+// Lossy returns the text of [Property.Text]. No text can contain half a surrogate pair, so Lossy replaces each half by U+FFFD. If it
+// replaces any, whole is false.
 func (p Property) Lossy() (text string, whole bool) {
 	if text = p.Text(); text != "" || len(p.Value) <= 2 {
 		return text, true

@@ -232,8 +232,8 @@ func (captureAnswer) Do(req *policy.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// repeatable removes azcore's mark that a POST or PATCH must not be repeated from the error of an answer that broke off. Such a
-// request has an unknown outcome, like any other request without an answer.
+// repeatable removes a mark from the error of an answer that broke off. With this mark, azcore would not repeat a POST or
+// PATCH. Such a request has an unknown outcome, like any other request without an answer.
 func repeatable(resp *http.Response, err error) error {
 	var marked interface {
 		error

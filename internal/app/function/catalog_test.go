@@ -167,7 +167,7 @@ func TestMaintainAllParts(t *testing.T) {
 	if _, ok := a.tables.Load("log"); !ok {
 		t.Error("the event log was not maintained")
 	}
-	// Another program's records are kept. They are not a failure.
+	// Maintain leaves another program's records unchanged, and does not report them as a failure.
 	foreign := a.account.Table("Foreign")
 	if err := errors.Join(foreign.Create(t.Context()), a.account.Table("ForeignWAL").Create(t.Context()),
 		foreign.Write(t.Context(), storage.Op{Row: storage.Row{Key: key.Key{Partition: "3_eid1", Row: "a:12345678"}}})); err != nil {

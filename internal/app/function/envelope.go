@@ -127,8 +127,8 @@ func (f Function) handle(ctx context.Context, r *http.Request) (report string, e
 
 // notProxiedHandler handles the host's calls of an HTTP function.
 //
-// host: a host that does not proxy requests puts each request into an envelope. The caller gets a 502. This answer and the
-// function's log both contain the reason.
+// host: a host that does not proxy requests puts each request into an envelope. The caller gets a 502. Both the 502 and the
+// function's log contain the reason.
 func notProxiedHandler(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body) // the envelope is twice as long as the caller's body; an answer before the envelope's end would become an empty 500
 	err := errNotProxied()

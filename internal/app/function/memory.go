@@ -22,13 +22,13 @@ const (
 	needsLittle memoryNeed = iota
 	// needsNothing is for calls that answer from data that the app always holds.
 	needsNothing
-	// needsForRecords is for calls with a body of records. They need memory for the body and the data made from it. A call with a
-	// short body does not wait for the memory of large calls.
+	// needsForRecords is for calls with a body of records. Such a call needs memory for the body and the data made from it. A
+	// call with a short body does not wait for the memory of large calls.
 	needsForRecords
 	// needsForEvents is for calls with a body of events.
 	needsForEvents
-	// needsForRecord is for calls whose body changes a record. They need memory for the body, and for the data that the call
-	// reads and writes. Such a call is served as with needsForRows, unless the body is too long to be kept for a repetition.
+	// needsForRecord is for calls whose body changes a record. Such a call needs memory for the body, and for the data that the
+	// call reads and writes. It is served as with needsForRows, unless the body is too long to be kept for a repetition.
 	needsForRecord
 	// needsForRows is for calls that need memory for the rows that they read, for their answer and for their writes. A call with
 	// few rows does not wait for the memory of large calls. If the call's part of the memory is too small, the call is served

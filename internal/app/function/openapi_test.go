@@ -45,7 +45,7 @@ type operation struct {
 	Responses   map[string]part
 }
 
-// part is a body or an answer of an operation, or a reference to a shared one.
+// part is a body or an answer of an operation, or a reference to a shared part.
 type part struct {
 	Ref              string `json:"$ref"`
 	Content, Headers map[string]json.RawMessage

@@ -35,7 +35,7 @@ func (a *tally) add(kind string, status int) {
 }
 
 // TestEveryCallIsAnswered: 500 concurrent calls arrive at a small instance, while other work uses all of its memory for nearly as long as calls wait. Each call
-// succeeds or is answered with a later retry, and every small call succeeds.
+// succeeds, or its answer advises a later retry. Every small call succeeds.
 func TestEveryCallIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		em := emulatortest.New(t, emulator.Options{})

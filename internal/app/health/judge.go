@@ -116,7 +116,7 @@ func judgeMaintained(m ledger.Maintained) []Check {
 }
 
 // JudgeSchedules judges the schedules of an app. wrong is the error of invalid schedules in the settings. If the app has no
-// schedule, there is no check.
+// schedule, JudgeSchedules returns no check.
 func JudgeSchedules(list schedule.ScheduleList, wrong, err error) (checks []Check) {
 	const name = "schedules"
 	if wrong != nil {

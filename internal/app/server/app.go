@@ -69,7 +69,7 @@ func prepare(ctx context.Context, app *function.App, catalogs []config.CatalogSe
 }
 
 // storageError adds the setting of the failed storage to an error. If the service refuses the request permanently, a person
-// must act. In that case the result is a [problem.Error], which callers get immediately.
+// must act, so the result is a [problem.Error], which callers get immediately.
 func storageError(setting string, err error) error {
 	if err == nil {
 		return nil
