@@ -19,22 +19,22 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// TableExt ends the name of a table's checkpoint in the directory of the checkpoints.
+// TableExt is the ending of a table's checkpoint file in the directory of the checkpoints.
 const TableExt = ".ckpt"
 
-// The endings of a table's files in the directories of the options failed and state.
+// The endings of a table's files in the directories that the options --failed and --state name.
 const (
 	failedExt = ".jsonl"
 	stateExt  = ".json"
 )
 
-// Choice chooses many tables.
+// Choice defines which tables a command processes.
 type Choice struct {
 	All      bool     // all tables of an account, or of an export
 	Patterns []string // patterns of names, for [path.Match]
 }
 
-// Many reports whether many tables are chosen.
+// Many reports whether the choice is for many tables.
 func (c Choice) Many() bool { return c.All || c.Patterns != nil }
 
 // String returns the choice as options of the command line.
@@ -94,7 +94,7 @@ func (t *Tables) Begin(ctx context.Context) (err error) {
 		}
 		err = t.Journal.Renew(all)
 	}
-	if err == nil && t.exports() {
+	if err == nil && t.writesExports() {
 		err = t.claim(ctx)
 	}
 	return err
@@ -104,25 +104,25 @@ func (t *Tables) Begin(ctx context.Context) (err error) {
 func (t *Tables) checkOptions(ctx context.Context) error {
 	err := t.check()
 	if err == nil && t.Choice.All {
-		if err = t.From.checkComplete(ctx); err == nil && t.To != nil && !t.exports() {
+		if err = t.From.checkComplete(ctx); err == nil && t.To != nil && !t.writesExports() {
 			err = t.To.checkComplete(ctx)
 		}
 	}
 	return err
 }
 
-// open opens or makes the checkpoint in a directory, unless dir is "". A checkpoint in the directory of the exports may be moved together with
-// them.
+// open opens or makes the checkpoint in a directory, unless dir is "". A checkpoint in the directory of the exports can be moved together with the
+// exports.
 func (t *Tables) open(dir string) (err error) {
 	t.dir = dir
 	if err := makeDirectory(dir); err != nil || dir == "" {
 		return err
 	}
 	places := []string{t.From.Address()}
-	if !t.exports() || filepath.Clean(dir) != filepath.Clean(t.To.Path) {
+	if !t.writesExports() || filepath.Clean(dir) != filepath.Clean(t.To.Path) {
 		places = append(places, t.To.Address())
 	}
-	t.Checkpoint.New, t.Checkpoint.In = dir, TablesJournal // --resume takes the directory
+	t.Checkpoint.New, t.Checkpoint.In = dir, TablesJournal // --resume also accepts the directory
 	_, err = t.Checkpoint.Begin(t.Options, Facts{Places: places})
 	t.Journal = t.Checkpoint.File
 	return err
@@ -134,14 +134,14 @@ func (t *Tables) restore(ctx context.Context) error {
 	if err := t.open(dir); err != nil {
 		return err
 	}
-	if t.exports() && t.Checkpoint.Export == "" {
+	if t.writesExports() && t.Checkpoint.Export == "" {
 		return Hint(Refuse("resume", " %s: another version of this program has begun the export", dir), "export to another place")
 	}
 	if err := t.resume(); err != nil {
 		return err
 	}
 	for _, r := range t.All {
-		if list := inside(t.Failed, r.Table, failedExt); r.State == Pending && list != "" && !IsThere(t.point(r.Table)) {
+		if list := pathIn(t.Failed, r.Table, failedExt); r.State == Pending && list != "" && !IsThere(t.checkpointOf(r.Table)) {
 			if err := rowlist.Remove(ctx, list); err != nil { // the table begins again, so its old list is obsolete
 				return Refuse("failed", ": %w", err)
 			}
@@ -172,7 +172,7 @@ func (t *Tables) find(ctx context.Context) error {
 		return err
 	}
 	if t.Overwrites != nil {
-		known := func(name string) bool { return IsThere(inside(t.State, name, stateExt)) } // an earlier copy wrote the rows of this table
+		known := func(name string) bool { return IsThere(pathIn(t.State, name, stateExt)) } // an earlier copy wrote the rows of this table
 		there, err := t.To.Account.TableStates(ctx, slices.DeleteFunc(slices.Clone(names), known), maxTables)
 		if err != nil {
 			return err
@@ -187,13 +187,13 @@ func (t *Tables) find(ctx context.Context) error {
 		t.All = append(t.All, TableResult{Table: name, State: Pending})
 	}
 	dir := t.Checkpoint.New
-	if dir == "" && t.exports() && t.To.Local() {
+	if dir == "" && t.writesExports() && t.To.Local() {
 		dir = t.To.Path
 	}
-	if t.exports() {
+	if t.writesExports() {
 		begun := dir != "" && IsThere(filepath.Join(dir, TablesJournal))
 		if err := place.FreeOfTables(ctx, t.To.Objects); err != nil && !begun && (errors.Is(err, place.ErrTaken) || !t.To.Local()) {
-			return notTaken(err) // open reports other errors
+			return notTaken(err) // a later call of open returns other errors
 		}
 		t.Checkpoint.Export = place.ExportID(uuid.NewString())
 	}
@@ -212,7 +212,7 @@ func (t *Tables) checkTables(ctx context.Context, names []string) error {
 			return Refuse("", "%v: %s and %s are the same table, because the service ignores case; import one of them by itself, under another name", t.Choice, other, name)
 		}
 		known[low] = name
-		for _, file := range []string{t.point(name), inside(t.Failed, name, failedExt)} {
+		for _, file := range []string{t.checkpointOf(name), pathIn(t.Failed, name, failedExt)} {
 			if IsThere(file) { // a resumed command would continue the file or replace it
 				return Hint(Refuse("", "%s belongs to an earlier command", file), "give another directory, or move that file away")
 			}
@@ -253,11 +253,11 @@ func (t *Tables) claim(ctx context.Context) error {
 		}
 	}
 	c := place.NewTablesClaim(t.Checkpoint.Export, t.Checkpoint.Record.JSON(), time.Now().UTC().Truncate(time.Second), t.Program)
-	begun := slices.ContainsFunc(t.All, func(r TableResult) bool { return r.State != Pending || IsThere(t.point(r.Table)) })
+	begun := slices.ContainsFunc(t.All, func(r TableResult) bool { return r.State != Pending || IsThere(t.checkpointOf(r.Table)) })
 	return notTaken(place.ClaimTables(ctx, t.To.Objects, c, begun))
 }
 
-// notTaken returns the error of a place, with a hint if another export of many tables is there.
+// notTaken adds a hint to the error of a place if the place has another export of many tables.
 func notTaken(err error) error {
 	if errors.Is(err, place.ErrTaken) {
 		return Hint(Refuse("to", ": %w", err), "give another place that neither contains an export nor lies within one")
@@ -265,8 +265,8 @@ func notTaken(err error) error {
 	return blobHint(err)
 }
 
-// exports reports whether the tables are written as exports.
-func (t *Tables) exports() bool { return t.To != nil && t.To.Objects != nil && !t.Compares }
+// writesExports reports whether the tables are written as exports.
+func (t *Tables) writesExports() bool { return t.To != nil && t.To.Objects != nil && !t.Compares }
 
 // Points returns the paths of the tables' existing checkpoints.
 func (t *Tables) Points() (paths []string) {
@@ -276,17 +276,17 @@ func (t *Tables) Points() (paths []string) {
 	return paths
 }
 
-// point returns the path of a table's checkpoint, or "" without checkpoints. An export in a directory has its checkpoint there.
-func (t *Tables) point(table string) string {
-	if t.exports() && t.To.Local() {
-		return inside(t.To.Path, table, "/"+place.JournalName)
+// checkpointOf returns the path of a table's checkpoint, or "" without checkpoints. An export in a directory has its checkpoint there.
+func (t *Tables) checkpointOf(table string) string {
+	if t.writesExports() && t.To.Local() {
+		return pathIn(t.To.Path, table, "/"+place.JournalName)
 	}
-	return inside(t.dir, table, TableExt)
+	return pathIn(t.dir, table, TableExt)
 }
 
-// inside returns the path of a table's file in a directory. It returns "" without a directory. It also returns "" for a name that no table can
+// pathIn returns the path of a table's file in a directory. It returns "" without a directory. It also returns "" for a name that no table can
 // have, because such a path may lead elsewhere.
-func inside(dir, table, ext string) string {
+func pathIn(dir, table, ext string) string {
 	if dir == "" || storage.CheckTableName(table) != nil {
 		return ""
 	}
@@ -296,15 +296,15 @@ func inside(dir, table, ext string) string {
 // Own holds the options that differ from table to table.
 type Own struct{ From, To, Failed, State, Checkpoint, Resume string }
 
-// ownOptions returns the options of a table. If the table was begun, its job is resumed.
+// ownOptions returns the options of a table's job. If the table's checkpoint exists, the job is resumed.
 func (t *Tables) ownOptions(table string) Own {
-	o := Own{From: t.From.pathOf(table), Failed: inside(t.Failed, table, failedExt), State: inside(t.State, table, stateExt)}
+	o := Own{From: t.From.pathOf(table), Failed: pathIn(t.Failed, table, failedExt), State: pathIn(t.State, table, stateExt)}
 	if t.To == nil {
 		return o
 	}
 	o.To = t.To.pathOf(table)
-	path := t.point(table)
-	switch local, begun := t.exports() && t.To.Local(), IsThere(path); {
+	path := t.checkpointOf(table)
+	switch local, begun := t.writesExports() && t.To.Local(), IsThere(path); {
 	case local && begun:
 		o.Resume = o.To
 	case begun:
@@ -317,7 +317,7 @@ func (t *Tables) ownOptions(table string) Own {
 
 // Seal completes an export of many tables. It does nothing for other jobs.
 func (t *Tables) Seal(ctx context.Context) error {
-	if !t.exports() {
+	if !t.writesExports() {
 		return nil
 	}
 	return blobHint(place.SealTables(ctx, t.To.Objects, t.Checkpoint.Export, t.In(Succeeded)))
@@ -329,7 +329,7 @@ func (t *Tables) Remove() {
 		return
 	}
 	for _, r := range t.All { // a checkpoint remains if the process was killed after it had recorded the table
-		_ = os.Remove(t.point(r.Table))
+		_ = os.Remove(t.checkpointOf(r.Table))
 	}
 	_ = os.Remove(t.dir) // fails if the directory has other files
 }

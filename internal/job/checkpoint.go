@@ -35,7 +35,7 @@ const (
 // IsSetting reports whether a connection is the name of a setting, and therefore not secret.
 func IsSetting(connection string) bool { return !strings.ContainsAny(connection, "=:/") }
 
-// Checkpoint is the checkpoint from which a command can be resumed.
+// Checkpoint opens, makes and describes the checkpoint from which a command can be resumed.
 type Checkpoint struct {
 	Command     string         // the command's name, which the record must have as well
 	New, Resume string         // New is the file to create. Resume is the file to resume from, or its directory. Either may be ""
@@ -45,7 +45,7 @@ type Checkpoint struct {
 	Record      jobrecord.Record // the file's record
 }
 
-// Open opens the checkpoint to resume from. It returns the record's values of options that are not given.
+// Open opens the checkpoint to resume from. It returns the recorded values of the options that are not given.
 func (p *Checkpoint) Open(options []Option) (set map[string]string, err error) {
 	path, export := p.Resume, false
 	if IsDirectory(path) {
@@ -79,7 +79,7 @@ func journalIn(dir string) (path string, export bool) {
 	return filepath.Join(dir, TablesJournal), false
 }
 
-// withoutJournal returns the error of an export in a directory that cannot be resumed.
+// withoutJournal returns the error for a directory with an export that cannot be resumed.
 func withoutJournal(dir string) error {
 	if IsThere(filepath.Join(dir, place.ManifestName)) {
 		return Refuse("resume", ": %s is a complete export; nothing is left to do", dir)
@@ -87,7 +87,7 @@ func withoutJournal(dir string) error {
 	return Hint(Refuse("resume", ": %s has no %s: the file was removed, or another version of this program has begun the export", dir, place.JournalName), "export to another directory")
 }
 
-// restore returns the record's values of options that are not given. An export's record omits the export's path, because the export may have been
+// restore returns the recorded values of the options that are not given. An export's record omits the export's path, because the export may have been
 // moved.
 func (p *Checkpoint) restore(options []Option, export bool) (map[string]string, error) {
 	home, values := homeOf(p.Resume), map[string]string{}
@@ -96,7 +96,7 @@ func (p *Checkpoint) restore(options []Option, export bool) (map[string]string, 
 		if !ok {
 			continue
 		}
-		if values[o.Name], ok = o.restored(kept, home); !ok {
+		if values[o.Name], ok = o.fromRecord(kept, home); !ok {
 			delete(p.Record.Flags, o.Name)
 			p.Record.Again = append(p.Record.Again, o.Name)
 		}
@@ -137,7 +137,7 @@ func recordForms(options []Option, home string) (all []jobrecord.Option) {
 // homeOf returns the directory to which the paths in a record are relative: the parent of the given path, which is the checkpoint's file or its
 // directory.
 func homeOf(path string) string {
-	if path = filepath.Clean(path); strings.HasSuffix(path, ".") { // . and .. do not name their parent
+	if path = filepath.Clean(path); strings.HasSuffix(path, ".") { // the parent cannot be calculated from . and ..
 		if abs, err := filepath.Abs(path); err == nil {
 			path = abs
 		}
@@ -154,16 +154,16 @@ func relativeTo(home, path string) (rel string, ok bool) {
 	return "./" + filepath.ToSlash(rel), errors.Join(err, toErr, relErr) == nil && rel != "." && filepath.IsLocal(rel)
 }
 
-// BesideResumed reports whether a file is within the directory of the resumed checkpoint. The checkpoint may choose such a file.
+// BesideResumed reports whether a file is within the directory of the resumed checkpoint. The record may choose such a file.
 func (p *Checkpoint) BesideResumed(path string) bool {
 	_, ok := relativeTo(homeOf(p.Resume), path)
 	return ok
 }
 
-// restored returns the value of an option from its form in a record. ok is false if the record must not choose that option.
-func (o Option) restored(kept, home string) (value string, ok bool) {
+// fromRecord returns the value of an option from its form in a record. ok is false if the record must not choose that option.
+func (o Option) fromRecord(kept, home string) (value string, ok bool) {
 	switch {
-	case o.leadsElsewhere(kept), o.Kind == AProgram && strings.HasPrefix(kept, "@"): // the program's file would be read
+	case o.leadsElsewhere(kept), o.Kind == AProgram && strings.HasPrefix(kept, "@"): // the record must not choose a file whose content becomes a program
 		return "", false
 	case !o.isPath(kept):
 		return kept, true
@@ -236,7 +236,7 @@ func (p *Checkpoint) Again(options []Option) string {
 		case o.SAS:
 			o.Value += "?SAS"
 		case o.Kind == AConnection && !IsSetting(o.Value):
-			o.Value = "CONNECTION" // it may be secret
+			o.Value = "CONNECTION" // the connection may be secret
 		}
 		text += " --" + o.Name + " " + o.Value
 	}

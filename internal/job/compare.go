@@ -23,7 +23,7 @@ type PairOptions struct {
 
 // comparison returns the options of a comparison of the two places.
 func (o PairOptions) comparison() sweep.Options {
-	c := o.sweep(o.Rows)
+	c := o.sweepOptions(o.Rows)
 	if (o.From.Export() != nil || o.To.Export() != nil) && !o.AllWorkers {
 		c.Workers = min(c.Workers, exportWorkers)
 	}
@@ -34,15 +34,15 @@ func (o PairOptions) comparison() sweep.Options {
 // VerifyOptions are the options of a comparison.
 type VerifyOptions struct {
 	PairOptions
-	List       int // how many differences are listed
+	List       int // the maximum number of listed differences
 	AllowExtra bool
 }
 
 // Verify prepares a comparison of two places, whose exports are open.
 func Verify(ctx context.Context, o VerifyOptions) (*Job, error) {
-	s, err := o.of(o.From)
+	s, err := o.specOf(o.From)
 	if err == nil && o.To.Export() != nil {
-		_, err = Rows{Workers: 1}.of(o.To)
+		_, err = Rows{Workers: 1}.specOf(o.To)
 	}
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func Verify(ctx context.Context, o VerifyOptions) (*Job, error) {
 	if o.From.Table() != nil || o.To.Table() != nil { // lets workers read many ranges of the table at the same time
 		s.Steal = true
 	}
-	if _, err := try(ctx, s); err != nil {
+	if _, err := tryRow(ctx, s); err != nil {
 		return nil, err
 	}
 	j := &Job{options: o.Options, spec: s}

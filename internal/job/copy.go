@@ -31,7 +31,7 @@ type CopyOptions struct {
 
 // Copy prepares a copy between places. If the source is an export, it must be open.
 func Copy(ctx context.Context, o CopyOptions) (j *Job, err error) {
-	s, err := o.of(o.From)
+	s, err := o.specOf(o.From)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (o CopyOptions) toTable(ctx context.Context, s sweep.Spec) (*Job, error) {
 	if o.From.Export() != nil && o.selectsAll() {
 		w.known = o.From.Export().Manifest().Rows
 	}
-	return each(ctx, o.Options, s, w)
+	return prepare(ctx, o.Options, s, w)
 }
 
 // Verify checks after a copy that the source and the destination have equal rows, as far as the copy's mode makes them equal. It ignores rows that
@@ -103,10 +103,10 @@ func (o CopyOptions) Verify(ctx context.Context, j *Job) (verify.Result, error) 
 		compare.Only, s.Filter = storage.And(compare.Only, s.Filter), ""
 	}
 	o.Meter.Phase("verifying")
-	o.Meter.Expect(rows) // there may be more rows by now
+	o.Meter.Expect(rows) // more rows may have been added since
 	r, err := verify.Compare(ctx, s, o.To.Source, compare)
 	o.Meter.End()
-	return r, moved("verify", err)
+	return r, refuseMoved("verify", err)
 }
 
 // ImportAgain is the hint for an interrupted import of rows in any order.
@@ -130,7 +130,7 @@ func (o CopyOptions) fromLines(ctx context.Context, s sweep.Spec) (*Job, error) 
 				j.in, _ = o.openLines(ctx)
 			}
 			lines.Unproven = true
-			next, err := o.lines(ctx, j.in)
+			next, err := o.readLines(ctx, j.in)
 			o.Meter.Phase("importing")
 			opts.Watch = func(p sweep.Progress) {
 				now = all
@@ -156,7 +156,7 @@ func (o CopyOptions) fromLines(ctx context.Context, s sweep.Spec) (*Job, error) 
 					lines.Repeated += int64(repeated)
 					lines.MoreRepeated = windows > 1
 					s.Source = rows
-					t, err := sweep.Do(ctx, s, opts, o.mapped(action.Copy{Destination: o.To.Table(), Mode: o.Mode}))
+					t, err := sweep.Do(ctx, s, opts, o.mapWork(action.Copy{Destination: o.To.Table(), Mode: o.Mode}))
 					all.Add(t)
 					return err
 				})
@@ -206,8 +206,8 @@ func notLines(err error) error {
 	return err
 }
 
-// arriving returns a reader of the given input. The reader ends when ctx ends, even while the input blocks.
-func arriving(ctx context.Context, in io.Reader) io.ReadCloser {
+// interruptible returns a reader of the given input. The reader ends when ctx ends, even while the input blocks.
+func interruptible(ctx context.Context, in io.Reader) io.ReadCloser {
 	out, to := io.Pipe()
 	go func() { // ends when the input or the process ends
 		_, err := io.Copy(to, in)

@@ -11,7 +11,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// Refusal is the error of an invalid option. Nothing was done.
+// Refusal is the error of an invalid option. It means that the command did nothing.
 type Refusal struct {
 	Option string // the option's name; "" if the error is about several options or none
 	Err    error  // the reason; its text follows the name

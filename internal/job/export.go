@@ -33,7 +33,7 @@ type exporter struct {
 	CopyOptions
 	spec    sweep.Spec
 	changes *changes
-	started time.Time // by the service's clock
+	started time.Time // the start by the service's clock
 }
 
 // toFiles writes the rows of a sweep to files.
@@ -45,21 +45,21 @@ func (o CopyOptions) toFiles(ctx context.Context, s sweep.Spec, only *changes) (
 	x := &exporter{CopyOptions: o, spec: s, changes: only}
 	j := &Job{options: o.Options, spec: s, run: x.export}
 	if o.To.Objects == nil {
-		j.run = x.single
+		j.run = x.exportSingle
 	}
 	if o.To.Kind == place.KindFile && IsThere(o.To.Path) {
 		return nil, Refuse("to", ": %s: %w", o.To.Path, fs.ErrExist)
 	}
 	var err error
-	if x.started, err = try(ctx, s); err != nil || o.To.Objects == nil {
-		return j, moved("to", err)
+	if x.started, err = tryRow(ctx, s); err != nil || o.To.Objects == nil {
+		return j, refuseMoved("to", err)
 	}
 	j.Places = []string{s.Source.Address()}
 	if !o.To.Local() {
 		j.Places = append(j.Places, o.To.Address())
 	} else if path := o.To.journal(); !o.Resumed && IsThere(path) { // an export in a directory has its journal in that directory
-		return nil, taken(fmt.Errorf("%s %w: it has %s", o.To.Address(), place.ErrTaken, place.JournalName))
-	} else if err := o.outside(ctx); err != nil {
+		return nil, placeTaken(fmt.Errorf("%s %w: it has %s", o.To.Address(), place.ErrTaken, place.JournalName))
+	} else if err := o.checkOutside(ctx); err != nil {
 		return nil, err
 	} else if err := makeDirectory(filepath.Dir(path)); err != nil {
 		return nil, err
@@ -67,14 +67,14 @@ func (o CopyOptions) toFiles(ctx context.Context, s sweep.Spec, only *changes) (
 	return j, nil
 }
 
-// outside fails if the export would lie within another export. [place.Create] checks this again, but only after the directory is made.
-func (o CopyOptions) outside(ctx context.Context) error {
+// checkOutside fails if the export would lie within another export. [place.Create] checks this again, but only after the directory is made.
+func (o CopyOptions) checkOutside(ctx context.Context) error {
 	if o.Member || o.Resumed {
 		return nil
 	}
 	err := place.Outside(ctx, o.To.Objects)
 	if errors.Is(err, place.ErrTaken) {
-		err = taken(fmt.Errorf("%s %w", o.To.Address(), err))
+		err = placeTaken(fmt.Errorf("%s %w", o.To.Address(), err))
 	}
 	return err
 }
@@ -84,19 +84,19 @@ func (p Place) journal() string {
 	return filepath.Join(string(p.Objects.(place.Directory)), place.JournalName)
 }
 
-// taken returns the error of a place that has another export.
-func taken(err error) error {
+// placeTaken returns the error of a place that has another export.
+func placeTaken(err error) error {
 	return Hint(Refuse("to", ": %w", err), "name a place that is empty or does not exist; --resume continues an export that is not complete")
 }
 
-// each calls add with the rows after the key last, or with all rows if last is nil. If fileBytes is not nil, it returns how many bytes of memory the
+// eachRow calls add with the rows after the key last, or with all rows if last is nil. If fileBytes is not nil, it returns how many bytes of memory the
 // file that add writes uses.
-func (x *exporter) each(ctx context.Context, last *key.Key, fileBytes func() int64, add func([]storage.Row) error) (sweep.Totals, error) {
-	s, o := x.spec, x.sweep(x.Rows)
+func (x *exporter) eachRow(ctx context.Context, last *key.Key, fileBytes func() int64, add func([]storage.Row) error) (sweep.Totals, error) {
+	s, o := x.spec, x.sweepOptions(x.Rows)
 	s.From, o.Beside = last, fileBytes
 	x.Meter.Phase("exporting")
 	t, err := sweep.Each(ctx, s, o, add)
-	return t, moved("to", err)
+	return t, refuseMoved("to", err)
 }
 
 // export makes an export, or continues one.
@@ -111,17 +111,17 @@ func (x *exporter) export(ctx context.Context, record Record, began time.Time) (
 	var m place.Manifest
 	if err == nil {
 		if !w.Whole {
-			r.Totals, err = x.each(ctx, w.Seal.Last(), w.Holds, w.Add)
+			r.Totals, err = x.eachRow(ctx, w.Seal.Last(), w.Holds, w.Add)
 		}
 		var finished time.Time
 		if err = w.End(err); err == nil {
-			finished, err = try(ctx, x.spec)
+			finished, err = tryRow(ctx, x.spec)
 		}
 		if err == nil {
 			m, err = w.Complete(ctx, x.manifest(w.Claim.StartedAt, finished))
 		}
 	}
-	if errors.Is(err, place.ErrComplete) { // the process died before it recorded the end
+	if errors.Is(err, place.ErrComplete) { // an earlier process completed the export, but died before it recorded this
 		var e *place.Export
 		if e, err = place.Open(ctx, x.To.Objects); err == nil {
 			m = e.Manifest()
@@ -132,7 +132,7 @@ func (x *exporter) export(ctx context.Context, record Record, began time.Time) (
 	r.Export, r.Now, r.Took = Exported{m.Rows, m.Files.Count, m.Bytes}, r.Totals, time.Since(began)
 	switch {
 	case errors.Is(err, place.ErrTaken):
-		return r, taken(err)
+		return r, placeTaken(err)
 	case errors.Is(err, journal.ErrLocked), errors.Is(err, journal.ErrDamaged):
 		return r, BadCheckpoint(err)
 	case errors.Is(err, place.ErrDamaged):
@@ -163,19 +163,19 @@ func (x *exporter) manifest(started, finished time.Time) place.Manifest {
 	return m
 }
 
-// single writes one file, or a stream.
-func (x *exporter) single(ctx context.Context, _ Record, began time.Time) (r Result, err error) {
+// exportSingle writes one file, or a stream.
+func (x *exporter) exportSingle(ctx context.Context, _ Record, began time.Time) (r Result, err error) {
 	c, err := place.NewCodec(place.CompressOf(x.To.Path))
 	if err != nil {
 		return r, err
 	}
 	write := func(out io.Writer) (err error) {
 		if x.To.CSV != nil {
-			r.Totals, err = x.writeCSV(*x.To.CSV, c, out, func(_ bool, fn func([]storage.Row) error) (sweep.Totals, error) { return x.each(ctx, nil, nil, fn) })
+			r.Totals, err = x.writeCSV(*x.To.CSV, c, out, func(_ bool, fn func([]storage.Row) error) (sweep.Totals, error) { return x.eachRow(ctx, nil, nil, fn) })
 			return err
 		}
 		pages := place.NewStream(out, c, x.Timestamp)
-		r.Totals, err = x.each(ctx, nil, nil, pages.Add)
+		r.Totals, err = x.eachRow(ctx, nil, nil, pages.Add)
 		if err = pages.End(err); err == nil && r.Totals.Rows == 0 { // an empty file is not a valid compressed file
 			_, err = out.Write(c.Encode(nil))
 		}

@@ -42,8 +42,8 @@ type Record struct {
 
 // Result is the result of a job.
 type Result struct {
-	sweep.Totals               // of all runs
-	Now          sweep.Totals  // of this run
+	sweep.Totals               // the totals of all runs
+	Now          sweep.Totals  // the totals of this run
 	Took         time.Duration // the duration of this run
 	Doubts       int64         // rows whose message may have been enqueued twice
 	Lines        Lines
@@ -63,8 +63,8 @@ type Lines struct {
 // Run runs the job. If it returns [task.ErrInterrupted], the rest of the job can be resumed from the journal.
 func (j *Job) Run(ctx context.Context, r Record) (Result, error) { return j.run(ctx, r, time.Now()) }
 
-// Close closes the job's files. The argument is the error of the command that ran the job, and Close returns it. If it is nil, Close first records
-// the success in the state of [Since].
+// Close closes the job's files. Its argument is the error of the command that ran the job. If this error is nil, Close records the success in the
+// state of [Since]. Otherwise, Close returns the error.
 func (j *Job) Close(err error) error {
 	if j.in != nil {
 		_ = j.in.Close()
@@ -95,7 +95,7 @@ func (j *Job) Estimate(ctx context.Context, limit time.Duration, price float64) 
 		return e, err
 	}
 	j.options.Meter.Phase("counting")
-	r, err := estimate.Count(ctx, j.spec, j.options.sweep(j.options.Rows), limit, estimate.Work{Writes: j.intent.writes, Price: price})
+	r, err := estimate.Count(ctx, j.spec, j.options.sweepOptions(j.options.Rows), limit, estimate.Work{Writes: j.intent.writes, Price: price})
 	j.options.Meter.End()
 	r.Creates = missing
 	return Estimate{r, j.intent.verb, sentence}, err
@@ -109,12 +109,12 @@ func leadsTo(destination, takes string, missing bool) string {
 	return fmt.Sprintf("the destination %s exists and takes %s", destination, takes)
 }
 
-// each prepares a job that does the work w with each row of a sweep.
-func each(ctx context.Context, o Options, s sweep.Spec, w work) (*Job, error) {
+// prepare prepares a job that does the work w with each row of a sweep.
+func prepare(ctx context.Context, o Options, s sweep.Spec, w work) (*Job, error) {
 	j := &Job{options: o, spec: s, intent: w.intent}
-	err := j.list(ctx)
+	err := j.readList(ctx)
 	if err == nil && w.try == nil {
-		_, err = try(ctx, s)
+		_, err = tryRow(ctx, s)
 	} else if err == nil {
 		var p storage.Page
 		if p, err = firstPage(ctx, s, s.PageRows); err == nil {
@@ -125,27 +125,27 @@ func each(ctx context.Context, o Options, s sweep.Spec, w work) (*Job, error) {
 		return nil, err
 	}
 	j.Places = w.places
-	j.run = j.with(w)
-	if o.Map != nil { // nobody can foresee the transactions of mapped rows, so the estimate assumes one request a row
+	j.run = j.runner(w)
+	if o.Map != nil { // the transactions of mapped rows cannot be foreseen, so the estimate assumes one request a row
 		j.intent.writes = func(rows []storage.Row) int { return len(rows) }
 	}
 	return j, nil
 }
 
-// with returns the function that runs a job's work.
-func (j *Job) with(w work) func(context.Context, Record, time.Time) (Result, error) {
+// runner returns the function that runs a job's work.
+func (j *Job) runner(w work) func(context.Context, Record, time.Time) (Result, error) {
 	return func(ctx context.Context, r Record, began time.Time) (Result, error) {
 		done, err := j.work(ctx, r, began, w.prepare, func(o sweep.Options) (sweep.Totals, error) {
 			j.options.Meter.Phase(w.phase)
 			counting, cancel := context.WithCancel(ctx)
 			defer cancel()
 			_, removes := w.action.(action.Delete)
-			if err := j.expect(counting, w.known, removes); err != nil {
+			if err := j.expectRows(counting, w.known, removes); err != nil {
 				return sweep.Totals{}, err
 			}
-			return sweep.Do(ctx, j.spec, o, j.options.mapped(w.action))
+			return sweep.Do(ctx, j.spec, o, j.options.mapWork(w.action))
 		})
-		if _, ok := w.action.(action.Enqueue); ok { // only a repeated enqueue does harm
+		if _, ok := w.action.(action.Enqueue); ok { // only repeating an enqueue does harm
 			done.Doubts = done.Totals.Doubts
 		}
 		return done, err
@@ -163,8 +163,8 @@ type work struct {
 	try     func([]storage.Row) error   // checks the rows of the first page, and its error ends the job; nil for no check
 }
 
-// list reads the job's list of rows, if there is one. It keeps only the keys within the bounds of the sweep.
-func (j *Job) list(ctx context.Context) error {
+// readList reads the job's list of rows, if there is one. It keeps only the keys within the bounds of the sweep.
+func (j *Job) readList(ctx context.Context) error {
 	o := j.options
 	if o.List == "" {
 		return nil
@@ -194,7 +194,7 @@ func (j *Job) list(ctx context.Context) error {
 
 // work runs the given function do, which processes all rows, and stores or prints the failed rows.
 func (j *Job) work(ctx context.Context, record Record, began time.Time, prepare func(context.Context) error, do func(sweep.Options) (sweep.Totals, error)) (r Result, err error) {
-	o := j.options.sweep(j.options.Rows)
+	o := j.options.sweepOptions(j.options.Rows)
 	o.Watch = func(p sweep.Progress) {
 		r.Now = p.Run
 		j.options.Meter.Show(p)
@@ -204,7 +204,7 @@ func (j *Job) work(ctx context.Context, record Record, began time.Time, prepare 
 			return r, BadCheckpoint(err)
 		}
 	}
-	list, err := j.failed(ctx, record.Journal != nil)
+	list, err := j.openFailed(ctx, record.Journal != nil)
 	if err != nil {
 		return r, err
 	}
@@ -238,8 +238,8 @@ func (j *Job) work(ctx context.Context, record Record, began time.Time, prepare 
 	return r, err
 }
 
-// failed opens the file for failed rows. A resumed job continues the file of its earlier runs. Without such a file, failed returns nil.
-func (j *Job) failed(ctx context.Context, durable bool) (list *rowlist.Writer, err error) {
+// openFailed opens the file for failed rows. A resumed job continues the file of its earlier runs. Without such a file, openFailed returns nil.
+func (j *Job) openFailed(ctx context.Context, durable bool) (list *rowlist.Writer, err error) {
 	path := j.options.Failed
 	switch {
 	case path == "":
@@ -283,17 +283,17 @@ func reporter(m *progress.Meter, more string) func([]action.Failure) error {
 	}
 }
 
-// expect gives the meter the number of the job's rows: the number that the source reports, the length of the list, or the result of a count alongside
+// expectRows gives the meter the number of the job's rows: the number that the source reports, the length of the list, or the result of a count alongside
 // the job. A job with a limit on requests or rows has no such count, because the count would exceed the limit. removes is set if the job removes
 // rows. The count ends when ctx ends.
-func (j *Job) expect(ctx context.Context, known int64, removes bool) error {
+func (j *Job) expectRows(ctx context.Context, known int64, removes bool) error {
 	o := j.options
 	switch {
 	case o.From.Table() == nil && j.spec.Keys == nil:
 		if known > 0 {
 			o.Meter.Expect(known)
 		}
-	case j.spec.Keys == nil && o.MaxRows == 0 && o.sweep(o.Rows).Requests == nil:
+	case j.spec.Keys == nil && o.MaxRows == 0 && o.sweepOptions(o.Rows).Requests == nil:
 		o.Meter.CountBeside(ctx, progress.RowsOf(j.spec, o.Memory), removes)
 	case j.spec.Keys != nil && j.spec.Filter == "": // with a filter, some listed keys never count as done
 		o.Meter.Expect(j.spec.Keys.Len())

@@ -24,8 +24,8 @@ import (
 // Without the higher limit, the garbage collector takes a third of the processor time.
 var forMap = sync.OnceFunc(func() { new(memory.Held).Set(112 << 20) })
 
-// mapped returns work that maps the rows and then does w with the results.
-func (o Options) mapped(w action.Work) action.Work {
+// mapWork returns work that maps the rows and then does w with the results.
+func (o Options) mapWork(w action.Work) action.Work {
 	if o.Map == nil {
 		return w
 	}
@@ -41,8 +41,8 @@ func (o Options) mappedSource(s storage.Source, pass bool) storage.Source {
 	return rowmap.Kept{Source: s, Map: o.Map, Pass: pass}
 }
 
-// moved turns the error that the map has changed a key into a [Refusal] of the given option, which needs unchanged keys. Other errors stay the same.
-func moved(option string, err error) error {
+// refuseMoved turns the error that the map has changed a key into a [Refusal] of the given option, which needs unchanged keys. Other errors stay the same.
+func refuseMoved(option string, err error) error {
 	if !errors.Is(err, rowmap.ErrMoved) {
 		return err
 	}
@@ -120,7 +120,7 @@ func (o Options) previewLines(ctx context.Context, left func() int, show func([]
 		return err
 	}
 	defer in.Close()
-	next, err := o.lines(ctx, in)
+	next, err := o.readLines(ctx, in)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (o Options) previewLines(ctx context.Context, left func() int, show func([]
 // openLines opens the file or the stream of rows in any order.
 func (o Options) openLines(ctx context.Context) (io.ReadCloser, error) {
 	if o.From.Kind == place.KindStream {
-		return arriving(ctx, o.In), nil
+		return interruptible(ctx, o.In), nil
 	}
 	in, err := place.OpenFile(ctx, o.From.Path)
 	if err != nil {
@@ -145,8 +145,8 @@ func (o Options) openLines(ctx context.Context) (io.ReadCloser, error) {
 	return in, nil
 }
 
-// lines reads the rows of an opened file or stream. It reads a CSV file twice, the first time for the types of its columns.
-func (o Options) lines(ctx context.Context, in io.Reader) (place.Lines, error) {
+// readLines reads the rows of an opened file or stream. It reads a CSV file twice, the first time for the types of its columns.
+func (o Options) readLines(ctx context.Context, in io.Reader) (place.Lines, error) {
 	if o.From.CSV == nil {
 		return place.JSONLines(in), nil
 	}

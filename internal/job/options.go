@@ -84,8 +84,8 @@ func (r Rows) String() string {
 // selectsAll reports whether all rows are selected.
 func (r Rows) selectsAll() bool { return r.Bounds == key.Bounds{} && r.Filter == "" }
 
-// of returns the specification of a sweep over the selected rows of a place.
-func (r Rows) of(from Place) (sweep.Spec, error) {
+// specOf returns the specification of a sweep over the selected rows of a place.
+func (r Rows) specOf(from Place) (sweep.Spec, error) {
 	s := sweep.Spec{Source: from.Source, Bounds: r.Bounds, Filter: r.Filter, Select: r.Select, PageRows: storage.PageRows, Steal: true}
 	if err := r.check(); err != nil {
 		return s, err
@@ -99,8 +99,8 @@ func (r Rows) of(from Place) (sweep.Spec, error) {
 	return s, nil
 }
 
-// sweep returns the options of a sweep of the rows.
-func (p Process) sweep(r Rows) sweep.Options {
+// sweepOptions returns the options of a sweep of the rows.
+func (p Process) sweepOptions(r Rows) sweep.Options {
 	o := sweep.Options{Workers: r.Workers, Memory: p.Memory, Watch: p.Meter.Show, Abort: p.Abort, MaxRows: r.MaxRows}
 	if p.limits != nil {
 		o.Requests, o.Share = p.limits.requests, p.limits.sweeps
@@ -123,7 +123,7 @@ type Options struct {
 	Was     Facts
 }
 
-// Facts are the facts about a job that are decided before it begins.
+// Facts are the facts about a job that are decided before the job begins.
 type Facts struct {
 	Places []string // the addresses of the job's places and queue; a checkpoint is valid only for them
 	Digest string   // the digest of the list of rows; "" without a list
@@ -132,22 +132,22 @@ type Facts struct {
 
 // Count counts the rows of a place.
 func Count(ctx context.Context, o Options) (sweep.Totals, error) {
-	s, err := o.of(o.From)
+	s, err := o.specOf(o.From)
 	if err != nil {
 		return sweep.Totals{}, err
 	}
 	o.Meter.Phase("counting")
 	defer o.Meter.End()
-	return sweep.Count(ctx, s, o.sweep(o.Rows), nil)
+	return sweep.Count(ctx, s, o.sweepOptions(o.Rows), nil)
 }
 
 // Keys calls fn with the partition keys of a place, in order.
 func Keys(ctx context.Context, o Options, fn func(partition string) error) error {
-	s, err := o.of(o.From)
+	s, err := o.specOf(o.From)
 	if err != nil {
 		return err
 	}
 	defer o.Meter.End()
-	_, err = sweep.Partitions(ctx, s, o.sweep(o.Rows), fn)
+	_, err = sweep.Partitions(ctx, s, o.sweepOptions(o.Rows), fn)
 	return err
 }

@@ -102,9 +102,9 @@ func (p *Place) Read(ctx context.Context, option string) error {
 	return Hint(refusal, fmt.Sprintf("this export is not complete; tablesweep export --resume %s completes it", with))
 }
 
-// try reads one row of the source. This reports a missing table or a bad filter before anything is created. If the source is a table, try returns the
-// time of the service's answer, otherwise this machine's time.
-func try(ctx context.Context, s sweep.Spec) (time.Time, error) {
+// tryRow reads one row of the source. This reports a missing table or a bad filter before anything is created. If the source is a table, tryRow
+// returns the time of the service's answer. Otherwise it returns this machine's time.
+func tryRow(ctx context.Context, s sweep.Spec) (time.Time, error) {
 	p, err := firstPage(ctx, s, 1)
 	if p.Date.IsZero() {
 		p.Date = time.Now().UTC().Truncate(time.Second)

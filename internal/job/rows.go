@@ -10,7 +10,7 @@ import (
 
 // Delete prepares a job that deletes the rows of a table.
 func Delete(ctx context.Context, o Options) (*Job, error) {
-	s, err := o.of(o.From)
+	s, err := o.specOf(o.From)
 	if err != nil {
 		return nil, err
 	}
@@ -19,7 +19,7 @@ func Delete(ctx context.Context, o Options) (*Job, error) {
 		return nil, Refuse("table", ": delete removes rows of a table, not of files")
 	}
 	s.Select = []string{}
-	return each(ctx, o, s, work{
+	return prepare(ctx, o, s, work{
 		action: action.Delete{Table: table}, phase: "deleting", places: []string{table.Address()},
 		intent: intent{"delete", action.Transactions, func(ctx context.Context) (string, bool, error) {
 			if err := table.MayDelete(ctx); err != nil {
@@ -32,7 +32,7 @@ func Delete(ctx context.Context, o Options) (*Job, error) {
 
 // Enqueue prepares a job that puts a message into a queue for each row. The queue is created if it is missing.
 func Enqueue(ctx context.Context, o Options, w action.Enqueue) (*Job, error) {
-	s, err := o.of(o.From)
+	s, err := o.specOf(o.From)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func Enqueue(ctx context.Context, o Options, w action.Enqueue) (*Job, error) {
 	if o.Resumed || o.List != "" {
 		try = nil
 	}
-	return each(ctx, o, s, work{
+	return prepare(ctx, o, s, work{
 		action: w, phase: "enqueuing", places: []string{s.Source.Address(), queue.Address()}, prepare: queue.Create,
 		intent: intent{"enqueue", func(rows []storage.Row) int { return len(rows) }, func(ctx context.Context) (string, bool, error) {
 			_, err := queue.Length(ctx)

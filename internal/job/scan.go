@@ -24,7 +24,7 @@ var errEnough = errors.New("enough rows")
 
 // Scan calls fn with the rows of a place, in order. If fn is nil, it counts them.
 func Scan(ctx context.Context, o ScanOptions, fn func([]storage.Row) error) (sweep.Totals, error) {
-	s, err := o.of(o.From)
+	s, err := o.specOf(o.From)
 	if err != nil {
 		return sweep.Totals{}, err
 	}
@@ -35,7 +35,7 @@ func Scan(ctx context.Context, o ScanOptions, fn func([]storage.Row) error) (swe
 	if o.Strategy != strategy.Adaptive {
 		s.Steal, s.Strategy = false, strategy.New(o.Strategy, strategy.Options{})
 	}
-	options := o.sweep(o.Rows)
+	options := o.sweepOptions(o.Rows)
 	options.Trace = o.Trace
 	if o.Limit == 0 && fn == nil {
 		return sweep.Count(ctx, s, options, nil)

@@ -49,7 +49,7 @@ func TestShownShareIsAccurate(t *testing.T) {
 				if tt.name == "delete" {
 					do = action.Delete{Table: source}
 				}
-				if _, err := j.with(work{action: do, phase: "working"})(t.Context(), Record{}, time.Now()); err != nil {
+				if _, err := j.runner(work{action: do, phase: "working"})(t.Context(), Record{}, time.Now()); err != nil {
 					t.Fatal(err)
 				}
 				checkShares(t, &out, tt.rows, tt.early)

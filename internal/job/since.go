@@ -38,7 +38,7 @@ func ParseSince(text string, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
-// Check refuses invalid values.
+// Check returns an error for invalid values.
 func (w Since) Check() error {
 	switch {
 	case w.Text == LastSuccess && w.State == "":
@@ -76,7 +76,7 @@ func (o CopyOptions) narrow(ctx context.Context, s *sweep.Spec) (w *changes, win
 	}
 	w, window = &changes{}, o.Was.Window
 	if window == "" { // in a resumed job, the first run has decided the window
-		w.began, err = try(ctx, *s)
+		w.began, err = tryRow(ctx, *s)
 	}
 	if err == nil && o.State != "" {
 		err = o.remember(ctx, w, *s)

@@ -26,7 +26,7 @@ func NewSync(ctx context.Context, o PairOptions, deletes bool) (*Sync, error) {
 	if storage.ComparesTime(o.Filter) {
 		return nil, Hint(Refuse("filter", " compares Timestamp, which always differs between tables, so equal rows would count as extra"), "filter by another property")
 	}
-	s, err := o.of(o.From)
+	s, err := o.specOf(o.From)
 	if err == nil && o.From.Export() != nil {
 		err = o.checkComplete(o.From.Export().Manifest())
 	}
@@ -35,8 +35,8 @@ func NewSync(ctx context.Context, o PairOptions, deletes bool) (*Sync, error) {
 	}
 	s.Steal = true // lets workers read many ranges of the destination at the same time
 	s.Source = o.mappedSource(s.Source, false)
-	_, err = try(ctx, s)
-	return &Sync{options: o, spec: s, deletes: deletes}, moved("map", err)
+	_, err = tryRow(ctx, s)
+	return &Sync{options: o, spec: s, deletes: deletes}, refuseMoved("map", err)
 }
 
 // Plan compares the places, and returns the plan. A missing destination counts as empty. Plan changes nothing. It stores the plan's rows in the file.
@@ -147,7 +147,7 @@ func (s *Sync) Do(ctx context.Context, plan SyncPlan) (r SyncResult, err error) 
 const SyncAgain = "run the sync again; it compares the places again from the beginning"
 
 func syncError(err error) error {
-	if err = moved("map", err); errors.Is(err, task.ErrInterrupted) {
+	if err = refuseMoved("map", err); errors.Is(err, task.ErrInterrupted) {
 		err = Hint(err, SyncAgain)
 	}
 	return err

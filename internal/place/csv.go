@@ -54,8 +54,8 @@ func (c *columnTypes) note(t storage.Type, firstRow bool) {
 	c.first = c.first || firstRow
 }
 
-// usual returns the type of the column's texts without a type of their own.
-func (c *columnTypes) usual() storage.Type {
+// usualType returns the type of the column's texts without a type of their own.
+func (c *columnTypes) usualType() storage.Type {
 	if len(c.seen) == 1 || c.first {
 		return c.seen[0]
 	}
@@ -447,21 +447,21 @@ func (r *csvReader) decide(c *csvColumn, t storage.Type, typed bool, line int) (
 		}
 		return t, nil
 	}
-	switch before := c.types.usual(); {
+	switch before := c.types.usualType(); {
 	case r.learned != nil:
 	case !typed:
 		c.types.untyped = cmp.Or(c.types.untyped, line)
 	default:
-		if c.types.note(t, r.rows == 1); c.types.untyped > 0 && c.types.usual() != before {
+		if c.types.note(t, r.rows == 1); c.types.untyped > 0 && c.types.usualType() != before {
 			return t, fmt.Errorf("line %d: %s is an %v, but on line %d it had no type and was read as an %v; give --types %[2]s:%[3]v, or give the rows as a file, which is read twice", line, c.name, t, c.types.untyped, before)
 		}
 	}
 	if c.types.mixed() && !c.warned && r.Mixed != nil {
-		r.Mixed(fmt.Sprintf("%s has several types; its values without a type become %v", c.name, c.types.usual()))
+		r.Mixed(fmt.Sprintf("%s has several types; its values without a type become %v", c.name, c.types.usualType()))
 		c.warned = true
 	}
 	if !typed {
-		t = c.types.usual()
+		t = c.types.usualType()
 	}
 	return t, nil
 }

@@ -52,8 +52,8 @@ func Open(ctx context.Context, o Objects) (*Export, error) {
 	return e, nil
 }
 
-// lacks explains that a place has no object of that name, or that its directory does not exist.
-func lacks(o Objects, name string) string {
+// explainMissing explains that a place has no object of that name, or that its directory does not exist.
+func explainMissing(o Objects, name string) string {
 	if d, local := o.(Directory); local {
 		if _, err := os.Stat(string(d)); errors.Is(err, fs.ErrNotExist) {
 			return "there is no such directory"
@@ -65,7 +65,7 @@ func lacks(o Objects, name string) string {
 func (e *Export) open(ctx context.Context) error {
 	text, err := get(ctx, e.objects, ManifestName, MaxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: %s", ErrNoExport, lacks(e.objects, ManifestName))
+		return fmt.Errorf("%w: %s", ErrNoExport, explainMissing(e.objects, ManifestName))
 	}
 	if storage.HasCode(err, "ContainerNotFound") {
 		return fmt.Errorf("%w: there is no such container", ErrNoExport)
@@ -186,18 +186,18 @@ func (e *Export) Read(ctx context.Context, options storage.RequestOptions, q sto
 	if blobs, ok := from.Objects.(*Blobs); ok {
 		from.Objects = blobs.With(options)
 	}
-	at, err := e.start(ctx, from, q)
+	at, err := e.startOf(ctx, from, q)
 	if err != nil || at.file == len(e.files) {
 		return p, 1, err
 	}
-	rows, n, err := e.page(ctx, from, at)
+	rows, n, err := e.readPage(ctx, from, at)
 	if err != nil {
 		return p, 1, err
 	}
 	p.Bytes = n
 	rest, ended := w.take(rows[min(at.row, len(rows)):], &p)
 	if at.row = len(rows) - len(rest); len(rest) == 0 {
-		at = e.next(at)
+		at = e.nextPage(at)
 	}
 	if !ended && at.file < len(e.files) && q.Range.Side(e.files[at.file].First.Key()) <= 0 {
 		p.Next = at.token()
@@ -205,16 +205,16 @@ func (e *Export) Read(ctx context.Context, options storage.RequestOptions, q sto
 	return p, 1, nil
 }
 
-// next returns the position of the next page.
-func (e *Export) next(at position) position {
+// nextPage returns the position of the next page.
+func (e *Export) nextPage(at position) position {
 	if at.page+1 < len(e.files[at.file].Pages) {
 		return position{at.file, at.page + 1, 0}
 	}
 	return position{at.file + 1, 0, 0}
 }
 
-// start returns the position at which a query begins: that of its token, or the start of its range.
-func (e *Export) start(ctx context.Context, from reading, q storage.Query) (at position, err error) {
+// startOf returns the position at which a query begins: that of its token, or the start of its range.
+func (e *Export) startOf(ctx context.Context, from reading, q storage.Query) (at position, err error) {
 	if q.Token != nil {
 		n, _ := fmt.Sscanf(q.Token.Partition, "%d/%d/%d", &at.file, &at.page, &at.row)
 		if n != 3 || at.file < 0 || at.file >= len(e.files) || at.page < 0 || at.page >= len(e.files[at.file].Pages) || at.row < 0 {
@@ -227,15 +227,15 @@ func (e *Export) start(ctx context.Context, from reading, q storage.Query) (at p
 		return at, nil
 	}
 	at.page = sort.Search(len(e.files[at.file].Pages)-1, func(i int) bool {
-		last, lastErr := e.last(ctx, from, position{at.file, i, 0})
+		last, lastErr := e.lastKey(ctx, from, position{at.file, i, 0})
 		err = errors.Join(err, lastErr)
 		return err != nil || q.Range.Side(last) >= 0
 	})
 	return at, err
 }
 
-// last returns a page's last key.
-func (e *Export) last(ctx context.Context, from reading, at position) (key.Key, error) {
+// lastKey returns a page's last key.
+func (e *Export) lastKey(ctx context.Context, from reading, at position) (key.Key, error) {
 	page := &e.files[at.file].seen[at.page]
 	e.mu.Lock()
 	last := page.last
@@ -243,7 +243,7 @@ func (e *Export) last(ctx context.Context, from reading, at position) (key.Key, 
 	if last != nil {
 		return *last, nil
 	}
-	rows, n, err := e.page(ctx, from, at)
+	rows, n, err := e.readPage(ctx, from, at)
 	if err != nil {
 		return key.Key{}, err
 	}
@@ -255,9 +255,9 @@ func (e *Export) last(ctx context.Context, from reading, at position) (key.Key, 
 	return k, nil
 }
 
-// page reads a page and checks its hash. It returns the page's rows and the number of bytes of their JSON. It reserves the memory that
+// readPage reads a page and checks its hash. It returns the page's rows and the number of bytes of their JSON. It reserves the memory that
 // [storage.MemoryOf] estimates.
-func (e *Export) page(ctx context.Context, from reading, at position) (rows []storage.Row, bytes int, err error) {
+func (e *Export) readPage(ctx context.Context, from reading, at position) (rows []storage.Row, bytes int, err error) {
 	f := &e.files[at.file]
 	begin := int64(0)
 	for _, before := range f.Pages[:at.page] {
@@ -277,7 +277,7 @@ func (e *Export) page(ctx context.Context, from reading, at position) (rows []st
 		return nil, 0, memory.ErrFull
 	}
 	if rows, bytes, err = e.decode(encoded, at); err == nil {
-		err = e.count(f, at.page, len(rows))
+		err = e.checkCount(f, at.page, len(rows))
 		used = storage.MemoryOf(bytes, len(rows))
 	}
 	if !from.memory.Use(used - expected) {
@@ -314,8 +314,8 @@ func (e *Export) decode(encoded []byte, at position) (rows []storage.Row, bytes 
 	return rows, len(text), err
 }
 
-// count compares a file's number of rows with the number in files.jsonl, once all pages of the file have been read.
-func (e *Export) count(f *dataFile, page, rows int) error {
+// checkCount compares a file's number of rows with the number in files.jsonl, once all pages of the file have been read.
+func (e *Export) checkCount(f *dataFile, page, rows int) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	f.seen[page].rows = rows

@@ -399,10 +399,10 @@ func NewFile(c *Codec) *FileDraft {
 }
 
 // Held returns the maximum bytes of memory that the draft may take, including the copy that is made when the content grows.
-func (d *FileDraft) Held() int64 { return d.holds() + int64(2*cap(d.content)-len(d.content)) }
+func (d *FileDraft) Held() int64 { return d.heldBytes() + int64(2*cap(d.content)-len(d.content)) }
 
-// holds returns how many bytes of memory the draft uses for the JSON of the current page, for pages that are being encoded, and for encoded pages.
-func (d *FileDraft) holds() int64 {
+// heldBytes returns how many bytes of memory the draft uses for the JSON of the current page, for pages that are being encoded, and for encoded pages.
+func (d *FileDraft) heldBytes() int64 {
 	bytes := cap(d.page.text) + len(d.content)
 	for _, c := range d.coming {
 		bytes += c.json

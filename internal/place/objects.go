@@ -76,16 +76,16 @@ func (d Directory) Address() string {
 
 // Above implements [Objects]. It first resolves links in the path.
 func (d Directory) Above() (above []Objects) {
-	path := real(d.Address())
+	path := resolved(d.Address())
 	for path != filepath.Dir(path) {
-		path = real(filepath.Dir(path))
+		path = resolved(filepath.Dir(path))
 		above = append(above, Directory(path))
 	}
 	return above
 }
 
-// real resolves the links of a path, if the path exists.
-func real(path string) string {
+// resolved resolves the links of a path, if the path exists.
+func resolved(path string) string {
 	if to, err := filepath.EvalSymlinks(path); err == nil {
 		return to
 	}

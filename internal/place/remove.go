@@ -32,7 +32,7 @@ func Remove(ctx context.Context, o Objects, id ExportID, many bool, from Removal
 	r := remover{o, from, left}
 	remove := r.removeOne
 	if many {
-		remove = r.tables
+		remove = r.removeTables
 	}
 	err := remove(ctx, id)
 	if err == nil {
@@ -66,8 +66,8 @@ func (r *remover) read(ctx context.Context, name string, most int64) ([]byte, er
 	return text, err
 }
 
-// owned reports whether an object with the export's id exists. It fails if the object has the id of another export.
-func owned(name string, text []byte, id ExportID, parse func() (ExportID, error)) (bool, error) {
+// hasID reports whether an object with the export's id exists. It fails if the object has the id of another export.
+func hasID(name string, text []byte, id ExportID, parse func() (ExportID, error)) (bool, error) {
 	if text == nil {
 		return false, nil
 	}
@@ -78,13 +78,13 @@ func owned(name string, text []byte, id ExportID, parse func() (ExportID, error)
 	return true, err
 }
 
-// claimed reports whether a claim exists. It fails if the claim belongs to another export.
-func (r *remover) claimed(ctx context.Context, name, format string, id ExportID) (bool, error) {
+// hasClaim reports whether a claim exists. It fails if the claim belongs to another export.
+func (r *remover) hasClaim(ctx context.Context, name, format string, id ExportID) (bool, error) {
 	text, err := r.read(ctx, name, MaxManifest)
 	if err != nil {
 		return false, err
 	}
-	return owned(name, text, id, func() (ExportID, error) {
+	return hasID(name, text, id, func() (ExportID, error) {
 		var c Claim
 		err := parse(name, format, text, &c)
 		return c.ID, err
@@ -94,10 +94,10 @@ func (r *remover) claimed(ctx context.Context, name, format string, id ExportID)
 // tableName matches names of tables. Any other name could lead outside the place.
 var tableName = regexp.MustCompile(`^[0-9A-Za-z]+$`)
 
-// tables deletes an export of many tables: first the data of all tables, and then the lists of all tables. tables.json names the tables until all of
+// removeTables deletes an export of many tables: first the data of all tables, and then the lists of all tables. tables.json names the tables until all of
 // them are deleted.
-func (r *remover) tables(ctx context.Context, id ExportID) error {
-	claimed, err := r.claimed(ctx, tablesClaimName, tablesFormat, id)
+func (r *remover) removeTables(ctx context.Context, id ExportID) error {
+	claimed, err := r.hasClaim(ctx, tablesClaimName, tablesFormat, id)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (r *remover) tables(ctx context.Context, id ExportID) error {
 		return err
 	}
 	var t Tables
-	listed, err := owned(TablesName, text, id, func() (ExportID, error) {
+	listed, err := hasID(TablesName, text, id, func() (ExportID, error) {
 		err := parse(TablesName, tablesFormat, text, &t)
 		return t.ID, err
 	})
@@ -122,9 +122,9 @@ func (r *remover) tables(ctx context.Context, id ExportID) error {
 			return err
 		}
 	}
-	remove := r.data
+	remove := r.removeData
 	if r.Gone {
-		remove = r.lists
+		remove = r.removeLists
 	}
 	for _, e := range t.Tables[min(r.Tables, len(t.Tables)):] {
 		if !tableName.MatchString(e.Name) {
@@ -140,7 +140,7 @@ func (r *remover) tables(ctx context.Context, id ExportID) error {
 		return nil
 	}
 	if listed || claimed {
-		if err := r.late(ctx, id, true); err != nil {
+		if err := r.removeLate(ctx, id, true); err != nil {
 			return err
 		}
 		return r.inTurn(ctx, TablesName, tablesClaimName)
@@ -151,15 +151,15 @@ func (r *remover) tables(ctx context.Context, id ExportID) error {
 // removeOne deletes the data or the lists of one table's export.
 func (r *remover) removeOne(ctx context.Context, id ExportID) error {
 	if !r.Gone {
-		return r.data(ctx, "", id)
+		return r.removeData(ctx, "", id)
 	}
-	if _, err := r.claimed(ctx, ClaimName, format, id); err != nil {
+	if _, err := r.hasClaim(ctx, ClaimName, format, id); err != nil {
 		return err
 	}
-	if err := r.late(ctx, id, false); err != nil {
+	if err := r.removeLate(ctx, id, false); err != nil {
 		return err
 	}
-	return r.lists(ctx, "", id)
+	return r.removeLists(ctx, "", id)
 }
 
 // lostList is the error for a missing list whose data still exists.
@@ -209,10 +209,10 @@ func ClearLate(ctx context.Context, o Objects) error {
 	return each(late, func(i int) error { return o.Delete(ctx, late[i]) })
 }
 
-// late deletes objects that late steps have written to an export whose data is deleted. For an export of many tables, late also deletes the objects
-// and claims of tables that the export does not list. It keeps objects beside the manifest or the list of files of another export, because these
-// belong to the other export.
-func (r *remover) late(ctx context.Context, id ExportID, many bool) error {
+// removeLate deletes objects that late steps have written to an export whose data is deleted. For an export of many tables, removeLate also deletes
+// the objects and claims of tables that the export does not list. It keeps objects beside the manifest or the list of files of another export,
+// because these belong to the other export.
+func (r *remover) removeLate(ctx context.Context, id ExportID, many bool) error {
 	if *r.left <= 0 {
 		return errEnough
 	}
@@ -264,12 +264,12 @@ func (r *remover) late(ctx context.Context, id ExportID, many bool) error {
 	return errEnough
 }
 
-// data deletes the data of one table's export. prefix is the beginning of the names of the export's objects.
-func (r *remover) data(ctx context.Context, prefix string, id ExportID) error {
+// removeData deletes the data of one table's export. prefix is the beginning of the names of the export's objects.
+func (r *remover) removeData(ctx context.Context, prefix string, id ExportID) error {
 	if *r.left <= 0 {
 		return errEnough
 	}
-	claimed, err := r.claimed(ctx, prefix+ClaimName, format, id)
+	claimed, err := r.hasClaim(ctx, prefix+ClaimName, format, id)
 	if err != nil {
 		return err
 	}
@@ -278,7 +278,7 @@ func (r *remover) data(ctx context.Context, prefix string, id ExportID) error {
 	if err != nil {
 		return err
 	}
-	sealed, err := owned(prefix+ManifestName, text, id, func() (_ ExportID, err error) {
+	sealed, err := hasID(prefix+ManifestName, text, id, func() (_ ExportID, err error) {
 		m, err = ParseManifest(text)
 		return m.ID, err
 	})
@@ -292,7 +292,7 @@ func (r *remover) data(ctx context.Context, prefix string, id ExportID) error {
 	})
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || storage.NotFound(err):
-		return r.withoutFiles(ctx, prefix, sealed)
+		return r.removeDataWithoutFiles(ctx, prefix, sealed)
 	case err != nil:
 		return err
 	case !claimed && !sealed:
@@ -323,8 +323,8 @@ func (r *remover) data(ctx context.Context, prefix string, id ExportID) error {
 	return nil
 }
 
-// withoutFiles does the work of data for an export without files.jsonl: that list or the whole export is already deleted.
-func (r *remover) withoutFiles(ctx context.Context, prefix string, sealed bool) (err error) {
+// removeDataWithoutFiles does the work of removeData for an export without files.jsonl: that list or the whole export is already deleted.
+func (r *remover) removeDataWithoutFiles(ctx context.Context, prefix string, sealed bool) (err error) {
 	left := false
 	err = r.List(ctx, prefix+DataPrefix, func(name string, _ int64) error {
 		left = left || Leftover(name[len(prefix):])
@@ -342,12 +342,12 @@ func (r *remover) withoutFiles(ctx context.Context, prefix string, sealed bool) 
 	return err
 }
 
-// lists deletes the remaining objects of an export whose data is deleted.
-func (r *remover) lists(ctx context.Context, prefix string, id ExportID) error {
+// removeLists deletes the remaining objects of an export whose data is deleted.
+func (r *remover) removeLists(ctx context.Context, prefix string, id ExportID) error {
 	if *r.left <= 0 {
 		return errEnough
 	}
-	if _, err := r.claimed(ctx, prefix+ClaimName, format, id); err != nil {
+	if _, err := r.hasClaim(ctx, prefix+ClaimName, format, id); err != nil {
 		return err
 	}
 	*r.left -= 3 // these two objects, and the manifest that is deleted already

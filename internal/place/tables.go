@@ -143,7 +143,7 @@ func SealTables(ctx context.Context, to Objects, id ExportID, names []string) er
 func OpenTables(ctx context.Context, from Objects) (t Tables, err error) {
 	text, err := get(ctx, from, TablesName, maxTables)
 	if errors.Is(err, fs.ErrNotExist) || storage.HasCode(err, "ContainerNotFound") {
-		return t, fmt.Errorf("%s %w of many tables: %s", from.Address(), ErrNoExport, lacks(from, TablesName))
+		return t, fmt.Errorf("%s %w of many tables: %s", from.Address(), ErrNoExport, explainMissing(from, TablesName))
 	}
 	if err == nil {
 		err = parse(TablesName, tablesFormat, text, &t)

@@ -259,13 +259,13 @@ func (w *Writer) restore(ctx context.Context) error {
 // write adds a page to the file. If last is set, the file ends with this page.
 func (w *Writer) write(ctx context.Context, p *page, last bool) error {
 	w.append(p)
-	w.bytes.Store(w.holds())
+	w.bytes.Store(w.heldBytes())
 	if !last {
 		return nil
 	}
 	f, content := w.FileDraft.End(fmt.Sprintf("%06d", w.Seal.files))
 	_, err := w.to.Put(ctx, f.Path, content) // if an object with this name exists, it has the same content, because the name contains the hash
-	w.bytes.Store(w.holds())
+	w.bytes.Store(w.heldBytes())
 	var line []byte
 	if err == nil {
 		line, err = w.Seal.Add(f)

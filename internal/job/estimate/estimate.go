@@ -18,9 +18,8 @@ import (
 // grace is how long queries that are running at the time limit may continue.
 const grace = 2 * time.Second
 
-// spare is how many queries work makes for each full page. Parallel readers also query ranges where few or
-// no rows are left. Copies of 600 pages by the command line took 1.1 to 2 queries for each page; scans by messages
-// take 1.36 on average (docs/measurements.md).
+// spare is how many queries work makes for each full page. Parallel readers also query ranges where few or no rows are left. The command copied
+// tables of 600 pages with 1.1 to 2 queries for each page. Scans in the app take 1.36 on average (docs/measurements.md).
 const spare = 1.3
 
 const million = 1_000_000

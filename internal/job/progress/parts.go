@@ -25,12 +25,12 @@ type Tables struct {
 	All      int `json:"all"`
 }
 
-// Parts returns the Parts of a command. all is the number of the command's tables, and done is the number of tables that are already done.
+// Parts returns the Parts of a command with the given number of tables, some of which are already done.
 func (m *Meter) Parts(all, done int) *Parts {
 	return &Parts{meter: m, began: time.Now(), under: map[*Meter]sweep.Progress{}, done: Tables{Done: done, All: all}}
 }
 
-// Begin returns the meter of a table. Its messages begin with the table's name.
+// Begin returns the meter of a table. The meter's messages begin with the table's name.
 func (p *Parts) Begin(table string) *Meter {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -50,7 +50,7 @@ func (p *Parts) End(m *Meter, done bool) {
 	p.show(nil, sweep.Progress{})
 }
 
-// next ends a sweep of a table.
+// next adds a table's ended sweep to the sum.
 func (p *Parts) next(m *Meter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -81,7 +81,7 @@ type Meter struct {
 
 	accounts []Account
 	outages  []storage.Outage
-	warned   time.Time // when outages were last warned about
+	warned   time.Time // the time of the last warning about outages
 }
 
 // New returns a meter that writes to w. Its style is [None] until [Meter.Use] sets another.
@@ -274,7 +274,7 @@ func (m *Meter) Await(ctx context.Context, a Account) {
 	if len(m.accounts) > 1 {
 		return
 	}
-	go func() { // ends with ctx
+	go func() { // ends when ctx ends
 		tick := time.NewTicker(refresh)
 		defer tick.Stop()
 		for {
@@ -330,7 +330,7 @@ func waits(outages []storage.Outage) []Wait {
 func (m *Meter) figuresOf(p sweep.Progress) Figures {
 	m.rates.add(p.Elapsed, p.Run.Rows)
 	f := Figures{
-		Phase: m.phase, Rows: p.Rows, RowsPerSec: math.Round(m.rates.over(window)), Failed: p.Failed, Differ: p.Missing + p.Extra + p.Different,
+		Phase: m.phase, Rows: p.Rows, RowsPerSec: math.Round(m.rates.rateOver(window)), Failed: p.Failed, Differ: p.Missing + p.Extra + p.Different,
 		Requests: p.Requests, Throttles: p.Throttles, Ranges: p.Ranges, Seconds: p.Elapsed.Round(100 * time.Millisecond).Seconds(),
 		Bytes: p.Bytes, Underway: p.Reading + p.Working, Limit: p.Limit, Stopping: p.Stopping, Waiting: waits(m.outages), Tables: m.tables, noun: m.noun,
 	}

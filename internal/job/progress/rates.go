@@ -10,7 +10,7 @@ import (
 const window = 5 * time.Second
 
 // rates measures rows a second.
-type rates struct{ samples []sample } // the first sample is the beginning
+type rates struct{ samples []sample } // the first sample is that of the phase's beginning
 
 type sample struct {
 	at   time.Duration
@@ -25,8 +25,8 @@ func (r *rates) add(at time.Duration, rows int64) {
 	r.samples = append(r.samples, sample{at, rows})
 }
 
-// over returns the rate over the last part of the time.
-func (r *rates) over(last time.Duration) float64 {
+// rateOver returns the rate over the last part of the time.
+func (r *rates) rateOver(last time.Duration) float64 {
 	to := r.samples[len(r.samples)-1]
 	i, exact := slices.BinarySearchFunc(r.samples, to.at-last, func(s sample, at time.Duration) int { return int(s.at - at) })
 	if !exact && i > 0 {
@@ -39,12 +39,12 @@ func (r *rates) over(last time.Duration) float64 {
 	return float64(to.rows-from.rows) / (to.at - from.at).Seconds()
 }
 
-// steady returns the rate of the last quarter of the time. ok is false if the elapsed time is too short or the rate changes too much to estimate the
+// steadyRate returns the rate of the last quarter of the time. ok is false if the elapsed time is too short or the rate changes too much to estimate the
 // time left.
-func (r *rates) steady() (rate float64, ok bool) {
+func (r *rates) steadyRate() (rate float64, ok bool) {
 	const least, young, changes = 10 * time.Second, 20 * time.Second, 1.5
 	elapsed := r.samples[len(r.samples)-1].at
-	rate = r.over(max(least, elapsed/4))
-	before := r.over(max(least, elapsed/2))
+	rate = r.rateOver(max(least, elapsed/4))
+	before := r.rateOver(max(least, elapsed/2))
 	return rate, elapsed > young && rate > 0 && rate < changes*before && before < changes*rate
 }

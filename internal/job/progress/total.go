@@ -13,8 +13,8 @@ import (
 // total is the lowest and highest possible number of rows of a phase. Zero means unknown.
 type total struct{ low, high int64 }
 
-// known reports whether the total is exact enough to show a share of it.
-func (t total) known() bool {
+// isExact reports whether the total is exact enough to show the share that is done.
+func (t total) isExact() bool {
 	const sharp = 0.05
 	return t.high > 0 && float64(t.high-t.low) <= sharp*float64(t.high)
 }
@@ -44,7 +44,7 @@ type counting struct {
 // worthwhile reports whether the phase should be counted: it has run for some time, and makes so many requests that the requests of a count hardly
 // matter.
 func worthwhile(p sweep.Progress) bool {
-	const long, requests = 10 * time.Second, 4 // for each query
+	const long, requests = 10 * time.Second, 4 // the duration, and the requests for each query
 	return p.Elapsed >= long && p.Run.Queries > 0 && p.Run.Requests >= requests*p.Run.Queries
 }
 
@@ -92,12 +92,12 @@ func (m *Meter) consult(p sweep.Progress) {
 
 // share adds the share done and the time left to the figures. It adds neither if the phase has already done more rows than the total.
 func (f *Figures) share(of total, p sweep.Progress, rates *rates) {
-	if !of.known() || p.Rows > of.high {
+	if !of.isExact() || p.Rows > of.high {
 		return
 	}
 	percent := math.Floor(float64(p.Rows)/float64(of.high)*1000) / 10 // rounded down, so that 100 % means done
 	f.Percent = &percent
-	if rate, ok := rates.steady(); ok {
+	if rate, ok := rates.steadyRate(); ok {
 		left := math.Ceil(float64(of.high-p.Rows) / rate)
 		f.Left = &left
 	}

@@ -32,10 +32,10 @@ type Checkpoint struct {
 	file     *journal.File // nil for a checkpoint that records nothing
 	listed   bool          // the rows to sweep are listed
 	after    *key.Key      // the last key that the sweep has taken from the list, nil for none
-	consumes bool          // the action removes rows from later queries, as a deletion does
+	consumes bool          // later queries do not return a row that is done, for example after a deletion
 	pages    bool          // some lines of pages with unprocessed rows may not be on the disk yet
 
-	// The state of earlier runs.
+	// The fields below are the state of earlier runs.
 	frontier *frontier // the unfinished part; nil if there were no earlier runs
 	totals   Totals
 	found    []Difference
@@ -48,14 +48,14 @@ type line struct {
 	Listed bool     `json:"listed,omitempty"`
 	After  *key.Key `json:"after,omitempty"`
 
-	Node     *saved   `json:"node,omitempty"`
-	Read     int64    `json:"read,omitempty"`
-	Through  *key.Key `json:"through,omitempty"`
-	Left     int64    `json:"left,omitempty"`
-	Children []saved  `json:"children,omitempty"`
-	Did      int64    `json:"did,omitempty"`
-	Span     *span    `json:"span,omitempty"`
-	End      int64    `json:"end,omitempty"`
+	Node     *savedStep  `json:"node,omitempty"`
+	Read     int64       `json:"read,omitempty"`
+	Through  *key.Key    `json:"through,omitempty"`
+	Left     int64       `json:"left,omitempty"`
+	Children []savedStep `json:"children,omitempty"`
+	Did      int64       `json:"did,omitempty"`
+	Span     *span       `json:"span,omitempty"`
+	End      int64       `json:"end,omitempty"`
 
 	Steal int64           `json:"steal,omitempty"`
 	Piece *adaptive.Piece `json:"strand,omitempty"`
@@ -105,7 +105,7 @@ func (c *Checkpoint) apply(steps map[int64]*step, l line) bool {
 	if (s == nil) != (l.Node != nil || l.Vain) || (l.Steal != 0) != (l.Piece != nil) || !l.newSteps(steps) {
 		return false
 	}
-	for _, one := range c.frontier.insert(s, l.added()) {
+	for _, one := range c.frontier.insert(s, l.addedSteps()) {
 		steps[one.ID] = one
 	}
 	switch {
@@ -130,8 +130,8 @@ func (c *Checkpoint) apply(steps map[int64]*step, l line) bool {
 	return true
 }
 
-// added returns the steps that a line adds.
-func (l line) added() []saved {
+// addedSteps returns the steps that a line adds.
+func (l line) addedSteps() []savedStep {
 	if l.Node != nil {
 		return append(l.Children, *l.Node)
 	}
@@ -141,7 +141,7 @@ func (l line) added() []saved {
 // newSteps reports whether the steps that a line adds are consistent and have new ids.
 func (l line) newSteps(steps map[int64]*step) bool {
 	seen := map[int64]bool{0: true}
-	for _, s := range l.added() {
+	for _, s := range l.addedSteps() {
 		if seen[s.ID] || steps[s.ID] != nil || !s.sound() {
 			return false
 		}
@@ -156,28 +156,28 @@ func (c *Checkpoint) append(l line) {
 	}
 }
 
-// read records that s was read. left is how many of its page's rows are not done. through is the page's last row, or nil if left is 0.
-func (c *Checkpoint) read(s *step, through *key.Key, left int64, children []*step, listed []Difference, did Totals) {
+// recordRead records that a step was read. left is how many of its page's rows are not done. through is the page's last row, or nil if left is 0.
+func (c *Checkpoint) recordRead(s *step, through *key.Key, left int64, children []*step, listed []Difference, did Totals) {
 	s.Through, s.Left = through, left
 	c.pages = c.pages || left > 0
 	c.append(line{Read: s.ID, Through: through, Left: left, Totals: did, Children: saveAll(children), Differences: listed})
 }
 
-// list records a step for listed keys, of which the given key is the last.
-func (c *Checkpoint) list(s *step, last key.Key) {
+// recordKeys records a step for listed keys, of which the given key is the last.
+func (c *Checkpoint) recordKeys(s *step, last key.Key) {
 	c.after = &last
-	c.append(line{Node: &s.saved, After: c.after})
+	c.append(line{Node: &s.savedStep, After: c.after})
 }
 
-// steal records that thieves took the range after the end of s's piece.
-func (c *Checkpoint) steal(s *step, thieves []*step) {
+// recordTheft records that thieves took the range after the end of s's piece.
+func (c *Checkpoint) recordTheft(s *step, thieves []*step) {
 	c.append(line{Steal: s.ID, Piece: s.Piece, Children: saveAll(thieves)})
 }
 
-func saveAll(steps []*step) []saved {
-	var all []saved
+func saveAll(steps []*step) []savedStep {
+	var all []savedStep
 	for _, s := range steps {
-		all = append(all, s.saved)
+		all = append(all, s.savedStep)
 	}
 	return all
 }
@@ -198,7 +198,7 @@ func (c *Checkpoint) flush(f *frontier, t Totals) error {
 		return nil
 	}
 	if c.file.Grown() {
-		return c.rewrite(f, t) // the snapshot includes the lines not yet written
+		return c.rewrite(f, t) // the snapshot includes the lines that are not written yet
 	}
 	err := c.file.Flush()
 	if err == nil && c.pages && c.consumes {
@@ -215,14 +215,14 @@ func (c *Checkpoint) sync() error {
 	return c.file.Sync()
 }
 
-// rewrite replaces the file by a snapshot.
+// rewrite replaces the file with a snapshot.
 func (c *Checkpoint) rewrite(f *frontier, t Totals) error {
 	if c.file == nil {
 		return nil
 	}
-	snapshot := []any{line{Listed: c.listed, After: c.after, Totals: t, Differences: c.differences.sorted()}}
+	snapshot := []any{line{Listed: c.listed, After: c.after, Totals: t, Differences: c.differences.first()}}
 	for s := f.first(); s != nil; s = f.after(s) {
-		snapshot = append(snapshot, line{Node: &s.saved})
+		snapshot = append(snapshot, line{Node: &s.savedStep})
 	}
 	return c.file.Renew(snapshot)
 }

@@ -90,7 +90,7 @@ func TestSnapshotsStayRare(t *testing.T) {
 	c := newCheckpoint(t, path)
 	f := &frontier{}
 	const many = 4 << 20 // the number of appended bytes after which another snapshot is written
-	f.add(saved{Step: scan.Step{State: []byte(`"` + strings.Repeat("x", 7*many/2) + `"`)}})
+	f.add(savedStep{Step: scan.Step{State: []byte(`"` + strings.Repeat("x", 7*many/2) + `"`)}})
 	proof.Must(t, c.rewrite(f, Totals{}))
 	defer c.close()
 	rows := span{Last: key.Key{Row: strings.Repeat("y", many)}}

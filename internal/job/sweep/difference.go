@@ -9,7 +9,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Kind is how a row differs between two tables, a source and a destination.
+// Kind is the kind of a difference between the source and the destination.
 type Kind string
 
 // The kinds of differences.
@@ -38,9 +38,9 @@ type Comparison interface {
 // table order, sorted. If there is an error, it returns the differences found so far.
 func Compare(ctx context.Context, s Spec, o Options, c Comparison) (Totals, []Difference, error) {
 	r := newRun(s, o, c, false)
-	r.state.comparison, r.state.consumes = c, true // a repaired row no longer differs
+	r.state.comparison, r.state.consumes = c, true // a sync may have changed the row, which then no longer differs
 	totals, err := r.do(ctx)
-	return totals, r.state.differences.sorted(), err
+	return totals, r.state.differences.first(), err
 }
 
 // differences holds the first differences in table order. It collects up to twice as many differences as requested, and only then sorts them.
@@ -56,18 +56,18 @@ func (d *differences) add(found []Difference) (kept []Difference) {
 		if d.most <= 0 || d.bound != nil && d.bound.Compare(one.Key) < 0 {
 			continue
 		}
-		one.Key = one.Key.Clone() // otherwise the key would keep its page in memory
+		one.Key = one.Key.Clone() // without the copy, the key would keep its page in memory
 		kept = append(kept, one)
 		if d.all = append(d.all, one); len(d.all) >= 2*d.most {
-			last := d.sorted()[d.most-1].Key
+			last := d.first()[d.most-1].Key
 			d.bound = &last
 		}
 	}
 	return kept
 }
 
-// sorted returns the first differences in table order, and drops the others.
-func (d *differences) sorted() []Difference {
+// first returns the first differences in table order, and drops the others.
+func (d *differences) first() []Difference {
 	slices.SortFunc(d.all, func(a, b Difference) int { return a.Key.Compare(b.Key) })
 	d.all = d.all[:min(len(d.all), max(0, d.most))]
 	return d.all

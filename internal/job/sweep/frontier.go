@@ -21,7 +21,7 @@ const (
 
 // step is an unfinished step of the scan: its query has not ended, or its page has rows that are not done.
 type step struct {
-	saved
+	savedStep
 	state   state
 	element *list.Element
 
@@ -31,8 +31,8 @@ type step struct {
 	started int             // the number of running units
 }
 
-// saved is a step in the form of a checkpoint.
-type saved struct {
+// savedStep is a step in the form of a checkpoint.
+type savedStep struct {
 	ID        int64 `json:"id"`
 	scan.Step `json:"step"`
 	Depth     int64 `json:"depth,omitempty"` // the number of steps in the chain from the first step to this one
@@ -51,7 +51,7 @@ type saved struct {
 }
 
 // sound reports whether the step is consistent: a step for listed keys must have one partition.
-func (s saved) sound() bool { return s.Wanted == nil || s.Range.Partition != nil }
+func (s savedStep) sound() bool { return s.Wanted == nil || s.Range.Partition != nil }
 
 // span is a run of neighbouring rows, both ends included.
 type span struct {
@@ -85,14 +85,14 @@ func stepOf(e *list.Element) *step {
 }
 
 // add appends a step.
-func (f *frontier) add(one saved) *step { return f.insert(nil, []saved{one})[0] }
+func (f *frontier) add(one savedStep) *step { return f.insert(nil, []savedStep{one})[0] }
 
 // insert adds steps directly after the step before, or at the end if before is nil. A step without an id gets the next id.
-func (f *frontier) insert(before *step, all []saved) (added []*step) {
+func (f *frontier) insert(before *step, all []savedStep) (added []*step) {
 	for _, one := range all {
 		one.ID = cmp.Or(one.ID, max(1, f.next))
 		f.next = max(f.next, one.ID+1)
-		s := &step{saved: one}
+		s := &step{savedStep: one}
 		if before == nil {
 			s.element = f.steps.PushBack(s)
 		} else {
@@ -118,14 +118,14 @@ func (f *frontier) startRead(s *step) {
 	f.reads++
 }
 
-// unread ends a step's query without a result.
-func (f *frontier) unread(s *step) {
+// cancelRead ends a step's query without a result.
+func (f *frontier) cancelRead(s *step) {
 	s.state = waiting
 	f.reads--
 }
 
 // read replaces the step's query by the page's units and children. rows is the number of rows in the units.
-func (f *frontier) read(s *step, bytes int, units [][]storage.Row, rows int64, children []saved) []*step {
+func (f *frontier) read(s *step, bytes int, units [][]storage.Row, rows int64, children []savedStep) []*step {
 	f.reads--
 	s.state, s.bytes, s.units, s.rows = working, bytes, units, rows
 	f.ready += len(units)
@@ -134,10 +134,9 @@ func (f *frontier) read(s *step, bytes int, units [][]storage.Row, rows int64, c
 	return f.insert(s, children)
 }
 
-// unit returns the step and index of the first unit that may be started. In table order, only units of the
-// first step may be started, one at a time. unit stops at the last unit, because a million
-// waiting steps may follow it.
-func (f *frontier) unit(inOrder bool, allowed func(partition string) bool) (*step, int) {
+// nextUnit returns the step and index of the first unit that may be started. In table order, only units of the first step may be started, one at a
+// time. nextUnit does not search beyond the last unit, because a million waiting steps may follow that unit.
+func (f *frontier) nextUnit(inOrder bool, allowed func(partition string) bool) (*step, int) {
 	ready := f.ready
 	for s := f.first(); s != nil && ready > 0 && (s.state != waiting || !inOrder); s = f.after(s) {
 		f.walked++

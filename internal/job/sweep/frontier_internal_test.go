@@ -15,12 +15,12 @@ func TestSearchesSkipWaitingSteps(t *testing.T) {
 	const steps, workers = 20_000, 8
 	f := &frontier{}
 	for range steps {
-		f.add(saved{Depth: 1})
+		f.add(savedStep{Depth: 1})
 	}
 	allowed := func(string) bool { return true }
 	done := 0
 	for f.first() != nil {
-		if s, _ := f.unit(false, allowed); s != nil {
+		if s, _ := f.nextUnit(false, allowed); s != nil {
 			t.Fatal("a unit was found before any row was read")
 		}
 		var under []*step
@@ -36,7 +36,7 @@ func TestSearchesSkipWaitingSteps(t *testing.T) {
 			unit := []storage.Row{{Key: key.Key{Partition: fmt.Sprint(i)}}}
 			f.read(s, 1, [][]storage.Row{unit}, 1, nil)
 		}
-		for s, i := f.unit(false, allowed); s != nil; s, i = f.unit(false, allowed) {
+		for s, i := f.nextUnit(false, allowed); s != nil; s, i = f.nextUnit(false, allowed) {
 			f.take(s, i)
 			f.finish(s, 1)
 			f.drop(s)

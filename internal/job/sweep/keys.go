@@ -60,8 +60,8 @@ func (k *Keys) keysAfter(after *key.Key) []key.Key {
 	return k.keys[at:]
 }
 
-// group removes the keys of one query from the beginning of a list. All of them have the same partition.
-func group(keys *[]key.Key) (partition string, rows []string) {
+// takeGroup removes the keys of one query from the beginning of a list. All of them have the same partition.
+func takeGroup(keys *[]key.Key) (partition string, rows []string) {
 	partition = (*keys)[0].Partition
 	for len(*keys) > 0 && len(rows) < groupRows && (*keys)[0].Partition == partition {
 		rows = append(rows, (*keys)[0].Row)

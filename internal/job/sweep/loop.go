@@ -123,7 +123,7 @@ func (r *run) fill() error {
 	if listed {
 		r.plan.keys = r.scan.Keys.keysAfter(after)
 	} else if !resumed {
-		for _, first := range r.plan.first() {
+		for _, first := range r.plan.firstSteps() {
 			r.state.frontier.add(first)
 		}
 	}
@@ -132,8 +132,8 @@ func (r *run) fill() error {
 
 // feed adds steps for the next listed keys to the frontier. It adds as many steps as may soon be read.
 func (r *run) feed() {
-	for r.plan.more() && r.state.frontier.steps.Len() < 4*r.options.Workers {
-		r.state.list(group(&r.plan.keys))
+	for r.plan.hasMore() && r.state.frontier.steps.Len() < 4*r.options.Workers {
+		r.state.addListed(takeGroup(&r.plan.keys))
 	}
 }
 
@@ -180,14 +180,14 @@ func (r *run) loop(ctx context.Context) error {
 			r.cancel()
 		}
 	}
-	if r.err == nil && (r.state.frontier.first() != nil || r.plan.more()) {
-		return r.ended()
+	if r.err == nil && (r.state.frontier.first() != nil || r.plan.hasMore()) {
+		return r.interruptError()
 	}
 	return r.err
 }
 
-// ended returns the error of an interrupted sweep. The error names the number of requests without an answer.
-func (r *run) ended() error {
+// interruptError returns the error of an interrupted sweep. The error names the number of requests without an answer.
+func (r *run) interruptError() error {
 	if r.broken == 0 {
 		return task.ErrInterrupted
 	}
@@ -226,8 +226,8 @@ func (r *run) fail(err error) {
 	}
 }
 
-// expected reports whether an error results from stopping the sweep: a request was canceled or not tried again.
-func (r *run) expected(err error) bool {
+// isExpected reports whether an error results from stopping the sweep: a request was canceled or not tried again.
+func (r *run) isExpected(err error) bool {
 	return r.stopping && (r.err != nil || r.tasks.Err() != nil) || r.wanted.Err() != nil && storage.Passing(err)
 }
 
@@ -237,16 +237,16 @@ func (r *run) dispatch() {
 		r.feed()
 	}
 	f, p := r.state.frontier, r.pacer
-	for !r.stopping && p.target.free(f.works) > 0 {
-		s, i := f.unit(r.inOrder, p.free())
+	for !r.stopping && p.target.freeRequests(f.works) > 0 {
+		s, i := f.nextUnit(r.inOrder, p.freePartitions())
 		if s == nil || !p.target.pool.take() {
 			break
 		}
 		r.startUnit(s, f.take(s, i))
 	}
-	for !r.stopping && !p.enoughRead(f) && p.source.free(f.reads) > 0 {
+	for !r.stopping && !p.enoughRead(f) && p.source.freeRequests(f.reads) > 0 {
 		s, isFirst := f.nextRead(p.readable())
-		room := p.room(f)
+		room := p.hasRoom(f)
 		if s == nil && room && r.plan.steals {
 			r.steal()
 			s, isFirst = f.nextRead(p.readable())
@@ -271,14 +271,14 @@ func (r *run) steal() {
 		// gains nothing.
 		least = float64(r.scan.PageRows)
 	}
-	idle := r.pacer.source.free(r.state.frontier.reads)
+	idle := r.pacer.source.freeRequests(r.state.frontier.reads)
 	if r.options.MaxRows > 0 { // more thieves than the limit allows would reserve a share of the limit until their pages arrive, which are often empty
 		took := r.pacer.source.took.Seconds()
-		use := float64(r.options.MaxRows/r.options.Share.among()) * took / max(1, r.reads.Expects(r.scan.PageRows))
+		use := float64(r.options.MaxRows/r.options.Share.sweepCount()) * took / max(1, r.reads.Expects(r.scan.PageRows))
 		idle = min(idle, 1+int(2*use)-r.state.frontier.reads)
 	}
 	for _, t := range r.plan.steal(r.state.frontier, idle, least, r.pacer.readable()) {
-		r.state.stolen(t.victim, t.thieves)
+		r.state.addThieves(t.victim, t.thieves)
 	}
 }
 
@@ -303,9 +303,9 @@ func (r *run) start(do func() error, ended func(took time.Duration, err error)) 
 	}
 }
 
-// counted returns the options of a task's requests, with a counter that reports throttling to the loop. If the loop cannot keep up, some reports are
+// countedOptions returns the options of a task's requests, with a counter that reports throttling to the loop. If the loop cannot keep up, some reports are
 // dropped. The remaining reports are enough.
-func (r *run) counted(s *side, t throttle) storage.RequestOptions {
+func (r *run) countedOptions(s *side, t throttle) storage.RequestOptions {
 	o := r.requests
 	o.Rows = r.reads
 	if t.unit {
@@ -326,7 +326,7 @@ func (r *run) counted(s *side, t throttle) storage.RequestOptions {
 func (r *run) startUnit(s *step, u []storage.Row) {
 	partition := u[0].Key.Partition
 	r.pacer.limiter.Started(partition, len(u))
-	counted := r.counted(&r.pacer.target, throttle{unit: true, partition: partition})
+	counted := r.countedOptions(&r.pacer.target, throttle{unit: true, partition: partition})
 	var result action.Result
 	r.start(func() error {
 		return r.pacer.limiter.Send(counted, partition, len(u), func(o storage.RequestOptions) (_ int, err error) {
@@ -345,11 +345,11 @@ func (r *run) unitEnded(s *step, u []storage.Row, result action.Result, sent *st
 		err = r.report(result.Failed)
 	}
 	if err != nil {
-		r.state.undone(s, u, did)
+		r.state.repeatUnit(s, u, did)
 		if r.interrupted && did.Doubts > 0 {
 			r.broken++
 		}
-		if !r.expected(err) {
+		if !r.isExpected(err) {
 			r.fail(err)
 		}
 		return

@@ -68,9 +68,9 @@ func (s *side) ended(took time.Duration) {
 	s.took += (took - s.took) / 8
 }
 
-// free returns how many more requests may be started. Requests that wait to be sent again count only beyond a quarter of the limit, because the
+// freeRequests returns how many more requests may be started. Requests that wait to be sent again count only beyond a quarter of the limit, because the
 // service must not get more requests if many wait.
-func (s *side) free(begun int) int {
+func (s *side) freeRequests(begun int) int {
 	limit := s.pace.Limit()
 	free := limit - begun + min(int(s.waiting.Load()), limit/4)
 	s.seen.Saturated = s.seen.Saturated || free <= 0
@@ -139,9 +139,9 @@ func (p *pacer) enoughRead(f *frontier) bool {
 	return float64(coming) >= 2*slots*max(1, p.source.took.Seconds()/p.target.took.Seconds())
 }
 
-// room reports whether there is memory for one more page. If so, the sweep's part grows by a page, and keeps it until [pacer.returnUnused].
-func (p *pacer) room(f *frontier) (ok bool) {
-	bytes := p.holds(f) + int64(p.page)
+// hasRoom reports whether there is memory for one more page. If so, the sweep's part grows by a page, and keeps it until [pacer.returnUnused].
+func (p *pacer) hasRoom(f *frontier) (ok bool) {
+	bytes := p.heldBytes(f) + int64(p.page)
 	if bytes > p.options.Room() {
 		return false
 	}
@@ -152,8 +152,8 @@ func (p *pacer) room(f *frontier) (ok bool) {
 	return p.part.Spare(bytes)
 }
 
-// holds returns approximately how many bytes the sweep holds.
-func (p *pacer) holds(f *frontier) int64 {
+// heldBytes returns approximately how many bytes the sweep holds.
+func (p *pacer) heldBytes(f *frontier) int64 {
 	bytes := int64(f.bytes + f.reads*p.page)
 	if p.options.Beside != nil {
 		bytes += p.options.Beside()
@@ -164,7 +164,7 @@ func (p *pacer) holds(f *frontier) int64 {
 // returnUnused returns memory that the sweep does not hold. The budget does not contain the bytes beyond the sweep's room, and the garbage
 // collector's limit allows only as many bytes again. So bytes beyond twice the room are counted in over.
 func (p *pacer) returnUnused(f *frontier) {
-	bytes := p.holds(f)
+	bytes := p.heldBytes(f)
 	p.part.Keep(bytes)
 	p.over.Set(max(0, bytes-2*p.options.Room()))
 }
@@ -188,9 +188,9 @@ func (p *pacer) expect(bytes int) {
 	}
 }
 
-// free returns a function that reports whether a partition may get one more request. If the function is called several times in a
+// freePartitions returns a function that reports whether a partition may get one more request. If the function is called several times in a
 // row with the same partition, it checks the partition only once.
-func (p *pacer) free() func(partition string) bool {
+func (p *pacer) freePartitions() func(partition string) bool {
 	var last *string
 	free := false
 	return func(partition string) bool {
@@ -203,6 +203,6 @@ func (p *pacer) free() func(partition string) bool {
 
 // readable returns a function that reports whether a step may be read now.
 func (p *pacer) readable() func(scan.Step) bool {
-	free := p.free()
+	free := p.freePartitions()
 	return func(s scan.Step) bool { return s.Range.Partition == nil || free(p.reads+*s.Range.Partition) }
 }

@@ -87,21 +87,21 @@ func TestSweepsShareMemory(t *testing.T) {
 	}
 	one, first := of()
 	other, second := of()
-	for first.reads < 20 && one.room(first) {
+	for first.reads < 20 && one.hasRoom(first) {
 		first.reads++
 	}
-	if one.returnUnused(first); first.reads != 3 || other.room(second) || budget.Usage().Used != 3*page {
-		t.Errorf("the first sweep has room for %d pages, want 3; the second has room: %v; the usage is %+v", first.reads, other.room(second), budget.Usage())
+	if one.returnUnused(first); first.reads != 3 || other.hasRoom(second) || budget.Usage().Used != 3*page {
+		t.Errorf("the first sweep has room for %d pages, want 3; the second has room: %v; the usage is %+v", first.reads, other.hasRoom(second), budget.Usage())
 	}
 	first.reads = 2
 	one.returnUnused(first)
-	if !other.room(second) {
+	if !other.hasRoom(second) {
 		t.Error("the second sweep has no room after the first has returned memory")
 	}
 	if other.returnUnused(second); budget.Usage().Used != 2*page {
 		t.Errorf("the second sweep holds no pages, but %d bytes are in use", budget.Usage().Used)
 	}
-	if beside = 2 * page; one.room(first) {
+	if beside = 2 * page; one.hasRoom(first) {
 		t.Error("there is room for a page although the work holds the memory")
 	}
 	one.release()
@@ -118,7 +118,7 @@ func TestRoomForPages(t *testing.T) {
 	for _, inOrder := range []bool{false, true} {
 		p := newPacer(within(10_000), inOrder)
 		p.separateSource()
-		if p.room(&frontier{}) {
+		if p.hasRoom(&frontier{}) {
 			t.Error("a page of unknown size has room in 10,000 bytes")
 		}
 		p.expect(1600)
@@ -133,10 +133,10 @@ func TestRoomForPages(t *testing.T) {
 			t.Errorf("in order %v: a page is expected to have %d bytes, want %d", inOrder, p.page, want)
 		}
 		f := &frontier{bytes: 10_000 - 2*want, reads: 1}
-		if !p.room(f) {
+		if !p.hasRoom(f) {
 			t.Errorf("in order %v: no room for a page that fits exactly", inOrder)
 		}
-		if f.bytes++; p.room(f) {
+		if f.bytes++; p.hasRoom(f) {
 			t.Errorf("in order %v: room for a page that is one byte too large", inOrder)
 		}
 	}

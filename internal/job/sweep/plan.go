@@ -22,13 +22,13 @@ func newPlan(s Spec) plan {
 	return p
 }
 
-// first returns the steps with which the sweep begins, or none if there is nothing to read.
-func (p *plan) first() (all []saved) {
+// firstSteps returns the steps with which the sweep begins, or none if there is nothing to read.
+func (p *plan) firstSteps() (all []savedStep) {
 	for _, r := range p.ranges() {
 		if r.Empty() {
 			continue
 		}
-		one := saved{Step: scan.Step{Range: r}, Depth: 1}
+		one := savedStep{Step: scan.Step{Range: r}, Depth: 1}
 		if p.steals {
 			one.Piece = adaptive.NewPiece(r)
 		} else if p.scan.From == nil {
@@ -50,8 +50,8 @@ func (p *plan) ranges() []key.Range {
 	return []key.Range{{Partition: &from.Partition, Low: &key.Bound{Key: from.Row, Open: true}}, all}
 }
 
-// more reports whether there are listed keys without a step.
-func (p *plan) more() bool { return len(p.keys) > 0 }
+// hasMore reports whether there are listed keys without a step.
+func (p *plan) hasMore() bool { return len(p.keys) > 0 }
 
 // advance returns how many rows of a page belong to the step, and the steps that read the rest of the step's range.
 func (p *plan) advance(s *step, page scan.Page) (yield int, children []scan.Step, err error) {

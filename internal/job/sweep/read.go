@@ -21,7 +21,7 @@ func (r *run) startRead(s *step) {
 	if partition != nil {
 		r.pacer.limiter.Started(r.pacer.reads+*partition, q.Top)
 	}
-	counted := r.counted(&r.pacer.source, throttle{confined: partition != nil})
+	counted := r.countedOptions(&r.pacer.source, throttle{confined: partition != nil})
 	var page storage.Page
 	var queries int
 	read := func(o storage.RequestOptions) (_ int, err error) {
@@ -51,8 +51,8 @@ func (r *run) startRead(s *step) {
 // count.
 func (r *run) readEnded(s *step, p storage.Page, did Totals, err error) {
 	if err != nil {
-		r.state.unread(s, Totals{Requests: did.Requests})
-		if !r.expected(err) {
+		r.state.cancelRead(s, Totals{Requests: did.Requests})
+		if !r.isExpected(err) {
 			r.fail(err)
 		}
 		return
@@ -70,7 +70,7 @@ func (r *run) readEnded(s *step, p storage.Page, did Totals, err error) {
 	}
 	yield, children, err := r.plan.advance(s, page)
 	if err != nil {
-		r.state.unread(s, did)
+		r.state.cancelRead(s, did)
 		r.fail(err)
 		return
 	}
@@ -79,7 +79,7 @@ func (r *run) readEnded(s *step, p storage.Page, did Totals, err error) {
 		var missing []action.Failure
 		if rows, missing = s.choose(rows, page); r.scan.Filter == "" && len(missing) > 0 {
 			if err := r.report(missing); err != nil {
-				r.state.unread(s, did)
+				r.state.cancelRead(s, did)
 				return
 			}
 			did.Rows, did.Failed = int64(len(missing)), int64(len(missing))
@@ -97,8 +97,8 @@ func (r *run) readEnded(s *step, p storage.Page, did Totals, err error) {
 }
 
 // split divides a step's rows into units.
-func (r *run) split(s *step, rows []storage.Row, bytes int, children []scan.Step) found {
-	p := found{rows: rows, children: children}
+func (r *run) split(s *step, rows []storage.Row, bytes int, children []scan.Step) readPage {
+	p := readPage{rows: rows, children: children}
 	if len(rows) == 0 {
 		return p
 	}

@@ -32,8 +32,8 @@ func (o Options) Others() *storage.Limit {
 	return storage.NewLimit(o.MaxRows)
 }
 
-// among returns the number of sweeps that share the limits, or 1 if there are none.
-func (s *Share) among() int { return int(max(1, s.sweeps.Load())) }
+// sweepCount returns the number of sweeps that share the limits, or 1 if there are none.
+func (s *Share) sweepCount() int { return int(max(1, s.sweeps.Load())) }
 
 // pool bounds the concurrent requests of all sweeps to the source or to the target.
 type pool struct {
@@ -43,7 +43,7 @@ type pool struct {
 }
 
 // part returns how many concurrent requests one sweep may make.
-func (p *pool) part() int { return max(1, int(p.most)/p.share.among()) }
+func (p *pool) part() int { return max(1, int(p.most)/p.share.sweepCount()) }
 
 // take reserves a request. It reports false if no request is free. A sweep that has just begun waits until the other sweeps have reduced their
 // requests to their part.

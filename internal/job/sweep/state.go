@@ -21,7 +21,7 @@ type sweepState struct {
 	differences differences
 	// comparison is the action if it is a comparison; nil otherwise.
 	comparison Comparison
-	consumes   bool // the action removes rows from later queries, as a deletion does
+	consumes   bool // later queries do not return a row that is done, for example after a deletion
 }
 
 // open restores the state from the checkpoint. after is the last key that earlier runs have taken from the list. resumed reports whether there were
@@ -53,35 +53,35 @@ func (b *sweepState) count(did Totals) {
 	b.ours.Add(did)
 }
 
-// list adds a step that searches for rows of a partition.
-func (b *sweepState) list(partition string, rows []string) {
-	s := b.frontier.add(saved{Step: wantedStep(partition, rows), Depth: 1, Wanted: rows})
-	b.checkpoint.list(s, key.Key{Partition: partition, Row: rows[len(rows)-1]})
+// addListed adds a step that searches for rows of a partition.
+func (b *sweepState) addListed(partition string, rows []string) {
+	s := b.frontier.add(savedStep{Step: wantedStep(partition, rows), Depth: 1, Wanted: rows})
+	b.checkpoint.recordKeys(s, key.Key{Partition: partition, Row: rows[len(rows)-1]})
 }
 
-// stolen adds the thieves' steps after their victim.
-func (b *sweepState) stolen(victim *step, thieves []*adaptive.Piece) {
-	var steps []saved
+// addThieves adds the thieves' steps after their victim.
+func (b *sweepState) addThieves(victim *step, thieves []*adaptive.Piece) {
+	var steps []savedStep
 	for _, t := range thieves {
-		steps = append(steps, saved{Step: scan.Step{Range: t.Range()}, Depth: victim.Depth, Piece: t})
+		steps = append(steps, savedStep{Step: scan.Step{Range: t.Range()}, Depth: victim.Depth, Piece: t})
 	}
-	b.checkpoint.steal(victim, b.frontier.insert(victim, steps))
+	b.checkpoint.recordTheft(victim, b.frontier.insert(victim, steps))
 }
 
-// unread makes a step wait again because its query failed or cannot be used. The step remains in the checkpoint.
-func (b *sweepState) unread(s *step, did Totals) {
-	b.frontier.unread(s)
-	b.vain(did)
+// cancelRead makes a step wait again because its query failed or cannot be used. The step remains in the checkpoint.
+func (b *sweepState) cancelRead(s *step, did Totals) {
+	b.frontier.cancelRead(s)
+	b.countVain(did)
 }
 
-// vain counts requests that failed and must be made again.
-func (b *sweepState) vain(did Totals) {
+// countVain counts requests that failed and must be made again.
+func (b *sweepState) countVain(did Totals) {
 	b.count(did)
 	b.checkpoint.vain(did)
 }
 
-// found is a step's page: the rows that belong to the step, their units, and the step's children.
-type found struct {
+// readPage is a step's page: the rows that belong to the step, their units, and the step's children.
+type readPage struct {
 	rows     []storage.Row
 	units    [][]storage.Row
 	inUnits  int64 // the number of rows in the units
@@ -90,7 +90,7 @@ type found struct {
 }
 
 // read records the rows and the children that a step's query has returned.
-func (b *sweepState) read(s *step, p found, did Totals) {
+func (b *sweepState) read(s *step, p readPage, did Totals) {
 	var listed []Difference
 	gone := int64(0)
 	if s.Through == nil {
@@ -100,9 +100,9 @@ func (b *sweepState) read(s *step, p found, did Totals) {
 		did.Rows += gone
 		did.Written += gone
 	}
-	var children []saved
+	var children []savedStep
 	for _, q := range p.children {
-		c := saved{Step: q, Depth: s.Depth + 1, Through: s.Through, Left: gone, Done: slices.Clip(s.Done), Piece: s.Piece} // clipped, so that each child appends to its own copy
+		c := savedStep{Step: q, Depth: s.Depth + 1, Through: s.Through, Left: gone, Done: slices.Clip(s.Done), Piece: s.Piece} // clipped, so that each child appends to its own copy
 		if s.Wanted != nil {
 			c.Wanted = rowsIn(s.Wanted, q.Range)
 		}
@@ -116,7 +116,7 @@ func (b *sweepState) read(s *step, p found, did Totals) {
 		through := p.rows[len(p.rows)-1].Key.Clone() // without the copy, the key would keep its page in memory
 		last = &through
 	}
-	b.checkpoint.read(s, last, p.inUnits, added, listed, did)
+	b.checkpoint.recordRead(s, last, p.inUnits, added, listed, did)
 	b.drop(s)
 }
 
@@ -149,10 +149,10 @@ func (b *sweepState) finishUnit(s *step, u []storage.Row, did Totals) {
 	b.drop(s)
 }
 
-// undone ends a unit that must be done again.
-func (b *sweepState) undone(s *step, u []storage.Row, did Totals) {
+// repeatUnit ends a unit that must be done again.
+func (b *sweepState) repeatUnit(s *step, u []storage.Row, did Totals) {
 	b.frontier.giveBack(s, u)
-	b.vain(did)
+	b.countVain(did)
 }
 
 // drop removes the step if it is done.

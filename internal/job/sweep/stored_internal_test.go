@@ -38,25 +38,25 @@ func TestStoredFormat(t *testing.T) {
 	f := &frontier{}
 	read := func(s *step, rows int64, through *key.Key, listed []Difference, did Totals, next ...key.Range) {
 		f.startRead(s)
-		var children []saved
+		var children []savedStep
 		for _, r := range next {
-			children = append(children, saved{Step: scan.Step{Range: r}, Depth: 2, Piece: s.Piece})
+			children = append(children, savedStep{Step: scan.Step{Range: r}, Depth: 2, Piece: s.Piece})
 		}
 		s.Piece = nil
-		c.read(s, through, rows, f.read(s, 0, nil, rows, children), listed, did)
+		c.recordRead(s, through, rows, f.read(s, 0, nil, rows, children), listed, did)
 	}
-	piece := func(r key.Range) saved {
-		return saved{Step: scan.Step{Range: r}, Depth: 1, Piece: adaptive.NewPiece(r)}
+	piece := func(r key.Range) savedStep {
+		return savedStep{Step: scan.Step{Range: r}, Depth: 1, Piece: adaptive.NewPiece(r)}
 	}
 
 	whole := f.add(piece(partitions("p0", "p8")))
 	proof.Must(t, c.rewrite(f, Totals{}))
-	listed := f.add(saved{Step: wantedStep("p8", []string{"1", "3"}), Depth: 1, Wanted: []string{"1", "3"}})
-	c.list(listed, key.Key{Partition: "p8", Row: "3"})
+	listed := f.add(savedStep{Step: wantedStep("p8", []string{"1", "3"}), Depth: 1, Wanted: []string{"1", "3"}})
+	c.recordKeys(listed, key.Key{Partition: "p8", Row: "3"})
 
 	whole.Piece = adaptive.NewPiece(partitions("p0", "p4"))
-	thief := f.insert(whole, []saved{piece(partitions("p4", "p8"))})
-	c.steal(whole, thief)
+	thief := f.insert(whole, []savedStep{piece(partitions("p4", "p8"))})
+	c.recordTheft(whole, thief)
 
 	once := Totals{Queries: 1, Steps: 1, CriticalPath: 1, Requests: 1}
 	read(whole, 8, &key.Key{Partition: "p1", Row: "3"}, nil, once, partitions("p2", "p8"))
@@ -119,7 +119,7 @@ func TestResumeFromStoredFile(t *testing.T) {
 		if n := int64(len(want)); totals.Rows != n+4+2+4 || totals.Written != n+4+2 || totals.Missing != 1 {
 			t.Errorf("got %+v, want %d rows in addition to those of the file", totals, n)
 		}
-		if list := c.differences.sorted(); len(list) != 1 || list[0].Key.Row != "2" {
+		if list := c.differences.first(); len(list) != 1 || list[0].Key.Row != "2" {
 			t.Errorf("got the list %v", list)
 		}
 	})

@@ -74,7 +74,7 @@ const DefaultWorkers = 128
 func (o Options) Room() int64 {
 	sweeps := 1
 	if o.Share != nil {
-		sweeps = o.Share.among()
+		sweeps = o.Share.sweepCount()
 	}
 	return min(memory.Command, o.Memory.Share(sweeps))
 }

@@ -144,7 +144,7 @@ func (d deletion) Do(ctx context.Context, o storage.RequestOptions, rows []stora
 	if d.source != nil {
 		unplanned := o
 		unplanned.Rows = d.limit
-		there, err := existing(ctx, unplanned, d.source, rows)
+		there, err := findExisting(ctx, unplanned, d.source, rows)
 		if err != nil {
 			return action.Result{}, fmt.Errorf("read the source: %w", err)
 		}

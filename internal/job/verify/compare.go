@@ -38,7 +38,7 @@ func compare(a, b storage.Row, depth Depth) string {
 			details = append(details, q.Name+" is extra")
 		}
 	}
-	return cut(strings.Join(details, "; "), longestDetail)
+	return shorten(strings.Join(details, "; "), longestDetail)
 }
 
 func property(e storage.Entity, name string) (storage.Property, bool) {
@@ -55,11 +55,11 @@ func equal(p, q storage.Property) bool {
 }
 
 func show(p storage.Property) string {
-	return fmt.Sprintf("%s %s", p.Type, cut(string(p.Value), longestValue))
+	return fmt.Sprintf("%s %s", p.Type, shorten(string(p.Value), longestValue))
 }
 
-// cut returns at most the given number of a text's first bytes, and an ellipsis if it leaves bytes out.
-func cut(text string, most int) string {
+// shorten returns at most the given number of a text's first bytes, and an ellipsis if it leaves bytes out.
+func shorten(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}

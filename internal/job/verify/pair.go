@@ -92,7 +92,7 @@ func (p *pair) Address() string { return p.places[0].Address() + " and " + p.pla
 
 // Read implements [storage.Source]. It makes a query of each table, unless enough rows of that table are held.
 func (p *pair) Read(ctx context.Context, o storage.RequestOptions, q storage.Query) (page storage.Page, queries int, err error) {
-	at, err := p.take(q.Token)
+	at, err := p.positionOf(q.Token)
 	if err != nil {
 		return page, 0, err
 	}
@@ -135,8 +135,8 @@ func (p *pair) Read(ctx context.Context, o storage.RequestOptions, q storage.Que
 	return page, queries, nil
 }
 
-// take returns the position of a token, with the rows that are held for that position.
-func (p *pair) take(token *key.Token) (*position, error) {
+// positionOf returns the position of a token, with the rows that are held for that position.
+func (p *pair) positionOf(token *key.Token) (*position, error) {
 	if token == nil {
 		return &position{}, nil
 	}

@@ -204,14 +204,14 @@ func (c comparison) Do(ctx context.Context, o storage.RequestOptions, rows []sto
 	}
 	missing, extra, stay := of[sweep.Missing], of[sweep.Extra], 0
 	if c.filter != "" {
-		there, err := existing(ctx, o, c.places[1], missing, "Timestamp") // a row that exists is returned with its ETag
+		there, err := findExisting(ctx, o, c.places[1], missing, "Timestamp") // a row that exists is returned with its ETag
 		if err != nil {
 			return r, fmt.Errorf("read the destination: %w", err)
 		}
 		for i, row := range missing {
 			missing[i] = row.WithETag(there[row.Key].ETag())
 		}
-		if there, err = existing(ctx, o, c.places[0], extra); err != nil {
+		if there, err = findExisting(ctx, o, c.places[0], extra); err != nil {
 			return r, fmt.Errorf("read the source: %w", err)
 		}
 		extra = slices.DeleteFunc(extra, func(row storage.Row) bool { _, has := there[row.Key]; return has })
@@ -220,8 +220,8 @@ func (c comparison) Do(ctx context.Context, o storage.RequestOptions, rows []sto
 	return r, c.plan.add(missing, of[sweep.Different], extra, stay)
 }
 
-// existing returns those of a partition's rows that exist in a place. It uses no filter. From a table, it reads only the given properties.
-func existing(ctx context.Context, o storage.RequestOptions, from storage.Source, rows []storage.Row, properties ...string) (map[key.Key]storage.Row, error) {
+// findExisting returns those of a partition's rows that exist in a place. It uses no filter. From a table, it reads only the given properties.
+func findExisting(ctx context.Context, o storage.RequestOptions, from storage.Source, rows []storage.Row, properties ...string) (map[key.Key]storage.Row, error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}

@@ -74,7 +74,7 @@ func cut(text, secret string, least int) string {
 			if !mayBegin(text[at], secret[from]) { // excludes nearly all bytes, which saves time
 				continue
 			}
-			if of, n := begins(text[at:], secret[from:]); of >= least {
+			if of, n := leadingMatch(text[at:], secret[from:]); of >= least {
 				longest = max(longest, n)
 			}
 		}
@@ -89,7 +89,7 @@ func cut(text, secret string, least int) string {
 	return out.String()
 }
 
-// mayBegin reports whether a byte of a text may be the first byte of a character in one of the forms that [spelt] accepts.
+// mayBegin reports whether a byte of a text may be the first byte of a character in one of the forms that [escapedLength] accepts.
 func mayBegin(b, c byte) bool {
 	switch b {
 	case c, c ^ 0x20, '%', '\\', '&', '~', '-', ' ', '_': // the other letter case, an escape, or the other base64 alphabet
@@ -98,10 +98,10 @@ func mayBegin(b, c byte) bool {
 	return false
 }
 
-// begins returns how many of a secret's first characters are at the beginning of a text, and their length in the text.
-func begins(text, secret string) (of, n int) {
+// leadingMatch returns how many of a secret's first characters are at the beginning of a text, and their length in the text.
+func leadingMatch(text, secret string) (of, n int) {
 	for of < len(secret) {
-		m := spelt(text[n:], secret[of])
+		m := escapedLength(text[n:], secret[of])
 		if m == 0 {
 			break
 		}
@@ -113,8 +113,8 @@ func begins(text, secret string) (of, n int) {
 // escaped matches a character that URLs, JSON or HTML have escaped, perhaps more than once.
 var escaped = regexp.MustCompile(`^(?i:%(?:25)*([0-9a-f]{2})|\\*u00([0-9a-f]{2})|&#x0*([0-9a-f]{2});|&#0*([0-9]{2,3});)`)
 
-// spelt returns the length of a character at the start of a text, or 0 if the text starts with another character.
-func spelt(text string, c byte) int {
+// escapedLength returns the length of a character at the start of a text, or 0 if the text starts with another character.
+func escapedLength(text string, c byte) int {
 	letter := '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
 	switch {
 	case text == "":

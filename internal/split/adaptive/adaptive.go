@@ -70,16 +70,16 @@ func (st strand) advance(s scan.Step, p scan.Page) []scan.Step {
 	v := st.view(s, p)
 	g := st.survey(s, v)
 	if v.partition != nil || st.Partitions || !st.endsInLong(p) {
-		return st.cut(s, p, v, g, st.worth(g))
+		return st.cut(s, p, v, g, st.pieceCount(g))
 	}
 	// A partition of several pages becomes a strand of its own. The keys after it become another strand.
 	rest, outer := st.stopAfterPartition(s, p)
 	v = st.view(s, p)
 	inner := st.survey(s, v)
 	if outer.Empty() {
-		return st.cut(s, p, v, inner, st.worth(inner))
+		return st.cut(s, p, v, inner, st.pieceCount(inner))
 	}
-	in, out := st.worth(inner), rest.worth(g)
+	in, out := st.pieceCount(inner), rest.pieceCount(g)
 	for in+out > scan.MaxChildren {
 		if in > out {
 			in--
@@ -87,11 +87,11 @@ func (st strand) advance(s scan.Step, p scan.Page) []scan.Step {
 			out--
 		}
 	}
-	return append(st.cut(s, p, v, inner, in), rest.open(outer, g, out)...)
+	return append(st.cut(s, p, v, inner, in), rest.openRange(outer, g, out)...)
 }
 
-// worth returns the number of pieces into which to divide the rest of the strand. The strand's credit for cuts limits this number.
-func (st strand) worth(g *gauge) int {
+// pieceCount returns the number of pieces into which to divide the rest of the strand. The strand's credit for cuts limits this number.
+func (st strand) pieceCount(g *gauge) int {
 	if st.First { // the start of a table reveals little about the rest
 		return scan.MaxChildren
 	}

@@ -59,9 +59,9 @@ func (a *alphabet) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// learn returns the alphabet after a page of keys, which are sorted and may repeat. Earlier knowledge counts half. The characters of the last key
+// afterPage returns the alphabet after a page of keys, which are sorted and may repeat. Earlier knowledge counts half. The characters of the last key
 // always get a little weight, because measurements start at this key.
-func (a alphabet) learn(keys []string) alphabet {
+func (a alphabet) afterPage(keys []string) alphabet {
 	const little = 0.1
 	weights := branches(keys)
 	for _, l := range a {
@@ -92,11 +92,11 @@ func branches(keys []string) map[rune]float64 {
 	)
 	var at [depth]map[rune]int
 	var sum [depth]int
-	start := shared(keys[0], keys[len(keys)-1])
+	start := sharedPrefix(keys[0], keys[len(keys)-1])
 	for i, k := range keys {
 		from := start
 		if i > 0 {
-			from = max(from, shared(keys[i-1], k))
+			from = max(from, sharedPrefix(keys[i-1], k))
 		}
 		// The first difference from the previous key starts a new branch.
 		position := utf8.RuneCountInString(k[start:from])
@@ -128,9 +128,9 @@ func branches(keys []string) map[rune]float64 {
 	return weights
 }
 
-// shared returns the length in bytes of the longest prefix of whole characters
+// sharedPrefix returns the length in bytes of the longest prefix of whole characters
 // that the keys have in common.
-func shared(a, b string) int {
+func sharedPrefix(a, b string) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {
 		n++
@@ -143,7 +143,7 @@ func shared(a, b string) int {
 
 func byOrder(a, b rune) int { return int(key.Rank(a) - key.Rank(b)) }
 
-// separator reports whether the character is ASCII punctuation.
-func separator(char rune) bool {
+// isSeparator reports whether the character is ASCII punctuation.
+func isSeparator(char rune) bool {
 	return char > ' ' && char < 0x7F && !('0' <= char && char <= '9' || 'a' <= char && char <= 'z' || 'A' <= char && char <= 'Z')
 }

@@ -21,8 +21,8 @@ func (st strand) cut(s scan.Step, p scan.Page, v view, g *gauge, pieces int) []s
 	return append([]scan.Step{st.resume(s, p)}, others...)
 }
 
-// open divides an unread range of partitions. The range starts where the strand's trail ends.
-func (st strand) open(r key.Range, g *gauge, pieces int) []scan.Step {
+// openRange divides an unread range of partitions. The range starts where the strand's trail ends.
+func (st strand) openRange(r key.Range, g *gauge, pieces int) []scan.Step {
 	cuts := g.cuts(pieces)
 	st.divide(g, cuts)
 	others := st.pieces(nil, cuts, g.end)

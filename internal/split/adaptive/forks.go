@@ -19,7 +19,7 @@ const (
 
 func kindOf(char rune) int {
 	switch {
-	case char <= ' ' || separator(char):
+	case char <= ' ' || isSeparator(char):
 		return kindSeparator
 	case '0' <= char && char <= '9':
 		return kindDigit
@@ -31,7 +31,7 @@ func kindOf(char rune) int {
 func (f forks) MarshalJSON() ([]byte, error) {
 	var v [2 * kinds]float64
 	for kind, n := range f {
-		v[2*kind], v[2*kind+1] = short(n.forked), short(n.all)
+		v[2*kind], v[2*kind+1] = rounded(n.forked), rounded(n.all)
 	}
 	return json.Marshal(v)
 }
@@ -48,18 +48,18 @@ func (f *forks) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// likely returns the probability that keys fork after a character.
-func (f forks) likely(behind rune) float64 {
+// probability returns the probability that keys fork after a character.
+func (f forks) probability(behind rune) float64 {
 	const weight = 4 // the weight of the assumed probabilities
 	supposed := [kinds]float64{0.8, 0.5, 0.1}
 	kind := kindOf(behind)
 	return (f[kind].forked + weight*supposed[kind]) / (f[kind].all + weight)
 }
 
-// learn returns the forks after a page of keys. Earlier knowledge counts half.
-func (f forks) learn(keys []string) forks {
+// afterPage returns the forks after a page of keys. Earlier knowledge counts half.
+func (f forks) afterPage(keys []string) forks {
 	var page forks
-	page.count(keys, shared(keys[0], keys[len(keys)-1]))
+	page.count(keys, sharedPrefix(keys[0], keys[len(keys)-1]))
 	for kind := range f {
 		scale := min(1, pageWeight/max(1, page[kind].all))
 		f[kind].forked = f[kind].forked/2 + page[kind].forked*scale
@@ -76,7 +76,7 @@ func (f *forks) count(keys []string, depth int) {
 		return
 	}
 	first, last := keys[0], keys[len(keys)-1]
-	fork := shared(first, last)
+	fork := sharedPrefix(first, last)
 	behind, _ := utf8.DecodeLastRuneInString(first[:depth])
 	if depth == 0 {
 		behind = 0
@@ -91,7 +91,7 @@ func (f *forks) count(keys []string, depth int) {
 	f[kindOf(behind)].forked++
 	f[kindOf(behind)].all++
 	for len(keys) > 0 {
-		n := 1 + sort.Search(len(keys)-1, func(i int) bool { return shared(keys[0], keys[i+1]) <= fork })
+		n := 1 + sort.Search(len(keys)-1, func(i int) bool { return sharedPrefix(keys[0], keys[i+1]) <= fork })
 		if len(keys[0]) > fork {
 			_, size := utf8.DecodeRuneInString(keys[0][fork:])
 			f.count(keys[:n], fork+size)

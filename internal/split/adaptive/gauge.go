@@ -71,7 +71,7 @@ func (g *gauge) survey(t trail, f forks) {
 			if depth > 0 {
 				behind = g.here[depth-1]
 			}
-			p := f.likely(behind) * math.Pow(once, float64(t.Tries))
+			p := f.probability(behind) * math.Pow(once, float64(t.Tries))
 			passed := 0.0
 			if depth > t.Fresh {
 				passed = low
@@ -100,7 +100,7 @@ func (g *gauge) scale(depth int) scale {
 // separator at this position of the last key takes nearly the whole interval, because separators seldom have siblings.
 func (g *gauge) interval(depth int, char rune, path bool) (low, high float64) {
 	low, high = g.scale(depth).interval(char)
-	if !path || depth >= len(g.here) || !separator(g.here[depth]) {
+	if !path || depth >= len(g.here) || !isSeparator(g.here[depth]) {
 		return low, high
 	}
 	switch off := key.Rank(char) - key.Rank(g.here[depth]); {
@@ -115,7 +115,7 @@ func (g *gauge) interval(depth int, char rune, path bool) (low, high float64) {
 // char returns the character whose interval of the position contains u.
 func (g *gauge) char(depth int, u float64, path bool) rune {
 	s := g.scale(depth)
-	if path && depth < len(g.here) && separator(g.here[depth]) {
+	if path && depth < len(g.here) && isSeparator(g.here[depth]) {
 		switch low, high := g.interval(depth, g.here[depth], true); {
 		case u >= high:
 			return s.charAt((u - (1 - rare)) / rare)

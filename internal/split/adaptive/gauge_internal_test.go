@@ -21,9 +21,9 @@ func measure(start string, end *string, pages ...[]string) *gauge {
 	var a alphabet
 	var g *gauge
 	for _, keys := range pages {
-		a, f = a.learn(keys), f.learn(keys)
+		a, f = a.afterPage(keys), f.afterPage(keys)
 		g = newGauge(a, keys[len(keys)-1], end)
-		t = t.read(g, keys, 1, start)
+		t = t.afterPage(g, keys, 1, start)
 	}
 	g.survey(t, f)
 	return g
@@ -79,8 +79,8 @@ func TestTrail(t *testing.T) {
 		keys = append(keys, numbers(name+"%03d", 0, 249)...)
 	}
 	last := keys[len(keys)-1]
-	a := alphabet(nil).learn(keys)
-	whole := trail{}.read(newGauge(a, last, nil), keys, 1, "")
+	a := alphabet(nil).afterPage(keys)
+	whole := trail{}.afterPage(newGauge(a, last, nil), keys, 1, "")
 	total := 0.0
 	for _, l := range whole.Levels {
 		total += l.pages
@@ -89,8 +89,8 @@ func TestTrail(t *testing.T) {
 		t.Errorf("the page counts as %v pages", total)
 	}
 	for _, n := range []int{1, 100, 250, 333, 500, 999} {
-		pieces := trail{}.read(newGauge(a, keys[n-1], nil), keys[:n], float64(n)/1000, "")
-		pieces = pieces.read(newGauge(a, last, nil), keys[n:], float64(1000-n)/1000, "")
+		pieces := trail{}.afterPage(newGauge(a, keys[n-1], nil), keys[:n], float64(n)/1000, "")
+		pieces = pieces.afterPage(newGauge(a, last, nil), keys[n:], float64(1000-n)/1000, "")
 		if diff := cmp.Diff(whole, pieces, cmp.AllowUnexported(level{}), cmpopts.EquateApprox(0, 0.01)); diff != "" {
 			t.Errorf("with pages that end after %d keys, the trail differs (-one page +several pages):\n%s", n, diff)
 		}

@@ -18,10 +18,10 @@ type group struct {
 
 // hintStep returns the step that reads a piece and starts the steps of a group of other pieces.
 func hintStep(h *scan.Hints, pieces []key.Range, g group, piece int) scan.Step {
-	st := strand{Left: scan.HintPages, Hinted: true, Due: h.Due(piece), Share: short(h.Share)}
+	st := strand{Left: scan.HintPages, Hinted: true, Due: h.Due(piece), Share: rounded(h.Share)}
 	if g.First < g.End {
 		for i := g.First; i < g.End; i++ {
-			g.Due = short(g.Due + h.Due(i))
+			g.Due = rounded(g.Due + h.Due(i))
 		}
 		st.Group = &g
 	}

@@ -99,8 +99,8 @@ func (s *Piece) endRow() *string {
 	return &s.End.Row
 }
 
-// holds reports whether the key lies between the last key read and the piece's end.
-func (s *Piece) holds(k key.Key) bool {
+// contains reports whether the key lies between the last key read and the piece's end.
+func (s *Piece) contains(k key.Key) bool {
 	return s.last.Compare(k) < 0 && (s.End == nil || k.Compare(*s.End) < 0)
 }
 

@@ -36,7 +36,7 @@ type strand struct {
 
 // step returns the step that starts to read a range with this state.
 func (st strand) step(r key.Range) scan.Step {
-	st.Left, st.Credit, st.Due = short(st.Left), short(st.Credit), short(st.Due)
+	st.Left, st.Credit, st.Due = rounded(st.Left), rounded(st.Credit), rounded(st.Due)
 	state, err := json.Marshal(st)
 	if err != nil {
 		panic("adaptive: internal error: " + err.Error())
@@ -44,8 +44,8 @@ func (st strand) step(r key.Range) scan.Step {
 	return scan.Step{Range: r, State: state}
 }
 
-// short rounds a number for a message.
-func short(f float64) float64 { return math.Round(f*1000) / 1000 }
+// rounded rounds a number for a message.
+func rounded(f float64) float64 { return math.Round(f*1000) / 1000 }
 
 // resume returns the step that continues after the page with this state.
 func (st strand) resume(s scan.Step, p scan.Page) scan.Step {
@@ -73,8 +73,8 @@ type view struct {
 func (v view) first() string { return v.keys[0] }
 func (v view) last() string  { return v.keys[len(v.keys)-1] }
 
-// within reports whether the rest of the strand lies in the partition of the page's last row.
-func (st strand) within(s scan.Step, p scan.Page) bool {
+// inPartition reports whether the rest of the strand lies in the partition of the page's last row.
+func (st strand) inPartition(s scan.Step, p scan.Page) bool {
 	last := p.Last().Partition
 	return s.Range.Partition != nil || st.Stop != nil && st.Stop.Compare(key.BehindPartition(last)) <= 0
 }
@@ -82,7 +82,7 @@ func (st strand) within(s scan.Step, p scan.Page) bool {
 // view returns the strand's view of the page.
 func (st strand) view(s scan.Step, p scan.Page) view {
 	v := view{share: 1}
-	if !st.within(s, p) {
+	if !st.inPartition(s, p) {
 		for _, k := range p.Keys {
 			v.keys = append(v.keys, k.Partition)
 		}
@@ -115,16 +115,16 @@ func (st *strand) survey(s scan.Step, v view) *gauge {
 	if v.partition != nil && !st.Inside {
 		st.Inside, st.Trail = true, trail{}
 	}
-	st.Letters = st.Letters.learn(v.keys)
-	st.Forks = st.Forks.learn(v.keys)
+	st.Letters = st.Letters.afterPage(v.keys)
+	st.Forks = st.Forks.afterPage(v.keys)
 	g := newGauge(st.Letters, v.last(), v.end)
-	st.Trail = st.Trail.read(g, v.keys, v.share, start(s, v))
+	st.Trail = st.Trail.afterPage(g, v.keys, v.share, firstKey(s, v))
 	g.survey(st.Trail, st.Forks)
 	return g
 }
 
-// start returns the key at which the strand began. The strand has read all keys from that key on. The key matters only for the first page of a trail.
-func start(s scan.Step, v view) string {
+// firstKey returns the key at which the strand began. The strand has read all keys from that key on. The key matters only for the first page of a trail.
+func firstKey(s scan.Step, v view) string {
 	switch {
 	case v.share < 1: // the partition begins on this page
 		return ""

@@ -31,7 +31,7 @@ const (
 
 // MarshalJSON implements [json.Marshaler].
 func (l level) MarshalJSON() ([]byte, error) {
-	return json.Marshal([3]float64{float64(l.depth), short(l.pages), short(l.width)})
+	return json.Marshal([3]float64{float64(l.depth), rounded(l.pages), rounded(l.width)})
 }
 
 // UnmarshalJSON implements [json.Unmarshaler].
@@ -69,9 +69,9 @@ func (t trail) inherit(start string) trail {
 	return piece
 }
 
-// read returns the trail after a page of keys. share is the share of the whole page that these keys make up. The gauge must belong to the last of
+// afterPage returns the trail after a page of keys. share is the share of the whole page that these keys make up. The gauge must belong to the last of
 // these keys. If this is the first page of the trail, start is the key at which the trail begins.
-func (t trail) read(g *gauge, keys []string, share float64, start string) trail {
+func (t trail) afterPage(g *gauge, keys []string, share float64, start string) trail {
 	before := []rune(start)
 	if t.Here == nil {
 		t.Fresh = len(before)
@@ -105,7 +105,7 @@ func (t trail) read(g *gauge, keys []string, share float64, start string) trail 
 	// The keys are sorted, so each key shares at least as many characters with the last key as the key before it.
 	shares, depth := -1, 0
 	for _, k := range keys {
-		if n := shared(k, last); n != shares {
+		if n := sharedPrefix(k, last); n != shares {
 			shares, depth = n, utf8.RuneCountInString(last[:n])
 		}
 		if depth > at.depth {

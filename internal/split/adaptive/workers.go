@@ -88,9 +88,9 @@ func (w *Workers) read(s *Piece, keys []key.Key) {
 
 // learn returns a trail after a page of keys, and adds the keys to the shared letters and forks.
 func (w *Workers) learn(t trail, keys []string, share float64, end *string, start string) trail {
-	w.letters = w.letters.learn(keys)
-	w.forks = w.forks.learn(keys)
-	return t.read(newGauge(w.letters, keys[len(keys)-1], end), keys, share, start)
+	w.letters = w.letters.afterPage(keys)
+	w.forks = w.forks.afterPage(keys)
+	return t.afterPage(newGauge(w.letters, keys[len(keys)-1], end), keys, share, start)
 }
 
 // ahead estimates the unread keys of a piece: first those in the rest of a partition, and then those in other partitions.
@@ -148,7 +148,7 @@ type Theft struct {
 // workers, because the rest of a partition and the keys after the partition need one query each.
 func (w *Workers) Steal(pieces []*Piece, idle int) []Theft {
 	var thefts []Theft
-	for i, n := range w.share(pieces, idle) {
+	for i, n := range w.assign(pieces, idle) {
 		s := pieces[i]
 		if n == 0 {
 			continue
@@ -168,13 +168,13 @@ func (w *Workers) Steal(pieces []*Piece, idle int) []Theft {
 	return thefts
 }
 
-// share divides idle workers among the pieces. Each piece gets one worker, beginning with the largest piece. Long pieces get further workers.
-func (w *Workers) share(pieces []*Piece, idle int) []int {
+// assign divides idle workers among the pieces. Each piece gets one worker, beginning with the largest piece. Long pieces get further workers.
+func (w *Workers) assign(pieces []*Piece, idle int) []int {
 	const least = 0.25 // the expected pages that a piece needs for its first thief; n thieves need n² times as many
 	given := make([]int, len(pieces))
 	worth := make([]float64, len(pieces))
 	for i, s := range pieces {
-		worth[i] = w.worth(s)
+		worth[i] = w.expectedPages(s)
 	}
 	for ; idle > 0; idle-- {
 		best, first, most := -1, false, 0.0
@@ -198,9 +198,9 @@ func (w *Workers) share(pieces []*Piece, idle int) []int {
 	return given
 }
 
-// worth returns how many pages thieves may expect in a piece: the expected number of unread pages, or the number of pages read since a thief found
+// expectedPages returns how many pages thieves may expect in a piece: the expected number of unread pages, or the number of pages read since a thief found
 // something in the piece, whichever is greater. Each consecutive thief that has found nothing reduces the result.
-func (w *Workers) worth(s *Piece) float64 {
+func (w *Workers) expectedPages(s *Piece) float64 {
 	const most = 300
 	if s.last == nil {
 		return 0
@@ -215,7 +215,7 @@ func (w *Workers) cuts(s *Piece, n int) []key.Key {
 	var cuts []key.Key
 	for i := 1; i <= n; i++ {
 		k, ok := a.keyAfter(a.total*math.Pow(float64(i)/float64(n+1), cutBias), s.last.Partition)
-		if ok && s.holds(k) {
+		if ok && s.contains(k) {
 			cuts = append(cuts, k)
 		}
 	}

@@ -33,8 +33,8 @@ type PageEnd struct {
 	Requested int `json:"Asked,omitempty"` // the number of rows requested, if it was less than a full page because rows are large; otherwise 0
 }
 
-// full returns the page's rows, scaled up to a full page of segment rows if its rows are large.
-func (e PageEnd) full(segment int) int {
+// fullRows returns the page's rows, scaled up to a full page of segment rows if its rows are large.
+func (e PageEnd) fullRows(segment int) int {
 	if e.Requested == 0 {
 		return e.Rows
 	}
@@ -43,7 +43,7 @@ func (e PageEnd) full(segment int) int {
 
 // Thin returns at most the given number of ends, in table order. It merges neighbouring ends.
 func Thin(ends []PageEnd, most int) []PageEnd {
-	ends = sorted(ends)
+	ends = sortedEnds(ends)
 	pages := (len(ends) + most - 1) / most // the number of ends that are merged into one
 	var thin []PageEnd
 	for group := range slices.Chunk(ends, max(1, pages)) {
@@ -60,14 +60,14 @@ func Thin(ends []PageEnd, most int) []PageEnd {
 	return thin
 }
 
-// sorted returns the ends in table order.
-func sorted(ends []PageEnd) []PageEnd {
+// sortedEnds returns the ends in table order.
+func sortedEnds(ends []PageEnd) []PageEnd {
 	return slices.SortedFunc(slices.Values(ends), func(a, b PageEnd) int { return a.Last.Compare(b.Last) })
 }
 
 // withRows returns the ends of pages with rows in table order.
 func withRows(ends []PageEnd) []PageEnd {
-	return slices.DeleteFunc(sorted(ends), func(e PageEnd) bool { return e.Rows == 0 })
+	return slices.DeleteFunc(sortedEnds(ends), func(e PageEnd) bool { return e.Rows == 0 })
 }
 
 // NewHints makes hints from the ends of all pages of a scan, in any order. Pages without rows do not count. A full page has
@@ -80,7 +80,7 @@ func NewHints(b key.Bounds, ends []PageEnd, segment int) Hints {
 	for rest := withRows(ends); len(rest) > 0; {
 		n, rows := 0, 0
 		for n < len(rest) && rest[n].Last.Partition == rest[0].Last.Partition {
-			rows += rest[n].full(segment)
+			rows += rest[n].fullRows(segment)
 			n++
 		}
 		inside := rest[:n] // the pages that end in one partition
@@ -111,7 +111,7 @@ func NewHints(b key.Bounds, ends []PageEnd, segment int) Hints {
 func shareOf(ends []PageEnd, segment int) float64 {
 	rows, full := 0, 0
 	for _, e := range ends {
-		rows, full = rows+e.Rows, full+e.full(segment)
+		rows, full = rows+e.Rows, full+e.fullRows(segment)
 	}
 	if rows == full {
 		return 0
@@ -125,7 +125,7 @@ func (h *Hints) divide(pages []PageEnd, rows, pieces, segment int) {
 	met := 0
 	for i, e := range pages {
 		was := met
-		if met += e.full(segment); i > 0 && i < len(pages)-1 && met*pieces/rows > was*pieces/rows {
+		if met += e.fullRows(segment); i > 0 && i < len(pages)-1 && met*pieces/rows > was*pieces/rows {
 			h.Keys = append(h.Keys, e.Last)
 		}
 	}

@@ -133,7 +133,7 @@ func (b *Budget) Take(ctx context.Context, bytes int64) (*Part, error) {
 	if b == nil {
 		return nil, ctx.Err()
 	}
-	from, n := b.from(bytes)
+	from, n := b.poolFor(bytes)
 	b.waiting.Add(1)
 	err := from.acquire(ctx, n)
 	b.waiting.Add(-1)
@@ -148,15 +148,15 @@ func (b *Budget) TryTake(bytes int64) (p *Part, ok bool) {
 	if b == nil {
 		return nil, true
 	}
-	from, n := b.from(bytes)
+	from, n := b.poolFor(bytes)
 	if !from.tryAcquire(n) {
 		return nil, false
 	}
 	return b.part(from, n), true
 }
 
-// from returns the pool of a part for the given bytes, and the size of the part.
-func (b *Budget) from(bytes int64) (*pool, int64) {
+// poolFor returns the pool of a part for the given bytes, and the size of the part.
+func (b *Budget) poolFor(bytes int64) (*pool, int64) {
 	if bytes <= Small {
 		return b.small, max(0, bytes)
 	}

@@ -16,14 +16,14 @@ const (
 	Setting = "TABLESWEEP_MEMORY_MB"
 	// hostLimit is the setting in which the Functions platform gives the memory, in the same unit.
 	hostLimit = "WEBSITE_MEMORY_LIMIT_MB"
-	// standard is the assumed size of an instance without other information: the default of Flex Consumption. (Microsoft Learn,
+	// defaultMemory is the assumed size of an instance without other information: the default of Flex Consumption. (Microsoft Learn,
 	// "Azure Functions Flex Consumption plan hosting")
-	standard = 2048 * mib
-	// host is the memory of an instance that the Functions host uses: 180 to 220 MB were measured.
-	host = 220 * mib
-	// beside is the memory of the process outside its budget: the runtime, caches, requests under way, and garbage between two
+	defaultMemory = 2048 * mib
+	// hostMemory is the memory of an instance that the Functions host uses: 180 to 220 MB were measured.
+	hostMemory = 220 * mib
+	// otherMemory is the memory of the process outside its budget: the runtime, caches, requests under way, and garbage between two
 	// collections.
-	beside = 80 * mib
+	otherMemory = 80 * mib
 	// Least is the memory, in bytes, that an instance should leave to the app after the host.
 	Least = 96 * mib
 
@@ -36,13 +36,13 @@ type Instance struct {
 	From  string // the source of Bytes: a setting's name, or another description
 }
 
-// InstanceOf determines the memory from the settings (get returns one by name), from the limit of the process's control group, or
-// from [standard]. The error names the wrong setting.
+// InstanceOf determines the memory from the settings (get returns one by name), from the limit of the process's control group, or from
+// [defaultMemory]. The error names the wrong setting.
 func InstanceOf(get func(string) string) (Instance, error) {
 	if text := get(Setting); text != "" {
 		mb, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || mb < leastMB || mb > mostMB {
-			return Instance{standard, "the default"}, fmt.Errorf("setting %s must be a whole number of MB, from %d to %d, such as 2048", Setting, leastMB, mostMB)
+			return Instance{defaultMemory, "the default"}, fmt.Errorf("setting %s must be a whole number of MB, from %d to %d, such as 2048", Setting, leastMB, mostMB)
 		}
 		return Instance{mb * mib, Setting}, nil
 	}
@@ -52,11 +52,11 @@ func InstanceOf(get func(string) string) (Instance, error) {
 	if limit, err := memlimit.FromCgroup(); err == nil && limit > 0 && limit <= mostMB*mib {
 		return Instance{int64(limit), "the control group"}, nil
 	}
-	return Instance{standard, "the default"}, nil
+	return Instance{defaultMemory, "the default"}, nil
 }
 
 // Left is the memory, in bytes, that the instance leaves to the app after the Functions host.
-func (i Instance) Left() int64 { return max(0, i.Bytes-host) }
+func (i Instance) Left() int64 { return max(0, i.Bytes-hostMemory) }
 
 // Budget returns the budget of an app that shares the instance with the Functions host. It is half of [Instance.Left], because
 // there is about as much garbage between two collections.
@@ -65,7 +65,7 @@ func (i Instance) Budget() *Budget { return NewBudget(i.share()) }
 func (i Instance) share() int64 { return max(i.Left()/2, 8*mib) }
 
 // Limit sets the garbage collector's limit for such an app.
-func (i Instance) Limit() { limitGC(i.share() + beside) }
+func (i Instance) Limit() { limitGC(i.share() + otherMemory) }
 
 // limitGC sets the garbage collector's limit, in bytes, and its percentage, unless the environment does.
 func limitGC(bytes int64) {

@@ -14,7 +14,7 @@ const (
 	Command = 24 * mib
 	// limit is the garbage collector's limit. Far less memory is in use, but without a limit the heap would grow to a multiple of
 	// that between two collections.
-	limit = Command + beside
+	limit = Command + otherMemory
 	// percent lets the heap grow to four times the memory in use between two collections, if that is below the limit. A copy
 	// makes garbage at the speed of its requests.
 	percent = 300
