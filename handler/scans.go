@@ -29,7 +29,7 @@ import (
 func scansCommand() *cobra.Command {
 	return group("scans", "Show, start, cancel and retry the scans of a function app",
 		command("list", "List scans", &scansListOptions{}),
-		command("show ID", "Show how far a scan is: rows, rate, time left, cost", &scanDetail[status.Status]{answer: "GET /api/scans/{id}", get: (*engine.Engine).Status, show: printStatus}),
+		command("show ID", "Show a scan's progress: rows, rate, time left, cost", &scanDetail[status.Status]{answer: "GET /api/scans/{id}", get: (*engine.Engine).Status, show: printStatus}),
 		command("ranges ID", "List the ranges of keys that are done, pending and failed", &scanDetail[status.Ranges]{answer: "GET /api/scans/{id}/ranges", get: (*engine.Engine).Ranges, show: printRanges}),
 		command("timeline ID", "List a scan's rows and requests a second over time", &scanDetail[status.Timeline]{answer: "GET /api/scans/{id}/timeline", get: (*engine.Engine).Timeline, show: printTimeline}),
 		command("failed ID", "List the rows that a scan could not write, with the reasons", &scansFailedOptions{}),

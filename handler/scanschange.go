@@ -151,7 +151,7 @@ func (o *scansStartOptions) run(r *call) error {
 		}
 		return err
 	}
-	r.Meter.Print("requested", "the app starts the scan within a minute; tablesweep scans show "+string(id)+" shows how far it is")
+	r.Meter.Print("requested", "the app starts the scan within a minute; tablesweep scans show "+string(id)+" shows its progress")
 	return r.print(false, nil, "%s\n", id)
 }
 
@@ -235,6 +235,6 @@ func (o *scansRetryOptions) run(r *call) error {
 	if err := e.RequestRetry(r.ctx, ledger.ScanID(id), o.failed); err != nil {
 		return o.refused("retry scan "+id, err)
 	}
-	r.Meter.Print("requested", "the app retries the scan within a minute, unless it is already running; tablesweep scans show "+id+" shows how far it is")
+	r.Meter.Print("requested", "the app retries the scan within a minute, unless it is already running; tablesweep scans show "+id+" shows its progress")
 	return nil
 }

@@ -127,7 +127,8 @@ func (p pipeline) event(e Event) {
 
 // prepare checks and reads the request.
 func (p pipeline) prepare(c *call, w http.ResponseWriter) (operation, error) {
-	// In process, there is no connection with a deadline. Even a refused request needs a deadline, because net/http reads the rest of its body.
+	// The error is ignored, because a request in the same process has no connection. Even a refused request needs the deadline, because net/http reads the
+	// rest of its body.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(p.clientTime))
 	if err := leftOut(c); err != nil {
 		return operation{}, err

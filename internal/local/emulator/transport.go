@@ -22,7 +22,7 @@ func (e *Emulator) Transport() *Transport {
 	return t
 }
 
-// ConnectionString returns a connection string for clients that use [Emulator.Transport]. Its hosts do not exist elsewhere.
+// ConnectionString returns a connection string for clients that use [Emulator.Transport]. The string's host names exist only in this transport.
 func (e *Emulator) ConnectionString() string {
 	return e.connectionString("http://"+e.host("table"), "http://"+e.host("queue"), "http://"+e.host("blob"))
 }

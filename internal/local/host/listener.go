@@ -205,7 +205,8 @@ func decode(text string, isBase64 bool) (string, error) {
 	return string(b), nil
 }
 
-// backoff is the host's RandomizedExponentialBackoffStrategy. After a message, it waits for the minimum time. Each further wait is about twice as long.
+// backoff is the host's RandomizedExponentialBackoffStrategy. After a poll that found a message, the wait is the minimum. Each further wait is about twice as
+// long.
 type backoff struct {
 	most     time.Duration
 	current  time.Duration
