@@ -29,6 +29,7 @@ var unclear = map[string]string{
 	`in hand`: "held", `(a|the|its|each|every|of) beats?`: "heartbeat", `(tells?|told) (that|whether|of)`: "reports whether, is set if, describes",
 	`(a|the|each|first|second|two|every) looks?`: "reads, checks", `is told|are told`: "gets, is reported", `(the|a|its) reach of`: "range",
 	`what is left`: "the rest, the remaining …", `who(ever)? is refused`: "the refused …", `goes? on behind`: "continues after",
+	`at once`: "immediately, concurrently",
 	`comes? to nothing`: "has no effect", `what it says`: "its text", `an ask|the ask`: "request", `(a|the|its) say`: "message",
 }
 
@@ -44,9 +45,9 @@ func wordsOf(name string) []string {
 	return append(words, strings.ToLower(name[start:]))
 }
 
-// TestNames checks the names of types, functions, fields, variables and constants in all code outside tests.
+// TestNames checks the names of types, functions, fields, variables and constants, those of tests included.
 func TestNames(t *testing.T) {
-	for _, p := range shipped(t) {
+	for _, p := range typed(t) {
 		for id, o := range p.TypesInfo.Defs {
 			if o == nil {
 				continue
@@ -60,7 +61,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestProse checks comments and messages outside tests, documents, help texts and the console.
+// TestProse checks comments and texts of all code, documents, help texts and the console.
 func TestProse(t *testing.T) {
 	phrases := map[*regexp.Regexp]string{}
 	for phrase, instead := range unclear {
@@ -73,7 +74,7 @@ func TestProse(t *testing.T) {
 			}
 		}
 	}
-	for _, p := range shipped(t) {
+	for _, p := range typed(t) {
 		for _, f := range p.Syntax {
 			for _, group := range f.Comments {
 				check(p.Fset.Position(group.Pos()).String(), group.Text())
