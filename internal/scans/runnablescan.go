@@ -151,9 +151,9 @@ func (ss *Scans) loadScan(ctx context.Context, id ledger.ScanID) (*Loaded, error
 	return ss.Loaded.getSince(ctx, id, called, read) // another call began that read, perhaps before a restart
 }
 
-// loadAnew reads a scan. The argument was is the scan as an earlier call read it, or nil. After an earlier read, only the
+// loadAnew reads a scan. The argument earlier is the scan as an earlier call read it, or nil. After an earlier read, only the
 // scan's state may have changed.
-func (ss *Scans) loadAnew(ctx context.Context, id ledger.ScanID, was *Loaded) (*Loaded, error) {
+func (ss *Scans) loadAnew(ctx context.Context, id ledger.ScanID, earlier *Loaded) (*Loaded, error) {
 	s, err := ss.Ledger.Scan(ctx, id)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return nil, problem.Stalef("scan", "the scan is not in the ledger; its record was deleted").Because(err)
@@ -161,8 +161,8 @@ func (ss *Scans) loadAnew(ctx context.Context, id ledger.ScanID, was *Loaded) (*
 	if err != nil {
 		return nil, err
 	}
-	if was != nil {
-		return &Loaded{was.RunnableScan, s.State, s.Attempt, s.Resumed, s.Members}, nil
+	if earlier != nil {
+		return &Loaded{earlier.RunnableScan, s.State, s.Attempt, s.Resumed, s.Members}, nil
 	}
 	r, err := ParseStored(s.Request)
 	if err != nil {

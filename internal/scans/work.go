@@ -30,8 +30,8 @@ type plan struct {
 	Work work
 	// Prepare creates the destination. It is nil if there is nothing to create.
 	Prepare func(context.Context) error
-	// Missing reports whether the destination is missing. An error means that the destination may not be written to. Missing changes
-	// nothing. It is nil for work that writes nothing.
+	// Missing reports whether the destination is missing. An error means that the work has no permission to write to the destination.
+	// Missing changes nothing. It is nil for work that writes nothing.
 	Missing func(context.Context) (bool, error)
 	// Destination is the table that the work writes to or compares with, unless it is the source.
 	Destination *storage.Table

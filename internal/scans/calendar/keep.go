@@ -29,9 +29,9 @@ func (k Keep) Check() error {
 
 const mostKept = 1000
 
-// Outdated returns the indexes of the backups that are not kept. The argument at lists the occurrences of all successful backups,
+// Outdated returns the indexes of the backups that are not kept. The occurrences are those of all successful backups,
 // newest first. The newest backup is always kept. A rule that allows more backups than it has kept also keeps the oldest backup.
-func (k Keep) Outdated(at []time.Time) (outdated []int) {
+func (k Keep) Outdated(occurrences []time.Time) (outdated []int) {
 	rules := []struct {
 		left int
 		of   func(t time.Time, i int) int
@@ -42,12 +42,12 @@ func (k Keep) Outdated(at []time.Time) (outdated []int) {
 		{k.Weekly, func(t time.Time, _ int) int { year, week := t.ISOWeek(); return year*100 + week }, -1},
 		{k.Monthly, func(t time.Time, _ int) int { return t.Year()*100 + int(t.Month()) }, -1},
 	}
-	for i, t := range at {
+	for i, t := range occurrences {
 		keep := i == 0
 		for r := range rules {
 			rule := &rules[r]
 			period := rule.of(t.UTC(), i)
-			if rule.left > 0 && (period != rule.last || i == len(at)-1) {
+			if rule.left > 0 && (period != rule.last || i == len(occurrences)-1) {
 				rule.left, rule.last, keep = rule.left-1, period, true
 			}
 		}

@@ -24,11 +24,11 @@ type EndedScan struct {
 const SettleTime = 15 * time.Minute
 
 // Ended returns at most a thousand ended scans that have not been tidied up, newest first, and whether there are more. The
-// argument behind is the last scan of the previous page; it is empty for the first page.
-func (l *Ledger) Ended(ctx context.Context, behind ScanID) (scans []EndedScan, more bool, err error) {
+// argument previous is the last scan of the previous page; it is empty for the first page.
+func (l *Ledger) Ended(ctx context.Context, previous ScanID) (scans []EndedScan, more bool, err error) {
 	r := key.WithPrefix(scansPartition, endedPrefix)
-	if behind != "" {
-		r.Low = &key.Bound{Key: endedPrefix + string(behind), Open: true}
+	if previous != "" {
+		r.Low = &key.Bound{Key: endedPrefix + string(previous), Open: true}
 	}
 	p, err := l.query(ctx, "list ended scans", storage.Query{Range: r})
 	for _, e := range p.Entities() {

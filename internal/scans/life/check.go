@@ -162,7 +162,7 @@ func (ck *Checker) savedHints(ctx context.Context, o *scans.RunnableScan) (packe
 // tablesOf returns the sorted names of a group's tables, from an account or an export of many tables.
 func (ck *Checker) tablesOf(ctx context.Context, id ledger.ScanID, r scans.Request) (names []string, err error) {
 	if of, ok := id.Verifies(); ok {
-		if names, err = ck.copied(ctx, of, r); !errors.Is(err, ledger.ErrNotFound) {
+		if names, err = ck.copiedTables(ctx, of, r); !errors.Is(err, ledger.ErrNotFound) {
 			return names, err
 		}
 	}
@@ -204,9 +204,9 @@ func (ck *Checker) tablesOf(ctx context.Context, id ledger.ScanID, r scans.Reque
 	return names, nil
 }
 
-// copied returns the tables that a group has copied. For the verification of an export, it reads tables.json. If that file is unreadable,
+// copiedTables returns the tables that a group has copied. For the verification of an export, it reads tables.json. If that file is unreadable,
 // the verification fails at its end.
-func (ck *Checker) copied(ctx context.Context, group ledger.ScanID, r scans.Request) (names []string, err error) {
+func (ck *Checker) copiedTables(ctx context.Context, group ledger.ScanID, r scans.Request) (names []string, err error) {
 	if r.Action.Proof {
 		var from *place.Blobs
 		if _, from, err = ck.scans.Blobs("action.destination", *r.Action.Destination); err != nil {

@@ -206,20 +206,20 @@ func (sd *Scheduler) recordProofs(ctx context.Context, r *scheduleRow) (changed 
 	return changed, nil
 }
 
-// proofOf returns the result of the scan that verifies a backup. The argument was is the result that was recorded before.
-func (sd *Scheduler) proofOf(ctx context.Context, id ledger.ScanID, was *Proof) (Proof, error) {
+// proofOf returns the result of the scan that verifies a backup. The argument recorded is the result in the ledger, or nil.
+func (sd *Scheduler) proofOf(ctx context.Context, id ledger.ScanID, recorded *Proof) (Proof, error) {
 	p := Proof{ID: id.Verification(), State: ProofFailed}
 	s, found, err := sd.outcomeOf(ctx, p.ID)
 	switch p.Error, p.Note = s.Error, s.Note; {
 	case err != nil:
-	case !found && was != nil && was.State == ProofFailed: // the retention of the scan or its refusal is over
-		p = *was
+	case !found && recorded != nil && recorded.State == ProofFailed: // the retention of the scan or its refusal is over
+		p = *recorded
 	case !found:
-		p.Error = "its scan no longer exists"
+		p.Error = "the scan that verifies it no longer exists"
 	case s.State == ledger.Running:
 		p.State = ProofRuns
 	case s.State == ledger.Canceled:
-		p.Error = "it was canceled"
+		p.Error = "the scan that verifies it was canceled"
 	case s.State == ledger.Succeeded:
 		if p.State = Proved; s.Differences != nil && *s.Differences != (status.Differences{}) {
 			p.State = Differs

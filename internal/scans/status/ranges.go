@@ -142,7 +142,7 @@ func redone(ends []scan.PageEnd) []scan.PageEnd {
 	return pages
 }
 
-// division is a scan's range, divided up to a key.
+// division is a scan's range while it is divided into ranges, from its beginning up to a key.
 type division struct {
 	ranges []KeyRange
 	at     key.Key        // where the next range begins

@@ -326,7 +326,7 @@ func (s *readResult) note() []byte {
 	return nil
 }
 
-// countFailed counts failed rows at the ends of their pages. The argument again is true if another step has read the rows and noted the pages.
+// countFailed counts failed rows at the ends of their pages. If again is true, another step has read the rows and noted the pages.
 func (s *readResult) countFailed(failed []action.Failure, again bool) {
 	if len(failed) == 0 {
 		return

@@ -31,7 +31,8 @@ func (s retryStep) do(ctx context.Context, o *stepScan, l *ledger.Ledger, delive
 	return out, err
 }
 
-// overtaken returns an error if the step is still pending. The commit has then failed because another step has retried the rows.
+// overtaken returns an error if the step is still pending. In that case, the commit has failed because another step has retried the
+// rows.
 func (s retryStep) overtaken(ctx context.Context, l *ledger.Ledger, out *stepResult) error {
 	if out.done.Redone == "" {
 		return nil
