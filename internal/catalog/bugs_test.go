@@ -32,7 +32,7 @@ var planted = []struct{ name, test, file, old, wrong string }{
 	{"a repetition does not read the stored answer first", "TestKeyedRetryReturnsTheFirstAnswer", "once.go",
 		"	if claimed.Known {\n", "	if claimed.Known && !WRONG {\n"},
 	{"a repetition deletes records that were written after the claim", "TestRepeatedDeletes", "delete.go",
-		"	case !x.since(h, row, version):\n", "	case !x.since(h, row, version) || WRONG:\n"},
+		"	case !x.isNewer(h, row, version):\n", "	case !x.isNewer(h, row, version) || WRONG:\n"},
 	{"a first try deletes records that were written after a repetition has taken over", "TestSuspendedFirstDeletion", "delete.go",
 		"	} else if !held {\n", "	} else if !held && !WRONG {\n"},
 	{"a deletion's claim is not taken over", "TestSuspendedFirstDeletion", "delete.go",

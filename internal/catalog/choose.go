@@ -75,7 +75,7 @@ var errSeveral = problem.Conflictf("", "the query string finds several records; 
 
 // chooseHead returns the only live head that matches a query by the first index key.
 func (ch *chooser) chooseHead(ctx context.Context, p plan, firstHashes []index.FirstHash) (*store.Head, error) {
-	checked := ch.guard.checking(ctx)
+	checked := ch.guard.startCheck(ctx)
 	part := memory.PartIn(ctx)
 	held := part.Used()
 	var chosen *store.Head

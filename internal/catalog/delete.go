@@ -103,9 +103,9 @@ func (wr *Writer) deleteAll(ctx context.Context, q Lookup, p plan, o claim.ID, n
 		var first Deleted
 		return first, store.Decode(claimed.Answer, &first)
 	}
-	x := deleting{Writer: wr, plan: p, start: wr.Clock(), claim: claimed, removed: map[index.IdentityHash]bool{}, noted: noted}
+	x := bulkDeletion{Writer: wr, plan: p, start: wr.Clock(), claim: claimed, removed: map[index.IdentityHash]bool{}, noted: noted}
 	x.done.Repeated = claimed.Known
-	err := x.all(ctx, q)
+	err := x.run(ctx, q)
 	if errors.Is(err, memory.ErrFull) && !o.None() && !claimed.Known && x.done.Summary() == "" { // the next try does not count as a repetition
 		err = cmp.Or(claimsIn(wr.Log).Release(ctx, claimed), err)
 	}
@@ -120,8 +120,8 @@ func (wr *Writer) deleteAll(ctx context.Context, q Lookup, p plan, o claim.ID, n
 	return x.done, err
 }
 
-// deleting is a deletion of many records.
-type deleting struct {
+// bulkDeletion is a deletion of many records.
+type bulkDeletion struct {
 	*Writer
 	plan  plan
 	start time.Time
@@ -137,11 +137,11 @@ type deleting struct {
 	err     error                       // the first error; after it, no further deletion starts
 }
 
-// all deletes all records that the query finds.
-func (x *deleting) all(ctx context.Context, q Lookup) error {
+// run deletes all records that the query finds.
+func (x *bulkDeletion) run(ctx context.Context, q Lookup) error {
 	q.Top = MaxTop
 	for range maxRaces {
-		if again, err := x.pass(ctx, q); err != nil || !again {
+		if again, err := x.deletePages(ctx, q); err != nil || !again {
 			return err
 		}
 	}
@@ -156,14 +156,14 @@ var errNotToDelete = errors.New("the record was written since the deletion was c
 // belongs to another try. The head is read before the claim. Therefore, if the first try was suspended and a repetition has
 // taken the claim over, the first try deletes no newer writes. The argument row is the index row in which the record was found,
 // or empty.
-func (x *deleting) checkDeletable(ctx context.Context, h *store.Head, row storage.Entity, version int64) error {
+func (x *bulkDeletion) checkDeletable(ctx context.Context, h *store.Head, row storage.Entity, version int64) error {
 	x.mu.Lock()
 	again := x.removed[h.Identity]
 	x.mu.Unlock()
 	switch {
 	case again:
 		return errNotToDelete
-	case !x.since(h, row, version):
+	case !x.isNewer(h, row, version):
 		return nil
 	case x.claim.Known:
 		return errNotToDelete
@@ -176,17 +176,17 @@ func (x *deleting) checkDeletable(ctx context.Context, h *store.Head, row storag
 	return nil
 }
 
-// since reports whether a live head's write counts as newer than the claim. If the head or an index row of the write is older
+// isNewer reports whether a live head's write counts as newer than the claim. If the head or an index row of the write is older
 // than the claim, the write is also older: index rows are written after the commit, and a process that completes the write
 // updates the head.
-func (x *deleting) since(h *store.Head, row storage.Entity, version int64) bool {
+func (x *bulkDeletion) isNewer(h *store.Head, row storage.Entity, version int64) bool {
 	older := func(written time.Time) bool { return !written.IsZero() && written.Before(x.claim.Made) }
 	return !x.claim.Made.IsZero() && !older(h.Written) && !(version == h.Version && older(row.Timestamp))
 }
 
-// pass deletes the records that the query finds, page by page. The result again is true if the search may have missed a record
+// deletePages deletes the records that the query finds, page by page. The result again is true if the search may have missed a record
 // that has moved.
-func (x *deleting) pass(ctx context.Context, q Lookup) (again bool, err error) {
+func (x *bulkDeletion) deletePages(ctx context.Context, q Lookup) (again bool, err error) {
 	x.behind = false
 	part := memory.PartIn(ctx)
 	if err := x.readHeads(ctx); err != nil {
@@ -230,7 +230,7 @@ func (x *deleting) pass(ctx context.Context, q Lookup) (again bool, err error) {
 			needs += m.bytes()
 		}
 		part.Use(-needs) // frees the records
-		if x.done.More = x.over() && (page.next != "" || x.behind || x.done.waiting > 0); x.done.More {
+		if x.done.More = x.isOver() && (page.next != "" || x.behind || x.done.waiting > 0); x.done.More {
 			return false, nil
 		}
 		q.Cursor = page.next
@@ -247,17 +247,17 @@ func writingMemory(found []match) int64 {
 	return 2 * storage.MemoryOf(min(all, max(largest, bulkWriters*weightBytes)), min(len(found), bulkWriters))
 }
 
-// over reports whether the deletion must not start to delete further records.
-func (x *deleting) over() bool {
+// isOver reports whether the deletion must not start to delete further records.
+func (x *bulkDeletion) isOver() bool {
 	return x.err != nil || x.done.Records > 0 && x.Clock().Sub(x.start) >= deleteTime
 }
 
 // member returns the deletion of one identity as a member of a group. first is the hash of the identity's first index value.
 // The member calls the function do, unless the whole deletion is over. The results of do are those of stages.removeAt.
-func (x *deleting) member(first index.FirstHash, identity index.IdentityHash, weight int64, do func(context.Context) (done bool, err error)) member {
+func (x *bulkDeletion) member(first index.FirstHash, identity index.IdentityHash, weight int64, do func(context.Context) (done bool, err error)) member {
 	return member{first, weight, func(ctx context.Context) error {
 		x.mu.Lock()
-		over := x.over()
+		over := x.isOver()
 		if over {
 			x.done.waiting++
 		}
@@ -293,7 +293,7 @@ func (x *deleting) member(first index.FirstHash, identity index.IdentityHash, we
 
 // readHeads reads the live heads for a query by the first index key. Heads show committed records whose index rows may not be
 // written yet.
-func (x *deleting) readHeads(ctx context.Context) error {
+func (x *bulkDeletion) readHeads(ctx context.Context) error {
 	part := memory.PartIn(ctx)
 	part.Use(-x.bytes)
 	x.heads, x.bytes = map[index.IdentityHash]*store.Head{}, 0
@@ -319,7 +319,7 @@ func (x *deleting) readHeads(ctx context.Context) error {
 }
 
 // removeFound deletes a record that was found in an index row. h is its head, or nil if it was not read.
-func (x *deleting) removeFound(ctx context.Context, h *store.Head, m match) (done bool, err error) {
+func (x *bulkDeletion) removeFound(ctx context.Context, h *store.Head, m match) (done bool, err error) {
 	row := m.row.Entity()
 	slots := x.readAhead(ctx, store.WriteFor(m.id), row)
 	stays := func(h *store.Head) error { return x.checkDeletable(ctx, h, row, m.version) }
@@ -364,7 +364,7 @@ func (wr *Writer) readAhead(ctx context.Context, w wal.Write, row storage.Entity
 }
 
 // removeUnseen deletes the record of a live head, if the record matches the query.
-func (x *deleting) removeUnseen(ctx context.Context, h *store.Head) (done bool, err error) {
+func (x *bulkDeletion) removeUnseen(ctx context.Context, h *store.Head) (done bool, err error) {
 	stays := func(h *store.Head) error { return x.checkDeletable(ctx, h, storage.Entity{}, 0) }
 	r, found, err := x.reader.contents(ctx, h)
 	if err != nil || !found {
@@ -386,7 +386,7 @@ func (wr *Writer) deleteOne(ctx context.Context, q Lookup, on Condition, o claim
 			err = ErrRaced
 		}
 		if err == nil {
-			err = wr.room(ctx, storage.MemoryOf(textOf(r), 1)) // for the row in the log
+			err = wr.reserve(ctx, storage.MemoryOf(textOf(r), 1)) // for the row in the log
 		}
 		if err != nil {
 			return decision{}, err

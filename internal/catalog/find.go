@@ -84,7 +84,7 @@ func (rd *Reader) search(ctx context.Context, q Lookup, gone func(storage.Entity
 	if err != nil {
 		return answer{}, err
 	}
-	checked := rd.guard.checking(ctx)
+	checked := rd.guard.startCheck(ctx)
 	x := search{trail: newTrail(rd, p), gone: gone}
 	// Read only a few rows under each of several keys at first, because few records may share one of the values. If these rows
 	// are not enough, matches may be rare, so read whole pages.
@@ -108,7 +108,7 @@ func (rd *Reader) search(ctx context.Context, q Lookup, gone func(storage.Entity
 		}
 		keys, top = []wanted{s.key}, storage.PageRows
 		x.pages += s.pages
-		last, full, err := x.take(ctx, s, after)
+		last, full, err := x.takeRows(ctx, s, after)
 		memory.PartIn(ctx).Use(-s.bytes) // frees the pages
 		switch {
 		case err != nil:
@@ -133,9 +133,9 @@ type search struct {
 	gone func(storage.Entity)
 }
 
-// take adds the matches of a merged page to the answer. If the answer is complete, full is true, and last is the RowKey of the
+// takeRows adds the matches of a merged page to the answer. If the answer is complete, full is true, and last is the RowKey of the
 // last row taken, or the argument after if no row was taken. Of several rows with the same RowKey, it takes all or none.
-func (x *search) take(ctx context.Context, s mergedPage, after string) (last string, full bool, err error) {
+func (x *search) takeRows(ctx context.Context, s mergedPage, after string) (last string, full bool, err error) {
 	states := make([]wal.VersionClaim, len(s.rows))
 	for i, c := range s.rows {
 		states[i] = c.state
@@ -145,7 +145,7 @@ func (x *search) take(ctx context.Context, s mergedPage, after string) (last str
 	several := len(s.key.partitions) > 1
 	last = after
 	for i, c := range s.rows {
-		if c.row.Key.Row != last && x.full(c.row) {
+		if c.row.Key.Row != last && x.isFull(c.row) {
 			return last, true, nil
 		}
 		last = c.row.Key.Row

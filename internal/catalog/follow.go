@@ -43,13 +43,13 @@ func (t *trail) leadsOn(row storage.Entity, several bool) bool {
 	case row.Get(store.NextColumn) == "":
 		return false
 	case several:
-		return !t.older(row, applyTime)
+		return !t.isOlder(row, applyTime)
 	}
-	return t.pages > 1 && !t.older(row, 0)
+	return t.pages > 1 && !t.isOlder(row, 0)
 }
 
-// older reports whether a row was written more than the margin before the call began.
-func (t *trail) older(row storage.Entity, margin time.Duration) bool {
+// isOlder reports whether a row was written more than the margin before the call began.
+func (t *trail) isOlder(row storage.Entity, margin time.Duration) bool {
 	now, _ := t.Index.Now(t.Clock())
 	return row.Timestamp.Before(now.Add(-time.Since(t.start) - time.Second - margin)) // the service dates its answers in whole seconds
 }
@@ -59,7 +59,7 @@ func (t *trail) older(row storage.Entity, margin time.Duration) bool {
 // Busy.
 func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) {
 	lost := tooManyRaces()
-	if t.older(row, 0) { // all rows of the move were written before the call began, so the call has found the record's new row
+	if t.isOlder(row, 0) { // all rows of the move were written before the call began, so the call has found the record's new row
 		lost = nil
 	}
 	var at, line wal.FormerIdentity
@@ -120,9 +120,9 @@ func (rd *Reader) trace(ctx context.Context, first index.FirstHash, at, line wal
 	return nil, errLostTrail
 }
 
-// full reports whether an answer must end before a row: it contains all requested records, or at least one record and no room
+// isFull reports whether an answer must end before a row: it contains all requested records, or at least one record and no room
 // for that row.
-func (t *trail) full(before storage.Row) bool {
+func (t *trail) isFull(before storage.Row) bool {
 	return len(t.found) >= t.plan.top || len(t.found) > 0 && t.bytes+len(before.JSON()) > maxAnswer
 }
 

@@ -84,7 +84,7 @@ func (ct *committer) inGroups(ctx context.Context, all []member) error {
 				g.Go(func() error {
 					defer room.Release(min(m.weight, bulkWriters))
 					t := &turn{group: of}
-					defer t.end(ctx)
+					defer t.endMember(ctx)
 					return m.do(context.WithValue(ctx, turnKey{}, t))
 				})
 			}
@@ -144,8 +144,8 @@ func (t *turn) leave(ctx context.Context) {
 	}
 }
 
-// end ends the member. At the end of the group's last member, it starts to finish the group's entries.
-func (t *turn) end(ctx context.Context) {
+// endMember ends the member. At the end of the group's last member, it starts to finish the group's entries.
+func (t *turn) endMember(ctx context.Context) {
 	t.leave(ctx)
 	if t.staying.Add(-1) == 0 && len(t.carried) > 0 {
 		t.doLater(ctx, func(ctx context.Context) error { return t.toChanges(ctx, t.carried...) })

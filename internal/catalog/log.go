@@ -160,9 +160,9 @@ type unanswered struct{ error }
 
 func (e *unanswered) Unwrap() error { return e.error }
 
-// finishing returns the operations that move the entry to the changes, and insert a note of its tombstones. If the service may
+// finishOps returns the operations that move the entry to the changes, and insert a note of its tombstones. If the service may
 // still carry out a request that applied the entry, the operations also mark the heads as not Sure.
-func (ct *committer) finishing(e applied) []storage.Op {
+func (ct *committer) finishOps(e applied) []storage.Op {
 	ops := []storage.Op{deletion(e.Entry)}
 	if e.Kind != wal.Undo {
 		ops = append(ops, storage.Op{Kind: storage.Insert, Row: store.EntryRow(store.ChangePrefix, e.Entry).Row()})
@@ -190,7 +190,7 @@ func (ct *committer) finishing(e applied) []storage.Op {
 func (ct *committer) toChanges(ctx context.Context, all ...applied) error {
 	var ops [][]storage.Op
 	for _, e := range all {
-		ops = append(ops, ct.finishing(e))
+		ops = append(ops, ct.finishOps(e))
 	}
 	at, err := ct.writeLog(ctx, ops)
 	if len(all) > 1 && err != nil && !storage.Passing(err) {

@@ -127,7 +127,7 @@ func (rd *Reader) headOf(ctx context.Context, id string) (*store.Head, error) {
 	if !ok {
 		return nil, nil
 	}
-	checked := rd.guard.checking(ctx)
+	checked := rd.guard.startCheck(ctx)
 	h, err := rd.ReadHead(ctx, first, identity)
 	return h, cmp.Or(err, checked())
 }
@@ -153,7 +153,7 @@ func (rd *Reader) list(ctx context.Context, q Lookup) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	checked := rd.guard.checking(ctx)
+	checked := rd.guard.startCheck(ctx)
 	x := newTrail(rd, p)
 	more := func() (answer, error) { return x.answer(p.writeCursor(store.Encode(last))), checked() }
 	for _, r := range listRanges(rd.Schema, last) {
@@ -165,7 +165,7 @@ func (rd *Reader) list(ctx context.Context, q Lookup) (answer, error) {
 			}
 			x.pages++
 			for _, row := range page.Rows {
-				if x.full(row) {
+				if x.isFull(row) {
 					return more()
 				}
 				last = row.Key

@@ -33,7 +33,7 @@ func (mt *Maintainer) Move(ctx context.Context, h *store.Head, id index.Identity
 		return identityTaken(w.Row)
 	case target == nil || target.Gone || target.Version < h.Version: // the record has returned to its former identity, because a change of the schema was reverted
 		w = wal.TakeIdentity(h.State(), target.State(), w, mt.Clock())
-		if _, err := mt.stages.do(ctx, entering(target, w, r), claim.ID{}); err != nil {
+		if _, err := mt.stages.do(ctx, insertDecision(target, w, r), claim.ID{}); err != nil {
 			return err
 		}
 	}
@@ -68,7 +68,7 @@ func (mt *Maintainer) Adopt(ctx context.Context, id index.Identity, r record.Rec
 		}
 	}
 	w, _ = wal.Insertion(before, w, "", mt.Clock())
-	_, err = mt.stages.do(ctx, entering(nil, w, r), claim.ID{})
+	_, err = mt.stages.do(ctx, insertDecision(nil, w, r), claim.ID{})
 	return err
 }
 
@@ -78,7 +78,7 @@ func (mt *Maintainer) Restore(ctx context.Context, h *store.Head, id index.Ident
 	if verdict != wal.Commit {
 		return ErrRaced
 	}
-	_, err := mt.stages.do(ctx, entering(h, w, r), claim.ID{})
+	_, err := mt.stages.do(ctx, insertDecision(h, w, r), claim.ID{})
 	return err
 }
 

@@ -148,8 +148,8 @@ func (sg *SchemaGuard) lastRead() storedSchema {
 	return sg.stored
 }
 
-// trusted returns the result of lastRead, or schemaUnread if that read was too long ago.
-func (sg *SchemaGuard) trusted() storedSchema {
+// trustedRead returns the result of lastRead, or schemaUnread if that read was too long ago.
+func (sg *SchemaGuard) trustedRead() storedSchema {
 	sg.mu.Lock()
 	defer sg.mu.Unlock()
 	if time.Since(sg.readAt) >= schemaTrust {
@@ -161,7 +161,7 @@ func (sg *SchemaGuard) trusted() storedSchema {
 // Writable returns an error unless the stored schema equals that of the options. Every write calls Writable. It makes a request
 // only if the last answer is older than half a minute.
 func (sg *SchemaGuard) Writable(ctx context.Context) error {
-	if sg.trusted() == schemaOurs {
+	if sg.trustedRead() == schemaOurs {
 		return nil
 	}
 	found, err := sg.readSchema(ctx)
@@ -171,10 +171,10 @@ func (sg *SchemaGuard) Writable(ctx context.Context) error {
 	return err
 }
 
-// checking checks the stored schema in the background, while the caller reads. The returned function waits for the check. If
+// startCheck checks the stored schema in the background, while the caller reads. The returned function waits for the check. If
 // the stored schema differs from that of the options, the function returns an error, and the data read is invalid.
-func (sg *SchemaGuard) checking(ctx context.Context) (result func() error) {
-	if sg.trusted() != schemaUnread {
+func (sg *SchemaGuard) startCheck(ctx context.Context) (result func() error) {
+	if sg.trustedRead() != schemaUnread {
 		return func() error { return nil }
 	}
 	var g task.Group

@@ -108,7 +108,7 @@ func (st *stages) write(ctx context.Context, o claim.ID, decide func() (decision
 
 func (st *stages) do(ctx context.Context, d decision, o claim.ID) (Written, error) {
 	if d.same != nil {
-		return st.unchanged(ctx, d, o)
+		return st.completeLast(ctx, d, o)
 	}
 	e, err := st.committer.commit(ctx, d, o)
 	if err != nil {
@@ -152,8 +152,8 @@ func (st *stages) removeAt(ctx context.Context, read *store.Head, first index.Fi
 	return w.Outcome == deleted || errors.As(err, new(*committed)), err
 }
 
-// writing returns the memory for a write of the record: a row under each index key, and a row in the log.
-func (wr *Writer) writing(r record.Record) int64 {
+// writeMemory returns the memory for a write of the record: a row under each index key, and a row in the log.
+func (wr *Writer) writeMemory(r record.Record) int64 {
 	return int64(1+len(wr.Schema.Keys)) * storage.MemoryOf(textOf(r), 1)
 }
 
@@ -165,9 +165,9 @@ func textOf(r record.Record) (bytes int) {
 	return bytes
 }
 
-// room reserves the given number of bytes for a write, beside the data read, in ctx's [memory.Part]. It releases the rest of the
+// reserve reserves the given number of bytes for a write, beside the data read, in ctx's [memory.Part]. It releases the rest of the
 // part. The error is [memory.ErrFull].
-func (wr *Writer) room(ctx context.Context, bytes int64) error {
+func (wr *Writer) reserve(ctx context.Context, bytes int64) error {
 	part := memory.PartIn(ctx)
 	if !part.Use(bytes) {
 		return fmt.Errorf("catalog %s: %w", wr.Name, memory.ErrFull)
@@ -185,12 +185,12 @@ func insertion(now time.Time, h *store.Head, id index.Identity, r record.Record)
 	case wal.Taken:
 		return decision{}, refuse(identityTaken(id.Row), id.First())
 	default:
-		return entering(h, w, r), nil
+		return insertDecision(h, w, r), nil
 	}
 }
 
-// entering returns the decision to insert the record by the write w, which follows the head h.
-func entering(h *store.Head, w wal.Write, r record.Record) decision {
+// insertDecision returns the decision to insert the record by the write w, which follows the head h.
+func insertDecision(h *store.Head, w wal.Write, r record.Record) decision {
 	return decision{kind: wal.Insert, record: r, updates: []headUpdate{{h, w, store.HashOf(r)}}}
 }
 
@@ -218,7 +218,7 @@ func (st *stages) replacement(ctx context.Context, old *store.Head, w wal.Write,
 	}
 	updates := []headUpdate{{old, writes[0], content}}
 	if len(writes) == 2 {
-		if err := st.free(ctx, writes[1]); err != nil {
+		if err := st.checkRowKey(ctx, writes[1]); err != nil {
 			return decision{}, err
 		}
 		updates = []headUpdate{{old, writes[0], ""}, {target, writes[1], content}}
@@ -226,9 +226,9 @@ func (st *stages) replacement(ctx context.Context, old *store.Head, w wal.Write,
 	return decision{kind: wal.Replace, record: r, updates: updates}, st.afterMove(ctx, old)
 }
 
-// free checks that no other record has the write's row key. Another record may still take the row key before the rows are
+// checkRowKey checks that no other record has the write's row key. Another record may still take the row key before the rows are
 // written. Such collisions are rare, and even rarer in that short time.
-func (st *stages) free(ctx context.Context, w wal.Write) error {
+func (st *stages) checkRowKey(ctx context.Context, w wal.Write) error {
 	all, err := st.Copies(ctx, w)
 	for _, x := range all {
 		if err == nil && wal.Decide(x.Slot.IndexRow, w) == wal.Collide {
@@ -256,8 +256,8 @@ func (st *stages) afterMove(ctx context.Context, old *store.Head) error {
 	return nil
 }
 
-// unchanged completes the last write of a head whose record is already as intended.
-func (st *stages) unchanged(ctx context.Context, d decision, o claim.ID) (Written, error) {
+// completeLast completes the last write of a head whose record is already as intended.
+func (st *stages) completeLast(ctx context.Context, d decision, o claim.ID) (Written, error) {
 	h, shard := d.same, store.ShardOf(d.same.First)
 	err := st.complete(ctx, shard, h.Entry)
 	if err == nil && !o.None() {
@@ -475,7 +475,7 @@ func settled(err error) bool {
 // applyPending applies an entry of any writer. If another record has taken the row key of an insertion, or if the service will
 // always refuse its rows, applyPending withdraws the insertion and returns a [withdrawn] error.
 func (st *stages) applyPending(ctx context.Context, e store.Entry) error {
-	writes, newer, err := st.current(ctx, e)
+	writes, newer, err := st.newestWrites(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -491,14 +491,14 @@ func (st *stages) applyPending(ctx context.Context, e store.Entry) error {
 	if err != nil {
 		return err
 	}
-	done.sure = true // current has marked the heads
+	done.sure = true // newestWrites has marked the heads
 	return st.committer.toChanges(ctx, done)
 }
 
-// current returns the writes of an entry that are the newest writes of their identities. It marks their heads as not Sure,
+// newestWrites returns the writes of an entry that are the newest writes of their identities. It marks their heads as not Sure,
 // because this process applies an entry of another writer. The result newer lists the entries whose writes have replaced the
 // entry's other writes.
-func (st *stages) current(ctx context.Context, e store.Entry) (writes []wal.Write, newer []wal.EntryID, err error) {
+func (st *stages) newestWrites(ctx context.Context, e store.Entry) (writes []wal.Write, newer []wal.EntryID, err error) {
 	for _, w := range e.Writes {
 		h, err := st.headInDoubt(ctx, e, w)
 		switch {

@@ -62,7 +62,7 @@ func (wr *Writer) Insert(ctx context.Context, r record.Record, once string) (Wri
 
 // Put creates the record. If a record with the same identity exists, Put replaces that record's contents.
 func (wr *Writer) Put(ctx context.Context, r record.Record, on Condition) (Written, error) {
-	if err := wr.room(ctx, wr.writing(r)); err != nil {
+	if err := wr.reserve(ctx, wr.writeMemory(r)); err != nil {
 		return Written{}, err
 	}
 	return wr.writeAt(ctx, r, onceOf(on.Once, "put", store.HashOf(r)), func(id index.Identity) (decision, error) {
@@ -153,7 +153,7 @@ func (wr *Writer) changeOne(ctx context.Context, selector Lookup, on Condition, 
 		}
 		id, err := wr.Identify(r)
 		if err == nil {
-			err = wr.room(ctx, wr.writing(r))
+			err = wr.reserve(ctx, wr.writeMemory(r))
 		}
 		if err != nil {
 			return decision{}, err

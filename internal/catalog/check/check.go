@@ -40,7 +40,7 @@ func Run(ctx context.Context, c *catalog.Catalog, repair bool, found func(catalo
 			return k.sum, err
 		}
 	}
-	if err := store.EachShard(func(shard store.Shard) error { return k.entries(ctx, shard) }); err != nil {
+	if err := store.EachShard(func(shard store.Shard) error { return k.checkEntries(ctx, shard) }); err != nil {
 		return k.sum, err
 	}
 	suspect, err := k.compare(ctx)
@@ -48,10 +48,10 @@ func Run(ctx context.Context, c *catalog.Catalog, repair bool, found func(catalo
 		return k.sum, err
 	}
 	// Check the heads first. This repairs the index rows of their records, so the check of the rows finds only other problems.
-	if err := store.EachShard(func(shard store.Shard) error { return k.heads(ctx, shard, suspect) }); err != nil {
+	if err := store.EachShard(func(shard store.Shard) error { return k.checkHeads(ctx, shard, suspect) }); err != nil {
 		return k.sum, err
 	}
-	return k.sum, k.rows(ctx, suspect)
+	return k.sum, k.checkRows(ctx, suspect)
 }
 
 // compare reads the index and the heads once. The function suspect reports whether an identity may have differences. If there
@@ -91,9 +91,9 @@ func (k *checker) compare(ctx context.Context) (suspect func(identity index.Iden
 	return t.close(), err
 }
 
-// entries counts the shard's pending log entries. It reports entries that cannot be read, and entries that Maintain could not
+// checkEntries counts the shard's pending log entries. It reports entries that cannot be read, and entries that Maintain could not
 // apply.
-func (k *checker) entries(ctx context.Context, shard store.Shard) error {
+func (k *checker) checkEntries(ctx context.Context, shard store.Shard) error {
 	return k.Log.All(ctx, shard.Query(store.EntryPrefix), func(p storage.Page) error {
 		for _, row := range p.Entities() {
 			k.count(&k.sum.Pending, 1)
@@ -107,25 +107,25 @@ func (k *checker) entries(ctx context.Context, shard store.Shard) error {
 	})
 }
 
-// heads checks the index rows of the suspect records whose heads are in the shard.
-func (k *checker) heads(ctx context.Context, shard store.Shard, suspect func(identity index.IdentityHash) bool) error {
+// checkHeads checks the index rows of the suspect records whose heads are in the shard.
+func (k *checker) checkHeads(ctx context.Context, shard store.Shard, suspect func(identity index.IdentityHash) bool) error {
 	return store.Each(ctx, k.Log, shard.Query(store.HeadPrefix), func(ctx context.Context, row storage.Entity) error {
 		h, err := store.HeadOf(row)
 		if err != nil || h.Gone || !suspect(h.Identity) {
 			return nil // compare has reported heads that cannot be read
 		}
-		return k.head(ctx, h)
+		return k.checkHead(ctx, h)
 	})
 }
 
-// head checks the index rows of the head's record.
-func (k *checker) head(ctx context.Context, h *store.Head) error {
+// checkHead checks the index rows of the head's record.
+func (k *checker) checkHead(ctx context.Context, h *store.Head) error {
 	all, err := k.Copies(ctx, h.Write)
 	if err != nil {
 		return err
 	}
 	if slices.ContainsFunc(all, func(x store.Copy) bool { return !x.Good(h) }) {
-		if changing, err := k.changing(ctx, h); changing || err != nil {
+		if changing, err := k.isChanging(ctx, h); changing || err != nil {
 			return err
 		}
 		// A write that has ended meanwhile may have replaced the rows.
@@ -144,7 +144,7 @@ func (k *checker) head(ctx context.Context, h *store.Head) error {
 		return err
 	}
 	if !found {
-		k.report(at, false, "%s", lost(h, all))
+		k.report(at, false, "%s", describeLoss(h, all))
 		return nil
 	}
 	if id, err := k.Identify(r); err != nil || id.Hash() != h.Identity {
@@ -153,15 +153,15 @@ func (k *checker) head(ctx context.Context, h *store.Head) error {
 		return nil
 	}
 	if x := newestOf(h, all); x.Slot.Version > h.Version && (x.Slot.State == wal.Tombstone || store.HashOf(x.Record) != h.Content) {
-		if changing, err := k.changing(ctx, h); changing || err != nil {
+		if changing, err := k.isChanging(ctx, h); changing || err != nil {
 			return err
 		}
-		k.report(x.At, false, newer)
+		k.report(x.At, false, newerThanLog)
 		return nil
 	}
 	for _, x := range all {
 		if !x.Good(h) {
-			if err := k.mend(ctx, h, x, r); err != nil {
+			if err := k.repairRow(ctx, h, x, r); err != nil {
 				return err
 			}
 		}
@@ -169,8 +169,8 @@ func (k *checker) head(ctx context.Context, h *store.Head) error {
 	return nil
 }
 
-// newer describes the problem of an index row that contains a later write than its record's head.
-const newer = "the index row is newer than the log; was the log restored from a backup?"
+// newerThanLog describes the problem of an index row that contains a later write than its record's head.
+const newerThanLog = "the index row is newer than the log; was the log restored from a backup?"
 
 // newestOf returns the copy with the greatest version among the copies with the head's identity.
 func newestOf(h *store.Head, all []store.Copy) (newest store.Copy) {
@@ -182,8 +182,8 @@ func newestOf(h *store.Head, all []store.Copy) (newest store.Copy) {
 	return newest
 }
 
-// mend repairs one index row of the record r.
-func (k *checker) mend(ctx context.Context, h *store.Head, x store.Copy, r record.Record) error {
+// repairRow repairs one index row of the record r.
+func (k *checker) repairRow(ctx context.Context, h *store.Head, x store.Copy, r record.Record) error {
 	what, allowed := "the index row is missing", k.repair
 	op := storage.Op{Kind: storage.Insert, Row: store.IndexRow(h.Write, index.PartitionKey(x.At.Partition), r).Row()}
 	if x.Slot.State != wal.NoRow {
@@ -205,7 +205,7 @@ func (k *checker) mend(ctx context.Context, h *store.Head, x store.Copy, r recor
 		}
 		op.Kind, op.IfMatch = storage.Replace, x.Slot.ETag
 	}
-	return k.repairing(allowed, x.At, what, func() error {
+	return k.repairAndReport(allowed, x.At, what, func() error {
 		if op.Kind == storage.Insert && h.Sure { // an insertion has no condition, so the service may carry it out late
 			if err := k.Log.Write(ctx, store.Doubt(h.Write, h.ETag)); err != nil {
 				return err
@@ -216,9 +216,9 @@ func (k *checker) mend(ctx context.Context, h *store.Head, x store.Copy, r recor
 	})
 }
 
-// lost describes a record whose copies all differ from the log. The record itself is no longer in the log, because its last
+// describeLoss describes a record whose copies all differ from the log. The record itself is no longer in the log, because its last
 // change was so old that it was deleted.
-func lost(h *store.Head, all []store.Copy) string {
+func describeLoss(h *store.Head, all []store.Copy) string {
 	if slices.ContainsFunc(all, func(x store.Copy) bool { return x.Ours(h) }) {
 		return "all of the record's index rows differ from its last write; write the record again"
 	}
@@ -243,8 +243,8 @@ type checker struct {
 
 	mu  sync.Mutex // guards the fields below
 	sum Result
-	// covered contains hashes of the keys of index rows, and of identities, that were checked with their heads. The method rows
-	// leaves these rows out.
+	// covered contains hashes of the keys of index rows, and of identities, that were checked with their heads. The method
+	// checkRows leaves these rows out.
 	covered map[uint64]bool
 }
 
@@ -280,8 +280,8 @@ func (k *checker) report(at key.Key, repaired bool, format string, args ...any) 
 	k.found(catalog.Finding{Partition: at.Partition, Row: at.Row, Problem: fmt.Sprintf(format, args...), Repaired: repaired})
 }
 
-// repairing reports a problem. If allowed is true, it repairs the problem first.
-func (k *checker) repairing(allowed bool, at key.Key, what string, repair func() error) error {
+// repairAndReport reports a problem. If allowed is true, it repairs the problem first.
+func (k *checker) repairAndReport(allowed bool, at key.Key, what string, repair func() error) error {
 	if !allowed {
 		k.report(at, false, "%s", what)
 		return nil
@@ -298,8 +298,8 @@ func (k *checker) repairing(allowed bool, at key.Key, what string, repair func()
 	return nil
 }
 
-// changing reports whether a write of the head's record is under way.
-func (k *checker) changing(ctx context.Context, h *store.Head) (bool, error) {
+// isChanging reports whether a write of the head's record is under way.
+func (k *checker) isChanging(ctx context.Context, h *store.Head) (bool, error) {
 	_, pending, err := k.Log.Get(ctx, store.ShardOf(h.First).EntryKey(store.EntryPrefix, h.Entry))
 	if pending || err != nil {
 		return true, err

@@ -11,27 +11,27 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// rows checks the index rows of suspect identities that were not checked with a head.
-func (k *checker) rows(ctx context.Context, suspect func(identity index.IdentityHash) bool) error {
+// checkRows checks the index rows of suspect identities that were not checked with a head.
+func (k *checker) checkRows(ctx context.Context, suspect func(identity index.IdentityHash) bool) error {
 	return store.Each(ctx, k.Index, storage.Query{}, func(ctx context.Context, row storage.Entity) error {
 		s := k.SlotOf(row)
 		if !suspect(s.Identity) || k.isCovered(row.Key, s.Identity) {
 			return nil
 		}
 		if s.State == wal.Tombstone {
-			return k.tombstone(ctx, row, s)
+			return k.checkTombstone(ctx, row, s)
 		}
 		r := store.ContentOf(row)
 		id, err := k.Identify(r)
 		if err != nil {
-			k.unknown(row, fmt.Sprintf("the row does not contain a record: %v", err))
+			k.reportUnknown(row, fmt.Sprintf("the row does not contain a record: %v", err))
 			return nil
 		}
 		switch {
 		case k.isCovered(row.Key, id.Hash()):
 			return nil
 		case id.Hash() != s.Identity:
-			k.unknown(row, "the row was changed by hand, or written with another schema")
+			k.reportUnknown(row, "the row was changed by hand, or written with another schema")
 			return nil
 		}
 		h, err := k.ReadHead(ctx, id.First(), id.Hash())
@@ -43,27 +43,27 @@ func (k *checker) rows(ctx context.Context, suspect func(identity index.Identity
 			if store.Foreign(row) {
 				what = "another program wrote the row; take the row over with: tablesweep catalog migrate"
 			}
-			k.unknown(row, what)
+			k.reportUnknown(row, what)
 			return nil
 		}
 		if !store.WriteFor(id).HasRowAt(row.Key) {
-			return k.misplacedRow(ctx, row, id, r)
+			return k.checkMisplacedRow(ctx, row, id, r)
 		}
 		if h.Gone {
-			return k.deletedRow(ctx, row, s, h)
+			return k.checkDeletedRow(ctx, row, s, h)
 		}
 		return nil
 	})
 }
 
-// unknown reports a row whose record is not in the log. The argument what describes the problem.
-func (k *checker) unknown(row storage.Entity, what string) {
+// reportUnknown reports a row whose record is not in the log. The argument what describes the problem.
+func (k *checker) reportUnknown(row storage.Entity, what string) {
 	k.count(&k.sum.Untracked, 1)
 	k.report(row.Key, false, "%s", what)
 }
 
-// tombstone checks a tombstone. If its identity no longer has a head, the tombstone should have been deleted.
-func (k *checker) tombstone(ctx context.Context, row storage.Entity, s store.Slot) error {
+// checkTombstone checks a tombstone. If its identity no longer has a head, the tombstone should have been deleted.
+func (k *checker) checkTombstone(ctx context.Context, row storage.Entity, s store.Slot) error {
 	h, err := k.ReadHead(ctx, store.FirstOf(row), s.Identity)
 	if err != nil || h != nil {
 		return err
@@ -71,14 +71,14 @@ func (k *checker) tombstone(ctx context.Context, row storage.Entity, s store.Slo
 	if _, found, err := k.Index.Get(ctx, row.Key); err != nil || !found { // the row has just been deleted
 		return err
 	}
-	k.unknown(row, "the tombstone should have been deleted")
+	k.reportUnknown(row, "the tombstone should have been deleted")
 	return nil
 }
 
-// deletedRow handles a row with a record that is deleted according to the head. Either the deletion has not changed the row, or
+// checkDeletedRow handles a row with a record that is deleted according to the head. Either the deletion has not changed the row, or
 // the row contains a later write that is not in the log.
-func (k *checker) deletedRow(ctx context.Context, row storage.Entity, s store.Slot, h *store.Head) error {
-	if changing, err := k.changing(ctx, h); changing || err != nil {
+func (k *checker) checkDeletedRow(ctx context.Context, row storage.Entity, s store.Slot, h *store.Head) error {
+	if changing, err := k.isChanging(ctx, h); changing || err != nil {
 		return err
 	}
 	now, found, err := k.Index.Get(ctx, row.Key)
@@ -87,9 +87,9 @@ func (k *checker) deletedRow(ctx context.Context, row storage.Entity, s store.Sl
 	}
 	what, allowed := "the row contains a deleted record", k.repair
 	if s.Version > h.Version {
-		what, allowed = newer, false
+		what, allowed = newerThanLog, false
 	}
-	return k.repairing(allowed, row.Key, what, func() error {
+	return k.repairAndReport(allowed, row.Key, what, func() error {
 		return k.Index.Write(ctx, storage.Op{Kind: storage.Replace, IfMatch: row.ETag, Row: store.IndexRow(h.Write, index.PartitionKey(row.Key.Partition), record.Record{}).Row()})
 	})
 }
@@ -137,8 +137,8 @@ func (k *checker) placementOf(ctx context.Context, x store.Copy) (placement, err
 	return strayCopy, nil
 }
 
-// misplacedRow handles a row in a place where its record has no row.
-func (k *checker) misplacedRow(ctx context.Context, row storage.Entity, id index.Identity, r record.Record) error {
+// checkMisplacedRow handles a row in a place where its record has no row.
+func (k *checker) checkMisplacedRow(ctx context.Context, row storage.Entity, id index.Identity, r record.Record) error {
 	there, err := k.WrittenEverywhere(ctx, id, r)
 	if err != nil {
 		return err
@@ -147,5 +147,5 @@ func (k *checker) misplacedRow(ctx context.Context, row storage.Entity, id index
 	if !there {
 		what, allowed = what+", and its contents differ from the record's other rows", false
 	}
-	return k.repairing(allowed, row.Key, what, func() error { return k.DeleteRow(ctx, row) })
+	return k.repairAndReport(allowed, row.Key, what, func() error { return k.DeleteRow(ctx, row) })
 }

@@ -66,9 +66,9 @@ func Run(ctx context.Context, c *catalog.Catalog, dryRun bool, found func(catalo
 	}
 	err := m.begin(ctx)
 	if err == nil {
-		err = store.EachShard(func(shard store.Shard) error { return m.heads(ctx, shard) })
+		err = store.EachShard(func(shard store.Shard) error { return m.moveHeads(ctx, shard) })
 	}
-	for _, step := range []func(context.Context) error{m.survey, m.rows, m.entries} {
+	for _, step := range []func(context.Context) error{m.survey, m.takeOverRows, m.carryOutEntries} {
 		if err == nil {
 			err = step(ctx)
 		}
@@ -79,8 +79,8 @@ func Run(ctx context.Context, c *catalog.Catalog, dryRun bool, found func(catalo
 	return m.sum, err
 }
 
-// heads moves the records of the shard's heads.
-func (m *migrator) heads(ctx context.Context, shard store.Shard) error {
+// moveHeads moves the records of the shard's heads.
+func (m *migrator) moveHeads(ctx context.Context, shard store.Shard) error {
 	return store.Each(ctx, m.Log, shard.Query(store.HeadPrefix), func(ctx context.Context, row storage.Entity) error {
 		h, err := store.HeadOf(row)
 		if err != nil {
@@ -119,15 +119,15 @@ func (m *migrator) heads(ctx context.Context, shard store.Shard) error {
 	})
 }
 
-// rows takes over the index rows that another program wrote.
-func (m *migrator) rows(ctx context.Context) error {
+// takeOverRows takes over the index rows that another program wrote.
+func (m *migrator) takeOverRows(ctx context.Context) error {
 	return m.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
 		g, ctx := task.WithContext(ctx)
 		g.SetLimit(store.Parallel)
 		for _, rows := range m.byIdentity(p.Entities()) {
 			g.Go(func() error {
 				for _, row := range rows { // one after another, because the first row is adopted
-					if err := m.row(ctx, row); err != nil {
+					if err := m.takeOverRow(ctx, row); err != nil {
 						return err
 					}
 				}
@@ -166,10 +166,10 @@ type foreignRow struct {
 	record record.Record
 }
 
-// row takes over one row of another program. If the row's identity has no head, row adopts the record into the log. Then it
-// deletes the row, unless our schema has a row in the same place. Rows of one identity must be handled one after another, because
-// the first one adopts the record. If another writer is faster, the next run handles the row.
-func (m *migrator) row(ctx context.Context, row foreignRow) error {
+// takeOverRow takes over one row of another program. If the row's identity has no head, takeOverRow adopts the record into the log.
+// Then it deletes the row, unless our schema has a row in the same place. Rows of one identity must be handled one after another,
+// because the first one adopts the record. If another writer is faster, the next run handles the row.
+func (m *migrator) takeOverRow(ctx context.Context, row foreignRow) error {
 	h, err := m.ReadHead(ctx, row.id.First(), row.id.Hash())
 	if err != nil {
 		return err
@@ -181,11 +181,11 @@ func (m *migrator) row(ctx context.Context, row foreignRow) error {
 		}
 		m.countTaken(row.id)
 	}
-	return m.original(ctx, row)
+	return m.deleteOriginal(ctx, row)
 }
 
-// original deletes a row of another program if our schema has no row in its place.
-func (m *migrator) original(ctx context.Context, row foreignRow) error {
+// deleteOriginal deletes a row of another program if our schema has no row in its place.
+func (m *migrator) deleteOriginal(ctx context.Context, row foreignRow) error {
 	placed := store.WriteFor(row.id).HasRowAt(row.Key)
 	if m.dryRun {
 		if !placed {

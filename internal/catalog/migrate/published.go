@@ -47,18 +47,18 @@ func (m *migrator) begin(ctx context.Context) error {
 	if m.from = checkpoint.Get(publishedDateTime); m.from == "" {
 		return nil // most likely there is no published log
 	}
-	return m.mark(ctx, m.from)
+	return m.moveMark(ctx, m.from)
 }
 
-// mark moves the mark to the entry with this RowKey. All entries up to there must have been carried out or noted.
-func (m *migrator) mark(ctx context.Context, row string) error {
-	return m.change(ctx, storage.Op{Kind: storage.Replace, Row: storage.Entity{Key: takenMark, Properties: []storage.Property{storage.StringProperty(publishedDateTime, row)}}.Row()})
+// moveMark moves the mark to the entry with this RowKey. All entries up to there must have been carried out or noted.
+func (m *migrator) moveMark(ctx context.Context, row string) error {
+	return m.write(ctx, storage.Op{Kind: storage.Replace, Row: storage.Entity{Key: takenMark, Properties: []storage.Property{storage.StringProperty(publishedDateTime, row)}}.Row()})
 }
 
-// entries retries the noted entries of earlier runs. Then it carries out the published program's entries after the mark, and
+// carryOutEntries retries the noted entries of earlier runs. Then it carries out the published program's entries after the mark, and
 // moves the mark and the checkpoint. If an entry cannot be carried out, it inserts a note before it moves the mark behind the
 // entry. Therefore each run reports the entry until it is settled, which means carried out or deleted.
-func (m *migrator) entries(ctx context.Context) error {
+func (m *migrator) carryOutEntries(ctx context.Context) error {
 	var left []string
 	partition := leftPartition
 	err := m.Log.All(ctx, storage.Query{Range: key.Range{Partition: &partition, Low: &key.Bound{Key: takenMark.Row, Open: true}}}, func(p storage.Page) error {
@@ -90,7 +90,7 @@ func (m *migrator) entries(ctx context.Context) error {
 					return err
 				}
 			}
-			if err := m.mark(ctx, row.Key.Row); err != nil {
+			if err := m.moveMark(ctx, row.Key.Row); err != nil {
 				return err
 			}
 			m.from = row.Key.Row
@@ -111,18 +111,18 @@ func (m *migrator) retryLeft(ctx context.Context, row string) error {
 	entry, found, err := m.Log.Get(ctx, key.Key{Partition: publishedPartition, Row: row})
 	settled := !found
 	if err == nil && found {
-		settled, err = m.entry(ctx, entry, false)
+		settled, err = m.carryOut(ctx, entry, false)
 	}
 	if err != nil || !settled {
 		return err
 	}
-	return m.forget(ctx, row)
+	return m.deleteNote(ctx, row)
 }
 
 // tryFirst carries out an entry, or inserts a note if that is not possible. If carried is true, the published program has
 // already carried out the entry.
 func (m *migrator) tryFirst(ctx context.Context, row storage.Entity, carried bool) error {
-	settled, err := m.entry(ctx, row, carried)
+	settled, err := m.carryOut(ctx, row, carried)
 	if err != nil || settled {
 		return err
 	}
@@ -131,15 +131,15 @@ func (m *migrator) tryFirst(ctx context.Context, row storage.Entity, carried boo
 		content = store.HashOf(publishedRecord(row))
 	}
 	m.noted[row.Key.Row] = content
-	return m.change(ctx, storage.Op{Kind: storage.Replace, Row: storage.Entity{
+	return m.write(ctx, storage.Op{Kind: storage.Replace, Row: storage.Entity{
 		Key: key.Key{Partition: leftPartition, Row: row.Key.Row}, Properties: []storage.Property{storage.StringProperty(leftContent, string(content))},
 	}.Row()})
 }
 
-// forget deletes the note of an entry.
-func (m *migrator) forget(ctx context.Context, row string) error {
+// deleteNote deletes the note of an entry.
+func (m *migrator) deleteNote(ctx context.Context, row string) error {
 	delete(m.noted, row)
-	err := m.change(ctx, storage.Op{Kind: storage.Delete, IfMatch: "*", Row: storage.Row{Key: key.Key{Partition: leftPartition, Row: row}}})
+	err := m.write(ctx, storage.Op{Kind: storage.Delete, IfMatch: "*", Row: storage.Row{Key: key.Key{Partition: leftPartition, Row: row}}})
 	if storage.NotFound(err) { // another migration has deleted the note
 		return nil
 	}
@@ -158,14 +158,14 @@ func (m *migrator) moveCheckpoint(ctx context.Context, row string) error {
 		if found {
 			op.Kind, op.IfMatch = storage.Replace, now.ETag
 		}
-		if err := m.change(ctx, op); !store.Overtaken(err) {
+		if err := m.write(ctx, op); !store.Overtaken(err) {
 			return err
 		}
 	}
 }
 
-// change carries out an operation on the log, except in a dry run.
-func (m *migrator) change(ctx context.Context, op storage.Op) error {
+// write carries out an operation on the log, except in a dry run.
+func (m *migrator) write(ctx context.Context, op storage.Op) error {
 	if m.dryRun {
 		return nil
 	}
@@ -176,10 +176,10 @@ func publishedRecord(row storage.Entity) record.Record {
 	return store.Without(record.FromProperties(row.Properties), store.PublishedOperation)
 }
 
-// entry carries out one entry of the published program. If that is not possible, it reports the entry, and settled is false. If
+// carryOut carries out one entry of the published program. If that is not possible, it reports the entry, and settled is false. If
 // carried is true, the program itself has carried out the entry. Such an entry counts as settled even if it cannot be repeated,
 // because later writes have replaced its result.
-func (m *migrator) entry(ctx context.Context, row storage.Entity, carried bool) (settled bool, err error) {
+func (m *migrator) carryOut(ctx context.Context, row storage.Entity, carried bool) (settled bool, err error) {
 	r := publishedRecord(row)
 	id, err := m.Identify(r)
 	if err != nil && carried {
@@ -228,7 +228,7 @@ func (m *migrator) decide(ctx context.Context, row storage.Entity, id index.Iden
 	if operation == publishedDelete && (!live || h.Content != store.HashOf(r)) {
 		for noted, content := range m.noted {
 			if content == store.HashOf(r) && key.Less(noted, row.Key.Row) { // the deleted insertion was never carried out, so both entries are settled
-				return nil, "", m.forget(ctx, noted)
+				return nil, "", m.deleteNote(ctx, noted)
 			}
 		}
 	}
@@ -261,7 +261,7 @@ func (m *migrator) takeLateRows(ctx context.Context, id index.Identity, r record
 			if err == nil && found && store.Foreign(row) {
 				r := store.ContentOf(row)
 				if of, badErr := m.Identify(r); badErr == nil && of.Hash() == id.Hash() {
-					err = m.row(ctx, foreignRow{row, id, r})
+					err = m.takeOverRow(ctx, foreignRow{row, id, r})
 				}
 			}
 			if err != nil {

@@ -96,7 +96,7 @@ func (g *guard) visit(node any) {
 		if n.Meta != nil || n.Imports != nil {
 			g.refuse("uses modules, which a map cannot use; put the definitions into the program itself")
 		}
-		operator(n)
+		guardOperator(n)
 	case *gojq.FuncDef:
 		for _, name := range append(slices.Clone(n.Args), n.Name) {
 			if name[0] == '_' {
@@ -116,8 +116,8 @@ func (g *guard) visit(node any) {
 	}
 }
 
-// operator adds a guard to an operator that creates a value.
-func operator(q *gojq.Query) {
+// guardOperator adds a guard to an operator that creates a value.
+func guardOperator(q *gojq.Query) {
 	inner := *q
 	switch q.Op {
 	case gojq.OpAdd, gojq.OpDiv, gojq.OpAssign, gojq.OpModify, gojq.OpUpdateAlt, gojq.OpUpdateAdd, gojq.OpUpdateDiv:
@@ -128,7 +128,7 @@ func operator(q *gojq.Query) {
 		q.FuncDefs = inner.FuncDefs
 	case gojq.OpUpdateMul, gojq.OpUpdateSub: // r as $c | l |= . * $c
 		does := &gojq.Query{Left: identity(), Op: gojq.OpAdd + q.Op - gojq.OpUpdateAdd, Right: variable(operand)}
-		operator(does)
+		guardOperator(does)
 		*q = *bind(inner.Right, operand, checked(&gojq.Query{Left: inner.Left, Op: gojq.OpModify, Right: does}))
 		q.FuncDefs = inner.FuncDefs
 	}
@@ -141,11 +141,11 @@ func (g *guard) guardCreation(t *gojq.Term) *gojq.Query {
 	case t.Type == gojq.TermTypeArray, t.Type == gojq.TermTypeObject:
 		return checked(does)
 	case t.Type == gojq.TermTypeFunc:
-		return g.function(t.Func, does)
+		return g.guardCall(t.Func, does)
 	case t.Str != nil && t.Str.Queries != nil:
 		for i, q := range t.Str.Queries {
 			if q.Term.Str == nil { // the query is not the text between values
-				t.Str.Queries[i] = nested(checked(q))
+				t.Str.Queries[i] = inParentheses(checked(q))
 			}
 		}
 		return checked(does)
@@ -155,8 +155,8 @@ func (g *guard) guardCreation(t *gojq.Term) *gojq.Query {
 	return nil
 }
 
-// function returns the call of a function with a guard, or nil if the call needs no guard.
-func (g *guard) function(f *gojq.Func, does *gojq.Query) *gojq.Query {
+// guardCall returns the call of a function with a guard, or nil if the call needs no guard.
+func (g *guard) guardCall(f *gojq.Func, does *gojq.Query) *gojq.Query {
 	switch {
 	case slices.Contains(impure, f.Name):
 		g.refuse("uses %s, but a map must give the same result for the same row each time", f.Name)
@@ -205,13 +205,13 @@ func checked(q *gojq.Query) *gojq.Query { return pipe(q, call("_check")) }
 func pipe(l, r *gojq.Query) *gojq.Query { return &gojq.Query{Left: l, Op: gojq.OpPipe, Right: r} }
 
 func bind(l *gojq.Query, name string, r *gojq.Query) *gojq.Query {
-	q := pipe(nested(l), r)
+	q := pipe(inParentheses(l), r)
 	q.Patterns = []*gojq.Pattern{{Name: name}}
-	return nested(q)
+	return inParentheses(q)
 }
 
-// nested puts a query into parentheses, so that its definitions are visible only there.
-func nested(q *gojq.Query) *gojq.Query {
+// inParentheses puts a query into parentheses, so that its definitions are visible only there.
+func inParentheses(q *gojq.Query) *gojq.Query {
 	return &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeQuery, Query: q}}
 }
 
@@ -286,11 +286,11 @@ func newBudget(q *gojq.Query) (*budget, error) {
 	b.code, err = gojq.Compile(each,
 		gojq.WithIterFunction("_row", 0, 0, func(any, []any) gojq.Iter { return rowsOf{b} }),
 		guards("_check", 0, func(v any, _ []any) { b.check(v) }),
-		guards("_at", 0, func(v any, _ []any) { b.index(v) }),
-		guards("_pair", 2, func(_ any, args []any) { b.pair(args[0], args[1]) }),
-		guards("_search", 0, func(v any, _ []any) { b.search(v) }),
-		guards("_separator", 0, func(v any, _ []any) { b.text(v, maxSeparator, "joins with") }),
-		guards("_format", 0, func(v any, _ []any) { b.format(v) }))
+		guards("_at", 0, func(v any, _ []any) { b.checkIndex(v) }),
+		guards("_pair", 2, func(_ any, args []any) { b.checkPair(args[0], args[1]) }),
+		guards("_search", 0, func(v any, _ []any) { b.countSearch(v) }),
+		guards("_separator", 0, func(v any, _ []any) { b.checkText(v, maxSeparator, "joins with") }),
+		guards("_format", 0, func(v any, _ []any) { b.checkFormat(v) }))
 	return b, err
 }
 
@@ -368,34 +368,34 @@ func (s *size) add(v any) {
 // zoned matches time formats that read time zones by name.
 var zoned = regexp.MustCompile(`%[^A-Za-z%]*[Z+]`)
 
-// format ends the run if a time format reads time zones by name. The meaning of a name like CET depends on this machine's time
+// checkFormat ends the run if a time format reads time zones by name. The meaning of a name like CET depends on this machine's time
 // zone.
-func (b *budget) format(v any) {
+func (b *budget) checkFormat(v any) {
 	if text, _ := v.(string); zoned.MatchString(strings.ReplaceAll(text, "%%", "")) {
 		b.exceed("reads a time by %%Z or %%+, whose time zones depend on this machine; use %%z, which reads +01:00")
 	}
 }
 
-// text ends the run if a text is longer than the argument most. The error starts with the argument does.
-func (b *budget) text(v any, most int, does string) {
+// checkText ends the run if a text is longer than the argument most. The error starts with the argument does.
+func (b *budget) checkText(v any, most int, does string) {
 	if text, _ := v.(string); len(text) > most {
 		b.exceed("%s a text of more than %d KiB", does, most>>10)
 	}
 }
 
-// search counts a search as perSearch instructions, because the library reads the text again for each match and keeps the
+// countSearch counts a search as perSearch instructions, because the library reads the text again for each match and keeps the
 // regular expression.
-func (b *budget) search(v any) {
-	b.text(v, maxSearched, "searches by a regular expression in")
+func (b *budget) countSearch(v any) {
+	b.checkText(v, maxSearched, "searches by a regular expression in")
 	text, _ := v.(string)
 	b.steps -= perSearch + (len(text)>>9)*(len(text)>>9)
 	b.searches++
 	b.check(v)
 }
 
-// pair ends the run if a text would be repeated too often. For arrays whose values are compared with each other, it counts the
+// checkPair ends the run if a text would be repeated too often. For arrays whose values are compared with each other, it counts the
 // comparisons.
-func (b *budget) pair(x, y any) {
+func (b *budget) checkPair(x, y any) {
 	l, _ := x.([]any)
 	r, _ := y.([]any)
 	b.steps -= len(l) * len(r) >> 6
@@ -408,15 +408,15 @@ func (b *budget) pair(x, y any) {
 	}
 }
 
-// index ends the run if an index or a path would create an array that is too large.
-func (b *budget) index(v any) {
+// checkIndex ends the run if an index or a path would create an array that is too large.
+func (b *budget) checkIndex(v any) {
 	b.check(v)
 	if n, ok := gojq.ToFloat64(v); ok && n > maxParts {
 		b.exceed("has an index of more than %d", maxParts)
 	}
 	if all, ok := v.([]any); ok {
 		for _, one := range all {
-			b.index(one)
+			b.checkIndex(one)
 		}
 	}
 }

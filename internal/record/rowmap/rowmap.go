@@ -108,7 +108,7 @@ func (m *Map) changed(c Change) {
 // Boolean, an Int32 if it is whole and in range, or a Double. A member "P@odata.type" sets the type of P. Members that are null are dropped.
 // Timestamp and members whose names start with odata. are ignored.
 func (m *Map) Rows(ctx context.Context, e storage.Entity) (rows []storage.Entity, err error) {
-	if e, err = m.renamed(e); err != nil || m.query == nil {
+	if e, err = m.rename(e); err != nil || m.query == nil {
 		return []storage.Entity{e}, err
 	}
 	r := row{Entity: e}
@@ -131,7 +131,7 @@ func (m *Map) Rows(ctx context.Context, e storage.Entity) (rows []storage.Entity
 	for {
 		v, _ := out.Next()
 		if err, failed := v.(error); failed { // the run has ended, so the next row needs a new run
-			return nil, short(err)
+			return nil, shortened(err)
 		}
 		if b.ended {
 			if b.steps > maxSteps-maxSteps/16 { // reuse the run only if it was short, because the stacks of a long run may be large
@@ -151,8 +151,8 @@ func (m *Map) Rows(ctx context.Context, e storage.Entity) (rows []storage.Entity
 	}
 }
 
-// short shortens an error, which may contain a row's values.
-func short(err error) error {
+// shortened shortens an error, which may contain a row's values.
+func shortened(err error) error {
 	const most = 500
 	text := []rune(err.Error())
 	if len(text) <= most {
@@ -161,8 +161,8 @@ func short(err error) error {
 	return errors.New(string(text[:most]) + "…")
 }
 
-// renamed returns the row with its properties renamed and dropped.
-func (m *Map) renamed(e storage.Entity) (storage.Entity, error) {
+// rename returns the row with its properties renamed and dropped.
+func (m *Map) rename(e storage.Entity) (storage.Entity, error) {
 	o := m.options
 	if len(o.Rename) == 0 && len(o.Drop) == 0 {
 		return e, nil

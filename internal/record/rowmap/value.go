@@ -72,7 +72,7 @@ func valueOf(p storage.Property) (v any, err error) {
 func (r *row) output(v any, changed func(Change)) (e storage.Entity, err error) {
 	out, ok := v.(map[string]any)
 	if !ok {
-		return e, fmt.Errorf("the program returns %s, not a row", strings.TrimPrefix(article(gojq.TypeOf(v))+" "+gojq.Preview(v), "null "))
+		return e, fmt.Errorf("the program returns %s, not a row", strings.TrimPrefix(withArticle(gojq.TypeOf(v))+" "+gojq.Preview(v), "null "))
 	}
 	for _, k := range []struct {
 		name string
@@ -152,7 +152,7 @@ func (r *row) newNames(out map[string]any) (names []string) {
 // probably renamed this property.
 func (r *row) movedOf(v any, out map[string]any) *storage.Property {
 	for i, p := range r.Properties {
-		if _, there := out[p.Name]; !there && same(r.values[i], v) {
+		if _, there := out[p.Name]; !there && equalValues(r.values[i], v) {
 			return &r.Properties[i]
 		}
 	}
@@ -164,11 +164,11 @@ func (r *row) movedOf(v any, out map[string]any) *storage.Property {
 // property.
 func property(name string, v, as any, was *storage.Property, before any) (p storage.Property, err error) {
 	if n, ok := v.(json.Number); ok {
-		v = normal(n)
+		v = plainNumber(n)
 	}
 	switch v.(type) {
 	case []any, map[string]any:
-		return p, fmt.Errorf("%s is %s, but a property has a single value; tojson converts the value to a text", name, article(gojq.TypeOf(v)))
+		return p, fmt.Errorf("%s is %s, but a property has a single value; tojson converts the value to a text", name, withArticle(gojq.TypeOf(v)))
 	}
 	if was == nil && !storage.IsPropertyName(name) {
 		return p, fmt.Errorf("%q is not a property name; use letters, digits and underscores", name)
@@ -179,7 +179,7 @@ func property(name string, v, as any, was *storage.Property, before any) (p stor
 		if !known {
 			return p, fmt.Errorf("%s%s is %s, which is not a type", name, typeSuffix, gojq.Preview(as))
 		}
-		p, ok := fit(name, t, v)
+		p, ok := propertyOf(name, t, v)
 		if text, isText := v.(string); !ok && isText { // the JSON of an Int64 is a text
 			p, err = storage.ParseProperty(name, t, text)
 			ok = err == nil
@@ -190,29 +190,29 @@ func property(name string, v, as any, was *storage.Property, before any) (p stor
 		return p, nil
 	}
 	if was != nil {
-		if same(before, v) {
+		if equalValues(before, v) {
 			return *was, nil
 		}
-		if p, ok := fit(name, was.Type, v); ok {
+		if p, ok := propertyOf(name, was.Type, v); ok {
 			return p, nil
 		}
 	}
 	for _, t := range []storage.Type{storage.String, storage.Boolean, storage.Int32, storage.Double} {
-		if p, ok := fit(name, t, v); ok {
+		if p, ok := propertyOf(name, t, v); ok {
 			return p, nil
 		}
 	}
 	if text, isText := v.(string); isText && !utf8.ValidString(text) {
 		return p, fmt.Errorf("%s is not valid Unicode", name)
 	}
-	if _, ok := fit(name, storage.Int64, v); ok {
+	if _, ok := propertyOf(name, storage.Int64, v); ok {
 		return p, fmt.Errorf(`%s is %s, which a Double cannot store exactly; "%s%s": "Edm.Int64" makes the value an Int64`, name, gojq.Preview(v), name, typeSuffix)
 	}
 	return p, fmt.Errorf("%s is %s, which no number type can store; tostring converts the value to a text", name, gojq.Preview(v))
 }
 
-// fit returns a property with the given type and value. If the type does not allow the value, ok is false.
-func fit(name string, t storage.Type, v any) (p storage.Property, ok bool) {
+// propertyOf returns a property with the given type and value. If the type does not allow the value, ok is false.
+func propertyOf(name string, t storage.Type, v any) (p storage.Property, ok bool) {
 	text := ""
 	switch v := v.(type) {
 	case bool:
@@ -251,14 +251,14 @@ func fit(name string, t storage.Type, v any) (p storage.Property, ok bool) {
 // exact reports whether a Double is exactly the whole number in text.
 func exact(f float64, text string) bool { return strconv.FormatFloat(f, 'f', 0, 64) == text }
 
-// same reports whether two values are equal. A number in the values may have any of its forms in Go.
-func same(a, b any) bool {
+// equalValues reports whether two values are equal. A number in the values may have any of its forms in Go.
+func equalValues(a, b any) bool {
 	if a == b {
 		return true
 	}
 	switch a.(type) {
 	case int, *big.Int, float64:
-		switch b = normal(b); b.(type) {
+		switch b = plainNumber(b); b.(type) {
 		case int, *big.Int, float64:
 			return sameNumber(a, b)
 		}
@@ -286,8 +286,8 @@ func sameNumber(a, b any) bool {
 	return fmt.Sprint(a) == fmt.Sprint(b)
 }
 
-// normal converts a number that the function fromjson returns as text.
-func normal(v any) any {
+// plainNumber converts a number that the function fromjson returns as text.
+func plainNumber(v any) any {
 	n, ok := v.(json.Number)
 	if !ok {
 		return v
@@ -302,8 +302,8 @@ func normal(v any) any {
 	return f
 }
 
-// article returns a JSON type's name with an article.
-func article(name string) string {
+// withArticle returns a JSON type's name with an article.
+func withArticle(name string) string {
 	switch name {
 	case "null":
 		return name

@@ -101,11 +101,11 @@ func (f Feed) after(ctx context.Context, after string, top int) (Next, []arrival
 	if after == Now {
 		return f.start(ctx)
 	}
-	from, err := f.position(after)
+	from, err := f.parseAfter(after)
 	if err != nil {
 		return Next{}, nil, err
 	}
-	oldest, err := f.oldest(ctx, from)
+	oldest, err := f.oldestBound(ctx, from)
 	if err != nil {
 		return Next{}, nil, err
 	}
@@ -128,7 +128,7 @@ func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
 	for now := f.Now(); ; {
 		at := now.Add(-startRead)
 		from := position{newer: Since(at.Add(-window)), floor: ticksOf(at)}
-		oldest, err := f.oldest(ctx, position{})
+		oldest, err := f.oldestBound(ctx, position{})
 		if err != nil {
 			return Next{}, nil, err
 		}
@@ -144,7 +144,7 @@ func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
 			newest = rows[0].written
 		}
 		given := 0
-		for a := range due(rows, known) {
+		for a := range dueRows(rows, known) {
 			a.given = true
 			given++
 		}
@@ -158,10 +158,10 @@ func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
 	}
 }
 
-// oldest returns the newest bound that a position after p may have. "" means that any bound is possible. oldest must be called
-// before the rows are read, because the reading must find rows that are written meanwhile. It makes no request if p's own bound
-// is recent enough.
-func (f Feed) oldest(ctx context.Context, p position) (bound string, err error) {
+// oldestBound returns the newest bound that a position after p may have. "" means that any bound is possible. oldestBound must be
+// called before the rows are read, because the reading must find rows that are written meanwhile. It makes no request if p's own
+// bound is recent enough.
+func (f Feed) oldestBound(ctx context.Context, p position) (bound string, err error) {
 	if f.Oldest == nil {
 		return "", nil
 	}
@@ -247,7 +247,7 @@ func (p position) thin(rows []arrival) (held int) {
 func (f Feed) fill(ctx context.Context, rows []arrival, top int, known ticks) ([]arrival, error) {
 	gone := map[place]bool{}
 	n, bytes := 0, 0
-	for a := range due(rows, known) {
+	for a := range dueRows(rows, known) {
 		if n == top || bytes >= MaxAnswer {
 			break
 		}
@@ -267,8 +267,8 @@ func (f Feed) fill(ctx context.Context, rows []arrival, top int, known ticks) ([
 	return slices.DeleteFunc(rows, func(a arrival) bool { return gone[a.place] }), nil
 }
 
-// position parses any value of the parameter after, except [Now].
-func (f Feed) position(after string) (position, error) {
+// parseAfter parses any value of the parameter after, except [Now].
+func (f Feed) parseAfter(after string) (position, error) {
 	if isPosition(after) {
 		return parsePosition(after)
 	}

@@ -52,12 +52,12 @@ func listingOf(e storage.Entity, date time.Time) (listing, error) {
 	return listing{name: e.Get("Name"), shards: int(e.Int("Shards")), empty: e.Get(emptyColumn) == "true", age: date.Sub(e.Timestamp), etag: e.ETag}, nil
 }
 
-// toRead returns the cached listing of a stream if the listing is fresh. Otherwise it reads the listing.
-func (s *Streams) toRead(ctx context.Context, escaped string) (listing, error) {
+// freshListing returns the cached listing of a stream if the listing is fresh. Otherwise it reads the listing.
+func (s *Streams) freshListing(ctx context.Context, escaped string) (listing, error) {
 	s.mu.Lock()
 	l, ok := s.known[escaped]
 	s.mu.Unlock()
-	if !ok || !fresh(l.readAt) {
+	if !ok || !isFresh(l.readAt) {
 		var err error
 		if l, err = s.readListing(ctx, escaped); err != nil {
 			return listing{}, err
@@ -77,9 +77,9 @@ func remember[T any](s *Streams, in map[string]T, escaped string, what T) {
 	in[escaped] = what
 }
 
-// fresh reports whether less than knownTime has passed, by both of the machine's clocks. The monotonic clock may stop while the
+// isFresh reports whether less than knownTime has passed, by both of the machine's clocks. The monotonic clock may stop while the
 // machine sleeps, and the wall clock may be set back.
-func fresh(sentAt time.Time) bool {
+func isFresh(sentAt time.Time) bool {
 	now := time.Now()
 	wall := now.Round(0).Sub(sentAt.Round(0))
 	return now.Sub(sentAt) < knownTime && wall >= 0 && wall < knownTime
@@ -101,7 +101,7 @@ func (s *Streams) shardsToWrite(ctx context.Context, stream, escaped string) (in
 	}
 	if l.shards < want || l.empty {
 		want := max(want, l.shards)
-		if err := s.list(ctx, stream, escaped, want, l); err != nil {
+		if err := s.writeListing(ctx, stream, escaped, want, l); err != nil {
 			return 0, err
 		}
 	}
@@ -112,9 +112,9 @@ func (s *Streams) shardsToWrite(ctx context.Context, stream, escaped string) (in
 	return want, nil
 }
 
-// list inserts a stream's row, or replaces the row that was read. If another writer was faster, list does not return an error,
-// because that writer's row has the same number of shards, or the next call raises the number.
-func (s *Streams) list(ctx context.Context, stream, escaped string, shards int, old listing) error {
+// writeListing inserts a stream's row, or replaces the row that was read. If another writer was faster, writeListing does not return
+// an error, because that writer's row has the same number of shards, or the next call raises the number.
+func (s *Streams) writeListing(ctx context.Context, stream, escaped string, shards int, old listing) error {
 	op := storage.Op{Kind: storage.Insert, Row: storage.Entity{
 		Key: key.Key{Partition: streamsPartition, Row: escaped},
 		Properties: []storage.Property{

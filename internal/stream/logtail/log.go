@@ -70,7 +70,7 @@ func (m *merge) newest(ctx context.Context, n int, take func(storage.Row) (taken
 			break
 		}
 	}
-	return m.more(), nil
+	return m.hasMore(), nil
 }
 
 // Trim deletes the rows before the time t, newest first. The result removed is the number of deleted rows, and is valid even
@@ -213,8 +213,8 @@ func (m *merge) rows(ctx context.Context) iter.Seq2[storage.Row, error] {
 	}
 }
 
-// more reports whether the shards may contain more rows.
-func (m *merge) more() bool {
+// hasMore reports whether the shards may contain more rows.
+func (m *merge) hasMore() bool {
 	for _, p := range m.sources {
 		if len(p.rows) > 0 || !p.ended {
 			return true

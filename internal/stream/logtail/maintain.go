@@ -46,10 +46,10 @@ func (s *Streams) Maintain(ctx context.Context) error {
 
 // trimAll trims every stream.
 func (s *Streams) trimAll(ctx context.Context) (removed int64, errs []error) {
-	if !s.options.trims() {
+	if !s.options.anyRetention() {
 		return 0, nil
 	}
-	streams, date, err := s.listed(ctx)
+	streams, date, err := s.listAll(ctx)
 	if err != nil {
 		errs = append(errs, fmt.Errorf("the list of streams cannot be read: %w", err))
 	}
@@ -68,9 +68,9 @@ func (s *Streams) trimAll(ctx context.Context) (removed int64, errs []error) {
 	return removed, errs
 }
 
-// listed returns all streams, and the service's time. If some streams cannot be read, it returns the other streams and an
+// listAll returns all streams, and the service's time. If some streams cannot be read, it returns the other streams and an
 // error.
-func (s *Streams) listed(ctx context.Context) (streams []listing, date time.Time, err error) {
+func (s *Streams) listAll(ctx context.Context) (streams []listing, date time.Time, err error) {
 	var unread error
 	err = s.options.Table.All(ctx, storage.Query{Range: key.Range{Partition: new(streamsPartition)}}, func(p storage.Page) error {
 		if date.IsZero() {
@@ -89,8 +89,8 @@ func (s *Streams) listed(ctx context.Context) (streams []listing, date time.Time
 	return streams, date, errors.Join(unread, err)
 }
 
-// trims reports whether any stream has a retention.
-func (o Options) trims() bool {
+// anyRetention reports whether any stream has a retention.
+func (o Options) anyRetention() bool {
 	for _, stream := range o.Streams {
 		if stream.Retention != nil && *stream.Retention > 0 {
 			return true

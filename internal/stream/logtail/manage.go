@@ -130,7 +130,7 @@ func (s *Streams) Delete(ctx context.Context, stream string, sent claim.Sent) (D
 		return done, json.Unmarshal([]byte(claimed.Answer), &done)
 	}
 	done.Repeated = claimed.Known
-	if done.Events, err = s.empty(ctx, stream, escaped, claimed.Made); err != nil || id.None() {
+	if done.Events, err = s.deleteEvents(ctx, stream, escaped, claimed.Made); err != nil || id.None() {
 		return done, err
 	}
 	answer, err := json.Marshal(done)
@@ -145,9 +145,10 @@ func (s *Streams) Delete(ctx context.Context, stream string, sent claim.Sent) (D
 	return done, nil
 }
 
-// empty deletes the events of a stream, and its notes of idempotency keys. The argument before is a time by the service's
-// clock. If before is not zero, events and notes that were written later stay. empty returns the number of deleted events.
-func (s *Streams) empty(ctx context.Context, stream, escaped string, before time.Time) (removed int64, err error) {
+// deleteEvents deletes the events of a stream, and its notes of idempotency keys. The argument before is a time by the service's
+// clock. If before is not zero, events and notes that were written later stay. deleteEvents returns the number of deleted
+// events.
+func (s *Streams) deleteEvents(ctx context.Context, stream, escaped string, before time.Time) (removed int64, err error) {
 	l, err := s.readListing(ctx, escaped)
 	if err != nil {
 		return 0, fmt.Errorf("the stream %q was not deleted: %w", stream, err)

@@ -114,7 +114,7 @@ func TestMaintainDuringAnOutage(t *testing.T) {
 		}))})
 		var log bytes.Buffer
 		err := s.Maintain(zerolog.New(&log).WithContext(t.Context()))
-		if err == nil || strings.Contains(log.String(), "could be deleted in time") {
+		if err == nil || strings.Contains(log.String(), "could be deleted within a minute") {
 			t.Errorf("Maintain returns the error %v and logs %s", err, log.String())
 		}
 	})

@@ -156,10 +156,10 @@ func (a arrival) bytes() int {
 	return len(a.row.JSON()) + 256
 }
 
-// due yields the rows that the follower may receive now, oldest first. The argument rows is sorted newest first. Rows written
-// after known may still be missing from it, so each tick after known needs a separate group of the position. After maxSingle
-// such groups, due ends, and a later call returns the other rows.
-func due(rows []arrival, known ticks) iter.Seq[*arrival] {
+// dueRows yields the rows that the follower may receive now, oldest first. The argument rows is sorted newest first. Rows written
+// after known may still be missing from it, so each tick after known needs a separate group of the position. After maxSingle such
+// groups, dueRows ends, and a later call returns the other rows.
+func dueRows(rows []arrival, known ticks) iter.Seq[*arrival] {
 	return func(yield func(*arrival) bool) {
 		singles := 0 // number of groups that were written after known
 		for i, a := range rows {
@@ -191,7 +191,7 @@ func due(rows []arrival, known ticks) iter.Seq[*arrival] {
 // memory.
 func takeDue(rows []arrival, top int, known ticks) (found []storage.Row, more bool) {
 	bytes := 0
-	for a := range due(rows, known) {
+	for a := range dueRows(rows, known) {
 		if len(found) == top || len(found) > 0 && (a.row == nil || bytes+a.bytes() > MaxAnswer) {
 			more = true
 			break

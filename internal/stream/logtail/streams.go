@@ -334,14 +334,14 @@ func (s *Streams) read(ctx context.Context, stream string, span Span, top int) (
 	}
 	for {
 		var m *merge
-		l, err := s.toRead(ctx, escaped)
+		l, err := s.freshListing(ctx, escaped)
 		if err == nil {
 			m, err = s.logOf(escaped, l).merge(ctx, span, top)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("the stream %q cannot be read: %w", stream, err)
 		}
-		if fresh(l.readAt) {
+		if isFresh(l.readAt) {
 			return m, nil
 		}
 	}
