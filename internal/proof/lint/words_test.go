@@ -29,7 +29,7 @@ var unclear = map[string]string{
 	`in hand`: "held", `(a|the|its|each|every|of) beats?`: "heartbeat", `(tells?|told) (that|whether|of)`: "reports whether, is set if, describes",
 	`(a|the|each|first|second|two|every) looks?`: "reads, checks", `is told|are told`: "gets, is reported", `(the|a|its) reach of`: "range",
 	`what is left`: "the rest, the remaining …", `who(ever)? is refused`: "the refused …", `goes? on behind`: "continues after",
-	`at once`: "immediately, concurrently",
+	`at once`:           "immediately, concurrently",
 	`comes? to nothing`: "has no effect", `what it says`: "its text", `an ask|the ask`: "request", `(a|the|its) say`: "message",
 }
 
