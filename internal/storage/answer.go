@@ -106,7 +106,7 @@ func (o operation) validateAnswer(id string, required needs, status int, h http.
 	case echo == "" && required.id:
 		a.why = "it does not contain the request's id"
 	case !slices.Contains(o.statuses, status):
-		a.why = "a request of this kind has no such answer"
+		a.why = "no request of this kind has such an answer"
 	case o.check != nil:
 		err := o.check(h, body)
 		if err == nil {

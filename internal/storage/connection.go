@@ -151,7 +151,7 @@ func BlobURL(s string, known Connection) (c Connection, path string, err error) 
 	case locationOf(c.blobURL) == locationOf(known.blobURL):
 		return known, path, nil
 	case u.Scheme != "https":
-		return c, "", errors.New("without a SAS, a URL of another account than the connection's needs Entra ID, whose tokens are sent over https only; use https or add a SAS")
+		return c, "", errors.New("a blob URL without a SAS needs Entra ID if its account is not the connection's, and tokens of Entra ID are sent only over https; use https or add a SAS")
 	case !slices.Contains(clouds, strings.TrimSuffix(strings.ToLower(suffix), ":443")):
 		return c, "", errors.New("a URL without a SAS needs Entra ID, whose tokens are sent only to accounts in Azure's own clouds; for an account elsewhere, give blob:CONTAINER/PREFIX and a connection with its address")
 	default:
@@ -288,7 +288,7 @@ func connectionFromFields(fields map[string]string) (Connection, error) {
 			return Connection{}, fmt.Errorf("the connection string has an AccountKey but no AccountName")
 		}
 		if _, err := base64.StdEncoding.DecodeString(c.key); err != nil {
-			return Connection{}, fmt.Errorf("the connection string's AccountKey is not base64; copy it again, '=' at its end included")
+			return Connection{}, fmt.Errorf("the connection string's AccountKey is not base64; copy it again, with the '=' at its end")
 		}
 	}
 	c.addEndpoints(cmp.Or(fields["defaultendpointsprotocol"], "https"), cmp.Or(fields["endpointsuffix"], defaultSuffix))
@@ -350,7 +350,7 @@ func parseEndpoint(s string) (Connection, error) {
 		return Connection{}, fmt.Errorf("the connection is not a valid URL; %s", connectionForms)
 	}
 	if u.Scheme != "https" && sas == "" {
-		return Connection{}, fmt.Errorf("a URL without a SAS needs Entra ID, whose tokens are sent over https only; for an emulator, give its connection string")
+		return Connection{}, fmt.Errorf("a URL without a SAS needs Entra ID, whose tokens are sent only over https; for an emulator, give its connection string")
 	}
 	c := Connection{sas: sas}
 	if sas == "" {

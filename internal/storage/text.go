@@ -81,8 +81,8 @@ func ParseProperty(name string, t Type, text string) (Property, error) {
 }
 
 var (
-	errTooManyDigits = errors.New("must be a number that an Edm.Double keeps to the last digit, or an Edm.String")
-	errFinerThanTick = errors.New("must have at most 7 digits of a second, the most that an Edm.DateTime keeps, or be an Edm.String")
+	errTooManyDigits = errors.New("must be a number that an Edm.Double stores exactly, or an Edm.String")
+	errFinerThanTick = errors.New("must have at most 7 digits of a second, because an Edm.DateTime stores no more, or be an Edm.String")
 )
 
 // Inexact is the error of a row with a value that a table would change.

@@ -161,7 +161,7 @@ func judgeHost(a hostjson.App) Check {
 	case q.MaxDequeue != scans.MaxDeliveries:
 		return Check{name, Warning, fmt.Sprintf("maxDequeueCount is %d; set it to %d, because the app relies on that number of deliveries", q.MaxDequeue, scans.MaxDeliveries)}
 	case q.Visibility < shortestRetry:
-		return Check{name, Warning, fmt.Sprintf("visibilityTimeout is %v: during an outage, the host gives up on a message within seconds; set it to 00:00:10", q.Visibility)}
+		return Check{name, Warning, fmt.Sprintf("visibilityTimeout is %v, so the host gives up on a message within seconds during an outage; set it to 00:00:10", q.Visibility)}
 	case a.FunctionTimeout > 0 && a.FunctionTimeout < shortestTimeout:
 		return Check{name, Warning, fmt.Sprintf("functionTimeout is %v, but a step takes up to 9 minutes; after the timeout, the host ends the process with all its steps; set it to 00:10:00", a.FunctionTimeout)}
 	}
