@@ -128,7 +128,7 @@ func (o *importOptions) path(r *call) (string, error) {
 	if err != nil {
 		return "", job.BadCheckpoint(err)
 	}
-	if !r.point.BesideResumed(done.File) {
+	if !r.point.InResumedDirectory(done.File) {
 		return "", usagef("--resume %s: name the file of records again; it is outside the checkpoint's directory, and for safety, a checkpoint does not choose such files", o.resume)
 	}
 	return done.File, nil

@@ -109,7 +109,7 @@ func (r *call) beginTables(t *job.Tables, report reportFlags) error {
 	if err != nil {
 		return err
 	}
-	memory.Limit(t.Points()...)
+	memory.Limit(t.Checkpoints()...)
 	switch {
 	case t.To == nil:
 	case t.To.Account != nil:
@@ -154,7 +154,7 @@ func (r *call) endTables(t *job.Tables, report reportFlags, began time.Time, err
 		return err
 	}
 	t.Remove()
-	if t.In(job.Different) != nil {
+	if t.NamesIn(job.Different) != nil {
 		return job.ErrDifferent
 	}
 	return nil
@@ -162,7 +162,7 @@ func (r *call) endTables(t *job.Tables, report reportFlags, began time.Time, err
 
 // failedTables returns an error that names the failed tables, or nil.
 func failedTables(t *job.Tables) error {
-	failed := t.In(job.Failed)
+	failed := t.NamesIn(job.Failed)
 	if failed == nil {
 		return nil
 	}
@@ -172,8 +172,8 @@ func failedTables(t *job.Tables) error {
 // printTables prints a line for each table, and then the totals.
 func (r *call) printTables(all *job.Tables, asJSON bool, took time.Duration) error {
 	sum := tablesResult{
-		Tables: len(all.All), Succeeded: len(all.In(job.Succeeded)), Different: len(all.In(job.Different)), Failed: len(all.In(job.Failed)),
-		Pending: len(all.In(job.Pending)), Seconds: took.Round(time.Millisecond).Seconds(),
+		Tables: len(all.All), Succeeded: len(all.NamesIn(job.Succeeded)), Different: len(all.NamesIn(job.Different)), Failed: len(all.NamesIn(job.Failed)),
+		Pending: len(all.NamesIn(job.Pending)), Seconds: took.Round(time.Millisecond).Seconds(),
 	}
 	l := newListing(r.Out, asJSON)
 	for _, t := range all.All {
@@ -185,7 +185,7 @@ func (r *call) printTables(all *job.Tables, asJSON bool, took time.Duration) err
 	}
 	text := fmt.Sprintf("%s, %s: %d succeeded", progress.Plural(sum.Tables, "table"), progress.Plural(sum.Rows, "row"), sum.Succeeded)
 	for _, state := range []string{job.Different, job.Failed, job.Pending} {
-		if n := len(all.In(state)); n > 0 {
+		if n := len(all.NamesIn(state)); n > 0 {
 			text += fmt.Sprintf(", %d %s", n, state)
 		}
 	}

@@ -145,7 +145,7 @@ func (o *syncOptions) syncTables(r *call) error {
 		sum.Add(plan)
 		return job.ErrDifferent
 	})
-	failed := all.In(job.Failed)
+	failed := all.NamesIn(job.Failed)
 	sum.Failed = int64(len(failed))
 	var nothing error // set if nothing is done because each failed table was refused
 	if len(failed) > 0 && len(failed) == refused && (o.dryRun || !sum.Changes()) {
@@ -162,7 +162,7 @@ func (o *syncOptions) syncTables(r *call) error {
 			return err
 		}
 		all.Phase = "syncing"
-		all.Again(func(table string) bool { return plans[table].Changes() })
+		all.Repeat(func(table string) bool { return plans[table].Changes() })
 		err = r.eachTable(&all, func(r *call, t job.Own) error {
 			s, err := o.forTable(t).open(r)
 			if err != nil {

@@ -250,7 +250,7 @@ func (p Path) put(root *os.Root, write func(io.Writer) error, move func(temp str
 	if gone := root.Remove(temp); !errors.Is(gone, fs.ErrNotExist) {
 		err = errors.Join(err, gone)
 	}
-	if d, openErr := root.Open(path.Dir(p.name)); err == nil && openErr == nil { // fails on systems that cannot sync a directory
+	if d, openErr := root.Open(path.Dir(p.name)); err == nil && openErr == nil { // opening fails on systems that cannot sync a directory
 		_ = d.Sync()
 		d.Close()
 	}

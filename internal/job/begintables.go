@@ -268,8 +268,8 @@ func notTaken(err error) error {
 // writesExports reports whether the tables are written as exports.
 func (t *Tables) writesExports() bool { return t.To != nil && t.To.Objects != nil && !t.Compares }
 
-// Points returns the paths of the tables' existing checkpoints.
-func (t *Tables) Points() (paths []string) {
+// Checkpoints returns the paths of the tables' existing checkpoints.
+func (t *Tables) Checkpoints() (paths []string) {
 	if t.dir != "" {
 		paths, _ = filepath.Glob(filepath.Join(t.dir, "*"+TableExt))
 	}
@@ -320,7 +320,7 @@ func (t *Tables) Seal(ctx context.Context) error {
 	if !t.writesExports() {
 		return nil
 	}
-	return blobHint(place.SealTables(ctx, t.To.Objects, t.Checkpoint.Export, t.In(Succeeded)))
+	return blobHint(place.SealTables(ctx, t.To.Objects, t.Checkpoint.Export, t.NamesIn(Succeeded)))
 }
 
 // Remove removes the tables' remaining checkpoints. The caller must have removed the command's own checkpoint.

@@ -154,8 +154,8 @@ func relativeTo(home, path string) (rel string, ok bool) {
 	return "./" + filepath.ToSlash(rel), errors.Join(err, toErr, relErr) == nil && rel != "." && filepath.IsLocal(rel)
 }
 
-// BesideResumed reports whether a file is within the directory of the resumed checkpoint. The record may choose such a file.
-func (p *Checkpoint) BesideResumed(path string) bool {
+// InResumedDirectory reports whether a file is within the directory of the resumed checkpoint. The record may choose such a file.
+func (p *Checkpoint) InResumedDirectory(path string) bool {
 	_, ok := relativeTo(homeOf(p.Resume), path)
 	return ok
 }
@@ -195,7 +195,7 @@ func (o Option) isPath(value string) bool {
 // Begin makes a new checkpoint of a job if one was requested, or continues the open checkpoint.
 func (p *Checkpoint) Begin(options []Option, facts Facts) (r Record, err error) {
 	if p.File != nil {
-		if err := p.Record.At(facts.Places); err != nil {
+		if err := p.Record.CheckPlaces(facts.Places); err != nil {
 			return r, Refusal{Err: err}
 		}
 		return Record{Journal: p.File}, nil
@@ -213,11 +213,11 @@ func (p *Checkpoint) Begin(options []Option, facts Facts) (r Record, err error) 
 	p.File, err = journal.New(path, r.Request)
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return r, Hint(Refuse("", "checkpoint %w", err), "--resume continues from it; remove it to start over")
+		return r, Hint(Refuse("", "checkpoint %w", err), "--resume continues from this checkpoint; remove the checkpoint to start over")
 	case err != nil && IsDirectory(path):
 		return r, Hint(Refuse("checkpoint", ": %s is a directory", path), "name a file in it")
 	case errors.Is(err, file.ErrNotRegular):
-		return r, Hint(Refuse("", "checkpoint %w", err), "a command can resume only from a regular file; name one, or leave --checkpoint out")
+		return r, Hint(Refuse("", "checkpoint %w", err), "a command can resume only from a regular file; name a regular file, or leave --checkpoint out")
 	case err != nil:
 		return r, Refuse("", "checkpoint %w", err)
 	}
@@ -225,8 +225,8 @@ func (p *Checkpoint) Begin(options []Option, facts Facts) (r Record, err error) 
 	return r, nil
 }
 
-// Again returns the options of a command line that resumes from the checkpoint: --resume, and the options that the checkpoint does not choose.
-func (p *Checkpoint) Again(options []Option) string {
+// ResumeOptions returns the options of a command line that resumes from the checkpoint: --resume, and the options that the checkpoint does not choose.
+func (p *Checkpoint) ResumeOptions(options []Option) string {
 	text := " --resume " + cmp.Or(p.Resume, p.New)
 	required := p.Record.Required(recordForms(options, ""))
 	for _, o := range options {

@@ -27,7 +27,7 @@ func (o PairOptions) comparison() sweep.Options {
 	if (o.From.Export() != nil || o.To.Export() != nil) && !o.AllWorkers {
 		c.Workers = min(c.Workers, exportWorkers)
 	}
-	c.Failed = reporter(o.Meter, "further failed rows are counted, not listed")
+	c.Failed = reporter(o.Meter, "further failed rows are counted but not listed")
 	return c
 }
 

@@ -156,7 +156,7 @@ func (x *exporter) manifest(started, finished time.Time) place.Manifest {
 		m.Since = &x.changes.from
 	}
 	if e := x.From.Export(); e != nil {
-		return m.Of(e.Manifest())
+		return m.WithSource(e.Manifest())
 	}
 	t := x.From.Table()
 	m.Table, m.Account = t.Name(), strings.TrimSuffix(t.String(), "/"+t.Name())

@@ -172,7 +172,7 @@ func (j *Job) readList(ctx context.Context) error {
 	f, err := file.OpenPipe(ctx, o.List, os.O_RDONLY, 0)
 	if err != nil {
 		if err = Unopened("rows", err); o.Resumed && Refused(err) {
-			err = Hint(err, "if the file was moved, give its new path by --rows")
+			err = Hint(err, "if the file was moved, give its new path with --rows")
 		}
 		return err
 	}
@@ -208,7 +208,7 @@ func (j *Job) work(ctx context.Context, record Record, began time.Time, prepare 
 	if err != nil {
 		return r, err
 	}
-	o.Failed = reporter(j.options.Meter, "further failed rows are counted, not listed; --failed FILE takes all of them")
+	o.Failed = reporter(j.options.Meter, "further failed rows are counted but not listed; --failed FILE lists all of them")
 	if list != nil {
 		o.Failed = func(rows []action.Failure) error {
 			if err := list.Add(rows); err != nil {

@@ -44,7 +44,7 @@ func Scan(ctx context.Context, o ScanOptions, fn func([]storage.Row) error) (swe
 		s.PageRows = min(s.PageRows, o.Limit)
 	}
 	done, failed := 0, int64(0)
-	report := reporter(o.Meter, "further failed rows are counted, not listed")
+	report := reporter(o.Meter, "further failed rows are counted but not listed")
 	totals, err := sweep.Each(ctx, s, options, func(rows []storage.Row) error {
 		if o.Limit > 0 {
 			rows = rows[:min(len(rows), o.Limit-done)]

@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// Sync makes a table equal to another place. Between [Sync.Plan] and [Sync.Do], a caller may ask for confirmation.
+// Sync makes a table equal to another place. Between [Sync.Plan] and [Sync.Do], a caller may request confirmation.
 type Sync struct {
 	options PairOptions
 	spec    sweep.Spec

@@ -71,7 +71,7 @@ type Tables struct {
 
 // Part is the job for one of many tables.
 type Part struct {
-	Process // with its own meter and output, and shared limits
+	Process // the command's process, but with the table's own meter and output, and with shared limits
 	Own
 	Table  string
 	Result any           // the table's result, set by Do; its JSON may contain rows
@@ -84,8 +84,8 @@ type sharedLimits struct {
 	sweeps   *sweep.Share
 }
 
-// In returns the names of the tables that are in a state.
-func (t *Tables) In(state string) (names []string) {
+// NamesIn returns the names of the tables that are in a state.
+func (t *Tables) NamesIn(state string) (names []string) {
 	for _, r := range t.All {
 		if r.State == state {
 			names = append(names, r.Table)
@@ -114,8 +114,8 @@ func (t *Tables) resume() error {
 	return nil
 }
 
-// Again makes those done tables pending again for which the given function returns true.
-func (t *Tables) Again(which func(table string) bool) {
+// Repeat makes those done tables pending again for which the given function returns true.
+func (t *Tables) Repeat(which func(table string) bool) {
 	for i, r := range t.All {
 		if which(r.Table) {
 			t.All[i] = TableResult{Table: r.Table, State: Pending}
@@ -128,7 +128,7 @@ func (t *Tables) Again(which func(table string) bool) {
 func (t *Tables) Run(ctx context.Context) error {
 	t.limits = &sharedLimits{storage.NewLimit(t.MaxRequests), sweep.NewShare(t.Workers, t.MaxRows)}
 	t.Meter.Phase(t.Phase)
-	parts := t.Meter.Parts(len(t.All), len(t.All)-len(t.In(Pending)))
+	parts := t.Meter.Parts(len(t.All), len(t.All)-len(t.NamesIn(Pending)))
 	var group task.Group
 	group.SetLimit(min(maxTables, t.Workers))
 	more, stop := context.WithCancelCause(ctx) // once more ends, no further table begins
@@ -158,7 +158,7 @@ func (t *Tables) Run(ctx context.Context) error {
 	}
 	err := group.Wait()
 	t.Meter.End()
-	if err == nil && t.In(Pending) != nil {
+	if err == nil && t.NamesIn(Pending) != nil {
 		if err = context.Cause(more); err == nil || ctx.Err() != nil {
 			err = task.ErrInterrupted
 		}
@@ -206,7 +206,7 @@ func (t *Tables) record(r *TableResult, p *Part) error {
 	return err
 }
 
-// Home is where many tables are: an account, or a place with the tables' exports.
+// Home contains many tables. It is an account, or a place with the tables' exports.
 type Home struct {
 	Place                    // the place of the exports; zero for an account
 	Account *storage.Account // nil for exports

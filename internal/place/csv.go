@@ -46,8 +46,8 @@ type columnTypes struct {
 	untyped int            // the line of the first text without a type; 0 for none
 }
 
-// note adds a type.
-func (c *columnTypes) note(t storage.Type, firstRow bool) {
+// addType adds a type.
+func (c *columnTypes) addType(t storage.Type, firstRow bool) {
 	if !slices.Contains(c.seen, t) {
 		c.seen = append(c.seen, t)
 	}
@@ -126,13 +126,13 @@ func (c CSV) Learn(ctx context.Context, from io.Reader) (CSV, error) {
 			return c, err
 		case rec.wrong != nil && rec.last > rec.line: // the second reading ends at the same place
 			return c, nil
-		case rec.blank() || rec.wrong != nil || !r.fits(&rec):
+		case rec.blank() || rec.wrong != nil || !r.hasAllCells(&rec):
 			continue
 		}
 		for i := range r.columns {
 			column := &r.columns[i]
 			if t, typed, err := column.typeOf(rec.cells); typed {
-				column.types.note(t, r.rows == 0)
+				column.types.addType(t, r.rows == 0)
 			} else if err == nil && rec.cells[i] != "" && column.types.untyped == 0 {
 				column.types.untyped = rec.line
 			}
@@ -189,7 +189,7 @@ func (r *csvReader) next() (rec csvRecord, row storage.Entity, err error) {
 			return rec, row, err
 		case rec.blank():
 			continue
-		case rec.wrong == nil && !r.fits(&rec):
+		case rec.wrong == nil && !r.hasAllCells(&rec):
 			rec.wrong = fmt.Errorf("it has %d cells, and the line of columns has %d", len(rec.cells), len(r.columns))
 		case rec.wrong == nil && slices.ContainsFunc(r.keys[:], func(i int) bool { return i >= 0 && strings.Contains(rec.cells[i], "\n") }):
 			rec.wrong = errors.New("its key contains a line break, which keys cannot contain")
@@ -204,8 +204,8 @@ func (r *csvReader) next() (rec csvRecord, row storage.Entity, err error) {
 	}
 }
 
-// fits reports whether a record has a cell for each column. It removes empty cells at the end of the record, because spreadsheets write such cells.
-func (r *csvReader) fits(rec *csvRecord) bool {
+// hasAllCells reports whether a record has a cell for each column. It removes empty cells at the end of the record, because spreadsheets write such cells.
+func (r *csvReader) hasAllCells(rec *csvRecord) bool {
 	for len(rec.cells) > len(r.columns) && rec.cells[len(rec.cells)-1] == "" {
 		rec.cells = rec.cells[:len(rec.cells)-1]
 	}
@@ -285,7 +285,7 @@ func (r *csvReader) record() (rec csvRecord, err error) {
 			}
 		default:
 			if b == '"' {
-				wrong("there is a quote in a cell that does not begin with one")
+				wrong("there is a quote in a cell that does not begin with a quote")
 			}
 			cell, state = append(cell, b), plain
 		}
@@ -315,7 +315,7 @@ func (r *csvReader) header() error {
 		return errors.New("it is empty, but its first line must contain the names of columns")
 	}
 	if err = cmp.Or(err, rec.wrong); err == nil {
-		err = r.name(rec.cells)
+		err = r.setNames(rec.cells)
 	}
 	if err != nil {
 		return fmt.Errorf("line %d: %w", rec.line, err)
@@ -323,8 +323,8 @@ func (r *csvReader) header() error {
 	return nil
 }
 
-// name sets the names of the columns.
-func (r *csvReader) name(cells []string) error {
+// setNames sets the names of the columns.
+func (r *csvReader) setNames(cells []string) error {
 	var names []string
 	at := map[string]int{}
 	for i, text := range cells {
@@ -452,7 +452,7 @@ func (r *csvReader) decide(c *csvColumn, t storage.Type, typed bool, line int) (
 	case !typed:
 		c.types.untyped = cmp.Or(c.types.untyped, line)
 	default:
-		if c.types.note(t, r.rows == 1); c.types.untyped > 0 && c.types.usualType() != before {
+		if c.types.addType(t, r.rows == 1); c.types.untyped > 0 && c.types.usualType() != before {
 			return t, fmt.Errorf("line %d: %s is an %v, but on line %d it had no type and was read as an %v; give --types %[2]s:%[3]v, or give the rows as a file, which is read twice", line, c.name, t, c.types.untyped, before)
 		}
 	}
@@ -492,7 +492,7 @@ type Columns struct {
 // See adds the columns of rows.
 func (c *Columns) See(rows []storage.Row) error {
 	for _, row := range rows {
-		if shared(row.Columns, c.last) {
+		if sameList(row.Columns, c.last) {
 			continue
 		}
 		for _, one := range row.Columns {

@@ -43,7 +43,7 @@ const (
 // ExportID is the id of an export, in its claim and its manifest. Two exports never have the same id.
 type ExportID string
 
-// preamble is the start of the claim and of the manifest.
+// preamble holds the first members of a claim or a manifest.
 type preamble struct {
 	Format  string   `json:"format"`
 	Version int      `json:"version"`
@@ -53,7 +53,7 @@ type preamble struct {
 func (h preamble) check(name, format string) error {
 	switch {
 	case h.Format != format:
-		return fmt.Errorf("%s is not that of an export: its format is %.40q, want %q", name, h.Format, format)
+		return fmt.Errorf("%s does not belong to an export: its format is %.40q, want %q", name, h.Format, format)
 	case h.Version < 1 || h.Version > version:
 		return fmt.Errorf("%s has version %d, and this program knows version %d", name, h.Version, version)
 	}
@@ -93,7 +93,7 @@ func parse(name, format string, text []byte, v any) error {
 type Claim struct {
 	preamble
 	Request   json.RawMessage `json:"request,omitempty"` // the request that made the export and can resume it
-	StartedAt time.Time       `json:"startedAt"`         // the time of the service's clock
+	StartedAt time.Time       `json:"startedAt"`         // the start of the export, by the service's clock
 	Source    *Manifest       `json:"source,omitempty"`  // the manifest of the export that the app reads, without files and properties
 	Program   string          `json:"program"`
 }
@@ -259,9 +259,9 @@ type EncodingNames struct {
 	Compress Compress `json:"compress"`
 }
 
-// Of returns the manifest of an export whose rows come from another export. The source's range, filter, selection, time and
-// map also apply to this export.
-func (m Manifest) Of(source Manifest) Manifest {
+// WithSource returns the manifest of an export whose rows come from another export. The range, filter, selection, time and map of that export also
+// apply to this export.
+func (m Manifest) WithSource(source Manifest) Manifest {
 	m.Table, m.Account, m.Since, m.Mapped = source.Table, source.Account, source.Since, m.Mapped || source.Mapped
 	m.StartedAt, m.FinishedAt = source.StartedAt, source.FinishedAt
 	switch {
@@ -360,7 +360,7 @@ func (p *page) add(row storage.Row, timestamp bool) bool {
 	}
 	p.last = row.Key
 	p.rows++
-	if !shared(row.Columns, p.columns) {
+	if !sameList(row.Columns, p.columns) {
 		p.countColumns()
 		p.columns = row.Columns
 	}
@@ -368,8 +368,8 @@ func (p *page) add(row storage.Row, timestamp bool) bool {
 	return true
 }
 
-// shared reports whether two rows share one list of columns, as adjacent rows of a page do.
-func shared(a, b []storage.Column) bool {
+// sameList reports whether two rows share one list of columns, as adjacent rows of a page do.
+func sameList(a, b []storage.Column) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 

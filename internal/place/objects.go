@@ -62,8 +62,8 @@ func CheckObjects(ctx context.Context, o Objects, prefix string, lengths map[str
 // Directory stores an export's objects as files. The first Put creates it.
 type Directory string
 
-// at returns the path of an object's file.
-func (d Directory) at(name string) file.Path { return file.In(string(d), name) }
+// pathTo returns the path of an object's file.
+func (d Directory) pathTo(name string) file.Path { return file.In(string(d), name) }
 
 // Address implements [Objects].
 func (d Directory) Address() string {
@@ -74,7 +74,7 @@ func (d Directory) Address() string {
 	return path
 }
 
-// Above implements [Objects]. It first resolves links in the path.
+// Above implements [Objects]. It resolves the links in its path first.
 func (d Directory) Above() (above []Objects) {
 	path := resolved(d.Address())
 	for path != filepath.Dir(path) {
@@ -95,9 +95,9 @@ func resolved(path string) string {
 // Put implements [Objects]. The file gets its name only after its content is on the disk.
 func (d Directory) Put(_ context.Context, name string, content []byte) (made bool, err error) {
 	if !strings.Contains(name, "/") { // except in data, which may have many files, and whose remains Leftover finds
-		_ = d.at(name).Clear() // safe, because the export is locked
+		_ = d.pathTo(name).Clear() // safe, because the export is locked
 	}
-	err = d.at(name).Create(func(w io.Writer) error {
+	err = d.pathTo(name).Create(func(w io.Writer) error {
 		_, err := w.Write(content)
 		return err
 	})
@@ -110,14 +110,14 @@ func (d Directory) Put(_ context.Context, name string, content []byte) (made boo
 // clear removes the remains that a killed process has left of objects outside data. The export must be locked.
 func (d Directory) clear() (err error) {
 	for _, name := range []string{ClaimName, FilesName, ManifestName, JournalName} {
-		err = errors.Join(err, d.at(name).Clear())
+		err = errors.Join(err, d.pathTo(name).Clear())
 	}
 	return err
 }
 
 // Get implements [Objects].
 func (d Directory) Get(_ context.Context, name string, offset, most int64) ([]byte, error) {
-	f, err := d.at(name).Open(os.O_RDONLY)
+	f, err := d.pathTo(name).Open(os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
@@ -154,4 +154,4 @@ func (d Directory) List(_ context.Context, prefix string, fn func(name string, b
 }
 
 // Delete implements [Objects].
-func (d Directory) Delete(_ context.Context, name string) error { return d.at(name).Remove() }
+func (d Directory) Delete(_ context.Context, name string) error { return d.pathTo(name).Remove() }

@@ -35,7 +35,7 @@ func TestOpenRefuses(t *testing.T) {
 		"has version 2, and this program knows version 1": func(f map[string]string) {
 			f[place.ManifestName] = strings.Replace(f[place.ManifestName], `"version":1`, `"version":2`, 1)
 		},
-		"is not that of an export": func(f map[string]string) { f[place.ManifestName] = `{"version":1,"entries":[]}` },
+		"does not belong to an export": func(f map[string]string) { f[place.ManifestName] = `{"version":1,"entries":[]}` },
 		"does not match files.jsonl: 1 files, 31 rows": func(f map[string]string) {
 			f[place.ManifestName] = withChecksum(strings.Replace(f[place.ManifestName], `"rows":30`, `"rows":31`, 1))
 		},

@@ -118,7 +118,7 @@ func (r *remover) removeTables(ctx context.Context, id ExportID) error {
 		if len(names) > 0 {
 			return lostList(TablesName, "the exports of tables")
 		}
-		if err != nil && !storage.NotFound(err) { // of the container
+		if err != nil && !storage.NotFound(err) { // a missing container is not an error
 			return err
 		}
 	}
@@ -199,7 +199,7 @@ func ClearLate(ctx context.Context, o Objects) error {
 		}
 		return nil
 	})
-	if err != nil && !storage.NotFound(err) { // of the container
+	if err != nil && !storage.NotFound(err) { // a missing container is not an error
 		return err
 	}
 	name, err := firstOf(ctx, o, ClaimName, ManifestName, FilesName) // checked after the listing, because a new export writes its claim before its data
@@ -216,7 +216,7 @@ func (r *remover) removeLate(ctx context.Context, id ExportID, many bool) error 
 	if *r.left <= 0 {
 		return errEnough
 	}
-	late, taken, in := map[string][]string{}, map[string]bool{}, DataPrefix // both by the common beginning of the names of an export's objects
+	late, taken, in := map[string][]string{}, map[string]bool{}, DataPrefix // late and taken are indexed by the common beginning of the names of an export's objects
 	if many {
 		in = ""
 	}
@@ -234,7 +234,7 @@ func (r *remover) removeLate(ctx context.Context, id ExportID, many bool) error 
 		}
 		return nil
 	})
-	if storage.NotFound(err) { // of the container
+	if storage.NotFound(err) { // the container does not exist
 		return nil
 	}
 	if err != nil {
@@ -333,7 +333,7 @@ func (r *remover) removeDataWithoutFiles(ctx context.Context, prefix string, sea
 	if left {
 		return lostList(prefix+FilesName, "data files")
 	}
-	if storage.NotFound(err) { // of the container
+	if storage.NotFound(err) { // the container does not exist
 		return nil
 	}
 	if err == nil && sealed {

@@ -53,7 +53,7 @@ func exportInside(ctx context.Context, o Objects) (string, error) {
 		}
 		return nil
 	})
-	if err != nil && !storage.Gone(err) { // of the container
+	if err != nil && !storage.Gone(err) { // a missing container is not an error
 		return "", err
 	}
 	for _, name := range names {

@@ -26,9 +26,9 @@ func Foreign(r *http.Request) string {
 	case !Is(r.Host): // the port is ignored, because a tunnel may change the port
 		return fmt.Sprintf("Host %q is not this machine", r.Host)
 	case !ownOrigin(r):
-		return fmt.Sprintf("Origin %q is another web page's", r.Header.Get("Origin"))
+		return fmt.Sprintf("Origin %q belongs to another web page", r.Header.Get("Origin"))
 	case site != "" && site != "none" && site != "same-origin":
-		return fmt.Sprintf("Sec-Fetch-Site %q means that another web page has sent this; to open this address, type it", site)
+		return fmt.Sprintf("Sec-Fetch-Site %q means that another web page has sent this request; to open this address, type it into the browser", site)
 	}
 	return ""
 }

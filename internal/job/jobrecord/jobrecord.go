@@ -143,18 +143,18 @@ func (r Record) Required(options []Option) []string {
 func (r Record) unchanged(o Option) error {
 	was, kept := r.Flags[o.Name]
 	switch keep := o.Keep; {
-	case keep == PerRun || keep == Free || keep == EachRun || keep == AnyFile || slices.Contains(r.Again, o.Name): // [Record.At] checks that connections are unchanged
+	case keep == PerRun || keep == Free || keep == EachRun || keep == AnyFile || slices.Contains(r.Again, o.Name): // [Record.CheckPlaces] checks that connections are unchanged
 	case kept && keep == File || !kept && keep == Added:
 	case !kept:
-		return fmt.Errorf("--%s was not given when the checkpoint was made and cannot change; leave it out", o.Name)
+		return fmt.Errorf("--%s was not given when the checkpoint was made, and must not change; leave it out", o.Name)
 	case o.Value != was:
-		return fmt.Errorf("--%s was %q when the checkpoint was made and cannot change; leave it out", o.Name, was)
+		return fmt.Errorf("--%s was %q when the checkpoint was made, and must not change; leave it out", o.Name, was)
 	}
 	return nil
 }
 
-// At returns an error if the places of a resumed command differ from those in the record.
-func (r Record) At(places []string) error {
+// CheckPlaces returns an error if the places of a resumed command differ from those in the record.
+func (r Record) CheckPlaces(places []string) error {
 	if slices.Equal(places, r.Places) {
 		return nil
 	}

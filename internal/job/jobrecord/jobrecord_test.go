@@ -76,7 +76,7 @@ func TestRestore(t *testing.T) {
 		{"nothing", nil, nil, "give --from-connection LIVE and --to-connection again"},
 		{"one of two options", values{"to-connection": "AccountKey=c2VjcmV0"}, nil, "give --from-connection LIVE again"},
 		{"both", with(values{}), whole, ""},
-		{"another setting", with(values{"from-connection": "OTHER"}), whole, ""}, // [Record.At] checks connections by their places
+		{"another setting", with(values{"from-connection": "OTHER"}), whole, ""}, // [Record.CheckPlaces] checks connections by their places
 		{"files elsewhere", with(values{"rows": "b/list", "failed": "b/f"}), values{"from": "a"}, ""},
 		{"the same again", with(values{"from": "a"}), values{"rows": "list", "failed": "f.jsonl"}, ""},
 		{"another", with(values{"from": "b"}), nil, `--from was "a"`},
@@ -124,13 +124,13 @@ func TestRecordContainsOnlyAllowedOptions(t *testing.T) {
 	}
 }
 
-func TestAt(t *testing.T) {
+func TestCheckPlaces(t *testing.T) {
 	t.Parallel()
 	r := jobrecord.Record{Places: []string{"http://x/a", "http://x/b"}}
-	if err := r.At([]string{"http://x/a", "http://x/b"}); err != nil {
+	if err := r.CheckPlaces([]string{"http://x/a", "http://x/b"}); err != nil {
 		t.Error(err)
 	}
-	if err := r.At([]string{"http://x/a", "http://y/b"}); err == nil || !strings.Contains(err.Error(), "not http://x/a and http://y/b") {
+	if err := r.CheckPlaces([]string{"http://x/a", "http://y/b"}); err == nil || !strings.Contains(err.Error(), "not http://x/a and http://y/b") {
 		t.Errorf("places of another account: got error %v, want one that names both places", err)
 	}
 }

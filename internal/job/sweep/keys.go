@@ -46,7 +46,7 @@ func (k *Keys) Fit() error {
 // Len returns the number of different keys.
 func (k *Keys) Len() int64 { return int64(len(k.keysAfter(nil))) }
 
-// keysAfter returns the keys in table order, each once. If after is not nil, it returns only the keys after it.
+// keysAfter returns the keys in table order, each once. If the argument is not nil, keysAfter returns only the keys after this key.
 func (k *Keys) keysAfter(after *key.Key) []key.Key {
 	slices.SortFunc(k.keys, key.Key.Compare)
 	k.keys = slices.Compact(k.keys)

@@ -21,8 +21,8 @@ const (
 )
 
 // run is one process's part of a sweep, from its start or a resume to its end. It makes the queries of the plan and does the units, with as much
-// concurrency as the pacer allows. Its state contains the unfinished part. Only the goroutine in loop uses the fields, except those that the
-// functions passed to start use.
+// concurrency as the pacer allows. Its state contains the unfinished part. The functions that are passed to start use some of the fields. Only the
+// goroutine in loop uses all others.
 type run struct {
 	scan    Spec
 	options Options
@@ -45,7 +45,7 @@ type run struct {
 	reads     *storage.Limit         // limits rows read a second
 	writes    *storage.Limit         // limits rows written a second
 	workers   task.Group
-	idle      chan func() // goroutines that have ended a task take the next task from it
+	idle      chan func() // goroutines that have ended a task wait here for the next task
 	cancel    context.CancelFunc
 	stopping  bool
 	err       error

@@ -97,8 +97,8 @@ type throttle struct {
 	waits     bool // the answer names a time to wait
 }
 
-// throttled handles a throttled request. A throttled unit shows that its partition is busy. If several partitions are busy, the
-// account is busy. So each partition counts only once.
+// throttled handles a throttled request. A throttled unit shows that its partition is busy. Several busy partitions show that the account is busy. So
+// within one measurement, each partition counts only once.
 func (p *pacer) throttled(t throttle) {
 	s := &p.source
 	switch {

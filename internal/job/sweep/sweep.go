@@ -10,7 +10,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// Spec selects the rows of a sweep, and how they are divided into steps.
+// Spec defines the rows of a sweep, and how they are divided into steps.
 type Spec struct {
 	Source   storage.Source
 	Bounds   key.Bounds

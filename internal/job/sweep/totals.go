@@ -50,8 +50,8 @@ type Progress struct {
 	Buffered int64         // rows that were read and are not done
 	Reading  int           // running queries
 	Working  int           // running units
-	Limit    int           // how many concurrent queries and units are worthwhile, as far as the sweep has found out
-	Bytes    int64         // of the pages that this run has read
+	Limit    int           // how many concurrent queries and units are worthwhile, according to the measurements so far
+	Bytes    int64         // bytes of the pages that this run has read
 	Stopping bool          // the sweep was interrupted, and running requests end
 	Ended    bool
 }

@@ -244,7 +244,7 @@ func (s *side) bytes() (n int64) {
 	return n
 }
 
-// add adds the answer to the next query. Rows up to the key after are merged already.
+// add adds the answer to the next query. Rows up to the given key are merged already.
 func (s *side) add(a storage.Page, after *key.Key) {
 	rows := a.Rows
 	for after != nil && len(rows) > 0 && rows[0].Key.Compare(*after) <= 0 {
@@ -271,7 +271,7 @@ func (s *side) pop() {
 	}
 }
 
-// merge merges rows until one side has no held row but has not ended.
+// merge merges rows until one side has no held rows although its table has further rows.
 func (at *position) merge(depth Depth) (rows []storage.Row) {
 	a, b := &at.sides[0], &at.sides[1]
 	for {

@@ -30,7 +30,7 @@ const (
 	Keys                  // the destination has a row with the key
 )
 
-// DepthOf returns the depth of a comparison after a copy in the given mode, by which all copied rows are equal.
+// DepthOf returns the depth at which all copied rows count as equal after a copy in the given mode.
 func DepthOf(m action.Mode) Depth {
 	switch m {
 	case action.Merge:

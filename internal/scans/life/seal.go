@@ -53,7 +53,7 @@ func (ex *exports) claim(ctx context.Context, o *scans.RunnableScan, id ledger.S
 		take = func() error { return place.PutClaim(ctx, to, c) }
 	}
 	if x := o.Export(); x != nil {
-		source := place.Manifest{}.Of(x.Content.Manifest())
+		source := place.Manifest{}.WithSource(x.Content.Manifest())
 		c.Source = &source
 	}
 	err := scans.CheckFree(ctx, to, member)
@@ -146,7 +146,7 @@ func (ex *exports) seal(ctx context.Context, s ledger.Listed) error {
 		}
 	}
 	if claim.Source != nil {
-		m = m.Of(*claim.Source)
+		m = m.WithSource(*claim.Source)
 	}
 	if err := place.PutSame(ctx, to, place.FilesName, index); err != nil {
 		return err

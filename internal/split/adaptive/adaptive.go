@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	firstCredit  = 60.0 // cuts that a scan may make before its pages have earned credit
+	firstCredit  = 60.0 // the number of cuts that a scan may make before its pages have earned credit
 	perPiece     = 1.5  // expected pages of each piece except the first
 	hintCaution  = 6.0  // in a piece that hints made, the factor on perPiece and on the pages that earn a cut
 	longStreak   = 2    // a partition counts as long after this number of consecutive pages
@@ -24,7 +24,7 @@ type Strategy struct {
 	// Hints, if set, describe where an earlier scan with the same bounds found the rows. The table may have changed since. All steps of a scan need
 	// the same hints.
 	Hints *scan.Hints
-	// PageRows is the number of rows in a full page. Hints count in full pages. 0 means that every page is full.
+	// PageRows is the number of rows in a full page, which is the unit of hints. 0 means that every page is full.
 	PageRows int
 	// Partitions makes the strategy list partition keys: it skips the rows after a page's last partition, and finds all partition
 	// keys. It uses no hints.
@@ -45,7 +45,7 @@ func (x Strategy) Advance(s scan.Step, p scan.Page) (scan.Decision, error) {
 	if err := json.Unmarshal(s.State, &st); err != nil {
 		return scan.Decision{}, fmt.Errorf("adaptive step has no valid state: %w", err)
 	}
-	o := scan.Decision{Yield: p.Before(st.Stop)}
+	o := scan.Decision{Yield: p.CountBefore(st.Stop)}
 	more := p.Next != nil && o.Yield == len(p.Keys)
 	if st.Hinted && more && len(p.Keys) > 0 {
 		st.Due -= float64(len(p.Keys)) / float64(cmp.Or(x.PageRows, len(p.Keys)))
@@ -64,7 +64,7 @@ func (x Strategy) Advance(s scan.Step, p scan.Page) (scan.Decision, error) {
 	return o, nil
 }
 
-// advance returns the children of a step whose page is not the strand's last.
+// advance returns the children of a step whose page is not the last page of the strand.
 func (st strand) advance(s scan.Step, p scan.Page) []scan.Step {
 	st.Credit += 1 / st.caution()
 	v := st.view(s, p)

@@ -87,7 +87,7 @@ func (a alphabet) afterPage(keys []string) alphabet {
 // branches weighs the characters at which keys branch after their common prefix. Positions with few branches are ignored.
 func branches(keys []string) map[rune]float64 {
 	const (
-		depth = 12 // positions counted
+		depth = 12 // the number of counted positions
 		many  = 8
 	)
 	var at [depth]map[rune]int

@@ -88,7 +88,7 @@ func (g *gauge) survey(t trail, f forks) {
 	}
 }
 
-// scale returns the scale of a position. Unknown characters matter only where the last key read and the end differ.
+// scale returns the scale of a position. Unknown characters matter only at the position where the last key read and the end differ.
 func (g *gauge) scale(depth int) scale {
 	if depth == g.top {
 		return g.ruler.open
@@ -142,7 +142,7 @@ func (g *gauge) position(k []rune, depth int) float64 {
 // cutBias moves cuts towards the last key read, because the estimate is best for the nearest keys.
 const cutBias = 1.6
 
-// cuts returns up to pieces-1 keys, in order, that divide the keys ahead.
+// cuts returns up to pieces-1 keys, in order, that divide the keys after the last key read.
 func (g *gauge) cuts(pieces int) []string {
 	var cuts []string
 	for i := 1; i < pieces; i++ {

@@ -11,10 +11,10 @@ import (
 // strand is the State of a step: everything that is known about the keys that the step has yet to read. Messages and checkpoints contain states that
 // another version of the program has written. A step whose state lacks a field continues, and learns from its next page.
 type strand struct {
-	// Stop is the first key that belongs to another step, if the strand ends before its range.
+	// Stop is the first key that belongs to another step, if the strand ends before its range ends.
 	Stop *key.Key `json:"stop,omitempty"`
 
-	Left   float64 `json:"left"`             // expected pages left
+	Left   float64 `json:"left"`             // expected unread pages
 	Credit float64 `json:"credit,omitempty"` // cuts that the strand may make
 
 	First   bool     `json:"first,omitempty"` // the strand has read no page yet

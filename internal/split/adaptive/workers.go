@@ -25,7 +25,7 @@ func NewWorkers(page int) *Workers { return &Workers{page: float64(page)} }
 // Page handles the answer to the query of a piece's step. yield is the number of leading keys that belong to the piece. rest contains the step that
 // continues after these keys, or nothing at the end.
 func (w *Workers) Page(s *Piece, step scan.Step, p scan.Page) (yield int, rest []scan.Step) {
-	yield = p.Before(s.End)
+	yield = p.CountBefore(s.End)
 	more := p.Next != nil && yield == len(p.Keys)
 	if s.victim != nil && (yield > 0 || !more) {
 		s.victim.noteTheft(s, yield > 0)

@@ -75,7 +75,7 @@ func withRows(ends []PageEnd) []PageEnd {
 func NewHints(b key.Bounds, ends []PageEnd, segment int) Hints {
 	most := HintPages * segment
 	h := Hints{Bounds: b, Share: shareOf(ends, segment)}
-	ahead := 0        // rows since the last cut
+	ahead := 0        // rows since the last hint
 	var edge *PageEnd // the last of these pages, if a partition begins on that page
 	for rest := withRows(ends); len(rest) > 0; {
 		n, rows := 0, 0

@@ -32,7 +32,7 @@ type Prefix struct {
 	KeepPartitions bool
 }
 
-// prefixState is the State of a prefix step. A partition step has none.
+// prefixState is the State of a prefix step. A step that reads a single partition has no State.
 type prefixState struct {
 	Prefix string `json:"prefix"`
 	Left   int    `json:"left"` // the number of non-empty pages to read before splitting

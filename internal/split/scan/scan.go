@@ -69,8 +69,8 @@ func (p Page) Partitions() []key.Key {
 	return partitions
 }
 
-// Before returns how many keys of the page come before the end. If end is nil, it returns the number of all keys.
-func (p Page) Before(end *key.Key) int {
+// CountBefore returns how many keys of the page come before the end. If end is nil, it returns the number of all keys.
+func (p Page) CountBefore(end *key.Key) int {
 	if end == nil {
 		return len(p.Keys)
 	}
