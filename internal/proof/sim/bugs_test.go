@@ -143,7 +143,7 @@ var bugs = []bugtest.Bug{
 		bugtest.In(dataFile, "			if err := fn(dataOf(e)); err != nil {\n				return err\n			}\n		}\n", "			if err := fn(dataOf(e)); err != nil {\n				return err\n			}\n		}\n		if WRONG {\n			break\n		}\n"),
 	),
 	// Seeds seldom find these bugs, because the steps in seeds are quick. A separate test finds each of them.
-	{Name: "heartbeats are ignored", Test: "TestSlowSteps", Prints: "messages for lost although nothing failed", Edits: []bugtest.Edit{
+	{Name: "heartbeats are ignored", Test: "TestSlowSteps", Prints: "as lost, although nothing failed", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/life/observation.go", "!after.heartbeats[process].Equal(before.heartbeats[process])", "!after.heartbeats[process].Equal(before.heartbeats[process]) && !WRONG")}},
 	{Name: "a first check for lost steps ends with its process", Test: "TestHandlersThatDieAfterSeconds", Prints: "hangs", Edits: []bugtest.Edit{
 		bugtest.In("internal/scans/life/maintain.go", "	if len(keep.Steps) == 0 {\n", "	if len(keep.Steps) == 0 || WRONG {\n")}},
