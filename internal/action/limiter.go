@@ -23,7 +23,7 @@ func PartitionName(t *storage.Table, partition string) string { return t.Address
 
 // queue holds the requests that wait for a partition.
 type queue struct {
-	first  chan struct{} // one request at a time holds it and waits for the partition
+	first  chan struct{} // one request at a time holds first, and waits for the partition
 	length int
 }
 

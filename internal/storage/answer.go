@@ -230,7 +230,7 @@ func transaction(kinds []OpKind, failed **part) operation {
 
 // part is the answer to the failed operation of a transaction.
 type part struct {
-	index  int // of the operation, or -1 if the service does not name it
+	index  int // index of the failed operation, or -1 if the service does not name it
 	status int
 	header http.Header
 	body   []byte

@@ -34,7 +34,7 @@ const (
 // Op is one operation of a batch.
 type Op struct {
 	Kind OpKind
-	Row  Row // for Delete, just the key
+	Row  Row // for Delete, only the key
 	// IfMatch is the ETag that the row must have for Replace, Merge and Delete. "*" stands for any ETag. If IfMatch is set, the
 	// row must exist.
 	IfMatch string
@@ -46,12 +46,12 @@ type Batch struct {
 	table    *Table
 	boundary string
 	body     *bytes.Buffer
-	kinds    []OpKind // of the operations
+	kinds    []OpKind // kinds of the operations
 	alone    bool     // the operation must be sent as a transaction of its own
 	first    request  // the first operation as a plain request
 	target   extent   // the position of first's URL in body
 	json     extent
-	etag     string // see ETag
+	etag     string // the result of ETag
 }
 
 // extent is the beginning and end of a part of a text.

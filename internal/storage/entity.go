@@ -155,7 +155,7 @@ func decodePage(body []byte) ([]Entity, error) {
 type decoder struct {
 	dec   *jsontext.Decoder
 	body  []byte
-	err   error             // the first one
+	err   error             // the first error
 	names map[string]string // one copy of each property name
 	width int               // number of properties of the previous entity, as an estimate for the next entity
 

@@ -23,7 +23,7 @@ import (
 // Error is a refusal by the service.
 type Error struct {
 	Op      string // the request, its table, queue or blob, and its connection
-	Status  int    // HTTP status; for a batch, that of the failed operation
+	Status  int    // HTTP status; for a batch, the status of the failed operation
 	Code    string // the service's error code, such as EntityAlreadyExists
 	Message string // the first line of the service's message
 	Index   int    // the batch's failed operation, or -1 if the request as a whole failed

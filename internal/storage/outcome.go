@@ -43,7 +43,7 @@ var rules = [...]struct {
 	lasts   time.Duration // maximum time during which every try has this outcome; 0 for the whole patience
 	woken   int           // number of pauses that end early when another request has a good answer
 	slows   bool          // OnBusy is called
-	failure bool          // it counts for [RequestOptions.MaxErrors]
+	failure bool          // the outcome counts for [RequestOptions.MaxErrors]
 }{
 	unanswered: {tries: maxRetries, woken: math.MaxInt},
 	refused:    {tries: maxBusyRetries, lasts: refusedFor, woken: 3}, // other requests' answers prove little about this one

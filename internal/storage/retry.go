@@ -52,7 +52,7 @@ type AwayError struct {
 	connection string        // as in [Outage]
 	cause      string        // how the newest try failed
 	since      time.Time     // time of the host's last good answer, or of its first request
-	waited     time.Duration // by the request
+	waited     time.Duration // how long the request has waited
 }
 
 func (e *AwayError) Error() string {
@@ -86,7 +86,7 @@ type retries struct {
 	unproven     bool
 	awaits       bool // see [Options.AwaitDeletion]
 	clientSecret string
-	clock        *clock // the account's
+	clock        *clock // the account's clock
 	endpoint     endpoint
 
 	mu      sync.Mutex

@@ -139,8 +139,8 @@ type Query struct {
 // 2.1 to 2.7 bytes for each byte of large rows (30,000 characters a property, or 252 properties), 1,400 bytes for a row of 158 bytes, 1,500
 // bytes for a row of 228 bytes, and 3,600 bytes for a row of 548 bytes.
 const (
-	pageWeight = 3      // for each byte of its answer
-	rowWeight  = 3 << 9 // for each row
+	pageWeight = 3      // bytes of memory for each byte of the answer
+	rowWeight  = 3 << 9 // bytes of memory for each row
 )
 
 // MemoryOf returns how many bytes of memory a page needs. The argument text is the size of the page's text in bytes.

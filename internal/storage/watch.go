@@ -24,9 +24,9 @@ const (
 type try struct {
 	request  time.Time // when its request began
 	sent     time.Time
-	limit    time.Duration  // for the whole answer, even while bytes arrive
+	limit    time.Duration  // time for the whole answer, even while bytes arrive
 	allowed  time.Duration  // longest silence
-	patience callerPatience // the caller's
+	patience callerPatience // the caller's patience
 	lastByte atomic.Int64   // time of the answer's last byte, or else of the try's beginning, in nanoseconds
 	giveUp   context.CancelCauseFunc
 }

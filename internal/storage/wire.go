@@ -29,11 +29,11 @@ type exchange struct {
 	failed     int           // index of the batch's failed operation, or -1
 	part       *part         // the failed operation's answer, if the request is a transaction
 	tries      int           // requests sent
-	try        *try          // the current one
-	sent       *http.Request // by the last try, with its signature
+	try        *try          // the current try
+	sent       *http.Request // the request of the last try, with its signature
 	// clientSecret is the secret with which the account signs in to Entra ID, or "". An answer of Entra ID may repeat it.
 	clientSecret string
-	patience     callerPatience // the caller's
+	patience     callerPatience // the caller's patience
 	rows         float64        // number of rows that each try writes, or is expected to read
 	plain        bool           // the request is the only operation of a batch
 	creates      bool           // the request makes a table, queue or container
@@ -64,10 +64,10 @@ func (x *exchange) release() {
 // request is a request for rows or blobs.
 type request struct {
 	method      string
-	url         string      // relative to the service's endpoint, until it is sent
+	url         string      // relative to the service's endpoint until the request is sent
 	header      http.Header // may be shared, so it is never changed
 	ifMatch     string      // an ETag; "" for no condition
-	contentType string      // of body
+	contentType string      // media type of body
 	body        []byte      // unchanged until the first try is answered
 	expect      int64       // upper bound of a good answer's length in bytes; 0 for a short answer
 }

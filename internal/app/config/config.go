@@ -64,10 +64,10 @@ type Config struct {
 	ScanRetention         time.Duration
 	Schedules             []schedule.Schedule
 	SchedulesErr          error   // mistakes in schedules that are therefore not part of Schedules
-	Price                 float64 // of 10,000 storage requests, in dollars
+	Price                 float64 // price of 10,000 storage requests, in dollars
 	LogTable              string
 	LogRetention          time.Duration                     // 0 means forever
-	LogStreams            map[string]logtail.StreamSettings // by name
+	LogStreams            map[string]logtail.StreamSettings // settings of single streams, by name
 	Catalogs              []CatalogSettings
 	Packages              Container // container with the deployed app; the zero value if not set
 	SegmentsPerInvocation int       // 0 means that it depends on the action
@@ -101,7 +101,7 @@ func Load(settings storage.Settings) (Config, error) {
 		}
 	}
 	var err error
-	read := map[string]storage.Connection{} // by setting, so that an invalid connection is reported once
+	read := map[string]storage.Connection{} // connections by setting, so that an invalid connection is reported once
 	connect := func(name string) storage.Connection {
 		if _, ok := read[name]; !ok {
 			var err error

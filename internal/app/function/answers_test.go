@@ -16,8 +16,8 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// large returns n records of the given size, in the order of a list.
-func large(t *testing.T, n, bytes int) (all []record.Record, texts []string) {
+// largeRecords returns n records of the given size, in the order of a list.
+func largeRecords(t *testing.T, n, bytes int) (all []record.Record, texts []string) {
 	t.Helper()
 	for i := range n {
 		var b strings.Builder
@@ -32,8 +32,8 @@ func large(t *testing.T, n, bytes int) (all []record.Record, texts []string) {
 	return all, texts
 }
 
-// answers makes calls until a list is complete, and returns its items. Each answer has at most 8 MiB, or a single item.
-func (a *app) answers(t *testing.T, path, query, name, of string) (items []string) {
+// allItems makes calls until a list is complete, and returns its items. Each answer has at most 8 MiB, or a single item.
+func (a *app) allItems(t *testing.T, path, query, name, of string) (items []string) {
 	t.Helper()
 	for n := 1; ; n++ {
 		var answer map[string]json.RawMessage
@@ -87,7 +87,7 @@ func TestLargeListsAreComplete(t *testing.T) {
 		t.Run(fmt.Sprintf("%d items of %d bytes", tt.n, tt.bytes), func(t *testing.T) {
 			t.Parallel()
 			a := newApp(t)
-			records, want := large(t, tt.n, tt.bytes)
+			records, want := largeRecords(t, tt.n, tt.bytes)
 			begin := func(path string) (next string) {
 				var answer struct{ Next string }
 				a.fetch(t, "GET", path+"?after=now", "", &answer)
@@ -114,21 +114,21 @@ func TestLargeListsAreComplete(t *testing.T) {
 				{"/api/log/orders?top=1000", "", "events", "event", backward},
 				{"/api/log/orders?top=1000", "&after=" + events, "events", "event", nil}, // in the order of writes
 			} {
-				got := a.answers(t, list.path, list.query, list.name, list.of)
+				got := a.allItems(t, list.path, list.query, list.name, list.of)
 				if list.want == nil {
 					slices.Sort(got)
 					list.want = want
 				}
 				if !slices.Equal(got, list.want) {
-					t.Errorf("%s: %d items, want %d: %.500s", list.path, len(got), len(list.want), cmp.Diff(short(list.want), short(got)))
+					t.Errorf("%s: %d items, want %d: %.500s", list.path, len(got), len(list.want), cmp.Diff(beginnings(list.want), beginnings(got)))
 				}
 			}
 		})
 	}
 }
 
-// short returns the beginnings of the texts.
-func short(texts []string) (all []string) {
+// beginnings returns the beginnings of the texts.
+func beginnings(texts []string) (all []string) {
 	for _, text := range texts {
 		all = append(all, text[:min(30, len(text))])
 	}

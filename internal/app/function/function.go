@@ -60,7 +60,7 @@ type Function struct {
 	memory *memory.Budget
 	// invoke handles a queue message or a timer.
 	invoke func(context.Context, Invocation) (report string, err error)
-	calls  []call // of an HTTP function
+	calls  []call // calls of an HTTP function
 }
 
 // App contains the data and services that the functions use.

@@ -31,8 +31,8 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// within returns an app whose work may use the given number of bytes.
-func within(t *testing.T, bytes int64) (*app, *memory.Budget) {
+// newAppWithin returns an app whose work may use the given number of bytes.
+func newAppWithin(t *testing.T, bytes int64) (*app, *memory.Budget) {
 	t.Helper()
 	a := newApp(t)
 	a.parts.Memory = memory.NewBudget(bytes)
@@ -40,15 +40,15 @@ func within(t *testing.T, bytes int64) (*app, *memory.Budget) {
 	return a, a.parts.Memory
 }
 
-// free fails the test unless all memory is free.
-func free(t *testing.T, b *memory.Budget, what string) {
+// checkFree fails the test unless all memory is free.
+func checkFree(t *testing.T, b *memory.Budget, what string) {
 	t.Helper()
 	if u := b.Usage(); u.Used != 0 || u.Waiting != 0 {
 		t.Errorf("%s: memory %+v, want all of it free", what, u)
 	}
 }
 
-func packed(t *testing.T, text string) string {
+func gzipText(t *testing.T, text string) string {
 	t.Helper()
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
@@ -62,7 +62,7 @@ func packed(t *testing.T, text string) string {
 // calls continue when memory is free.
 func TestCallsWaitForMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := within(t, 32<<20)
+		a, b := newAppWithin(t, 32<<20)
 		_, at, _ := strings.Cut(a.send("POST", people, `{"eid":"1","lastname":"A"}`).Header().Get("Location"), "/api/")
 		all, err := b.Take(t.Context(), 1<<40)
 		proof.Must(t, err)
@@ -104,15 +104,15 @@ func TestCallsWaitForMemory(t *testing.T) {
 		}
 		all.Release()
 		waiting.Wait()
-		free(t, b, "at the end")
+		checkFree(t, b, "at the end")
 	})
 }
 
 // TestLargeAnswersWithLittleMemory: if an answer needs more memory than is free without waiting, it is read again with more memory, and is complete.
 func TestLargeAnswersWithLittleMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := within(t, 32<<20)
-		records, _ := large(t, 40, 30_000)
+		a, b := newAppWithin(t, 32<<20)
+		records, _ := largeRecords(t, 40, 30_000)
 		for _, done := range a.parts.Catalogs[""].InsertAll(t.Context(), record.Decoded(records), nil) {
 			proof.Must(t, done.Err)
 		}
@@ -135,7 +135,7 @@ func TestLargeAnswersWithLittleMemory(t *testing.T) {
 		if u := b.Usage(); u.Most > u.Bytes || u.Most < 1<<20 {
 			t.Errorf("%+v", u)
 		}
-		free(t, b, "at the end")
+		checkFree(t, b, "at the end")
 	})
 }
 
@@ -155,12 +155,12 @@ func (s *stuck) Write(p []byte) (int, error) {
 // TestCallsReleaseMemory: however a call ends, its part of the memory is free after that, and not before.
 func TestCallsReleaseMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := within(t, 32<<20)
+		a, b := newAppWithin(t, 32<<20)
 		a.call(t, "POST", people, `{"eid":"1","lastname":"A"}`, 201, "{")
 		a.call(t, "POST", people, `{"eid":`, 400, "{")
-		free(t, b, "an error")
+		checkFree(t, b, "an error")
 		a.call(t, "POST", "/api/log/orders", strings.Repeat("x", 5<<20), 413, "{")
-		free(t, b, "a body that is too large")
+		checkFree(t, b, "a body that is too large")
 
 		all, err := b.Take(t.Context(), 1<<40)
 		proof.Must(t, err)
@@ -186,7 +186,7 @@ func TestCallsReleaseMemory(t *testing.T) {
 		for _, p := range append(small, all) {
 			p.Release()
 		}
-		free(t, b, "a caller that has disconnected")
+		checkFree(t, b, "a caller that has disconnected")
 
 		slow := &stuck{ResponseRecorder: httptest.NewRecorder(), wrote: make(chan struct{}), read: make(chan struct{})}
 		done := make(chan struct{})
@@ -200,7 +200,7 @@ func TestCallsReleaseMemory(t *testing.T) {
 		}
 		close(slow.read)
 		<-done
-		free(t, b, "a slow reader")
+		checkFree(t, b, "a slow reader")
 
 		broken := a.parts
 		broken.Engine, broken.Log = engine.Engine{}, nil
@@ -212,7 +212,7 @@ func TestCallsReleaseMemory(t *testing.T) {
 			if w.Code != http.StatusInternalServerError {
 				t.Errorf("%s: status %d, want 500 after a panic", call, w.Code)
 			}
-			free(t, b, call+" that panics")
+			checkFree(t, b, call+" that panics")
 		}
 	})
 }
@@ -221,9 +221,9 @@ func TestCallsReleaseMemory(t *testing.T) {
 // its call uses only the memory that it needs. If there is no memory in time, the answer is 503.
 func TestCompressedBodiesReserveMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := within(t, 32<<20)
+		a, b := newAppWithin(t, 32<<20)
 		text := "[" + strings.Repeat(`{"text":"`+strings.Repeat("x", 30_000)+`"},`, 60) + `{"a":1}]`
-		body := packed(t, text)
+		body := gzipText(t, text)
 		post := func(w http.ResponseWriter) {
 			r := httptest.NewRequest("POST", "/api/log/orders", strings.NewReader(body))
 			r.Header.Set("Content-Encoding", "gzip")
@@ -254,7 +254,7 @@ func TestCompressedBodiesReserveMemory(t *testing.T) {
 			t.Errorf("without memory: status %d: %.300s; want 503 and Retry-After", w.Code, w.Body)
 		}
 		most.Release()
-		free(t, b, "at the end")
+		checkFree(t, b, "at the end")
 	})
 }
 
@@ -262,14 +262,14 @@ func TestCompressedBodiesReserveMemory(t *testing.T) {
 // a body is reported.
 func TestSmallBodiesOfUnknownLengthDoNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := within(t, 32<<20)
+		a, b := newAppWithin(t, 32<<20)
 		a.call(t, "POST", "/api/log/orders", `{"a":1}`, 201, "{")
 		all, err := b.Take(t.Context(), 1<<40)
 		proof.Must(t, err)
 		for _, call := range []struct {
 			body, encoding string
 			status         int
-		}{{`{"a":1}`, "", 201}, {packed(t, `{"a":1}`), "gzip", 201}, {"no gzip", "gzip", 400}, {packed(t, `{"a":1}`)[:20], "gzip", 400}} {
+		}{{`{"a":1}`, "", 201}, {gzipText(t, `{"a":1}`), "gzip", 201}, {"no gzip", "gzip", 400}, {gzipText(t, `{"a":1}`)[:20], "gzip", 400}} {
 			r := httptest.NewRequest("POST", "/api/log/orders", strings.NewReader(call.body))
 			r.ContentLength = -1
 			r.Header.Set("Content-Encoding", call.encoding)
@@ -279,7 +279,7 @@ func TestSmallBodiesOfUnknownLengthDoNotWait(t *testing.T) {
 			}
 		}
 		all.Release()
-		free(t, b, "at the end")
+		checkFree(t, b, "at the end")
 	})
 }
 
@@ -287,7 +287,7 @@ func TestSmallBodiesOfUnknownLengthDoNotWait(t *testing.T) {
 // have arrived, the next slow body is refused immediately. Other calls are not refused.
 func TestSlowBodies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := within(t, 32<<20)
+		a, b := newAppWithin(t, 32<<20)
 		a.call(t, "POST", people, `{"eid":"1","lastname":"A"}`, 201, "{")
 		const length = 19_000
 		var ends []*io.PipeWriter
@@ -331,15 +331,15 @@ func TestSlowBodies(t *testing.T) {
 		if refused.Load() == 0 || refused.Load() > 20 {
 			t.Errorf("%d of 60 slow bodies were refused, want 1 to 20", refused.Load())
 		}
-		free(t, b, "at the end")
+		checkFree(t, b, "at the end")
 	})
 }
 
 // TestUncertainNeedWaitsForHalfTheMemory: a call whose need is still unknown waits for at most half of the memory.
 func TestUncertainNeedWaitsForHalfTheMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := within(t, 20<<20)
-		records, _ := large(t, 1, 400_000)
+		a, b := newAppWithin(t, 20<<20)
+		records, _ := largeRecords(t, 1, 400_000)
 		proof.Must(t, a.parts.Catalogs[""].InsertAll(t.Context(), record.Decoded(records), nil)[0].Err)
 		other, err := b.Take(t.Context(), b.Half()-memory.Small)
 		proof.Must(t, err)
@@ -348,7 +348,7 @@ func TestUncertainNeedWaitsForHalfTheMemory(t *testing.T) {
 			status             int
 		}{
 			{"PATCH", people + "?npi=7", `{"x":1}`, 200}, {"GET", people + "?npi=7", "", 200},
-			{"POST", "/api/log/orders", packed(t, "["+strings.Repeat(`{"text":"`+strings.Repeat("x", 30_000)+`"},`, 9)+`{"a":1}]`), 201},
+			{"POST", "/api/log/orders", gzipText(t, "["+strings.Repeat(`{"text":"`+strings.Repeat("x", 30_000)+`"},`, 9)+`{"a":1}]`), 201},
 		} {
 			r := httptest.NewRequest(call.method, call.path, strings.NewReader(call.body))
 			if call.status == 201 {
@@ -360,15 +360,15 @@ func TestUncertainNeedWaitsForHalfTheMemory(t *testing.T) {
 			}
 		}
 		other.Release()
-		free(t, b, "at the end")
+		checkFree(t, b, "at the end")
 	})
 }
 
 // TestLargeRowsStayWithinTheBudget: a single call in a new process reads large rows of all shards, or of several index keys, within the budget.
 func TestLargeRowsStayWithinTheBudget(t *testing.T) {
 	testsize.InFull(t)
-	a, _ := within(t, 1<<30)
-	records, _ := large(t, 160, 200_000)
+	a, _ := newAppWithin(t, 1<<30)
+	records, _ := largeRecords(t, 160, 200_000)
 	for _, done := range a.parts.Catalogs[""].InsertAll(t.Context(), record.Decoded(records), nil) {
 		proof.Must(t, done.Err)
 	}
@@ -408,8 +408,8 @@ func TestLargeRowsStayWithinTheBudget(t *testing.T) {
 // TestRecordByIDReservesMemory: a call for one record by its id uses memory for the record, also while the caller reads the answer slowly.
 func TestRecordByIDReservesMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := within(t, 32<<20)
-		_, texts := large(t, 1, 400_000)
+		a, b := newAppWithin(t, 32<<20)
+		_, texts := largeRecords(t, 1, 400_000)
 		_, at, _ := strings.Cut(a.send("POST", people, texts[0]).Header().Get("Location"), "/api/")
 		slow := &stuck{ResponseRecorder: httptest.NewRecorder(), wrote: make(chan struct{}), read: make(chan struct{})}
 		go a.ServeHTTP(slow, httptest.NewRequest("GET", "/api/"+at, nil))
@@ -422,7 +422,7 @@ func TestRecordByIDReservesMemory(t *testing.T) {
 		if slow.Code != 200 || slow.Body.Len() < 400_000 {
 			t.Errorf("status %d with %d bytes, want 200 and the record", slow.Code, slow.Body.Len())
 		}
-		free(t, b, "at the end")
+		checkFree(t, b, "at the end")
 	})
 }
 
@@ -449,7 +449,7 @@ func TestOrdinaryAnswersAfterLargeRows(t *testing.T) {
 		proof.Must(t, err)
 		small = append(small, r)
 	}
-	big, _ := large(t, 4, 400_000)
+	big, _ := largeRecords(t, 4, 400_000)
 	write := func(stream string, records []record.Record, stored int) {
 		for _, done := range a.parts.Catalogs[""].InsertAll(t.Context(), record.Decoded(records[:stored]), nil) {
 			proof.Must(t, done.Err)

@@ -23,8 +23,8 @@ import (
 // TestChangesWaitForMemory: if a call with a body of more than usual size turns out to need more memory for the record, the call waits for that memory.
 func TestChangesWaitForMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := within(t, 64<<20)
-		records, _ := large(t, 1, 400_000)
+		a, b := newAppWithin(t, 64<<20)
+		records, _ := largeRecords(t, 1, 400_000)
 		proof.Must(t, a.parts.Catalogs[""].InsertAll(t.Context(), record.Decoded(records), nil)[0].Err)
 		for _, bytes := range []int{1000, 25_000} {
 			other, err := b.Take(t.Context(), 56<<20)
@@ -35,7 +35,7 @@ func TestChangesWaitForMemory(t *testing.T) {
 				t.Errorf("a patch of %d bytes: status %d after %v, want 200 once memory is free", bytes, w.Code, time.Since(start))
 			}
 		}
-		free(t, b, "at the end")
+		checkFree(t, b, "at the end")
 	})
 }
 
@@ -43,8 +43,8 @@ func TestChangesWaitForMemory(t *testing.T) {
 // is the first try's answer.
 func TestRepeatedChangeReservesMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := within(t, 64<<20)
-		records, _ := large(t, 1, 400_000)
+		a, b := newAppWithin(t, 64<<20)
+		records, _ := largeRecords(t, 1, 400_000)
 		proof.Must(t, a.parts.Catalogs[""].InsertAll(t.Context(), record.Decoded(records), nil)[0].Err)
 		change := func() *httptest.ResponseRecorder {
 			return a.send("PATCH", people+"?npi=7", `{"x":1}`, "Idempotency-Key", "k")
@@ -65,7 +65,7 @@ func TestRepeatedChangeReservesMemory(t *testing.T) {
 		if w := change(); w.Code != 200 || w.Body.String() != first.Body.String() || w.Header().Get("ETag") != first.Header().Get("ETag") {
 			t.Errorf("a repetition: status %d: %.200s; the first answer: status %d: %.200s", w.Code, w.Body, first.Code, first.Body)
 		}
-		free(t, b, "at the end")
+		checkFree(t, b, "at the end")
 	})
 }
 
@@ -73,7 +73,7 @@ func TestRepeatedChangeReservesMemory(t *testing.T) {
 // body is. If there is no memory in time, the call writes nothing.
 func TestWritesOfLargeRecordsReserveMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		records, texts := large(t, 1, 400_000)
+		records, texts := largeRecords(t, 1, 400_000)
 		text := int64(len(texts[0]))
 		for _, call := range []struct {
 			method, query, body string
@@ -83,7 +83,7 @@ func TestWritesOfLargeRecordsReserveMemory(t *testing.T) {
 			{"DELETE", "?npi=7", "", 6}, {"DELETE", "?eid=0000", "", 6}, {"DELETE", "", "", 6},
 		} {
 			what := call.method + " " + call.query
-			a, b := within(t, 64<<20)
+			a, b := newAppWithin(t, 64<<20)
 			inserted := a.parts.Catalogs[""].InsertAll(t.Context(), record.Decoded(records), nil)
 			proof.Must(t, inserted[0].Err)
 			at := "/api/catalog/records/" + inserted[0].ID
@@ -100,7 +100,7 @@ func TestWritesOfLargeRecordsReserveMemory(t *testing.T) {
 			if w := a.send("GET", at, ""); w.Header().Get("ETag") != inserted[0].ETag || w.Code != 200 {
 				t.Errorf("%s without memory has changed the record: status %d: %s", what, w.Code, w.Header().Get("ETag"))
 			}
-			free(t, b, what)
+			checkFree(t, b, what)
 			a.parts.Memory = memory.NewBudget(64 << 20)
 			a.Handler = function.Handler(function.Functions(a.parts), function.Host{}, zerolog.Nop())
 			if w := a.send(call.method, path, call.body); w.Code != 200 || strings.Contains(w.Body.String(), "repeated") {
@@ -133,7 +133,7 @@ func TestDeletionStopsWithoutMemory(t *testing.T) {
 			}
 			return nil, nil
 		}})
-		stored, _ := large(t, 20, 400_000)
+		stored, _ := largeRecords(t, 20, 400_000)
 		for i := range 1000 {
 			r, err := record.Parse(fmt.Appendf(nil, `{"eid":"s%d","npi":"7","lastname":"A"}`, i))
 			proof.Must(t, err)
@@ -152,8 +152,8 @@ func TestDeletionStopsWithoutMemory(t *testing.T) {
 		for _, p := range others {
 			p.Release()
 		}
-		free(t, b, "a deletion that has not ended")
+		checkFree(t, b, "a deletion that has not ended")
 		a.call(t, "DELETE", people+"?npi=7", "", 200, `{"deleted":20}`)
-		free(t, b, "at the end")
+		checkFree(t, b, "at the end")
 	})
 }

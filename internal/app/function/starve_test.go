@@ -45,7 +45,7 @@ func TestEveryCallIsAnswered(t *testing.T) {
 		}})
 		a.parts.Memory = memory.NewBudget(146 << 20) // the budget of an instance with 512 MB
 		a.Handler = function.Handler(function.Functions(a.parts), function.Host{}, zerolog.Nop())
-		stored, _ := large(t, 10, 200_000)
+		stored, _ := largeRecords(t, 10, 200_000)
 		for i := range 180 {
 			r, err := record.Parse(fmt.Appendf(nil, `{"eid":"s%d","npi":"s%d","lastname":"L"}`, i, i))
 			proof.Must(t, err)
@@ -55,7 +55,7 @@ func TestEveryCallIsAnswered(t *testing.T) {
 			proof.Must(t, done.Err)
 		}
 		bulk := "[" + strings.Repeat(`{"text":"`+strings.Repeat("x", 30_000)+`"},`, 10) + `{"a":1}]`
-		zipped := packed(t, bulk)
+		zipped := gzipText(t, bulk)
 		others, err := a.parts.Memory.Take(t.Context(), 1<<40)
 		proof.Must(t, err)
 		time.AfterFunc(9900*time.Millisecond, others.Release)
@@ -107,6 +107,6 @@ func TestEveryCallIsAnswered(t *testing.T) {
 		if u := a.parts.Memory.Usage(); u.Most > u.Bytes {
 			t.Errorf("%+v", u)
 		}
-		free(t, a.parts.Memory, "at the end")
+		checkFree(t, a.parts.Memory, "at the end")
 	})
 }

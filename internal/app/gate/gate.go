@@ -14,9 +14,9 @@ import (
 
 const (
 	tryTime    = 20 * time.Second // for one attempt; calls that wait for the attempt get its error
-	firstPause = time.Second      // after a failure; doubles up to maxPause
+	firstPause = time.Second      // pause after a failure; doubles up to maxPause
 	maxPause   = 4 * time.Second  // short, so that work continues soon after an outage
-	reportTime = time.Minute      // between two reports of failures
+	reportTime = time.Minute      // time between two reports of failures
 )
 
 // Gate is closed until its preparation has succeeded. A nil Gate is open. It is safe for
@@ -24,7 +24,7 @@ const (
 type Gate struct {
 	mu      sync.Mutex // guards the fields below
 	open    bool
-	err     error         // of the last attempt
+	err     error         // error of the last attempt
 	changed chan struct{} // closed when the current attempt has ended
 }
 

@@ -31,7 +31,7 @@ import (
 
 const (
 	grow       = 1.5  // factor of a step up, until a limit of the service is found
-	growLater  = 1.1  // the same after that
+	growLater  = 1.1  // factor of a step up after that
 	shrink     = 0.7  // factor of a step down
 	worthwhile = 0.25 // a step up is worthwhile if throughput grows by at least this share of the step
 	lull       = 4    // measurements between a step up that was not worthwhile and the next step up
@@ -43,7 +43,7 @@ const (
 // Constants for the share of refused requests:
 const (
 	enough         = 100         // a measurement has this many requests
-	longest        = time.Second // or ends after this time
+	longest        = time.Second // a measurement ends after this time at the latest
 	tolerated      = 1.25        // a share below this multiple of the floor starts no trial
 	deviations     = 3           // neither does a share that exceeds the floor by at most this number of standard deviations
 	crowded        = 0.3         // a larger share needs no trial

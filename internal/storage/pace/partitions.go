@@ -13,8 +13,8 @@ type Partitions struct {
 }
 
 type partition struct {
-	Limit      // of rows
-	takes bool // it has answered a request since it was first throttled
+	Limit      // limit of rows a second
+	takes bool // the partition has answered a request since it was first throttled
 
 	began    time.Time // beginning of the measurement
 	answered int       // requests since the measurement began
@@ -38,7 +38,7 @@ const (
 	mostSpeed  = 16    // maximum factor of the growth
 
 	measured     = time.Second // a measurement takes at least this long
-	measuredMost = 10          // and has this many requests, or takes
+	measuredMost = 10          // a measurement has at least this many requests, or takes
 	patient      = 10 * time.Second
 	idle         = time.Minute // a partition that is idle for longer may be dropped
 )
