@@ -24,7 +24,7 @@ func TestRequestsOfOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{Latency: latency}, people, "lastname")
 		c := w.catalog()
-		w.did(catalog.Created)(c.Insert(t.Context(), person(t, 0), "")) // also reads the schema
+		w.wantOutcome(catalog.Created)(c.Insert(t.Context(), person(t, 0), "")) // also reads the schema
 		c.Close()
 		smith := rec(t, `{"eid":"F1","npi":1000000001,"ssn":"123-45-0001","lastname":"Smith"}`)
 		raised := rec(t, `{"eid":"F1","npi":1000000001,"ssn":"123-45-0001","lastname":"Smith","wage":2}`)

@@ -70,7 +70,7 @@ func livesByNumbers(t *testing.T, w *world) {
 		if done, err := c.Insert(t.Context(), r, ""); err != nil || done.Outcome != catalog.Created {
 			t.Fatalf("the insertion of %s returns %v, %v", n, done, err)
 		}
-		w.did(catalog.Unchanged)(c.Insert(t.Context(), r, ""))
+		w.wantOutcome(catalog.Unchanged)(c.Insert(t.Context(), r, ""))
 		f, err := strconv.ParseFloat(n, 64)
 		proof.Must(t, err)
 		spelling := strconv.FormatFloat(f, 'e', -1, 64)
@@ -84,7 +84,7 @@ func livesByNumbers(t *testing.T, w *world) {
 			}
 		}
 		raised := fmt.Sprintf(`{"note":%q}`, n)
-		w.did(catalog.Replaced)(c.Patch(t.Context(), []byte(raised), by("score", spelling), always))
+		w.wantOutcome(catalog.Replaced)(c.Patch(t.Context(), []byte(raised), by("score", spelling), always))
 	}
 	c.Close()
 	if sum := w.check(c); sum.Records != len(numbers) || sum.Rows != 2*len(numbers) {
@@ -144,10 +144,10 @@ func insertAndFind(t *testing.T, w *world) {
 	}
 	w.wantFound(c, by("npi", "1414213562"), r)
 	slash := rec(t, `{"eid":"a'b/c%d","lastname":"O'Neil/x","npi":1}`)
-	w.did(catalog.Created)(c.Insert(t.Context(), slash, ""))
+	w.wantOutcome(catalog.Created)(c.Insert(t.Context(), slash, ""))
 	w.wantFound(c, by("eid", "A'B/c%D"), slash)
 	smith := rec(t, `{"eid":"F314","lastname":"Smith","ssn":"123-45-6789"}`)
-	w.did(catalog.Replaced)(c.Replace(t.Context(), smith, by("eid", "F314"), always))
+	w.wantOutcome(catalog.Replaced)(c.Replace(t.Context(), smith, by("eid", "F314"), always))
 	w.wantFound(c, by("ssn", "123456789"), smith)
 	w.wantFound(c, by("npi", "1414213562"))
 	c.Close()
@@ -155,7 +155,7 @@ func insertAndFind(t *testing.T, w *world) {
 	if err != nil || len(changes) != 5 || !record.Equal(changes[0].Record, smith) {
 		t.Errorf("the changes are %v, error %v", changes, err)
 	}
-	w.did(catalog.Replaced)(c.Patch(t.Context(), []byte(`{"wage":1}`), by("eid", "F314"), always)) // after a move
+	w.wantOutcome(catalog.Replaced)(c.Patch(t.Context(), []byte(`{"wage":1}`), by("eid", "F314"), always)) // after a move
 	w.check(c)
 	if err := c.Maintain(t.Context()); err != nil {
 		t.Error(err)
@@ -167,7 +167,7 @@ func TestReplace(t *testing.T) {
 	t.Parallel()
 	w, c := newCatalog(t, "eid,email", "lastname")
 	old := rec(t, `{"eid":"1","email":"a@x","lastname":"Faux"}`)
-	w.did(catalog.Created)(c.Insert(t.Context(), old, ""))
+	w.wantOutcome(catalog.Created)(c.Insert(t.Context(), old, ""))
 	tests := []struct{ name, record string }{
 		{"contents", `{"eid":"1","email":"a@x","lastname":"faux","wage":2}`},
 		{"an index value", `{"eid":"1","email":"b@x","lastname":"Faux"}`},
@@ -195,18 +195,18 @@ func TestReplace(t *testing.T) {
 	_, err = c.Replace(t.Context(), rec(t, `{"eid":"2","lastname":"Faux"}`), q, always)
 	wantKind(t, err, problem.Invalid)
 	second := rec(t, `{"eid":"1","email":"c@x","lastname":"Faux"}`)
-	w.did(catalog.Created)(c.Insert(t.Context(), second, ""))
+	w.wantOutcome(catalog.Created)(c.Insert(t.Context(), second, ""))
 	third := rec(t, `{"eid":"1","email":"d@x","lastname":"Faux"}`)
 	_, err = c.Replace(t.Context(), third, by("eid", "1"), always)
 	wantKind(t, err, problem.Conflict)
 	_, err = c.Replace(t.Context(), second, q, always)
 	wantKind(t, err, problem.Conflict)
-	w.did(catalog.Replaced)(c.Replace(t.Context(), third, q, always))
+	w.wantOutcome(catalog.Replaced)(c.Replace(t.Context(), third, q, always))
 	w.wantFound(c, by("email", "a@x"))
 	w.wantFound(c, by("email", "c@x"), second)
 	w.wantFound(c, by("email", "d@x"), third)
 	// The same request is sent again, as after a lost answer.
-	w.did(catalog.Unchanged)(c.Replace(t.Context(), third, q, always))
+	w.wantOutcome(catalog.Unchanged)(c.Replace(t.Context(), third, q, always))
 	// A repeated request counts as a retry only if its selector finds the record's former place.
 	for _, unmatched := range []catalog.Lookup{by("eid", "unmatched"), {Keys: map[string]string{"eid": "1"}, RowFrom: "zzz"}} {
 		_, err = c.Replace(t.Context(), third, unmatched, always)
@@ -222,7 +222,7 @@ func TestCopiedTablesWork(t *testing.T) {
 	w, c := newCatalog(t, people, "lastname")
 	smith, jones := rec(t, `{"eid":"F1","npi":"1","lastname":"Smith"}`), rec(t, `{"eid":"F2","lastname":"Jones"}`)
 	for _, r := range []record.Record{smith, jones} {
-		w.did(catalog.Created)(c.Insert(t.Context(), r, ""))
+		w.wantOutcome(catalog.Created)(c.Insert(t.Context(), r, ""))
 	}
 	c.Close() // otherwise the copy may contain a pending entry, which Maintain leaves to the entry's writer
 	for _, table := range []string{"People", "PeopleWAL"} {
@@ -232,7 +232,7 @@ func TestCopiedTablesWork(t *testing.T) {
 	w.suffix = "2"
 	restored := w.catalog()
 	w.wantFound(restored, by("npi", "1"), smith)
-	w.did(catalog.Replaced)(restored.Replace(t.Context(), rec(t, `{"eid":"F2","npi":"2","lastname":"Jones"}`), by("eid", "F2"), always))
+	w.wantOutcome(catalog.Replaced)(restored.Replace(t.Context(), rec(t, `{"eid":"F2","npi":"2","lastname":"Jones"}`), by("eid", "F2"), always))
 	w.wantFound(restored, by("npi", "2"), rec(t, `{"eid":"F2","npi":"2","lastname":"Jones"}`))
 	restored.Close() // otherwise Maintain leaves the entry to the entry's writer
 	restored = w.catalog()

@@ -19,7 +19,7 @@ import (
 func TestChangesAreFollowed(t *testing.T) {
 	t.Parallel()
 	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
-		w.did(catalog.Created)(c.Insert(t.Context(), rec(t, `{"eid":"before","lastname":"Faux"}`), ""))
+		w.wantOutcome(catalog.Created)(c.Insert(t.Context(), rec(t, `{"eid":"before","lastname":"Faux"}`), ""))
 		c.Close()
 		_, now, _, err := changesAfter(t, c, "now", 50)
 		proof.Must(t, err)
@@ -31,8 +31,8 @@ func TestChangesAreFollowed(t *testing.T) {
 		followers := []*follower{{next: now, missed: 1}, {next: "1h"}, {next: time.Now().Add(-time.Minute).Format(time.RFC3339)}}
 		w.orphan(faux)
 		for i := range 60 {
-			writer := w.on(w.account, func() time.Time { return time.Now().Add(time.Duration(i%4-2) * 3 * time.Minute) })
-			w.did(catalog.Created)(writer.Insert(t.Context(), rec(t, fmt.Sprintf(`{"eid":"%d","lastname":"Faux"}`, i)), ""))
+			writer := w.openOn(w.account, func() time.Time { return time.Now().Add(time.Duration(i%4-2) * 3 * time.Minute) })
+			w.wantOutcome(catalog.Created)(writer.Insert(t.Context(), rec(t, fmt.Sprintf(`{"eid":"%d","lastname":"Faux"}`, i)), ""))
 			writer.Close()
 			if i == 50 {
 				w.maintain(c)
@@ -118,7 +118,7 @@ func TestNowIsTheServicesTime(t *testing.T) {
 		w := newWorld(t, emulator.Options{}, people, "lastname")
 		w.prepare(w.catalog())
 		for _, off := range []time.Duration{-time.Hour, time.Hour} {
-			c := w.on(emulatortest.Open(w, w.emulator, nil), func() time.Time { return time.Now().Add(off) })
+			c := w.openOn(emulatortest.Open(w, w.emulator, nil), func() time.Time { return time.Now().Add(off) })
 			if now, err := c.Now(t.Context()); err != nil || time.Until(now).Abs() > time.Second {
 				t.Errorf("with a clock that is wrong by %v, Now returns %v, %v", off, now, err)
 			}

@@ -39,7 +39,7 @@ func (w *world) repair(c *catalog.Catalog) (check.Result, []string) {
 	return sum, problems
 }
 
-// TestCheckRepairs damages index rows in many ways. check must find and repair each damage.
+// TestCheckRepairs damages index rows in many ways. Package check must find and repair each damage.
 func TestCheckRepairs(t *testing.T) {
 	t.Parallel()
 	r := `{"eid":"F314","lastname":"Faux","npi":"7","ssn":"123-45-6789","wage":41.5}`
@@ -94,8 +94,8 @@ func TestCheckRepairs(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w, c := newCatalog(t, people, "lastname")
-			w.did(catalog.Created)(c.Insert(t.Context(), rec(t, r), ""))
-			w.did(catalog.Created)(c.Insert(t.Context(), rec(t, `{"eid":"other","lastname":"Other"}`), ""))
+			w.wantOutcome(catalog.Created)(c.Insert(t.Context(), rec(t, r), ""))
+			w.wantOutcome(catalog.Created)(c.Insert(t.Context(), rec(t, `{"eid":"other","lastname":"Other"}`), ""))
 			c.Close()
 			i := slices.IndexFunc(w.rows("People", ""), func(e storage.Entity) bool { return e.Key.Partition == at.Partition })
 			tt.damage(w, c, w.rows("People", "")[i])
@@ -191,7 +191,7 @@ func TestRowsChangedManually(t *testing.T) {
 					t.Errorf("check finds %+v", findings)
 				}
 				want = rec(t, `{"eid":"1","lastname":"a","npi":"7","ssn":"8","note":"anew"}`)
-				w.did(catalog.Replaced)(c.Put(t.Context(), want, always))
+				w.wantOutcome(catalog.Replaced)(c.Put(t.Context(), want, always))
 				c.Close()
 				w.check(c)
 			} else {
@@ -225,7 +225,7 @@ func TestLostLog(t *testing.T) {
 		old.Close()
 		before := w.rows("People", "")
 		r[1] = rec(t, `{"eid":"2","lastname":"b","npi":"7","note":"later"}`)
-		w.did(catalog.Replaced)(old.Put(t.Context(), r[1], always))
+		w.wantOutcome(catalog.Replaced)(old.Put(t.Context(), r[1], always))
 		w.delete(old, by("eid", "3"), 1)
 		old.Close()
 		for _, row := range before {
@@ -235,7 +235,7 @@ func TestLostLog(t *testing.T) {
 		}
 		log := w.account.Table("PeopleWAL" + w.suffix)
 		proof.Must(t, log.Delete(t.Context()))
-		c := w.on(w.account, nil)
+		c := w.openOn(w.account, nil)
 		w.prepare(c)
 		_, err := check.Run(t.Context(), c, true, func(f catalog.Finding) { t.Error(f) })
 		wantKind(t, err, problem.Conflict)
@@ -257,8 +257,8 @@ func TestLogFromABackup(t *testing.T) {
 		c.Close()
 		backup := w.rows("PeopleWAL", "")
 		later := rec(t, `{"eid":"1","lastname":"a","npi":"7","note":"later"}`)
-		w.did(catalog.Replaced)(c.Put(t.Context(), later, always))
-		w.did(catalog.Created)(c.Insert(t.Context(), r[1], ""))
+		w.wantOutcome(catalog.Replaced)(c.Put(t.Context(), later, always))
+		w.wantOutcome(catalog.Created)(c.Insert(t.Context(), r[1], ""))
 		c.Close()
 		for _, row := range w.rows("PeopleWAL", "") {
 			w.write("PeopleWAL", storage.Op{Kind: storage.Delete, Row: row.Row()})
@@ -301,8 +301,8 @@ func TestRepairKeepsUnknownRows(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			w, c := newCatalog(t, people, "lastname")
-			w.did(catalog.Created)(c.Insert(t.Context(), rec(t, `{"eid":"F314","lastname":"Faux","npi":"7"}`), ""))
-			w.did(catalog.Created)(c.Insert(t.Context(), rec(t, `{"eid":"other","lastname":"Other"}`), ""))
+			w.wantOutcome(catalog.Created)(c.Insert(t.Context(), rec(t, `{"eid":"F314","lastname":"Faux","npi":"7"}`), ""))
+			w.wantOutcome(catalog.Created)(c.Insert(t.Context(), rec(t, `{"eid":"other","lastname":"Other"}`), ""))
 			c.Close()
 			i := slices.IndexFunc(w.rows("People", ""), func(e storage.Entity) bool { return e.Key.Partition == "3_npi7" })
 			tt.damage(w, c, w.rows("People", "")[i])
@@ -339,7 +339,7 @@ func TestRowsOfLaterSchemas(t *testing.T) {
 		c.Close() // waits until all rows of the record are written
 		now := w.schema
 		w.schema = parsed(t, "eid,npi,phone", "lastname")
-		later := w.on(w.account, nil)
+		later := w.openOn(w.account, nil)
 		w.write("PeopleWAL", storage.Op{Kind: storage.Replace, Row: later.SchemaRow("ready").Row()})
 		r := w.insertAll(later, map[string]any{"eid": "2", "lastname": "b", "npi": "7", "phone": "5"})
 		later.Close()

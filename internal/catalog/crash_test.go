@@ -64,7 +64,7 @@ func crashOnce(t *testing.T, n int, applied, retried bool, beforeText, afterText
 	var r record.Record
 	if beforeText != "" {
 		before = append(before, rec(t, beforeText))
-		w.did(catalog.Created)(c.Insert(t.Context(), before[0], ""))
+		w.wantOutcome(catalog.Created)(c.Insert(t.Context(), before[0], ""))
 		c.Close()
 	}
 	if afterText != "" {
@@ -84,7 +84,7 @@ func crashOnce(t *testing.T, n int, applied, retried bool, beforeText, afterText
 	}
 	time.Sleep(time.Minute)
 	w.maintain(c)
-	if retried || err == nil || same(w.find(c, by("eid", "1")), after) {
+	if retried || err == nil || sameRecords(w.find(c, by("eid", "1")), after) {
 		w.wantEverywhere(c, after, before)
 	} else {
 		w.wantEverywhere(c, before, after)
@@ -95,7 +95,7 @@ func crashOnce(t *testing.T, n int, applied, retried bool, beforeText, afterText
 	return process.Dead()
 }
 
-func same(texts []string, records []record.Record) bool {
+func sameRecords(texts []string, records []record.Record) bool {
 	return slices.EqualFunc(texts, records, func(s string, r record.Record) bool { return s == string(r.AppendJSON(nil)) })
 }
 
@@ -215,7 +215,7 @@ func TestRowKeyCollision(t *testing.T) {
 	for n := 0; n <= 14; n++ { // the request at which the writer dies; 0 means never
 		inBubble(t, "x,y,z", "sort", func(t *testing.T, w *world, c *catalog.Catalog) {
 			first := rec(t, `{"x":"a|b","y":"c","z":"s","sort":"1"}`)
-			w.did(catalog.Created)(c.Insert(t.Context(), first, ""))
+			w.wantOutcome(catalog.Created)(c.Insert(t.Context(), first, ""))
 			second := rec(t, `{"x":"a","y":"b|c","z":"s","sort":"1"}`)
 			if n == 0 { // a replacement detects the collision before its commit
 				w.insertAll(c, map[string]any{"x": "a", "y": "other", "z": "s", "sort": "1"})

@@ -252,8 +252,9 @@ func (x *bulkDeletion) isOver() bool {
 	return x.err != nil || x.done.Records > 0 && x.Clock().Sub(x.start) >= deleteTime
 }
 
-// member returns the deletion of one identity as a member of a group. first is the hash of the identity's first index value.
-// The member calls the function do, unless the whole deletion is over. The results of do are those of stages.removeAt.
+// member returns the deletion of one identity as a member of a group. The argument first is the hash of the identity's first
+// index value. The member calls the function do, unless the whole deletion is over. The results of do are those of
+// stages.removeAt.
 func (x *bulkDeletion) member(first index.FirstHash, identity index.IdentityHash, weight int64, do func(context.Context) (done bool, err error)) member {
 	return member{first, weight, func(ctx context.Context) error {
 		x.mu.Lock()
@@ -318,7 +319,8 @@ func (x *bulkDeletion) readHeads(ctx context.Context) error {
 	return nil
 }
 
-// removeFound deletes a record that was found in an index row. h is its head, or nil if it was not read.
+// removeFound deletes a record that was found in an index row. The argument h is the record's head, or nil if the head was not
+// read.
 func (x *bulkDeletion) removeFound(ctx context.Context, h *store.Head, m match) (done bool, err error) {
 	row := m.row.Entity()
 	slots := x.readAhead(ctx, store.WriteFor(m.id), row)

@@ -42,7 +42,7 @@ func TestSuspendedFirstDeletion(t *testing.T) {
 			})
 			<-seen
 			time.Sleep(time.Second)
-			w.did(catalog.Created)(c.Insert(t.Context(), rec(t, text), ""))
+			w.wantOutcome(catalog.Created)(c.Insert(t.Context(), rec(t, text), ""))
 			c.Close()
 			close(goOn)
 			<-reached
@@ -61,7 +61,7 @@ func TestSuspendedFirstDeletion(t *testing.T) {
 			other.Close()
 			w.delete(c, by("eid", "5"), 1)
 			newer := rec(t, text)
-			w.did(catalog.Created)(c.Insert(t.Context(), newer, ""))
+			w.wantOutcome(catalog.Created)(c.Insert(t.Context(), newer, ""))
 			c.Close()
 			close(release)
 			g.Wait()
@@ -85,7 +85,7 @@ func TestConcurrentDeletes(t *testing.T) {
 			answers := make([]catalog.Deleted, 4)
 			var g sync.WaitGroup
 			for i := range answers {
-				one := w.on(emulatortest.Open(t, w.emulator, w.emulator.Transport()), nil)
+				one := w.openOn(emulatortest.Open(t, w.emulator, w.emulator.Transport()), nil)
 				g.Go(func() {
 					defer one.Close()
 					time.Sleep(time.Duration(seed*(i+1)*7%60) * time.Millisecond)

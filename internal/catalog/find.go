@@ -299,7 +299,7 @@ func (rd *Reader) candidate(p plan, read wanted, row storage.Row) candidate {
 		return found // the row does not match, or does not contain a record, which package check reports
 	}
 	for _, k := range p.keys {
-		if k.rank != read.rank && !k.has(id.Values[k.rank]) {
+		if k.rank != read.rank && !k.includes(id.Values[k.rank]) {
 			return found
 		}
 	}

@@ -98,8 +98,8 @@ var errLostTrail = errors.New("the new place of a moved record is unknown")
 
 // trace follows the moves of a record from the identity at to the record's current identity. It returns the live head there, or
 // nil if the record was deleted. The argument line is the lineage of the record's writes, as in [wal.Write]. If another record
-// has one of the identities, or if there are more moves than hops, the error is errLostTrail. trace makes one request for each
-// move, and subtracts the moves from hops.
+// has one of the identities, or if there are more moves than hops, the error is errLostTrail. For each move, trace makes one
+// request and subtracts one from hops.
 func (rd *Reader) trace(ctx context.Context, first index.FirstHash, at, line wal.FormerIdentity, hops *int) (*store.Head, error) {
 	for *hops > 0 {
 		*hops--

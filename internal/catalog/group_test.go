@@ -152,7 +152,7 @@ func TestGroupWithRefusedWrites(t *testing.T) {
 			refused := map[int]bool{0: true, 7: true, 8: true, 19: true}
 			for i := range refused {
 				if !storageRefuses {
-					w.did(catalog.Created)(c.Insert(t.Context(), all[i], ""))
+					w.wantOutcome(catalog.Created)(c.Insert(t.Context(), all[i], ""))
 				}
 				text := string(all[i].AppendJSON(nil))
 				all[i] = rec(t, text[:len(text)-1]+`,"wage":"bad"}`)
@@ -196,7 +196,7 @@ func TestGroupFinishedByAnotherProcess(t *testing.T) {
 			w.insertMany(held, all)
 		}()
 		<-reached
-		w.did(catalog.Unchanged)(c.Insert(t.Context(), all[3], "")) // finishes the entry of that record
+		w.wantOutcome(catalog.Unchanged)(c.Insert(t.Context(), all[3], "")) // finishes the entry of that record
 		close(release)
 		<-ended
 		held.Close()
@@ -243,7 +243,7 @@ func TestGroupPanics(t *testing.T) {
 		inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 			all := sharing(t, "eid", size)
 			if size == 20 {
-				w.did(catalog.Created)(c.Insert(t.Context(), all[0], ""))
+				w.wantOutcome(catalog.Created)(c.Insert(t.Context(), all[0], ""))
 			}
 			writer := w.via(func(r *http.Request) (*http.Response, error) {
 				if n := strings.Count(describe(r), "tsw_kind"); n > 1 && n < 20 {
@@ -313,7 +313,7 @@ func TestSlowGroups(t *testing.T) {
 			time.Sleep(time.Second)
 			if bad == "schema" {
 				w.schema = parsed(t, "npi,phone", "lastname")
-				c = w.on(w.account, nil)
+				c = w.openOn(w.account, nil)
 				if _, err := migrate.Run(t.Context(), c, false, func(f catalog.Finding) { t.Errorf("the migration leaves %+v", f) }); err != nil || time.Now().After(until) {
 					t.Fatal(err)
 				}

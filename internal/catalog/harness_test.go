@@ -60,8 +60,8 @@ func inBubble(t *testing.T, indexKeys, rowKey string, test func(t *testing.T, w 
 }
 
 // deaths runs a test several times, each time in a new bubble. The argument n of the test is the number of the request at which
-// a process must die. The first run has the number first, and the number grows by apart from run to run. deaths ends when the
-// process does not die, and returns the last number.
+// a process must die. The first run has the number first, and the number grows by apart from run to run. When the process does
+// not die, deaths ends and returns the last number.
 func deaths(t *testing.T, first, apart int, test func(t *testing.T, n int) (died bool)) int {
 	t.Helper()
 	for n := first; ; n += testsize.Apart(apart) {
@@ -76,14 +76,14 @@ func deaths(t *testing.T, first, apart int, test func(t *testing.T, n int) (died
 	}
 }
 
-func (w *world) on(a *storage.Account, now func() time.Time) *catalog.Catalog {
+func (w *world) openOn(a *storage.Account, now func() time.Time) *catalog.Catalog {
 	return catalog.New(catalog.Options{Name: "people", Index: a.Table("People" + w.suffix), Log: a.Table("PeopleWAL" + w.suffix), Schema: w.schema, Now: now})
 }
 
 // catalog returns the catalog in a process that does not die. The catalog is ready to use.
 func (w *world) catalog() *catalog.Catalog {
 	w.Helper()
-	c := w.on(w.account, nil)
+	c := w.openOn(w.account, nil)
 	w.Cleanup(c.Close)
 	w.prepare(c)
 	return c
@@ -107,7 +107,7 @@ func (w *world) mortal(n int, applied bool, now func() time.Time) (*catalog.Cata
 	w.Helper()
 	p := &emulatortest.Process{Next: w.emulator.Transport()}
 	p.DieWith(n, applied)
-	c := w.on(emulatortest.Open(w, w.emulator, p), now)
+	c := w.openOn(emulatortest.Open(w, w.emulator, p), now)
 	w.Cleanup(c.Close)
 	return c, p
 }
@@ -120,7 +120,7 @@ func (f requester) Do(r *http.Request) (*http.Response, error) { return f(r) }
 // via returns the catalog in a process whose transport is the function do.
 func (w *world) via(do func(*http.Request) (*http.Response, error)) *catalog.Catalog {
 	w.Helper()
-	c := w.on(emulatortest.Open(w, w.emulator, requester(do)), nil)
+	c := w.openOn(emulatortest.Open(w, w.emulator, requester(do)), nil)
 	w.Cleanup(c.Close)
 	return c
 }
@@ -176,8 +176,8 @@ func changesAfter(t testing.TB, c *catalog.Catalog, after string, top int) (all 
 	return all, behind.After, behind.More, err
 }
 
-// did returns a function that takes the result of a write, and fails the test if the result does not have this outcome.
-func (w *world) did(want catalog.Outcome) func(catalog.Written, error) {
+// wantOutcome returns a function that takes the result of a write, and fails the test if the result does not have this outcome.
+func (w *world) wantOutcome(want catalog.Outcome) func(catalog.Written, error) {
 	return func(done catalog.Written, err error) {
 		w.Helper()
 		if done.Outcome != want || err != nil {

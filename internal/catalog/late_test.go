@@ -38,8 +38,8 @@ func (w *world) nextDay(c *catalog.Catalog) {
 	w.maintain(c)
 }
 
-// gone returns the number of tombstones.
-func (w *world) gone() (n int) {
+// countTombstones returns the number of tombstones.
+func (w *world) countTombstones() (n int) {
 	w.Helper()
 	for _, row := range w.rows("People", "") {
 		if row.Get("tsw_gone") != "" {
@@ -102,7 +102,7 @@ func TestSuspendedWriter(t *testing.T) {
 			}
 			w.nextDay(c)
 			w.wantGone(c)
-			if n := w.gone(); n > 0 {
+			if n := w.countTombstones(); n > 0 {
 				t.Errorf("%d rows remain", n)
 			}
 		})
@@ -129,7 +129,7 @@ func TestLateRequest(t *testing.T) {
 				late.Body, _ = r.GetBody()
 				return nil, errors.New("connection reset by peer")
 			})
-			w.did(catalog.Created)(writer.Insert(t.Context(), rec(t, latecomer), ""))
+			w.wantOutcome(catalog.Created)(writer.Insert(t.Context(), rec(t, latecomer), ""))
 			writer.Close()
 			w.delete(c, by("npi", "7"), 1)
 			c.Close()
@@ -151,7 +151,7 @@ func TestSuspendedMaintain(t *testing.T) {
 		inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 			r := rec(t, latecomer)
 			life := func() {
-				w.did(catalog.Created)(c.Insert(t.Context(), r, ""))
+				w.wantOutcome(catalog.Created)(c.Insert(t.Context(), r, ""))
 				c.Close()
 			}
 			end := func() {
@@ -172,11 +172,11 @@ func TestSuspendedMaintain(t *testing.T) {
 				end()
 				want = nil
 			}
-			before := w.gone()
+			before := w.countTombstones()
 			close(release)
 			g.Wait()
 			w.wantFound(c, by("npi", "7"), want...)
-			if n := w.gone(); n != before {
+			if n := w.countTombstones(); n != before {
 				t.Errorf("there are %d tombstones after the late request, and %d before it", n, before)
 			}
 			w.pass(c, minutes)
@@ -193,7 +193,7 @@ func TestHeadsOfOneMoment(t *testing.T) {
 	inBubble(t, "eid", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 		w.insertAll(c, map[string]any{"eid": "1", "lastname": "a"})
 		move := func(c *catalog.Catalog, to string) {
-			w.did(catalog.Replaced)(c.Patch(t.Context(), []byte(`{"lastname":"`+to+`"}`), by("eid", "1"), always))
+			w.wantOutcome(catalog.Replaced)(c.Patch(t.Context(), []byte(`{"lastname":"`+to+`"}`), by("eid", "1"), always))
 			c.Close()
 		}
 		move(c, "b")
@@ -219,7 +219,7 @@ func TestHeadsOfOneMoment(t *testing.T) {
 			}
 			return resp, err
 		})
-		w.did(catalog.Replaced)(writer.Patch(t.Context(), []byte(`{"n":1}`), by("eid", "1"), always))
+		w.wantOutcome(catalog.Replaced)(writer.Patch(t.Context(), []byte(`{"n":1}`), by("eid", "1"), always))
 		if !slow {
 			t.Error("no request was delayed")
 		}

@@ -38,7 +38,7 @@ func TestLargestRecord(t *testing.T) {
 			w, c := newCatalog(t, strings.Join(keys, ","), "sort")
 			w.insertAll(c, fields)
 			fields["sort"] = strings.Repeat("t", 500)
-			w.did(catalog.Replaced)(c.Replace(t.Context(), rec(t, mustJSON(fields)), by("k00", value), always))
+			w.wantOutcome(catalog.Replaced)(c.Replace(t.Context(), rec(t, mustJSON(fields)), by("k00", value), always))
 			w.delete(c, by("k00", value), 1)
 			c.Close()
 		})
@@ -58,7 +58,7 @@ func mustJSON(v any) string {
 func TestRefusedRows(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, emulator.Options{}, "eid,npi", "lastname")
-	w.prepare(w.on(w.account, nil))
+	w.prepare(w.openOn(w.account, nil))
 	next := w.emulator.Transport()
 	c := w.via(func(r *http.Request) (*http.Response, error) {
 		// Azurite gives this answer for long texts that are not ASCII. It does not give the answer in a transaction, so commits
@@ -73,7 +73,7 @@ func TestRefusedRows(t *testing.T) {
 	if wantKind(t, err, problem.TooLarge); !strings.Contains(err.Error(), "PropertyValueTooLarge") {
 		t.Errorf("the error does not contain the reason: %v", err)
 	}
-	w.did(catalog.Created)(c.Put(t.Context(), rec(t, `{"eid":"1","npi":"7","lastname":"x"}`), always)) // a shorter record
+	w.wantOutcome(catalog.Created)(c.Put(t.Context(), rec(t, `{"eid":"1","npi":"7","lastname":"x"}`), always)) // a shorter record
 	c.Close()
 	if left := w.rows("PeopleWAL", "e|"); len(left) > 0 {
 		t.Errorf("the log has pending entries: %v", left)

@@ -43,7 +43,7 @@ func TestListAndOr(t *testing.T) {
 		npi := fmt.Sprint(random.IntN(5))
 		eid := []string{"", "/", "~", "é"}[i%4] + fmt.Sprint(i/2) // some values are escaped, and some belong to several records
 		r := rec(t, fmt.Sprintf(`{"eid":%q,"lastname":"%c%02d","npi":%q}`, eid, 'a'+rune(i%3), i, npi))
-		w.did(catalog.Created)(c.Insert(t.Context(), r, ""))
+		w.wantOutcome(catalog.Created)(c.Insert(t.Context(), r, ""))
 		text := string(r.AppendJSON(nil))
 		if i%10 == 9 {
 			w.delete(c, catalog.Lookup{Keys: map[string]string{"eid": eid}, RowFrom: fmt.Sprintf("%c%02d", 'a'+i%3, i)}, 1)

@@ -25,7 +25,7 @@ func (w *world) insertAll(c *catalog.Catalog, all ...map[string]any) []record.Re
 	var records []record.Record
 	for _, fields := range all {
 		r := rec(w, mustJSON(fields))
-		w.did(catalog.Created)(c.Insert(w.Context(), r, ""))
+		w.wantOutcome(catalog.Created)(c.Insert(w.Context(), r, ""))
 		records = append(records, r)
 	}
 	return records
@@ -178,7 +178,7 @@ func TestPagesAreFilled(t *testing.T) {
 		}
 		w.wantFound(slow, by("city", "bern"), r...)
 		// The time of a write's selector is not limited.
-		w.did(catalog.Replaced)(slow.Patch(t.Context(), []byte(`{"n":1}`), by("city", "bern"), always))
+		w.wantOutcome(catalog.Replaced)(slow.Patch(t.Context(), []byte(`{"n":1}`), by("city", "bern"), always))
 		slow.Close()
 	})
 }
@@ -218,7 +218,7 @@ func TestAnyFieldAndValue(t *testing.T) {
 	r := rec(t, `{"eid":"a'b/c\\d#e?","lastname":"O'Neil / \"x\"","operation":"delete","PartitionKey":"p","RowKey":"r","Timestamp":"t",
 		"tsw_version":9,"etag":"e","first name":"x","deep":{"a":[1,2]},"n":3,"big":9007199254740993,"double":3.0,"yes":true,
 		"when":"2026-02-01T10:00:00.1234567Z","when@odata.type":"Edm.DateTime","id":"00000000-0000-0000-0000-000000000001","id@odata.type":"Edm.Guid"}`)
-	w.did(catalog.Created)(c.Insert(t.Context(), r, ""))
+	w.wantOutcome(catalog.Created)(c.Insert(t.Context(), r, ""))
 	w.wantFound(c, by("eid", "A'B/C\\D#E?"), r)
 	w.check(c)
 	c.Close()

@@ -74,7 +74,7 @@ func TestRefusalReadsNoOtherRecords(t *testing.T) {
 			return resp, err
 		})
 		shard := store.ShardOf(index.FirstHashOf("0"))
-		w.did(catalog.Created)(c.Insert(t.Context(), rec(t, `{"eid":"0","lastname":"x"}`), ""))
+		w.wantOutcome(catalog.Created)(c.Insert(t.Context(), rec(t, `{"eid":"0","lastname":"x"}`), ""))
 		c.Close()
 		for i, n := 1, 0; n < others; i++ {
 			if eid := fmt.Sprint(i); store.ShardOf(index.FirstHashOf(eid)) == shard {

@@ -50,7 +50,7 @@ func TestTakeOver(t *testing.T) {
 func takeOverAll(t *testing.T, w *world) {
 	t.Helper()
 	x := newTakeOver(w)
-	c := w.on(w.account, nil)
+	c := w.openOn(w.account, nil)
 	w.Cleanup(c.Close)
 	for round := range 2 {
 		if sum := x.end(w, c); round > 0 && sum.Taken+sum.Removed+sum.Entries > 0 {
@@ -67,7 +67,7 @@ func takeOverRecords(t *testing.T, w *world) {
 	for _, p := range []string{"3_eidf314", "3_npi1414213562", "3_ssn123-45-6789"} {
 		w.published(p, "faux:56a9e459", r)
 	}
-	// The published program died before it wrote the third row of this record. md5("g2|2|3") begins with 8480c7ca.
+	// The published program died before it wrote the third row of this record. (The MD5 of "g2|2|3" begins with 8480c7ca.)
 	half := rec(t, `{"eid":"G2","lastname":"Half","npi":"2","ssn":"3"}`)
 	for _, p := range []string{"3_eidg2", "3_npi2"} {
 		w.published(p, rowOf(t, w.schema, half), half)
@@ -86,9 +86,9 @@ func takeOverRecords(t *testing.T, w *world) {
 	for field, value := range map[string]string{"eid": "g2", "npi": "2", "ssn": "3"} {
 		w.wantFound(c, by(field, value), half)
 	}
-	w.did(catalog.Unchanged)(c.Insert(t.Context(), r, ""))
+	w.wantOutcome(catalog.Unchanged)(c.Insert(t.Context(), r, ""))
 	smith := rec(t, `{"eid":"F314","lastname":"Smith","npi":"1414213562","ssn":"123-45-6789"}`)
-	w.did(catalog.Replaced)(c.Replace(t.Context(), smith, by("eid", "F314"), always))
+	w.wantOutcome(catalog.Replaced)(c.Replace(t.Context(), smith, by("eid", "F314"), always))
 	w.wantFound(c, by("npi", "1414213562"), smith)
 	w.check(c)
 }
@@ -127,7 +127,7 @@ func (w *world) publishedEntry(row, operation string, r record.Record) {
 }
 
 // wrongRows returns the errors in the rows of the record whose field v has this value. The record's rows must be in these
-// places. wrongRows reads raw rows, so it is independent of package check.
+// places. It reads raw rows, so it is independent of package check.
 func wrongRows(rows []storage.Entity, v string, r record.Record, places ...key.Key) []string {
 	var wrong []string
 	left := slices.Clone(places)
@@ -256,7 +256,7 @@ func TestInterruptedTakeOver(t *testing.T) {
 		if lost := x.lost(w); p.Dead() && len(lost) > 0 {
 			t.Fatalf("the interrupted take-over has lost %q", lost)
 		}
-		c := w.on(w.account, nil)
+		c := w.openOn(w.account, nil)
 		start := time.Now()
 		x.end(w, c)
 		c.Close()
@@ -289,7 +289,7 @@ func TestInterruptedMigration(t *testing.T) {
 		if n%4 > 1 || !p.Dead() { // revert the migration
 			w.schema = before
 		}
-		c := w.on(w.account, nil)
+		c := w.openOn(w.account, nil)
 		stopped := len(w.rows("PeopleWAL", "")) > 0 && w.state() == "moving"
 		start := time.Now()
 		w.migrate(c)
@@ -333,7 +333,7 @@ func TestMigrationWithConcurrentWriters(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, uint64(writer)))
 				c := old
 				if writer%2 > 0 {
-					c = w.on(w.account, nil)
+					c = w.openOn(w.account, nil)
 					w.Cleanup(c.Close)
 				}
 				g.Go(func() {
@@ -353,7 +353,7 @@ func TestMigrationWithConcurrentWriters(t *testing.T) {
 			}
 			time.Sleep(20 * time.Second)
 			w.schema = parsed(t, "npi,phone", "lastname")
-			c := w.on(w.account, nil)
+			c := w.openOn(w.account, nil)
 			sum, err := migrate.Run(t.Context(), c, false, func(f catalog.Finding) { t.Errorf("left: %+v", f) })
 			proof.Must(t, err)
 			g.Wait()

@@ -159,7 +159,7 @@ const (
 
 func (m *movesRun) process(who int) *catalog.Catalog {
 	m.Helper()
-	c := m.on(emulatortest.Open(m, m.emulator, client{m.turns, who}), nil)
+	c := m.openOn(emulatortest.Open(m, m.emulator, client{m.turns, who}), nil)
 	m.Cleanup(c.Close)
 	return c
 }
@@ -375,7 +375,7 @@ func TestMovedWhileRead(t *testing.T) {
 				}
 				w.insertAll(c, map[string]any{"eid": "1", "city": "Bern", "tag": "t", "lastname": "y"})
 				move := func(to string) {
-					w.did(catalog.Replaced)(c.Patch(t.Context(), []byte(`{"lastname":"`+to+`"}`), by("tag", "t"), always))
+					w.wantOutcome(catalog.Replaced)(c.Patch(t.Context(), []byte(`{"lastname":"`+to+`"}`), by("tag", "t"), always))
 				}
 				move("z")
 				time.Sleep(3 * time.Second) // older moves take no requests

@@ -34,11 +34,11 @@ func onceOf(key string, parts ...any) claim.ID {
 	return claim.Sent{Key: key}.ID(store.Encode(parts))
 }
 
-// once carries out a request with the id, or returns the answer of an earlier try. The commit of a write stores the answer in
+// doOnce carries out a request with the id, or returns the answer of an earlier try. The commit of a write stores the answer in
 // one of the shards. The request is claimed before it reads anything. All claims are in one partition, so the error is
 // KeyReused if the Idempotency-Key was used for any other write of the catalog. An invalid write releases its claim, so a
 // corrected write can use the same key.
-func (wr *Writer) once(ctx context.Context, o claim.ID, shards []store.Shard, write func() (Written, error)) (Written, error) {
+func (wr *Writer) doOnce(ctx context.Context, o claim.ID, shards []store.Shard, write func() (Written, error)) (Written, error) {
 	if err := wr.guard.Writable(ctx); err != nil {
 		return Written{}, err
 	}
@@ -78,7 +78,7 @@ func (wr *Writer) writeOne(ctx context.Context, selector Lookup, on Condition, o
 	}
 	part := memory.PartIn(ctx)
 	held := part.Used()
-	return wr.once(ctx, o, shards, func() (Written, error) {
+	return wr.doOnce(ctx, o, shards, func() (Written, error) {
 		return wr.stages.write(ctx, o, func() (decision, error) {
 			part.SetUsed(held) // frees the data of an earlier decision
 			h, err := wr.chooser.choose(ctx, selector, on)

@@ -66,7 +66,7 @@ func TestKeyedCrashPoints(t *testing.T) {
 					w, c := newCatalog(t, people, "lastname")
 					parse := func(text string) record.Record { return rec(t, text) }
 					if tt.before != "" {
-						w.did(catalog.Created)(c.Insert(t.Context(), rec(t, tt.before), ""))
+						w.wantOutcome(catalog.Created)(c.Insert(t.Context(), rec(t, tt.before), ""))
 					}
 					victim, process := w.mortal(n, applied, nil)
 					first, err := tt.do(t.Context(), victim, parse)
@@ -120,9 +120,9 @@ func TestKeyOfAnotherWrite(t *testing.T) {
 	t.Parallel()
 	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 		r, other := rec(t, `{"eid":"1","npi":"7","lastname":"Faux"}`), rec(t, `{"eid":"1","npi":"7","lastname":"Faux","n":2}`)
-		w.did(catalog.Created)(c.Put(t.Context(), r, once))
+		w.wantOutcome(catalog.Created)(c.Put(t.Context(), r, once))
 		patch := catalog.Condition{Once: "key-2"}
-		w.did(catalog.Replaced)(c.Patch(t.Context(), []byte(`{"n":1}`), by("npi", "7"), patch))
+		w.wantOutcome(catalog.Replaced)(c.Patch(t.Context(), []byte(`{"n":1}`), by("npi", "7"), patch))
 		for name, do := range map[string]func() (catalog.Written, error){
 			"a record of another shard": func() (catalog.Written, error) {
 				return c.Insert(t.Context(), rec(t, `{"eid":"2","lastname":"Faux"}`), once.Once)
@@ -143,7 +143,7 @@ func TestKeyOfAnotherWrite(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		w.did(catalog.Replaced)(c.Patch(t.Context(), []byte(`{"n":1}`), by("npi", "7"), patch))
+		w.wantOutcome(catalog.Replaced)(c.Patch(t.Context(), []byte(`{"n":1}`), by("npi", "7"), patch))
 		_, err := c.Patch(t.Context(), []byte(`{"n":1}`), by("npi", "9"), catalog.Condition{Once: "key-3"})
 		wantKind(t, err, problem.NotFound)
 		w.wantFound(c, by("eid", "1"), rec(t, `{"eid":"1","npi":"7","lastname":"Faux","n":1}`))
@@ -155,16 +155,16 @@ func TestKeyOfAnotherWrite(t *testing.T) {
 func TestKeyOfAnOldRecord(t *testing.T) {
 	t.Parallel()
 	inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
-		w.did(catalog.Created)(c.Insert(t.Context(), rec(t, faux), ""))
+		w.wantOutcome(catalog.Created)(c.Insert(t.Context(), rec(t, faux), ""))
 		c.Close()
 		time.Sleep(40 * 24 * time.Hour)
 		w.maintain(c)
 		patch := func() (catalog.Written, error) {
 			return c.Patch(t.Context(), []byte(`{"lastname":"Faux"}`), by("eid", "F314"), once)
 		}
-		w.did(catalog.Unchanged)(patch())
-		w.did(catalog.Unchanged)(patch())
-		w.did(catalog.Replaced)(c.Patch(t.Context(), []byte(`{"n":1}`), by("eid", "F314"), always))
+		w.wantOutcome(catalog.Unchanged)(patch())
+		w.wantOutcome(catalog.Unchanged)(patch())
+		w.wantOutcome(catalog.Replaced)(c.Patch(t.Context(), []byte(`{"n":1}`), by("eid", "F314"), always))
 		_, err := patch()
 		wantKind(t, err, problem.Conflict)
 	})
@@ -180,8 +180,8 @@ func TestKeyedRetryReturnsTheFirstAnswer(t *testing.T) {
 		return c.Patch(t.Context(), []byte(`{"n":1}`), by("npi", "7"), once)
 	}
 	first, err := patch()
-	w.did(catalog.Replaced)(first, err)
-	w.did(catalog.Replaced)(c.Patch(t.Context(), []byte(`{"npi":"8"}`), by("eid", "1"), always))
+	w.wantOutcome(catalog.Replaced)(first, err)
+	w.wantOutcome(catalog.Replaced)(c.Patch(t.Context(), []byte(`{"npi":"8"}`), by("eid", "1"), always))
 	other := w.insertAll(c, map[string]any{"eid": "2", "npi": "7", "lastname": "Faux"})
 	if again, err := patch(); err != nil || !cmp.Equal(first, again, sameWritten) {
 		t.Errorf("the retry returns %+v, error %v; want %+v", again, err, first)
@@ -195,7 +195,7 @@ func TestInvalidWriteReleasesItsKey(t *testing.T) {
 	t.Parallel()
 	w, c := newCatalog(t, people, "lastname")
 	old, err := c.Insert(t.Context(), rec(t, `{"eid":"1","npi":"7","lastname":"Faux"}`), "")
-	w.did(catalog.Created)(old, err)
+	w.wantOutcome(catalog.Created)(old, err)
 	at := catalog.Lookup{ID: old.ID}
 	put := func(eid, key string) error {
 		_, err := c.Replace(t.Context(), rec(t, `{"eid":"`+eid+`","npi":"7","lastname":"Faux","n":2}`), at, catalog.Condition{Once: key})

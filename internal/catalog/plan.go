@@ -34,14 +34,14 @@ type wanted struct {
 	partitions []index.Partition
 }
 
-// has reports whether the value is one of the requested values.
-func (w wanted) has(value string) bool {
+// includes reports whether the value is one of the requested values.
+func (w wanted) includes(value string) bool {
 	return slices.ContainsFunc(w.partitions, func(p index.Partition) bool { return p.Value == value })
 }
 
 // matches reports whether the record matches the query.
 func (p plan) matches(id index.Identity) bool {
-	return p.window.Contains(id.Sort) && !slices.ContainsFunc(p.keys, func(k wanted) bool { return !k.has(id.Values[k.rank]) })
+	return p.window.Contains(id.Sort) && !slices.ContainsFunc(p.keys, func(k wanted) bool { return !k.includes(id.Values[k.rank]) })
 }
 
 // newPlan checks a query by index keys.

@@ -82,7 +82,7 @@ func TestTakeOverWithAConcurrentWriter(t *testing.T) {
 		for ; done < dies; done++ {
 			ops[done]()
 		}
-		c := w.on(w.account, nil)
+		c := w.openOn(w.account, nil)
 		for range 2 { // restores our rows that the program has replaced
 			if _, err := migrate.Run(t.Context(), c, false, func(catalog.Finding) {}); err != nil {
 				t.Fatal(err)

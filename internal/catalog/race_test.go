@@ -111,7 +111,7 @@ func TestCheckWithAConcurrentWriter(t *testing.T) {
 		})
 		var g sync.WaitGroup
 		g.Go(func() {
-			w.did(catalog.Created)(writer.Insert(t.Context(), rec(t, `{"eid":"1","npi":"7","lastname":"x"}`), ""))
+			w.wantOutcome(catalog.Created)(writer.Insert(t.Context(), rec(t, `{"eid":"1","npi":"7","lastname":"x"}`), ""))
 			writer.Close()
 		})
 		<-atRow
@@ -129,8 +129,8 @@ func TestCheckWithAConcurrentWriter(t *testing.T) {
 	})
 }
 
-// TestCheckBetweenWrites replaces a record after check has read the index, and again after check has read the heads. check must
-// not report a problem.
+// TestCheckBetweenWrites replaces a record after check has read the index, and again after check has read the heads. The check
+// must not report a problem.
 func TestCheckBetweenWrites(t *testing.T) {
 	t.Parallel()
 	inBubble(t, "eid,npi", "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
@@ -144,7 +144,7 @@ func TestCheckBetweenWrites(t *testing.T) {
 			defer mu.Unlock()
 			if n < len(moments) && containsAll(describe(r), moments[n]) {
 				n++
-				w.did(catalog.Replaced)(c.Put(t.Context(), rec(t, fmt.Sprintf(`{"eid":"1","npi":"7","lastname":"x","n":%d}`, n)), always))
+				w.wantOutcome(catalog.Replaced)(c.Put(t.Context(), rec(t, fmt.Sprintf(`{"eid":"1","npi":"7","lastname":"x","n":%d}`, n)), always))
 				c.Close()
 			}
 			return next.Do(r)
@@ -168,7 +168,7 @@ func TestDeletionOfAMovingRecord(t *testing.T) {
 		var g sync.WaitGroup
 		g.Go(func() { w.delete(deleter, by("npi", "7"), 1) })
 		<-at
-		w.did(catalog.Replaced)(c.Patch(t.Context(), []byte(`{"lastname":"a"}`), by("eid", "1"), always))
+		w.wantOutcome(catalog.Replaced)(c.Patch(t.Context(), []byte(`{"lastname":"a"}`), by("eid", "1"), always))
 		c.Close()
 		close(release)
 		g.Wait()
@@ -191,7 +191,7 @@ func TestDeletionWaitsForTheMove(t *testing.T) {
 				mover := w.gated(delay)
 				var g sync.WaitGroup
 				g.Go(func() {
-					w.did(catalog.Replaced)(mover.Patch(t.Context(), []byte(`{"npi":1,"n":1}`), by("eid", "1"), always))
+					w.wantOutcome(catalog.Replaced)(mover.Patch(t.Context(), []byte(`{"npi":1,"n":1}`), by("eid", "1"), always))
 					mover.Close()
 				})
 				<-at
@@ -240,7 +240,7 @@ func TestEntryStaysAfterAConflict(t *testing.T) {
 			}
 			return next.Do(r)
 		})
-		deleter := w.on(emulatortest.Open(w, w.emulator, via), nil)
+		deleter := w.openOn(emulatortest.Open(w, w.emulator, via), nil)
 		w.delete(deleter, by("eid", "1"), len(r))
 		deleter.Close()
 		if times.Load() == 0 {

@@ -217,7 +217,7 @@ func TestDeletionOfAnOldWrite(t *testing.T) {
 	} {
 		inBubble(t, people, "lastname", func(t *testing.T, w *world, c *catalog.Catalog) {
 			victim, _ := w.mortal(5, false, nil) // requests: the schema, the commit, two rows, and the move of the entry to the changes
-			w.did(catalog.Created)(victim.Insert(t.Context(), rec(t, five), ""))
+			w.wantOutcome(catalog.Created)(victim.Insert(t.Context(), rec(t, five), ""))
 			victim.Close()
 			time.Sleep(time.Second)
 			once := catalog.Condition{Invocation: "id"}

@@ -177,7 +177,7 @@ func (wr *Writer) reserve(ctx context.Context, bytes int64) error {
 	return nil
 }
 
-// insertion decides whether to insert the record. h is the head of the record's identity.
+// insertion decides whether to insert the record. The argument h is the head of the record's identity.
 func insertion(now time.Time, h *store.Head, id index.Identity, r record.Record) (decision, error) {
 	switch w, verdict := wal.Insertion(h.State(), store.WriteFor(id), store.HashOf(r), now); verdict {
 	case wal.Same:
@@ -194,7 +194,8 @@ func insertDecision(h *store.Head, w wal.Write, r record.Record) decision {
 	return decision{kind: wal.Insert, record: r, updates: []headUpdate{{h, w, store.HashOf(r)}}}
 }
 
-// replacement decides whether to replace the record of the live head old by the record r. w describes r's index rows.
+// replacement decides whether to replace the record of the live head old by the record r. The argument w describes r's index
+// rows.
 func (st *stages) replacement(ctx context.Context, old *store.Head, w wal.Write, r record.Record) (decision, error) {
 	var target *store.Head
 	if old.Identity != w.Identity {
@@ -375,8 +376,8 @@ func (st *stages) readSlot(ctx context.Context, partition index.PartitionKey, w 
 	return st.SlotOf(row), nil
 }
 
-// rowOps returns the operations that carry out the writes in a partition. slots contains the present state of the writes' rows.
-// The error is a [collision].
+// rowOps returns the operations that carry out the writes in a partition. The argument slots contains the present state of the
+// writes' rows. The error is a [collision].
 func rowOps(partition index.PartitionKey, writes []wal.Write, slots []store.Slot, r record.Record) (ops []storage.Op, err error) {
 	for i, w := range writes {
 		row := store.IndexRow(w, partition, r)
@@ -400,8 +401,8 @@ func (e *collision) Error() string {
 	return fmt.Sprintf("another record has the row key %q in the index partition %q", e.at.Row, e.at.Partition)
 }
 
-// finish ends the write of an entry that this process has committed. e and err are the results of apply. finish starts a
-// background task that moves the entry to the changes.
+// finish ends the write of an entry that this process has committed. The arguments e and err are the results of apply. A
+// background task moves the entry to the changes.
 func (st *stages) finish(ctx context.Context, e applied, err error) error {
 	switch {
 	case err == nil:

@@ -61,7 +61,7 @@ func TestReadAfterARefusal(t *testing.T) {
 					w := newWorld(t, emulator.Options{}, people, "lastname")
 					c := w.catalog()
 					old, err := c.Insert(t.Context(), rec(t, first), "")
-					w.did(catalog.Created)(old, err)
+					w.wantOutcome(catalog.Created)(old, err)
 					c.Close()
 					victim, p := w.mortal(n, true, nil)
 					write(victim, t.Context())
@@ -100,7 +100,7 @@ func TestRefusalWithAConcurrentWriter(t *testing.T) {
 			return c.Put(t.Context(), rec(t, fmt.Sprintf(`{"eid":"1","npi":"7","lastname":"x","wage":%d}`, wage)), on)
 		}
 		old, err := put(c, 1, always)
-		w.did(catalog.Created)(old, err)
+		w.wantOutcome(catalog.Created)(old, err)
 		c.Close()
 		dead, p := w.mortal(0, false, nil)
 		p.DieWhen(func(r *http.Request) bool { return strings.Contains(r.URL.Path, "/People(") })
@@ -131,7 +131,7 @@ func TestRefusalWithAConcurrentWriter(t *testing.T) {
 		})
 		<-atHead
 		g.Go(func() {
-			w.did(catalog.Replaced)(put(faster, 3, always))
+			w.wantOutcome(catalog.Replaced)(put(faster, 3, always))
 			faster.Close()
 		})
 		<-atRow
@@ -201,7 +201,7 @@ func TestNewestRowIsReturned(t *testing.T) {
 		q := by("score", "7.0")
 		for _, sort := range []string{"a", "c", "b"} { // a smaller, a greater and the same sort value
 			moved := rec(t, `{"eid":"1","score":7,"lastname":"`+sort+`"}`)
-			w.did(catalog.Replaced)(c.Replace(t.Context(), moved, by("eid", "1"), always))
+			w.wantOutcome(catalog.Replaced)(c.Replace(t.Context(), moved, by("eid", "1"), always))
 			c.Close()
 			restore()
 			w.wantFound(c, q, moved)

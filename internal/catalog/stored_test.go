@@ -16,8 +16,8 @@ import (
 	"tablesweep/internal/record"
 )
 
-// all is a record with values of every type, and with names of every kind.
-const all = `{"active":true,"age":41,"badge":"0f8fad5b-d9cb-469f-a165-70867728950e","badge@odata.type":"Edm.Guid","big":5000000000,"eid":"1",` +
+// allTypes is a record with values of every type, and with names of every kind.
+const allTypes = `{"active":true,"age":41,"badge":"0f8fad5b-d9cb-469f-a165-70867728950e","badge@odata.type":"Edm.Guid","big":5000000000,"eid":"1",` +
 	`"first name":"Ann","hired":"2020-02-03T04:05:06Z","hired@odata.type":"Edm.DateTime","huge":"9007199254740993","huge@odata.type":"Edm.Int64",` +
 	`"key":"AQID","key@odata.type":"Edm.Binary","lastname":"Faux","npi":"7","rate":3.0,"ssn":"123-45-6789","tags":["a",{"b":1}]}`
 
@@ -39,7 +39,7 @@ func TestStoredRecordsAreRead(t *testing.T) {
 	t.Parallel()
 	stored(t, func(t *testing.T, w *world, c *catalog.Catalog, texts map[string]string) {
 		for _, q := range []catalog.Lookup{by("eid", "1"), by("npi", "7"), by("ssn", "123-45-6789")} {
-			w.wantFound(c, q, rec(t, all))
+			w.wantFound(c, q, rec(t, allTypes))
 		}
 		w.wantFound(c, by("npi", "9"), rec(t, `{"eid":"2","npi":"9","lastname":"Moss"}`))
 		w.wantFound(c, by("npi", "8")) // the record has moved to another npi
@@ -48,7 +48,7 @@ func TestStoredRecordsAreRead(t *testing.T) {
 		w.wantFound(c, catalog.Lookup{Keys: map[string]string{"npi": "13"}, Or: map[string][]string{"npi": {"17"}}}, rec(t, `{"eid":"6","npi":"17","lastname":"Mover"}`))
 
 		r, meta, err := c.Get(t.Context(), texts["id"])
-		if err != nil || !record.Equal(r, rec(t, all)) || meta.ETag != texts["etag"] {
+		if err != nil || !record.Equal(r, rec(t, allTypes)) || meta.ETag != texts["etag"] {
 			t.Errorf("Get of the id %s returns %s, %+v, error %v", texts["id"], r.AppendJSON(nil), meta, err)
 		}
 		q := by("npi", "77")
@@ -135,18 +135,18 @@ func TestStoredRecordsAreChanged(t *testing.T) {
 	stored(t, func(t *testing.T, w *world, c *catalog.Catalog, texts map[string]string) {
 		w.recover(c)
 		once := rec(t, `{"eid":"3","npi":"10","lastname":"Once"}`)
-		w.did(catalog.Created)(c.Insert(t.Context(), once, "key-1"))
+		w.wantOutcome(catalog.Created)(c.Insert(t.Context(), once, "key-1"))
 		w.wantFound(c, by("eid", "3")) // the record was deleted
 
-		if done, err := c.Insert(t.Context(), rec(t, all), ""); err != nil || done.Outcome != catalog.Unchanged || done.ETag != texts["etag"] {
+		if done, err := c.Insert(t.Context(), rec(t, allTypes), ""); err != nil || done.Outcome != catalog.Unchanged || done.ETag != texts["etag"] {
 			t.Errorf("the insertion of the same record returns %+v, error %v", done, err)
 		}
 		_, err := c.Patch(t.Context(), []byte(`{"npi":"70"}`), by("eid", "1"), catalog.Condition{Match: []string{`"1"`}})
 		wantKind(t, err, problem.Unmet)
-		w.did(catalog.Replaced)(c.Patch(t.Context(), []byte(`{"npi":"70"}`), by("eid", "1"), catalog.Condition{Match: []string{texts["etag"]}}))
+		w.wantOutcome(catalog.Replaced)(c.Patch(t.Context(), []byte(`{"npi":"70"}`), by("eid", "1"), catalog.Condition{Match: []string{texts["etag"]}}))
 		w.wantFound(c, by("npi", "7"))
 		tomb := rec(t, `{"eid":"20","npi":"21","lastname":"Tomb"}`)
-		w.did(catalog.Created)(c.Insert(t.Context(), tomb, ""))
+		w.wantOutcome(catalog.Created)(c.Insert(t.Context(), tomb, ""))
 		w.wantFound(c, by("npi", "21"), tomb)
 		w.delete(c, by("npi", "77"), 3)
 		c.Close()
@@ -164,10 +164,10 @@ func TestStoredMigration(t *testing.T) {
 		wantKind(t, catalog.New(catalog.Options{Index: c.Index, Log: c.Log, Schema: other}).Prepare(t.Context()), problem.Conflict)
 
 		w.suffix = "Moving"
-		moving := w.on(w.account, nil)
+		moving := w.openOn(w.account, nil)
 		wantKind(t, moving.Prepare(t.Context()), problem.Moving)
 		w.schema = other
-		moving = w.on(w.account, nil)
+		moving = w.openOn(w.account, nil)
 		t.Cleanup(moving.Close)
 		wantKind(t, moving.Prepare(t.Context()), problem.Moving)
 		start := time.Now()

@@ -86,7 +86,7 @@ func (wr *Writer) writeAt(ctx context.Context, r record.Record, o claim.ID, deci
 	if err != nil {
 		return Written{}, err
 	}
-	return wr.once(ctx, o, []store.Shard{store.ShardOf(id.First())}, func() (Written, error) {
+	return wr.doOnce(ctx, o, []store.Shard{store.ShardOf(id.First())}, func() (Written, error) {
 		return wr.stages.write(ctx, o, func() (decision, error) { return decide(id) })
 	})
 }

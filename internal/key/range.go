@@ -9,7 +9,7 @@ type Bound struct {
 }
 
 // Range is a set of rows between two bounds. The bounds are partition keys or, if Partition is set, row keys within that
-// partition. nil means no bound. The service uses its index for both forms.
+// partition. A nil bound means that there is no bound. The service uses its index for both forms.
 type Range struct {
 	Partition *string `json:"p,omitempty"`
 	Low       *Bound  `json:"l,omitempty"`

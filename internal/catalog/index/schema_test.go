@@ -60,7 +60,7 @@ func TestParse(t *testing.T) {
 			if set := strings.Join(keys, ",") + ";" + got.Sort.String(); set != tt.set {
 				t.Errorf("the schema's parts as settings are %q, want %q", set, tt.set)
 			}
-			if back := again(t, got); back.String() != tt.text {
+			if back := parsedAgain(t, got); back.String() != tt.text {
 				t.Errorf("the line %q is parsed as %q", tt.text, back)
 			}
 		})
@@ -107,8 +107,8 @@ func TestParseReportsAllErrors(t *testing.T) {
 	}
 }
 
-// again parses the result of String.
-func again(t *testing.T, s index.Schema) index.Schema {
+// parsedAgain parses the result of String.
+func parsedAgain(t *testing.T, s index.Schema) index.Schema {
 	t.Helper()
 	keys, sort, _ := strings.Cut(s.String(), ";")
 	return parse(t, keys, sort)
@@ -124,7 +124,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if back := again(t, s); back.String() != s.String() || len(back.Keys) != len(s.Keys) {
+		if back := parsedAgain(t, s); back.String() != s.String() || len(back.Keys) != len(s.Keys) {
 			t.Fatalf("Parse(%q, %q) returns %q, which is read as %q", keys, sort, s, back)
 		}
 	})

@@ -130,7 +130,7 @@ func (im *importer) run(ctx context.Context, rows *rowReader) (err error) {
 	if err := im.failed.Truncate(im.done.FailedBytes); err != nil { // rows after the last recorded progress are imported again
 		return err
 	}
-	err = rows.each(ctx, cmp.Or(im.most, maxRows), func(rows []Row) error { return im.insert(context.WithoutCancel(ctx), rows) })
+	err = rows.forEach(ctx, cmp.Or(im.most, maxRows), func(rows []Row) error { return im.insert(context.WithoutCancel(ctx), rows) })
 	if err != nil {
 		return err
 	}

@@ -131,9 +131,9 @@ func (f *rowReader) skip(rows int) error {
 	return nil
 }
 
-// each calls fn with at most n rows at a time, until the file ends or fn fails. If ctx ends, each returns [task.ErrInterrupted]. If
-// reading fails, each first calls fn with the rows that were read before.
-func (f *rowReader) each(ctx context.Context, n int, fn func([]Row) error) error {
+// forEach calls fn with at most n rows at a time, until the file ends or fn fails. If ctx ends, forEach returns [task.ErrInterrupted]. If
+// reading fails, forEach first calls fn with the rows that were read before.
+func (f *rowReader) forEach(ctx context.Context, n int, fn func([]Row) error) error {
 	for {
 		var rows []Row
 		var row Row

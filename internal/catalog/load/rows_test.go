@@ -46,7 +46,7 @@ func TestFile(t *testing.T) {
 		f, err := newRowReader(t.Context(), tt.name, strings.NewReader(tt.text), form)
 		proof.Must(t, err)
 		var got []string
-		err = f.each(t.Context(), 2, func(rows []Row) error {
+		err = f.forEach(t.Context(), 2, func(rows []Row) error {
 			if len(rows) > 2 {
 				t.Errorf("%s: a call gets %d rows", tt.name, len(rows))
 			}

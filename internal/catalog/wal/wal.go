@@ -104,7 +104,7 @@ const (
 // head, the version is the time in ticks. The version must be greater than the versions of deleted records with this identity,
 // which are no longer stored.
 func Insertion(head *Head, w Write, content ContentHash, now time.Time) (Write, Verdict) {
-	w = next(head, w, now)
+	w = following(head, w, now)
 	switch {
 	case head == nil || head.Gone:
 		return w, Commit
@@ -116,19 +116,19 @@ func Insertion(head *Head, w Write, content ContentHash, now time.Time) (Write, 
 
 // Removal returns the write that deletes the record of a live head.
 func Removal(head *Head) Write {
-	w := next(head, head.Write, time.Time{})
+	w := following(head, head.Write, time.Time{})
 	w.Gone, w.Lineage = true, head.Lineage
 	return w
 }
 
-// Replacement decides whether to replace the record of the live head old by a record of w's identity. target is the head of w's
-// identity, or nil. If w and old have the same identity, target is ignored.
+// Replacement decides whether to replace the record of the live head old by a record of w's identity. The argument target is
+// the head of w's identity, or nil. If w and old have the same identity, target is ignored.
 func Replacement(old, target *Head, w Write, content ContentHash, now time.Time) ([]Write, Verdict) {
 	if old.Identity == w.Identity {
 		if old.Content == content {
 			return nil, Same
 		}
-		w = next(old, w, now)
+		w = following(old, w, now)
 		w.Lineage = old.Lineage
 		return []Write{w}, Commit
 	}
@@ -141,11 +141,11 @@ func Replacement(old, target *Head, w Write, content ContentHash, now time.Time)
 	return []Write{left, w}, Commit
 }
 
-// TakeIdentity returns the write that moves the record of the head old to w's identity. target is the head of w's identity. The
-// write's version is greater than the versions of both heads. Another write, in the same entry or a later one, removes the old
-// identity.
+// TakeIdentity returns the write that moves the record of the head old to w's identity. The argument target is the head of w's
+// identity. The write's version is greater than the versions of both heads. Another write, in the same entry or a later one,
+// removes the old identity.
 func TakeIdentity(old, target *Head, w Write, now time.Time) Write {
-	w = next(target, w, now)
+	w = following(target, w, now)
 	w.Version = max(w.Version, old.Version+1)
 	w.Instead = &FormerIdentity{old.Identity, old.Version}
 	if w.Lineage = old.Lineage; w.Lineage == nil {
@@ -154,8 +154,8 @@ func TakeIdentity(old, target *Head, w Write, now time.Time) Write {
 	return w
 }
 
-// next returns the write w with the version that follows the head's version.
-func next(head *Head, w Write, now time.Time) Write {
+// following returns the write w with the version that follows the head's version.
+func following(head *Head, w Write, now time.Time) Write {
 	w.Gone, w.Instead, w.Next, w.Lineage, w.Fresh = false, nil, nil, nil, head == nil
 	if head != nil {
 		w.Version = head.Version + 1
@@ -176,8 +176,8 @@ const (
 	Over                   // keep the rows, because they belong to a newer write
 )
 
-// Settle decides whether the tombstones of the write are still needed to stop older writes. pending must be true if the
-// identity has a pending entry. The caller must have read the rows before the head, and the head before the entries.
+// Settle decides whether the tombstones of the write are still needed to stop older writes. The argument pending must be true
+// if the identity has a pending entry. The caller must have read the rows before the head, and the head before the entries.
 func Settle(h *Head, w Write, pending bool) Clearing {
 	switch {
 	case h == nil || h.Version != w.Version:

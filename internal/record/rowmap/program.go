@@ -197,7 +197,7 @@ func guardIndex(q *gojq.Query) *gojq.Query {
 	return pipe(q, call("_at"))
 }
 
-// The names of the variables in guards. parse does not allow these names in a program.
+// The names of the variables in guards. A program cannot use these names, because parse refuses them.
 const first, second, operand = "$__a", "$__b", "$__c"
 
 func checked(q *gojq.Query) *gojq.Query { return pipe(q, call("_check")) }

@@ -88,7 +88,7 @@ func TestRetention(t *testing.T) {
 		expect := func(short, kept, other int) {
 			t.Helper()
 			for i, want := range []int{short, kept, other} {
-				if got := w.all(w.streams(logtail.Options{}), names[i], 1000); len(got) != want || !isSorted(got) {
+				if got := w.allEvents(w.streams(logtail.Options{}), names[i], 1000); len(got) != want || !isSorted(got) {
 					t.Errorf("stream %s has %d events, want %d", names[i], len(got), want)
 				}
 			}

@@ -158,9 +158,9 @@ func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
 	}
 }
 
-// oldestBound returns the newest bound that a position after p may have. "" means that any bound is possible. oldestBound must be
-// called before the rows are read, because the reading must find rows that are written meanwhile. It makes no request if p's own
-// bound is recent enough.
+// oldestBound returns the newest bound that a position after p may have. "" means that any bound is possible. Call oldestBound
+// before the rows are read, because the reading must find rows that are written meanwhile. It makes no request if p's own bound
+// is recent enough.
 func (f Feed) oldestBound(ctx context.Context, p position) (bound string, err error) {
 	if f.Oldest == nil {
 		return "", nil

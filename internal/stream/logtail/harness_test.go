@@ -146,8 +146,8 @@ func (w *world) read(s *logtail.Streams, stream string, q logtail.EventQuery) ev
 	return p
 }
 
-// all returns all events of a stream, newest first. It reads pages of the given size.
-func (w *world) all(s *logtail.Streams, stream string, top int) []logtail.Event {
+// allEvents returns all events of a stream, newest first. It reads pages of the given size.
+func (w *world) allEvents(s *logtail.Streams, stream string, top int) []logtail.Event {
 	w.Helper()
 	var events []logtail.Event
 	q := logtail.EventQuery{Top: top}

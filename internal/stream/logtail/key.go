@@ -46,7 +46,7 @@ func (c *Clock) nextKeys(now time.Time, n int) []string {
 	defer c.mu.Unlock()
 	keys := make([]string, n)
 	for i := range keys {
-		keys[i] = c.next(now)
+		keys[i] = c.newKey(now)
 	}
 	return keys
 }
@@ -62,8 +62,8 @@ func keysFrom(first string, n int) ([]string, error) {
 	return append([]string{first}, c.nextKeys(t, n-1)...), err
 }
 
-// next returns a new key. The caller must hold mu.
-func (c *Clock) next(now time.Time) string {
+// newKey returns a new key. The caller must hold mu.
+func (c *Clock) newKey(now time.Time) string {
 	switch {
 	case now.After(c.last):
 		c.last, c.sequence = now, 0

@@ -146,8 +146,7 @@ func (s *Streams) Delete(ctx context.Context, stream string, sent claim.Sent) (D
 }
 
 // deleteEvents deletes the events of a stream, and its notes of idempotency keys. The argument before is a time by the service's
-// clock. If before is not zero, events and notes that were written later stay. deleteEvents returns the number of deleted
-// events.
+// clock. If before is not zero, events and notes that were written later stay. It returns the number of deleted events.
 func (s *Streams) deleteEvents(ctx context.Context, stream, escaped string, before time.Time) (removed int64, err error) {
 	l, err := s.readListing(ctx, escaped)
 	if err != nil {

@@ -33,7 +33,7 @@ func ids(events []logtail.Event) []string {
 // wantOnce checks that a stream contains each of these events once, in their order.
 func (w *world) wantOnce(what string, events []logtail.Event) {
 	w.Helper()
-	got := w.all(w.streams(logtail.Options{}), "s", 1000)
+	got := w.allEvents(w.streams(logtail.Options{}), "s", 1000)
 	slices.Reverse(got)
 	if !slices.Equal(ids(got), ids(events)) || !slices.Equal(texts(got), texts(events)) {
 		w.Errorf("%s: the stream has %d events, want the %d events that were returned", what, len(got), len(events))
@@ -63,11 +63,11 @@ func dieAndRetry(t *testing.T, records []record.Record, dies int, applied bool) 
 	p := &emulatortest.Process{Next: w.emulator.Transport()}
 	p.DieWith(dies, applied)
 	first, err := w.streams(logtail.Options{Table: w.table(p)}).AppendOnce(t.Context(), "s", record.Decoded(records), "k")
-	what := fmt.Sprintf("%d events, died with request %d (%v)", len(records), dies, applied)
+	what := fmt.Sprintf("%d events, died at request %d (carried out: %v)", len(records), dies, applied)
 	if (err == nil) == p.Dead() {
-		t.Fatalf("%s: the retry fails: %v", what, err)
+		t.Fatalf("%s: the first try returns the error %v", what, err)
 	}
-	before := w.all(w.streams(logtail.Options{}), "s", 1000)
+	before := w.allEvents(w.streams(logtail.Options{}), "s", 1000)
 	second := w.appendOnce(w.streams(logtail.Options{}), records, "k")
 	third := w.appendOnce(w.streams(logtail.Options{}), records, "k")
 	w.wantOnce(what, second)
@@ -117,7 +117,7 @@ func TestAppendOnce(t *testing.T) {
 		if events, err := s.AppendOnce(t.Context(), "other", numbered(t, "f", 1), "k"); err != nil || len(events) != 1 {
 			t.Errorf("an append to another stream with the key fails: %v", err)
 		}
-		if got := len(w.all(s, "s", 1000)); got != 41 {
+		if got := len(w.allEvents(s, "s", 1000)); got != 41 {
 			t.Errorf("the stream has %d events, want 41", got)
 		}
 

@@ -99,7 +99,7 @@ func TestTableIsCreatedAgain(t *testing.T) {
 		for range 8 {
 			w.append(s, "s", event(t, "again"))
 		}
-		if got := w.all(w.streams(logtail.Options{}), "s", 1000); len(got) != 8 {
+		if got := w.allEvents(w.streams(logtail.Options{}), "s", 1000); len(got) != 8 {
 			t.Errorf("only %d of 8 events can be read", len(got))
 		}
 	})

@@ -58,7 +58,7 @@ func deleteTwice(t *testing.T, n int, sent claim.Sent, applied, alone bool) (die
 	o.Table = w.table(p)
 	first, firstErr := w.streams(o).Delete(t.Context(), "s", sent)
 	time.Sleep(time.Second)
-	left := w.all(s, "s", 1000)
+	left := w.allEvents(s, "s", 1000)
 	claimed := len(w.claims()) > 0
 	var since []logtail.Event
 	if !alone {
@@ -81,7 +81,7 @@ func deleteTwice(t *testing.T, n int, sent claim.Sent, applied, alone bool) (die
 		t.Errorf("died at request %d: the third try returns %+v, error %v; want %+v", n, third, err, again)
 	}
 	slices.Reverse(since)
-	if got := w.all(s, "s", 1000); !slices.Equal(ids(got), ids(since)) {
+	if got := w.allEvents(s, "s", 1000); !slices.Equal(ids(got), ids(since)) {
 		t.Errorf("died at request %d: the events %v remain, want %v", n, texts(got), texts(since))
 	}
 	if since != nil {

@@ -26,7 +26,7 @@ func TestStored(t *testing.T) {
 		s := w.streams(logtail.Options{Streams: map[string]logtail.StreamSettings{"short": {Retention: &hour}}})
 
 		want := []string{"order 5", "order 4", "order 3", "order 2", "order 1", "order 0", "first 1", "first 0"}
-		if diff := cmp.Diff(want, texts(w.all(s, "orders", 3))); diff != "" {
+		if diff := cmp.Diff(want, texts(w.allEvents(s, "orders", 3))); diff != "" {
 			t.Errorf("the stream in pages of 3 differs (-want +got):\n%s", diff)
 		}
 		page := w.read(s, "orders", logtail.EventQuery{Cursor: given["cursor"]})

@@ -188,8 +188,8 @@ func (s *Streams) forget(escaped string) {
 	delete(s.spread, escaped)
 }
 
-// write inserts events with the given keys. The function recordAt returns the record of the event with an index. write returns
-// the events' ids, or "" for events that may be missing. It ignores errors for which the function ignored returns true.
+// write inserts events with the given keys. The function recordAt returns the record of the event with an index. It returns the
+// events' ids, or "" for events that may be missing. It ignores errors for which the function ignored returns true.
 func (s *Streams) write(ctx context.Context, shards []Shard, keys []string, recordAt func(i int) record.Record, ignored func(error) bool) ([]string, error) {
 	ids := make([]string, len(keys))
 	errs := make([]error, len(keys)) // the error of a transaction is at the index of the transaction's first event

@@ -79,7 +79,7 @@ func TestReadsEqualAListInMemory(t *testing.T) {
 			}
 			slices.SortFunc(twin, func(a, b logtail.Event) int { return strings.Compare(a.ID, b.ID) })
 			reader := w.streams(logtail.Options{})
-			if got := w.all(reader, "s", 1+r.IntN(40)); !sameEvents(twin, got) {
+			if got := w.allEvents(reader, "s", 1+r.IntN(40)); !sameEvents(twin, got) {
 				t.Fatalf("seed %d: the stream has %d events, want %d: %v", seed, len(got), len(twin), texts(got))
 			}
 			for range 20 {
@@ -209,7 +209,7 @@ func TestAppendEach(t *testing.T) {
 		}
 		proof.Must(t, s.AppendEach(t.Context(), "s", numbered(t, "e", 3), show))
 		var want []string
-		for _, e := range w.all(s, "s", 10) {
+		for _, e := range w.allEvents(s, "s", 10) {
 			want = append(want, e.ID)
 		}
 		slices.Reverse(want)
