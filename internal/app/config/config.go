@@ -33,7 +33,7 @@ const DefaultStateTable = "tablesweep"
 
 // Settings lists every setting that the handler reads.
 var Settings = []Setting{
-	{storage.HostConnection, "", "The app's own storage: a connection string, or the identity form. The identity form has `__accountName`, or one of `__tableServiceUri`, `__queueServiceUri`, `__blobServiceUri` and `__serviceUri`. The identity form also has `__credential` (`managedidentity`) and `__clientId` or `__managedIdentityResourceId`, or, for development, `__tenantId`, `__clientId` and `__clientSecret`"},
+	{storage.HostConnection, "", "The app's own storage: a connection string, or the identity form: `__accountName`, or one of `__tableServiceUri`, `__queueServiceUri`, `__blobServiceUri` and `__serviceUri`, with `__credential` (`managedidentity`) and `__clientId` or `__managedIdentityResourceId`, or, for development, `__tenantId`, `__clientId` and `__clientSecret`"},
 	{"TABLESWEEP_CONNECTIONS", storage.HostConnection, "Names of the settings with the connections that scans may use, separated by commas"},
 	{"TABLESWEEP_STATE_TABLE", DefaultStateTable, "The table that keeps the ledger of scans"},
 	{"TABLESWEEP_SCAN_RETENTION", "90", "How many days scans are kept after their end, at least 8. While a failed or canceled scan is kept, it can be retried"},
@@ -42,15 +42,15 @@ var Settings = []Setting{
 	{"TABLESWEEP_LOG_TABLE", logtail.DefaultTable, "The table that keeps event streams"},
 	{"TABLESWEEP_LOG_RETENTION", logtail.Forever, "How long events are kept, such as `30d`, `2w` or `12h`"},
 	{"TABLESWEEP_LOG_STREAMS", "", "Settings of single streams, as JSON: `{\"orders\":{\"shards\":4,\"retention\":\"7d\"}}`"},
-	{"TABLE_CATALOG_NAME", "", "The index table of the catalog at `/api/catalog/records`. Without this setting, there is no catalog"},
+	{"TABLE_CATALOG_NAME", "", "The index table of the catalog at `/api/catalog/records`. Without it, there is no catalog"},
 	{"TABLE_CATALOG_INDEX_KEYS", "", "The fields by which this catalog's records are found, such as `eid,npi,ssn:digits`"},
 	{"TABLE_CATALOG_ROW_KEY", "", "The field that sorts this catalog's records, such as `lastname` or `timestamp:newest`"},
 	{"TABLE_CATALOG_WAL_NAME", "", "The table of this catalog's log. The default is the index table's name plus `WAL`"},
 	{CatalogConnection, "", "The catalogs' account. The default is `AzureWebJobsStorage` in any form"},
 	{"TABLESWEEP_CATALOGS", "", "More catalogs, as JSON: `{\"people\":{\"table\":\"People\",\"indexKeys\":\"eid,npi\",\"rowKey\":\"lastname\"}}`, and optionally `wal`, `changes` (how long changes are kept, such as `30d`), `connection` (a setting's name)"},
-	{DeploymentContainer, "", "The URL of the container from which the app is deployed, `https://ACCOUNT.blob.core.windows.net/CONTAINER`. No scan may export into this container. `infra/` sets this"},
+	{DeploymentContainer, "", "The URL of the container from which the app is deployed, `https://ACCOUNT.blob.core.windows.net/CONTAINER`. No scan may export into it. `infra/` sets it"},
 	{"TABLESWEEP_SEGMENTS_PER_INVOCATION", "", "Queries that one invocation may make, 1 to 24. The default is 16 for an export or a comparison, 4 for a count, and 1 for other scans"},
-	{memory.Setting, "", "The memory of an instance in MB. This setting determines how much memory the app's work may use. By default, the app takes the platform's limit, or else the control group's limit, or else 2048. See [deploy.md](deploy.md)"},
+	{memory.Setting, "", "The memory of an instance in MB, which limits the memory of the app's work. By default, the platform's limit, or else the control group's, or else 2048. See [deploy.md](deploy.md)"},
 	{"TABLESWEEP_CONSOLE", "on", "`off` removes the console, the web page at `/api/console/`"},
 	{"TABLESWEEP_LOG_LEVEL", "info", "`trace`, `debug`, `info`, `warn` or `error`"},
 }
