@@ -113,7 +113,7 @@ func TestKeylessRows(t *testing.T) {
 			got += string(storage.Entity{Properties: r.Properties}.AppendJSON(nil)) + " "
 		}
 		if got += fmt.Sprint(r.Err); got != want || err != nil {
-			t.Errorf("%s, %v, want %s", got, err, want)
+			t.Errorf("got %s, error %v, want %s", got, err, want)
 		}
 	}
 	if r, err := next(); !errors.Is(err, io.EOF) {
@@ -121,12 +121,12 @@ func TestKeylessRows(t *testing.T) {
 	}
 	for text, want := range map[string]string{"": "it is empty", "a,a\n": `the column "a" twice`, "a,,b\n": `"" is not a property name`, "a\n": "--types has the age, but there is no such column", "the age@type\n": `no column "the age"`} {
 		if _, _, err := form.Records(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", text, err, want)
+			t.Errorf("%q: got error %v, want %q", text, err, want)
 		}
 	}
 }
 
-// Rows may share their columns with earlier rows, or have only the first columns of an earlier row. The earlier row may not be written.
+// Rows may share their columns with earlier rows, or have only the first columns of an earlier row. The earlier row is not always part of the output.
 func TestRowsShareColumns(t *testing.T) {
 	t.Parallel()
 	rows, err := storage.ParseLines([]byte(`{"PartitionKey":"p","RowKey":"1","A":1,"B":2}` + "\n" + `{"PartitionKey":"p","RowKey":"2","A":1}` + "\n" + `{"PartitionKey":"p","RowKey":"3","A":1,"B":2}`))

@@ -35,7 +35,7 @@ func row(t testing.TB, text string) storage.Entity {
 	t.Helper()
 	rows, err := storage.ParseLines([]byte(text))
 	if err != nil || len(rows) != 1 {
-		t.Fatalf("%s: %d rows, %v", text, len(rows), err)
+		t.Fatalf("%s: got %d rows, error %v", text, len(rows), err)
 	}
 	return rows[0].Entity()
 }
@@ -200,7 +200,7 @@ func TestSeveralProcessesMakeAnExport(t *testing.T) {
 	e, err := place.Open(t.Context(), dir)
 	proof.Must(t, err)
 	if got, err := emulatortest.All(t.Context(), e, storage.Query{}); err != nil || linesOf(got) != linesOf(rows) {
-		t.Errorf("%d rows, %v", len(got), err)
+		t.Errorf("got %d rows, error %v", len(got), err)
 	}
 	if c, err := place.ClaimOf(t.Context(), dir); err != nil || !c.StartedAt.Equal(began) {
 		t.Errorf("got the claim %+v, error %v", c, err)
@@ -360,7 +360,7 @@ func TestLargeRows(t *testing.T) {
 	for _, want := range []int{2, 1, 1, 1} {
 		p, _, err := e.Read(t.Context(), storage.RequestOptions{}, q)
 		if err != nil || len(p.Rows) != want {
-			t.Fatalf("%d rows, %v, want %d", len(p.Rows), err, want)
+			t.Fatalf("got %d rows, error %v, want %d", len(p.Rows), err, want)
 		}
 		q.Token = p.Next
 	}

@@ -340,7 +340,7 @@ func TestWithdraw(t *testing.T) {
 		_, claimed := left["export.json"]
 		_, late := left[lateName]
 		if (err == nil) != (tt.wrong == "") || err != nil && !strings.Contains(err.Error(), tt.wrong) || claimed == tt.claimGoes || late == (tt.claimGoes && tt.list == "") || left[more] == "" {
-			t.Errorf("%s: %v, left: %v", tt.name, err, left)
+			t.Errorf("%s: got error %v; the remaining objects are %v", tt.name, err, left)
 		}
 	}
 }

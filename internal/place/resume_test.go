@@ -48,8 +48,8 @@ func die(t testing.TB, to place.Objects, path string, o place.Options, rows []st
 	proof.Must(t, o.Journal.Close())
 }
 
-// behind returns the rows after those that the export has.
-func behind(w *place.Writer, rows []storage.Entity) []storage.Entity {
+// rowsAfter returns the rows after those that the export has.
+func rowsAfter(w *place.Writer, rows []storage.Entity) []storage.Entity {
 	last := w.Seal.Last()
 	if last == nil {
 		return rows
@@ -104,7 +104,7 @@ func TestResume(t *testing.T) {
 			if w.Seal.Last() != nil && w.Add(storage.Rows(rows[:1])) == nil {
 				t.Errorf("%s: killed at row %d: the resumed export accepts a row that its files have", to.Address(), dies)
 			}
-			finish(t, w, behind(w, rows), o, 10+dies%7)
+			finish(t, w, rowsAfter(w, rows), o, 10+dies%7)
 			proof.Must(t, second.Journal.Close())
 			if diff := cmp.Diff(want, ofExport(t, to)); diff != "" {
 				t.Fatalf("%s: killed at row %d (-want +got):\n%s", to.Address(), dies, diff)
@@ -161,8 +161,8 @@ func TestResumeAfterTheLastRow(t *testing.T) {
 	}
 }
 
-// goOn resumes an export with the given files, and compares the result. If the resume is refused, the objects must be unchanged.
-func goOn(t *testing.T, files map[string]string, o place.Options, rows []storage.Entity, want map[string]string) error {
+// resumeExport resumes an export with the given files, and compares the result. If the resume is refused, the objects must be unchanged.
+func resumeExport(t *testing.T, files map[string]string, o place.Options, rows []storage.Entity, want map[string]string) error {
 	t.Helper()
 	dir := directory(t, files)
 	j, err := journal.Read(filepath.Join(string(dir), place.JournalName))
@@ -171,7 +171,7 @@ func goOn(t *testing.T, files map[string]string, o place.Options, rows []storage
 		o.Journal = j
 		var w *place.Writer
 		if w, err = place.Resume(t.Context(), dir, o); err == nil {
-			finish(t, w, behind(w, rows), o, 10)
+			finish(t, w, rowsAfter(w, rows), o, 10)
 			files = want
 		}
 	}
@@ -233,7 +233,7 @@ func TestResumeAfterChanges(t *testing.T) {
 		files := maps.Clone(whole)
 		change(files)
 		repeats := name == "lines are swapped" // the resume repeats the work of these lines
-		if err := goOn(t, files, o, rows, want); err == nil && !repeats {
+		if err := resumeExport(t, files, o, rows, want); err == nil && !repeats {
 			t.Errorf("%s: the resume was not refused", name)
 		}
 		if t.Failed() {

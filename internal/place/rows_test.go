@@ -108,7 +108,7 @@ func TestJSONThatIsNotLines(t *testing.T) {
 		return nil
 	})
 	if err != nil || len(bad) != 1 || !strings.HasPrefix(bad[0], "1 line 1 is not a row: N must be a whole number of 64 bits") {
-		t.Errorf("got %q, %v", bad, err)
+		t.Errorf("got the defects %q, error %v", bad, err)
 	}
 }
 

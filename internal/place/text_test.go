@@ -89,7 +89,7 @@ func TestRowsAreWrittenLikeDecodedRows(t *testing.T) {
 					err = file.Add(rows)
 				}
 				if err != nil {
-					t.Fatalf("seed %d: %v", seed, err)
+					t.Fatalf("seed %d: got error %v", seed, err)
 				}
 			}
 		}

@@ -172,7 +172,7 @@ func TestConcurrentExports(t *testing.T) {
 				if err == nil {
 					began++
 				} else if !dies && !errors.Is(err, place.ErrTaken) {
-					t.Errorf("seed %d: %v", seed, err)
+					t.Errorf("seed %d: got error %v", seed, err)
 				}
 				outcomes[fmt.Sprint([]string{"outer", "inner"}[i], " began: ", err == nil)]++
 			}

@@ -210,7 +210,7 @@ func TestOneProcessAtATime(t *testing.T) {
 	proof.Must(t, err)
 	proof.Must(t, again.Close())
 	if left, err := filepath.Glob(path + ".*"); len(left) > 0 || err != nil {
-		t.Errorf("left are %v, %v", left, err)
+		t.Errorf("the remaining files are %v, error %v", left, err)
 	}
 }
 
@@ -265,7 +265,7 @@ func TestRemoveLeavesNothing(t *testing.T) {
 		}
 	}
 	if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
-		t.Errorf("left are %v, %v", left, err)
+		t.Errorf("the remaining files are %v, error %v", left, err)
 	}
 }
 

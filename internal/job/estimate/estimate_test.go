@@ -143,11 +143,11 @@ func TestCountFailsAfterAnInterrupt(t *testing.T) {
 		stopping := false
 		watch := sweep.Options{Watch: func(p sweep.Progress) { stopping = stopping || p.Stopping }}
 		if r, err := estimate.Count(ctx, s, watch, time.Minute, estimate.Work{}); !errors.Is(err, task.ErrInterrupted) || !stopping {
-			t.Errorf("%+v, %v, stopping %v; want it interrupted", r, err, stopping)
+			t.Errorf("got the report %+v, error %v, stopping %v; want an interrupt", r, err, stopping)
 		}
 		s.Filter = "Odd eq eq"
 		if r, err := estimate.Count(t.Context(), s, sweep.Options{}, time.Minute, estimate.Work{}); !storage.Permanent(err) {
-			t.Errorf("%+v, %v, want the filter refused", r, err)
+			t.Errorf("got the report %+v, error %v, want an error about the filter", r, err)
 		}
 	})
 }

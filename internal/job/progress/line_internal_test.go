@@ -28,7 +28,7 @@ func TestLineFits(t *testing.T) {
 		10:  "copying 12",
 	} {
 		if got := f.line(columns); got != want {
-			t.Errorf("%d columns: %q", columns, got)
+			t.Errorf("%d columns: got %q, want %q", columns, got, want)
 		}
 	}
 	f.Failed, f.Differ = 0, 5
@@ -49,7 +49,7 @@ func TestLineFits(t *testing.T) {
 		139: "copying 123456789 rows, interrupted; press Ctrl-C again to end, waiting for orders.table.core.windows.net for 12s, 42 %, 5 DIFFER",
 	} {
 		if got := f.line(columns); got != want {
-			t.Errorf("%d columns: %q", columns, got)
+			t.Errorf("%d columns: got %q, want %q", columns, got, want)
 		}
 	}
 	f.Stopping, f.Waiting[0].Cause = false, "malformed HTTP response \x1b[2J"+strings.Repeat("\x00", 300) // the line must escape these characters

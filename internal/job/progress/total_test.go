@@ -76,7 +76,7 @@ func TestCountBeside(t *testing.T) {
 					left = *f.Left
 				}
 				if percent != tt.percent || left != tt.left {
-					t.Errorf("%v %%, %v s left; want %v, %v", percent, left, tt.percent, tt.left)
+					t.Errorf("got %v %% and %v s left; want %v %% and %v s", percent, left, tt.percent, tt.left)
 				}
 			})
 		})

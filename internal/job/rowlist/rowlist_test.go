@@ -100,7 +100,7 @@ func TestContinue(t *testing.T) {
 				t.Error(err)
 			}
 			if text, err := os.ReadFile(path); string(text) != tt.want || err != nil {
-				t.Errorf("the file is %q, %v", text, err)
+				t.Errorf("the file contains %q, error %v", text, err)
 			}
 		})
 	}

@@ -11,8 +11,8 @@ import (
 	"tablesweep/internal/key"
 )
 
-// The first differences in table order are listed, whatever the order in which they are found. The differences that add keeps are enough to make the
-// same list after a resume.
+// The first differences in table order are listed, whatever the order in which they are found. The differences that were kept while the sweep ran are
+// enough to make the same list after a resume.
 func TestFirstDifferencesAreListed(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {

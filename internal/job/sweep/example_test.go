@@ -12,7 +12,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A sweep deletes the rows of one day, in any order. Another prints the others in table order.
+// A sweep deletes the rows of one day, in any order. A second sweep prints the remaining rows in table order.
 func Example() {
 	account := emulatortest.Example()
 	ctx := context.Background()

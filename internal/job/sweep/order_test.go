@@ -67,9 +67,9 @@ func TestOrderedSweepOfNumberedKeys(t *testing.T) {
 		began := time.Now()
 		totals, err := sweep.Each(t.Context(), s, sweep.Options{}, func([]storage.Row) error { return nil })
 		mean := float64(totals.Queries) * wait.Seconds() / time.Since(began).Seconds()
-		t.Logf("%.1f queries under way, %d for %d pages", mean, totals.Queries, len(rows)/200)
+		t.Logf("the mean is %.1f concurrent queries; %d queries for %d pages", mean, totals.Queries, len(rows)/200)
 		if err != nil || totals.Rows != int64(len(rows)) || mean < 8 {
-			t.Errorf("%d rows, %v, %.1f queries under way on the mean; want %d and 8 at least", totals.Rows, err, mean, len(rows))
+			t.Errorf("got %d rows, error %v, a mean of %.1f concurrent queries; want %d rows and at least 8 queries", totals.Rows, err, mean, len(rows))
 		}
 	})
 }

@@ -152,7 +152,7 @@ func TestOrderedStealing(t *testing.T) {
 			if most > bytes+page { // the page that all other pages wait for may always be read
 				t.Errorf("%d bytes of pages were in memory, want at most %d bytes and one page", most, bytes)
 			}
-			t.Logf("stealing %v, %d bytes: %v, %d queries, %d bytes of pages at most", steal, bytes, time.Since(began), read, most)
+			t.Logf("stealing %v, memory for %d bytes: took %v, made %d queries, held at most %d bytes of pages", steal, bytes, time.Since(began), read, most)
 			return time.Since(began)
 		}
 		serial := took(false, memory.Command/2)
@@ -179,9 +179,9 @@ func TestBusyTargetStopsStealing(t *testing.T) {
 		}}, slow{}, false)
 		totals, err := r.do(t.Context())
 		if err != nil || totals.Rows != int64(len(rows)) {
-			t.Fatalf("%d rows, %v", totals.Rows, err)
+			t.Fatalf("got %d rows, error %v", totals.Rows, err)
 		}
-		t.Logf("%d queries, %d steps at most", totals.Queries, longest)
+		t.Logf("made %d queries, with at most %d steps in the frontier", totals.Queries, longest)
 		if pages := int64(len(rows) / page); totals.Queries > pages*3/2 || longest > 64 {
 			t.Errorf("%d queries for %d pages, and up to %d steps in the frontier", totals.Queries, pages, longest)
 		}

@@ -81,8 +81,7 @@ func TestStoredFormat(t *testing.T) {
 	}
 }
 
-// TestResumeFromStoredFile resumes the stored file. Rows that it records as done are not done again, and
-// all others are.
+// TestResumeFromStoredFile resumes the stored file. Rows that the file records as done must not be done again, and all other rows must be done.
 func TestResumeFromStoredFile(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(storedFile)

@@ -88,7 +88,7 @@ func TestPagesOfLargeRows(t *testing.T) {
 		return nil
 	})
 	if proof.Must(t, err); !sameRows(got, rows) || pages[0] < 40 || slices.Max(pages[1:]) > 16 {
-		t.Errorf("%d rows of %d, in pages of %v", len(got), len(rows), pages)
+		t.Errorf("got %d of %d rows, in pages of %v", len(got), len(rows), pages)
 	}
 }
 

@@ -151,7 +151,7 @@ func TestKilledWorkIsCompleted(t *testing.T) {
 							break
 						}
 						if deaths++; !process.Dead() {
-							t.Fatalf("seed %d: %v", seed, err)
+							t.Fatalf("seed %d: got error %v", seed, err)
 						}
 						loseLines(t, path, r.IntN(4))
 					}

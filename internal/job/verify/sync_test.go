@@ -85,7 +85,7 @@ func TestSyncAgainstTwin(t *testing.T) {
 			deletes := r.IntN(3) > 0
 			plan, err := planned(t.Context(), t, w.scan, to, w.options, deletes)
 			if err != nil {
-				t.Fatalf("seed %d: %v", seed, err)
+				t.Fatalf("seed %d: got error %v", seed, err)
 			}
 
 			w.options.AllowExtra, w.options.Depth = false, verify.Exact
@@ -121,7 +121,7 @@ func TestSyncAgainstTwin(t *testing.T) {
 				t.Errorf("the source has changed (-want +got)\n%s", diff)
 			}
 			if t.Failed() {
-				t.Fatalf("seed %d: %+v", seed, w.scan)
+				t.Fatalf("seed %d failed with %+v", seed, w.scan)
 			}
 		})
 	}

@@ -158,7 +158,7 @@ func TestCompareAgainstTwin(t *testing.T) {
 			w.scan.Source = source
 			r, err := verify.Compare(t.Context(), w.scan, destination, w.options)
 			if err != nil {
-				t.Fatalf("seed %d: %v", seed, err)
+				t.Fatalf("seed %d: got error %v", seed, err)
 			}
 			if w.same(t, r); t.Failed() {
 				t.Fatalf("seed %d", seed)

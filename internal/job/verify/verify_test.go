@@ -107,9 +107,9 @@ func TestComparisonIsAsFastAsACopy(t *testing.T) {
 			t.Fatalf("got the result %+v, error %v; want %d equal rows", r, err, len(rows))
 		}
 		compared := time.Since(began) - copied
-		t.Logf("copy %v, verify %v", copied, compared)
+		t.Logf("the copy took %v, and the comparison took %v", copied, compared)
 		mean := float64(r.Queries) * 0.1 / compared.Seconds()
-		if t.Logf("%.1f queries under way", mean); mean < 8 && slowdown == 1 {
+		if t.Logf("the mean is %.1f concurrent queries", mean); mean < 8 && slowdown == 1 {
 			t.Errorf("the mean is %.1f concurrent queries, want at least 8", mean)
 		}
 		if compared.Seconds() > 1.3*copied.Seconds() {
@@ -207,7 +207,7 @@ func TestDetailsAreShort(t *testing.T) {
 		t.Fatalf("got the result %+v, error %v; want one difference", r, err)
 	}
 	if d := r.List[0].Detail; len(d) > 1003 || !utf8.ValidString(d) || !strings.HasPrefix(d, `Property000 is Edm.String "1ééé`) || !strings.HasSuffix(d, "…") {
-		t.Errorf("%d bytes: %s", len(d), d)
+		t.Errorf("the description has %d bytes: %s", len(d), d)
 	}
 }
 

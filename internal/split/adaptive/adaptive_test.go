@@ -135,7 +135,7 @@ func TestNewHints(t *testing.T) {
 	if diff := cmp.Diff(divided, scan.NewHints(key.Bounds{}, ends, 10)); diff != "" {
 		t.Errorf("hints of a long partition differ (-want +got):\n%s", diff)
 	}
-	// For other bounds than their own, the hints are not used.
+	// The strategy does not use hints that were made for other bounds.
 	plain := adaptive.Strategy{}.Start(key.Bounds{})
 	if diff := cmp.Diff(plain, adaptive.Strategy{Hints: &got}.Start(key.Bounds{})); diff != "" {
 		t.Errorf("start differs (-without +with hints):\n%s", diff)

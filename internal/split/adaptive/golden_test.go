@@ -34,7 +34,7 @@ func TestTranscripts(t *testing.T) {
 			if tt.hinted {
 				s.Hints = hintsOf(t, query)
 			}
-			got := scantest.Transcript(t, s, key.Bounds{}, query, ends, believes)
+			got := scantest.Transcript(t, s, key.Bounds{}, query, ends, describeStep)
 			scantest.Golden(t, tt.name, got)
 		})
 	}
@@ -112,8 +112,8 @@ func ends(p scan.Page) []string {
 	return []string{fmt.Sprintf("rows %s to %s (%d)", name(p.Keys[0]), name(p.Last()), len(p.Keys))}
 }
 
-// believes describes the range of a step, where the step stops, and the strategy's estimate.
-func believes(s scan.Step) string {
+// describeStep describes the range of a step, where the step stops, and the strategy's estimate.
+func describeStep(s scan.Step) string {
 	var note string
 	if stop, _ := adaptive.End(s); stop != nil {
 		note += ", stops at " + stop.Partition

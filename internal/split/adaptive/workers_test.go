@@ -94,7 +94,7 @@ func TestWorkersOnRandomTables(t *testing.T) {
 			err = c.Compare(rows)
 		}
 		if err != nil {
-			t.Fatalf("case %d: %v", i, err)
+			t.Fatalf("case %d: got error %v", i, err)
 		}
 		thieves += n
 	}
@@ -120,7 +120,7 @@ func TestPiecesKeepToTheirBounds(t *testing.T) {
 			err = c.Compare(rows)
 		}
 		if err != nil {
-			t.Fatalf("case %d: %+v: %v", i, whole, err)
+			t.Fatalf("case %d, range %+v: got error %v", i, whole, err)
 		}
 		thieves += n
 	}
@@ -172,7 +172,7 @@ func TestThiefThatFindsNothing(t *testing.T) {
 	s := adaptive.NewPiece(key.Range{})
 	page := scan.Page{Keys: []key.Key{{Partition: "a"}, {Partition: "b"}}, Next: &key.Token{Partition: "c"}}
 	if yield, rest := w.Page(s, scan.Step{}, page); yield != 2 || len(rest) == 0 {
-		t.Fatalf("got %d rows, then %v", yield, rest)
+		t.Fatalf("the first page yields %d rows and the steps %v", yield, rest)
 	}
 	last := s.End
 	for range 5 {

@@ -73,7 +73,7 @@ func (n narrowing) Advance(s scan.Step, p scan.Page) (scan.Decision, error) {
 	return d, err
 }
 
-// A scan that uses a token with another range is refused, because no document allows this, although each row would be read once.
+// The simulated service refuses a token with another range, because no document allows this, although the scan would read each row once.
 func TestTokensOfOtherRangesAreRefused(t *testing.T) {
 	t.Parallel()
 	c := scantest.Case{Rows: names, Segment: 2}
