@@ -89,7 +89,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     const nightly = page.getByRole("region", { name: "nightly" });
     await until("both backups", async () => (await nightly.locator("tbody tr").count()) === 2);
     const text = await nightly.textContent();
-    for (const want of ["failed", "older than two periods", "2 occurrences came while the app was not running", "7 last, 12 monthly", "can’t be deleted: refused", "1,234", "the source has changed since", "proof failedgone", "each day at 03:00 UTC"]) assert.ok(text.includes(want), `${want} in ${text}`);
+    for (const want of ["failed", "older than two periods", "2 occurrences came while the app was not running", "7 last, 12 monthly", "cannot be deleted: refused", "1,234", "the source has changed since", "proof failedgone", "each day at 03:00 UTC"]) assert.ok(text.includes(want), `${want} in ${text}`);
     assert.match(await page.getByRole("alert").filter({ hasText: "TABLESWEEP_SCHEDULES" }).textContent(), /onerror/);
     assert.match(await page.getByRole("region", { name: "old" }).textContent(), /removed from the settings/);
     assert.equal(await nightly.getByRole("link", { name: "Restore" }).count(), 1); // the other backup is partly deleted

@@ -30,7 +30,7 @@ const fields = [
   { name: 'action.queue.connection', suggests: ['connections'], label: 'Queue’s connection', group: 'Action', of: ['enqueue'] },
   { name: 'action.message', exact: true, label: 'Message', group: 'Action', of: ['enqueue'], hint: 'such as {{.PartitionKey}}/{{.RowKey}}; the row as JSON if empty' },
   { name: 'action.map', exact: true, label: 'Map', group: 'Action', of: put, hint: 'a jq program that turns each row into new rows' },
-  { name: 'name', label: 'Name', group: 'Action', hint: 'the list of scans can be filtered by it' },
+  { name: 'name', label: 'Name', group: 'Action', hint: 'the list of scans can be filtered by name' },
   { name: 'range.prefix', exact: true, label: 'PartitionKey begins with', group: 'Range' },
   { name: 'range.after', exact: true, label: 'PartitionKey after', group: 'Range', hint: 'strictly greater' },
   { name: 'range.before', exact: true, label: 'PartitionKey before', group: 'Range', hint: 'strictly less' },

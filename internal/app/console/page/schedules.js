@@ -60,7 +60,7 @@ function proofOf(proof) {
 }
 
 function backupRow(b, trial) {
-  const state = b.deleting ? ['bad', b.error ? `can’t be deleted: ${b.error}` : 'is being deleted'] : b.outdated ? ['warn', trial ? 'would be deleted' : 'will be deleted soon'] : ['', 'kept'];
+  const state = b.deleting ? ['bad', b.error ? `cannot be deleted: ${b.error}` : 'is being deleted'] : b.outdated ? ['warn', trial ? 'would be deleted' : 'will be deleted soon'] : ['', 'kept'];
   return h('tr', {},
     h('td', { class: 'wide' }, scan(b.id, moment(b.occurrence)), h('span', { class: 'sub' }, tableOf(b.place))),
     h('td', { class: 'number', 'data-name': 'Rows' }, count(b.rows)),
