@@ -23,8 +23,8 @@ type choice[T ~string] struct {
 	want string
 }
 
-// choose returns an option that takes one word of a list. The first word is the default. The argument want describes the words in
-// errors; if it is "", errors list them.
+// choose returns an option that takes one word of a list. The first word is the default. want describes the words in errors. If want is "", errors list the
+// words.
 func choose[T ~string](name string, keep jobrecord.Keep, to *T, usage, want string, of ...T) option {
 	return option{name, keep, choice[T]{to, of, want}, of[0], usage}
 }
@@ -59,7 +59,7 @@ func (v choice[T]) Type() string { return "string" }
 // environment returns the environment as settings.
 func environment() storage.Settings { return storage.SettingsOf(os.Environ()) }
 
-// stateTable returns the name of an app's state table: the setting in the environment, or the default.
+// stateTable returns the name of an app's state table: the name in the setting, or the default name.
 func stateTable() string {
 	return cmp.Or(environment().Get("TABLESWEEP_STATE_TABLE"), config.DefaultStateTable)
 }
@@ -106,7 +106,7 @@ func (v *connection) Type() string { return "string" }
 // words returns the shell's completions of the flag.
 func (v *connection) words() []string { return connectionSettings(os.Environ()) }
 
-// given reports whether the flag was given, even with the default as its value.
+// given reports whether the flag was given. The value that was given may equal the default.
 func (v *connection) given() bool { return v.text != "" }
 
 // orElse returns v, or other if only other was given.
@@ -154,7 +154,7 @@ func parseConnection(flag, connection string) (c storage.Connection, name string
 	return c, name, err
 }
 
-// openConnection opens an account. Errors use name for the account, unless it is "".
+// openConnection opens an account. If name is not "", errors call the account by this name.
 func (f *accountFlags) openConnection(r *call, c storage.Connection, name string) (*storage.Account, error) {
 	if f.patience <= 0 {
 		return nil, usagef("--patience is %v, want a time above 0", f.patience)

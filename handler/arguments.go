@@ -20,14 +20,14 @@ type placed interface {
 	places(command string) []string // the names of the options, in the order of the arguments
 }
 
-// places implements [placed]. With many tables, a connection chooses the account, and only the place on the other side may be an argument.
+// places implements [placed]. With many tables, a connection chooses the account that contains them, and only the export may be an argument.
 func (p *pairFlags) places(command string) []string {
 	switch {
 	case !p.Many():
 		return []string{"from", "to"}
 	case command == "export":
 		return []string{"to"}
-	case command == "copy": // it would be unclear which side is meant
+	case command == "copy": // an argument could be either side
 		return nil
 	}
 	return []string{"from"}
@@ -36,7 +36,7 @@ func (p *pairFlags) places(command string) []string {
 // places implements [placed].
 func (*sourceFlags) places(string) []string { return []string{"table"} }
 
-// fromIsTable makes --from another name of --table, for commands that read one place.
+// fromIsTable makes --from another name for --table, for commands that read one place.
 func fromIsTable(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	if name == "from" {
 		name = "table"

@@ -48,8 +48,8 @@ func (r *call) text(name string) string {
 	return ""
 }
 
-// work sets the meter's style and limits the process's memory. The checkpoints in files are loaded into memory. For one of many tables, work does nothing,
-// because that table has its own meter.
+// work sets the meter's style and limits the process's memory. The limit allows for the checkpoints in files, which are loaded into memory. For one of many
+// tables, work does nothing, because that table has its own meter.
 func (r *call) work(style progress.Style, files ...string) {
 	if r.part == nil {
 		memory.Limit(files...)
@@ -57,7 +57,7 @@ func (r *call) work(style progress.Style, files ...string) {
 	}
 }
 
-// print prints a result: v as JSON, or else the text. The result for one of many tables becomes part of the summary instead.
+// print prints a result: v as JSON if asJSON is set, and the text if not. The result for one of many tables becomes part of the summary instead.
 func (r *call) print(asJSON bool, v any, text string, args ...any) error {
 	switch {
 	case r.part != nil:

@@ -91,9 +91,9 @@ func (f *catalogFlags) settings() (config.CatalogSettings, error) {
 // needs are the functions that must succeed, in this order, before a command uses its catalog.
 type needs []func(*catalog.Catalog, context.Context) error
 
-// withCatalog calls the needs in order and then, if all succeed, fn with the catalog. Finally, withCatalog waits for the catalog's
-// work in the background.
-func (f *catalogFlags) withCatalog(r *call, all needs, fn func(ctx context.Context, cat *catalog.Catalog) error) error {
+// withCatalog calls the needed functions in order. If they succeed, it calls fn with the catalog. Before withCatalog returns, it waits for the catalog's work
+// in the background.
+func (f *catalogFlags) withCatalog(r *call, needed needs, fn func(ctx context.Context, cat *catalog.Catalog) error) error {
 	settings, err := f.settings()
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (f *catalogFlags) withCatalog(r *call, all needs, fn func(ctx context.Conte
 		}
 	}
 	ctx := catalogLog(r.toErr).WithContext(r.ctx)
-	for _, need := range all {
+	for _, need := range needed {
 		if err := need(cat, ctx); err != nil {
 			return err
 		}
@@ -143,9 +143,9 @@ func exists(cat *catalog.Catalog, ctx context.Context) error {
 // conditionFlag is the flag --if-match of commands that change a record.
 type conditionFlag struct{ ifMatch string }
 
-// option returns the option. The text more is added to the end of its description.
-func (f *conditionFlag) option(more string) option {
-	return option{"if-match", perRun, &f.ifMatch, nil, "only if the record has this ETag, or * for any" + more}
+// option returns the option, with suffix at the end of its description.
+func (f *conditionFlag) option(suffix string) option {
+	return option{"if-match", perRun, &f.ifMatch, nil, "only if the record has this ETag, or * for any" + suffix}
 }
 
 // condition returns the flag's condition, or the empty condition if the flag is not given.
@@ -177,8 +177,8 @@ func (s *selection) query(args []string) (catalog.Lookup, error) {
 	return q, err
 }
 
-// readQuery parses the arguments of a command that changes nothing. Without arguments, all records match. If a key has several values, a record matches with
-// any of them.
+// readQuery parses the arguments of a command that changes nothing. Without arguments, all records match. If a key is given with several values, a record needs
+// only one of them.
 func (s *selection) readQuery(args []string) (catalog.Lookup, error) {
 	q := catalog.Lookup{Keys: map[string]string{}, Or: map[string][]string{}, RowFrom: s.rowFrom, RowTo: s.rowTo}
 	for _, arg := range args {

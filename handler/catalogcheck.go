@@ -117,7 +117,7 @@ func (o *catalogMigrateOptions) summary(sum migrate.Result) error {
 	return nil
 }
 
-// maxListed is the greatest number of a catalog's findings that are printed without --all.
+// maxListed is the maximum number of a catalog's findings that are printed without --all.
 const maxListed = 100
 
 // lister prints a catalog's findings in the form that its flags choose.
@@ -129,11 +129,11 @@ type lister struct {
 	err    error
 }
 
-// options returns the flags. In the flags' descriptions, the text what names the findings.
-func (l *lister) options(what string) []option {
+// options returns the flags. Their descriptions call the findings by the given noun.
+func (l *lister) options(noun string) []option {
 	return []option{
-		{"all", perRun, &l.all, nil, fmt.Sprintf("print all %s, not only the first %d", what, maxListed)},
-		{"json", perRun, &l.json, nil, fmt.Sprintf("print all %s as JSON objects, and the summary as the last one", what)},
+		{"all", perRun, &l.all, nil, fmt.Sprintf("print all %s, not only the first %d", noun, maxListed)},
+		{"json", perRun, &l.json, nil, fmt.Sprintf("print all %s as JSON objects, and the summary as the last one", noun)},
 	}
 }
 

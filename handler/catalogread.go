@@ -44,12 +44,12 @@ func (p *page) check() error {
 	return nil
 }
 
-// print prints a page. With --json it prints one object with the items under the name plural, the records' ids and ETags under meta, and the
-// cursor. Otherwise it prints one item a line, and the cursor on stderr. meta is nil if the items are not records.
-func (p *page) print(r *call, plural string, items []any, meta []catalog.Meta, cursor string) error {
+// print prints a page. With --json, it prints one object that contains the items under name, the records' ids and ETags under "meta", and the cursor. Without
+// --json, it prints one item per line, and the cursor on stderr. The argument meta is nil if the items are not records.
+func (p *page) print(r *call, name string, items []any, meta []catalog.Meta, cursor string) error {
 	out := lines.JSON(r.Out)
 	if p.json {
-		answer := map[string]any{plural: append([]any{}, items...)}
+		answer := map[string]any{name: append([]any{}, items...)}
 		if meta != nil {
 			answer["meta"] = meta
 		}
@@ -64,7 +64,7 @@ func (p *page) print(r *call, plural string, items []any, meta []catalog.Meta, c
 		}
 	}
 	if cursor != "" {
-		fmt.Fprintf(r.toErr, "tablesweep: there are more %s: --cursor %s\n", plural, cursor)
+		fmt.Fprintf(r.toErr, "tablesweep: there are more %s: --cursor %s\n", name, cursor)
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func (o *catalogQueryOptions) run(r *call) error {
 	})
 }
 
-// printAll prints all records, one a line or in one JSON object. Only one page is in memory at a time.
+// printAll prints all records, one per line or in one JSON object. Only one page is in memory at a time.
 func printAll(ctx context.Context, call *call, cat *catalog.Catalog, q catalog.Lookup, asJSON bool) error {
 	out := bufio.NewWriter(call.Out) // Flush returns its errors
 	if asJSON {

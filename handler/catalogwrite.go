@@ -111,7 +111,7 @@ func (in *inserter) print(row load.Row, r catalog.Result) error {
 	return err
 }
 
-// verbs are the words for the outcomes in the output.
+// verbs are the output's words for the outcomes.
 var verbs = map[catalog.Outcome]string{catalog.Created: "inserted", catalog.Replaced: "replaced", catalog.Unchanged: "unchanged"}
 
 type catalogPatchOptions struct {

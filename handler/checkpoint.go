@@ -49,7 +49,7 @@ func (r *call) run(o runnable) error {
 	return err
 }
 
-// restore sets each option that is in the checkpoint and was not given.
+// restore sets each option that the checkpoint contains and the user did not give.
 func (r *call) restore() error {
 	switch {
 	case r.point.Resume == "":
@@ -133,7 +133,7 @@ func (r *call) withResumeHint(err error) error {
 	case !resumable && errors.Is(err, task.ErrInterrupted):
 		return job.Hint(err, job.SyncAgain)
 	case !resumable:
-	case p.File != nil && job.IsThere(p.File.Path()): // otherwise no work has begun
+	case p.File != nil && job.IsThere(p.File.Path()): // if there is no file, no work has begun
 		return job.Hint(err, r.path+p.ResumeOptions(r.givenFlags())+" continues with the rest")
 	case p.File != nil, errors.As(err, new(job.Hinted)):
 	case errors.Is(err, task.ErrInterrupted):

@@ -101,7 +101,7 @@ func hintFor(err error) string {
 	return ""
 }
 
-// aboutFlags reports whether an error is about flags. With such an error, a list of the flags helps.
+// aboutFlags reports whether an error is about flags, so that a list of the flags helps the user.
 func aboutFlags(err error) bool {
 	text := err.Error()
 	return strings.HasPrefix(text, "--") || strings.HasPrefix(text, "unknown ") || strings.HasSuffix(text, "only flags")
@@ -279,11 +279,11 @@ func asUsage(err error) error {
 	return err
 }
 
-// listing prints items, one a line, as JSON or in columns.
+// listing prints items, one per line, as JSON or in columns.
 type listing struct {
 	json    *json.Encoder // nil for columns
 	columns *tabwriter.Writer
-	err     error // the first one, after which nothing is printed
+	err     error // the first error, after which nothing is printed
 }
 
 func newListing(out io.Writer, asJSON bool) *listing {

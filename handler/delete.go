@@ -66,22 +66,22 @@ func (f *yesFlag) options() []option {
 	return []option{{"yes", perRun, &f.yes, nil, "do not ask for confirmation"}}
 }
 
-// confirmDelete asks whether to delete rows or records. In the question, the text what describes the rows or records, and where names their table. The user
-// must type the table's name.
-func (f *yesFlag) confirmDelete(r *call, what, where, table string) error {
-	return f.confirm(r, fmt.Sprintf("delete %s of %s", what, where), "This cannot be undone. ", "--dry-run counts the rows, and --yes deletes them without asking", "the table's name", table)
+// confirmDelete asks whether to delete rows or records. In the question, rows describes them, and address names their table. The user must type the table's
+// name.
+func (f *yesFlag) confirmDelete(r *call, rows, address, table string) error {
+	return f.confirm(r, fmt.Sprintf("delete %s of %s", rows, address), "This cannot be undone. ", "--dry-run counts the rows, and --yes deletes them without asking", "the table's name", table)
 }
 
-// confirm asks whether to do something, unless --yes is given. To agree, the user must type the text answer, which the question
-// describes by the argument typed. If stdin is not a terminal, hint is the error's hint.
-func (f *yesFlag) confirm(r *call, do, warning, hint, typed, answer string) error {
+// confirm asks whether to do something, unless --yes is given. To agree, the user must type the given answer. The question calls the answer by its description,
+// such as "the table's name". If stdin is not a terminal, the error has the given hint.
+func (f *yesFlag) confirm(r *call, do, warning, hint, description, answer string) error {
 	if f.yes {
 		return nil
 	}
 	if !isTerminal(r.In) {
 		return job.Hint(usagef("stdin is not a terminal; cannot confirm to %s", do), hint)
 	}
-	fmt.Fprintf(r.toErr, "%s? %sType %s to continue: ", strings.ToUpper(do[:1])+do[1:], warning, typed)
+	fmt.Fprintf(r.toErr, "%s? %sType %s to continue: ", strings.ToUpper(do[:1])+do[1:], warning, description)
 	given, err := readAnswer(r.ctx, r.In)
 	switch {
 	case errors.Is(err, task.ErrInterrupted):

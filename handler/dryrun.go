@@ -14,13 +14,13 @@ import (
 	"tablesweep/internal/job/progress"
 )
 
-// dryRunTime is the longest time for which a dry run counts, unless it is full.
+// dryRunTime is the longest time for which a dry run counts, unless the dry run is full.
 const dryRunTime = 30 * time.Second
 
 // dryRun is the flag --dry-run, a switch that also accepts the value full.
 type dryRun struct{ on, full bool }
 
-// Set accepts the values of a switch, and full.
+// Set accepts the values of a switch, and the value full.
 func (d *dryRun) Set(text string) error {
 	if text == "full" {
 		*d = dryRun{true, true}

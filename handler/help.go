@@ -17,7 +17,7 @@ import (
 	"tablesweep/internal/local/emulator"
 )
 
-// helpFiles are the help texts of the commands. catalog-import.txt is the help of "tablesweep catalog import", with examples after the line
+// helpFiles are the help texts of the commands. For example, catalog-import.txt is the help of "tablesweep catalog import", with examples after the line
 // EXAMPLES. <<since>> stands for parts/since.txt, which several texts include. Lines that begin with a space are not wrapped, but all others are.
 //
 //go:embed help
@@ -98,8 +98,8 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// printHelp prints a command's help. Unless all is set, the help of a command with many flags is short.
-func printHelp(c *cobra.Command, all bool) error {
+// printHelp prints a command's help. If the command has many flags and full is not set, the help is short.
+func printHelp(c *cobra.Command, full bool) error {
 	addHelp(c) // again, because cobra adds completion and its subcommands late
 	var flags []*pflag.Flag
 	collect := func(f *pflag.Flag) {
@@ -139,7 +139,7 @@ func printHelp(c *cobra.Command, all bool) error {
 		}
 	}
 	switch {
-	case long && !all:
+	case long && !full:
 		text += shortUsage(flags)
 		text += fill(fmt.Sprintf("\n\"%s help%s\" describes the command and all its flags.\n", c.Root().Name(), strings.TrimPrefix(c.CommandPath(), c.Root().Name())))
 	case long:
@@ -196,9 +196,8 @@ func usages(title string, flags []*pflag.Flag) string {
 	return "\n" + title + ":\n" + set.FlagUsagesWrapped(helpWidth)
 }
 
-// inGroups passes each group of the flags to the function of, and returns the joined texts. The flags must be sorted by their
-// groups.
-func inGroups(flags []*pflag.Flag, of func(title string, group []*pflag.Flag) string) (text string) {
+// inGroups passes each group of the flags to format, and returns the joined texts. The flags must be sorted by their groups.
+func inGroups(flags []*pflag.Flag, format func(title string, group []*pflag.Flag) string) (text string) {
 	for len(flags) > 0 {
 		group, _ := position(flags[0].Name)
 		end := slices.IndexFunc(flags, func(f *pflag.Flag) bool {
@@ -208,7 +207,7 @@ func inGroups(flags []*pflag.Flag, of func(title string, group []*pflag.Flag) st
 		if end < 0 {
 			end = len(flags)
 		}
-		text += of(flagGroups[group].title, flags[:end])
+		text += format(flagGroups[group].title, flags[:end])
 		flags = flags[end:]
 	}
 	return text

@@ -51,9 +51,9 @@ func (j *jobFlags) job(r *call, rows job.Rows, from job.Place) job.Options {
 }
 
 // runEach runs a job that does something with each row or, in a dry run, prints an estimate. err is the error of the job's preparation, or nil. verb is the
-// summary's first word, such as "copied". If confirm is not nil, it asks whether to start. If after is not nil, it is called after the job, even if rows
+// summary's first word, such as "copied". If confirm is not nil, it asks whether to start. If finally is not nil, runEach calls it after the job, even if rows
 // failed.
-func (j *jobFlags) runEach(r *call, prepared *job.Job, err error, verb string, confirm, after func() error) error {
+func (j *jobFlags) runEach(r *call, prepared *job.Job, err error, verb string, confirm, finally func() error) error {
 	if err != nil {
 		if !job.Refused(err) && (errors.Is(err, task.ErrInterrupted) || errors.As(err, new(*fs.PathError))) {
 			err = r.withResumeHint(err)
@@ -69,8 +69,8 @@ func (j *jobFlags) runEach(r *call, prepared *job.Job, err error, verb string, c
 		}
 	}
 	err = j.perform(r, prepared, verb)
-	if after != nil && (err == nil || exitCode(err) == exitFailedRows) {
-		err = cmp.Or(after(), err)
+	if finally != nil && (err == nil || exitCode(err) == exitFailedRows) {
+		err = cmp.Or(finally(), err)
 	}
 	return prepared.Close(err)
 }
@@ -106,14 +106,14 @@ func figuresOf(r job.Result) figures {
 	return figures{r.Requests, r.Throttles, took, math.Round(float64(r.Now.Rows) / max(took, 0.001))}
 }
 
-// The verbs of the commands whose lost counts a resume cannot restore: deleted rows are gone, and messages are sent a second time.
+// The verbs of the two commands for which a resume cannot restore lost counts, because deleted rows are gone and messages are sent a second time.
 const (
 	deleted  = "deleted"
 	enqueued = "enqueued"
 )
 
-// uncounted reports whether more work may have been done than was counted. After each resume it may, because a checkpoint that has lost its last lines looks
-// complete.
+// uncounted reports whether the command may have done more work than it counted. This is possible after each resume, because a checkpoint that has lost its
+// last lines looks complete.
 func (r *call) uncounted() bool { return r.point.File != nil && r.point.File.Resumed() }
 
 // jobResult holds the totals of a job that does something with each row.

@@ -110,23 +110,23 @@ func localKey(flag string) string {
 const embedded = "embedded"
 
 // storageSettings returns AzureWebJobsStorage and its identity forms, such as AzureWebJobsStorage__accountName. These settings lead to the storage that the
-// argument from names: a connection, or the name of a setting in the environment. Embedded storage and AzureWebJobsStorage itself need no settings.
-func storageSettings(from string, environ []string) (map[string]string, error) {
+// argument text names: a connection, or the name of a setting in the environment. Embedded storage and AzureWebJobsStorage itself need no settings.
+func storageSettings(text string, environ []string) (map[string]string, error) {
 	switch {
-	case from == embedded, from == storage.HostConnection:
+	case text == embedded, text == storage.HostConnection:
 		return nil, nil
-	case !job.IsSetting(from):
-		return map[string]string{storage.HostConnection: from}, nil
+	case !job.IsSetting(text):
+		return map[string]string{storage.HostConnection: text}, nil
 	}
 	found := map[string]string{}
 	for _, e := range environ {
 		key, v, _ := strings.Cut(e, "=")
-		if rest, ok := strings.CutPrefix(key, from); ok && (rest == "" || strings.HasPrefix(rest, "__")) {
+		if rest, ok := strings.CutPrefix(key, text); ok && (rest == "" || strings.HasPrefix(rest, "__")) {
 			found[storage.HostConnection+rest] = v
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("--storage %s: no such setting in the environment; give %s, a connection, or a setting's name", from, embedded)
+		return nil, fmt.Errorf("--storage %s: no such setting in the environment; give %s, a connection, or a setting's name", text, embedded)
 	}
 	return found, nil
 }

@@ -17,7 +17,7 @@ import (
 type logFlags struct {
 	connectionFlags
 	table   string
-	address string // of the table, once it is open
+	address string // the table's address, once the table is open
 	json    bool
 }
 

@@ -63,7 +63,7 @@ func (o *logAppendOptions) run(r *call) error {
 	return a.appendLines(in)
 }
 
-// appender appends lines.
+// appender appends lines to a stream, as events.
 type appender struct {
 	call    *call
 	streams *logtail.Streams

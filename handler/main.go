@@ -106,7 +106,7 @@ func withShared(ctx context.Context, t shared) context.Context {
 	return context.WithValue(ctx, sharedKey{}, t)
 }
 
-// sharedBy returns the values that the command shares with others. If a test has set none, sharedBy returns a new one.
+// sharedBy returns the values that the command shares with other commands. In a test that has not set these values, sharedBy returns new ones.
 func sharedBy(c *cobra.Command) shared {
 	if t, ok := c.Context().Value(sharedKey{}).(shared); ok {
 		return t
@@ -151,7 +151,7 @@ func rootCommand() *cobra.Command {
 		if *licenses {
 			return printLicenses(c.OutOrStdout())
 		}
-		if server.Port(environment()) == "" { // the Functions host did not start it
+		if server.Port(environment()) == "" { // the Functions host did not start this process
 			return c.Help()
 		}
 		return server.Serve(c.Context(), environment(), os.Stdout, os.Stderr)

@@ -46,7 +46,8 @@ func (f *accountFlags) openHome(r *call, flag string, at location, in *connectio
 	return h, err
 }
 
-// manyPlaces opens the homes of the source's and the destination's tables, which must differ. fits returns an error if the options do not fit them.
+// manyPlaces opens the home of the source's tables and the home of the destination's tables. The two homes must differ. fits returns an error if the options do
+// not fit the kinds of the homes.
 func (p *pairFlags) manyPlaces(r *call, t *job.Tables, fits func(r *call, from, to place.Kind) error) (err error) {
 	if r.point.File != nil && len(r.point.Record.Places) == 1 { // the checkpoint lies in the directory of the export, which may have moved
 		p.to = location{path: strings.TrimRight(r.point.Resume, "/") + "/"}

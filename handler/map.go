@@ -114,7 +114,7 @@ func isProperty(name string) bool {
 	return storage.IsPropertyName(name) && !slices.Contains([]string{odata.PartitionKey, odata.RowKey, "Timestamp"}, name)
 }
 
-// preview is a row before and after, as JSON.
+// preview is a row before and after the map, as JSON.
 type preview struct {
 	Before json.RawMessage   `json:"before"`
 	After  []json.RawMessage `json:"after"`
@@ -215,7 +215,7 @@ func (f *csvFlags) formatOption() option {
 	return choose("format", fixed, &f.format, "format of stdin and stdout: jsonl or csv", "jsonl or csv", "jsonl", "csv")
 }
 
-// isCSV reports whether a place has CSV.
+// isCSV reports whether a place contains CSV.
 func (f *csvFlags) isCSV(kind place.Kind, path string) bool {
 	return kind == place.KindFile && place.IsCSV(path) || kind == place.KindStream && f.format == "csv"
 }

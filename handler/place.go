@@ -122,8 +122,8 @@ func kindOf(flag string, at location) (place.Kind, error) {
 	return kind, nil
 }
 
-// source opens the table or export from which the command reads. A directory has no account, so source refuses a connection with it. If ofUse is set, the
-// command also needs the connection for something else, and source accepts a connection with a directory.
+// source opens the table or export from which the command reads. A directory has no account, so source refuses a connection together with a directory. If ofUse
+// is set, source accepts the connection, because the command needs it for something else.
 func (f *sourceFlags) source(r *call, ofUse bool) (p job.Place, err error) {
 	kind, err := kindOf("table", f.table)
 	if err != nil {
@@ -150,8 +150,8 @@ func (p *pairFlags) kinds() (from, to place.Kind, err error) {
 	return from, to, err
 }
 
-// namesBoth refuses a connection of the source without one of the destination, because the destination's account would be unclear. If table is true, the
-// destination is one or more tables of an account.
+// namesBoth returns an error if only the source's connection is given, because the destination's account would be unclear. If table is true, the destination is
+// one or more tables of an account.
 func (p *pairFlags) namesBoth(table bool) error {
 	inAccount := table || place.InBlobs(p.to.path) && !place.IsURL(p.to.path)
 	if !inAccount || !p.fromConnection.given() || p.toConnection.orElse(&p.connection).given() {
@@ -170,8 +170,8 @@ func (p *pairFlags) besideAccounts(from, to place.Kind) []conflict {
 	}
 }
 
-// openPair opens both places, which must differ. If reads is set, the command also reads from the destination.
-func (p *pairFlags) openPair(r *call, reads bool) (from, to job.Place, err error) {
+// openPair opens both places, which must differ. compare is true if the command only compares the places, so it reads both.
+func (p *pairFlags) openPair(r *call, compare bool) (from, to job.Place, err error) {
 	_, toKind, err := p.kinds()
 	if err == nil {
 		err = p.namesBoth(toKind == place.KindTable)
@@ -185,7 +185,7 @@ func (p *pairFlags) openPair(r *call, reads bool) (from, to job.Place, err error
 	if to, err = p.openPlace(r, "to", p.to, p.toConnection.orElse(&p.connection)); err != nil {
 		return from, to, err
 	}
-	if err = from.Read(r.ctx, "from"); err == nil && reads {
+	if err = from.Read(r.ctx, "from"); err == nil && compare {
 		err = to.Read(r.ctx, "to")
 	}
 	if err != nil {
@@ -194,7 +194,7 @@ func (p *pairFlags) openPair(r *call, reads bool) (from, to job.Place, err error
 	if from.Table() != nil && to.Table() != nil && from.Table().Same(to.Table()) {
 		return from, to, usagef("--from and --to are the same table of the same account")
 	}
-	if !reads && to.Table() != nil && r.point.Resume == "" { // if resumed, the first run has checked it
+	if !compare && to.Table() != nil && r.point.Resume == "" { // if resumed, the first run has checked it
 		if err := mayChange(r, "to", to.Table()); err != nil {
 			return from, to, err
 		}
@@ -220,8 +220,8 @@ func mayChange(r *call, flag string, to *storage.Table) error {
 	return err
 }
 
-// announceDestination prints the destination of the rows if it is in an account. If a resumed command writes files, announceDestination also prints their
-// place, because the checkpoint has chosen this place.
+// announceDestination prints the destination of the rows if it is in an account. If a resumed command writes files, announceDestination also prints the files'
+// place, because the place comes from the checkpoint.
 func (r *call) announceDestination(to job.Place) {
 	if to.Table() != nil || place.InBlobs(to.Path) {
 		r.announceChanges(to.Address())
@@ -230,10 +230,10 @@ func (r *call) announceDestination(to job.Place) {
 	}
 }
 
-// conflict lists options that do not fit a command's places if when is set, and gives the reason.
+// conflict lists options, with the reason why they do not fit a command's places. If exists is false, they fit.
 type conflict struct {
 	options string // their names, separated by spaces
-	when    bool
+	exists  bool
 	why     string
 }
 
@@ -241,7 +241,7 @@ type conflict struct {
 func (p *pairFlags) conflicts(r *call, all []conflict) error {
 	for _, u := range all {
 		for name := range strings.FieldsSeq(u.options) {
-			if u.when && r.text(name) != "" {
+			if u.exists && r.text(name) != "" {
 				return usagef("--%s does not fit %s: %s", name, p.words(), u.why)
 			}
 		}

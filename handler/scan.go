@@ -22,7 +22,7 @@ import (
 
 // The values of --stats.
 const (
-	statsTotal   = "total" // without a value
+	statsTotal   = "total" // the value if --stats is given without one
 	statsQueries = "queries"
 )
 

@@ -29,9 +29,9 @@ import (
 func scansCommand() *cobra.Command {
 	return group("scans", "Show, start, cancel and retry the scans of a function app",
 		command("list", "List scans", &scansListOptions{}),
-		command("show ID", "Show a scan's progress: rows, rate, time left, cost", &scanDetail[status.Status]{answer: "GET /api/scans/{id}", get: (*engine.Engine).Status, show: printStatus}),
-		command("ranges ID", "List the ranges of keys that are done, pending and failed", &scanDetail[status.Ranges]{answer: "GET /api/scans/{id}/ranges", get: (*engine.Engine).Ranges, show: printRanges}),
-		command("timeline ID", "List a scan's rows and requests a second over time", &scanDetail[status.Timeline]{answer: "GET /api/scans/{id}/timeline", get: (*engine.Engine).Timeline, show: printTimeline}),
+		command("show ID", "Show a scan's progress: rows, rate, time left, cost", &scanDetail[status.Status]{request: "GET /api/scans/{id}", get: (*engine.Engine).Status, show: printStatus}),
+		command("ranges ID", "List the ranges of keys that are done, pending and failed", &scanDetail[status.Ranges]{request: "GET /api/scans/{id}/ranges", get: (*engine.Engine).Ranges, show: printRanges}),
+		command("timeline ID", "List a scan's rows and requests a second over time", &scanDetail[status.Timeline]{request: "GET /api/scans/{id}/timeline", get: (*engine.Engine).Timeline, show: printTimeline}),
 		command("failed ID", "List the rows that a scan could not write, with the reasons", &scansFailedOptions{}),
 		command("start FILE", "Start a scan", &scansStartOptions{}),
 		command("cancel ID", "Cancel a scan", &scansCancelOptions{}),
@@ -48,10 +48,9 @@ type scansFlags struct {
 	json  bool
 }
 
-// options returns the options of a command whose JSON is an answer of the API. The argument answer names the request with this answer, such as GET
-// /api/scans.
-func (f *scansFlags) options(answer string) []option {
-	return append(f.ofStorage(), option{"json", perRun, &f.json, nil, "print the JSON of " + answer})
+// options returns the options of a command that prints the same JSON as a request to the API. The argument request names this request, such as GET /api/scans.
+func (f *scansFlags) options(request string) []option {
+	return append(f.ofStorage(), option{"json", perRun, &f.json, nil, "print the JSON of " + request})
 }
 
 func (f *scansFlags) ofStorage() []option {
@@ -77,7 +76,7 @@ func (f *scansFlags) open(r *call) (*engine.Engine, error) {
 }
 
 // explain rewrites an error of the engine for the command's user. The new error names a flag instead of a field. If the scan is unknown, the error has a hint
-// how to list the scans.
+// that names the command which lists the scans.
 func (f *scansFlags) explain(err error) error {
 	var p *problem.Error
 	switch {
@@ -156,12 +155,12 @@ func shownName(name string) string {
 // scanDetail is a command that prints one of the engine's reports about a scan.
 type scanDetail[T any] struct {
 	scansFlags
-	answer string // the API's request with the same answer
-	get    func(*engine.Engine, context.Context, ledger.ScanID) (T, error)
-	show   func(io.Writer, T)
+	request string // the API's request that answers with the same JSON
+	get     func(*engine.Engine, context.Context, ledger.ScanID) (T, error)
+	show    func(io.Writer, T)
 }
 
-func (o *scanDetail[T]) options() []option { return o.scansFlags.options(o.answer) }
+func (o *scanDetail[T]) options() []option { return o.scansFlags.options(o.request) }
 
 func (o *scanDetail[T]) run(r *call) error {
 	e, err := o.open(r)

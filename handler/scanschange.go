@@ -53,15 +53,15 @@ func (f *appFlags) openToChange(r *call) (*engine.Engine, error) {
 	return e, nil
 }
 
-// refused turns an error of the engine into one for the command's user. If explain does not cover the error, the text begins with the argument what.
-func (f *appFlags) refused(what string, err error) error {
+// refused turns an error of the engine into one for the command's user. If explain does not cover the error, the new text begins with the argument action.
+func (f *appFlags) refused(action string, err error) error {
 	if errors.As(err, new(*problem.Error)) || storage.HasCode(err, "TableNotFound") {
 		return f.explain(err)
 	}
-	return fmt.Errorf("%s: %w", what, err)
+	return fmt.Errorf("%s: %w", action, err)
 }
 
-// send sends a request to the app, and returns the id in its answer. If there is no answer, or if its status is 500 or above, the error gets the hint.
+// send sends a request to the app, and returns the id in its answer. If there is no answer, or if the answer's status is 500 or above, the error gets the hint.
 func (f *appFlags) send(r *call, method, path string, body []byte, hint string) (string, error) {
 	if f.connection.given() || f.table != "" || f.patience != storage.DefaultPatience {
 		return "", usagef("--url replaces --connection, --state-table and --patience; leave them out")
@@ -78,7 +78,7 @@ func (f *appFlags) send(r *call, method, path string, body []byte, hint string) 
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("not within %v", appTime)
-	case errors.As(err, &of): // whose text would repeat the address
+	case errors.As(err, &of): // the text of the *url.Error would repeat the address
 		err = of.Err
 	}
 	if err != nil {

@@ -31,7 +31,7 @@ var otherNames = map[string]string{
 	"--map-dry-run": "--dry-run", "--source": "--from", "--destination": "--to", "--target": "--to", "--upsert": "--mode",
 }
 
-// replaced maps removed flags to their replacements. If other commands still have the flag, its key here begins with the command's name.
+// replaced maps removed flags to their replacements. If other commands still have the flag, the key here begins with the name of a command that has lost it.
 var replaced = map[string]string{
 	"--mirror": "tablesweep sync FROM TO --delete-extra", "--repair": "tablesweep sync FROM TO",
 	"--overlap": "--since-overlap", "--max-deletes": "tablesweep sync FROM TO --delete-extra --max-deletes N",

@@ -211,7 +211,7 @@ func (o *syncOptions) plan(r *call, file *verify.PlanFile) (plan job.SyncPlan, e
 	return plan, err
 }
 
-// planFile returns the file for the plan. A dry run has none.
+// planFile returns the file for the plan. A dry run has no such file.
 func (o *syncOptions) planFile() (*verify.PlanFile, error) {
 	if o.dryRun {
 		return nil, nil

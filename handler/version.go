@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-// version is set by the linker, see scripts/build.sh.
+// version is set by the linker (see scripts/build.sh).
 var version string
 
 // build is the output of "tablesweep version".
