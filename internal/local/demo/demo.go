@@ -1,5 +1,5 @@
-// Package demo shows the main job end to end on one machine. It loads real rows into embedded storage, has several handler
-// processes copy them over the Functions host's protocol, verifies the copy, and scans once more with each strategy.
+// Package demo shows the main job end to end on one machine. It loads real rows into embedded storage, starts several handler processes, which copy the rows
+// over the Functions host's protocol, verifies the copy, and scans the rows once more with each strategy.
 package demo
 
 import (
@@ -70,7 +70,7 @@ type Figures struct {
 type StrategyFigures struct {
 	Name string `json:"name"`
 	Figures
-	// QueriesPerOptimum is the number of queries, divided by the minimum number of queries, which read a thousand rows each.
+	// QueriesPerOptimum is the number of queries, divided by the minimum number. The minimum is one query per thousand rows.
 	QueriesPerOptimum float64 `json:"queriesPerOptimum"`
 }
 

@@ -9,8 +9,8 @@ import (
 )
 
 // A batch is a multipart body with one part. That part is either a query in HTTP form or the change set, which is another multipart body whose parts are
-// writes. The code here parses the body without copying it, because mime/multipart and net/http would need more time for this than the rest of the batch's
-// work.
+// writes. The code here parses the body without copying it, because mime/multipart and net/http would need more time to parse a batch than all other work on
+// the batch takes.
 
 // batchPart is one request inside a batch.
 type batchPart struct {
@@ -106,7 +106,7 @@ func cutDelimiter(body, delimiter []byte) (part, rest []byte, closed bool) {
 	}
 }
 
-// cutLine cuts after the first line, and returns the line without its end.
+// cutLine splits b after the first line, and returns the line without its line break.
 func cutLine(b []byte) (line, rest []byte) {
 	i := bytes.IndexByte(b, '\n')
 	if i < 0 {

@@ -103,8 +103,7 @@ type blobCall struct {
 	blob      *blob      // nil if it does not exist
 }
 
-// blobRoute is a supported request. The number of its path's parts is 0 for the account, 1 for a container, and 2 for a blob in a
-// container.
+// blobRoute is a supported request. Its path has no parts for the account, one for a container, and two for a blob in a container.
 type blobRoute struct {
 	name    string // the name in Microsoft's documentation
 	method  string // GET includes HEAD
@@ -344,7 +343,7 @@ func (b *blobCall) list(element string, all []string, describe func(name string)
 
 func (b *blobCall) listContainers() (response, error) {
 	return b.list("Container", slices.Sorted(maps.Keys(b.s.blobs.containers)), func(name string) (elements, resource) {
-		return lease{}.about(b.now, "Lease"), b.s.blobs.containers[name].resource
+		return lease{}.headers(b.now, "Lease"), b.s.blobs.containers[name].resource
 	})
 }
 
@@ -353,7 +352,7 @@ func (b *blobCall) listBlobs() (response, error) {
 		blob := b.in.blobs[name]
 		own := elements{{"Creation-Time", httpTime(blob.created)}, {"Content-Length", strconv.Itoa(len(blob.content))}, {"Content-MD5", blob.md5},
 			{"BlobType", "BlockBlob"}, {"AccessTier", "Hot"}, {"AccessTierInferred", "true"}, {"ServerEncrypted", "true"}}
-		return slices.Concat(own, blob.header, blob.about(b.now, "Lease")), blob.resource
+		return slices.Concat(own, blob.header, blob.headers(b.now, "Lease")), blob.resource
 	})
 }
 
@@ -379,7 +378,7 @@ func (b *blobCall) deleteContainer() (response, error) {
 }
 
 func (b *blobCall) containerProperties() (response, error) {
-	return b.in.described(lease{}.about(b.now, "X-Ms-Lease-")...), nil
+	return b.in.described(lease{}.headers(b.now, "X-Ms-Lease-")...), nil
 }
 
 func (b *blobCall) blobMetadata() (response, error) { return b.blob.described(), nil }
@@ -444,7 +443,7 @@ func (b *blobCall) delete() (response, error) {
 
 func (b *blobCall) get() (response, error) {
 	blob, requested := b.blob, ""
-	header := slices.Concat(blob.header, blob.about(b.now, "X-Ms-Lease-"), [][2]string{{"Accept-Ranges", "bytes"}, {"X-Ms-Blob-Type", "BlockBlob"}, {"X-Ms-Creation-Time", httpTime(blob.created)}, {"X-Ms-Server-Encrypted", "true"}})
+	header := slices.Concat(blob.header, blob.headers(b.now, "X-Ms-Lease-"), [][2]string{{"Accept-Ranges", "bytes"}, {"X-Ms-Blob-Type", "BlockBlob"}, {"X-Ms-Creation-Time", httpTime(blob.created)}, {"X-Ms-Server-Encrypted", "true"}})
 	if b.Method == http.MethodGet {
 		requested = rangeRequested(b.call)
 	} else {

@@ -2,10 +2,10 @@
 // never writes to disk.
 //
 // An [Emulator] is one storage account. Clients in the same process use its [Transport], which needs no sockets, so it works in the virtual time of
-// testing/synctest. [Emulator.Serve] serves the account over HTTP. The emulator supports the parts of the services' REST interfaces that the SDKs use:
-// tables, entities, queries and entity group transactions; queues and their messages; requests signed with the account's key by SharedKey or
-// SharedKeyLite; and for blobs, the requests that [ServedBlobs] lists. The emulator is as strict as the real service. It does not support Entra ID. It
-// refuses shared access signatures, access policies, CORS, service properties and statistics by name.
+// testing/synctest. [Emulator.Serve] serves the account over HTTP. The emulator supports the parts of the services' REST interfaces that the SDKs use: tables,
+// entities, queries and entity group transactions; queues and their messages; requests signed with the account's key by SharedKey or SharedKeyLite; and for
+// blobs, the requests that [ServedBlobs] lists. The emulator is as strict as the real service. It does not support Entra ID. It refuses shared access
+// signatures, access policies, CORS, service properties and statistics, with errors that name the feature.
 //
 // The emulator ends a page after 250,000 visited rows or 16 MiB, while the service ends a page after 5 seconds. It disconnects a client that takes 30
 // seconds to send a body or to read an answer. It accepts keys of up to 512 UTF-16 units, and any date as x-ms-version. It returns Doubles in their
@@ -65,7 +65,7 @@ type Options struct {
 	// clock.
 	Clock func() time.Time
 
-	// Tables are tables with a separate implementation, by name. For example, their rows can be computed.
+	// Tables maps names to tables with a separate implementation. For example, the implementation can compute a table's rows.
 	Tables map[string]table.Rows
 
 	// If OnRequest is set, it is called before a request is carried out, and again before the answer is sent. It may block,
@@ -157,7 +157,7 @@ func (e *Emulator) SetFaults(spec string) error {
 	return err
 }
 
-// deleting counts the fault of a deletion if the deleted name stays blocked for a while.
+// deleting counts the fault [fault.Deletion] if the plan keeps the deleted name blocked for a while.
 func (e *Emulator) deleting(plan fault.Plan) {
 	if plan.Deletion > 0 {
 		e.injector.Load().Fired(fault.Deletion)

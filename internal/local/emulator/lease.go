@@ -41,7 +41,7 @@ func (l lease) locked(now time.Time) bool {
 	return state == "leased" || state == "breaking"
 }
 
-// allows returns an error if a request with the given lease id, or "", must not read or write the blob.
+// allows returns an error if a request must not read or write the blob. id is the request's lease id, or "".
 func (l lease) allows(id string, write bool, now time.Time) error {
 	switch {
 	case l.locked(now) && id == "" && write:
@@ -91,8 +91,8 @@ func (l lease) change(action, id, proposed string, duration, period time.Duratio
 	return l, nil
 }
 
-// about returns the headers that describe the lease, with names that begin with the prefix.
-func (l lease) about(now time.Time, prefix string) [][2]string {
+// headers returns the headers that describe the lease. Their names begin with the prefix.
+func (l lease) headers(now time.Time, prefix string) [][2]string {
 	headers := [][2]string{{prefix + "State", l.state(now)}, {prefix + "Status", "unlocked"}}
 	if l.locked(now) {
 		headers[1][1] = "locked"

@@ -21,7 +21,7 @@ import (
 // request out, and answers.
 type pipeline struct {
 	*Emulator
-	name    string // the service's name in hosts
+	name    string // the service's name in host names
 	service service
 }
 
@@ -35,7 +35,7 @@ type service interface {
 	maxBody() int64
 	// failure returns the answer to a failed request, without the header of the error code.
 	failure(c *call, p *refusal.Error) response
-	// headers sets the headers of every answer with the status.
+	// headers sets the headers that every answer with the status contains.
 	headers(h http.Header, c *call, status int)
 }
 
@@ -153,8 +153,8 @@ func (p pipeline) prepare(c *call, w http.ResponseWriter) (operation, error) {
 	return p.service.parse(c)
 }
 
-// leftOut refuses, by name, features of the services that the emulator lacks. It must run before the signature check, because
-// some of these requests are signed in an unsupported way.
+// leftOut refuses features of the services that the emulator lacks, with an error that names the feature. It must run before the signature check, because some
+// of these requests are signed in an unsupported way.
 func leftOut(c *call) error {
 	what := ""
 	switch comp := c.query.Get("comp"); {
@@ -293,7 +293,7 @@ func (p pipeline) write(w http.ResponseWriter, c *call, r response) {
 		h.Set(pair[0], pair[1])
 	}
 	if c.Method == http.MethodHead && r.status >= http.StatusBadRequest {
-		r.contentType, r.body = "", nil // otherwise clients report the announced body as incomplete
+		r.contentType, r.body = "", nil // clients would report a body that is announced and not sent as incomplete
 	}
 	if r.contentType != "" {
 		h.Set("Content-Type", r.contentType)
@@ -301,7 +301,7 @@ func (p pipeline) write(w http.ResponseWriter, c *call, r response) {
 	if r.status != http.StatusNoContent && r.status != http.StatusNotModified {
 		h.Set("Content-Length", strconv.Itoa(len(r.body)))
 	}
-	// The time starts here, because latency and faults are not the client's.
+	// The time starts here, because the client does not cause latency and faults.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(p.clientTime))
 	w.WriteHeader(r.status)
 	if c.Method != http.MethodHead && r.status != http.StatusNotModified {

@@ -99,7 +99,7 @@ func (s queueService) parseList(c *call, op operation) (operation, error) {
 			case len(list.Queues) < limit:
 				next := entry{Name: name}
 				if withMetadata {
-					if q, err := s.queues.Get(name, now); err == nil { // otherwise the queue was just deleted
+					if q, err := s.queues.Get(name, now); err == nil { // if there is an error, the queue was just deleted
 						next.Metadata = sortedElements(q.Metadata())
 					}
 				}
@@ -189,7 +189,7 @@ func invalidMetadata(why string) error {
 	return refusal.New("InvalidMetadata", "The metadata specified is invalid. "+why+".")
 }
 
-// onQueue returns a run that looks the queue up before it calls do.
+// onQueue returns a function that finds the queue and then calls do with it.
 func (s queueService) onQueue(name string, do func(*queue.Queue, time.Time, fault.Plan) (response, error)) run {
 	return func(now time.Time, plan fault.Plan) (response, error) {
 		q, err := s.queues.Get(name, now)

@@ -218,7 +218,7 @@ func (r *renderer) text(name, value string) {
 	r.b = append(r.b, ',')
 }
 
-// etag appends the ETag, which is the same as [table.Row.ETag], with the stamp as its buffer.
+// etag appends the row's ETag, which equals [table.Row.ETag]. It uses r.stamp as a buffer.
 func (r *renderer) etag() {
 	r.b = append(r.b, `"odata.etag":"W/\"datetime'`...)
 	for _, c := range r.stamp {

@@ -43,8 +43,8 @@ func (e *Emulator) Serve(ctx context.Context, tableAddr, queueAddr, blobAddr str
 	return s, nil
 }
 
-// onlyHosts refuses requests for hosts other than this machine's names and the given address. Otherwise a web page could make its
-// own name resolve to this machine, and sign requests with the well-known key.
+// onlyHosts refuses requests for hosts other than this machine's names and the given address. Without this check, a web page could make its own name resolve to
+// this machine, and sign requests with the well-known key.
 func (p pipeline) onlyHosts(addr string) http.Handler {
 	given, _, _ := net.SplitHostPort(addr)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -69,8 +69,8 @@ func arrivedAt(ctx context.Context, host string) bool {
 	return err == nil && ok && ip.Unmap() == local.AddrPort().Addr().Unmap()
 }
 
-// start serves in a goroutine that ends with Close. The server has no ReadTimeout, because that would also cancel long requests. Instead, the handler limits
-// the time for reading a body.
+// start starts a goroutine that serves until Close is called. The server has no ReadTimeout, because a ReadTimeout would also cancel long requests. Instead,
+// the handler limits the time for reading a body.
 func (s *Server) start(l net.Listener, h http.Handler, clientTime time.Duration) {
 	server := &http.Server{Handler: h, ReadHeaderTimeout: clientTime, WriteTimeout: clientTime}
 	s.servers = append(s.servers, server)

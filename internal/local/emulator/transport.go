@@ -39,7 +39,7 @@ func (t *Transport) Do(req *http.Request) (*http.Response, error) {
 	}
 	served := req.WithContext(req.Context()) // a copy
 	served.RequestURI = req.URL.RequestURI()
-	served.Header = make(http.Header, len(req.Header)) // with the names as a server gets them
+	served.Header = make(http.Header, len(req.Header)) // its names have the form in which a server gets them
 	for name, values := range req.Header {
 		served.Header[http.CanonicalHeaderKey(name)] = values
 	}
@@ -59,7 +59,7 @@ func (t *Transport) Do(req *http.Request) (*http.Response, error) {
 		return nil, &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
 	}
 	for name, values := range w.header {
-		if canonical := http.CanonicalHeaderKey(name); canonical != name { // as a client on a socket gets it
+		if canonical := http.CanonicalHeaderKey(name); canonical != name { // a client on a socket gets the canonical name
 			delete(w.header, name)
 			w.header[canonical] = values
 		}

@@ -50,7 +50,7 @@ func (h *Host) front(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// anonymous reports whether a path below /api belongs to a function without a key, which is only the console.
+// anonymous reports whether a path below /api belongs to a function that needs no key. Only the console is such a function.
 func (h *Host) anonymous(path string) bool {
 	first, _, _ := strings.Cut(path, "/")
 	return slices.ContainsFunc(h.functions, func(f hosted) bool {

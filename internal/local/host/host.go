@@ -88,7 +88,7 @@ type hosted struct {
 	schedule calendar.Cron  // the schedule of a timer function
 }
 
-// Start runs the app in options.Root and returns when every instance is ready. The app ends with ctx or [Host.Close].
+// Start runs the app in options.Root and returns when every instance is ready. The app ends when ctx ends or [Host.Close] is called.
 func Start(ctx context.Context, options Options) (*Host, error) {
 	h, err := load(options)
 	if err != nil {
@@ -133,7 +133,7 @@ func Start(ctx context.Context, options Options) (*Host, error) {
 	return h, nil
 }
 
-// Key returns the key that requests need: the key of the options, or a new one if other machines can reach the app. If requests need no key, it returns "".
+// Key returns the key that requests need: the key of the options, or a new one if other machines can reach the app. If requests need no key, Key returns "".
 func (h *Host) Key() string { return h.options.Key }
 
 // drain waits at most [Times.Drain] for running invocations. The caller then kills the handler processes. Like the real host, the caller sends no other

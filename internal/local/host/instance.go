@@ -31,7 +31,7 @@ func newInstance(h *Host, id int) *instance {
 	}
 }
 
-// run keeps the handler process running. It receives no messages after ctx has ended, and kills the process when work ends.
+// run keeps the handler process running. run receives no messages after ctx has ended, and kills the process when work ends.
 func (in *instance) run(ctx, work context.Context) {
 	life, end := context.WithCancel(work)
 	defer end() // in case the process never started
@@ -60,7 +60,7 @@ const firstTries = 3
 func (in *instance) supervise(ctx context.Context) {
 	runtime.LockOSThread() // see contain
 	defer runtime.UnlockOSThread()
-	ever := false // a process was ready at least once
+	ever := false // becomes true when a process is ready for the first time
 	for try := 1; ; try++ {
 		p, err := in.start(ctx)
 		switch {
@@ -87,7 +87,7 @@ func (in *instance) supervise(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 			return
-		case p.wanted.Load(), p.code == 200: // the same distinction as in the real host
+		case p.wanted.Load(), p.code == 200: // the real host makes the same distinction
 			in.log.Info().Msg("the handler process has ended, and is restarted")
 		default:
 			in.log.Error().Msgf("the handler process exited with code %d, and is restarted", p.code)
@@ -112,7 +112,7 @@ func (in *instance) start(ctx context.Context) (*process, error) {
 	return p, nil
 }
 
-// publish makes p the process for invocations. With nil, invocations wait.
+// publish makes p the process for invocations. If p is nil, invocations wait.
 func (in *instance) publish(p *process) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -28,9 +28,9 @@ func (in *instance) newInvocation(f hosted) invocation {
 	return invocation{in: in, function: f, id: uuid.NewString()}
 }
 
-// within calls the function do with the handler's process. The function's time starts here, and includes the wait for a process that is being restarted. Soon
-// after this time, the instance's process is killed, and all its other invocations fail as well.
-func (v invocation) within(ctx context.Context, do func(ctx context.Context, p *process) error) (err error) {
+// withProcess calls fn with the handler's process. The function's time starts here, and includes the wait for a process that is being restarted. Soon after
+// this time is over, the instance's process is killed, and all its other invocations fail.
+func (v invocation) withProcess(ctx context.Context, fn func(ctx context.Context, p *process) error) (err error) {
 	log := v.in.log.With().Str("function", v.function.Name).Str("invocation", v.id).Logger()
 	start := time.Now()
 	log.Debug().Msg("executing")
@@ -46,7 +46,7 @@ func (v invocation) within(ctx context.Context, do func(ctx context.Context, p *
 	}
 	p, err := v.in.ready(ctx)
 	if err == nil {
-		err = do(ctx, p)
+		err = fn(ctx, p)
 	}
 	if errors.Is(err, envelope.ErrNoAnswer) {
 		log.Error().Err(err).Msg("the invocation hangs")
@@ -67,7 +67,7 @@ func (v invocation) within(ctx context.Context, do func(ctx context.Context, p *
 
 // invoke sends the document to the handler and returns its answer.
 func (v invocation) invoke(ctx context.Context, document []byte) (a envelope.Answer, err error) {
-	err = v.within(ctx, func(ctx context.Context, p *process) error {
+	err = v.withProcess(ctx, func(ctx context.Context, p *process) error {
 		a, err = v.post(ctx, p, document)
 		return err
 	})

@@ -29,8 +29,8 @@ type lease struct {
 // errHeld means that another host has the lease.
 var errHeld = errors.New("another host holds the timer's lease")
 
-// take acquires or renews the lease, and returns the schedule's state. The error is [errHeld] if another host has the lease. If update is not nil, it is the
-// new state.
+// take acquires or renews the lease, and returns the schedule's state. The error is [errHeld] if another host has the lease. If update is not nil, take stores
+// it as the new state.
 func (l lease) take(ctx context.Context, update *envelope.Status) (envelope.Status, error) {
 	partition, at := timerPosition, &key.Bound{Key: l.name}
 	page, err := l.table.Query(ctx, storage.Query{Range: key.Range{Partition: &partition, Low: at, High: at}})
@@ -64,7 +64,7 @@ func (l lease) take(ctx context.Context, update *envelope.Status) (envelope.Stat
 	return status, err
 }
 
-// release releases the lease immediately. A host does this when it shuts down in order.
+// release releases the lease immediately. A host calls release when it shuts down without a crash.
 func (l lease) release(ctx context.Context, status envelope.Status) error {
 	if _, err := l.take(ctx, nil); err != nil {
 		return err

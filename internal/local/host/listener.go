@@ -161,7 +161,7 @@ func (l *listener) invokeRenewing(ctx context.Context, m *storage.Message, text 
 	renewing, stop := context.WithCancel(ctx)
 	renewed := make(chan struct{})
 	receipt := m.PopReceipt
-	go func(m storage.Message) { // ends with stop
+	go func(m storage.Message) { // ends when stop is called
 		defer close(renewed)
 		every := time.NewTicker(MessageLease / 2)
 		defer every.Stop()
@@ -206,7 +206,7 @@ func decode(text string, isBase64 bool) (string, error) {
 }
 
 // backoff is the host's RandomizedExponentialBackoffStrategy. After a poll that found a message, the wait is the minimum. Each further wait is about twice as
-// long.
+// long as the wait before it.
 type backoff struct {
 	most     time.Duration
 	current  time.Duration

@@ -31,7 +31,7 @@ const readyPoll = 25 * time.Millisecond
 // command is the handler's command line and environment.
 type command struct {
 	path string
-	own  bool // the program is this one, which proves this with [envelope.HeaderWorker]
+	own  bool // the program is this one, and proves its identity with [envelope.HeaderWorker]
 	args []string
 	dir  string
 	root string
@@ -180,7 +180,7 @@ func (p *process) waitReady(ctx context.Context, client *http.Client, limit time
 // sign adds the secret to a request for this process. Every request of the host has the secret.
 func (p *process) sign(r *http.Request) { r.Header.Set(envelope.HeaderSecret, p.secret) }
 
-// mark sets the headers of all requests of an invocation.
+// mark sets the headers that every request of an invocation contains.
 func (p *process) mark(r *http.Request, invocation string) {
 	p.sign(r)
 	r.Header.Set(envelope.HeaderInvocation, invocation)
@@ -196,14 +196,14 @@ func (p *process) recycle() {
 // kill ends the process with SIGKILL and waits for its end.
 func (p *process) kill() {
 	select {
-	case <-p.done: // the id may already belong to another process
+	case <-p.done: // the process has ended, and its id may belong to another process
 	default:
 		killGroup(p.cmd)
 		<-p.done
 	}
 }
 
-// lineWriter passes its input to line, one line at a time. It splits very long lines.
+// lineWriter calls line with each line of its input. It splits very long lines.
 type lineWriter struct {
 	line func(string)
 	rest []byte

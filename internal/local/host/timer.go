@@ -10,7 +10,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// lateness is the maximum delay of a timer that does not count as past due.
+// lateness is the delay above which a timer counts as past due.
 const lateness = time.Second
 
 // The time between two renewals of a lease, and the shorter time after a failure.
@@ -25,12 +25,12 @@ type timer struct {
 	function hosted
 	lease    *lease
 
-	// state contains the schedule's state, except while the state is being written to the lease. If two writes ran concurrently, each would seem to be a
-	// write of another host.
+	// state contains the schedule's state, except while the state is being written to the lease. If two writes ran concurrently, each would mistake the other
+	// for a write of another host.
 	state chan envelope.Status
 }
 
-// keepTimer fires one function's timer until ctx ends. When work ends, its runs end.
+// keepTimer fires one function's timer until ctx ends. When work ends, the function's runs end.
 func (h *Host) keepTimer(ctx, work context.Context, f hosted) {
 	t := &timer{
 		host: h, function: f, state: make(chan envelope.Status, 1),
@@ -81,14 +81,14 @@ func (t *timer) renew(ctx context.Context) {
 	}
 }
 
-// keep stores the schedule's state for the next holder. Like the real host, the timer waits for this at the start and after each run. (TimerListener and
-// StorageScheduleMonitor of the WebJobs SDK)
+// keep stores the schedule's state for the next holder. Like the real host, the timer waits until the state is stored, at the start and after each run.
+// (TimerListener and StorageScheduleMonitor of the WebJobs SDK)
 func (t *timer) keep(ctx context.Context, status envelope.Status) {
 	for t.record(ctx, &status) != nil && task.Sleep(ctx, t.host.options.Times.Pause) {
 	}
 }
 
-// record renews the lease, and stores the schedule's state in it. If changed is not nil, it is the new state.
+// record renews the lease, and stores the schedule's state in it. changed is the new state, or nil if the state has not changed.
 func (t *timer) record(ctx context.Context, changed *envelope.Status) error {
 	status := <-t.state
 	defer func() { t.state <- status }()
@@ -109,7 +109,7 @@ func (t *timer) fireAll(ctx, work context.Context, status envelope.Status) {
 	if status.Next.IsZero() {
 		status.Next = schedule.Next(now)
 	}
-	for free := (time.Time{}); ; { // the time at which the last run ended
+	for free := (time.Time{}); ; { // free is the time at which the last run ended
 		t.keep(ctx, status)
 		for wait := time.Until(status.Next); wait > 0 && ctx.Err() == nil; wait = time.Until(status.Next) {
 			task.Sleep(ctx, min(wait, 10*time.Second))
@@ -120,7 +120,7 @@ func (t *timer) fireAll(ctx, work context.Context, status envelope.Status) {
 		now = time.Now().Round(0)
 		due := status.Next
 		if free.After(due) {
-			due = free // the times that passed during the last run become one run now
+			due = free // the scheduled times that passed during the last run become one run now
 		}
 		t.fire(work, status, now.Sub(due) > lateness)
 		status = envelope.Status{Last: now, Next: schedule.Next(now), Updated: now}
@@ -131,5 +131,5 @@ func (t *timer) fireAll(ctx, work context.Context, status envelope.Status) {
 // fire runs a timer's function on one instance. Failures do not stop the schedule.
 func (t *timer) fire(ctx context.Context, status envelope.Status, pastDue bool) {
 	v := t.host.pick().newInvocation(t.function)
-	_, _ = v.invoke(ctx, envelope.Timer(t.function.Name, status, pastDue)) // logs its failure
+	_, _ = v.invoke(ctx, envelope.Timer(t.function.Name, status, pastDue)) // invoke logs a failure
 }

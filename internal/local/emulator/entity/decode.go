@@ -198,7 +198,7 @@ func appendProperty(b []byte, p member, typeName string) ([]byte, error) {
 	return append(b, text...), nil
 }
 
-// needsAnnotation reports whether the JSON text does not show the type.
+// needsAnnotation reports whether a property needs an annotation, because its JSON text does not show its type.
 func needsAnnotation(t odata.Type, text string) bool {
 	switch t {
 	case odata.String, odata.Int32, odata.Boolean:
@@ -224,8 +224,8 @@ func typeOf(p member, typeName string) (odata.Type, error) {
 	return odata.Implied(p.value), nil
 }
 
-// normalize returns the JSON text in which the value is stored. Numbers and booleans with an annotated type may be strings. They
-// are stored in their shortest form.
+// normalize returns the JSON text that is stored for the value. Numbers and booleans with an annotated type may be strings. They are stored in their shortest
+// form.
 func normalize(p member, t odata.Type) (string, error) {
 	text := p.value
 	switch t {
@@ -334,8 +334,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// IsIdentifier reports whether a name follows the rules for C# identifiers. The services require this of the names of properties
-// and metadata.
+// IsIdentifier reports whether a name follows the rules for C# identifiers. The services require such names for properties and metadata.
 func IsIdentifier(name string) bool {
 	for i, r := range name {
 		start := r == '_' || unicode.IsLetter(r) || unicode.Is(unicode.Nl, r)

@@ -1,9 +1,8 @@
 // Package entity parses, checks and stores the properties of table rows.
 //
-// [Decoder] converts a client's JSON into [Properties]: the row's custom properties as one JSON text in the service's
-// minimal-metadata form. With text, building a page is little more than copying, a Double without a fraction remains distinct
-// from an Int32 (3.0 stays 3.0), and a row costs one allocation. Properties do not include the keys and the timestamp, which the
-// table stores.
+// [Decoder] converts a client's JSON into [Properties]: the row's custom properties as one JSON text in the service's minimal-metadata form. Because the
+// properties are stored as text, most of a page is copied, a Double without a fraction remains distinct from an Int32 (3.0 stays 3.0), and a row costs one
+// allocation. Properties do not include the keys and the timestamp, which the table stores.
 package entity
 
 import (
@@ -126,7 +125,7 @@ func (p Property) text() string {
 	return string(text)
 }
 
-// Merge returns p with the properties of changes added or replaced, sorted by name.
+// Merge adds the properties of changes to those of p, or replaces them, and returns the result, sorted by name.
 func (p Properties) Merge(changes Properties) Properties {
 	var all []Property
 	for q := range p.All() {

@@ -3,7 +3,7 @@ package fault
 import "time"
 
 // bucket is a token bucket that contains at most the tokens of one second. It admits a request of any cost if any token is left, so its number of tokens may
-// become negative. So a batch of 100 passes a low limit, and delays the requests after it.
+// become negative. Therefore a batch of 100 operations passes a low limit, and delays the requests after it.
 type bucket struct {
 	tokens float64
 	filled time.Time
@@ -22,7 +22,7 @@ type bucketKey struct {
 	partition string
 }
 
-// admit reports whether the limit admits the request, and subtracts its cost.
+// admit reports whether the limit of rule i admits the request. If so, admit subtracts the request's cost.
 func (in *Injector) admit(now time.Time, i int, req Request) bool {
 	k, cost := bucketKey{rule: i}, 1.0
 	if in.rules[i].name == PartitionRate {
@@ -39,8 +39,8 @@ func (in *Injector) admit(now time.Time, i int, req Request) bool {
 	return true
 }
 
-// Charge subtracts the actual cost of a request beyond req.Entities from the partition's limit: the rows that a query returned,
-// or the messages of a get.
+// Charge subtracts entities from the limit of the request's partition: the number of rows that a query returned, or of messages that a get returned, beyond
+// req.Entities.
 func (in *Injector) Charge(now time.Time, req Request, entities int) {
 	if !req.Confined || entities <= 0 {
 		return
@@ -58,7 +58,7 @@ func partitionName(req Request) string {
 	return "/" + req.Table + "/" + req.Queue + "/" + req.Partition
 }
 
-// bucket returns a bucket, filled up to now.
+// bucket returns the bucket of k, after it has added the tokens for the time until now.
 func (in *Injector) bucket(now time.Time, k bucketKey) *bucket {
 	rate := in.rules[k.rule].rate
 	b := in.buckets[k]

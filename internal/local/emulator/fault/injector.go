@@ -21,10 +21,10 @@ type Request struct {
 }
 
 // Plan describes the faults of one request. A request fails in at most one way. The faults Short, Empty, Duplicate, Delay and Deletion may remain unused. The
-// caller reports each of them that takes effect with [Injector.Fired].
+// caller calls [Injector.Fired] for each of them that takes effect.
 type Plan struct {
 	Latency    time.Duration
-	Fail       Name          // "", Busy, or a rule of a timeout, a reset or a damaged answer
+	Fail       Name          // "", Busy, or the rule that causes a timeout, a reset or a damaged answer
 	Cause      Name          // the rule that made the request fail; may be a rate limit if Fail is Busy
 	RetryAfter time.Duration // the time in the header Retry-After, if Fail is Busy; 0 for no header
 
@@ -107,7 +107,7 @@ func (in *Injector) Plan(now time.Time, req Request) Plan {
 	return plan
 }
 
-// apply adds a rule that takes effect to the plan. If several rules make the request fail, the first one decides how it fails.
+// apply adds a rule to the plan, because the rule takes effect. If several rules make the request fail, the first one decides how it fails.
 func (in *Injector) apply(plan *Plan, r rule, draw uint64) {
 	switch r.name {
 	case Latency:

@@ -12,7 +12,7 @@
 //
 // Semicolons separate rules, and spaces separate a rule's options.
 //
-//	seed=N                       start of all draws; 0 if absent
+//	seed=N                       the seed of all random draws; 0 if absent
 //	latency=A or latency=A..B    every request takes this long, or a random time in this range
 //	busy p=P [retry-after=D]     503 ServerBusy, not carried out
 //	timeout-before p=P           500 OperationTimedOut, not carried out
@@ -22,19 +22,19 @@
 //	html p=P                     200 with a proxy's page, not carried out
 //	empty p=P                    200 with an empty body, not carried out
 //	braces p=P                   200 with {}, not carried out
-//	half p=P                     carried out; half of the answer, with a header for that half
+//	half p=P                     carried out; the answer ends halfway, and its header fits this half
 //	short-page p=P [rows=N]      a page of a query or of a list of blobs ends early, with a token;
 //	                             after N rows if it would have more
 //	empty-page p=P               a query's page has no rows, but a token; with P=1 and
 //	                             without times= a query never ends
 //	duplicate p=P                a queue message is stored twice, and therefore delivered twice
 //	delay p=P by=D               a queue message is delivered later, and therefore out of order
-//	account-rate=N [retry-after=D]    503 above N requests a second
-//	partition-rate=N [retry-after=D]  503 above N entities (messages) a second in a
+//	account-rate=N [retry-after=D]    503 above N requests per second
+//	partition-rate=N [retry-after=D]  503 above N entities (messages) per second in a
 //	                             partition (queue); a query counts if it is
 //	                             confined to one partition
 //	deletion=D                   for this time, uses of the name of a deleted table, queue
-//	                             or container get TableBeingDeleted or the like
+//	                             or container get TableBeingDeleted or a similar error
 //
 // Every rule accepts options that restrict it: on=KIND,KIND… (see [Kinds]), table=NAME, queue=NAME, and times=N for only the
 // first N requests of every identity.
@@ -75,7 +75,7 @@ const (
 // Kind is a kind of request.
 type Kind string
 
-// The kinds of requests: to the Table service, the Queue service, then the Blob service.
+// The kinds of requests, first those to the Table service, then those to the Queue service, and then those to the Blob service.
 const (
 	Query  Kind = "query"  // of entities
 	Point  Kind = "point"  // one entity, by key
@@ -152,7 +152,7 @@ func (n Name) shape() shape {
 	return unknown
 }
 
-// parse parses a spec into in. The error names the invalid word.
+// parse parses a spec, and stores its rules in the injector. The error names the invalid word.
 func (in *Injector) parse(spec string) error {
 	var read []string
 	for part := range strings.SplitSeq(spec, ";") {

@@ -22,11 +22,11 @@ func NewStore() *Store {
 	return &Store{tables: make(map[string]*Table), deleting: make(map[string]time.Time)}
 }
 
-// Add creates a table with own as its rows, which must not be nil. The error is a *refusal.Error.
-func (s *Store) Add(name string, own Rows) error {
+// Add creates a table with the given rows, which must not be nil. The error is a *refusal.Error.
+func (s *Store) Add(name string, rows Rows) error {
 	t, err := s.Create(name, time.Time{})
 	if err == nil {
-		t.own = own
+		t.own = rows
 	}
 	return err
 }

@@ -130,7 +130,7 @@ func NotFound() error {
 // OpKind is the effect of an operation on a row.
 type OpKind uint8
 
-// The actions. Replace and Merge without an ETag insert a missing row.
+// The effects of operations. Replace and Merge without an ETag insert a missing row.
 const (
 	Insert OpKind = iota
 	Replace
@@ -217,7 +217,8 @@ type Query struct {
 	From   key.Key       // where to continue; the zero key is the start
 }
 
-// Bounds returns the first key that the query may find, and the first key after all that it may find. end is nil if there is no such key.
+// Bounds returns the range of keys that the query may find. start is the first key of the range, and end is the first key after the range. end is nil if the
+// range has no upper limit.
 func (q Query) Bounds() (start key.Key, end *key.Key) {
 	if q.Filter == nil {
 		return q.From, nil
