@@ -247,7 +247,7 @@ func writingMemory(found []match) int64 {
 	return 2 * storage.MemoryOf(min(all, max(largest, bulkWriters*weightBytes)), min(len(found), bulkWriters))
 }
 
-// isOver reports whether the deletion must not start to delete further records.
+// isOver reports whether the deletion must not begin with further records.
 func (x *bulkDeletion) isOver() bool {
 	return x.err != nil || x.done.Records > 0 && x.Clock().Sub(x.start) >= deleteTime
 }

@@ -96,21 +96,21 @@ func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) 
 // errLostTrail means that the place to which a record has moved can no longer be determined.
 var errLostTrail = errors.New("the new place of a moved record is unknown")
 
-// trace follows the moves of a record from the identity at to the record's current identity. It returns the live head there, or
-// nil if the record was deleted. The argument line is the lineage of the record's writes, as in [wal.Write]. If another record
+// trace follows the moves of a record from the identity start to the record's current identity. It returns the live head there,
+// or nil if the record was deleted. The argument lineage is that of the record's writes, as in [wal.Write]. If another record
 // has one of the identities, or if there are more moves than hops, the error is errLostTrail. For each move, trace makes one
 // request and subtracts one from hops.
-func (rd *Reader) trace(ctx context.Context, first index.FirstHash, at, line wal.FormerIdentity, hops *int) (*store.Head, error) {
+func (rd *Reader) trace(ctx context.Context, first index.FirstHash, start, lineage wal.FormerIdentity, hops *int) (*store.Head, error) {
 	for *hops > 0 {
 		*hops--
-		h, err := rd.ReadHead(ctx, first, at.Identity)
+		h, err := rd.ReadHead(ctx, first, start.Identity)
 		switch {
 		case err != nil || h == nil: // the record was deleted at least a day ago
 			return nil, err
-		case h.Lineage == nil || *h.Lineage != line: // another record has this identity now
+		case h.Lineage == nil || *h.Lineage != lineage: // another record has this identity now
 			return nil, errLostTrail
 		case h.Next != nil:
-			at = *h.Next
+			start = *h.Next
 		case h.Gone:
 			return nil, nil
 		default:

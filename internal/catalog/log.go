@@ -132,9 +132,9 @@ var errLost = &unanswered{errors.New("the commit did not end")}
 // errTooMany means that the operations do not fit into one transaction.
 var errTooMany = errors.New("too large for a transaction")
 
-// writeLog sends the operations of several writes as one transaction. If the transaction is refused, the result at is the index
-// of the write that caused the refusal, or -1 if that write is unknown.
-func (ct *committer) writeLog(ctx context.Context, all [][]storage.Op) (at int, err error) {
+// writeLog sends the operations of several writes as one transaction. If the transaction is refused, the result failed is the
+// index of the write that caused the refusal, or -1 if that write is unknown.
+func (ct *committer) writeLog(ctx context.Context, all [][]storage.Op) (failed int, err error) {
 	b := ct.Log.Batch()
 	var of []int // for each operation, the index of its write
 	for i, ops := range all {
@@ -217,10 +217,11 @@ func (ct *committer) toChanges(ctx context.Context, all ...applied) error {
 	return err
 }
 
-// inHalves calls the function do with each half of a list. If at is not -1, it leaves out the element with the index at.
-func inHalves[T any](all []T, at int, do func([]T) error) error {
-	if at >= 0 {
-		all = slices.Concat(all[:at], all[at+1:])
+// inHalves calls the function do with each half of a list. If without is not -1, inHalves leaves out the element with that
+// index.
+func inHalves[T any](all []T, without int, do func([]T) error) error {
+	if without >= 0 {
+		all = slices.Concat(all[:without], all[without+1:])
 	}
 	var g task.Group
 	g.Go(func() error { return do(all[:len(all)/2]) })

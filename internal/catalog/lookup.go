@@ -206,19 +206,19 @@ func (rd *Reader) list(ctx context.Context, q Lookup) (answer, error) {
 	return x.answer(""), checked()
 }
 
-// listRanges returns the key ranges that contain the first index key's rows after the key at.
-func listRanges(s index.Schema, at key.Key) []key.Range {
+// listRanges returns the key ranges that contain the first index key's rows after a key.
+func listRanges(s index.Schema, after key.Key) []key.Range {
 	var ranges []key.Range
-	if at.Partition != "" {
-		ranges = append(ranges, key.Range{Partition: &at.Partition, Low: &key.Bound{Key: at.Row, Open: true}})
+	if after.Partition != "" {
+		ranges = append(ranges, key.Range{Partition: &after.Partition, Low: &key.Bound{Key: after.Row, Open: true}})
 	}
 	for _, prefix := range s.FirstPrefixes() {
 		r := key.Range{Low: &key.Bound{Key: prefix}, High: key.PrefixEnd(prefix)}
-		if at.Partition != "" && r.High != nil && !key.Less(at.Partition, r.High.Key) {
+		if after.Partition != "" && r.High != nil && !key.Less(after.Partition, r.High.Key) {
 			continue
 		}
-		if at.Partition != "" && key.Less(prefix, at.Partition) {
-			r.Low = &key.Bound{Key: at.Partition, Open: true}
+		if after.Partition != "" && key.Less(prefix, after.Partition) {
+			r.Low = &key.Bound{Key: after.Partition, Open: true}
 		}
 		ranges = append(ranges, r)
 	}

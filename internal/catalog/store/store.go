@@ -163,8 +163,8 @@ func (x Copy) Ours(h *Head) bool {
 	return x.Slot.State == wal.HasRecord && x.Slot.Identity == h.Identity
 }
 
-// Logged returns the record that the head's last write has written. It takes the record from one of the copies if a copy has
-// the contents that the head records, or from the head's entry.
+// Logged returns the record that the head's last write has written. If a copy has the contents that the head records, Logged
+// takes the record from that copy, and otherwise from the head's entry.
 func (s *Store) Logged(ctx context.Context, h *Head, all []Copy) (r record.Record, found bool, err error) {
 	for _, x := range all {
 		if x.Slot.State == wal.HasRecord && HashOf(x.Record) == h.Content {

@@ -217,8 +217,8 @@ func Superseded(rows []VersionClaim) []bool {
 	return old
 }
 
-// After returns the time of an entry that follows the heads. The result is now, or one tick after the latest head if the head's
-// time is not before now.
+// After returns the time of an entry that follows the heads. If the latest head's time is not before now, the result is one
+// tick later than that time. Otherwise the result is now.
 func After(now time.Time, heads ...*Head) time.Time {
 	now = now.Truncate(key.Tick)
 	for _, h := range heads {
@@ -257,21 +257,21 @@ const (
 	Collide                 // leave the row, because it belongs to another record with the same key
 )
 
-// Decide returns the effect of the write on an index row whose present state is have.
-func Decide(have IndexRow, w Write) Effect {
+// Decide returns the effect of the write on an index row in its present state.
+func Decide(present IndexRow, w Write) Effect {
 	switch {
-	case have.State == NoRow:
+	case present.State == NoRow:
 		return Create
-	case have.Identity == w.Identity:
-		if have.Version >= w.Version {
+	case present.Identity == w.Identity:
+		if present.Version >= w.Version {
 			return Keep
 		}
 		return Overwrite
 	case w.Gone:
 		return Keep
-	case w.Instead == nil || w.Instead.Identity != have.Identity:
+	case w.Instead == nil || w.Instead.Identity != present.Identity:
 		return Collide
-	case have.Version > w.Instead.Version: // the record has moved back since then
+	case present.Version > w.Instead.Version: // the record has moved back since then
 		return Keep
 	}
 	return Overwrite

@@ -148,8 +148,8 @@ func (r *row) newNames(out map[string]any) (names []string) {
 	return names
 }
 
-// movedOf returns a property of the input row that has this value and whose name is not in the output, or nil. The program has
-// probably renamed this property.
+// movedOf returns a property of the input row that has this value, if the property's name is not in the output. The program has
+// probably renamed such a property. If there is none, movedOf returns nil.
 func (r *row) movedOf(v any, out map[string]any) *storage.Property {
 	for i, p := range r.Properties {
 		if _, there := out[p.Name]; !there && equalValues(r.values[i], v) {
@@ -159,10 +159,10 @@ func (r *row) movedOf(v any, out map[string]any) *storage.Property {
 	return nil
 }
 
-// property returns the property for a value v. The argument as is the type that the program states, or nil. The argument was is
-// the input row's property of the same name, and before is the value of that property. Both are nil if the row had no such
-// property.
-func property(name string, v, as any, was *storage.Property, before any) (p storage.Property, err error) {
+// property returns the property for a value v. The argument stated is the type that the program states, or nil. The argument
+// original is the input row's property of the same name, and originalValue is that property's value. Both are nil if the row
+// had no such property.
+func property(name string, v, stated any, original *storage.Property, originalValue any) (p storage.Property, err error) {
 	if n, ok := v.(json.Number); ok {
 		v = plainNumber(n)
 	}
@@ -170,14 +170,14 @@ func property(name string, v, as any, was *storage.Property, before any) (p stor
 	case []any, map[string]any:
 		return p, fmt.Errorf("%s is %s, but a property has a single value; tojson converts the value to a text", name, withArticle(gojq.TypeOf(v)))
 	}
-	if was == nil && !storage.IsPropertyName(name) {
+	if original == nil && !storage.IsPropertyName(name) {
 		return p, fmt.Errorf("%q is not a property name; use letters, digits and underscores", name)
 	}
-	if as != nil {
-		text, _ := as.(string)
+	if stated != nil {
+		text, _ := stated.(string)
 		t, known := odata.ParseType(text)
 		if !known {
-			return p, fmt.Errorf("%s%s is %s, which is not a type", name, typeSuffix, gojq.Preview(as))
+			return p, fmt.Errorf("%s%s is %s, which is not a type", name, typeSuffix, gojq.Preview(stated))
 		}
 		p, ok := propertyOf(name, t, v)
 		if text, isText := v.(string); !ok && isText { // the JSON of an Int64 is a text
@@ -189,11 +189,11 @@ func property(name string, v, as any, was *storage.Property, before any) (p stor
 		}
 		return p, nil
 	}
-	if was != nil {
-		if equalValues(before, v) {
-			return *was, nil
+	if original != nil {
+		if equalValues(originalValue, v) {
+			return *original, nil
 		}
-		if p, ok := propertyOf(name, was.Type, v); ok {
+		if p, ok := propertyOf(name, original.Type, v); ok {
 			return p, nil
 		}
 	}

@@ -205,8 +205,8 @@ func takeDue(rows []arrival, top int, known ticks) (found []storage.Row, more bo
 
 // markReceived marks the rows that the follower has received. The rows must be sorted newest first.
 func (p position) markReceived(rows []arrival) {
-	// until removes all rows before the first row for which old is true from rows, and returns the removed rows.
-	until := func(old func(arrival) bool) (newer []arrival) {
+	// cut removes rows from the variable rows, up to the first row for which old is true. It returns the removed rows.
+	cut := func(old func(arrival) bool) (newer []arrival) {
 		n := slices.IndexFunc(rows, old)
 		if n < 0 {
 			n = len(rows)
@@ -214,10 +214,10 @@ func (p position) markReceived(rows []arrival) {
 		newer, rows = rows[:n], rows[n:]
 		return newer
 	}
-	until(func(a arrival) bool { return a.compare(p.newest) >= 0 })
+	cut(func(a arrival) bool { return a.compare(p.newest) >= 0 })
 	for _, g := range p.groups {
-		until(func(a arrival) bool { return a.written <= g.to })
-		some := until(func(a arrival) bool { return a.written < g.from })
+		cut(func(a arrival) bool { return a.written <= g.to })
+		some := cut(func(a arrival) bool { return a.written < g.from })
 		var sum uint64
 		for i := len(some) - 1; i >= 0; i-- {
 			if sum = add(sum, some[i].id); sum == g.sum { // rows of the group's newest tick with newer ids may not have been received
