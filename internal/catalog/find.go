@@ -133,8 +133,9 @@ type search struct {
 	gone func(storage.Entity)
 }
 
-// takeRows adds the matches of a merged page to the answer. If the answer is complete, full is true, and last is the RowKey of the
-// last row taken, or the argument after if no row was taken. Of several rows with the same RowKey, it takes all or none.
+// takeRows adds the matches of a merged page to the answer. If the answer is complete, full is true. In that case, the result last
+// is the RowKey of the last row taken, or the argument after if no row was taken. Of several rows with the same RowKey, it takes
+// all or none.
 func (x *search) takeRows(ctx context.Context, s mergedPage, after string) (last string, full bool, err error) {
 	states := make([]wal.VersionClaim, len(s.rows))
 	for i, c := range s.rows {

@@ -264,9 +264,9 @@ func (t *Tidying) Due(now time.Time, tidy func() error) error {
 	return nil
 }
 
-// Within a range, Tidy deletes the claims that are no longer needed, and all other rows that are older than a day. The argument
-// now is the present time by the service's clock. The search takes one query. The result removed is the number of deleted rows,
-// and is valid even after an error.
+// Tidy searches a range. It deletes the claims that are no longer needed, and all other rows that are older than a day. The
+// argument now is the present time by the service's clock. The search takes one query. The result removed is the number of
+// deleted rows, and is valid even after an error.
 func Tidy(ctx context.Context, table *storage.Table, in key.Range, now time.Time) (removed int64, err error) {
 	filter := fmt.Sprintf("(%s or (%s and RowKey ge '%s'))", lastChanged(now, keepKeys), lastChanged(now, keepInvocations), invocationPrefix)
 	if removed, err = action.DeleteFound(ctx, table, storage.Query{Range: in, Filter: filter}, nil); err != nil {

@@ -156,9 +156,9 @@ func (a arrival) bytes() int {
 	return len(a.row.JSON()) + 256
 }
 
-// dueRows yields the rows that the follower may receive now, oldest first. The argument rows is sorted newest first. Rows written
-// after known may still be missing from it, so each tick after known needs a separate group of the position. After maxSingle such
-// groups, dueRows ends, and a later call returns the other rows.
+// dueRows yields the rows that the follower may receive now, oldest first. The argument rows is sorted newest first. Rows that
+// were written after the time known may still be missing from it, so each tick after known needs a separate group of the
+// position. After maxSingle such groups, dueRows ends, and a later call returns the other rows.
 func dueRows(rows []arrival, known ticks) iter.Seq[*arrival] {
 	return func(yield func(*arrival) bool) {
 		singles := 0 // number of groups that were written after known
