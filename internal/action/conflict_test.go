@@ -157,7 +157,7 @@ func TestCompared(t *testing.T) {
 			proof.Must(t, em.SetFaults(faults))
 			r, err := action.Copy{Destination: to, Compared: true}.Copy(t.Context(), rows)
 			if got := fmt.Sprint(r.Written, r.Failed, r.Kept); err != nil || got != "4 [] [{p changed} {p deleted} {p inserted}]" {
-				t.Errorf("%s: %s, %v", faults, got, err)
+				t.Errorf("faults %q: got written, failed and kept rows %s, error %v", faults, got, err)
 			}
 			got := map[string]int64{}
 			for _, there := range emulatortest.Rows(t, to) {

@@ -191,12 +191,12 @@ func TestBlobURL(t *testing.T) {
 		c, path, err := storage.BlobURL(tt.url, tt.known)
 		if tt.signs == "" {
 			if err == nil || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "another/") {
-				t.Errorf("%s: %v", tt.url, err)
+				t.Errorf("URL %s: got error %v, want one without secrets", tt.url, err)
 			}
 			continue
 		}
 		if err != nil || path != tt.path || c.String() != tt.name || c.SignsIn() != tt.signs {
-			t.Errorf("%s: %s of %v by %s, %v", tt.url, path, c, c.SignsIn(), err)
+			t.Errorf("URL %s: got path %s of %v, signed in by %s; error %v", tt.url, path, c, c.SignsIn(), err)
 		}
 		if _, err := storage.Open(c, storage.Options{}); err != nil {
 			t.Error(err)

@@ -62,7 +62,7 @@ func TestDecodePageKeepsEveryType(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if got.Get("S") != "aé<&>" || got.Int("L") != 9223372036854775807 || string(got.Bytes("X")) != "\x00\x01\x02" || got.Time("T").Nanosecond() != 123456700 {
-		t.Errorf("wrong values: %q, %d, %q, %v", got.Get("S"), got.Int("L"), got.Bytes("X"), got.Time("T"))
+		t.Errorf("wrong values: S %q, L %d, X %q, T %v", got.Get("S"), got.Int("L"), got.Bytes("X"), got.Time("T"))
 	}
 }
 

@@ -50,9 +50,9 @@ func TestParseLine(t *testing.T) {
 		var inexact *storage.Inexact
 		switch {
 		case tt.want != "" && (err != nil || string(row.JSON()) != keys+","+tt.want+"}"):
-			t.Errorf("%s: %s, %v", tt.name, row.JSON(), err)
+			t.Errorf("%s: got row %s, error %v", tt.name, row.JSON(), err)
 		case tt.want == "" && (err == nil || !strings.Contains(err.Error(), tt.err) || errors.As(err, &inexact) == tt.exact || !tt.exact && row.Key != key.Key{Partition: "p", Row: "r"}):
-			t.Errorf("%s: %v, %+v", tt.name, row.Key, err)
+			t.Errorf("%s: got key %v, error %+v", tt.name, row.Key, err)
 		}
 	}
 	for text, want := range map[string]string{
@@ -60,7 +60,7 @@ func TestParseLine(t *testing.T) {
 		`{"PartitionKey":null,"RowKey":"r"}`: "PartitionKey must be a string in quotes, not null", `{"PartitionKey":"p\ud800","RowKey":"r"}`: `is not valid Unicode`,
 	} {
 		if _, err := storage.ParseLine([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("line %s: got error %v", text, err)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func TestSingleOperations(t *testing.T) {
 		table := newTable(t, a)
 		em.ResetCounts()
 		if err := table.Write(t.Context(), storage.Op{Kind: storage.Replace, Row: row(tt.pk, tt.rk).Row()}); err != nil {
-			t.Errorf("%q, %q: %v", tt.pk, tt.rk, err)
+			t.Errorf("keys %q, %q: error %v", tt.pk, tt.rk, err)
 		}
 		if c := em.Counts(); c.Batch != tt.batch || c.Update != 1-tt.batch {
 			t.Errorf("keys %q, %q: %d transactions and %d plain requests, want %d transactions", tt.pk, tt.rk, c.Batch, c.Update, tt.batch)

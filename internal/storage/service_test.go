@@ -291,7 +291,7 @@ func TestBusyServiceIsRetried(t *testing.T) {
 			counted := table.With(storage.RequestOptions{Counter: &counter})
 			for i := range 10 {
 				if err := counted.Write(t.Context(), storage.Op{Kind: storage.Replace, Row: row("p", fmt.Sprint(i)).Row()}); err != nil {
-					t.Errorf("%s: %v", faults, err)
+					t.Errorf("faults %s: error %v", faults, err)
 				}
 			}
 			if counter.Requests() <= 10 || counter.Requests() != em.Counts().TableTransactions() {

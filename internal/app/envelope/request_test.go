@@ -52,7 +52,7 @@ func FuzzQueue(f *testing.F) {
 		document := envelope.Queue("CopyRows", message(text))
 		var doc struct{ Data map[string]string }
 		if err := json.Unmarshal(document, &doc); err != nil {
-			t.Fatalf("%v in %s", err, document)
+			t.Fatalf("error %v in the document %s", err, document)
 		}
 		var got string
 		if err := json.Unmarshal([]byte(doc.Data["item"]), &got); err != nil || got != text {

@@ -40,7 +40,7 @@ func (a *app) allItems(t *testing.T, path, query, name, of string) (items []stri
 		var some []json.RawMessage
 		w := a.fetch(t, "GET", path+query, "", &answer)
 		if w.Code != 200 {
-			t.Fatalf("%s: %s", path+query, w.Body)
+			t.Fatalf("%s: want status 200, got %s", path+query, w.Body)
 		}
 		proof.Must(t, json.Unmarshal(answer[name], &some))
 		if len(some) > 1 && w.Body.Len() > logtail.MaxAnswer+100<<10 {

@@ -25,7 +25,7 @@ func readJSON(t *testing.T, file string, v any) {
 	b, err := os.ReadFile(filepath.Join(root, file))
 	proof.Must(t, err)
 	if err := json.Unmarshal(b, v); err != nil {
-		t.Fatalf("%s: %v", file, err)
+		t.Fatalf("file %s: error %v", file, err)
 	}
 }
 

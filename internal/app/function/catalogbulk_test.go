@@ -45,11 +45,11 @@ func (a *app) results(t *testing.T, body string, header ...string) string {
 func TestSeveralRecordsInOneCall(t *testing.T) {
 	a := newApp(t)
 	if got := a.results(t, `[{"eid":"1","lastname":"A","npi":1},{"eid":"1","lastname":"A","npi":1},{"npi":7},{"eid":"2","lastname":1e400}, 7,{"eid":"1","lastname":"A","npi":1,"x":2}]`); got != "201, 200, 400 eid, 400 lastname, 400, 409" {
-		t.Error(got)
+		t.Errorf("got results %s", got)
 	}
 	const lines = "\ufeff{\"eid\":\"3\",\"lastname\":\"C\",\"npi\":3}\r\n\n{\"eid\":\n{\"eid\":\"4\",\"lastname\":\"D\",\"npi\":4}"
 	if got := a.results(t, lines, "Content-Type", "application/x-ndjson; charset=utf-8"); got != "201, 400, 201" {
-		t.Error(got)
+		t.Errorf("got results %s", got)
 	}
 	a.call(t, "POST", people, "\ufeff"+`[{"eid":"4","lastname":"D","npi":4}]`, 200, `{"results":[{"status":200,`)
 
@@ -78,7 +78,7 @@ func TestSeveralRecordsInOneCall(t *testing.T) {
 	a.call(t, "GET", changes+"?since=0s", "", 200, `{"changes":[]}`)
 	a.call(t, "GET", changes+"?since=yesterday", "", 400, `{"title":"Bad Request","status":400,"field":"since"`)
 	if got := a.call(t, "GET", changes+"?since=1h", "", 200, `{"changes":[{`); strings.Count(got, `"kind":"insert"`) != 3 {
-		t.Error(got)
+		t.Errorf("got changes %s, want three insertions", got)
 	}
 }
 

@@ -79,13 +79,13 @@ func TestConsoleFiles(t *testing.T) {
 		if packed && w.Code == http.StatusOK {
 			unpacked, err := gzip.NewReader(w.Body)
 			if err != nil {
-				t.Fatalf("%s: %v", tt.name, err)
+				t.Fatalf("%s: error %v", tt.name, err)
 			}
 			body = unpacked
 		}
 		got, err := io.ReadAll(body)
 		if err != nil {
-			t.Fatalf("%s: %v", tt.name, err)
+			t.Fatalf("%s: error %v", tt.name, err)
 		}
 		want := plain.Body.String()
 		if tt.status == http.StatusNotModified {

@@ -103,10 +103,10 @@ func TestStreamNamesOverHTTP(t *testing.T) {
 		path := "/api/log?stream=" + url.QueryEscape(name)
 		var p logPage
 		if w := a.fetch(t, "POST", path, fmt.Sprintf(`{"of":%q}`, name), nil); w.Code != http.StatusCreated {
-			t.Errorf("%q: %d %s", name, w.Code, w.Body)
+			t.Errorf("append to %q: status %d, body %s", name, w.Code, w.Body)
 		}
 		if a.fetch(t, "GET", path, "", &p); p.texts() != fmt.Sprintf(`{"of":%q}`, name) {
-			t.Errorf("%q: %s", name, p.texts())
+			t.Errorf("stream %q: got events %s", name, p.texts())
 		}
 	}
 	// A host changes such names in a path, so that the call would write to another stream. The name that arrives may
@@ -121,7 +121,7 @@ func TestStreamNamesOverHTTP(t *testing.T) {
 		var p logPage
 		a.fetch(t, "POST", "/API/Log/"+path+"?code=x", fmt.Sprintf(`{"by":%q}`, path), nil)
 		if a.fetch(t, "GET", "/api/log?top=1&stream="+url.QueryEscape(name), "", &p); p.texts() != fmt.Sprintf(`{"by":%q}`, path) {
-			t.Errorf("%s: %s", path, p.texts())
+			t.Errorf("path %s: got events %s", path, p.texts())
 		}
 	}
 }

@@ -63,7 +63,7 @@ func TestMinimalAnswers(t *testing.T) {
 	} {
 		w := a.send(step.method, people, step.body, "Prefer", step.prefer)
 		if w.Code != step.status || w.Header().Get("Preference-Applied") != step.applied || (w.Body.Len() == 0) != (step.applied != "") || w.Header().Get("Location") == "" || w.Header().Get("ETag") == "" {
-			t.Errorf("%s %s: %d %v %s", step.method, step.prefer, w.Code, w.Header(), w.Body)
+			t.Errorf("%s with Prefer %s: status %d, header %v, body %s", step.method, step.prefer, w.Code, w.Header(), w.Body)
 		}
 	}
 }

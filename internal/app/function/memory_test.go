@@ -96,7 +96,7 @@ func TestCallsWaitForMemory(t *testing.T) {
 			{"PUT", people, `{"eid":"3","lastname":"C"}`, 201}, {"DELETE", people + "?npi=6", "", 200}, {"DELETE", people + "?eid=2", "", 200}, {"DELETE", "/api/" + at, "", 404},
 		} {
 			if w := a.send(call.method, call.path, call.body); w.Code != call.status {
-				t.Errorf("%s %s: %d %s", call.method, call.path, w.Code, w.Body)
+				t.Errorf("%s %s: status %d, body %s", call.method, call.path, w.Code, w.Body)
 			}
 		}
 		if took := time.Since(start); took > time.Second {
@@ -234,7 +234,7 @@ func TestCompressedBodiesReserveMemory(t *testing.T) {
 			calls.Go(func() {
 				w := httptest.NewRecorder()
 				if post(w); w.Code != 201 {
-					t.Errorf("%d %.300s", w.Code, w.Body)
+					t.Errorf("a call with a compressed body: status %d, body %.300s; want 201", w.Code, w.Body)
 				}
 			})
 		}

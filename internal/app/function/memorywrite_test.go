@@ -104,7 +104,7 @@ func TestWritesOfLargeRecordsReserveMemory(t *testing.T) {
 			a.parts.Memory = memory.NewBudget(64 << 20)
 			a.Handler = function.Handler(function.Functions(a.parts), function.Host{}, zerolog.Nop())
 			if w := a.send(call.method, path, call.body); w.Code != 200 || strings.Contains(w.Body.String(), "repeated") {
-				t.Errorf("%s: %d %.300s", what, w.Code, w.Body)
+				t.Errorf("%s: status %d, body %.300s; want 200 without a repetition", what, w.Code, w.Body)
 			}
 			if u := a.parts.Memory.Usage(); u.Most < call.least*text || u.Used != 0 {
 				t.Errorf("%s of a record of %d bytes: memory %+v, want a maximum of at least %d times the record", what, text, u, call.least)

@@ -196,7 +196,7 @@ func TestCallsDuringAMigration(t *testing.T) {
 		for path, method := range map[string]string{people: "POST", people + "?eid=2": "PATCH", people + "?eid=3": "DELETE", people + "?eid=1": "GET"} {
 			w := a.send(method, path, `{"eid":"1","lastname":"A"}`)
 			if body := w.Body.String(); w.Code != 503 || w.Header().Get("Retry-After") == "" || !strings.Contains(body, "are being moved to the schema") {
-				t.Errorf("%s %s: %d %s", method, path, w.Code, body)
+				t.Errorf("%s %s: status %d, body %s; want 503 with the migration", method, path, w.Code, body)
 			}
 		}
 		a.call(t, "POST", visits, `{"eid":"1","at":"2026-01-01"}`, 201, "{")

@@ -139,7 +139,7 @@ func TestRealHost(t *testing.T) {
 		}
 		status, kind, answer := exchange(t, address, text)
 		if status != tt.status || kind != tt.kind || !strings.HasPrefix(answer, tt.answer) {
-			t.Errorf("%s: %d %s %.300s, want %d %s %s", tt.name, status, kind, answer, tt.status, tt.kind, tt.answer)
+			t.Errorf("%s: got status %d, type %s, answer %.300s; want %d, %s, %s", tt.name, status, kind, answer, tt.status, tt.kind, tt.answer)
 		}
 		var got *Invocation
 		select {
@@ -165,7 +165,7 @@ func exchange(t *testing.T, address, text string) (status int, kind, answer stri
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
-		t.Fatalf("%.200s: %v", text, err)
+		t.Fatalf("request %.200s: error %v", text, err)
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)

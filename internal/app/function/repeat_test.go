@@ -29,7 +29,7 @@ func TestRepeatedDeletes(t *testing.T) {
 			a.send("POST", tt.to, tt.append)
 			a.call(t, "DELETE", tt.path, "", http.StatusOK, `{"deleted":1}`, header...)
 			if got := a.call(t, "GET", tt.find, "", http.StatusOK, tt.left); t.Failed() {
-				t.Fatalf("%s, %s: %s", tt.name, name, got)
+				t.Fatalf("%s, %s: the list is %s", tt.name, name, got)
 			}
 			a.call(t, "DELETE", tt.path, "", http.StatusOK, `{"deleted":1}`)
 			if got := a.send("GET", tt.find, "").Body.String(); strings.Contains(got, tt.left) {

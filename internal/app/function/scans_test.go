@@ -189,7 +189,7 @@ func TestStatusURL(t *testing.T) {
 	w := newApp(t).send("POST", "/api/scans", countBody, "X-Forwarded-Host", "evil.example", "X-Forwarded-Proto", "https")
 	var started struct{ ID, StatusURL string }
 	if err := json.Unmarshal(w.Body.Bytes(), &started); err != nil || started.StatusURL != "/api/scans/"+started.ID || started.StatusURL != w.Header().Get("Location") {
-		t.Errorf("%s, %v, Location %s", w.Body, err, w.Header().Get("Location"))
+		t.Errorf("got body %s, error %v, Location %s", w.Body, err, w.Header().Get("Location"))
 	}
 }
 
@@ -228,7 +228,7 @@ func TestFailedRowsOverHTTP(t *testing.T) {
 	}
 	for path, code := range map[string]int{"/api/scans/x/timeline": 404, "/api/scans/x/ranges": 404, "/api/scans/x/failed": 404, base + "/failed?top=1000": 200, base + "/failed?top=1001": 400, base + "/failed?cursor=x": 400, base + "/timeline?x=1": 400} {
 		if w := a.fetch(t, "GET", path, "", nil); w.Code != code {
-			t.Errorf("GET %s: %d %s, want %d", path, w.Code, w.Body, code)
+			t.Errorf("GET %s: status %d, body %s; want %d", path, w.Code, w.Body, code)
 		}
 	}
 }
@@ -250,7 +250,7 @@ func TestAllErrorsAreListed(t *testing.T) {
 		refusal.Errors = nil
 		path, body, _ := strings.Cut(sent, " ")
 		if w := a.fetch(t, "POST", path, body, &refusal); w.Code != http.StatusBadRequest {
-			t.Fatalf("%d %s", w.Code, w.Body)
+			t.Fatalf("got status %d, body %s; want 400", w.Code, w.Body)
 		}
 		var fields []string
 		for _, e := range refusal.Errors {
@@ -262,12 +262,12 @@ func TestAllErrorsAreListed(t *testing.T) {
 	}
 	var started struct{ ID string }
 	if w := a.fetch(t, "POST", "/api/scans", `{"name":" by hand\n","source":{"table":" Source "},"action":{"type":"copy","destination":{"table":"Target\t","connection":" OTHER"}}}`, &started); w.Code != http.StatusAccepted {
-		t.Fatalf("%d %s", w.Code, w.Body)
+		t.Fatalf("got status %d, body %s; want 202", w.Code, w.Body)
 	}
 	var s status.Status
 	a.fetch(t, "GET", "/api/scans/"+started.ID, "", &s)
 	if d := s.Action.Destination; s.Name != "by hand" || s.Source.Table != "Source" || d.Table != "Target" || d.Connection != "OTHER" {
-		t.Errorf("%+v to %+v", s.Request, d)
+		t.Errorf("got request %+v with destination %+v", s.Request, d)
 	}
 }
 
@@ -291,7 +291,7 @@ func TestConnections(t *testing.T) {
 	} {
 		w := a.fetch(t, "GET", "/api/scans/connections"+path, "", nil)
 		if got := strings.TrimSpace(w.Body.String()); got != want && fmt.Sprint(w.Code) != want {
-			t.Errorf("%s: %d %s, want %s", path, w.Code, got, want)
+			t.Errorf("path %s: status %d, body %s; want %s", path, w.Code, got, want)
 		}
 	}
 	refused.Store(true)

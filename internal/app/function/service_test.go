@@ -99,15 +99,15 @@ func TestHealthWithClosedGates(t *testing.T) {
 	}
 	a := appOf(function.App{Gates: function.Gates{Settings: closed(problem.NotReadyf("", "setting X is missing"))}})
 	if whole, checks := a.healthOf(t, http.StatusServiceUnavailable); whole != health.Failed || checks["settings"].Detail != "setting X is missing" {
-		t.Errorf("%s, %+v", whole, checks)
+		t.Errorf("with wrong settings: state %s, checks %+v", whole, checks)
 	}
 	full := newApp(t)
 	full.parts.Gates.Catalogs = map[string]*gate.Gate{"visits": closed(problem.NotReadyf("", "its table is away"))}
 	if _, checks := appOf(full.parts).healthOf(t, http.StatusOK); checks["catalog Visits"].State != health.Warning || checks["catalog Visits"].Detail != "its table is away" {
-		t.Errorf("%+v", checks)
+		t.Errorf("with a closed catalog's gate: checks %+v", checks)
 	}
 	appOf(full.parts).refuse(t, "GET", visits+"?eid=1", "", 503, "", "its table is away")
 	if w := appOf(full.parts).send("POST", "/Maintain", timerBody); !strings.Contains(w.Body.String(), "its table is away") {
-		t.Errorf("Maintain: %d %s", w.Code, w.Body)
+		t.Errorf("Maintain with a closed gate: status %d, body %s", w.Code, w.Body)
 	}
 }

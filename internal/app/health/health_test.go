@@ -155,7 +155,7 @@ func TestDoctorWithAWorkingSetup(t *testing.T) {
 			found := doctorOf(t, health.Doctor{App: health.App{Settings: settings}, URL: site.URL, Key: secret})
 			for _, name := range slices.Sorted(maps.Keys(found)) {
 				if c := found[name]; c.State != health.OK && (name != "blobs" || c.State == health.Failed) { // the Functions host creates their container
-					t.Errorf("%s: %s, %s", name, c.State, c.Detail)
+					t.Errorf("check %s: state %s, detail %s", name, c.State, c.Detail)
 				}
 			}
 			if len(found) < 16 {

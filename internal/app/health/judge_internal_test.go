@@ -22,7 +22,7 @@ func TestJudgeClock(t *testing.T) {
 		}
 	}
 	if got := judgeClock(-time.Minute).Detail; !strings.HasPrefix(got, "1m0s behind the storage's") {
-		t.Error(got)
+		t.Errorf("got detail %s", got)
 	}
 }
 
@@ -56,7 +56,7 @@ func TestJudgeMaintained(t *testing.T) {
 	} {
 		got := judgeMaintained(tt.m)
 		if got[0].State != tt.run || !strings.Contains(got[0].Detail, tt.detail) {
-			t.Errorf("%s: %+v", tt.name, got)
+			t.Errorf("%s: got checks %+v", tt.name, got)
 		}
 		if (len(got) > 1) != (tt.poison != "") || tt.poison != "" && got[1].State != tt.poison {
 			t.Errorf("%s: got checks %+v, want poison queues %q", tt.name, got, tt.poison)

@@ -133,7 +133,7 @@ func TestSecretsAreNotRepeated(t *testing.T) {
 			handler.ServeHTTP(w, httptest.NewRequest(c.method, c.path, strings.NewReader(c.body)))
 			texts := w.Body.String() + out.String()
 			if refused := w.Code >= 400 && w.Code < 500; !refused && !strings.HasPrefix(c.body, "[") {
-				t.Errorf("%s: %s %s %s: %d", name, c.method, c.path, c.body, w.Code)
+				t.Errorf("%s: %s %s with body %s: status %d, want a refusal", name, c.method, c.path, c.body, w.Code)
 			}
 			for _, part := range []string{key[:40], signature[:40], "c2VjcmV0"} {
 				if strings.Contains(texts, part) {
@@ -142,7 +142,7 @@ func TestSecretsAreNotRepeated(t *testing.T) {
 				}
 			}
 			if !json.Valid(w.Body.Bytes()) {
-				t.Errorf("%s: %s", name, w.Body)
+				t.Errorf("%s: the answer is not JSON: %s", name, w.Body)
 			}
 		}
 	}
