@@ -70,11 +70,11 @@ func (p Path) check() error {
 	return nil
 }
 
-// within calls fn with the directory. It fails if a directory between that directory and the file is a link. Its errors begin with the path.
-func (p Path) within(fn func(*os.Root) error) error { return p.about(p.inRoot(fn)) }
+// inDirectory calls fn with the directory. It fails if a directory between that directory and the file is a link. Its errors begin with the path.
+func (p Path) inDirectory(fn func(*os.Root) error) error { return p.withPath(p.inRoot(fn)) }
 
-// about makes an error name this path instead of another file, such as a temporary file.
-func (p Path) about(err error) error {
+// withPath returns the error with this path in place of the path of another file, such as a temporary file.
+func (p Path) withPath(err error) error {
 	var other *fs.PathError
 	var two *os.LinkError
 	var written writeError
@@ -89,7 +89,7 @@ func (p Path) about(err error) error {
 	return err
 }
 
-// writeError marks an error of a function that writes a file, if the error is not about the file. [Path.about] does not change the text of such an
+// writeError marks an error of a function that writes a file, if the error is not about the file. [Path.withPath] does not change the text of such an
 // error.
 type writeError struct{ error }
 
@@ -131,7 +131,7 @@ func ByLink(dir, name string) bool {
 
 // Stat returns the info of the file, which must be a regular file.
 func (p Path) Stat() (info fs.FileInfo, err error) {
-	err = p.within(func(root *os.Root) error {
+	err = p.inDirectory(func(root *os.Root) error {
 		info, err = p.stat(root)
 		return err
 	})
@@ -148,7 +148,7 @@ func (p Path) stat(root *os.Root) (fs.FileInfo, error) {
 
 // Open opens a file for reading or writing, by the flags of [os.OpenFile]. With [os.O_CREATE], it creates a missing file.
 func (p Path) Open(flag int) (f *os.File, err error) {
-	err = p.within(func(root *os.Root) error {
+	err = p.inDirectory(func(root *os.Root) error {
 		info, err := p.stat(root)
 		if errors.Is(err, fs.ErrNotExist) && flag&os.O_CREATE != 0 {
 			f, err = root.OpenFile(p.name, flag|os.O_EXCL, 0o600)
@@ -196,7 +196,7 @@ func (p Path) Create(write func(io.Writer) error) error {
 			return err
 		}
 	}
-	return p.within(func(root *os.Root) error {
+	return p.inDirectory(func(root *os.Root) error {
 		if _, err := root.Lstat(p.name); err == nil {
 			return fmt.Errorf("%s: %w", p, fs.ErrExist)
 		}
@@ -218,7 +218,7 @@ func (p Path) Create(write func(io.Writer) error) error {
 
 // Replace creates or replaces a file. Its path always leads to the complete old content or the complete new content.
 func (p Path) Replace(content []byte) error {
-	return p.within(func(root *os.Root) error {
+	return p.inDirectory(func(root *os.Root) error {
 		if _, err := p.stat(root); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -259,7 +259,7 @@ func (p Path) put(root *os.Root, write func(io.Writer) error, move func(temp str
 
 // Remove removes a file. A missing file is not an error.
 func (p Path) Remove() error {
-	err := p.within(func(root *os.Root) error { return root.Remove(p.name) })
+	err := p.inDirectory(func(root *os.Root) error { return root.Remove(p.name) })
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -284,7 +284,7 @@ func Temporary(name string) (of string, ok bool) {
 
 // Clear removes the incomplete files that killed processes have left beside the file. While it runs, no other process may write the file.
 func (p Path) Clear() error {
-	return p.within(func(root *os.Root) error {
+	return p.inDirectory(func(root *os.Root) error {
 		d, err := root.Open(path.Dir(p.name))
 		if err != nil {
 			return err

@@ -112,8 +112,8 @@ func Once(names ...string) []Parameter {
 	return all
 }
 
-// hosts are the parameters of the Functions host that the app receives as well: the function's key, and the key's name.
-var hosts = []string{"code", "clientId"}
+// hostParameters are the parameters of the Functions host that the app receives as well: the function's key, and the key's name.
+var hostParameters = []string{"code", "clientId"}
 
 // Query reads a URL's query string. It refuses unknown parameters, invalid UTF-8, and repeated or empty parameters that takes does not allow. It
 // ignores the host's own parameters, unless takes contains a parameter with the same name. The result contains only names from takes. Its errors are
@@ -128,7 +128,7 @@ func Query(raw string, takes []Parameter) (url.Values, error) {
 		switch {
 		case slices.ContainsFunc(takes, func(p Parameter) bool { return p.Name == name }):
 			read[name] = values
-		case !slices.Contains(hosts, name):
+		case !slices.Contains(hostParameters, name):
 			return nil, problem.Invalidf(name, "is not a parameter of this call; %s", listed(takes))
 		}
 		if slices.ContainsFunc(values, func(v string) bool { return !utf8.ValidString(v) }) {

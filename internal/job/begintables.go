@@ -45,8 +45,8 @@ func (c Choice) String() string {
 	return "--tables " + strings.Join(c.Patterns, ",")
 }
 
-// match returns the names that are chosen. It fails unless each pattern matches at least one name.
-func (c Choice) match(names []string) ([]string, error) {
+// matchingNames returns the names that are chosen. It fails unless each pattern matches at least one name.
+func (c Choice) matchingNames(names []string) ([]string, error) {
 	if c.All && c.Patterns != nil {
 		return nil, Refuse("", "--all and --tables cannot be combined")
 	}
@@ -152,7 +152,7 @@ func (t *Tables) restore(ctx context.Context) error {
 
 // choose returns the chosen tables of the source.
 func (t *Tables) choose(ctx context.Context) ([]string, error) {
-	names, own, err := t.From.tables(ctx)
+	names, own, err := t.From.tableNames(ctx)
 	if len(own) > 0 {
 		t.Meter.Print("leaves out", strings.Join(own, ", ")+", because an app or its host keeps its own state there")
 	}
@@ -160,7 +160,7 @@ func (t *Tables) choose(ctx context.Context) ([]string, error) {
 		err = Refuse("", "%v: %s has no table", t.Choice, t.From.Address())
 	}
 	if err == nil {
-		names, err = t.Choice.match(names)
+		names, err = t.Choice.matchingNames(names)
 	}
 	return names, err
 }
@@ -221,7 +221,7 @@ func (t *Tables) checkTables(ctx context.Context, names []string) error {
 	if !t.Compares || t.AllowExtra {
 		return nil
 	}
-	there, _, err := t.To.tables(ctx)
+	there, _, err := t.To.tableNames(ctx)
 	if err != nil && !storage.Gone(err) {
 		return err
 	}

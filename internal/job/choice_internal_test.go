@@ -40,7 +40,7 @@ func TestPatternsChooseTables(t *testing.T) {
 				want = append(want, name)
 			}
 		}
-		got, err := choice.match(slices.Clone(names))
+		got, err := choice.matchingNames(slices.Clone(names))
 		if !slices.Equal(got, want) || (err != nil) != unmatched || unmatched && !strings.Contains(err.Error(), "matches none of 12 tables") {
 			t.Errorf("patterns %v, tables %v: got %v, %v, want %v", choice.Patterns, names, got, err, want)
 		}

@@ -49,7 +49,7 @@ func Copy(ctx context.Context, o CopyOptions) (j *Job, err error) {
 		j, err = o.toTable(ctx, s)
 	}
 	if err != nil {
-		return nil, changes.end(err, 0)
+		return nil, changes.endCopy(err, 0)
 	}
 	j.changes, j.Window = changes, window
 	return j, nil
@@ -125,7 +125,7 @@ func (o CopyOptions) fromLines(ctx context.Context, s sweep.Spec) (*Job, error) 
 	j.run = func(ctx context.Context, record Record, began time.Time) (Result, error) {
 		var lines Lines
 		var now sweep.Totals
-		r, err := j.work(ctx, record, began, nil, func(opts sweep.Options) (all sweep.Totals, err error) {
+		r, err := j.runWork(ctx, record, began, nil, func(opts sweep.Options) (all sweep.Totals, err error) {
 			if j.in == nil { // the input is stdin, and reading it may make the job wait
 				j.in, _ = o.openLines(ctx)
 			}

@@ -69,7 +69,7 @@ func (j *Job) Close(err error) error {
 	if j.in != nil {
 		_ = j.in.Close()
 	}
-	return j.changes.end(err, j.rows)
+	return j.changes.endCopy(err, j.rows)
 }
 
 // intent describes what a job would do.
@@ -135,7 +135,7 @@ func prepare(ctx context.Context, o Options, s sweep.Spec, w work) (*Job, error)
 // runner returns the function that runs a job's work.
 func (j *Job) runner(w work) func(context.Context, Record, time.Time) (Result, error) {
 	return func(ctx context.Context, r Record, began time.Time) (Result, error) {
-		done, err := j.work(ctx, r, began, w.prepare, func(o sweep.Options) (sweep.Totals, error) {
+		done, err := j.runWork(ctx, r, began, w.prepare, func(o sweep.Options) (sweep.Totals, error) {
 			j.options.Meter.Phase(w.phase)
 			counting, cancel := context.WithCancel(ctx)
 			defer cancel()
@@ -192,8 +192,8 @@ func (j *Job) readList(ctx context.Context) error {
 	return nil
 }
 
-// work runs the given function do, which processes all rows, and stores or prints the failed rows.
-func (j *Job) work(ctx context.Context, record Record, began time.Time, prepare func(context.Context) error, do func(sweep.Options) (sweep.Totals, error)) (r Result, err error) {
+// runWork runs the given function do, which processes all rows, and stores or prints the failed rows.
+func (j *Job) runWork(ctx context.Context, record Record, began time.Time, prepare func(context.Context) error, do func(sweep.Options) (sweep.Totals, error)) (r Result, err error) {
 	o := j.options.sweepOptions(j.options.Rows)
 	o.Watch = func(p sweep.Progress) {
 		r.Now = p.Run

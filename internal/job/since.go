@@ -93,7 +93,7 @@ func (o CopyOptions) narrow(ctx context.Context, s *sweep.Spec) (w *changes, win
 		}
 	}
 	if err != nil {
-		return nil, "", w.end(err, 0)
+		return nil, "", w.endCopy(err, 0)
 	}
 	text := "copies the rows written since " + w.from.Format(time.RFC3339Nano)
 	switch {
@@ -169,8 +169,8 @@ func (o CopyOptions) decide(w *changes) (window string, err error) {
 	return text + "/" + began.Format(time.RFC3339Nano), nil
 }
 
-// end ends a copy of the given number of rows. If err is nil, it records the success in the state.
-func (w *changes) end(err error, rows int64) error {
+// endCopy ends a copy of the given number of rows. If err is nil, it records the success in the state.
+func (w *changes) endCopy(err error, rows int64) error {
 	if w == nil || w.state == nil || w.state.file == nil {
 		return err
 	}

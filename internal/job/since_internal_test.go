@@ -21,7 +21,7 @@ func TestStoredState(t *testing.T) {
 	for _, rows := range []int64{3, 4} {
 		state, err := openState(path, about, false)
 		if err == nil {
-			err = (&changes{began: began, state: state}).end(nil, rows)
+			err = (&changes{began: began, state: state}).endCopy(nil, rows)
 		}
 		proof.Must(t, err)
 	}

@@ -45,7 +45,7 @@ func TestBlobsRefuse(t *testing.T) {
 	j := newJournal(t, path)
 	o := place.Options{Compress: place.Zstd, FileBytes: 2000, Journal: j}
 	rows := oddRows(t, 50)
-	w, err := place.Create(t.Context(), to, claim(), o)
+	w, err := place.Create(t.Context(), to, newClaim(), o)
 	proof.Must(t, err)
 	dead := errors.New("dead")
 	if err := w.End(errors.Join(w.Add(storage.Rows(rows)), dead)); !errors.Is(err, dead) || w.Seal.Last() == nil {
@@ -55,7 +55,7 @@ func TestBlobsRefuse(t *testing.T) {
 	if _, err := place.Open(t.Context(), to); !errors.Is(err, place.ErrNoExport) || !strings.Contains(err.Error(), "it has no manifest.json") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := place.Create(t.Context(), to, claim(), place.Options{}); !errors.Is(err, place.ErrTaken) || !strings.Contains(err.Error(), "it has data/") {
+	if _, err := place.Create(t.Context(), to, newClaim(), place.Options{}); !errors.Is(err, place.ErrTaken) || !strings.Contains(err.Error(), "it has data/") {
 		t.Errorf("got %v", err)
 	}
 	resume := func(want string) {
@@ -74,7 +74,7 @@ func TestBlobsRefuse(t *testing.T) {
 	}
 	resume("is damaged: data/000001-")
 	proof.Must(t, to.Delete(t.Context(), place.ClaimName))
-	if _, err := place.Create(t.Context(), to, claim(), place.Options{}); !errors.Is(err, place.ErrTaken) || !strings.Contains(err.Error(), "it has data/") {
+	if _, err := place.Create(t.Context(), to, newClaim(), place.Options{}); !errors.Is(err, place.ErrTaken) || !strings.Contains(err.Error(), "it has data/") {
 		t.Errorf("got %v", err)
 	}
 	proof.Must(t, place.PutClaim(t.Context(), to, place.NewClaim("another", nil, began, "test")))

@@ -106,7 +106,7 @@ func (c CSV) reader(from io.Reader) *csvReader {
 // [task.ErrInterrupted].
 func (c CSV) Learn(ctx context.Context, from io.Reader) (CSV, error) {
 	r := c.reader(from)
-	if err := r.header(); err != nil {
+	if err := r.readHeader(); err != nil {
 		return c, err
 	}
 	c.learned = map[string]*columnTypes{}
@@ -116,7 +116,7 @@ func (c CSV) Learn(ctx context.Context, from io.Reader) (CSV, error) {
 		}
 	}
 	for len(c.learned) > 0 {
-		rec, err := r.record()
+		rec, err := r.readRecord()
 		switch {
 		case ctx.Err() != nil:
 			return c, task.ErrInterrupted
@@ -148,7 +148,7 @@ func (c CSV) Lines(from io.Reader) Lines {
 	r := c.reader(from)
 	return func() (storage.Row, int, error) {
 		if r.columns == nil {
-			if err := r.header(); err != nil {
+			if err := r.readHeader(); err != nil {
 				return storage.Row{}, 0, err
 			}
 		}
@@ -171,7 +171,7 @@ type Record struct {
 // Records reads keyless rows from CSV as [CSV.Lines] reads rows. The result first is the text before the rows, such as the line of column names.
 func (c CSV) Records(from io.Reader) (first []byte, next func() (Record, error), err error) {
 	r := c.reader(from)
-	if err := r.header(); err != nil {
+	if err := r.readHeader(); err != nil {
 		return nil, nil, err
 	}
 	return bytes.TrimRight(r.first, "\r\n"), func() (Record, error) {
@@ -183,7 +183,7 @@ func (c CSV) Records(from io.Reader) (first []byte, next func() (Record, error),
 // next reads a row. If the line is not a row, the record contains the reason.
 func (r *csvReader) next() (rec csvRecord, row storage.Entity, err error) {
 	for {
-		rec, err = r.record()
+		rec, err = r.readRecord()
 		switch {
 		case err != nil:
 			return rec, row, err
@@ -198,7 +198,7 @@ func (r *csvReader) next() (rec csvRecord, row storage.Entity, err error) {
 			return rec, row, fmt.Errorf("lines %d to %d are not a row: %w; because of the quotes there, it is unclear where the next row begins", rec.line, rec.last, rec.wrong)
 		}
 		if rec.wrong == nil {
-			row, rec.wrong, err = r.row(rec)
+			row, rec.wrong, err = r.parseRow(rec)
 		}
 		return rec, row, err
 	}
@@ -222,8 +222,8 @@ type csvRecord struct {
 
 func (c csvRecord) blank() bool { return len(c.cells) == 1 && c.cells[0] == "" && c.wrong == nil }
 
-// record reads the next record. After the last record, the error is [io.EOF].
-func (r *csvReader) record() (rec csvRecord, err error) {
+// readRecord reads the next record. After the last record, the error is [io.EOF].
+func (r *csvReader) readRecord() (rec csvRecord, err error) {
 	const (
 		begins = iota
 		plain
@@ -292,8 +292,8 @@ func (r *csvReader) record() (rec csvRecord, err error) {
 	}
 }
 
-// header reads the columns.
-func (r *csvReader) header() error {
+// readHeader reads the columns.
+func (r *csvReader) readHeader() error {
 	if mark, _ := r.in.Peek(len(lines.ByteOrderMark)); string(mark) == lines.ByteOrderMark {
 		_, _ = r.in.Discard(len(mark))
 	}
@@ -306,7 +306,7 @@ func (r *csvReader) header() error {
 		line, _ := r.in.ReadString('\n')
 		r.first, r.Delimiter, r.ended = []byte(line), begin[4], 1
 	}
-	rec, err := r.record()
+	rec, err := r.readRecord()
 	r.first = append(r.first, rec.text...)
 	if !utf8.ValidString(strings.Join(rec.cells, "")) {
 		err = cmp.Or(err, lines.NotUTF8(begin))
@@ -404,9 +404,9 @@ func (c CSV) columnName(text string) string {
 	return name + types
 }
 
-// row returns the row of a record. If only cells outside the key are wrong, the row still has its key. The error err ends the input, but the error
+// parseRow returns the row of a record. If only cells outside the key are wrong, the row still has its key. The error err ends the input, but the error
 // wrong does not.
-func (r *csvReader) row(rec csvRecord) (e storage.Entity, wrong, err error) {
+func (r *csvReader) parseRow(rec csvRecord) (e storage.Entity, wrong, err error) {
 	r.rows++
 	for i := range r.columns {
 		c, text := &r.columns[i], rec.cells[i]
@@ -423,7 +423,7 @@ func (r *csvReader) row(rec csvRecord) (e storage.Entity, wrong, err error) {
 				wrong = cmp.Or(wrong, typeErr)
 				continue
 			}
-			if t, err = r.decide(c, t, typed, rec.line); err != nil {
+			if t, err = r.decideType(c, t, typed, rec.line); err != nil {
 				return e, nil, err
 			}
 			p, textErr := storage.ParseProperty(c.name, t, text)
@@ -439,8 +439,8 @@ func (r *csvReader) row(rec csvRecord) (e storage.Entity, wrong, err error) {
 	return e, wrong, nil
 }
 
-// decide returns the type of a text. Without a first reading, it also records this type for later texts of the column.
-func (r *csvReader) decide(c *csvColumn, t storage.Type, typed bool, line int) (storage.Type, error) {
+// decideType returns the type of a text. Without a first reading, it also records this type for later texts of the column.
+func (r *csvReader) decideType(c *csvColumn, t storage.Type, typed bool, line int) (storage.Type, error) {
 	if c.given != nil {
 		if !typed {
 			t = *c.given

@@ -27,8 +27,8 @@ import (
 
 var began = time.Date(2026, 11, 23, 10, 0, 0, 0, time.UTC)
 
-// claim returns the claim of all exports in these tests.
-func claim() place.Claim { return place.NewClaim("id", []byte(`{"command":"copy"}`), began, "test") }
+// newClaim returns the claim of all exports in these tests.
+func newClaim() place.Claim { return place.NewClaim("id", []byte(`{"command":"copy"}`), began, "test") }
 
 // row parses a row's JSON.
 func row(t testing.TB, text string) storage.Entity {
@@ -70,7 +70,7 @@ func oddRows(t testing.TB, n int) []storage.Entity {
 func write(t testing.TB, rows []storage.Entity, o place.Options, batch int) place.Directory {
 	t.Helper()
 	dir := place.Directory(filepath.Join(t.TempDir(), "orders"))
-	w, err := place.Create(t.Context(), dir, claim(), o)
+	w, err := place.Create(t.Context(), dir, newClaim(), o)
 	proof.Must(t, err)
 	finish(t, w, rows, o, batch)
 	return dir
@@ -82,11 +82,11 @@ func finish(t testing.TB, w *place.Writer, rows []storage.Entity, o place.Option
 	for some := range slices.Chunk(rows, batch) {
 		err = errors.Join(err, w.Add(storage.Rows(some)))
 	}
-	proof.Must(t, complete(t, w, err, manifest(o)))
+	proof.Must(t, completeExport(t, w, err, manifest(o)))
 }
 
-// complete ends an export after rows were added with the given error.
-func complete(t testing.TB, w *place.Writer, err error, m place.Manifest) error {
+// completeExport ends an export after rows were added with the given error.
+func completeExport(t testing.TB, w *place.Writer, err error, m place.Manifest) error {
 	t.Helper()
 	if err = w.End(err); err == nil {
 		_, err = w.Complete(t.Context(), m)
@@ -171,7 +171,7 @@ func TestSeveralProcessesMakeAnExport(t *testing.T) {
 			t.Fatalf("put %s: made %v, error %v", name, made, err)
 		}
 	}
-	put(place.ClaimName, claim().JSON())
+	put(place.ClaimName, newClaim().JSON())
 	var lines [][]byte
 	for part := range slices.Chunk(rows, 1300) {
 		file := place.NewFile(c)

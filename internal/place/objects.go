@@ -107,7 +107,7 @@ func (d Directory) Put(_ context.Context, name string, content []byte) (made boo
 	return err == nil, err
 }
 
-// clear removes the remains that a killed process has left of objects outside data. The export must be locked.
+// clear removes the remains of killed processes, except those in the directory data. The export must be locked.
 func (d Directory) clear() (err error) {
 	for _, name := range []string{ClaimName, FilesName, ManifestName, JournalName} {
 		err = errors.Join(err, d.pathTo(name).Clear())

@@ -138,9 +138,9 @@ func TestRemainsOfAClaimDoNotBlock(t *testing.T) {
 	for _, name := range []string{place.JournalName + ".lock", place.JournalName + ".abcdefghijklmnop.part", place.ClaimName + ".abcdefghijklmnop.part"} {
 		proof.Must(t, os.WriteFile(filepath.Join(dir, name), []byte("{"), 0o600))
 	}
-	w, err := place.Create(t.Context(), place.Directory(dir), claim(), place.Options{})
+	w, err := place.Create(t.Context(), place.Directory(dir), newClaim(), place.Options{})
 	proof.Must(t, err)
-	proof.Must(t, complete(t, w, nil, place.Manifest{}))
+	proof.Must(t, completeExport(t, w, nil, place.Manifest{}))
 	if _, err := os.Stat(filepath.Join(dir, place.ClaimName+".abcdefghijklmnop.part")); err == nil {
 		t.Error("remains of the killed process still exist")
 	}

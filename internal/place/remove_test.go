@@ -71,7 +71,7 @@ func oneExport(t testing.TB, to place.Objects) {
 	t.Helper()
 	w, err := place.Create(t.Context(), to, place.NewClaim("id-one", nil, began, "test"), place.Options{Compress: place.None, FileBytes: 1000})
 	proof.Must(t, err)
-	proof.Must(t, complete(t, w, w.Add(storage.Rows(oddRows(t, 12))), manifest(place.Options{Compress: place.None})))
+	proof.Must(t, completeExport(t, w, w.Add(storage.Rows(oddRows(t, 12))), manifest(place.Options{Compress: place.None})))
 }
 
 // removed deletes an export by calls that may each delete the given number of objects. It stores the result of each call, except for the one call in
@@ -249,7 +249,7 @@ func TestRemoveRefuses(t *testing.T) {
 		to, _ := inBlobs(t)
 		w, err := place.Create(t.Context(), to, place.NewClaim("id-one", nil, began, "test"), place.Options{Compress: place.None})
 		proof.Must(t, err)
-		proof.Must(t, complete(t, w, w.Add(storage.Rows(oddRows(t, 9))), manifest(place.Options{Compress: place.None})))
+		proof.Must(t, completeExport(t, w, w.Add(storage.Rows(oddRows(t, 9))), manifest(place.Options{Compress: place.None})))
 		if tt.change != nil {
 			tt.change(to)
 		}

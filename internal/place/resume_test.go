@@ -40,7 +40,7 @@ var errDead = errors.New("dead")
 func die(t testing.TB, to place.Objects, path string, o place.Options, rows []storage.Entity) {
 	t.Helper()
 	o.Journal = newJournal(t, path)
-	w, err := place.Create(t.Context(), to, claim(), o)
+	w, err := place.Create(t.Context(), to, newClaim(), o)
 	proof.Must(t, err)
 	if err := w.End(errors.Join(w.Add(storage.Rows(rows)), errDead)); !errors.Is(err, errDead) {
 		t.Fatal(err)
@@ -145,9 +145,9 @@ func TestResumeAfterTheLastRow(t *testing.T) {
 	path := filepath.Join(string(dir), place.JournalName)
 	first := o
 	first.Journal = newJournal(t, path)
-	w, err := place.Create(t.Context(), dying{dir, place.ManifestName}, claim(), first)
+	w, err := place.Create(t.Context(), dying{dir, place.ManifestName}, newClaim(), first)
 	proof.Must(t, err)
-	if err := complete(t, w, w.Add(storage.Rows(rows[:200])), manifest(o)); !errors.Is(err, errDead) {
+	if err := completeExport(t, w, w.Add(storage.Rows(rows[:200])), manifest(o)); !errors.Is(err, errDead) {
 		t.Fatal(err)
 	}
 	proof.Must(t, first.Journal.Close())
@@ -264,7 +264,7 @@ func TestMissingFilesPreventTheManifest(t *testing.T) {
 		}
 		for _, with := range []string{"", "x"} {
 			dir := place.Directory(t.TempDir())
-			w, err := place.Create(t.Context(), dir, claim(), o)
+			w, err := place.Create(t.Context(), dir, newClaim(), o)
 			proof.Must(t, err)
 			proof.Must(t, w.End(w.Add(storage.Rows(rows)))) // puts all files
 			path := filepath.Join(string(dir), name)
@@ -283,9 +283,9 @@ func TestMissingFilesPreventTheManifest(t *testing.T) {
 
 	b, _ := inBlobs(t)
 	proof.Must(t, b.Make(t.Context()))
-	w, err := place.Create(t.Context(), forgetful{b}, claim(), o)
+	w, err := place.Create(t.Context(), forgetful{b}, newClaim(), o)
 	proof.Must(t, err)
-	err = complete(t, w, w.Add(storage.Rows(rows)), manifest(o))
+	err = completeExport(t, w, w.Add(storage.Rows(rows)), manifest(o))
 	if !errors.Is(err, place.ErrDamaged) || !strings.Contains(err.Error(), "data/000001-") || !strings.Contains(err.Error(), "does not exist") {
 		t.Errorf("got %v", err)
 	}

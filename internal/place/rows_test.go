@@ -25,7 +25,7 @@ import (
 
 func entities(rows place.Rows) []storage.Entity { return storage.Page{Rows: rows}.Entities() }
 
-// Windows returns rows in any order as sorted windows. The last row with a key wins, and a merge keeps properties that only an earlier row has.
+// Windows divides rows in any order into sorted windows. The last row with a key wins, and a merge keeps properties that only an earlier row has.
 func TestWindows(t *testing.T) {
 	t.Parallel()
 	in := "\ufeff" + `{"RowKey":"2","PartitionKey":"b","N":1,"L":"4","L@odata.type":"Edm.Int64","odata.etag":"x"}` + "\r\n\n" + `{"PartitionKey":"a","RowKey":"1","D":"3","D@odata.type":"Edm.Double"}` + "\n" +
@@ -242,7 +242,7 @@ func TestWritersRefuseDisorder(t *testing.T) {
 		"a stream":        func(*testing.T) *place.Pages { return place.NewStream(io.Discard, c, false) },
 		"the app's files": func(*testing.T) *place.Pages { return place.NewFile(c).Pages },
 		"an export": func(t *testing.T) *place.Pages {
-			w, err := place.Create(t.Context(), place.Directory(t.TempDir()), claim(), place.Options{Compress: place.Zstd, FileBytes: 1000})
+			w, err := place.Create(t.Context(), place.Directory(t.TempDir()), newClaim(), place.Options{Compress: place.Zstd, FileBytes: 1000})
 			proof.Must(t, err)
 			return w.Pages
 		},

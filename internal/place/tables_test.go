@@ -45,7 +45,7 @@ func exportTable(t testing.TB, to place.Objects, name string, rows []storage.Ent
 	proof.Must(t, err)
 	m := manifest(place.Options{Compress: place.None})
 	m.Table, m.StartedAt, m.FinishedAt = name, began, began.Add(time.Minute)
-	proof.Must(t, complete(t, w, w.Add(storage.Rows(rows)), m))
+	proof.Must(t, completeExport(t, w, w.Add(storage.Rows(rows)), m))
 }
 
 func tablesClaim(id string) place.Claim {

@@ -78,7 +78,7 @@ func TestExportsWithinExportsAreRefused(t *testing.T) {
 					proof.Must(t, place.Withdraw(t.Context(), inner, "one"), inner.Delete(t.Context(), "tables-claim.json"))
 				}
 			}
-			if _, err := place.Create(t.Context(), inner, claim(), place.Options{Compress: place.Zstd, Member: true}); err != nil {
+			if _, err := place.Create(t.Context(), inner, newClaim(), place.Options{Compress: place.Zstd, Member: true}); err != nil {
 				t.Errorf("a table's export within an export %s: got error %v", tt.name, err)
 			}
 
@@ -260,7 +260,7 @@ func TestYieldingLeavesNoJournal(t *testing.T) {
 			proof.Must(t, os.MkdirAll(dir, 0o700))
 		}
 		j := newJournal(t, filepath.Join(dir, place.JournalName))
-		_, err := place.Create(t.Context(), overtaken{inner, outer}, claim(), place.Options{Compress: place.Zstd, Journal: j})
+		_, err := place.Create(t.Context(), overtaken{inner, outer}, newClaim(), place.Options{Compress: place.Zstd, Journal: j})
 		if !errors.Is(err, place.ErrTaken) {
 			t.Errorf("local %t: got error %v, want the place to be taken", local, err)
 		}

@@ -79,7 +79,7 @@ func New(path string, job json.RawMessage) (*File, error) {
 		return nil, err
 	}
 	if _, err := os.Stat(filepath.Dir(path)); err != nil {
-		return nil, about(path, err)
+		return nil, withPath(path, err)
 	}
 	return &File{path: path, job: job}, nil
 }

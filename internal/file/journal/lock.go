@@ -33,7 +33,7 @@ func Lock(path string) (*Guard, error) {
 		case errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.ENOLCK):
 			return &Guard{lock}, nil
 		case err != nil:
-			return nil, about(path, err)
+			return nil, withPath(path, err)
 		case !locked:
 			return nil, fmt.Errorf("%s: %w", path, ErrLocked)
 		}
@@ -43,7 +43,7 @@ func Lock(path string) (*Guard, error) {
 			}
 		}
 		if err := lock.Close(); err != nil { // the lock is on a file that its previous holder has removed
-			return nil, about(path, err)
+			return nil, withPath(path, err)
 		}
 	}
 	return nil, fmt.Errorf("%s: %w", path, ErrLocked)
@@ -79,8 +79,8 @@ func (f *File) release() error {
 	return err
 }
 
-// about makes an error name the path that the user has given instead of another file, such as a temporary file.
-func about(path string, err error) error {
+// withPath returns the error with the path that the user has given in place of the path of another file, such as a temporary file.
+func withPath(path string, err error) error {
 	var p *os.PathError
 	var l *os.LinkError
 	switch {

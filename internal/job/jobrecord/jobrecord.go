@@ -35,8 +35,8 @@ type Option struct {
 	Again   bool   // the record must not contain the value, because the value may be secret, or decides where rows or tokens are sent
 }
 
-// given reports whether an option differs from its default.
-func (o Option) given() bool { return o.Value != o.Default }
+// isGiven reports whether an option differs from its default.
+func (o Option) isGiven() bool { return o.Value != o.Default }
 
 // Keep defines whether a record contains an option, and how the option may change in a later run.
 type Keep int
@@ -56,7 +56,7 @@ func New(command string, options []Option, places []string, rows string) Record 
 	r := Record{Version: version, Command: command, Flags: map[string]string{}, Places: places, Rows: rows}
 	for _, o := range options {
 		switch {
-		case !o.given() || o.Keep == PerRun:
+		case !o.isGiven() || o.Keep == PerRun:
 		case o.Again:
 			r.Again = append(r.Again, o.Name)
 		default:
@@ -104,13 +104,13 @@ func (r Record) Restore(options []Option) (set map[string]string, err error) {
 			return nil, fmt.Errorf("the file has the flag --%s, which this command does not have", name)
 		case o.Keep == PerRun:
 			return nil, fmt.Errorf("the file has the flag --%s, which a checkpoint cannot have", name)
-		case !o.given() && (o.Keep != EachRun || r.Flags[name] == o.Default):
+		case !o.isGiven() && (o.Keep != EachRun || r.Flags[name] == o.Default):
 			set[name] = r.Flags[name]
 		}
 	}
 	var missing []string
 	for _, name := range r.Required(options) {
-		if _, restored := set[name]; !restored && !all[name].given() {
+		if _, restored := set[name]; !restored && !all[name].isGiven() {
 			missing = append(missing, strings.TrimSpace("--"+name+" "+r.Flags[name]))
 		}
 	}
@@ -118,8 +118,8 @@ func (r Record) Restore(options []Option) (set map[string]string, err error) {
 		return nil, fmt.Errorf("give %s again; for safety, a checkpoint does not choose connections, URLs or files in other directories", strings.Join(missing, " and "))
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if o := all[name]; o.given() {
-			if err := r.unchanged(o); err != nil {
+		if o := all[name]; o.isGiven() {
+			if err := r.checkUnchanged(o); err != nil {
 				return nil, err
 			}
 		}
@@ -139,8 +139,8 @@ func (r Record) Required(options []Option) []string {
 	return slices.Compact(names)
 }
 
-// unchanged returns an error if a given option has changed although it must not.
-func (r Record) unchanged(o Option) error {
+// checkUnchanged returns an error if a given option has changed although it must not.
+func (r Record) checkUnchanged(o Option) error {
 	was, kept := r.Flags[o.Name]
 	switch keep := o.Keep; {
 	case keep == PerRun || keep == Free || keep == EachRun || keep == AnyFile || slices.Contains(r.Again, o.Name): // [Record.CheckPlaces] checks that connections are unchanged

@@ -40,7 +40,7 @@ func (p *Parts) Begin(table string) *Meter {
 
 // End ends the work on a table. done is false if this work must be repeated.
 func (p *Parts) End(m *Meter, done bool) {
-	p.next(m)
+	p.endSweep(m)
 	p.mu.Lock()
 	p.done.UnderWay--
 	if done {
@@ -50,8 +50,8 @@ func (p *Parts) End(m *Meter, done bool) {
 	p.show(nil, sweep.Progress{})
 }
 
-// next adds a table's ended sweep to the sum.
-func (p *Parts) next(m *Meter) {
+// endSweep adds a table's ended sweep to the sum.
+func (p *Parts) endSweep(m *Meter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	one := p.under[m]

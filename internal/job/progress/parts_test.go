@@ -24,27 +24,27 @@ func TestParts(t *testing.T) {
 		for s := 1; s <= 10; s++ {
 			time.Sleep(time.Second)
 			for _, one := range []*progress.Meter{a, b} {
-				q := at(s)
+				q := progressAt(s)
 				q.Reading, q.Limit = 2, 5
 				one.Show(q)
 			}
 		}
-		f := last(t, &out)
+		f := lastLine(t, &out)
 		if f.Phase != "copying" || f.Rows != 19_000 || f.RowsPerSec < 1900 || f.RowsPerSec > 2100 || f.Underway != 4 || f.Limit != 10 || *f.Tables != (progress.Tables{Done: 3, UnderWay: 2, All: 20}) {
 			t.Errorf("got %s", &out)
 		}
 		a.Phase("verifying") // compared rows count in addition to copied rows
 		p.End(b, true)
-		a.Show(at(2))
+		a.Show(progressAt(2))
 		time.Sleep(10 * time.Second)
-		a.Show(at(5))
-		if f := last(t, &out); f.Rows != 25_000 || *f.Tables != (progress.Tables{Done: 4, UnderWay: 1, All: 20}) {
+		a.Show(progressAt(5))
+		if f := lastLine(t, &out); f.Rows != 25_000 || *f.Tables != (progress.Tables{Done: 4, UnderWay: 1, All: 20}) {
 			t.Errorf("got %s", &out)
 		}
 		out.Reset()
 		a.Print("changes", "http://a/logs")
 		a.Print("warning", "slow")
-		stopping := at(6)
+		stopping := progressAt(6)
 		stopping.Stopping, stopping.Reading = true, 3
 		a.Show(stopping)
 		p.End(a, false)

@@ -143,7 +143,7 @@ var news = []string{"changes", "would change", "writes", "since", "compared", "i
 // Phase begins a phase of the work, such as "copying", and resets the rates.
 func (m *Meter) Phase(name string) {
 	if m.parts != nil {
-		m.parts.next(m)
+		m.parts.endSweep(m)
 		return
 	}
 	m.mu.Lock()
@@ -334,7 +334,7 @@ func (m *Meter) figuresOf(p sweep.Progress) Figures {
 		Requests: p.Requests, Throttles: p.Throttles, Ranges: p.Ranges, Seconds: p.Elapsed.Round(100 * time.Millisecond).Seconds(),
 		Bytes: p.Bytes, Underway: p.Reading + p.Working, Limit: p.Limit, Stopping: p.Stopping, Waiting: waits(m.outages), Tables: m.tables, noun: m.noun,
 	}
-	f.share(m.expected, p, &m.rates)
+	f.addShare(m.expected, p, &m.rates)
 	return f
 }
 

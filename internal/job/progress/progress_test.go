@@ -15,8 +15,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// at returns the progress of a sweep of 1,000 rows a second.
-func at(seconds int) sweep.Progress {
+// progressAt returns the progress of a sweep of 1,000 rows a second.
+func progressAt(seconds int) sweep.Progress {
 	t := sweep.Totals{Rows: int64(seconds) * 1000, Requests: int64(seconds) * 50}
 	return sweep.Progress{Totals: t, Run: t, Elapsed: time.Duration(seconds) * time.Second, Ranges: 7}
 }
@@ -27,8 +27,8 @@ func meter(out io.Writer, s progress.Style) *progress.Meter {
 	return m
 }
 
-// last returns the last line as figures.
-func last(t *testing.T, out *bytes.Buffer) (f progress.Figures) {
+// lastLine returns the last line as figures.
+func lastLine(t *testing.T, out *bytes.Buffer) (f progress.Figures) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	proof.Must(t, json.Unmarshal([]byte(lines[len(lines)-1]), &f))
@@ -42,12 +42,12 @@ func TestJSONLines(t *testing.T) {
 	m.Phase("copying")
 	m.Expect(100_000)
 	for s := 1; s <= 30; s++ {
-		m.Show(at(s))
+		m.Show(progressAt(s))
 	}
 	if n := strings.Count(out.String(), "\n"); n != 6 {
 		t.Fatalf("got %d lines in 30 s, want 6:\n%s", n, out.String())
 	}
-	f := last(t, &out)
+	f := lastLine(t, &out)
 	if f.Phase != "copying" || f.Rows != 30_000 || f.RowsPerSec != 1000 || f.Requests != 1500 || f.Ranges != 7 || f.Percent == nil || *f.Percent != 30 || f.Left == nil || *f.Left != 70 {
 		t.Errorf("got %s", out.String())
 	}
@@ -73,7 +73,7 @@ func TestShare(t *testing.T) {
 			var out bytes.Buffer
 			m := meter(&out, progress.Plain)
 			m.Expect(tt.rows)
-			m.Show(at(tt.seconds))
+			m.Show(progressAt(tt.seconds))
 			line := out.String()
 			if strings.Contains(line, "%") != (tt.want != "") || !strings.Contains(line, tt.want) || strings.Contains(line, "s left,") != tt.left {
 				t.Errorf("got %q", line)
@@ -87,26 +87,26 @@ func TestRatesStartAgainInEachPhase(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	m := meter(&out, progress.JSON)
-	p := at(10)
+	p := progressAt(10)
 	p.Rows += 1_000_000 // rows of an earlier run
 	m.Show(p)
-	if f := last(t, &out); f.Rows != 1_010_000 || f.RowsPerSec != 1000 {
+	if f := lastLine(t, &out); f.Rows != 1_010_000 || f.RowsPerSec != 1000 {
 		t.Errorf("after a resume, got the figures %+v", f)
 	}
 	m.Phase("verifying")
-	m.Show(at(5))
-	if f := last(t, &out); f.Phase != "verifying" || f.RowsPerSec != 1000 || f.Percent != nil {
+	m.Show(progressAt(5))
+	if f := lastLine(t, &out); f.Phase != "verifying" || f.RowsPerSec != 1000 || f.Percent != nil {
 		t.Errorf("in the next phase, got the figures %+v", f)
 	}
-	p = at(5)
+	p = progressAt(5)
 	p.Elapsed = 15 * time.Second // ten of these seconds were an outage
-	if m.Show(p); last(t, &out).RowsPerSec != 0 {
-		t.Errorf("in an outage, got the figures %+v", last(t, &out))
+	if m.Show(p); lastLine(t, &out).RowsPerSec != 0 {
+		t.Errorf("in an outage, got the figures %+v", lastLine(t, &out))
 	}
-	p = at(10)
+	p = progressAt(10)
 	p.Elapsed = 20 * time.Second
-	if m.Show(p); last(t, &out).RowsPerSec != 1000 { // the rate since the outage
-		t.Errorf("five seconds after an outage, got the figures %+v", last(t, &out))
+	if m.Show(p); lastLine(t, &out).RowsPerSec != 1000 { // the rate since the outage
+		t.Errorf("five seconds after an outage, got the figures %+v", lastLine(t, &out))
 	}
 }
 
@@ -152,7 +152,7 @@ func TestInterruptIsShownImmediately(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	m := meter(&out, progress.None)
-	p := at(1)
+	p := progressAt(1)
 	m.Show(p)
 	p.Stopping, p.Reading, p.Working = true, 1, 16
 	m.Show(p)

@@ -90,8 +90,8 @@ func (m *Meter) consult(p sweep.Progress) {
 	}
 }
 
-// share adds the share done and the time left to the figures. It adds neither if the phase has already done more rows than the total.
-func (f *Figures) share(of total, p sweep.Progress, rates *rates) {
+// addShare adds the share done and the time left to the figures. It adds neither if the phase has already done more rows than the total.
+func (f *Figures) addShare(of total, p sweep.Progress, rates *rates) {
 	if !of.isExact() || p.Rows > of.high {
 		return
 	}

@@ -12,9 +12,9 @@ import (
 	"tablesweep/internal/job/sweep"
 )
 
-// working returns the progress of a sweep that does 1,000 rows a second and makes the given number of requests for each query.
-func working(seconds int, requests int64) sweep.Progress {
-	p := at(seconds)
+// progressWith returns the progress of a sweep that does 1,000 rows a second and makes the given number of requests for each query.
+func progressWith(seconds int, requests int64) sweep.Progress {
+	p := progressAt(seconds)
 	p.Run.Queries = 1 + int64(seconds)
 	p.Run.Requests = p.Run.Queries * requests
 	return p
@@ -58,7 +58,7 @@ func TestCountBeside(t *testing.T) {
 				}, tt.removes)
 				for second := range 51 {
 					synctest.Wait()
-					m.Show(working(second, tt.requests))
+					m.Show(progressWith(second, tt.requests))
 					time.Sleep(time.Second)
 				}
 				if begins != tt.begins {
@@ -66,7 +66,7 @@ func TestCountBeside(t *testing.T) {
 				}
 				var f progress.Figures
 				if tt.style != progress.None {
-					f = last(t, &out)
+					f = lastLine(t, &out)
 				}
 				percent, left := 0.0, 0.0
 				if f.Percent != nil {
@@ -95,13 +95,13 @@ func TestTimeLeftNeedsASteadyRate(t *testing.T) {
 		if s < 40 || s >= 70 {
 			rows += 1000
 		}
-		p := at(s)
+		p := progressAt(s)
 		p.Rows, p.Run.Rows = rows, rows
 		m.Show(p)
 		if s%5 != 0 || s == 0 {
 			continue
 		}
-		f := last(t, &out)
+		f := lastLine(t, &out)
 		if f.Left == nil {
 			continue
 		}

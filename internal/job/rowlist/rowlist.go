@@ -92,8 +92,8 @@ func Create(ctx context.Context, path string, durable bool) (*Writer, error) {
 // ErrNoList means that [Continue] refuses a file, because [Writer.Add] did not write the file's end.
 var ErrNoList = errors.New("is not a list of failed rows")
 
-// Continue continues a list, or makes it. It removes an incomplete last line of a process that died while it wrote the line. If the file ends in any
-// other way, Continue fails with [ErrNoList] and does not change it.
+// Continue continues a list, or makes it. If a process died while it wrote the last line, Continue removes this incomplete line. If the file ends in
+// any other way, Continue fails with [ErrNoList] and does not change it.
 func Continue(ctx context.Context, path string, durable bool) (*Writer, error) {
 	w, err := open(ctx, path, os.O_CREATE|os.O_RDWR|os.O_APPEND, durable)
 	if err != nil {

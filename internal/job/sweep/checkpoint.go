@@ -142,7 +142,7 @@ func (l line) addedSteps() []savedStep {
 func (l line) newSteps(steps map[int64]*step) bool {
 	seen := map[int64]bool{0: true}
 	for _, s := range l.addedSteps() {
-		if seen[s.ID] || steps[s.ID] != nil || !s.sound() {
+		if seen[s.ID] || steps[s.ID] != nil || !s.isConsistent() {
 			return false
 		}
 		seen[s.ID] = true

@@ -20,17 +20,17 @@ import (
 func newCheckpoint(t testing.TB, path string) *Checkpoint {
 	t.Helper()
 	f, err := journal.New(path, []byte(`{}`))
-	return opened(t, f, err)
+	return mustOpen(t, f, err)
 }
 
 func readCheckpoint(t testing.TB, path string) *Checkpoint {
 	t.Helper()
 	f, err := journal.Read(path)
-	return opened(t, f, err)
+	return mustOpen(t, f, err)
 }
 
-// opened returns the checkpoint in a journal.
-func opened(t testing.TB, f *journal.File, err error) *Checkpoint {
+// mustOpen returns the checkpoint in a journal.
+func mustOpen(t testing.TB, f *journal.File, err error) *Checkpoint {
 	t.Helper()
 	proof.Must(t, err)
 	c, err := NewCheckpoint(f)
@@ -41,8 +41,8 @@ func opened(t testing.TB, f *journal.File, err error) *Checkpoint {
 // These functions are for tests outside of the package.
 var NewCheckpointAt, ReadCheckpointAt = newCheckpoint, readCheckpoint
 
-// written makes a journal of the given events. The first snapshot events are its snapshot.
-func written(t testing.TB, snapshot int, events ...string) (*journal.File, string) {
+// journalOf makes a journal of the given events. The first snapshot events are its snapshot.
+func journalOf(t testing.TB, snapshot int, events ...string) (*journal.File, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "checkpoint")
 	f, err := journal.New(path, []byte(`{}`))
@@ -64,7 +64,7 @@ func written(t testing.TB, snapshot int, events ...string) (*journal.File, strin
 // fromEvents returns the checkpoint of a journal with a snapshot of two events and the given further events.
 func fromEvents(t testing.TB, events ...string) (*Checkpoint, error) {
 	t.Helper()
-	f, _ := written(t, 2, events...)
+	f, _ := journalOf(t, 2, events...)
 	return NewCheckpoint(f)
 }
 
@@ -123,7 +123,7 @@ func FuzzRestore(f *testing.F) {
 				return
 			}
 		}
-		file, path := written(t, 1, events...)
+		file, path := journalOf(t, 1, events...)
 		r, err := NewCheckpoint(file)
 		if err != nil {
 			return

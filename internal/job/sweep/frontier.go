@@ -50,8 +50,8 @@ type savedStep struct {
 	Piece *adaptive.Piece `json:"strand,omitempty"`
 }
 
-// sound reports whether the step is consistent: a step for listed keys must have one partition.
-func (s savedStep) sound() bool { return s.Wanted == nil || s.Range.Partition != nil }
+// isConsistent reports whether the step is consistent: a step for listed keys must have one partition.
+func (s savedStep) isConsistent() bool { return s.Wanted == nil || s.Range.Partition != nil }
 
 // span is a run of neighbouring rows, both ends included.
 type span struct {

@@ -149,7 +149,7 @@ func TestResumeNeedsTheSameList(t *testing.T) {
 	_, a := emulatortest.NewAccount(t, emulator.Options{})
 	source := emulatortest.Table(t, a, "source", nil)
 	for header, keys := range map[string]*Keys{`{"listed":true}`: nil, `{}`: {}} {
-		file, _ := written(t, 1, header)
+		file, _ := journalOf(t, 1, header)
 		c, err := NewCheckpoint(file)
 		proof.Must(t, err)
 		if _, err := Do(t.Context(), Spec{Source: source, Keys: keys}, Options{Checkpoint: c}, &recorder{}); err == nil {

@@ -36,8 +36,8 @@ func (g *gauge) Do(r *http.Request) (*http.Response, error) {
 	return g.next.Do(r)
 }
 
-// most returns the rate a second in the busiest ten seconds.
-func most(at []time.Time, n func(i int) int) (most float64) {
+// busiestRate returns the rate a second in the busiest ten seconds.
+func busiestRate(at []time.Time, n func(i int) int) (most float64) {
 	sum, first := 0, 0
 	for i := range at {
 		sum += n(i)
@@ -104,9 +104,9 @@ func TestLimitsAreKept(t *testing.T) {
 				if err != nil || took < 12*time.Second {
 					t.Fatalf("%v, in %v", err, took)
 				}
-				limit, rate, high := float64(tt.requests), float64(totals.Requests)/took.Seconds(), most(g.sent, func(int) int { return 1 })
+				limit, rate, high := float64(tt.requests), float64(totals.Requests)/took.Seconds(), busiestRate(g.sent, func(int) int { return 1 })
 				if tt.requests == 0 {
-					limit, rate, high = float64(tt.rows), float64(totals.Rows)/took.Seconds(), most(read, func(i int) int { return of[i] })
+					limit, rate, high = float64(tt.rows), float64(totals.Rows)/took.Seconds(), busiestRate(read, func(i int) int { return of[i] })
 				}
 				t.Logf("with a limit of %.0f a second, the rate was %.0f in the busiest ten seconds and %.0f over the whole time; %d requests", limit, high, rate, totals.Requests)
 				if math.Abs(high-limit) > 0.05*limit || rate < 0.85*limit {

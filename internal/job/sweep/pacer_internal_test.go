@@ -17,15 +17,15 @@ func budgetOf(bytes int) *memory.Budget {
 	return memory.NewBudget(all)
 }
 
-// within returns the options of a sweep that may hold the given number of bytes.
-func within(bytes int) Options {
+// optionsWith returns the options of a sweep that may hold the given number of bytes.
+func optionsWith(bytes int) Options {
 	return Options{Workers: 64, Share: NewShare(math.MaxInt, 0), Memory: budgetOf(bytes)}
 }
 
 // A single busy partition does not slow other requests. Two busy partitions mean that the account is busy.
 func TestThrottledPartitions(t *testing.T) {
 	t.Parallel()
-	p := newPacer(within(memory.Command), false)
+	p := newPacer(optionsWith(memory.Command), false)
 	p.separateSource()
 	for range 3 {
 		p.throttled(throttle{unit: true, partition: "a"})
@@ -53,7 +53,7 @@ func TestThrottledPartitions(t *testing.T) {
 func TestEnoughRead(t *testing.T) {
 	t.Parallel()
 	for _, inOrder := range []bool{false, true} {
-		p := newPacer(within(memory.Command), inOrder)
+		p := newPacer(optionsWith(memory.Command), inOrder)
 		p.separateSource()
 		f := &frontier{ready: 1_000_000}
 		if p.enoughRead(f) {
@@ -78,7 +78,7 @@ func TestSweepsShareMemory(t *testing.T) {
 	const page = 1 << 20
 	budget, beside := budgetOf(3*page), int64(0)
 	of := func() (*pacer, *frontier) {
-		o := within(0)
+		o := optionsWith(0)
 		o.Memory, o.Beside = budget, func() int64 { return beside }
 		p := newPacer(o, false)
 		p.separateSource()
@@ -116,7 +116,7 @@ func TestSweepsShareMemory(t *testing.T) {
 func TestRoomForPages(t *testing.T) {
 	t.Parallel()
 	for _, inOrder := range []bool{false, true} {
-		p := newPacer(within(10_000), inOrder)
+		p := newPacer(optionsWith(10_000), inOrder)
 		p.separateSource()
 		if p.hasRoom(&frontier{}) {
 			t.Error("a page of unknown size has room in 10,000 bytes")

@@ -93,7 +93,7 @@ func (r *run) readEnded(s *step, p storage.Page, did Totals, err error) {
 	r.state.bytes += int64(p.Bytes)
 	bytes := Weight(p)
 	r.pacer.expect(bytes)
-	r.state.read(s, r.split(s, rows, bytes, children), did)
+	r.state.recordPage(s, r.split(s, rows, bytes, children), did)
 }
 
 // split divides a step's rows into units.

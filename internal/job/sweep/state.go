@@ -89,8 +89,8 @@ type readPage struct {
 	children []scan.Step
 }
 
-// read records the rows and the children that a step's query has returned.
-func (b *sweepState) read(s *step, p readPage, did Totals) {
+// recordPage records the rows and the children that a step's query has returned.
+func (b *sweepState) recordPage(s *step, p readPage, did Totals) {
 	var listed []Difference
 	gone := int64(0)
 	if s.Through == nil {

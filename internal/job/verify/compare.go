@@ -58,7 +58,7 @@ func show(p storage.Property) string {
 	return fmt.Sprintf("%s %s", p.Type, shorten(string(p.Value), longestValue))
 }
 
-// shorten returns at most the given number of a text's first bytes, and an ellipsis if it leaves bytes out.
+// shorten limits a text to the given number of bytes. If it leaves bytes out, it adds an ellipsis.
 func shorten(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -25,8 +25,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// checkpoint returns the checkpoint in a journal.
-func checkpoint(t *testing.T, f *journal.File, err error) *sweep.Checkpoint {
+// mustOpen returns the checkpoint in a journal.
+func mustOpen(t *testing.T, f *journal.File, err error) *sweep.Checkpoint {
 	t.Helper()
 	proof.Must(t, err)
 	c, err := sweep.NewCheckpoint(f)
@@ -46,7 +46,7 @@ func TestBothTokensHaveThePreviousKey(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "checkpoint")
 		f, err := journal.New(path, []byte(`{}`))
 		s := sweep.Spec{Source: emulatortest.Table(t, a, "source", rows), PageRows: 5}
-		_, err = verify.Compare(t.Context(), s, emulatortest.Table(t, a, "destination", rows[:30]), verify.Options{Options: sweep.Options{Checkpoint: checkpoint(t, f, err)}})
+		_, err = verify.Compare(t.Context(), s, emulatortest.Table(t, a, "destination", rows[:30]), verify.Options{Options: sweep.Options{Checkpoint: mustOpen(t, f, err)}})
 		proof.Must(t, err)
 		text, err := os.ReadFile(path)
 		proof.Must(t, err)
@@ -142,7 +142,7 @@ func TestKilledWorkIsCompleted(t *testing.T) {
 						if errors.Is(err, os.ErrNotExist) {
 							f, err = journal.New(path, []byte(`{}`))
 						}
-						w.scan.Source, w.options.Checkpoint = b.Table(source.Name()), checkpoint(t, f, err)
+						w.scan.Source, w.options.Checkpoint = b.Table(source.Name()), mustOpen(t, f, err)
 						got, err := work.do(t.Context(), w, b.Table(destination.Name()))
 						if err == nil {
 							if diff := cmp.Diff(want, got); diff != "" {
@@ -155,7 +155,7 @@ func TestKilledWorkIsCompleted(t *testing.T) {
 						}
 						loseLines(t, path, r.IntN(4))
 					}
-					if diff := cmp.Diff(has, values(t, destination)); diff != "" {
+					if diff := cmp.Diff(has, rowsOf(t, destination)); diff != "" {
 						t.Fatalf("seed %d: the destination (-want +got)\n%s", seed, diff)
 					}
 					_ = os.Remove(path) // a sync has no checkpoint

@@ -168,8 +168,8 @@ func (p *Plan) add(missing, different, extra []storage.Row, stay int) error {
 	return nil
 }
 
-// end ends the comparison that makes the plan.
-func (p *Plan) end() error {
+// finish ends the comparison that makes the plan.
+func (p *Plan) finish() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.file == nil {

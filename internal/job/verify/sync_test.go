@@ -24,8 +24,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// values returns the rows of a table that [twin.fill] made.
-func values(t *testing.T, table *storage.Table) map[key.Key]int {
+// rowsOf returns the rows of a table that [twin.fill] made.
+func rowsOf(t *testing.T, table *storage.Table) map[key.Key]int {
 	t.Helper()
 	all := map[key.Key]int{}
 	for _, e := range emulatortest.Rows(t, table) {
@@ -51,8 +51,8 @@ func (w *twin) synced() (source, extra map[key.Key]int) {
 	return source, extra
 }
 
-// planned returns the plan of a sync.
-func planned(ctx context.Context, t *testing.T, s sweep.Spec, to storage.Source, o verify.Options, deletes bool) (*verify.Plan, error) {
+// planOf returns the plan of a sync.
+func planOf(ctx context.Context, t *testing.T, s sweep.Spec, to storage.Source, o verify.Options, deletes bool) (*verify.Plan, error) {
 	f, err := verify.NewPlanFile()
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestSyncAgainstTwin(t *testing.T) {
 			w.scan.Source = from
 			source, extra := w.synced()
 			deletes := r.IntN(3) > 0
-			plan, err := planned(t.Context(), t, w.scan, to, w.options, deletes)
+			plan, err := planOf(t.Context(), t, w.scan, to, w.options, deletes)
 			if err != nil {
 				t.Fatalf("seed %d: got error %v", seed, err)
 			}
@@ -114,10 +114,10 @@ func TestSyncAgainstTwin(t *testing.T) {
 			want := maps.Clone(w.tables[1])
 			maps.Copy(want, source)
 			maps.DeleteFunc(want, func(k key.Key, _ int) bool { _, is := extra[k]; return is && deletes })
-			if diff := cmp.Diff(want, values(t, to)); diff != "" {
+			if diff := cmp.Diff(want, rowsOf(t, to)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
-			if diff := cmp.Diff(w.tables[0], values(t, from)); diff != "" {
+			if diff := cmp.Diff(w.tables[0], rowsOf(t, from)); diff != "" {
 				t.Errorf("the source has changed (-want +got)\n%s", diff)
 			}
 			if t.Failed() {
@@ -175,7 +175,7 @@ func syncMeanwhile(t *testing.T, mapped func(storage.Source) storage.Source) {
 		time.Sleep(time.Second)
 		others := emulatortest.Open(t, em, nil)
 		spec := sweep.Spec{Source: mapped(from), Steal: true}
-		plan, err := planned(t.Context(), t, spec, to, verify.Options{}, true)
+		plan, err := planOf(t.Context(), t, spec, to, verify.Options{}, true)
 		if want := (verify.PlanCounts{Copy: 1, Change: 1, Delete: 100}); err != nil || plan.Counts() != want {
 			t.Fatalf("got %+v, error %v, want %+v", plan.Counts(), err, want)
 		}
@@ -201,7 +201,7 @@ func syncMeanwhile(t *testing.T, mapped func(storage.Source) storage.Source) {
 			}
 		}
 		want[row(0)], want[row(1)] = 2, 2
-		if diff := cmp.Diff(want, values(t, to)); diff != "" {
+		if diff := cmp.Diff(want, rowsOf(t, to)); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
 	})
@@ -225,7 +225,7 @@ func TestSyncKeepsChangesSinceThePlan(t *testing.T) {
 			put(t, to, row(r), 2)
 		}
 		spec := sweep.Spec{Source: from}
-		plan, err := planned(t.Context(), t, spec, to, verify.Options{}, true)
+		plan, err := planOf(t.Context(), t, spec, to, verify.Options{}, true)
 		if want := (verify.PlanCounts{Copy: 2, Change: 4, Delete: 2}); err != nil || plan.Counts() != want {
 			t.Fatalf("got %+v, error %v, want %+v", plan.Counts(), err, want)
 		}
@@ -250,7 +250,7 @@ func TestSyncKeepsChangesSinceThePlan(t *testing.T) {
 			row("both"): 1, row("a new one"): 3, row("edited"): 3, row("equal, then edited"): 3, row("extra, then edited"): 3, row("missing"): 1,
 			row("missing, then there"): 3, row("removed"): 2, row("updated"): 4,
 		}
-		if diff := cmp.Diff(want, values(t, to)); diff != "" {
+		if diff := cmp.Diff(want, rowsOf(t, to)); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
 		}
 	})
@@ -274,7 +274,7 @@ func TestRefusedRowPreventsDeletions(t *testing.T) {
 	} {
 		to := emulatortest.Table(t, a, tt.name, []storage.Entity{extra})
 		spec := sweep.Spec{Source: tt.rows}
-		plan, err := planned(t.Context(), t, spec, to, verify.Options{}, true)
+		plan, err := planOf(t.Context(), t, spec, to, verify.Options{}, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +282,7 @@ func TestRefusedRowPreventsDeletions(t *testing.T) {
 		if got := fmt.Sprint(r.Written, r.Failed, r.Deleted); got != tt.want || err != nil {
 			t.Errorf("%s: %s, %v, want %s", tt.name, got, err, tt.want)
 		}
-		if n := len(values(t, to)); n != tt.has {
+		if n := len(rowsOf(t, to)); n != tt.has {
 			t.Errorf("%s: the destination has %d rows, want %d", tt.name, n, tt.has)
 		}
 	}

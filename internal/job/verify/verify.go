@@ -84,7 +84,7 @@ func Compare(ctx context.Context, s sweep.Spec, destination storage.Source, o Op
 	s.Source = p
 	t, list, err := sweep.Compare(ctx, s, o.Options, comparison{p.places, s.Filter, o.AllowExtra, o.Plan})
 	if err == nil && o.Plan != nil {
-		err = o.Plan.end()
+		err = o.Plan.finish()
 	}
 	return Result{t.Rows, t.Missing, t.Extra, t.Different, t.Queries, t.Requests, list}, err
 }

@@ -40,8 +40,8 @@ func someRows(n int) []storage.Entity {
 	return rows
 }
 
-// with returns a copy of a row with the property changed.
-func with(row storage.Entity, p storage.Property) storage.Entity {
+// withProperty returns a copy of a row with the property changed.
+func withProperty(row storage.Entity, p storage.Property) storage.Entity {
 	row.Properties = slices.Clone(row.Properties)
 	row.Properties[slices.IndexFunc(row.Properties, func(q storage.Property) bool { return q.Name == p.Name })] = p
 	return row
@@ -68,8 +68,8 @@ func TestCompareFindsEachDifference(t *testing.T) {
 		for _, op := range []storage.Op{
 			{Kind: storage.Delete, Row: missing.Row()},
 			{Kind: storage.Insert, Row: extra.Row()},
-			{Kind: storage.Replace, Row: with(changed, storage.StringProperty("S", "valve")).Row()},
-			{Kind: storage.Replace, Row: with(retyped, storage.Property{Name: "D", Type: storage.Int32, Value: jsontext.Value("3")}).Row()},
+			{Kind: storage.Replace, Row: withProperty(changed, storage.StringProperty("S", "valve")).Row()},
+			{Kind: storage.Replace, Row: withProperty(retyped, storage.Property{Name: "D", Type: storage.Int32, Value: jsontext.Value("3")}).Row()},
 		} {
 			proof.Must(t, destination.Write(t.Context(), op))
 		}

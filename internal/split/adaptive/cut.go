@@ -18,7 +18,7 @@ func (st strand) cut(s scan.Step, p scan.Page, v view, g *gauge, pieces int) []s
 			st.Stop = &key.Key{Partition: *v.partition, Row: cuts[0]}
 		}
 	}
-	return append([]scan.Step{st.resume(s, p)}, others...)
+	return append([]scan.Step{st.continueAfter(s, p)}, others...)
 }
 
 // openRange divides an unread range of partitions. The range starts where the strand's trail ends.
@@ -49,7 +49,7 @@ func (st *strand) divide(g *gauge, cuts []string) {
 	if !st.Hinted {
 		st.Credit = max(st.leastCredit(), st.Credit)
 	}
-	if depth := commonPrefix([]rune(cuts[0]), g.here); !st.Trail.measured(depth) {
+	if depth := commonPrefix([]rune(cuts[0]), g.here); !st.Trail.isMeasured(depth) {
 		st.Trail.Tries++
 	}
 }

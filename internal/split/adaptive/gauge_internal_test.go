@@ -96,7 +96,7 @@ func TestTrail(t *testing.T) {
 		}
 	}
 	piece := whole.inherit("var/9")
-	if !piece.measured(0) || piece.Here != nil || piece.levelAt(0).pages >= whole.levelAt(0).pages {
+	if !piece.isMeasured(0) || piece.Here != nil || piece.levelAt(0).pages >= whole.levelAt(0).pages {
 		t.Errorf("the piece that starts at var/9 inherits %+v", piece)
 	}
 }

@@ -39,7 +39,7 @@ func (x Strategy) launch(s scan.Step, st strand, p scan.Page, more bool, o scan.
 	if more {
 		groups--
 		st.Group = nil
-		o.Children = append(o.Children, st.resume(s, p))
+		o.Children = append(o.Children, st.continueAfter(s, p))
 	}
 	pieces := x.Hints.Pieces(x.Hints.Bounds)
 	for ; groups > 0 && g.First < g.End; groups-- {

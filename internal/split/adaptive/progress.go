@@ -12,8 +12,8 @@ import (
 // unread.
 func (st strand) slack() float64 { return 0.75 * cmp.Or(st.Share, 1) }
 
-// outgrown reports whether the strand has exceeded its slack. Then the number of unread pages is a guess.
-func (st strand) outgrown() bool { return st.Due < -st.slack() }
+// hasOutgrownHint reports whether the strand has exceeded its slack. Then the number of unread pages is a guess.
+func (st strand) hasOutgrownHint() bool { return st.Due < -st.slack() }
 
 // End returns the key where a pending step of this strategy stops before its range's end, or nil if it reads to the end. launches reports whether the
 // step also starts the steps of pieces after its range.
@@ -29,7 +29,7 @@ func End(s scan.Step) (stop *key.Key, launches bool) {
 // pages reveal little about the rows to come.
 func Ahead(s scan.Step) scan.Outlook {
 	var st strand
-	if json.Unmarshal(s.State, &st) != nil || !st.Hinted || st.outgrown() {
+	if json.Unmarshal(s.State, &st) != nil || !st.Hinted || st.hasOutgrownHint() {
 		return scan.Outlook{Unknown: 1}
 	}
 	pages := max(st.slack(), st.Due)

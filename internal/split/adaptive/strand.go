@@ -47,8 +47,8 @@ func (st strand) step(r key.Range) scan.Step {
 // rounded rounds a number for a message.
 func rounded(f float64) float64 { return math.Round(f*1000) / 1000 }
 
-// resume returns the step that continues after the page with this state.
-func (st strand) resume(s scan.Step, p scan.Page) scan.Step {
+// continueAfter returns the step that continues after the page with this state.
+func (st strand) continueAfter(s scan.Step, p scan.Page) scan.Step {
 	if st.Partitions {
 		r := s.AfterPartition(p.Last().Partition).Range
 		if st.Stop != nil {

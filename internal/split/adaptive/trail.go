@@ -54,8 +54,8 @@ func (t trail) levelAt(depth int) level {
 	return level{depth: depth}
 }
 
-// measured reports whether enough siblings were read at the depth.
-func (t trail) measured(depth int) bool { return t.levelAt(depth).pages > grain }
+// isMeasured reports whether enough siblings were read at the depth.
+func (t trail) isMeasured(depth int) bool { return t.levelAt(depth).pages > grain }
 
 // inherit returns the trail of a piece that starts at a key. The trail contains the density of the shared levels, and the number of tried cuts.
 func (t trail) inherit(start string) trail {
@@ -81,7 +81,7 @@ func (t trail) afterPage(g *gauge, keys []string, share float64, start string) t
 	last := keys[len(keys)-1]
 	fork := commonPrefix(before, g.here)
 	next := trail{Here: &last, Fresh: min(t.Fresh, fork), Tries: t.Tries}
-	if t.Here != nil && !t.measured(fork) {
+	if t.Here != nil && !t.isMeasured(fork) {
 		next.Tries = max(0, t.Tries-1)
 	}
 	// The keys that were read at the level of the fork or deeper are now siblings in that level.
