@@ -29,18 +29,17 @@ func dataOf(e storage.Entity) []byte {
 	return data
 }
 
-// MaxFailed is the maximum number of bytes in [Done.FailedRows]. It leaves room in the transaction for a step's children.
+// MaxFailed is the maximum number of bytes in [Done.FailedRows]. This limit leaves room in the transaction for a step's children.
 const MaxFailed = 4 * dataPiece
 
 // failedPerQuery is the number of rows that a query of [ScanData.FailedRows] reads.
 const failedPerQuery = 10
 
-// ScanData reads and writes the rows of a scan that are not steps: failed rows, files, hints, and how much of its limits it has
-// used.
+// ScanData reads and writes the rows of a scan that are not steps: failed rows, files, hints, and how much of its limits the scan has used.
 type ScanData struct{ rows }
 
-// FailedRows calls fn with [Done.FailedRows] of each step, newest commit first, until fn returns false. Each step has a position
-// in this order. If from is not empty, FailedRows begins at this position.
+// FailedRows calls fn with [Done.FailedRows] of each step, newest commit first, until fn returns false. Each step has a position in this
+// order. If the argument from is not empty, FailedRows begins at that position.
 func (l ScanData) FailedRows(ctx context.Context, id ScanID, from string, fn func(position string, failed []byte) bool) error {
 	r := id.rows(failedPrefix)
 	r.Low = &key.Bound{Key: failedPrefix + from}
@@ -57,7 +56,7 @@ func (l ScanData) FailedRows(ctx context.Context, id ScanID, from string, fn fun
 	return nil
 }
 
-// readFailed is how the errors of a query for failed rows begin.
+// readFailed is the beginning of the errors of queries for failed rows.
 const readFailed = "read failed rows of scan "
 
 // FailedAt returns the failed rows at a position. It reports false if a retry has processed these rows.
@@ -66,9 +65,9 @@ func (l ScanData) FailedAt(ctx context.Context, id ScanID, position string) ([]b
 	return dataOf(e), found, err
 }
 
-// FailedBefore returns the positions of rows that failed before an attempt. It begins after the position in the argument
-// previous, and reads pages of n positions until a page has such a row. The result last is the last position that it read, or ""
-// if there are no more.
+// FailedBefore returns the positions of rows that failed before an attempt. It begins after the position in the argument previous, and
+// reads pages of n positions until a page contains such a row. The result last is the last position that it read, or "" if there are no
+// more positions.
 func (l ScanData) FailedBefore(ctx context.Context, id ScanID, previous string, attempt int64, n int) (positions []string, last string, err error) {
 	r := id.rows(failedPrefix)
 	r.Low = &key.Bound{Key: failedPrefix + previous, Open: previous != ""}
@@ -136,7 +135,7 @@ func (l ScanData) SaveHints(ctx context.Context, name string, hints []byte) erro
 	return l.write(ctx, "save hints", op(storage.Replace, hintsPartition, name, dataProperties(hints)...))
 }
 
-// SavedHints returns the hints under a name, or nil if there are none. The empty name has none.
+// SavedHints returns the hints under a name, or nil if there are none. The empty name never has hints.
 func (l ScanData) SavedHints(ctx context.Context, name string) ([]byte, error) {
 	if name == "" {
 		return nil, nil

@@ -12,9 +12,10 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Folding replaces done rows by one row with their sums, in one transaction. The transaction inserts the folded row and deletes the
-// done rows. If one of the done rows is gone, the transaction fails. So at every moment, a step is counted once, in its own row or in
-// one folded row. Folding never compares times. A step that has an early time because of a slow clock is folded when a fold reads it.
+// Folding replaces several done rows by one row, which contains their sums. One transaction inserts this folded row and deletes the done
+// rows. If one of the done rows is gone, the transaction fails. So at every moment, a step is counted once, in its own row or in one folded
+// row. Folding never compares times. So if a slow clock has given a step's row an early time, the next fold that reads the row still folds
+// it.
 //
 // "d|-L|…" is a row of level L. Rows of one level are folded into one row of the next level. So the number of a scan's rows grows
 // with the logarithm of the number of its steps. Folded rows sort before other done rows, and have the same properties.
@@ -43,12 +44,12 @@ func level(id ScanID, n int) key.Range {
 // Folds reads and folds the rows of done steps.
 type Folds struct{ rows }
 
-// FoldEvery is how many steps a fold replaces on average. A fold costs two requests.
+// FoldEvery is the average number of steps that a fold replaces. A fold costs two requests.
 const FoldEvery = 48
 
-// FoldAfter is called after each step's commit. On average, one of n calls folds the scan's done steps, where n is the argument
-// every. The step's id decides whether a call folds, because processes do not share a counter. Folds of each higher level are rarer
-// by the same factor, and replace as many rows.
+// FoldAfter is called after each step's commit. On average, one of n calls folds the scan's done steps, where n is the argument every. The
+// step's id decides whether a call folds, because processes do not share a counter. Each higher level is folded less often by the same
+// factor, so a fold replaces about n rows on every level.
 func (l Folds) FoldAfter(ctx context.Context, id ScanID, step StepID, every int, join Join) error {
 	h := fnv.New64a()
 	h.Write([]byte(step))
@@ -60,14 +61,14 @@ func (l Folds) FoldAfter(ctx context.Context, id ScanID, step StepID, every int,
 	return nil
 }
 
-// Fold folds the scan's done rows of level n. If there are fewer rows than the argument least, it folds none. It returns the number
-// of folded rows. Any number of processes may fold at the same time. A process that finds a row missing stops.
-func (l Folds) Fold(ctx context.Context, id ScanID, n, least int, join Join) (int, error) {
+// Fold folds the scan's done rows of level n. If there are fewer rows than minimum, it folds none. It returns the number of folded rows.
+// Any number of processes may fold at the same time. If a row is missing, another process has folded it, and Fold stops.
+func (l Folds) Fold(ctx context.Context, id ScanID, n, minimum int, join Join) (int, error) {
 	p, err := l.query(ctx, "fold steps of scan "+string(id), storage.Query{Range: level(id, n)})
 	if err != nil {
 		return 0, err
 	}
-	return l.foldRows(ctx, id, p.Entities(), min(n+1, maxLevel), least, join)
+	return l.foldRows(ctx, id, p.Entities(), min(n+1, maxLevel), minimum, join)
 }
 
 // FoldAll folds at most one page of the scan's done rows, whatever their level. It reports whether the scan already had at most one
@@ -85,10 +86,10 @@ func (l Folds) FoldAll(ctx context.Context, id ScanID, join Join) (whole bool, e
 }
 
 // foldRows folds rows into rows of a level, and returns how many it has folded.
-func (l Folds) foldRows(ctx context.Context, id ScanID, rows []storage.Entity, into, least int, join Join) (int, error) {
+func (l Folds) foldRows(ctx context.Context, id ScanID, rows []storage.Entity, into, minimum int, join Join) (int, error) {
 	folded := 0
 	for some := range slices.Chunk(rows, maxFold) {
-		if len(some) < min(least, maxFold) {
+		if len(some) < min(minimum, maxFold) {
 			break
 		}
 		err := l.write(ctx, "fold steps of scan "+string(id), fold(id, some, into, join)...)

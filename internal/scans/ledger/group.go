@@ -12,9 +12,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A group is a scan of many tables. It has no steps. For each table it has a member, which is a scan. The members are in a list
-// of their own, "m|GROUP|NUMBER", in the partition of the lists. NUMBER has five digits and ends a member's id. The group's
-// partition has one more row:
+// A group is a scan of many tables. It has no steps. For each table it has a member, which is a scan. The members are in a list of their
+// own, "m|GROUP|NUMBER", in the partition of the lists. NUMBER has five digits, and a member's id ends with it. The group's partition has
+// one more row:
 //
 //	g    the members to run in this attempt (Todo; all if absent), how many of these were begun (Begun),
 //	     and which of the begun members are not known to have ended (Open); the tables (see data.go)
@@ -34,7 +34,7 @@ func listRow(id ScanID) string {
 // Members counts the members of a group by state. It is zero for other scans.
 type Members struct {
 	All       int64 `json:"all"`
-	Waiting   int64 `json:"waiting"` // members not begun; set only in a status
+	Waiting   int64 `json:"waiting"` // members that have not begun; set only in a status
 	Running   int64 `json:"running"`
 	Succeeded int64 `json:"succeeded"`
 	Failed    int64 `json:"failed"`
@@ -72,7 +72,7 @@ func (m *Members) Add(s Scan) {
 type Group struct {
 	ID     ScanID
 	Tables []byte        // the tables of all members; opaque
-	Begun  int           // how many members of the attempt were begun
+	Begun  int           // how many members the attempt has begun
 	Open   []int         // which of the begun members are not known to have ended
 	Age    time.Duration // time since the last change of the group's row, by the service's clock
 
@@ -80,12 +80,12 @@ type Group struct {
 	etag string
 }
 
-// Next returns the number of the member that the attempt begins next. It reports false if every member was begun. The argument members is
-// the number of the group's members.
-func (g Group) Next(members int64) (int, bool) {
+// Next returns the number of the member that the attempt begins next. It reports false if the attempt has begun every member. The argument
+// size is the group's number of members.
+func (g Group) Next(size int64) (int, bool) {
 	switch {
 	case g.todo == nil:
-		return g.Begun + 1, g.Begun < int(members)
+		return g.Begun + 1, g.Begun < int(size)
 	case g.Begun < len(g.todo):
 		return g.todo[g.Begun], true
 	}
@@ -152,7 +152,7 @@ func numbers(text string) (all []int) {
 	return all
 }
 
-// Member reads a member's row in its group's list. It reports false if the member was not begun.
+// Member reads a member's row in its group's list. It reports false if the member has not begun.
 func (l *Ledger) Member(ctx context.Context, id ScanID) (Listed, bool, error) {
 	e, found, err := l.get(ctx, "read member "+string(id), scansPartition, listRow(id))
 	if err != nil || !found {
@@ -161,8 +161,8 @@ func (l *Ledger) Member(ctx context.Context, id ScanID) (Listed, bool, error) {
 	return listedOf(e), true, nil
 }
 
-// RefuseMember records in the group's list that a member has ended, because it cannot be started. It changes nothing if the member was
-// started or restarted meanwhile.
+// RefuseMember records in the group's list that a member has ended because it cannot start. If another process starts or restarts the
+// member during this call, RefuseMember changes nothing.
 func (l *Ledger) RefuseMember(ctx context.Context, id ScanID, request []byte, now time.Time, as Ending) error {
 	e, found, err := l.get(ctx, "read member "+string(id), scansPartition, listRow(id))
 	if err != nil {

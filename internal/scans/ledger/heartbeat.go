@@ -19,7 +19,7 @@ import (
 const (
 	heartbeatsPartition = "beats"
 	heartbeatVersion    = 1
-	maxHeartbeatSteps   = 400  // a string has at most 32 K characters, both ids together have 51, and each number at most 12
+	maxHeartbeatSteps   = 400  // fits into a string of 32 K characters: the ids of a step take 51, and each number at most 12
 	maxHeartbeatWaits   = 10   // this number of causes, each of maxHeartbeatCause characters, fits into a string
 	maxHeartbeatCause   = 1000 // characters
 )
@@ -31,11 +31,11 @@ type Processes struct{ rows }
 // longer than this interval.
 const HeartbeatTime = 5 * time.Second
 
-// Heartbeat has the steps that a process held when it wrote the heartbeat, and the connections or memory that it waited for.
+// Heartbeat lists the steps that a process held when it wrote the heartbeat, and the connections or memory that the process waited for.
 type Heartbeat struct {
 	Process string
 	Steps   []Held
-	Waiting []Wait        // in order of the connections
+	Waiting []Wait        // sorted by connection
 	At      time.Time     // when the row was written, by the service's clock
 	Age     time.Duration // age of the row, by the service's clock
 
@@ -46,14 +46,14 @@ type Heartbeat struct {
 type Held struct {
 	Scan      ScanID
 	Step      StepID
-	Requests  int64 // requests sent so far
+	Requests  int64 // requests that the step has sent
 	Throttled int64 // how many of these requests the storage throttled
 }
 
 // Wait is a connection or memory that a process waits for. A process waits for a connection whose requests fail. A process waits for memory if all its
 // steps of one scan wait for memory.
 type Wait struct {
-	Connection string    `json:"connection"`     // its setting's name, or "memory"
+	Connection string    `json:"connection"`     // the name of the connection's setting, or "memory"
 	Scan       ScanID    `json:"scan,omitempty"` // the scan whose steps wait for memory; "" for a connection
 	Cause      string    `json:"cause"`          // how the last request failed, without its URL
 	Since      time.Time `json:"since"`          // when the wait began, by the process's clock
@@ -78,7 +78,7 @@ func (l Processes) WriteHeartbeat(ctx context.Context, b Heartbeat) error {
 	return l.write(ctx, "write a heartbeat", op(storage.Replace, heartbeatsPartition, b.Process, properties...))
 }
 
-// Heartbeats returns the last heartbeat of each process. A heartbeat of another version names no steps.
+// Heartbeats returns the last heartbeat of each process. If another version wrote a heartbeat, the result has none of its steps.
 func (l Processes) Heartbeats(ctx context.Context) ([]Heartbeat, error) {
 	var heartbeats []Heartbeat
 	for p, err := range l.pages(ctx, "read heartbeats", storage.Query{Range: key.WithPrefix(heartbeatsPartition, "")}) {
@@ -113,8 +113,8 @@ func (l Processes) ForgetHeartbeat(ctx context.Context, b Heartbeat) error {
 }
 
 // The partition "maintain" has two rows, which all processes share. The row "last" describes Maintain's last run. Its property Poison is the number of
-// messages in the poison queues, and Error is the run's error. The row "look" has the last observation of steps that may be lost. Its properties are
-// Version, and an [Observation] as JSON.
+// messages in the poison queues, and Error is the run's error. The row "look" has the last observation of steps that may be lost. It has the property
+// Version, and an [Observation] as JSON in data properties (see data.go).
 const (
 	maintainPartition     = "maintain"
 	maintainRow           = "last"
@@ -126,15 +126,15 @@ const (
 	maxObservedHeartbeats = 2000
 )
 
-// Observation has the pending steps that may be lost, as Maintain saw them at one time. Maintain in another process may continue from it.
+// Observation lists the pending steps that may be lost, as Maintain saw them at one time. Maintain in another process may continue from it.
 type Observation struct {
 	At         time.Time            `json:"-"`     // when the observation ended, by the service's clock; zero if there was none
 	Steps      map[StepID]time.Time `json:"steps"` // when the row of each step that may be lost was last written
 	Heartbeats map[string]time.Time `json:"beats"` // when each process wrote its last heartbeat
 }
 
-// WriteObservation replaces the previous observation. It omits steps that do not fit into the row. If the heartbeats do not fit into it, it writes
-// nothing.
+// WriteObservation replaces the previous observation. It omits steps that do not fit into the row. If the heartbeats alone do not fit,
+// WriteObservation writes nothing.
 func (l Processes) WriteObservation(ctx context.Context, seen Observation) error {
 	kept := Observation{Steps: map[StepID]time.Time{}, Heartbeats: seen.Heartbeats}
 	for step, at := range seen.Steps {

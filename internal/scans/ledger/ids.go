@@ -12,7 +12,7 @@ import (
 )
 
 // ScanID is the id of a scan, and the partition that has its rows. The id begins with inverted ticks, so lists are newest first. A member's
-// id is derived from its group's id, and a verification's id from that of the scan that it verifies.
+// id is derived from its group's id, and a verification's id is derived from the id of the verified scan.
 type ScanID string
 
 // verificationSuffix ends the id of a scan that verifies another one.
@@ -48,7 +48,7 @@ func (id ScanID) InGroup() (group ScanID, number int, ok bool) {
 	return id[:at], number, err == nil
 }
 
-// GroupOrSelf returns the group of a member, and the id itself of other scans.
+// GroupOrSelf returns a member's group. For any other scan, it returns the scan's own id.
 func (id ScanID) GroupOrSelf() ScanID {
 	if group, _, ok := id.InGroup(); ok {
 		return group

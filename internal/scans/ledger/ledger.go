@@ -15,7 +15,7 @@
 //	g                a group's tables, and its progress (see group.go)
 //	y                how much of its limits a scan has used (see limits.go)
 //
-// STEP is the step's id, TICKS the 19 digits of [key.Inverted]. Other partitions have:
+// STEP is the step's id. TICKS is the 19 digits of [key.Inverted]. Other partitions have:
 //
 //	PartitionKey  RowKey        row
 //	scans         a|ID          each scan, with its figures once it has ended
@@ -27,7 +27,7 @@
 //	beats         PROCESS       the steps that a living process holds (see heartbeat.go)
 //	maintain                    when Maintain last ran, and what it saw (see heartbeat.go)
 //
-// An id starts with inverted ticks, so lists are newest first. Version in a scan's row is 1; a reader refuses any other.
+// An id starts with inverted ticks, so lists are newest first. Version in a scan's row is 1; a reader refuses any other version.
 //
 // A restarted scan begins a new attempt. Each attempt is listed as open under its own key, before the scan's row becomes
 // running. So a process that closes an earlier attempt late does not remove a running scan from the list.
@@ -36,10 +36,10 @@
 // row, it never gets another one. The scan itself has a d row without a step, whose child is the first step. So sums over d rows also count the
 // pending steps.
 //
-// Somebody may delete rows by hand. Counts alone may not show this. For example, a lost done row with two children and a lost pending
-// row cancel each other out. So each done row has a Balance: the sum of the hashes of its children's ids, minus the hash of its own id. First is
-// the sum of the hashes of the steps that attempts began with. First plus all balances equals the sum of the hashes of the pending steps, even
-// after folds. If it does not, the scan fails.
+// Somebody may delete rows by hand. Counts alone may not show this. For example, a lost done row with two children and a lost pending row cancel
+// each other out. So each done row has a Balance: the sum of the hashes of its children's ids, minus the hash of its own id. First is the sum of
+// the hashes of the steps with which attempts began. First plus all balances equals the sum of the hashes of the pending steps, even after
+// folds. If the two sides differ, the scan fails.
 //
 // # Done rows
 //
@@ -54,17 +54,17 @@
 // own row. Rows that a status does not need (x, w) sort after these. With many pending steps, a second request reads the
 // scan's row. Heartbeats need a third request.
 //
-// When a scan ends, one transaction removes it from the list of open scans and puts its summary into the list of all, unless a later attempt is
-// listed there. A canceled or failed scan may still have running steps. The sums of these steps are added 15 minutes later. Until then, a list
-// reads the scan itself. A day after its end, a scan is folded into one row. When a scan's retention is over, its own row is removed first, and
-// only if the row has not changed. So a retry never finds a half-removed scan. The scan's row in the list is removed last.
+// When a scan ends, one transaction removes it from the list of open scans and puts its summary into the list of all scans, unless a later
+// attempt is listed there. A canceled or failed scan may still have running steps. The sums of these steps are added 15 minutes later. Until
+// then, a list reads the scan itself. A day after its end, a scan is folded into one row. When a scan's retention is over, its own row is
+// removed first, and only if the row has not changed. So a retry never finds a half-removed scan. The scan's row in the list is removed last.
 //
 // # Limits
 //
-// A partition processes 2,000 entities a second. A step costs six to eight entities: three for its commit, one to check whether it is pending,
-// and two to four for folding. So a scan makes 200 to 300 commits a second. This rate is just enough to copy partitions of ten rows: 200 steps a
-// second are 20,000 transactions, the destination's limit. A step of a count makes four queries, because steps of one query would exceed the
-// partition's limit. A scan's ledger stays one partition.
+// A partition processes 2,000 entities per second. A step costs six to eight entities: three for its commit, one to check whether it is pending,
+// and two to four for folding. So a scan makes 200 to 300 commits per second. This rate is just enough to copy partitions of ten rows: 200 steps
+// per second make 20,000 transactions per second, the destination's limit. A step of a count makes four queries, because steps of one query
+// would exceed the partition's limit. A scan's ledger stays one partition.
 //
 // The package decides nothing about scans. Requests and messages are opaque to it.
 package ledger
@@ -107,19 +107,19 @@ const (
 type Scan struct {
 	ID       ScanID
 	State    State
-	Attempt  int64  // 1, and one more with each restart
+	Attempt  int64  // 1 at first; each restart adds 1
 	Request  []byte // opaque, JSON
 	Started  time.Time
-	Resumed  time.Time     // when the attempt began; zero in the first
+	Resumed  time.Time     // when the attempt began; zero in the first attempt
 	ran      time.Duration // how long earlier attempts ran
-	Finished time.Time     // zero while running
-	Error    string        // why it failed
+	Finished time.Time     // zero while the scan is running
+	Error    string        // why the scan failed
 	Members  int64         // the number of a group's members; 0 for other scans
 	Note     string        // see [Ending]
 	LeftOut  bool          // see [Ending]
 	NoTable  int64         // see [Ending]
 
-	first int64 // sum of the hashes of the ids of steps that attempts began with
+	first int64 // sum of the hashes of the steps with which attempts began
 	etag  string
 }
 
@@ -153,7 +153,7 @@ type Done struct {
 	// Attempt is the attempt in which the rows failed.
 	Attempt int64
 	// Redone is the position of an earlier attempt's failed rows, if the step has retried them. The commit deletes the ledger's row at this
-	// position, and fails if that row is gone. Totals and Kept are then the differences to the earlier numbers.
+	// position, and fails if that row is gone. If Redone is set, Totals and Kept are differences from the earlier numbers.
 	Redone string
 	File   []byte // opaque; [ScanData.Files] returns it
 }
@@ -167,8 +167,8 @@ var ErrLeftOut = errors.New("its group has left it out")
 // ErrScanLost means that a recorded scan's own row is gone, although its steps are there.
 var ErrScanLost = errors.New("the state table lacks the scan's own row; somebody has deleted it. Start a new scan")
 
-// Ledger is the table of scans. Its own methods read and write scans and their lists. Its parts have the methods for the other rows. Ledger is
-// safe for concurrent use.
+// Ledger is the table of scans. Its own methods read and write scans and their lists, and the methods of its parts read and write the other
+// rows. Ledger is safe for concurrent use.
 type Ledger struct {
 	rows
 	Steps
@@ -188,24 +188,24 @@ func New(table *storage.Table) *Ledger {
 // With returns the same ledger with options for its requests.
 func (l *Ledger) With(o storage.RequestOptions) *Ledger { return New(l.table.With(o)) }
 
-// Now returns the time by the service's clock. The argument own is the time by the caller's clock. If the difference of the clocks is unknown,
-// Now makes a request.
-func (l *Ledger) Now(ctx context.Context, own time.Time) (time.Time, error) {
-	now, known := l.table.Now(own)
+// Now returns the time by the service's clock. The argument local is the time by the caller's clock. If the difference between the two clocks
+// is unknown, Now makes a request.
+func (l *Ledger) Now(ctx context.Context, local time.Time) (time.Time, error) {
+	now, known := l.table.Now(local)
 	if known {
 		return now, nil
 	}
-	if _, err := l.Maintained(ctx); err != nil { // each answer of the service has its time
+	if _, err := l.Maintained(ctx); err != nil { // each answer contains the service's time
 		return now, err
 	}
-	now, _ = l.table.Now(own)
+	now, _ = l.table.Now(local)
 	return now, nil
 }
 
 // Create records a scan, its first step, and its hints if there are any. The first step counts as a child of the scan itself. The argument ahead
 // is the scan's estimated work. After an error, the scan may have been recorded although its message was not sent. [Ledger.Open] lists such a
-// scan. Create inserts rows and never replaces any. So if the service applies a request late, after its repetition, a first step that is done
-// does not become pending again. Several processes may create the same scan; the first record counts.
+// scan. Create inserts rows and never replaces any. So if the service applies a request only after a repetition of the request, the request
+// cannot make a done step pending again. Several processes may create the same scan; the record that was inserted first counts.
 func (l *Ledger) Create(ctx context.Context, id ScanID, now time.Time, request, hints []byte, first Pending, ahead scan.Outlook) error {
 	pending := addPending(id, first)
 	pending.Kind = storage.Insert
@@ -216,10 +216,10 @@ func (l *Ledger) Create(ctx context.Context, id ScanID, now time.Time, request, 
 	return l.create(ctx, Scan{ID: id, Attempt: 1, Started: now, Request: request, first: hashOf(first.ID)}, ops...)
 }
 
-// create adds a scan to the lists, and records the scan together with the rows in more.
+// create adds a scan to the lists, and records the scan together with the given other rows.
 func (l *Ledger) create(ctx context.Context, s Scan, more ...storage.Op) error {
 	inAll := runningRow(s.ID, 1)
-	inAll.Kind = storage.Merge // another process may have started this scan, and the scan may have ended since; then the row already has its figures
+	inAll.Kind = storage.Merge // another process may have started this scan, and the scan may have ended since; then the row already has the scan's figures
 	if err := l.write(ctx, "list scan "+string(s.ID), inAll, list(openRow(s.ID, 1))); err != nil {
 		return err
 	}
@@ -236,13 +236,13 @@ func (l *Ledger) create(ctx context.Context, s Scan, more ...storage.Op) error {
 	return err
 }
 
-// beginAttempt adds the scan's own done row, whose child is a step that begins an attempt.
+// beginAttempt returns the write that adds the scan's own done row. The child in this row is a step that begins an attempt.
 func beginAttempt(id ScanID, now time.Time, ahead scan.Outlook) storage.Op {
 	sums := Sums{children: 1, ahead: ahead}
 	return op(storage.Insert, id, donePrefix+key.Inverted(now)+"|", properties(sums.counts())...)
 }
 
-// runningScan returns the write of a scan's row when an attempt begins.
+// runningScan returns the write of a scan's row at the beginning of an attempt.
 func runningScan(kind storage.OpKind, s Scan) storage.Op {
 	row := append([]storage.Property{
 		storage.Int64Property("Version", version),
@@ -301,7 +301,7 @@ func scanOf(id ScanID, e storage.Entity) (Scan, error) {
 
 // Commit records in one transaction that a step is done and its children are pending. It reports false if the step was committed before, or if
 // another step has retried the same failed rows. The earlier commit may be this call's first try, whose answer was lost. The transaction has
-// four more rows than there are children, and at most 100 in all.
+// at most 100 rows: one for each child, and up to four others.
 func (l *Ledger) Commit(ctx context.Context, id ScanID, stepID StepID, now time.Time, done Done, children []Pending) (bool, error) {
 	done.Steps = 1
 	sums := Sums{Totals: done.Totals, Kept: done.Kept, children: int64(len(children)), ahead: done.Ahead, balance: -hashOf(stepID)}

@@ -11,11 +11,11 @@ import (
 // limitsRow is the key of the row that has the fields of [Used] for a scan with limits.
 const limitsRow = "y"
 
-// Used is how much of its limits a scan or group has used.
+// Used records how much of its limits a scan or group has used.
 type Used struct {
 	Steps, Rows, Requests int64
 	Waiting               int64     // steps that have a time slot and are not done
-	Next                  time.Time // when a step might begin if none were waiting, by the service's clock; zero before the first
+	Next                  time.Time // when a step might begin if none were waiting, by the service's clock; zero before the first step
 
 	etag string
 }

@@ -12,7 +12,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// The lists of scans, in a partition of their own. Each list has its prefix.
+// The lists of scans, in a partition of their own. Each list has a prefix.
 const (
 	scansPartition = "scans"
 	allPrefix      = "a|"
@@ -30,12 +30,12 @@ func unlist(row, etag string) storage.Op {
 	return gone
 }
 
-// runningRow puts a running scan into the list of all.
+// runningRow puts a running scan into the list of all scans.
 func runningRow(id ScanID, attempt int64) storage.Op {
 	return list(listRow(id), storage.Int64Property("Attempt", attempt))
 }
 
-// endedRow puts an ended scan's figures into its row in the list of all, if the row still has this ETag.
+// endedRow puts an ended scan's figures into its row in the list of all scans, if the row still has this ETag.
 func endedRow(s Listed, settled bool, etag string) storage.Op {
 	row := append([]storage.Property{
 		storage.Int64Property("Version", version),
@@ -69,10 +69,10 @@ func openRow(id ScanID, attempt int64) string {
 	return openPrefix + string(id) + "|" + strconv.FormatInt(attempt, 10)
 }
 
-// ListsPartition is the partition of the lists, and of the claims of requests that start scans.
+// ListsPartition is the partition of the lists. It also contains the claims of requests that start scans.
 const ListsPartition = scansPartition
 
-// OpenScan is an attempt of a scan that has not been closed.
+// OpenScan is an attempt that is in the list of open scans.
 type OpenScan struct {
 	ID      ScanID
 	Attempt int64
@@ -81,7 +81,7 @@ type OpenScan struct {
 	etag string
 }
 
-// Open lists the scans that have not been closed, newest first.
+// Open returns the list of open scans, newest first.
 func (l *Ledger) Open(ctx context.Context) ([]OpenScan, error) {
 	var open []OpenScan
 	for p, err := range l.pages(ctx, "list open scans", storage.Query{Range: key.WithPrefix(scansPartition, openPrefix)}) {
@@ -100,9 +100,9 @@ func (l *Ledger) Open(ctx context.Context) ([]OpenScan, error) {
 	return open, nil
 }
 
-// MoveToEnded removes an attempt that has ended, or never began, from the list of open scans, and lists the
-// scan as ended. If o comes from [Ledger.Open], an attempt that was listed again since then stays, because it
-// may be about to begin. MoveToEnded does not change a later attempt's row in the list of all.
+// MoveToEnded removes an attempt that has ended, or never began, from the list of open scans, and lists the scan as ended. If o comes from
+// [Ledger.Open] and the attempt was listed again since then, the attempt stays, because it may be about to begin. If a later attempt is in
+// the list of all scans, MoveToEnded does not change that list.
 func (l *Ledger) MoveToEnded(ctx context.Context, o OpenScan) error {
 	what, ops := "close scan "+string(o.ID), []storage.Op{unlist(openRow(o.ID, o.Attempt), o.etag)}
 	s, err := l.currentFigures(ctx, o.ID)
@@ -122,23 +122,23 @@ func (l *Ledger) MoveToEnded(ctx context.Context, o OpenScan) error {
 		}
 	}
 	err = l.write(ctx, what, ops...)
-	if storage.NotFound(err) && !summarized && len(ops) > 1 { // its row in the list of open scans was deleted by hand
+	if storage.NotFound(err) && !summarized && len(ops) > 1 { // somebody has deleted the scan's row in the list of open scans
 		err = l.write(ctx, what, ops[1:]...)
 	}
 	return unlessOvertaken(err)
 }
 
-// Forget removes an attempt of a scan without a record from the list of open scans, unless the attempt was listed again since o was
-// read. If it is the first attempt, the start failed, and Forget also removes the scan from the list of all. It does not remove a
-// member from its list, because a member is started again. If it is a later attempt, it began while the scan was being removed. Such
-// a scan stays in the list of all until all its rows are gone.
+// Forget removes an attempt from the list of open scans if its scan has no record, unless the attempt was listed again since o was read. If
+// the attempt is the first one, the start failed, and Forget also removes the scan from the list of all scans. Forget does not remove a
+// member from its group's list, because the member is started again. If the attempt is a later one, it began while the scan was being
+// removed. Such a scan stays in the list of all scans until all its rows are gone.
 func (l *Ledger) Forget(ctx context.Context, o OpenScan) error {
 	what, open := "forget scan "+string(o.ID), unlist(openRow(o.ID, o.Attempt), o.etag)
 	if member := o.ID.IsMember(); member || o.Attempt > 1 {
 		return unlessOvertaken(l.write(ctx, what, open))
 	}
 	err := l.write(ctx, what, unlist(allPrefix+string(o.ID), ""), open)
-	if storage.NotFound(err) { // an older version of the program has removed the row in the list of all first
+	if storage.NotFound(err) { // an older version of the program has already removed the row in the list of all scans
 		err = l.write(ctx, what, open)
 	}
 	return unlessOvertaken(err)
@@ -153,14 +153,14 @@ func (l rows) unlistInTurn(ctx context.Context, what string, rows ...string) err
 	return nil
 }
 
-// Listed is a scan in the list of all.
+// Listed is a scan in the list of all scans.
 type Listed struct {
 	Scan
-	// Summarized is set if the scan has ended and was closed. Otherwise only its ID is known.
+	// Summarized is set if the scan has ended and its row in the list has its figures. If it is not set, only the scan's ID is known.
 	Summarized bool
 	Unsettled  bool // the scan was canceled or failed minutes ago with pending steps, and the figures are as of that moment
 	Totals     Totals
-	Pending    int64 // steps that were pending at its end
+	Pending    int64 // steps that were pending at the scan's end
 	Members    Members
 }
 

@@ -9,16 +9,16 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Pending is a step that has not been committed. A new step has an ID and a Message. The ledger
-// records deliveries and failures only if something went wrong, so other steps cost no further request.
+// Pending is a step that has not been committed. A new step has an ID and a Message. The ledger records deliveries and failures only if
+// something went wrong, so a step without problems costs no additional request.
 type Pending struct {
 	ID      StepID
 	Message []byte        // opaque; at most 48 KiB
 	Sends   int           // how often its message was sent again
-	Reason  string        // why the step failed, if its message has no more deliveries
+	Reason  string        // why the step failed at its message's last delivery; "" before that
 	After   time.Time     // the earliest time to begin the step, by the service's clock; zero for immediately
 	At      time.Time     // when its row was last written, by the service's clock; or After, if that is later
-	Age     time.Duration // time since At, by the service's clock; negative until After
+	Age     time.Duration // time since At, by the service's clock; negative before At
 	Lost    time.Duration // time since its message was first sent again; 0 if it was never sent again
 
 	// Begun is the number of repeated deliveries that have begun the step and not ended. The first delivery is not recorded, but if it ends with an
@@ -60,7 +60,7 @@ func (l Steps) EachPending(ctx context.Context, id ScanID, fn func([]Pending) er
 	return nil
 }
 
-// readPending is how the errors of a query for pending steps begin.
+// readPending is the beginning of the errors of queries for pending steps.
 const readPending = "read pending steps of scan "
 
 // Pending reads a pending step. It reports false if the step has been committed.
@@ -80,19 +80,20 @@ func pendingOf(p storage.Page) []Pending {
 	return steps
 }
 
-// pendingStep returns a step read at date, by the service's clock. If date is zero, Age and Lost have no meaning.
-func pendingStep(e storage.Entity, date time.Time) Pending {
+// pendingStep returns the pending step in a row. The argument readAt is when the row was read, by the service's clock. If readAt is zero,
+// Age and Lost have no meaning.
+func pendingStep(e storage.Entity, readAt time.Time) Pending {
 	p := Pending{
 		ID: StepID(strings.TrimPrefix(e.Key.Row, pendingPrefix)), Message: e.Bytes("Message"),
 		Sends: int(e.Int("Sends")), Begun: int(e.Int("Begun")), FirstEnded: e.Int("FirstEnded") > 0, Reason: e.Get("Reason"),
-		After: e.Time("After"), At: e.Timestamp, etag: e.ETag, date: date,
+		After: e.Time("After"), At: e.Timestamp, etag: e.ETag, date: readAt,
 	}
 	if p.After.After(p.At) {
 		p.At = p.After
 	}
-	p.Age = date.Sub(p.At)
+	p.Age = readAt.Sub(p.At)
 	if lost := e.Time("Lost"); !lost.IsZero() {
-		p.Lost = date.Sub(lost)
+		p.Lost = readAt.Sub(lost)
 	}
 	return p
 }

@@ -14,13 +14,13 @@ import (
 // EndedScan is an ended scan that has not been tidied up.
 type EndedScan struct {
 	ID      ScanID
-	Settled bool          // the list of all has its final figures
+	Settled bool          // the list of all scans has the scan's final figures
 	Age     time.Duration // time since the scan's end or, if later, since its final figures were listed; by the service's clock
 
 	etag string
 }
 
-// SettleTime is the time after a scan's end when all its steps have certainly ended. An invocation takes at most ten minutes.
+// SettleTime is how long a scan's steps may still run after the scan's end. An invocation takes at most ten minutes.
 const SettleTime = 15 * time.Minute
 
 // Ended returns at most a thousand ended scans that have not been tidied up, newest first, and whether there are more. The
@@ -39,7 +39,7 @@ func (l *Ledger) Ended(ctx context.Context, previous ScanID) (scans []EndedScan,
 	return scans, p.Next != nil, err
 }
 
-// Settle adds an ended scan's final figures to the list of all. The caller makes sure that no step of the scan is running. If the
+// Settle adds an ended scan's final figures to the list of all scans. The caller makes sure that no step of the scan is running. If the
 // scan was retried, Settle only removes it from the list of ended scans.
 func (l *Ledger) Settle(ctx context.Context, old EndedScan) error {
 	s, err := l.currentFigures(ctx, old.ID)
@@ -70,7 +70,7 @@ func (l *Ledger) currentFigures(ctx context.Context, id ScanID) (Listed, error) 
 	return found.asListed(), nil
 }
 
-// asListed returns an ended scan in the form of the list of all.
+// asListed returns an ended scan in the form in which the list of all scans has it.
 func (s Snapshot) asListed() Listed {
 	l := Listed{Scan: s.Scan, Summarized: true, Totals: s.Sums.Totals, Members: s.Members}
 	l.Pending, _ = s.Sums.Pending()
@@ -82,8 +82,8 @@ func (l *Ledger) DropEnded(ctx context.Context, old EndedScan) error {
 	return unlessOvertaken(l.write(ctx, "tidy up scan "+string(old.ID), unlist(endedPrefix+string(old.ID), old.etag)))
 }
 
-// Outdated returns at most n ids of scans that started more than age ago. It omits scans whose rows in the list have changed
-// within that time.
+// Outdated returns the ids of at most n scans that started more than age ago. It omits scans whose rows in the list have changed since
+// then.
 func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration, n int) ([]ScanID, error) {
 	r := key.WithPrefix(scansPartition, allPrefix)
 	r.Low = &key.Bound{Key: allPrefix + key.Inverted(now.Add(-age))}
@@ -97,10 +97,10 @@ func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration,
 	return old, err
 }
 
-// Remove removes a listed scan that ended at least age ago. It removes the scan's own row first, so that no process can continue
-// the scan. Remove stops after about as many transactions as the argument most says, and returns their number. The scan stays
-// listed until all its rows are gone. A group's members are removed before the group's other rows.
-func (l *Ledger) Remove(ctx context.Context, id ScanID, now time.Time, age time.Duration, most int) (made int, err error) {
+// Remove removes a listed scan that ended at least age ago. It removes the scan's own row first, so that no process can continue the scan.
+// Remove stops after about limit transactions, and returns the number of transactions that it made. The scan stays listed until all its
+// rows are gone. A group's members are removed before the group's other rows.
+func (l *Ledger) Remove(ctx context.Context, id ScanID, now time.Time, age time.Duration, limit int) (made int, err error) {
 	what := "remove scan " + string(id)
 	s, err := l.Scan(ctx, id)
 	switch {
@@ -120,11 +120,11 @@ func (l *Ledger) Remove(ctx context.Context, id ScanID, now time.Time, age time.
 	var members []ScanID
 	_, err = l.Recent(ctx, ListQuery{Group: id, Page: storage.PageRows, Pages: 1}, func(m Listed) bool { members = append(members, m.ID); return true })
 	for _, m := range members {
-		if err != nil || made >= most {
+		if err != nil || made >= limit {
 			break
 		}
 		n := 0
-		n, err = l.Remove(ctx, m, now, 0, most-made)
+		n, err = l.Remove(ctx, m, now, 0, limit-made)
 		made += n + 1
 	}
 	if err != nil || len(members) > 0 { // the next call removes the group itself
@@ -135,7 +135,7 @@ func (l *Ledger) Remove(ctx context.Context, id ScanID, now time.Time, age time.
 			return made, err
 		}
 		for rows := range slices.Chunk(p.Rows, storage.MaxBatchRows) {
-			if made >= most {
+			if made >= limit {
 				return made, nil
 			}
 			var ops []storage.Op

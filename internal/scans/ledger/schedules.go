@@ -23,7 +23,7 @@ type Record struct {
 	etag string
 }
 
-// ScheduleRecord returns the row of a new schedule, not yet saved.
+// ScheduleRecord returns the row of a new schedule. The row is not yet saved.
 func ScheduleRecord(name string) Record { return Record{row: schedulePrefix + name} }
 
 // BackupRecord returns the row of a new backup, not yet saved.

@@ -22,21 +22,21 @@ type Snapshot struct {
 	Steps map[StepID]bool
 	Done  map[StepID]bool
 	Whole bool
-	// MissingRows describes the rows that somebody has deleted. It is empty if no rows are missing. It is also empty if the scan
-	// fills more than one page, because only a single page shows one moment.
+	// MissingRows describes the rows that somebody has deleted. It is empty if no rows are missing. It is also empty if the scan fills more
+	// than one page, because only a single page shows the rows at one moment.
 	MissingRows string
 	// Notes has the notes of done rows, and Pending has pending steps. Only [Ledger.Detail] sets these fields.
 	Notes   [][]byte
 	Pending []Pending
-	Members Members // the counts of a group's members; Sums of a group are sums over all members
+	Members Members // the counts of a group's members; a group's Sums are sums over all its members
 	// Date is the time of the snapshot by the service's clock.
 	Date time.Time
 }
 
-// Snapshot reads a scan, the sums over its done steps, and the pending steps on the same page. One request is enough, because folding
-// keeps the number of done rows small. If there are many pending steps, it needs a second request. If folding is late or pages are
-// short, it needs more. A single page of done rows shows one moment. If there are several pages, Snapshot makes sure that no fold
-// came between them, because a fold could hide a row or count it twice. Snapshot returns [ErrNotFound] if there is no such scan.
+// Snapshot reads a scan, the sums over its done steps, and the pending steps on the same page. One request is enough, because folding keeps
+// the number of done rows small. If there are many pending steps, a second request is needed. If folding is late or pages are short,
+// further requests are needed. A single page shows the done rows at one moment. If there are several pages, Snapshot makes sure that no
+// fold came between them, because a fold could hide a row or count it twice. Snapshot returns [ErrNotFound] if there is no such scan.
 func (l *Ledger) Snapshot(ctx context.Context, id ScanID) (Snapshot, error) {
 	return l.snapshot(ctx, id, false)
 }
@@ -79,17 +79,17 @@ func (l *Ledger) snapshot(ctx context.Context, id ScanID, detail bool) (Snapshot
 	return Snapshot{}, fmt.Errorf("%s: its steps are being folded; try again", what)
 }
 
-// snapshotTries is the maximum number of reads of [Ledger.Snapshot], which reads again after a fold.
+// snapshotTries is the maximum number of times that [Ledger.Snapshot] reads a scan. It reads again after a fold.
 const snapshotTries = 5
 
-// detailPages is the maximum number of pages that [Ledger.Detail] reads, unless the done rows fill more.
+// detailPages is the maximum number of pages that [Ledger.Detail] reads, unless the done rows fill more pages.
 const detailPages = 8
 
 // draft is a snapshot that is not yet complete.
 type draft struct {
 	Snapshot
 	pages     int
-	donePages int      // pages read until all done rows were read
+	donePages int      // number of pages up to the end of the done rows
 	folded    []string // keys of folded rows
 	beyond    bool     // all done rows have been read
 }

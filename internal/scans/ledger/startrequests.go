@@ -9,10 +9,11 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// startRequestPrefix begins the keys of start requests, r|ID, in the partition of the lists.
+// startRequestPrefix begins the keys of start requests. A key is r|ID, in the partition of the lists.
 const startRequestPrefix = "r|"
 
-// kindVersion is the version of a row with Kind. A program that knows only version 1 would start the scan without the check.
+// kindVersion is the version of a row with the property Kind. A program that knows only version 1 must not read such a row, because it
+// would start the scan without the check.
 const kindVersion = 2
 
 // StartKind is the kind of a start request.
@@ -112,7 +113,7 @@ func (l Requests) RefuseStart(ctx context.Context, a StartRequest, reason string
 }
 
 // DropStartRequest removes a request. A fulfilled request is removed even if it was refused or repeated after the caller read it. A refused
-// request is removed only if it was not written after the caller read it. A different request for the scan stays.
+// request is removed unless it was written after the caller read it. A different request for the scan stays.
 func (l Requests) DropStartRequest(ctx context.Context, a StartRequest) error {
 	for {
 		err := l.write(ctx, "answer the request for scan "+string(a.ID), unlist(startRequestPrefix+string(a.ID), a.etag))
@@ -131,7 +132,7 @@ func (l Requests) DropStartRequest(ctx context.Context, a StartRequest) error {
 const CanceledStart = "canceled before it began"
 
 // WithdrawStart refuses a command's request to start a scan, with the reason [CanceledStart]. It reports whether the request is now refused with
-// that reason. An instance that read the request before this may still start the scan. That instance must cancel the scan.
+// that reason. An instance that read the request earlier may still start the scan. That instance must cancel the scan.
 func (l Requests) WithdrawStart(ctx context.Context, id ScanID) (bool, error) {
 	a, found, err := l.StartRequest(ctx, id)
 	if err == nil && found && a.Kind == CheckedStart && a.Refused == "" {

@@ -14,8 +14,8 @@ import (
 const emptyTries = 5
 
 // Finish ends the scan if it is running and no step is pending. It reports whether this call ended the scan. A scan ends as failed if it has
-// failed rows, or if some of its rows in the ledger are missing. Otherwise the function seal decides how the scan ends. Several processes may
-// call this function. If it returns an error, the scan keeps running.
+// failed rows, or if some of its rows in the ledger are missing. If neither is the case, the function seal decides how the scan ends. Several
+// processes may call Finish. If it returns an error, the scan keeps running.
 func (l *Ledger) Finish(ctx context.Context, id ScanID, now time.Time, seal func(Listed) (Ending, error)) (bool, error) {
 	idle, err := l.nothingPending(ctx, id)
 	if err != nil || idle.State != Running || idle.Members > 0 { // a group has no steps
@@ -42,7 +42,8 @@ func (l *Ledger) Finish(ctx context.Context, id ScanID, now time.Time, seal func
 	return l.end(ctx, idle, now, as)
 }
 
-// describeMissing describes the rows that are missing in the table if exactly these steps are pending. It returns "" if no rows are missing.
+// describeMissing compares the scan's sums with its pending steps, and describes the rows that are missing in the table. It returns "" if no
+// rows are missing.
 func (s Snapshot) describeMissing(pending map[StepID]bool) string {
 	const otherwise = "; somebody has deleted rows of this scan. Start a new scan"
 	left, _ := s.Sums.Pending()
@@ -61,10 +62,10 @@ func (s Snapshot) describeMissing(pending map[StepID]bool) string {
 	return ""
 }
 
-// nothingPending returns the scan's row if no step is pending, or the zero Scan. It reads the first row of a range in which the pending steps
-// precede the scan's own row. A restart changes the scan's row, so the query does not miss a restart's new step. Only an answer of a single page
-// counts. Between two pages, a step beyond the first page may commit a child whose row sorts before the step's row, and then both pages would be
-// empty.
+// nothingPending returns the scan's row if no step is pending. If a step is pending, it returns the zero Scan. nothingPending reads the first
+// row of a range in which the pending steps precede the scan's own row. A restart changes the scan's row, so the query does not miss a restart's
+// new step. Only an answer of a single page counts. Between two pages, a step beyond the first page may commit a child whose row sorts before
+// the step's row, and then both pages would be empty.
 func (l *Ledger) nothingPending(ctx context.Context, id ScanID) (Scan, error) {
 	r := key.Range{Partition: id.partition(), Low: &key.Bound{Key: pendingPrefix}, High: &key.Bound{Key: scanRow}}
 	for range emptyTries {
@@ -85,7 +86,7 @@ func (l *Ledger) nothingPending(ctx context.Context, id ScanID) (Scan, error) {
 // Ending is how a scan ends.
 type Ending struct {
 	State   State
-	Error   string // why it failed
+	Error   string // why the scan failed
 	Note    string // a remark for the scan's status
 	LeftOut bool   // the scan is a failed member, and its group is complete without it
 	NoTable int64  // in a verification, the number of tables that are no longer in the source
@@ -117,7 +118,7 @@ func (l *Ledger) End(ctx context.Context, id ScanID, now time.Time, as Ending) (
 
 // end records the scan's end, unless the scan's row has changed since s was read. If end cannot close the attempt, Maintain closes it later.
 func (l *Ledger) end(ctx context.Context, s Scan, now time.Time, as Ending) (bool, error) {
-	for _, began := range []time.Time{s.Started, s.began()} { // a process knows the service's time only to a second
+	for _, began := range []time.Time{s.Started, s.began()} { // a process knows the service's time only to the second, so now may be too early
 		if now.Before(began) {
 			now = began
 		}
@@ -138,10 +139,10 @@ func (l *Ledger) end(ctx context.Context, s Scan, now time.Time, as Ending) (boo
 	return true, nil
 }
 
-// Restart begins the next attempt of a canceled or failed scan, unless another process has begun it since s was read. The caller sends the
-// messages of pending steps. [ErrNotFound] means that the scan was removed meanwhile. After any other error, the attempt may have begun. If the
-// argument root is not nil, it is a step that the attempt begins with. Like the scan's first step, it counts as a child of the scan. The
-// argument ahead is root's estimated work.
+// Restart begins the next attempt of a canceled or failed scan, unless another process has begun this attempt since s was read. The caller
+// sends the messages of pending steps. [ErrNotFound] means that the scan was removed since s was read. After any other error, the attempt
+// may have begun. If the argument root is not nil, the attempt begins with this step. Like the scan's first step, it counts as a child of
+// the scan. The argument ahead is root's estimated work.
 func (l *Ledger) Restart(ctx context.Context, s Scan, now time.Time, root *Pending, ahead scan.Outlook) error {
 	var ops []storage.Op
 	if root != nil {
@@ -164,7 +165,7 @@ func (l *Ledger) restart(ctx context.Context, s Scan, now time.Time, more ...sto
 	if storage.HasCode(err, "UpdateConditionNotSatisfied") {
 		return nil // another process, or this call's first try, has begun the attempt
 	}
-	if storage.NotFound(err) { // removed meanwhile
+	if storage.NotFound(err) { // the scan was removed since s was read
 		return fmt.Errorf("scan %s: %w", s.ID, ErrNotFound)
 	}
 	return err

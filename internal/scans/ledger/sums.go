@@ -20,7 +20,7 @@ type Totals struct {
 	Transactions int64 // requests sent by steps, including commits and messages
 	Throttled    int64 // how many of these requests the storage throttled
 
-	Missing, Extra, Different int64 // rows of a comparison that differ
+	Missing, Extra, Different int64 // the differences that a comparison has found, in rows
 }
 
 // Differences returns how many rows differ.
@@ -68,7 +68,7 @@ type Sums struct {
 	Kept  int64     // failed rows that [Ledger.FailedRows] lists
 	Last  time.Time // when the last step was done, by the service's clock; zero if none is done
 
-	children int64        // steps that became pending
+	children int64        // how many steps have become pending
 	ahead    scan.Outlook // estimated work of children, minus that of the done steps
 	balance  int64        // sum of the hashes of the children's ids, minus the hashes of the done steps' ids; it wraps around
 }
