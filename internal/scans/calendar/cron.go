@@ -11,8 +11,8 @@ import (
 // Cron is an NCRONTAB expression, in UTC.
 type Cron struct{ spec *cron.SpecSchedule }
 
-// starBit marks a field of an expression that was written as *. If either day field has this mark, package cron fires
-// when both day fields match. Otherwise it fires when one of them matches.
+// starBit marks a field that an expression writes as *. If either day field has this mark, package cron fires when both day fields match.
+// Without the mark, it fires when one of the two fields matches.
 const starBit = 1 << 63
 
 // ParseCron reads six NCRONTAB fields: second minute hour day month weekday. An expression that never fires is an error.

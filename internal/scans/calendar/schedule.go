@@ -19,7 +19,7 @@ func ID(name string, occurrence time.Time) string {
 	return key.Inverted(occurrence) + "-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:6])
 }
 
-// Date is the placeholder for the occurrence in prefixes.
+// Date is the text in a prefix that [Fill] replaces by the occurrence.
 const Date = "{date}"
 
 // Fill replaces [Date] in a prefix by the occurrence.
@@ -27,7 +27,7 @@ func Fill(prefix string, occurrence time.Time) string {
 	return strings.ReplaceAll(prefix, Date, occurrence.UTC().Format(dateForm))
 }
 
-// mostMissed is the maximum of [Decision.Missed]. An app may be stopped for years.
+// mostMissed is the maximum of [Decision.Missed]. It limits the count after an app was stopped for years.
 const mostMissed = 1000
 
 // Decision is the result of a check of a schedule.
@@ -37,9 +37,9 @@ type Decision struct {
 	Missed     int       // earlier occurrences that no check found in time, at most 1,000
 }
 
-// Decide returns the occurrence that is due. The argument decided is the newest occurrence that was decided before, and running is true while
-// the schedule's last scan runs. If several occurrences are due, only the newest one starts. No occurrence starts before the last scan has
-// ended.
+// Decide returns the occurrence that is due. The argument decided is the newest occurrence that an earlier call decided. The argument running
+// is true while the schedule's last scan runs. If several occurrences are due, only the newest one starts. No occurrence starts before the
+// last scan has ended.
 func (c Cron) Decide(decided time.Time, running bool, now time.Time) Decision {
 	newest := c.newest(decided, now)
 	if newest.IsZero() {

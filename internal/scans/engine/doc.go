@@ -1,7 +1,7 @@
-// Package engine runs scans by queue messages: one message, one step.
+// Package engine runs scans by queue messages. Each message runs one step.
 //
 // A message is delivered at least once, and a process may die at any point. DESIGN.md describes the life of a message, and lists what each crash
-// leaves. The next delivery or [life.Upkeep.Maintain] completes the interrupted work. step/run.go follows a message from top to bottom.
+// leaves behind. The next delivery or [life.Upkeep.Maintain] completes the interrupted work. step/run.go follows a message from top to bottom.
 //
 // # Parts
 //
@@ -12,39 +12,39 @@
 //   - [life.Upkeep] does the work of Maintain: it finds lost steps, and removes rows whose retention is over.
 //   - [life.Life] starts, retries and ends scans and groups. [life.Checker] checks whether a scan may start.
 //   - [status.Reader] reports on scans: status, lists, ranges, timeline, failed rows.
-//   - [scans.Scans] has what all these parts share: requests, messages, limits, the app's own tables.
+//   - [scans.Scans] contains the code that all these parts share: requests, messages, limits, the app's own tables.
 //   - [ledger.Ledger] records which steps are pending and which are done.
 //
 // # Which steps are lost
 //
-// When a host dies, the messages that it had received stay hidden for ten minutes. No setting in host.json changes that. So a message's age proves
-// nothing. Instead, a process that has held a step for 5 seconds writes a heartbeat every 5 seconds: a row that names all its steps. Short steps cost
-// no heartbeat.
+// When a host dies, the messages that it had received stay hidden for ten minutes. No setting in host.json changes that. So a message's age does not
+// show whether its step is lost. Heartbeats show that: a process that has held a step for 5 seconds writes a heartbeat every 5 seconds: a row that
+// names all its steps. Short steps cost no heartbeat.
 //
-// Maintain observes twice, 10 seconds apart. It reads the pending steps, peeks into the queues, and reads the heartbeats. A step is lost if neither
-// observation saw its message, and no heartbeat written between the observations names the step.
+// Maintain observes the scans twice, 10 seconds apart. It reads the pending steps, peeks into the queues, and reads the heartbeats. A step is lost
+// if neither observation saw its message, and no heartbeat written between the observations names the step.
 //
 //   - After an outage, no process counts as dead until every living process has had time to write a heartbeat. A failed heartbeat is tried again after
-//     a second, without the SDK's growing pauses.
-//   - Clocks are never compared. A heartbeat counts if its row has changed. A process names a failed step until the host has
-//     delivered the step again.
-//   - A step younger than 10 s may have a message that is not yet visible. If it seems lost, Maintain observes a third time.
+//     one second, without the SDK's growing pauses.
+//   - Clocks are never compared. A heartbeat counts if its row has changed. In its heartbeats, a process names a failed step until the host
+//     has delivered the step again.
+//   - A step younger than 10 s may have a message that is not yet visible. If such a step seems lost, Maintain observes a third time.
 //   - A peek shows the 32 messages that have been visible for longest. Queues nearly preserve the order of messages. So if one of these messages was
-//     put into the queue 10 seconds after the step was recorded (or 30 seconds after the step failed), the step's message is not behind them. After 12
-//     minutes, Maintain resends a step's message in any case. This time doubles after each resend.
+//     put into the queue 10 seconds after the step was recorded (or 30 seconds after the step failed), the step's message cannot come after these 32
+//     messages. After 12 minutes, Maintain resends a step's message in any case. This delay doubles with each resend.
 //
-// If Maintain's first observation shows steps that may be lost, Maintain stores it in the ledger. For two minutes, the stored observation counts as
-// the first observation of the next Maintain. So lost steps are found even if no process lives for 10 seconds.
+// If Maintain's first observation shows steps that may be lost, Maintain stores the observation in the ledger. For two minutes, the stored
+// observation counts as the first observation of the next Maintain. So lost steps are found even if no process lives for 10 seconds.
 //
-// The pauses between messages for the same step double, from 30 s to 16 minutes. A second message is harmless, because a step is committed once. If a
-// request takes at most 200 ms, heartbeats and observations add at most 1 % to the requests (sim.TestFindingLostStepsIsCheap). They add more only if steps are
-// long, and the process makes fewer than 100 requests in 5 seconds.
+// The pauses between messages for the same step double, from 30 s to 16 minutes. A second message is harmless, because a step is committed once. If a request
+// takes at most 200 ms, heartbeats and observations add at most 1 % to the number of requests (sim.TestFindingLostStepsIsCheap). They add more only if steps
+// are long, and the process makes fewer than 100 requests in 5 seconds.
 //
 // # Steps that cannot be done
 //
-// A step may kill its process. So every delivery except the first is recorded in the pending row before the step begins. If the step ends with an
-// error, the record is removed. The scan fails, and names the step, before a sixth process begins the step. If the first message was never sent, the
-// scan fails before a fifth process, because a message that was never sent looks like a first process that died.
+// A step may kill its process. So every delivery except the first is marked in the pending row before the step begins. If the step ends with an
+// error, this mark is removed. The scan fails, and names the step, before a sixth process begins the step. If the first message was never sent, the
+// scan fails before a fifth process, because a missing first message looks like the death of a first process.
 //
 // A storage failure never fails a scan by itself. After five deliveries, the message is in the poison queue. Maintain
 // removes it, and resends the step's message because the step is lost. The scan fails, with the last reason, only when a step has been lost
@@ -53,8 +53,8 @@
 // # Start requests
 //
 // [life.Life.RequestStart] puts a start request into the ledger, under the scan's id. Any instance fulfils the request: when it gets the request's message,
-// at the end of another scan, or in Maintain. A start inserts rows and never replaces any, so all instances may try. An export's place may already be claimed
-// for the same id. A start by the API also makes a start request for an export, before it claims the place.
+// at the end of another scan, or in Maintain. A start inserts rows and never replaces any, so all instances may try. The place of an export may already be
+// claimed for the same id. When the API starts an export, it makes a start request before it claims the place.
 //
 // A command without the app's connections makes such requests by [life.Life.RequestCheckedStart] and [life.Life.RequestRetry].
 //
@@ -66,9 +66,8 @@
 //
 // # Handing writes over
 //
-// A page of more than 200 transactions is handed over to CopyRows if the step has children. Then the children need not wait for
-// the writes. A message to CopyRows is a key range: the open interval between the first and last partition of pages without a
-// gap. CopyRows reads the range again, which costs about seven requests, including the message. The first and last partition may
-// continue on other pages, so the step writes their rows itself. A delete hands nothing over, because its children begin before
-// it deletes.
+// A page of more than 200 transactions is handed over to CopyRows if the step has children. Then the children need not wait for the writes.
+// A message to CopyRows is a key range: the open interval between the first and the last partition of consecutive pages. CopyRows reads the
+// range again, which costs about seven requests, including the message. The first and last partition may continue on other pages, so the
+// step writes their rows itself. A step of a delete hands over nothing, because its children begin before it deletes rows.
 package engine

@@ -8,7 +8,7 @@ import (
 	"tablesweep/internal/scans/step"
 )
 
-// Engine runs scans. It consists of the parts in the package comment. It is safe for concurrent use.
+// Engine runs scans. It consists of the parts that the package comment lists. It is safe for concurrent use.
 type Engine struct {
 	*scans.Scans
 	*status.Reader
@@ -19,7 +19,7 @@ type Engine struct {
 	*schedule.Scheduler
 }
 
-// New returns an engine with the app's schedules. Call [scans.Scans.TryPrepare] before its other methods.
+// New returns an engine with the app's schedules. Call [scans.Scans.TryPrepare] before any of the engine's methods.
 func New(o scans.Options, schedules ...schedule.Schedule) (*Engine, error) {
 	all, err := scans.New(o)
 	if err != nil {

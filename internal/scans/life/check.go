@@ -68,7 +68,8 @@ func (ck *Checker) check(ctx context.Context, r scans.Request) (*scans.RunnableS
 	return o, probeOther(ctx, o)
 }
 
-// probe reads one row of the source with the request's filter and properties. An export has no clock, so its scan begins at the time now.
+// probe reads one row of the source with the request's filter and properties. An export has no clock, so a scan of an export begins at the
+// time now.
 func probe(ctx context.Context, o *scans.RunnableScan, now time.Time) error {
 	r := o.Request
 	if x := o.Export(); x != nil {
@@ -87,7 +88,7 @@ func probe(ctx context.Context, o *scans.RunnableScan, now time.Time) error {
 	case storage.BeingDeleted(err):
 		return &GoneError{problem.BeingDeleted("source.table", err)}
 	case storage.Permanent(err) && r.Filter != "" && !storage.Denied(err):
-		// Without the range, positions in the service's error refer to the text that the caller wrote.
+		// This query has no range, so positions in the service's error refer to the text that the caller wrote.
 		if _, _, alone := o.Source.Read(ctx, storage.RequestOptions{}, storage.Query{Filter: r.Filter, Top: 1}); storage.Permanent(alone) {
 			err = alone
 		}
@@ -120,7 +121,7 @@ func probeOther(ctx context.Context, o *scans.RunnableScan) error {
 	return scans.Refusal(field, "the Table service refuses to read it; check the connection and its permissions", err)
 }
 
-// prepare makes the destination ready, and finds the tables of a group and the hints for a checked request's scan.
+// prepare prepares the scan of a checked request: it makes the destination ready, and finds the hints and, for a group, the tables.
 func (ck *Checker) prepare(ctx context.Context, id ledger.ScanID, o *scans.RunnableScan) (hints []byte, err error) {
 	if o.Request.IsGroup() {
 		if o.Tables, err = ck.tablesOf(ctx, id, o.Request); err != nil {

@@ -120,7 +120,7 @@ func (l *Life) Cancel(ctx context.Context, id ledger.ScanID) error {
 	case err == nil && !ended:
 		withdrawn, err = l.ledger.WithdrawRetry(ctx, id)
 	}
-	if err == nil && (absent || withdrawn) { // an instance may have begun the scan before that
+	if err == nil && (absent || withdrawn) { // an instance may have begun the scan before the withdrawal
 		ended, err = l.end(ctx, id, as)
 	}
 	if withdrawn && errors.Is(err, ledger.ErrNotFound) {
@@ -137,7 +137,7 @@ func (l *Life) Cancel(ctx context.Context, id ledger.ScanID) error {
 	switch {
 	case err != nil || s.State == ledger.Canceled || withdrawn && s.State == ledger.Failed:
 		return err // the scan was canceled before, perhaps by this request, which a host may repeat
-	case s.State == ledger.Running: // retried meanwhile
+	case s.State == ledger.Running: // another process has retried the scan
 		return l.Cancel(ctx, id)
 	}
 	return problem.Conflictf("id", "the scan has already ended")

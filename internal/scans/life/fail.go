@@ -33,8 +33,8 @@ func hopeless(p ledger.Pending) error {
 	return errors.New(sent)
 }
 
-// FailIfPending fails the scan unless the step was committed meanwhile. It records the reason in the step's row, so that
-// the scan's ranges show the failure.
+// FailIfPending fails the scan if the step is still pending. It records the reason in the step's row, so that the scan's ranges show the
+// failure.
 func (l *Life) FailIfPending(ctx context.Context, scan ledger.ScanID, step ledger.StepID, as ledger.Ending) error {
 	p, pending, err := l.ledger.Pending(ctx, scan, step)
 	if err != nil || !pending {

@@ -23,9 +23,9 @@ import (
 )
 
 // A group applies one action to many tables. For each table, it has a member, which is a scan. The tables are chosen once, when the group
-// starts. A process begins members by a change of the group's row. At most openMembers are open at the same time. The message of a start request
-// then starts each of them. When a member ends, the next one begins. The process that finds all members ended ends the group. Maintain completes
-// the work that crashes interrupted.
+// starts. A process begins a member by a change of the group's row. The message of a start request then starts the member. At most openMembers
+// are open at the same time. When a member ends, the next one begins. When a process finds that all members have ended, it ends the group.
+// Maintain completes the work that crashes interrupted.
 
 const (
 	openMembers  = 8
@@ -86,13 +86,13 @@ func (l *Life) advanceGroup(ctx context.Context, id ledger.ScanID, ended int) er
 	}
 }
 
-// groupLost explains why a group without its row fails, or is not retried.
+// groupLost explains why a group without its row fails, or cannot be retried.
 const groupLost = "the state table lacks the group's row, which names its tables; somebody has deleted it. Start a new scan"
 
 // endLost ends a running group that lacks its row.
 func (l *Life) endLost(ctx context.Context, id ledger.ScanID) error {
 	_, err := l.end(ctx, id, ledger.Ending{State: ledger.Failed, Error: groupLost})
-	if errors.Is(err, ledger.ErrNotFound) { // removed meanwhile
+	if errors.Is(err, ledger.ErrNotFound) { // the group was removed
 		return nil
 	}
 	return err
@@ -107,8 +107,8 @@ const (
 	memberOver
 )
 
-// memberState returns the state of a member. An ended member is over when it is listed as ended. A member whose row in the group's list is lost
-// is over when it has ended; the group's end reports the loss.
+// memberState returns the state of a member. A member is over once the group's list shows that it has ended. If the member's row in that list
+// is lost, the member is over once its scan has ended; the group's end reports the loss.
 func (l *Life) memberState(ctx context.Context, group *scans.Loaded, id ledger.ScanID) (memberState, error) {
 	m, listed, err := l.ledger.Member(ctx, id)
 	switch {
@@ -190,8 +190,8 @@ func (l *Life) startMember(ctx context.Context, group ledger.ScanID, n int) erro
 	return l.advanceGroup(ctx, group, n)
 }
 
-// endGroup ends a group whose members have all ended. Before that, an export gets the manifest of many tables, and a verification of an export
-// reads that manifest, as a restore does. The group fails if a member has failed.
+// endGroup ends a group whose members have all ended. The group fails if a member has failed. If all members have succeeded, endGroup
+// completes the group's work before it ends the group.
 func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.RunnableScan) error {
 	s, err := l.ledger.Scan(ctx, id)
 	if err != nil {
@@ -216,7 +216,7 @@ func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 		}
 		return true
 	})
-	if err != nil || m.Running > 0 { // a member that was retried by itself is running, and endGroup is called again at its end
+	if err != nil || m.Running > 0 { // a member that was retried without its group is running, and endGroup is called again at that member's end
 		return err
 	}
 	as := ledger.Ending{State: ledger.Succeeded, NoTable: int64(len(gone))}
@@ -268,8 +268,8 @@ func (l *Life) complete(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 	return nil
 }
 
-// cancelMembers cancels the open members of a canceled group. If it fails, Maintain cancels the members. Their steps have already stopped,
-// because a member counts as running only while its group is running.
+// cancelMembers cancels the open members of a canceled group. If cancelMembers fails, Maintain cancels the members. Their steps have
+// already stopped, because a member counts as running only while its group is running.
 func (l *Life) cancelMembers(ctx context.Context, id ledger.ScanID) {
 	g, err := l.ledger.Group(ctx, id)
 	for _, n := range g.Open {

@@ -32,8 +32,8 @@ func LeavesOut(id ledger.ScanID, r scans.Request, err error) bool {
 	return r.Exports() && errors.As(err, new(*GoneError)) || r.Action.Type == scans.Copy && errors.As(err, new(*scans.OwnError))
 }
 
-// noteOf returns the text what, followed by the names of the scans' tables, or "" if there are no scans.
-func noteOf(what string, out []ledger.Scan) string {
+// noteOf returns the given text, followed by the names of the scans' tables, or "" if there are no scans.
+func noteOf(text string, out []ledger.Scan) string {
 	if len(out) == 0 {
 		return ""
 	}
@@ -46,5 +46,5 @@ func noteOf(what string, out []ledger.Scan) string {
 		r, _ := scans.RequestOf(m) // the request was read before
 		names = append(names, cmp.Or(r.Source.Table, path.Base(r.Source.Prefix)))
 	}
-	return what + ": " + strings.Join(names, ", ")
+	return text + ": " + strings.Join(names, ", ")
 }

@@ -30,9 +30,9 @@ type Upkeep struct {
 	scans  *scans.Scans
 	life   *Life
 	ledger *ledger.Ledger
-	poison []*storage.Queue              // the queues for messages that a host gave up
+	poison []*storage.Queue              // the queues to which the host moves messages after their last delivery
 	keys   claim.Tidying                 // tidying of the claims of requests that start scans
-	tidied atomic.Pointer[ledger.ScanID] // the last ended scan that was tidied up; nil to begin with the newest
+	tidied atomic.Pointer[ledger.ScanID] // the last ended scan that was tidied up; if nil, tidying begins with the newest
 }
 
 // NewUpkeep returns the upkeep of these scans.
@@ -108,21 +108,21 @@ func (u *Upkeep) continueFromLast(ctx context.Context, suspects []suspect, lates
 		return suspects, err
 	}
 	before := observationOf(last, suspects)
-	if at := suspects[0].seen; at.At.Add(at.Age).Sub(last.At) >= ObservationPause { // otherwise, if every Maintain dies within seconds, no stored observation would ever count
+	if at := suspects[0].seen; at.At.Add(at.Age).Sub(last.At) >= ObservationPause { // if processes die within seconds, each would replace an observation that is too recent, and none would ever count
 		err = u.ledger.WriteObservation(ctx, keep)
 	}
 	err = errors.Join(err, u.resendLost(ctx, suspects, before, latest))
 	return slices.DeleteFunc(suspects, func(s suspect) bool { return lost(before, latest, s.seen.ID, s.Function()) }), err
 }
 
-// suspect is a pending step that may be lost: its message, and its row as last read.
+// suspect is a pending step that may be lost: its message, and its row as it was last read.
 type suspect struct {
 	scans.Message
 	seen ledger.Pending
 }
 
-// observe reads the pending steps of scans, or reads suspects again. It returns the steps that may be lost. For steps that are too young to be lost, it
-// does not peek into a queue, because a healthy scan commits them soon.
+// observe reads the pending steps of scans. If there are suspects from an earlier observation, it reads only those again. It returns the steps that may
+// be lost. For steps that are too young to be lost, it does not peek into a queue, because a healthy scan commits them soon.
 func (u *Upkeep) observe(ctx context.Context, scans []ledger.ScanID, again []suspect) ([]suspect, observation, error) {
 	all, errs := u.pendingSteps(ctx, scans, again)
 	steps, waits := map[ledger.StepID]ledger.Pending{}, map[string]front{}
@@ -156,8 +156,8 @@ func (u *Upkeep) observe(ctx context.Context, scans []ledger.ScanID, again []sus
 	return all, newObservation(steps, heartbeats, waits), errs
 }
 
-// pendingSteps reads the pending steps of scans, or reads suspects again. It ends scans without a pending step. It
-// skips a scan that it cannot read, and returns the error.
+// pendingSteps reads the pending steps of scans. If there are suspects from an earlier observation, it returns only those. It ends scans
+// without a pending step. It skips a scan that it cannot read, and returns the error.
 func (u *Upkeep) pendingSteps(ctx context.Context, ids []ledger.ScanID, again []suspect) (steps []suspect, errs error) {
 	known := map[ledger.StepID]bool{}
 	for _, s := range again {
@@ -178,7 +178,7 @@ func (u *Upkeep) pendingSteps(ctx context.Context, ids []ledger.ScanID, again []
 		for _, p := range pending {
 			m, err := scans.ParseMessage(p.Message)
 			if err != nil || len(again) > 0 && !known[p.ID] || p.Age < 0 {
-				continue // a newer version made the step, and resends its message; or the step is not a suspect, or waits for its time slot
+				continue // a newer version made the step, and resends its message; or the step is no suspect of the earlier observation; or it waits for its time slot
 			}
 			steps = append(steps, suspect{m, p})
 		}

@@ -17,8 +17,8 @@ const (
 	// ObservationPause is the time between two observations. It is long enough for each living process to write a heartbeat.
 	// One observation is not enough, because a process may have begun a step after its last heartbeat.
 	ObservationPause = 2 * ledger.HeartbeatTime
-	// maxObservations is the maximum number of observations in one run of Maintain. The first may be too early for a step whose message is about
-	// to be sent.
+	// maxObservations is the maximum number of observations in one run of Maintain. The first observation may be too early for a step whose
+	// message is about to be sent.
 	maxObservations = 3
 	// observationKept is the age up to which a later run of Maintain uses a stored observation. Maintain runs every minute.
 	observationKept = 2 * time.Minute
@@ -61,8 +61,8 @@ func (l observation) toStore(suspects []suspect) ledger.Observation {
 	return k
 }
 
-// observationOf returns the stored observation k of another Maintain. The result has only steps that were seen again at least ObservationPause and
-// at most observationKept later.
+// observationOf converts the stored observation k of another Maintain. The result has only steps that were seen again at least ObservationPause
+// later and at most observationKept later.
 func observationOf(k ledger.Observation, again []suspect) observation {
 	l := observation{steps: map[ledger.StepID]ledger.Pending{}, heartbeats: k.Heartbeats, fronts: map[string]front{}}
 	for _, s := range again {
@@ -120,7 +120,7 @@ func lost(before, after observation, step ledger.StepID, function string) bool {
 	switch {
 	case !before.missing(step, function) || !after.missing(step, function):
 		return false
-	case was.Age < ObservationPause: // at the first observation, its message may not have been sent yet
+	case was.Age < ObservationPause: // at the first observation, the step's message may not have been sent yet
 		return false
 	case !is.At.Equal(was.At): // between the observations, the step was begun, or its message was sent again
 		return false

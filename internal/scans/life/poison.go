@@ -20,7 +20,7 @@ const (
 	poisonHidden = 10 * time.Minute
 )
 
-// drainPoison deletes messages in the poison queues, to which the host moves messages that it gives up. Steps that are still
+// drainPoison deletes messages in the poison queues, to which the host moves messages after their last delivery. Steps that are still
 // pending are then lost, and their messages are sent again. Messages that this app did not make stay.
 func (u *Upkeep) drainPoison(ctx context.Context) error {
 	var errs error
@@ -32,7 +32,7 @@ func (u *Upkeep) drainPoison(ctx context.Context) error {
 	return errs
 }
 
-// WriteMaintained records that Maintain has run, with its error and how many messages the poison queues have.
+// WriteMaintained records that Maintain has run, with Maintain's error and the number of messages in the poison queues.
 func (u *Upkeep) WriteMaintained(ctx context.Context, failure error) error {
 	given := 0
 	for _, q := range u.poison {

@@ -32,14 +32,14 @@ func (l *Life) RetryFailed(ctx context.Context, id ledger.ScanID) error {
 	return l.retry(ctx, id, true, 0)
 }
 
-// retry begins the next attempt of a scan. If the argument attempt is 0, the call needs no request. Otherwise retry does nothing if the scan has
-// a newer attempt than this one, or if the request for its retry is gone.
+// retry begins the next attempt of a scan. The argument attempt is the attempt that a request wants to retry, or 0 if the call does not come
+// from a request. If attempt is not 0, retry does nothing if the scan has a newer attempt, or if the request is gone.
 func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool, attempt int64) error {
 	s, retryable, err := l.mayRetry(ctx, id, rows, attempt)
 	if err != nil || !retryable {
 		return err
 	}
-	if attempt != 0 { // a cancellation may have withdrawn the request; a later cancellation would change the scan's row
+	if attempt != 0 { // a cancellation may have withdrawn the request; a cancellation after this check changes the scan's row
 		if a, found, err := l.ledger.StartRequest(ctx, id); err != nil || !found || a.Attempt != attempt {
 			return err
 		}
@@ -48,7 +48,7 @@ func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool, attempt i
 		return l.retryGroup(ctx, s)
 	}
 	r, err := scans.ParseStored(s.Request)
-	if err == nil { // otherwise the steps wait for an instance of a newer version
+	if err == nil { // after an error, the steps wait for an instance of a newer version
 		if _, err := l.scans.Open(r); err != nil {
 			return err
 		}
@@ -79,7 +79,8 @@ func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool, attempt i
 	return nil
 }
 
-// mayRetry reads a scan, and checks by the ledger alone whether it can be retried. If there is nothing to retry, retryable is false.
+// mayRetry reads a scan, and uses only the ledger to check whether the scan can be retried. If there is nothing to retry, retryable is
+// false.
 func (l *Life) mayRetry(ctx context.Context, id ledger.ScanID, rows bool, attempt int64) (s ledger.Scan, retryable bool, err error) {
 	s, err = l.ledger.Scan(ctx, id)
 	switch {

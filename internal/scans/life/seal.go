@@ -16,11 +16,11 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// An export is a copy into a container. It writes the files of package [place]. A step that has rows writes one blob, and its commit records
-// the blob as a file. The blob's name has the step's id and the content's hash. Two deliveries of one step may have read different rows. If
-// blobs were named by the step alone, the late delivery would replace the committed blob. Blobs that no commit has recorded come from
-// deliveries that did not commit. A process that finds no pending step completes the export. The code calls this sealing. The export's last
-// objects depend only on the recorded files and the claim, so all processes that seal it write the same bytes.
+// An export is a copy into a container. It writes the files of package [place]. A step that reads rows writes one blob, and its commit
+// records the blob as a file. The blob's name has the step's id and the content's hash. Two deliveries of one step may have read different
+// rows. If blobs were named by the step alone, the late delivery would replace the committed blob. Blobs that no commit has recorded come
+// from deliveries that did not commit. A process that finds no pending step completes the export, which the code calls sealing. The
+// export's last objects depend only on the recorded files and the claim, so all processes that seal it write the same bytes.
 
 const (
 	maxFiles = 200_000 // the maximum number of files in an export
@@ -166,8 +166,8 @@ func incomplete(err error) string {
 // errFilesLost means that somebody has deleted ledger rows in which commits recorded data files.
 var errFilesLost = errors.New("the state table lacks data files that steps have written")
 
-// exportedFiles returns the files that commits have recorded, in table order. It fails if the number of rows in the files is not the argument
-// rows.
+// exportedFiles returns the files that commits have recorded, in table order. It fails if the number of rows in the files differs from the
+// argument rows.
 func (ex *exports) exportedFiles(ctx context.Context, id ledger.ScanID, rows int64) ([]scans.ExportFile, error) {
 	var files []scans.ExportFile
 	has := int64(0)
@@ -213,7 +213,8 @@ func clearLeftovers(ctx context.Context, to place.Objects, files []scans.ExportF
 	return nil
 }
 
-// tidyExport deletes files that late deliveries put into an export after it was sealed or deleted, and all files of a table that is left out.
+// tidyExport deletes all files of a table that is left out. In the place of any other export, it deletes the files that late deliveries wrote
+// after the export was sealed or deleted.
 func (ex *exports) tidyExport(ctx context.Context, id ledger.ScanID) error {
 	found, err := ex.ledger.Snapshot(ctx, id)
 	if s := found.Scan; err == nil && (s.State == ledger.Succeeded || s.LeftOut) {

@@ -37,8 +37,8 @@ func (l *Life) Start(ctx context.Context, r scans.Request) (ledger.ScanID, error
 }
 
 // StartOnce is Start for a request that may be repeated. A repetition gets the id of the scan that the first try has started. If the first try did not
-// start the scan, the repetition starts it with the same id. A claim records the id before the scan is recorded. The claim is kept as long as the scan,
-// and even if the request is refused, because another try may be starting the scan.
+// start the scan, the repetition starts it with the same id. A claim records the id before the scan is recorded. The claim is kept as long as the scan.
+// It is kept even if the request is refused, because another try may be starting the scan.
 func (l *Life) StartOnce(ctx context.Context, r scans.Request, sent claim.Sent) (ledger.ScanID, error) {
 	ctx, cancel := context.WithTimeout(ctx, scans.StartTime)
 	defer cancel()
@@ -105,7 +105,7 @@ func (l *Life) launch(ctx context.Context, r scans.Request, id ledger.ScanID, al
 	return id, l.create(ctx, id, now, o, hints)
 }
 
-// create records a scan that is ready, and sends its first message. Several processes may create the same scan at the same time.
+// create records a prepared scan, and sends its first message. Several processes may create the same scan at the same time.
 func (l *Life) create(ctx context.Context, id ledger.ScanID, now time.Time, o *scans.RunnableScan, hints []byte) error {
 	if o.Container != nil {
 		if err := l.exports.claim(ctx, o, id); err != nil {
@@ -142,14 +142,15 @@ func (l *Life) create(ctx context.Context, id ledger.ScanID, now time.Time, o *s
 	if err != nil {
 		return err
 	}
-	// The scan is recorded now, so Maintain resends its message if it is lost.
+	// The scan is recorded now, so Maintain resends the message if the message is lost.
 	if err := l.scans.Send(ctx, first); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("first message not sent; Maintain will send it")
 	}
 	return nil
 }
 
-// verificationOf returns the request for the scan that verifies a copy. For an export, differences to the source are reported but do not fail the scan.
+// verificationOf returns the request for the scan that verifies a copy. For an export, differences from the source are reported but do not fail the
+// scan.
 func verificationOf(r scans.Request) scans.Request {
 	r.Verify, r.Action.Overwrite = false, false
 	r.Action.Type, r.Action.Proof, r.Action.AllowExtra = scans.Verify, r.Exports(), !r.Exports()

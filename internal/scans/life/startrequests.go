@@ -14,16 +14,17 @@ import (
 )
 
 // A start request is a row in the ledger with a scan's id and request. Any instance starts the scan. The process that made the request may die, and
-// several processes may request and start the same scan, but the scan starts only once. If it cannot be started, the row gets the reason. A command
-// without the app's connections requests a retry in the same way. The row of a retry names the attempt to retry, so the scan is retried only once.
+// several processes may request and start the same scan, but the scan starts only once. If the scan cannot be started, the row gets the reason. A
+// command without the app's connections requests a retry in the same way. The row of a retry names the attempt to retry, so the scan is retried
+// only once.
 
 const (
 	refusedKept      = 7 * 24 * time.Hour // how long the reason of a refusal is kept
 	concurrentStarts = 8                  // the maximum number of scans that start concurrently
-	// settingsTime is how long instances with older settings may run besides newer ones. The instances with older settings cannot open requests
-	// that need newer settings.
+	// settingsTime is how long instances with older settings may run beside instances with newer settings. Instances with older settings cannot
+	// open requests that need the newer ones.
 	settingsTime = 15 * time.Minute
-	lateStart    = time.Hour   // how late a scan that was canceled before it began may still start
+	lateStart    = time.Hour   // how long after its withdrawal a request may still start a scan, which is then canceled
 	startsTime   = time.Minute // the time limit for all starts; the next Maintain continues
 )
 
@@ -54,7 +55,7 @@ func (l *Life) RequestCheckedStart(ctx context.Context, r scans.Request) (ledger
 }
 
 // RequestRetry makes a request for a retry of a scan. If rows is true, the retry includes failed rows. RequestRetry makes only the checks that need
-// no other storage than the ledger.
+// no storage except the ledger.
 func (l *Life) RequestRetry(ctx context.Context, id ledger.ScanID, rows bool) error {
 	s, retryable, err := l.mayRetry(ctx, id, rows, 0)
 	if err != nil || !retryable {

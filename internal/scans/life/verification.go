@@ -17,7 +17,7 @@ import (
 // row, the row still belongs to the step whose range contains it. As in an export, pages are read one after another. If the pages
 // of one place end at a later key than those of the other, the step holds the rows after the earlier key.
 
-// requestVerification makes the start request for a scan's verification, if the scan has one. The scan is about to succeed.
+// requestVerification makes the start request for a scan's verification, if the scan's request includes one. The scan is about to succeed.
 func (l *Life) requestVerification(ctx context.Context, s ledger.Scan) error {
 	r, err := scans.RequestOf(s)
 	if err != nil || !r.Verify {
@@ -27,13 +27,13 @@ func (l *Life) requestVerification(ctx context.Context, s ledger.Scan) error {
 	return err
 }
 
-// turn is whether a requested scan may start.
+// turn states whether a requested scan may start.
 type turn int
 
 const (
 	starts  turn = iota
 	waits        // the requested scan verifies a scan that is running
-	dropped      // the requested scan verifies a scan that has not succeeded, and never starts
+	dropped      // the requested scan never starts, because it verifies a scan that has not succeeded
 )
 
 // turnOf returns whether a requested scan may start. A verification starts only after its scan has succeeded.
@@ -54,9 +54,9 @@ func (l *Life) turnOf(ctx context.Context, id ledger.ScanID) (turn, error) {
 	return dropped, nil
 }
 
-// endingOf returns how a scan ends when its steps are done. A comparison fails if there are differences, or if an export has
-// another number of rows than its manifest says. In the verification of an export, differences are only information, because the
-// source may have changed since the export.
+// endingOf returns how a scan ends when its steps are done. A comparison fails if there are differences, or if an export's number of rows
+// differs from the number in its manifest. In the verification of an export, differences are only information, because the source may have
+// changed since the export.
 func (l *Life) endingOf(ctx context.Context, s ledger.Listed) (as ledger.Ending, err error) {
 	as.State = ledger.Succeeded
 	r, err := scans.ParseStored(s.Request)

@@ -22,21 +22,21 @@ import (
 
 // Backups are the exports that schedules have made. Each backup has a row with its place, so no container must be listed to find backups. After
 // each success, the scheduler decides which of the successful backups are kept. The newest backup and the newest proved backup are never deleted. A
-// deletion that has begun is completed even if the settings change, because that backup can no longer be read.
+// deletion that has begun is completed even if the settings change, because a partly deleted backup can no longer be read.
 
 // removeBlobs is the maximum number of blobs that are deleted each time a schedule is advanced.
 const removeBlobs = 2000
 
 // Backup is an export that a schedule has made.
 type Backup struct {
-	ID         ledger.ScanID  `json:"id"` // the id of its scan
+	ID         ledger.ScanID  `json:"id"` // the id of the backup's scan
 	Occurrence time.Time      `json:"occurrence"`
 	FinishedAt *time.Time     `json:"finishedAt,omitempty"`
 	Place      scans.TableRef `json:"place"`
 	Table      string         `json:"table,omitempty"`
 	Tables     int64          `json:"tables,omitempty"` // the number of tables in an export of many tables; 0 for an export of one table
 	Rows       int64          `json:"rows"`
-	Note       string         `json:"note,omitempty"` // its scan's note: which tables are left out
+	Note       string         `json:"note,omitempty"` // the scan's note, which names the tables that are left out
 	// Proof is the result of the backup's verification; nil if the schedule does not verify its backups.
 	Proof *Proof `json:"proof,omitempty"`
 	// Deleting is the progress of the backup's deletion; nil if the backup is kept.
@@ -61,7 +61,7 @@ type ProofState string
 const (
 	ProofRuns   ProofState = "running" // the verification is running or about to start
 	Proved      ProofState = "proved"  // the backup is intact and equal to the source
-	Differs     ProofState = "differs" // the backup is intact, but the source has changed since
+	Differs     ProofState = "differs" // the backup is intact, but the source has changed since the backup
 	ProofFailed ProofState = "failed"
 )
 
@@ -128,8 +128,8 @@ func (s *Schedule) outdated(all []Backup) (outdated []int) {
 }
 
 // prune does a share of the deletion of backups that are no longer kept. It does nothing if that deletion was completed after the last success.
-// Otherwise, prune first marks these backups. Then it deletes all marked backups, including those that were marked under earlier settings. If
-// another process changes a backup's row first, the rows that prune used for its decision are outdated, and it deletes nothing.
+// Before it deletes anything, prune marks these backups. If another process has changed one of their rows, prune's decision is outdated, and
+// prune deletes nothing. If all marks succeed, prune deletes the marked backups, including those that were marked under earlier settings.
 func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) error {
 	if r.Success == nil || r.Kept == r.Success.ID {
 		return nil
@@ -158,7 +158,7 @@ func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) err
 			return err
 		}
 	}
-	if s == nil { // another app may have the schedule, or this app's settings may get it back
+	if s == nil { // another app may have the schedule, or it may return to this app's settings
 		return nil
 	}
 	r.Kept = r.Success.ID
@@ -330,7 +330,7 @@ func (sd *Scheduler) Schedules(ctx context.Context) (ScheduleList, error) {
 // BackupStatus is the status of a backup.
 type BackupStatus struct {
 	Backup
-	// Outdated is set if keep no longer keeps the backup. An outdated backup is deleted soon, unless keepDryRun is set.
+	// Outdated is set if the schedule's setting keep no longer keeps the backup. An outdated backup is deleted soon, unless keepDryRun is set.
 	Outdated bool `json:"outdated,omitempty"`
 	// Restore is the command that restores the backup.
 	Restore string `json:"restore"`

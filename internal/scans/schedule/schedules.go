@@ -30,7 +30,7 @@ import (
 // occurrence is decided once. If the process dies before the start request, the next process that advances the schedule makes the request, with
 // the same id.
 
-// Schedule is one of the app's settings.
+// Schedule is a schedule in the app's settings.
 type Schedule struct {
 	Name       string         `json:"name"`
 	Cron       string         `json:"cron"`
@@ -83,7 +83,7 @@ func ParseSchedules(text string) ([]Schedule, error) {
 
 // overlaps reports whether the exports of one schedule would lie within the place of the other schedule's exports.
 func (s Schedule) overlaps(other Schedule) bool {
-	// placeOf returns the place of one occurrence. All occurrences overlap in the same way.
+	// placeOf returns the place of one occurrence's export. One is enough, because all occurrences overlap in the same way.
 	placeOf := func(s Schedule) (container, prefix string) {
 		to := s.requestAt(time.Unix(0, 0)).Action.Destination
 		return cmp.Or(to.Connection, storage.HostConnection) + "/" + to.Container, strings.Trim(to.Prefix, "/") + "/"
@@ -204,11 +204,11 @@ type scheduleRow struct {
 	Success   *Run           `json:"success,omitempty"`
 	Missed    Omitted        `json:"missed"`  // occurrences that were not decided before a newer one was due
 	Skipped   Omitted        `json:"skipped"` // occurrences during which the last scan was running
-	// RunBy names the claim of the request that made Last. It is "" if Last was due.
+	// RunBy names the claim of the request by which [Scheduler.RunNow] started Last. It is "" if Last started because its occurrence was due.
 	RunBy string `json:"runBy,omitempty"`
 	// Unproved lists the newest successes whose backups are not yet proved, at most [maxUnproved].
 	Unproved []ledger.ScanID `json:"unproved,omitempty"`
-	// Kept is the last success after which the deletion of outdated backups was completed.
+	// Kept is the newest success after which the deletion of outdated backups was completed.
 	Kept ledger.ScanID `json:"kept,omitempty"`
 
 	row ledger.Record
@@ -222,7 +222,7 @@ func scheduleRowOf(row ledger.Record) (r scheduleRow, err error) {
 	return r, err
 }
 
-// save writes a schedule's row. If another process has written the row meanwhile, ours is false.
+// save writes a schedule's row. If another process has written the row since r was read, ours is false.
 func (sd *Scheduler) save(ctx context.Context, r *scheduleRow) (ours bool, err error) {
 	r.row.Data = scans.JSON(r)
 	return sd.ledger.Save(ctx, &r.row)
@@ -231,8 +231,8 @@ func (sd *Scheduler) save(ctx context.Context, r *scheduleRow) (ours bool, err e
 // advanceTries is the maximum number of tries to advance schedules while other processes advance them.
 const advanceTries = 3
 
-// AdvanceSchedules starts the scans of due schedules, and records the ends of started scans. Timers may fail, so any call of the app may call it,
-// at any time. If prune is true, it also does a minute's share of the deletion of outdated backups.
+// AdvanceSchedules starts the scans of due schedules, and records the ends of started scans. Timers may fail, so any call to the app may also run
+// AdvanceSchedules, at any time. If prune is true, AdvanceSchedules also does a minute's share of the deletion of outdated backups.
 func (sd *Scheduler) AdvanceSchedules(ctx context.Context, prune bool) error {
 	for try := 1; ; try++ {
 		overtaken, err := sd.advanceAll(ctx, prune)
@@ -346,7 +346,7 @@ func (sd *Scheduler) requestStart(ctx context.Context, d calendar.Decision, r *s
 }
 
 // RunNow makes an occurrence of a schedule now, starts its scan, and returns the scan's id. A repetition of the request gets the same id. The next
-// occurrence does not change. There is at most one occurrence a minute, so that each has its own {date}.
+// occurrence does not change. There is at most one occurrence per minute, so that each has its own {date}.
 func (sd *Scheduler) RunNow(ctx context.Context, name string, sent claim.Sent) (ledger.ScanID, error) {
 	s := sd.setting(name)
 	if s == nil {
@@ -413,16 +413,17 @@ func (r *scheduleRow) begin(s *Schedule, occurrence, now time.Time, by string) {
 	r.Last, r.Request, r.DecidedAt, r.RunBy = &Run{ID: ledger.ScanID(calendar.ID(s.Name, occurrence)), Occurrence: occurrence, State: ledger.Running}, &request, now, by
 }
 
-// If a recorded time is more than wrongClock ahead, it was written with a wrong clock.
+// A recorded time that is more than wrongClock in the future comes from a wrong clock.
 const wrongClock = 24 * time.Hour
 
 func (r *scheduleRow) runs() bool { return r.Last != nil && r.Last.State == ledger.Running }
 
-// traceTime is how long a missing scan is requested again. After that, the scan counts as failed, because somebody may have deleted its rows.
+// traceTime is how long the scheduler repeats the start request of a missing scan. After this time, the scan counts as failed, because
+// somebody may have deleted its rows.
 const traceTime = 24 * time.Hour
 
-// recordEnd records the current state of the scan that a schedule started last. A failed scan may be retried later. A success is recorded after
-// its backup.
+// recordEnd records the current state of the scan that a schedule started last. A failed scan may be retried later. A success is recorded only
+// after its backup.
 func (sd *Scheduler) recordEnd(ctx context.Context, r *scheduleRow, now time.Time) (changed bool, err error) {
 	if r.Last == nil || r.Request == nil {
 		return false, nil
@@ -463,8 +464,8 @@ func (sd *Scheduler) recordEnd(ctx context.Context, r *scheduleRow, now time.Tim
 // maxUnproved is the maximum number of backups whose verifications are checked each minute.
 const maxUnproved = 3
 
-// outcomeOf returns the status of a requested scan. For a scan that is not yet started, it has only the state and perhaps a refusal. If neither
-// the scan nor its start request exists, found is false.
+// outcomeOf returns the status of a requested scan. For a scan that is not yet started, the status has only the state and perhaps a refusal. If
+// neither the scan nor its start request exists, found is false.
 func (sd *Scheduler) outcomeOf(ctx context.Context, id ledger.ScanID) (s status.Status, found bool, err error) {
 	s, err = sd.status.Status(ctx, id)
 	if problem.Of(err).Kind != problem.NotFound {
