@@ -27,7 +27,7 @@ type FailedRows struct {
 
 // FailedGroup describes the failed rows whose reasons have the same code.
 type FailedGroup struct {
-	Code  string            `json:"code"` // the service's code; the reason if it has none
+	Code  string            `json:"code"` // the service's code; the whole reason if it contains no code
 	Count int64             `json:"count"`
 	First []scans.FailedRow `json:"first"` // some of them, in the order of the list
 }
@@ -35,7 +35,7 @@ type FailedGroup struct {
 // groupSteps is the number of steps whose failed rows are grouped. Ten requests read these rows.
 const groupSteps = 100
 
-// maxGroups is the maximum number of groups in an answer. firstRows is the maximum number of rows in a group.
+// maxGroups is the maximum number of groups in an answer. firstRows is the maximum number of rows that are shown for a group.
 const maxGroups, firstRows = 50, 5
 
 // Failed returns up to top failed rows of a scan. The steps that ended last come first. The argument cursor comes from an earlier
@@ -106,7 +106,7 @@ func group(groups map[string]*FailedGroup, rows []scans.FailedRow) {
 // serviceCode finds a service's code in a reason. The code precedes the message.
 var serviceCode = regexp.MustCompile(`(?:^|: )([A-Z][A-Za-z]+): `)
 
-// codeOf returns the code of a reason, or the whole reason if it has none.
+// codeOf returns the code of a reason, or the whole reason if it contains no code.
 func codeOf(reason string) string {
 	if m := serviceCode.FindStringSubmatch(reason); m != nil {
 		return m[1]
@@ -114,7 +114,7 @@ func codeOf(reason string) string {
 	return reason
 }
 
-// failedCursor returns a cursor with the position of the last listed step, and how many of its rows were listed.
+// failedCursor returns a cursor with the position of the last listed step, and how many of the step's rows were listed.
 func failedCursor(position string, listed int) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(position + " " + strconv.Itoa(listed)))
 }

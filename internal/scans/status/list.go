@@ -22,10 +22,10 @@ import (
 const (
 	// listPages is the maximum number of pages that a filtered list reads.
 	listPages = 5
-	// listScans is the maximum number of open scans that a list reads concurrently. openMost is the maximum number that a filtered
-	// list reads in all.
+	// listScans is the maximum number of open scans that a list reads concurrently. maxOpen is the maximum number of open scans that a
+	// filtered list reads in total.
 	listScans = 8
-	openMost  = 100
+	maxOpen   = 100
 )
 
 // states lists the states that a scan may have.
@@ -79,10 +79,10 @@ func (q ListQuery) matches(s Status) bool {
 		strings.Contains(strings.ToLower(s.Name), strings.ToLower(q.Name)) && !s.StartedAt.Before(q.Since)
 }
 
-// List returns a page of the list of scans: first the scans that may be open, then the others, both newest first. The first page
-// makes two requests, and a later page makes one. Each page also makes one request for each scan that is open or may have running
-// steps, one for each copy whose verification is not on the page, and one for all heartbeats. A filtered list reads at most
-// listPages pages of the list and openMost open scans, so its answer may have few scans or none, and still a cursor.
+// List returns a page of the list of scans: first the scans that may be open, then the others, both newest first. The first page makes two
+// requests, and a later page makes one. Each page also makes one request for each scan that is open or may have running steps, one for each
+// copy whose verification is not on the page, and one for all heartbeats. A filtered list reads at most listPages pages of the list and
+// maxOpen open scans, so its answer may contain a cursor although it contains few scans or none.
 func (rd *Reader) List(ctx context.Context, q ListQuery) (ScanList, error) {
 	if err := q.check(); err != nil {
 		return ScanList{}, err
@@ -120,7 +120,7 @@ func (rd *Reader) lister(ctx context.Context, q ListQuery) *lister {
 	return &lister{reader: rd, ListQuery: q, list: ScanList{Scans: []Status{}}, heartbeats: heartbeats, verified: map[ledger.ScanID]Verification{}}
 }
 
-// readOpen adds the open scans that are listed after the given id.
+// readOpen adds the scans that come after the given id in the list of open scans.
 func (l *lister) readOpen(ctx context.Context, previous ledger.ScanID) error {
 	open, err := l.reader.ledger.Open(ctx)
 	if err != nil {
@@ -139,7 +139,7 @@ func (l *lister) readOpen(ctx context.Context, previous ledger.ScanID) error {
 		scans = append(scans, ledger.Listed{Scan: ledger.Scan{ID: o.ID}})
 	}
 	for read := 0; len(scans) > 0; {
-		if len(l.list.Scans) == l.Top || l.filtered() && read >= openMost {
+		if len(l.list.Scans) == l.Top || l.filtered() && read >= maxOpen {
 			l.list.Cursor = listCursor{open: true, previous: previous}.text()
 			return nil
 		}
@@ -155,7 +155,7 @@ func (l *lister) readOpen(ctx context.Context, previous ledger.ScanID) error {
 	return nil
 }
 
-// readAll adds scans from the list of all that are listed after the given id.
+// readAll adds the scans that come after the given id in the list of all scans.
 func (l *lister) readAll(ctx context.Context, previous ledger.ScanID) error {
 	first := l.open != nil
 	q := ledger.ListQuery{Behind: previous, Since: l.Since, Page: l.Top, Pages: listPages}
@@ -215,8 +215,8 @@ func (l *lister) add(ctx context.Context, scans []ledger.Listed) error {
 	return nil
 }
 
-// listed returns the status of a scan in the list. It reads the scan if the scan's row in the list has no final figures. It also
-// reads a copy's verification if the list has not contained it, because a page may end between the verification and the copy.
+// listed returns the status of a scan in the list. It reads the scan if the scan's row in the list has no final figures. It also reads a
+// copy's verification if no page so far has contained the verification, because a page may end between the verification and the copy.
 func (l *lister) listed(ctx context.Context, s ledger.Listed) (st Status, err error) {
 	if s.Summarized && !s.Unsettled {
 		st, err = l.reader.summarized(s)
@@ -273,9 +273,8 @@ func foreignCursor() error {
 	return problem.Invalidf("cursor", "does not come from an answer of this call; leave it out to start from the beginning")
 }
 
-// Members returns a page of a group's begun or refused members, in the order of their numbers, which is the order of their
-// tables' names. If state is not empty, only members in this state are returned. Then a page may have few or no members although
-// it has a cursor.
+// Members returns a page of a group's begun or refused members, in the order of their numbers, which is the order of their tables' names.
+// If state is not empty, only members in this state are returned. In that case, a page may have few or no members although it has a cursor.
 func (rd *Reader) Members(ctx context.Context, id ledger.ScanID, top int, cursor string, state ledger.State) (ScanList, error) {
 	q := ListQuery{Top: top, State: state}
 	at, err := parseListCursor(cursor, id)

@@ -15,7 +15,7 @@ type pendingRange struct {
 	high       *key.Key // the first key after the range; nil for the table's end
 	partlyRead bool     // some of its pages have been read
 	last       bool     // the range is one page, whose last key is high
-	launches   bool     // the step also makes steps beyond its range, at hints
+	launches   bool     // the step also creates steps beyond its range, at keys from the hints
 	state      string   // of the range, as it is shown
 }
 
@@ -32,7 +32,7 @@ func pendingRangesOf(m scans.Message) (ranges []pendingRange) {
 	return ranges
 }
 
-// rangeToRead returns the range of a pending step that reads.
+// rangeToRead returns the range that a pending step will read.
 func rangeToRead(m scans.Message) pendingRange {
 	s := unreadRange(m.Step.Range)
 	stop, launches := adaptive.End(m.Step)
@@ -82,7 +82,7 @@ func disjoint(pending []pendingRange, ends []scan.PageEnd, whole pendingRange) [
 	var left []pendingRange
 	at := whole.low
 	for i, p := range pending {
-		if p.launches { // the step's other steps follow its range, but only the hints show where those end
+		if p.launches { // the other steps that this step will create follow its range, but only the hints show where they end
 			p.high = whole.high
 			if i+1 < len(pending) {
 				p.high = &pending[i+1].low

@@ -66,11 +66,10 @@ type latestHeartbeats struct {
 	at         time.Time // by the service's clock
 }
 
-// steps returns the steps of a scan that the heartbeats name. It returns none if the heartbeats were read more than detailTime
-// before the time at.
-func (h *latestHeartbeats) steps(scan ledger.ScanID, at time.Time) map[ledger.StepID]bool {
+// steps returns the steps of a scan that the heartbeats name. It returns none if the heartbeats were read more than detailTime before now.
+func (h *latestHeartbeats) steps(scan ledger.ScanID, now time.Time) map[ledger.StepID]bool {
 	steps := map[ledger.StepID]bool{}
-	if h == nil || at.Sub(h.at) > detailTime {
+	if h == nil || now.Sub(h.at) > detailTime {
 		return steps
 	}
 	for _, b := range h.heartbeats {
@@ -142,15 +141,15 @@ func redone(ends []scan.PageEnd) []scan.PageEnd {
 	return pages
 }
 
-// division is a scan's range while it is divided into ranges, from its beginning up to a key.
+// division is an unfinished division of a scan's range. It has the ranges from the beginning up to the key at.
 type division struct {
 	ranges []KeyRange
 	at     key.Key        // where the next range begins
 	ends   []scan.PageEnd // of pages after the ranges, in table order
 }
 
-// done adds the range that ends at the key high, as a done range. If high is nil, the range extends to the table's end. Pages with failed
-// rows are added as failed.
+// done adds a done range that ends at the key high. If high is nil, the range extends to the table's end. Pages with failed rows are added
+// as failed.
 func (d *division) done(high *key.Key) {
 	failed := func(e scan.PageEnd) bool { return e.Failed > 0 }
 	for i := slices.IndexFunc(d.ends, failed); i >= 0 && (high == nil || d.ends[i].Last.Compare(*high) < 0); i = slices.IndexFunc(d.ends, failed) {
@@ -164,8 +163,8 @@ func (d *division) done(high *key.Key) {
 	d.add(high, RangeDone)
 }
 
-// add adds the range that ends at the key high. If high is nil, the range extends to the table's end. add merges the range with the
-// previous one if both have the same state. add omits an empty range.
+// add adds a range that ends at the key high. If high is nil, the range extends to the table's end. add merges the range with the previous
+// one if both have the same state. add omits an empty range.
 func (d *division) add(high *key.Key, state string) {
 	r := KeyRange{From: edge(d.at), State: state}
 	for len(d.ends) > 0 && (high == nil || d.ends[0].Last.Compare(*high) < 0) {
@@ -195,10 +194,10 @@ func edge(k key.Key) *Edge {
 	return &Edge{strings.TrimSuffix(k.Partition, "\x00"), strings.TrimSuffix(k.Row, "\x00")}
 }
 
-// atMost merges neighbours until there are no more than the given number of ranges. A merged range counts as pending or failed if a part
-// of it is. So atMost first merges the done ranges with the fewest rows. Then as many done rows as possible are still shown as done.
-func atMost(most int, ranges []KeyRange) []KeyRange {
-	for len(ranges) > most {
+// atMost merges neighbours until there are at most limit ranges. A merged range counts as pending or failed if a part of it is pending or
+// failed. So atMost first merges the done ranges with the fewest rows, and as many done rows as possible are still shown as done.
+func atMost(limit int, ranges []KeyRange) []KeyRange {
+	for len(ranges) > limit {
 		var done []int
 		for i, r := range ranges {
 			if r.State == RangeDone {
@@ -206,12 +205,12 @@ func atMost(most int, ranges []KeyRange) []KeyRange {
 			}
 		}
 		if len(done) == 0 {
-			size := (len(ranges) + most - 1) / most
+			size := (len(ranges) + limit - 1) / limit
 			return joined(ranges, func(i int, _ KeyRange) bool { return i%size != 0 })
 		}
 		slices.SortStableFunc(done, func(a, b int) int { return cmp.Compare(ranges[a].Rows, ranges[b].Rows) })
 		gone := map[int]bool{} // ranges merged with their neighbours
-		for _, i := range done[:min(len(done), (len(ranges)-most+1)/2)] {
+		for _, i := range done[:min(len(done), (len(ranges)-limit+1)/2)] {
 			gone[i] = true
 		}
 		ranges = joined(ranges, func(i int, last KeyRange) bool { return gone[i] || gone[i-1] || ranges[i].State == last.State })
@@ -219,13 +218,13 @@ func atMost(most int, ranges []KeyRange) []KeyRange {
 	return ranges
 }
 
-// joined merges each range for which the function joins returns true into the previous range. The argument last is the previous
-// range, including the ranges merged into it.
-func joined(ranges []KeyRange, joins func(i int, last KeyRange) bool) []KeyRange {
+// joined merges each range for which mustJoin returns true into the previous range. The argument last is the previous range, including the
+// ranges merged into it.
+func joined(ranges []KeyRange, mustJoin func(i int, last KeyRange) bool) []KeyRange {
 	merged := []KeyRange{ranges[0]}
 	for i, r := range ranges[1:] {
 		last := &merged[len(merged)-1]
-		if !joins(i+1, *last) {
+		if !mustJoin(i+1, *last) {
 			merged = append(merged, r)
 			continue
 		}

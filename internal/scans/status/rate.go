@@ -21,7 +21,7 @@ const (
 
 const (
 	rateTime       = time.Minute
-	lateTime       = 20 * time.Second // the rate over this time is compared with the last minute's, which is too low while instances are added
+	lateTime       = 20 * time.Second // the rate over this time is compared with the last minute's rate, which is too low while instances are added
 	steady         = 1.75             // the factor by which these two rates may differ
 	estimableShare = 0.25             // the share of the work that must be done before the time left is estimated, because most instances are added before that
 	idleTime       = 15 * time.Second // if no step was done for this time, the last minute's rate is not the current rate
@@ -31,10 +31,10 @@ const (
 
 // rates are a scan's recent progress.
 type rates struct {
-	rate, late float64       // rows a second over the last minute and lateTime
+	rate, late float64       // rows per second over the last minute, and over lateTime
 	lately     ledger.Point  // the last minute's work
-	ran        time.Duration // since the scan's attempt began
-	idle       time.Duration // since the last step was done, or the attempt began
+	ran        time.Duration // time since the scan's attempt began
+	idle       time.Duration // time since the last step was done or the attempt began
 }
 
 // ratesOf calculates rates from the work of intervals. All times are by the service's clock, except the attempt's beginning,

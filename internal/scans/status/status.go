@@ -20,7 +20,7 @@ import (
 type Status struct {
 	ID            ledger.ScanID `json:"id"`
 	State         ledger.State  `json:"state"`
-	scans.Request               // as the scan was started
+	scans.Request               // the request with which the scan was started
 	StartedAt     time.Time     `json:"startedAt"`
 	FinishedAt    *time.Time    `json:"finishedAt,omitempty"`
 	// Seconds is how long the scan has run, without the time between an end and a retry.
@@ -54,11 +54,11 @@ type Status struct {
 	Phase string `json:"phase,omitempty"`
 	// Cause is why the scan waits or is throttled. After the end of a deletion, Cause describes the rows that may still be deleted.
 	Cause string `json:"cause,omitempty"`
-	// Rate is how many rows a second were read or retried over the last minute; nil if no step was done for 15 seconds.
+	// Rate is the number of rows per second that were read or retried over the last minute; nil if no step was done for 15 seconds.
 	Rate *float64 `json:"rate,omitempty"`
 	// SecondsLeft is absent unless progress and rate are known and the estimate is probably right within a factor of 2.
 	SecondsLeft *float64 `json:"secondsLeft,omitempty"`
-	// The counts of requests include those of leased steps.
+	// The counts of requests include the requests of leased steps.
 	Throttled    int64  `json:"throttled"` // requests that the storage throttled
 	Cost         Cost   `json:"cost"`
 	Queries      int64  `json:"queries"` // only of done steps
@@ -91,8 +91,8 @@ type Leased struct {
 	Throttled int64 `json:"throttled"`
 	// Instances are the living processes that hold the steps.
 	Instances []Instance `json:"instances"`
-	// Waiting has the scan's connections whose requests fail for a living process, and memory if all of the scan's steps in a process wait for
-	// memory.
+	// Waiting lists the scan's connections whose requests fail for a living process, and memory if all of the scan's steps in a process wait
+	// for memory.
 	Waiting []ledger.Wait `json:"waiting,omitempty"`
 }
 
@@ -110,7 +110,7 @@ const AliveTime = 3 * ledger.HeartbeatTime
 // minute and takes [life.ObservationPause]. If the instance that ran Maintain is lost, the time is a minute longer.
 const repairTime = 90 * time.Second
 
-// Reader reads reports about scans. It changes nothing.
+// Reader reports on scans. It changes nothing.
 type Reader struct {
 	scans   *scans.Scans
 	ledger  *ledger.Ledger
@@ -118,7 +118,7 @@ type Reader struct {
 	latest  atomic.Pointer[latestHeartbeats]
 }
 
-// New returns a reader of reports about scans.
+// New returns a reader that reports on the given scans.
 func New(of *scans.Scans) *Reader {
 	return &Reader{scans: of, ledger: of.Ledger, details: scans.NewCache[ledger.Snapshot](detailTime, detailTime)}
 }
@@ -184,8 +184,9 @@ func (l Leased) waits(idle time.Duration) bool {
 	return idle >= idleTime || !slices.ContainsFunc(l.Instances, func(i Instance) bool { return !i.waits })
 }
 
-// leased returns the scan's pending steps that heartbeats name. A process without a heartbeat for repairTime holds none. If not all pending steps
-// were read, a step counts as pending unless it is among the newest done ones. The argument connections lists the connections that the scan uses.
+// leased returns the scan's pending steps that heartbeats name. A process without a heartbeat for repairTime holds no steps. If not all pending
+// steps were read, a step counts as pending unless it is among the newest done ones. The argument connections lists the connections that the scan
+// uses.
 func leased(s ledger.Snapshot, connections []string, heartbeats []ledger.Heartbeat) Leased {
 	held := map[ledger.StepID]bool{}
 	l := Leased{Instances: []Instance{}}

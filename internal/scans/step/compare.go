@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// maxDifferences is about the maximum number of differences that a scan lists. Steps that end at the same time may exceed this
+// maxDifferences is the approximate maximum number of differences that a scan lists. Steps that end at the same time may exceed this
 // number.
 const maxDifferences = 1000
 
@@ -26,7 +26,7 @@ type compared struct {
 	bytes       int64 // bytes of memory that the differences use
 }
 
-func (c *compared) page(_ context.Context, _ scan.Step, _ time.Time, rows []storage.Row) ([]storage.Row, error) {
+func (c *compared) add(_ context.Context, _ scan.Step, _ time.Time, rows []storage.Row) ([]storage.Row, error) {
 	ofSource, differences := verify.Differences(rows, c.AllowExtra)
 	c.done.Rows += ofSource
 	for _, d := range differences {
@@ -62,7 +62,7 @@ func (c *compared) end(_ context.Context, _ *stepScan, m scans.Message, _ int, f
 	return nil
 }
 
-// listDifferences adds a step's differences to the commit, as many as the scan may still list.
+// listDifferences adds as many of a step's differences to the commit as the scan may still list.
 func (s *Steps) listDifferences(ctx context.Context, scan ledger.ScanID, out *stepResult) error {
 	if len(out.differences) == 0 {
 		return nil

@@ -13,8 +13,8 @@ import (
 
 // If a step deleted rows and died before its commit, the next delivery would count fewer rows. So the step first commits that it has read
 // the rows. This commit adds the deletion as a pending child, with the pages and the number of their rows. The same invocation then deletes
-// the rows, without a message, and commits that number. If the invocation dies, the next delivery finds the step done, and continues with
-// the deletion, whose id is derived from the step's id. Maintain and a retry also send the deletion's message.
+// the rows, without a message, and commits the number from the first commit. If the invocation dies, the next delivery finds the step done,
+// and continues with the deletion, whose id is derived from the step's id. Maintain and a retry also send the deletion's message.
 
 // pagesToDelete has the pages that a step leaves to its deletion. Their JSON must fit into a message.
 type pagesToDelete struct {
@@ -24,7 +24,7 @@ type pagesToDelete struct {
 
 func (*pagesToDelete) parallel() bool { return false }
 
-func (d *pagesToDelete) page(_ context.Context, of scan.Step, _ time.Time, rows []storage.Row) ([]storage.Row, error) {
+func (d *pagesToDelete) add(_ context.Context, of scan.Step, _ time.Time, rows []storage.Row) ([]storage.Row, error) {
 	if len(rows) > 0 {
 		d.bytes += len(scans.JSON(scans.ReadPage{Range: of.Range, Token: of.Token, Last: rows[len(rows)-1].Key, Rows: int64(len(rows))}))
 	}
@@ -32,7 +32,7 @@ func (d *pagesToDelete) page(_ context.Context, of scan.Step, _ time.Time, rows 
 }
 
 func (d *pagesToDelete) room(read int) int {
-	if d.bytes > scans.MaxMessageBytes/3 { // the rest has room for the largest page
+	if d.bytes > scans.MaxMessageBytes/3 { // the remaining bytes have room for the largest page
 		return -1
 	}
 	return d.written.room(read)

@@ -23,13 +23,13 @@ type draft struct {
 	left  int64 // rows that the map drops
 }
 
-// mapRows is how many rows are mapped before they are added to the file. Each may become a row of 1 MiB.
+// mapRows is how many rows are mapped before they are added to the file. Each mapped row may have 1 MiB.
 const mapRows = 16
 
-// exportBytes is about the maximum size of a data file's JSON. An invocation that has read this much reads no further page.
+// exportBytes is the approximate maximum size of a data file's JSON. An invocation that has read this much reads no further page.
 const exportBytes = 32 << 20
 
-func (x *draft) page(ctx context.Context, _ scan.Step, at time.Time, rows []storage.Row) ([]storage.Row, error) {
+func (x *draft) add(ctx context.Context, _ scan.Step, at time.Time, rows []storage.Row) ([]storage.Row, error) {
 	x.at = at
 	if x.kept == nil {
 		return nil, x.Add(rows)

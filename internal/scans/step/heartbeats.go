@@ -50,8 +50,8 @@ type heldStep struct {
 	counters   []*storage.Counter // of the running deliveries
 }
 
-// newHeartbeats returns heartbeats that the function write writes. This function must try only once, because growing pauses between tries
-// would delay the next heartbeat. After an outage, other processes must soon see that this process lives.
+// newHeartbeats returns a process's heartbeats, which are written with the function write. This function must make only one try, because
+// growing pauses between tries would delay the next heartbeat. After an outage, other processes must soon see that this process lives.
 func newHeartbeats(waits func(*ledger.Heartbeat), write func(context.Context, ledger.Heartbeat) error) *heartbeats {
 	return &heartbeats{process: strings.ToLower(rand.Text()), waits: waits, write: write, steps: map[ledger.StepID]*heldStep{}}
 }
@@ -71,11 +71,11 @@ func (h *heartbeats) begin(log *zerolog.Logger, scan ledger.ScanID, step ledger.
 	}
 }
 
-// waitsSince records that a held step has waited for memory since the time at. The zero time means that the step no longer waits.
-func (h *heartbeats) waitsSince(step ledger.StepID, at time.Time) {
+// waitsSince records that a held step has waited for memory since the time start. The zero time means that the step no longer waits.
+func (h *heartbeats) waitsSince(step ledger.StepID, start time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.steps[step].waits = at
+	h.steps[step].waits = start
 }
 
 // withoutMemory returns the scans whose running steps in this process all wait for memory.

@@ -21,14 +21,15 @@ import (
 const (
 	readTime  = 20 * time.Second // after this time, an invocation reads no further page
 	readBytes = 16 << 20         // after this number of bytes, an invocation reads no further page
-	// roundQueries is the maximum number of concurrent queries. A page may have 4 MiB, and its size is unknown before it arrives.
+	// roundQueries is the maximum number of concurrent queries. It limits the memory for their pages: a page may have 4 MiB, and its size is
+	// unknown before it arrives.
 	roundQueries = 12
 	// commitRows is the maximum number of rows that a step's commit writes or deletes besides those of its children. These are its pending row, its
 	// done row, a file or failed rows, the failed rows that it has retried, and the child that deletes rows.
 	commitRows = 7
 )
 
-// readResult has the rows that an invocation has read, and the steps that it leaves.
+// readResult has the rows that an invocation has read, and the steps that it has not done.
 type readResult struct {
 	spans    [][]storage.Row // in table order; no row is missing inside a span
 	children []scans.Message
@@ -58,9 +59,9 @@ type reading struct {
 
 // read runs the message's step, and then its children if the scan allows an invocation more queries. With the adaptive strategy, as many children
 // as possible run concurrently. This strategy guesses where to divide a range. A wrong guess, which finds no rows, costs only a query here, but
-// would otherwise cost a message and a step. With other strategies, only the first child runs. It continues where the rows end, so a partition that
-// spans two pages is written together. Exports, comparisons and deletes also run only the first child, because an export's file has no gaps, and a
-// delete's pages must fit into a message.
+// would cost a message and a step if the child were sent as a message. With other strategies, only the first child runs. The child continues
+// where the rows end, so a partition that spans two pages is written together. Exports, comparisons and deletes also run only the first child,
+// because an export's file has no gaps, and a delete's pages must fit into a message.
 func (o *stepScan) read(ctx context.Context, m scans.Message, into stepWork) (readResult, error) {
 	r := reading{found: []pageOrStep{{step: &m.Step}}, into: into}
 	strategy := o.Strategy
@@ -87,10 +88,10 @@ func (o *stepScan) read(ctx context.Context, m scans.Message, into stepWork) (re
 	return r.result(m), nil
 }
 
-// affordable returns how many of the found steps the next round may run. The argument most is the maximum number of queries for all rounds
-// together. affordable assumes pages of the mean size. Even if they are as large as possible, the invocation holds no more than readBytes plus the
-// pages of one round. The remaining steps fit into one commit, however many children the steps of the round have.
-func (r *reading) affordable(most int) int {
+// affordable returns how many of the found steps the next round may run. The argument limit is the maximum number of queries for all rounds
+// together. affordable assumes pages of the mean size. Even if the pages are as large as possible, the invocation holds no more than readBytes
+// plus the pages of one round. The remaining steps fit into one commit, however many children the steps of the round have.
+func (r *reading) affordable(limit int) int {
 	steps := 0
 	for _, f := range r.found {
 		if f.step != nil {
@@ -103,7 +104,7 @@ func (r *reading) affordable(most int) int {
 	}
 	small := max(1, room/(r.bytes/r.queries+1))
 	commit := max(0, (storage.MaxBatchRows-commitRows-steps)/(scan.MaxChildren-1))
-	return min(steps, most-r.queries, small, roundQueries, commit)
+	return min(steps, limit-r.queries, small, roundQueries, commit)
 }
 
 // round runs the first n found steps concurrently. If earlier pages leave too little memory for all of these steps, it runs none.
@@ -115,7 +116,7 @@ func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy
 		if i := requested; f.step != nil && i < n {
 			requested++
 			g.Go(func() (err error) {
-				pages[i], err = o.page(all, *f.step)
+				pages[i], err = o.readPage(all, *f.step)
 				return err
 			})
 		}
@@ -153,7 +154,7 @@ func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy
 				next.end.Requested = top
 			}
 		}
-		if next.rows, err = r.into.page(ctx, *f.step, page.Date, rows); err != nil {
+		if next.rows, err = r.into.add(ctx, *f.step, page.Date, rows); err != nil {
 			return err
 		}
 		if next.rows == nil && n == 1 { // the work does not need the page any more
@@ -225,8 +226,8 @@ func (s *readResult) rowsOf(page int) []storage.Row {
 	return rows[from:behind(p.Last)]
 }
 
-// page makes a step's query. A query of one partition of a table first waits for the partition's limiter.
-func (o *stepScan) page(ctx context.Context, step scan.Step) (p storage.Page, err error) {
+// readPage runs a step's query. A query of one partition of a table first waits for the partition's limiter.
+func (o *stepScan) readPage(ctx context.Context, step scan.Step) (p storage.Page, err error) {
 	q := o.query(step)
 	read := func(options storage.RequestOptions) (_ int, err error) {
 		p, _, err = o.Source.Read(ctx, options, q)
@@ -245,8 +246,8 @@ func (o *stepScan) page(ctx context.Context, step scan.Step) (p storage.Page, er
 	return p, err
 }
 
-// learn decides by the size of a page how many rows the scan's next queries request. An export has its own pages. A comparison's page is made from
-// two answers.
+// learn uses the size of a page to decide how many rows the scan's next queries request. It ignores pages of an export, whose sizes are fixed. A
+// comparison's page is made from two answers.
 func (o *stepScan) learn(q storage.Query, p storage.Page) {
 	answers := 1
 	if o.Reader != nil {
@@ -271,12 +272,12 @@ func (o *stepScan) query(step scan.Step) storage.Query {
 	return q
 }
 
-// passOnMost is how many transactions an invocation with children writes itself. The children wait for these transactions. The invocation leaves
-// further spans to CopyRows, unless a span needs at most rereadRequests transactions. Reading the span again costs that many requests, including
-// the step and the message.
+// ownTransactions is the maximum number of transactions that an invocation with children writes itself, because the children wait for them. The
+// invocation leaves further spans to CopyRows, but not spans of at most rereadRequests transactions. CopyRows makes that many requests to read a
+// span again, including the step and the message.
 const (
-	passOnMost     = 200
-	rereadRequests = 7
+	ownTransactions = 200
+	rereadRequests  = 7
 )
 
 // passOn replaces spans of rows by CopyRows steps if writing the rows would delay the
@@ -300,7 +301,7 @@ func (s *readResult) passOn(m scans.Message) {
 		}
 		n := action.Transactions(middle)
 		full := len(s.children)+len(handed)+commitRows >= storage.MaxBatchRows
-		if transactions+n <= passOnMost || n <= rereadRequests || full {
+		if transactions+n <= ownTransactions || n <= rereadRequests || full {
 			transactions += n
 			continue
 		}
@@ -316,7 +317,7 @@ func (s *readResult) passOn(m scans.Message) {
 	s.children = append(handed, s.children...)
 }
 
-// note returns a step's note. The ends of many pages of long keys are thinned until they fit.
+// note returns a step's note. If the ends of many pages with long keys do not fit, note leaves out some of them.
 func (s *readResult) note() []byte {
 	for most := len(s.ends); most > 0; most /= 2 {
 		if b := scans.JSON(scan.Thin(s.ends, most)); len(b) <= scans.MaxNote {

@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// retryPositions is the number of positions of failed rows that a step reads. For each position, it makes another step.
+// retryPositions is the number of positions of failed rows that a step reads. For each position, it creates another step.
 const retryPositions = 50
 
 // retryStep is the message of a step that retries failed rows.
@@ -79,7 +79,7 @@ func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Mess
 	var rows []storage.Row
 	w := written{Writing: o.Writes()}
 	of, mapped := w.Action.(action.Mapped)
-	meant := 0          // rows to retry that were found
+	meant := 0          // how many of the rows to retry were found
 	lacking := int64(0) // rows that the pages no longer have
 	for i, p := range was.Pages {
 		read, err := o.readAgain(ctx, p, &done.Queries)
@@ -142,7 +142,7 @@ func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Mess
 func (o *stepScan) readAgain(ctx context.Context, p scans.ReadPage, queries *int64) (rows []storage.Row, err error) {
 	step, last := scan.Step{Range: p.Range, Token: p.Token}, key.Key{}
 	for {
-		page, err := o.page(ctx, step)
+		page, err := o.readPage(ctx, step)
 		if err != nil {
 			return nil, err
 		}

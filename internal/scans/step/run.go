@@ -27,7 +27,7 @@ const stepTime = 8 * time.Minute
 // This file follows a message from top to bottom: Run → process → begin → do → commit →
 // follow. step.go has the kinds of steps, giveup.go handles errors, and end.go in package life ends scans.
 
-// Steps runs the steps of scans, each for a message.
+// Steps runs the steps of scans. Each message runs one step.
 type Steps struct {
 	scans      *scans.Scans
 	life       *life.Life
@@ -66,7 +66,8 @@ func (s *Steps) Run(ctx context.Context, body []byte, delivery int) (report stri
 	return strings.Trim(report+"; "+deleted, "; "), err
 }
 
-// step runs a message's step until the deadline of working. If the step leaves a deletion to this invocation, left is its message.
+// step runs a message's step until the deadline of working. If the step leaves a deletion to this invocation, the result left is the
+// deletion's message.
 func (s *Steps) step(ctx, working context.Context, m scans.Message, delivery int) (report string, left *scans.Message, err error) {
 	var counter storage.Counter
 	s.heartbeats.begin(zerolog.Ctx(ctx), m.Scan, m.ID, &counter)
@@ -90,7 +91,7 @@ func (s *Steps) step(ctx, working context.Context, m scans.Message, delivery int
 }
 
 // process runs the message's step, commits it, and sends its children's messages. The argument counter counts the step's requests. The
-// result left is the same as that of step.
+// result left is the message of a deletion that the step leaves to this invocation.
 func (s *Steps) process(ctx context.Context, m scans.Message, delivery int, counter *storage.Counter) (report string, left *scans.Message, err error) {
 	start := time.Now()
 	o, err := s.scans.Load(ctx, m.Scan)
@@ -149,8 +150,8 @@ func (s *Steps) process(ctx context.Context, m scans.Message, delivery int, coun
 	if err != nil {
 		return "", nil, err
 	}
-	// Of two concurrent deliveries, only the one that committed the step sends messages. Otherwise each descendant would also be
-	// done twice. A message for a child that does not exist is harmless, because it has no pending row.
+	// Of two concurrent deliveries, only the one that committed the step sends messages. If both deliveries sent them, each descendant would
+	// also be done twice. A message for a child that does not exist is harmless, because it has no pending row.
 	if result != overtaken {
 		s.follow(ctx, m, out)
 	}
@@ -160,16 +161,16 @@ func (s *Steps) process(ctx context.Context, m scans.Message, delivery int, coun
 	return reportOf(m, out, time.Since(start), result), out.deletion, nil
 }
 
-// stepResult has the work that a step has done, and the steps that it leaves. One commit records both.
+// stepResult has the work that a step has done, and the steps that it has created. One commit records both.
 type stepResult struct {
 	done     ledger.Done
-	children []scans.Message // whose messages are sent
+	children []scans.Message // the messages to send
 	deletion *scans.Message  // left to the same invocation; nil if there is none
 
 	differences []action.Failure // found by a comparison
 }
 
-// ahead estimates the work that the step leaves, minus that of the step itself.
+// ahead estimates the work of the step's children, minus the work of the step itself.
 func (out stepResult) ahead(m scans.Message) scan.Outlook {
 	ahead := scan.Outlook{}.Minus(m.Ahead())
 	for _, c := range out.children {
@@ -195,7 +196,7 @@ func (s *Steps) begin(ctx context.Context, o storage.RequestOptions, limits *sca
 	if p.Deaths() >= scans.MaxDeliveries {
 		return p, true, scans.Fatal(life.DiedOver(m.ID)) // another run would kill another process
 	}
-	// If another delivery was faster, only that delivery counts.
+	// If another delivery records its beginning first, only that one is recorded.
 	_, err = l.Begin(ctx, m.Scan, p)
 	return p, true, err
 }
@@ -268,7 +269,7 @@ func (s *Steps) follow(ctx context.Context, m scans.Message, out stepResult) {
 	}
 }
 
-// fold is called after each step, and folds done steps of the scan from time to time. If it fails, the next fold includes the rows.
+// fold is called after each step, and folds done steps of the scan from time to time. If fold fails, the next fold includes the rows.
 func (s *Steps) fold(ctx context.Context, m scans.Message) {
 	if err := s.ledger.FoldAfter(ctx, m.Scan, m.ID, s.scans.Options.FoldEvery, scans.JoinNotes); err != nil {
 		zerolog.Ctx(ctx).Debug().Err(err).Msg("done steps not folded")
@@ -285,9 +286,9 @@ func reportOf(m scans.Message, out stepResult, took time.Duration, result commit
 	return report
 }
 
-// waitsForSlot returns an error that drops the message of a step that cannot begin yet. A message that arrives long before the slot was
-// sent before a retry. Another message comes at the slot. If earlier steps cost more than estimated, the scan may have exceeded its
-// limits. Then the step takes another slot, after all taken slots.
+// waitsForSlot returns an error that drops the message of a step that cannot begin yet. If a message arrives long before the slot, it was
+// sent before a retry, and another message comes at the slot. If earlier steps cost more than estimated, the scan may have exceeded its
+// limits. In that case, the step takes another slot, after all taken slots.
 func (s *Steps) waitsForSlot(ctx context.Context, limits *scans.Limits, scan ledger.ScanID, p ledger.Pending, delivery int) error {
 	now, err := s.scans.Now(ctx)
 	if err != nil {

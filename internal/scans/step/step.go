@@ -12,7 +12,7 @@ import (
 // kind has the methods that differ between the three kinds of steps. A step reads rows and works with them, deletes the rows that another step
 // has read, or retries failed rows. Apart from that, all steps' messages are handled in the same way.
 type kind interface {
-	// justCommitted returns the step if this invocation has just recorded it as pending. Such a step need not be read.
+	// justCommitted returns the step if this invocation has just recorded it as pending. Such a step need not be read from the ledger.
 	justCommitted() (p ledger.Pending, ok bool)
 	// absent returns the message of a step to run instead if this step is not pending; nil if there is none.
 	absent(o *scans.RunnableScan) *scans.Message
@@ -22,7 +22,7 @@ type kind interface {
 	do(ctx context.Context, o *stepScan, l *ledger.Ledger, delivery int) (stepResult, error)
 	// slots returns how many time slots the step had in a scan with limits.
 	slots() int64
-	// overtaken is called if another delivery may have committed the step. After an error, the step is delivered again.
+	// overtaken is called if another delivery may have committed the step. If overtaken returns an error, the step is delivered again.
 	overtaken(ctx context.Context, l *ledger.Ledger, out *stepResult) error
 }
 

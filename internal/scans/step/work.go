@@ -20,12 +20,13 @@ import (
 type stepWork interface {
 	// parallel reports whether an invocation may make several queries concurrently, and leave gaps between their rows.
 	parallel() bool
-	// page takes the rows of a page that was read at the time at. It returns the rows that the step holds until its end.
-	page(ctx context.Context, of scan.Step, at time.Time, rows []storage.Row) (held []storage.Row, err error)
+	// add adds the rows of a page to the work. The argument readAt is when the page was read. add returns the rows that the step holds until
+	// its end.
+	add(ctx context.Context, of scan.Step, readAt time.Time, rows []storage.Row) (held []storage.Row, err error)
 	// uses returns how many bytes of memory the step uses besides those rows.
 	uses() int64
-	// room returns how many more bytes of pages the step can take after it has read the given number of bytes. A result below
-	// 0 means that the step can take none.
+	// room returns how many more bytes of pages the step can hold after it has read the given number of bytes. A result below 0 means that the
+	// step can hold no more pages.
 	room(read int) int
 	// end does the work with the rows that were read, and adds its result to out, which is then committed.
 	end(ctx context.Context, o *stepScan, m scans.Message, delivery int, found *readResult, out *stepResult) error
@@ -51,7 +52,7 @@ type holding struct{}
 
 func (holding) parallel() bool { return true }
 
-func (holding) page(_ context.Context, _ scan.Step, _ time.Time, rows []storage.Row) ([]storage.Row, error) {
+func (holding) add(_ context.Context, _ scan.Step, _ time.Time, rows []storage.Row) ([]storage.Row, error) {
 	return rows, nil
 }
 
@@ -102,7 +103,7 @@ func (w written) count(rows []storage.Row) (n int64) {
 // failed for one of these rows without refusing it (Broken), write fails, except in the last delivery.
 func (w written) write(ctx context.Context, o *stepScan, rows []storage.Row, delivery int, done *ledger.Totals) ([]action.Failure, error) {
 	options := o.options
-	if o.Request.Action.Type == scans.Enqueue && options.MayProceed != nil { // checked only before the step's first message, because a retry of a half-done step would put all messages again
+	if o.Request.Action.Type == scans.Enqueue && options.MayProceed != nil { // checked only before the step's first message, because a retry of a half-done step would send all messages again
 		if err := options.MayProceed(ctx); err != nil {
 			return nil, err
 		}
