@@ -13,7 +13,7 @@ import (
 // Cache holds a recently read value for each scan. It is safe for concurrent use.
 type Cache[T any] struct {
 	fresh time.Duration // how long a value is returned without being read again
-	kept  time.Duration // how long the cache keeps a value, which it passes to the next read
+	kept  time.Duration // how long the cache keeps an old value to pass it to the next read
 
 	mu   sync.Mutex // guards byID and the values' fields
 	byID map[ledger.ScanID]*cached[T]
@@ -28,20 +28,19 @@ type cached[T any] struct {
 	failed  error         // the last read's error
 }
 
-// NewCache returns an empty cache. For the duration fresh, the cache returns a value without another read. It drops a value after
-// the duration kept.
-func NewCache[T any](fresh, kept time.Duration) *Cache[T] {
-	return &Cache[T]{fresh: fresh, kept: kept, byID: map[ledger.ScanID]*cached[T]{}}
+// NewCache returns an empty cache. The cache returns a value without another read for freshTime, and drops the value after keptTime.
+func NewCache[T any](freshTime, keptTime time.Duration) *Cache[T] {
+	return &Cache[T]{fresh: freshTime, kept: keptTime, byID: map[ledger.ScanID]*cached[T]{}}
 }
 
-// Get returns a scan's value that was fresh when Get was called. If the cache has no such value, Get reads it. Concurrent calls
-// wait for this read.
+// Get returns a scan's value that was fresh when Get was called. If the cache has no such value, Get calls read, and concurrent calls wait
+// for the result.
 func (c *Cache[T]) Get(ctx context.Context, id ledger.ScanID, read func(was T) (T, error)) (T, error) {
 	return c.getSince(ctx, id, time.Now().Add(-c.fresh), read)
 }
 
-// getSince does the same as Get, but returns only a value whose read began after the time oldest.
-func (c *Cache[T]) getSince(ctx context.Context, id ledger.ScanID, oldest time.Time, read func(was T) (T, error)) (T, error) {
+// getSince does the same as Get, but returns only a value whose read began after start.
+func (c *Cache[T]) getSince(ctx context.Context, id ledger.ScanID, start time.Time, read func(was T) (T, error)) (T, error) {
 	for {
 		c.mu.Lock()
 		c.forget()
@@ -51,7 +50,7 @@ func (c *Cache[T]) getSince(ctx context.Context, id ledger.ScanID, oldest time.T
 			c.byID[id] = of
 		}
 		value, reading := of.value, of.reading
-		fresh := !of.stale && of.at.After(oldest)
+		fresh := !of.stale && of.at.After(start)
 		if !fresh && reading == nil {
 			of.reading, of.stale = make(chan struct{}), false
 		}
@@ -76,7 +75,7 @@ func (c *Cache[T]) getSince(ctx context.Context, id ledger.ScanID, oldest time.T
 	}
 }
 
-// Age returns how long ago the read of a scan's value began, or 0 if there is none.
+// Age returns how long ago the read of a scan's value began, or 0 if the cache has no value.
 func (c *Cache[T]) Age(id ledger.ScanID) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,8 +113,8 @@ func (c *Cache[T]) forget() {
 	}
 }
 
-// Outdate makes the next call of Get read a scan's value again if outdated returns true for the cached value. It works even
-// during a read of the value.
+// Outdate marks a scan's value as stale if the function outdated returns true for it. The next Get then reads the value again, even if
+// another read is already running.
 func (c *Cache[T]) Outdate(id ledger.ScanID, outdated func(T) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,10 +14,10 @@ import (
 // maxNames is the maximum number of names in a list of tables or queues.
 const maxNames = 1000
 
-// Names has a list of names under its kind: connections, tables or queues.
+// Names maps a kind (connections, tables or queues) to the names of that kind.
 type Names map[string][]string
 
-// Connections returns the sorted names of the settings that a request may name.
+// Connections returns the sorted names of the connections that a request may use.
 func (ss *Scans) Connections(context.Context, string) (Names, error) {
 	return Names{"connections": slices.Sorted(maps.Keys(ss.Options.Accounts))}, nil
 }

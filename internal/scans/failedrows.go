@@ -15,8 +15,7 @@ type FailedRow struct {
 	Reason       string `json:"reason"`
 }
 
-// maxFailedRows is the maximum number of failed rows that are stored with a step. If the rows are long, fewer are
-// stored.
+// maxFailedRows is the maximum number of failed rows that are stored with a step. The number is lower if the rows are long.
 const maxFailedRows = 1000
 
 // KeptRows is the stored record of a step's failed rows. A status shows the rows, and a retry reads them again.
@@ -24,11 +23,11 @@ type KeptRows struct {
 	Rows   []FailedRow    `json:"rows"`   // the first failed rows
 	Failed int64          `json:"failed"` // how many rows failed
 	Pages  []ReadPage     `json:"pages"`  // the pages that have failed rows
-	Ends   []scan.PageEnd `json:"ends"`   // the ends of these pages, with their numbers of failed rows in the step's note
+	Ends   []scan.PageEnd `json:"ends"`   // the ends of these pages, with each page's number of failed rows
 }
 
-// packFailed returns the stored form of r with these failed rows. If these are too many or too long, it stores only
-// the first ones. The result kept is the number of stored rows.
+// packFailed returns the stored form of r with the given failed rows. If the rows are too many or too long, it stores only the first rows.
+// The result kept is the number of stored rows.
 func packFailed(failed []action.Failure, r KeptRows) (packed []byte, kept int64) {
 	for most := maxFailedRows; len(failed) > 0; most /= 2 {
 		r.Rows, r.Failed = make([]FailedRow, 0, min(len(failed), most)), int64(len(failed))

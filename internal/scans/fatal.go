@@ -18,11 +18,11 @@ func (f *FatalError) Unwrap() error { return f.error }
 // Fatal returns err as a fatal error.
 func Fatal(err error) *FatalError { return &FatalError{err} }
 
-// FatalIfPermanent makes a permanent storage error fatal. The fatal error's text begins with the argument what, which names
-// the failed action.
-func FatalIfPermanent(what string, err error) error {
+// FatalIfPermanent makes a permanent storage error fatal. The fatal error's text begins with the argument action, which names the failed
+// action.
+func FatalIfPermanent(action string, err error) error {
 	if !errors.As(err, new(*FatalError)) && storage.Permanent(err) {
-		return &FatalError{fmt.Errorf("%s: %w", what, err)}
+		return &FatalError{fmt.Errorf("%s: %w", action, err)}
 	}
 	return err
 }

@@ -25,7 +25,7 @@ import (
 // hints.
 func (o *RunnableScan) HintsName() string {
 	r := o.Request
-	if r.Filter != "" || r.Action.Type == Keys || r.Action.Type == Verify || o.Table() == nil { // the pages do not show where the rows are, or the source is an export, whose files show that
+	if r.Filter != "" || r.Action.Type == Keys || r.Action.Type == Verify || o.Table() == nil { // the pages do not show where the rows are, or the source is an export, whose files show where its rows are
 		return ""
 	}
 	sum := sha256.Sum256(JSON([]any{strings.ToLower(o.Source.Address()), r.Range, r.PageRows()}))
@@ -82,9 +82,8 @@ func packHints(h scan.Hints) (packed []byte, ok bool) {
 	return packed, len(text) <= maxText && len(packed) <= ledger.MaxHints
 }
 
-// Use gives packed hints, if there are any, to the scan's strategy. If the hints are unusable, the error names the reason.
-// For hints of a newer version, the error is [problem.Stale]. A scan without hints is less balanced, but a scan with wrong
-// hints would miss rows.
+// Use gives packed hints, if there are any, to the scan's strategy. If the hints are unusable, Use refuses them: a scan without hints is
+// only less balanced, but a scan with wrong hints would miss rows. For hints of a newer version, the error is [problem.Stale].
 func (o *RunnableScan) Use(packed []byte) error {
 	if len(packed) == 0 {
 		return nil

@@ -11,27 +11,28 @@ import (
 	"tablesweep/internal/task"
 )
 
-// In a scan with limits, each step has a time slot, and does not begin before it. When a step commits, it takes slots for its
-// children. A child's message is hidden until the child's slot. So waiting costs no invocation, and all instances together keep
-// to the limits. The scans of a group share its limits.
+// In a scan with limits, each step has a time slot, and does not begin before that time. When a step commits, it takes slots for its
+// children. A child's message is hidden until the child's slot. So waiting costs no invocation, and all instances together keep to the
+// limits. The scans of a group share its limits.
 
-// Limits are the maximum numbers of rows and requests a second of a scan's steps, in all instances together. 0 means no limit.
+// Limits are the maximum numbers of rows and requests per second. They apply to all steps of a scan, in all instances together. 0 means no
+// limit.
 type Limits struct {
 	RowsPerSecond     int `json:"rowsPerSecond,omitempty"`     // rows read
 	RequestsPerSecond int `json:"requestsPerSecond,omitempty"` // storage requests
 }
 
 const (
-	slotBehind   = 3 * time.Second // for how long a limit may go unused and be used later
-	SlotEarly    = 2 * time.Second // how long before its slot a message may come, because times of messages are whole seconds
+	slotBehind   = 3 * time.Second // a part of a limit that was unused in this time may be used later
+	SlotEarly    = 2 * time.Second // a message may arrive this much before its slot, because times of messages are whole seconds
 	SlotRequests = 3               // how many requests a step makes for its own slot and those of its children
-	slotTries    = 100             // maximum number of tries to take slots while other steps take slots
+	slotTries    = 100             // the maximum number of tries to take slots; a try fails if another step takes slots at the same time
 	slotPause    = 20 * time.Millisecond
 	stepShare    = 4 // a page has the rows that the limit allows in a second, divided by stepShare
 	leastRows    = 10
 )
 
-// rows returns how many rows a page has, so that the rate is even.
+// rows returns the number of rows on a page. Small pages keep the rate even.
 func (l *Limits) rows() int {
 	if l == nil {
 		return 0

@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	// PoisonSuffix is the end of a poison queue's name. The Functions host moves messages that it gives up into such a queue.
+	// PoisonSuffix is the end of a poison queue's name. The Functions host moves a message into such a queue after the last delivery.
 	PoisonSuffix = "-poison"
-	// MaxDeliveries is how often the host delivers a message. A test compares it with maxDequeueCount in host.json.
+	// MaxDeliveries is the maximum number of times that the host delivers a message. A test compares it with maxDequeueCount in host.json.
 	MaxDeliveries = 5
 	// MessageVersion is the newest format of [Message]. Messages with neither RowRetry nor Delete have format 1.
 	MessageVersion = 2
@@ -37,7 +37,7 @@ const (
 const (
 	ScanPrefix    = "ScanPrefix"    // steps over a range of partitions
 	ScanPartition = "ScanPartition" // steps within one partition
-	CopyRows      = "CopyRows"      // steps that read a key range again to write it
+	CopyRows      = "CopyRows"      // steps that read a key range again to write its rows
 )
 
 // Functions lists the queue-triggered functions, in order.
@@ -83,8 +83,8 @@ func StartOf(body []byte) ledger.ScanID {
 	return s.Scan
 }
 
-// RowRetry selects the failed rows of earlier attempts that a step retries. The field At is their position. If At is empty, the
-// step makes one step for each position after Behind.
+// RowRetry selects the failed rows of earlier attempts that a step retries. The field At is their position. If At is empty, the step
+// creates one step for each position after Behind.
 type RowRetry struct {
 	Attempt int64  `json:"attempt"` // the attempt that retries the rows
 	At      string `json:"at,omitempty"`
@@ -152,8 +152,8 @@ func stepID(body []byte) ledger.StepID {
 	return ledger.StepID(strings.ToLower(base32.HexEncoding.EncodeToString(sum[:15])))
 }
 
-// ParseMessage reads a message's body. Its errors are [problem.Invalid] or [problem.TooLarge]. For a message of a newer version,
-// the error is [problem.Stale]. Then the step stays pending, and an instance of that version resends the message.
+// ParseMessage reads a message's body. Its errors are [problem.Invalid] or [problem.TooLarge]. For a message of a newer version, the error
+// is [problem.Stale]. The step of such a message stays pending, and an instance of the newer version resends the message.
 func ParseMessage(body []byte) (Message, error) {
 	if len(body) > MaxMessageBytes {
 		return Message{}, problem.TooLargef("", "the message has %d bytes, but at most %d are allowed", len(body), MaxMessageBytes)
@@ -208,8 +208,8 @@ func deletionID(step ledger.StepID) ledger.StepID {
 	return stepID([]byte("delete the rows read by " + step))
 }
 
-// DeletionOf returns the message for the deletion of the rows that m's step has read. The message lacks the pages, which the ledger
-// has.
+// DeletionOf returns the message for the deletion of the rows that m's step has read. The message does not contain the pages; the ledger
+// does.
 func (m Message) DeletionOf() Message {
 	return Message{Scan: m.Scan, Delete: &deletion{Of: m.ID}, ID: deletionID(m.ID)}
 }
@@ -223,13 +223,13 @@ type ReadPage struct {
 	// Partitions are the partitions that the step processed, if it left the rows between them to another step.
 	Partitions []string `json:"partitions,omitempty"`
 
-	Span int `json:"-"` // the index of the span that has its rows
+	Span int `json:"-"` // the index of the span of rows to which the page belongs
 }
 
-// SendAt resends a pending step's message. The step does not begin before the time at. If at is zero, the step may begin
+// SendAt resends a pending step's message. The step does not begin before the time earliest. If earliest is zero, the step may begin
 // immediately.
-func (ss *Scans) SendAt(ctx context.Context, id ledger.ScanID, p ledger.Pending, at time.Time) error {
-	p.After = at
+func (ss *Scans) SendAt(ctx context.Context, id ledger.ScanID, p ledger.Pending, earliest time.Time) error {
+	p.After = earliest
 	ours, err := ss.Ledger.Renew(ctx, id, p)
 	if err != nil || !ours {
 		return err
@@ -238,7 +238,7 @@ func (ss *Scans) SendAt(ctx context.Context, id ledger.ScanID, p ledger.Pending,
 	if err != nil {
 		return err
 	}
-	m.After = at
+	m.After = earliest
 	return ss.Send(ctx, m)
 }
 

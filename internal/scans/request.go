@@ -31,7 +31,7 @@ type Request struct {
 	Filter      string     `json:"filter,omitempty"`      // OData, in addition to the range
 	Select      []string   `json:"select,omitzero"`       // properties to read; all if absent, only the keys if empty
 	Strategy    string     `json:"strategy,omitempty"`    // one of strategy.Names
-	SegmentSize int        `json:"segmentSize,omitempty"` // rows a query, 1 to 1,000
+	SegmentSize int        `json:"segmentSize,omitempty"` // rows per query, 1 to 1,000
 	// SegmentsPerInvocation is the number of queries that one invocation may make. 0 means the app's setting. Without a setting, the number is
 	// 16 for a copy into a container, 4 for a count and 1 for other scans.
 	SegmentsPerInvocation int `json:"segmentsPerInvocation,omitempty"`
@@ -62,14 +62,14 @@ type TableRef struct {
 // Action is what a scan does with the rows.
 type Action struct {
 	Type string `json:"type"` // one of the action types
-	// Destination is the table that copy and keys write to, or the place of copy's export. Start creates a missing table or
-	// container. The action keys writes a row for each partition; the row's RowKey is the partition's key.
+	// Destination is the table to which a copy or keys action writes, or the place to which a copy exports. Start creates a missing table or
+	// container. A keys action writes a row for each partition; the row's RowKey is the partition's key.
 	Destination *TableRef   `json:"destination,omitempty"`
 	Mode        action.Mode `json:"mode,omitempty"`       // for copy; replace if absent
 	Overwrite   bool        `json:"overwrite,omitempty"`  // allows a copy of many tables to write over existing rows
 	Queue       *QueueRef   `json:"queue,omitempty"`      // the queue that enqueue puts messages into; Start creates it if it is missing
 	AllowExtra  bool        `json:"allowExtra,omitempty"` // makes verify ignore rows that only the destination has
-	Proof       bool        `json:"proof,omitempty"`      // makes verify check an export against its hashes; differences to the source are only information
+	Proof       bool        `json:"proof,omitempty"`      // makes verify check an export against its hashes; differences from the source are only information
 	Message     string      `json:"message,omitempty"`    // enqueue's template, see [action.ParseTemplate]; the row as JSON if absent
 	// Map is a program that makes rows from each row, for copy and enqueue; see [rowmap]. MapHash is its hash, which Start sets.
 	Map     string `json:"map,omitempty"`
@@ -152,15 +152,15 @@ func (r Request) checkSides() error {
 
 // size is a number in a request. The number is 0 if the request does not give it.
 type size struct {
-	field   string
-	n, most int // most is the maximum; 0 if there is none
+	field    string
+	n, limit int // limit is the maximum; 0 if there is none
 }
 
 func (s size) allowed() string {
-	if s.most == 0 {
+	if s.limit == 0 {
 		return "at least 1"
 	}
-	return fmt.Sprintf("1 to %d", s.most)
+	return fmt.Sprintf("1 to %d", s.limit)
 }
 
 func (r Request) sizes() []size {
@@ -190,8 +190,8 @@ func (r *Request) trim() {
 }
 
 // ParseStored reads the stored request of a scan. If only a newer version of this program can run the scan, the error is [problem.Stale]. Then
-// the scan's steps stay pending, and an instance of that version runs them. ParseStored does not repeat the checks of [Request.Check], because
-// these may be stricter now than when the scan began.
+// the scan's steps stay pending, and an instance of the newer version runs them. ParseStored does not repeat the checks of [Request.Check],
+// because these may be stricter now than when the scan began.
 func ParseStored(body []byte) (Request, error) {
 	var r Request
 	err := input.JSON(body, &r)
@@ -223,7 +223,7 @@ func (r Request) Check() error {
 	errs = append(errs, r.checkNames())
 	r.Action.check(&errs)
 	for _, s := range r.sizes() {
-		if s.n < 0 || s.most > 0 && s.n > s.most {
+		if s.n < 0 || s.limit > 0 && s.n > s.limit {
 			invalid(s.field, "must be %s", s.allowed())
 		}
 	}

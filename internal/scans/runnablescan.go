@@ -26,7 +26,7 @@ type RunnableScan struct {
 	Limiter *action.Limiter
 	plan
 	Strategy scan.Strategy
-	Queries  int      // how many queries an invocation makes at most
+	Queries  int      // the maximum number of queries in an invocation
 	Sizes    *Sizes   // the sizes of pages that steps have read in this process; nil for a group
 	Tables   []string // the tables of a group; set only by the check at the start
 
@@ -85,7 +85,7 @@ func (ss *Scans) Open(r Request) (*RunnableScan, error) {
 	return o, nil
 }
 
-// RequestOf returns the request of a scan that was recorded.
+// RequestOf returns the request of a recorded scan.
 func RequestOf(s ledger.Scan) (Request, error) {
 	var r Request
 	if err := json.Unmarshal(s.Request, &r); err != nil {
@@ -99,7 +99,7 @@ type Loaded struct {
 	*RunnableScan
 	State   ledger.State
 	Attempt int64
-	Resumed time.Time // when the attempt began; zero in the first
+	Resumed time.Time // when the attempt began; zero in the first attempt
 	Members int64     // the number of a group's members; 0 for other scans
 }
 
@@ -111,7 +111,7 @@ func (s *Loaded) CheckRunning() error {
 	return problem.Stalef("", "the scan has ended: its state is %s", s.State)
 }
 
-// MayProceed returns an error unless a step of the scan may begin another request, such as a transaction.
+// MayProceed returns an error if the scan's steps may not begin another request, such as a transaction.
 func (ss *Scans) MayProceed(ctx context.Context, id ledger.ScanID) error {
 	s, err := ss.Load(ctx, id)
 	if err != nil {
@@ -120,9 +120,8 @@ func (ss *Scans) MayProceed(ctx context.Context, id ledger.ScanID) error {
 	return s.CheckRunning()
 }
 
-// Load returns the scan as it was at most [ScanTime] ago. An ended scan may be restarted at any time, so Load returns another
-// state than running only if this state was read after the call began. A member counts as running only while its group is
-// running.
+// Load returns the scan as it was at most [ScanTime] ago. An ended scan may be restarted at any time, so Load returns a state other than
+// running only if this state was read after the call began. A member counts as running only while its group is running.
 func (ss *Scans) Load(ctx context.Context, id ledger.ScanID) (*Loaded, error) {
 	s, err := ss.loadScan(ctx, id)
 	group, _, member := id.InGroup()
@@ -151,8 +150,8 @@ func (ss *Scans) loadScan(ctx context.Context, id ledger.ScanID) (*Loaded, error
 	return ss.Loaded.getSince(ctx, id, called, read) // another call began that read, perhaps before a restart
 }
 
-// loadAnew reads a scan. The argument earlier is the scan as an earlier call read it, or nil. After an earlier read, only the
-// scan's state may have changed.
+// loadAnew reads a scan. The argument earlier is the scan as an earlier call read it, or nil. Since the earlier read, only the scan's state
+// may have changed.
 func (ss *Scans) loadAnew(ctx context.Context, id ledger.ScanID, earlier *Loaded) (*Loaded, error) {
 	s, err := ss.Ledger.Scan(ctx, id)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -178,7 +177,7 @@ func (ss *Scans) loadAnew(ctx context.Context, id ledger.ScanID, earlier *Loaded
 	return &Loaded{o, s.State, s.Attempt, s.Resumed, s.Members}, nil
 }
 
-// strategyOf returns the strategy of a request. Only adaptive uses hints.
+// strategyOf returns the strategy of a request. Only the adaptive strategy uses hints.
 func strategyOf(r Request, hints *scan.Hints) scan.Strategy {
 	switch {
 	case r.Action.Type == Keys && r.Strategy == strategy.Prefix:

@@ -24,7 +24,7 @@ const (
 
 // Options configure [Scans].
 type Options struct {
-	// Own is the app's own account. It has the queues and the state table.
+	// Own is the app's own account. It contains the queues and the state table.
 	Own *storage.Account
 	// Accounts has the accounts that scans may use, by the names of their
 	// settings. A request without a connection uses AzureWebJobsStorage.
@@ -38,7 +38,7 @@ type Options struct {
 	// SegmentsPerInvocation is the number of queries that an invocation may make. 0 means the default of the action; see
 	// [Request.SegmentsPerInvocation].
 	SegmentsPerInvocation int
-	// FoldEvery is how many done steps a fold replaces on average; 0 means 48.
+	// FoldEvery is the average number of done steps that a fold replaces; 0 means 48.
 	FoldEvery int
 	// Retention is how long scans are kept after their end; 0 means 90 days. It must exceed the 7 days that messages live.
 	Retention time.Duration
@@ -84,7 +84,8 @@ func New(o Options) (*Scans, error) {
 	return ss, nil
 }
 
-// Now returns the time by the clock of the app's own storage, which dates scans. It makes a request if the process does not know that time yet.
+// Now returns the time by the clock of the app's own storage. Scans are dated by this clock. Now makes a request if the process does not know
+// that time yet.
 func (ss *Scans) Now(ctx context.Context) (time.Time, error) {
 	return ss.Ledger.Now(ctx, ss.Options.Now())
 }

@@ -7,7 +7,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// firstPart is how much memory a scan's first step takes, in bytes. A page of small rows needs about as much.
+// firstPart is the number of bytes of memory that a scan's first step takes. A page of small rows needs about this many.
 const firstPart = 2 << 20
 
 // Sizes learns how much memory a step needs, and how many rows a page can have. It learns from the steps that a scan has run in this process. It
@@ -29,21 +29,22 @@ func (s *Sizes) MemoryNeed() int64 {
 	return s.part
 }
 
-// LearnMemory learns from how much memory a step has needed. After steps that needed less, the need decreases slowly.
+// LearnMemory records how much memory a step has needed. If steps need less memory than before, the result of MemoryNeed decreases slowly.
 func (s *Sizes) LearnMemory(bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.part = max(bytes, s.part*3/4)
 }
 
-// Top returns how many rows to request. The argument most is the maximum.
-func (s *Sizes) Top(most int) int {
+// Top returns how many rows to request, at most limit.
+func (s *Sizes) Top(limit int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.rows.Of(most)
+	return s.rows.Of(limit)
 }
 
-// Learn learns from a page, as [storage.Top.Learn] does. If a map makes more bytes from the page than the page has, those bytes count instead.
+// Learn learns from a page, as [storage.Top.Learn] does. If a map makes more bytes from the page than the page has, the map's bytes count
+// instead.
 func (s *Sizes) Learn(requested, rows, bytes, answers int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,8 +21,8 @@ type Export struct {
 	Content *place.Export
 }
 
-// Open returns the export's content. The first call reads the manifest. Open fails if the place has another export than when the scan
-// began.
+// Open returns the export's content. The first call reads the manifest. Open fails if the place no longer contains the export with which
+// the scan began.
 func (x *Export) Open(ctx context.Context) (*place.Export, error) {
 	select {
 	case x.turn <- struct{}{}:
@@ -96,7 +96,7 @@ func (ss *Scans) exportAt(field string, ref TableRef) (storage.Source, error) {
 	return &Export{objects: objects, Hash: ref.Export, turn: make(chan struct{}, 1)}, nil
 }
 
-// Blobs returns the place in a container that a request's field names, and its account.
+// Blobs returns the place in a container that a request's field names, and the container's account.
 func (ss *Scans) Blobs(field string, ref TableRef) (*storage.Account, *place.Blobs, error) {
 	a, err := ss.Account(field, ref.Connection)
 	if err != nil {

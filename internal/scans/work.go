@@ -51,7 +51,7 @@ type work interface {
 // counting counts rows.
 type counting struct{}
 
-// queries is more than 1, because with one query a step, a large count would commit more often than the ledger's partition allows.
+// queries is more than 1, because with one query per step, a large count would commit more often than the ledger's partition allows.
 func (counting) queries() int { return 4 }
 
 // Writing writes rows, or messages made from rows.
