@@ -25,7 +25,7 @@ func ParseLines(text []byte) ([]Row, error) {
 }
 
 // ParseLine reads a row that any program may have written. Unlike [ParseLines], it reads a whole number beyond Int32 as an Int64, because
-// the writer probably meant that value. If a table would change a value, the error is [Inexact], and the returned row has only its key.
+// the writer probably meant that value. If a table would change a value, the error is [Inexact], and the row is returned for its key.
 func ParseLine(text []byte) (Row, error) {
 	r := rowReader{in: text, out: make([]byte, 0, len(text)+len(text)/8), names: map[string]string{}, foreign: true}
 	if r.row() {

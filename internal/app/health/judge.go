@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// clockSlack is the difference from the service's clock above which there is a warning.
+	// clockSlack is the smallest difference from the service's clock that causes a warning.
 	clockSlack = 30 * time.Second
 	// clockLimit is the maximum difference that the service accepts in a signed request. (Microsoft Learn, "Authorize with Shared
 	// Key")

@@ -7,7 +7,7 @@
 // Otherwise the account is slowed down.
 //
 // A service may also refuse a few requests at any load. So a Pace measures the share of refused requests. If the share rises, the
-// Pace halves the load for a trial. The load was too high if the smaller share is refused during the trial, or if nearly as many
+// Pace halves the load for a trial. The load was too high if a smaller share is refused during the trial, or if nearly as many
 // requests are answered as before. Otherwise the share becomes the *floor*, the load returns to its old value, and a share near
 // the floor starts no further trial. A high floor needs a second trial, because a service that accepts bursts answers more
 // requests before a trial than during it.
