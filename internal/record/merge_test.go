@@ -77,12 +77,18 @@ func TestLargePatchesAreRefusedFast(t *testing.T) {
 		"a deep field":              strings.Repeat(`{"a":`, 9000) + `"` + strings.Repeat("x", 100_000) + `"` + strings.Repeat("}", 9000),
 	} {
 		t.Run(name, func(t *testing.T) {
-			began := time.Now()
-			_, readErr := record.Parse([]byte(patch))
-			read := time.Since(began)
-			began = time.Now()
-			_, mergeErr := old.Merge([]byte(patch))
-			merged := time.Since(began)
+			best := func(do func() error) (took time.Duration, err error) { // the best of five, because other processes may interrupt one
+				for n := range 5 {
+					began := time.Now()
+					err = do()
+					if t := time.Since(began); n == 0 || t < took {
+						took = t
+					}
+				}
+				return took, err
+			}
+			read, readErr := best(func() error { _, err := record.Parse([]byte(patch)); return err })
+			merged, mergeErr := best(func() error { _, err := old.Merge([]byte(patch)); return err })
 			if readErr == nil || mergeErr == nil {
 				t.Errorf("reading returns the error %v, merging returns the error %v", readErr, mergeErr)
 			}
