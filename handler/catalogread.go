@@ -21,7 +21,7 @@ type catalogQueryOptions struct {
 	all bool
 }
 
-// page has the flags that choose a page of records or changes.
+// page contains the flags that choose a page of records or changes.
 type page struct {
 	top    int
 	cursor string

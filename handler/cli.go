@@ -301,7 +301,7 @@ func (l *listing) head(names ...string) {
 	}
 }
 
-// add prints an item: v as JSON, or else the columns.
+// add prints an item: v if the output is JSON, and the columns if not.
 func (l *listing) add(v any, columns ...string) {
 	switch {
 	case l.err != nil:

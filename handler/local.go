@@ -109,8 +109,8 @@ func localKey(flag string) string {
 // embedded is the value of --storage that selects storage in this process.
 const embedded = "embedded"
 
-// storageSettings returns AzureWebJobsStorage and its identity forms, such as AzureWebJobsStorage__accountName. These settings lead to the storage that the
-// argument text names: a connection, or the name of a setting in the environment. Embedded storage and AzureWebJobsStorage itself need no settings.
+// storageSettings returns AzureWebJobsStorage and its identity forms, such as AzureWebJobsStorage__accountName. These settings lead to the storage of the given
+// connection. The text is a connection, or the name of a setting in the environment. Embedded storage and AzureWebJobsStorage itself need no settings.
 func storageSettings(text string, environ []string) (map[string]string, error) {
 	switch {
 	case text == embedded, text == storage.HostConnection:

@@ -58,7 +58,7 @@ type logTailOptions struct {
 	follow bool
 }
 
-// usualTop is the number of events that log tail prints without --top and --since.
+// usualTop is the number of events that "tablesweep log tail" prints without --top and --since.
 const usualTop = 50
 
 func (o *logTailOptions) options() []option {

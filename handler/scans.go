@@ -48,7 +48,7 @@ type scansFlags struct {
 	json  bool
 }
 
-// options returns the options of a command that prints the same JSON as a request to the API. The argument request names this request, such as GET /api/scans.
+// options returns the options of a command whose JSON is the answer to the given request to the API, such as GET /api/scans.
 func (f *scansFlags) options(request string) []option {
 	return append(f.ofStorage(), option{"json", perRun, &f.json, nil, "print the JSON of " + request})
 }
@@ -76,7 +76,7 @@ func (f *scansFlags) open(r *call) (*engine.Engine, error) {
 }
 
 // explain rewrites an error of the engine for the command's user. The new error names a flag instead of a field. If the scan is unknown, the error has a hint
-// that names the command which lists the scans.
+// that names a command for listing the scans.
 func (f *scansFlags) explain(err error) error {
 	var p *problem.Error
 	switch {
@@ -155,7 +155,7 @@ func shownName(name string) string {
 // scanDetail is a command that prints one of the engine's reports about a scan.
 type scanDetail[T any] struct {
 	scansFlags
-	request string // the API's request that answers with the same JSON
+	request string // the request to the API whose answer has the same JSON
 	get     func(*engine.Engine, context.Context, ledger.ScanID) (T, error)
 	show    func(io.Writer, T)
 }

@@ -53,12 +53,12 @@ func (f *appFlags) openToChange(r *call) (*engine.Engine, error) {
 	return e, nil
 }
 
-// refused turns an error of the engine into one for the command's user. If explain does not cover the error, the new text begins with the argument action.
-func (f *appFlags) refused(action string, err error) error {
+// refused turns an error of the engine into one for the command's user. If explain does not cover the error, refused only puts the prefix before its text.
+func (f *appFlags) refused(prefix string, err error) error {
 	if errors.As(err, new(*problem.Error)) || storage.HasCode(err, "TableNotFound") {
 		return f.explain(err)
 	}
-	return fmt.Errorf("%s: %w", action, err)
+	return fmt.Errorf("%s: %w", prefix, err)
 }
 
 // send sends a request to the app, and returns the id in its answer. If there is no answer, or if the answer's status is 500 or above, the error gets the hint.

@@ -52,8 +52,7 @@ func (s tableService) parseBatch(c *call) (operation, error) {
 	return op, nil
 }
 
-// parseBatchQuery parses a batch that contains a query. Faults and counts treat it as a query. Only its answer has the form of a
-// batch.
+// parseBatchQuery parses a batch that contains a query. Faults and counts treat the batch as a query. Only its answer has the form of a batch.
 func (s tableService) parseBatchQuery(c *call, p batchPart) (operation, error) {
 	inner := &call{
 		Request: &http.Request{Host: c.Host, URL: &url.URL{Path: p.path, RawQuery: p.query}, Header: http.Header{"Accept": {p.accept}}},

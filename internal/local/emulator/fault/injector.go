@@ -107,7 +107,7 @@ func (in *Injector) Plan(now time.Time, req Request) Plan {
 	return plan
 }
 
-// apply adds a rule to the plan, because the rule takes effect. If several rules make the request fail, the first one decides how it fails.
+// apply adds the effect of a rule to the plan. If several rules make the request fail, the first one decides how it fails.
 func (in *Injector) apply(plan *Plan, r rule, draw uint64) {
 	switch r.name {
 	case Latency:
