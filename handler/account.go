@@ -117,8 +117,8 @@ func (v *connection) orElse(other *connection) *connection {
 	return v
 }
 
-// openAccount opens the account of a connection, or returns the account if it is already open. The meter shows when requests wait for an account that does
-// not answer.
+// openAccount opens the account of a connection, or returns the account if it is already open. If requests wait for an account that does not answer, the meter
+// shows this.
 func (f *accountFlags) openAccount(r *call, at *connection) (*storage.Account, error) {
 	text := at.String()
 	if a := r.accounts[text]; a != nil {

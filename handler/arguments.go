@@ -102,7 +102,7 @@ func (l *location) mayBeFile() bool {
 	return !l.table && err == nil && kind == place.KindTable
 }
 
-// announceTables prints a note for each flag that names a table if a directory has the same name.
+// For each flag that names a table, announceTables prints a note if a directory has the table's name.
 func (r *call) announceTables() {
 	for _, o := range r.command.options() {
 		if at, ok := o.field.(*location); ok && r.part == nil && at.path != "" && at.mayBeFile() && job.IsDirectory(at.path) {

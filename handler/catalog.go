@@ -125,10 +125,10 @@ func (f *catalogFlags) withCatalog(r *call, needed needs, fn func(ctx context.Co
 	return fn(ctx, cat)
 }
 
-// catalogLog returns a logger that writes lines for people to out.
-func catalogLog(out io.Writer) zerolog.Logger {
+// catalogLog returns a logger that writes human-readable lines to w.
+func catalogLog(w io.Writer) zerolog.Logger {
 	return zerolog.New(zerolog.ConsoleWriter{
-		Out: out, NoColor: true, PartsOrder: []string{zerolog.MessageFieldName},
+		Out: w, NoColor: true, PartsOrder: []string{zerolog.MessageFieldName},
 		FormatMessage: func(m any) string { return fmt.Sprintf("tablesweep: %v:", m) },
 	}).Level(zerolog.InfoLevel)
 }

@@ -24,8 +24,8 @@ func (f *checkpointFlags) options() []option {
 // resumable returns the flags. Only commands that can be resumed have this method.
 func (f *checkpointFlags) resumable() checkpointFlags { return *f }
 
-// run restores the options from the checkpoint, if there is one, and runs the command. Then run closes the checkpoint, so that another process can continue
-// the command.
+// run restores the options from the checkpoint, if there is one, and runs the command. At the end it closes the checkpoint, so that another process can
+// continue the command.
 func (r *call) run(o runnable) error {
 	r.command = o
 	r.point.Command = r.jobName()
@@ -96,8 +96,8 @@ func (r *call) givenFlags() (all []job.Option) {
 	return all
 }
 
-// do runs a job with its checkpoint. If the job succeeds, do calls show to print the result, and removes the checkpoint.
-func (r *call) do(j *job.Job, show func(job.Result) error) (done job.Result, err error) {
+// runJob runs a job with its checkpoint. If the job succeeds, runJob calls show, which prints the result, and removes the checkpoint.
+func (r *call) runJob(j *job.Job, show func(job.Result) error) (done job.Result, err error) {
 	record, err := r.point.Begin(r.givenFlags(), j.Facts)
 	if err != nil {
 		return done, err

@@ -58,7 +58,7 @@ func (o *copyOptions) export(r *call, copied job.CopyOptions, j *job.Job, err er
 		r.Out = r.toErr
 		where = "stdout"
 	}
-	_, err = r.do(j, func(done job.Result) error {
+	_, err = r.runJob(j, func(done job.Result) error {
 		if to.Objects != nil {
 			where = fmt.Sprintf("%s: %s of %d bytes,", to.Address(), progress.Plural(int64(done.Export.Files), "file"), done.Export.Bytes)
 		}

@@ -76,7 +76,7 @@ func (j *jobFlags) runEach(r *call, prepared *job.Job, err error, verb string, c
 }
 
 func (j *jobFlags) perform(r *call, prepared *job.Job, verb string) error {
-	done, err := r.do(prepared, func(t job.Result) error { return j.summary(r, t, verb) })
+	done, err := r.runJob(prepared, func(t job.Result) error { return j.summary(r, t, verb) })
 	if err != nil && done.Lines.Unproven { // no checkpoint records what was written
 		err = cmp.Or(j.summary(r, done, verb), err)
 	}

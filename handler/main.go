@@ -38,7 +38,7 @@ func main() {
 	})
 	root := rootCommand()
 	root.SetErr(errOut)
-	if progress.IsTerminal(os.Stdout) { // a file or another program gets every byte
+	if progress.IsTerminal(os.Stdout) { // only for a terminal, because a file or another program must get every byte
 		root.SetOut(lines.NewPlainWriter(os.Stdout))
 	}
 	os.Exit(run(first, root, shared{meter: meter, second: second}))

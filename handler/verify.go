@@ -63,7 +63,7 @@ func (o *verifyOptions) run(r *call) error {
 		return err
 	}
 	printed := false
-	done, err := r.do(j, func(done job.Result) error {
+	done, err := r.runJob(j, func(done job.Result) error {
 		printed = true
 		return o.printComparison(r, done.Comparison, nil)
 	})

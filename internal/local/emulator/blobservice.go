@@ -68,7 +68,7 @@ type blob struct {
 // x-ms-blob-.
 var contentHeaders = [][2]string{{"Content-Type", "application/octet-stream"}, {"Content-Encoding"}, {"Content-Language"}, {"Cache-Control"}, {"Content-Disposition"}}
 
-// stamp returns a resource with the given time as its last write.
+// stamp returns a resource that was last written at the given time.
 func (s *blobStore) stamp(metadata map[string]string, now time.Time) resource {
 	s.version = max(s.version+1, now.UnixMicro())
 	return resource{metadata, fmt.Sprintf("0x%X", s.version), now.UTC().Truncate(time.Second)}

@@ -182,8 +182,7 @@ func Check(k key.Key, p Properties) error {
 	return nil
 }
 
-// size returns the value's share of the entity's size, by the description of the service's team in "Understanding Windows Azure
-// Storage Billing".
+// size returns the value's share of the entity's size, according to the service's team in "Understanding Windows Azure Storage Billing".
 func (p Property) size() int {
 	switch p.Type {
 	case odata.String:
