@@ -15,7 +15,7 @@ type FailedRow struct {
 	Reason       string `json:"reason"`
 }
 
-// maxFailedRows is the maximum number of failed rows that are stored with a step. The number is lower if the rows are long.
+// maxFailedRows is the maximum number of failed rows that are stored with a step. If the rows are long, the maximum is lower.
 const maxFailedRows = 1000
 
 // KeptRows is the stored record of a step's failed rows. A status shows the rows, and a retry reads them again.

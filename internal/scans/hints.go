@@ -25,14 +25,14 @@ import (
 // hints.
 func (o *RunnableScan) HintsName() string {
 	r := o.Request
-	if r.Filter != "" || r.Action.Type == Keys || r.Action.Type == Verify || o.Table() == nil { // the pages do not show where the rows are, or the source is an export, whose files show where its rows are
+	if r.Filter != "" || r.Action.Type == Keys || r.Action.Type == Verify || o.Table() == nil { // the pages do not show where the rows are, or the files of an export show it
 		return ""
 	}
 	sum := sha256.Sum256(JSON([]any{strings.ToLower(o.Source.Address()), r.Range, r.PageRows()}))
 	return hex.EncodeToString(sum[:16])
 }
 
-// HintsOf returns packed hints for a request, made from the ends of pages, or nil if there are none.
+// HintsOf makes hints for a request from the ends of pages, and returns them packed. It returns nil if there are no hints.
 func HintsOf(r Request, ends []scan.PageEnd) []byte {
 	hints := scan.NewHints(r.Range, ends, r.PageRows())
 	for len(hints.Keys) > 0 {
@@ -82,8 +82,9 @@ func packHints(h scan.Hints) (packed []byte, ok bool) {
 	return packed, len(text) <= maxText && len(packed) <= ledger.MaxHints
 }
 
-// Use gives packed hints, if there are any, to the scan's strategy. If the hints are unusable, Use refuses them: a scan without hints is
-// only less balanced, but a scan with wrong hints would miss rows. For hints of a newer version, the error is [problem.Stale].
+// Use gives packed hints, if there are any, to the scan's strategy. If the hints are unusable, Use returns the reason as an error: a scan
+// without hints is only less balanced, but a scan with wrong hints would miss rows. For hints of a newer version, the error is
+// [problem.Stale].
 func (o *RunnableScan) Use(packed []byte) error {
 	if len(packed) == 0 {
 		return nil

@@ -40,7 +40,7 @@ const (
 	CopyRows      = "CopyRows"      // steps that read a key range again to write its rows
 )
 
-// Functions lists the queue-triggered functions, in order.
+// Functions lists the queue-triggered functions, sorted by name.
 var Functions = []string{CopyRows, ScanPartition, ScanPrefix}
 
 // Queues names each function's queue.
@@ -54,7 +54,7 @@ var Queues = map[string]string{
 type Message struct {
 	Version    int           `json:"v"` // [Message.Prepare] sets it
 	Scan       ledger.ScanID `json:"scan"`
-	HandedOver bool          `json:"rows,omitempty"` // a range handed over to CopyRows
+	HandedOver bool          `json:"rows,omitempty"` // set if the step is a range that was handed over to CopyRows
 	Step       scan.Step     `json:"step"`
 	RowRetry   *RowRetry     `json:"again,omitempty"`  // set if the step retries failed rows; then Step is empty
 	Delete     *deletion     `json:"delete,omitempty"` // set if the step deletes rows that another step has read; then Step is empty
@@ -226,10 +226,10 @@ type ReadPage struct {
 	Span int `json:"-"` // the index of the span of rows to which the page belongs
 }
 
-// SendAt resends a pending step's message. The step does not begin before the time earliest. If earliest is zero, the step may begin
+// SendAt resends a pending step's message. The argument begin is the earliest time to begin the step. If begin is zero, the step may begin
 // immediately.
-func (ss *Scans) SendAt(ctx context.Context, id ledger.ScanID, p ledger.Pending, earliest time.Time) error {
-	p.After = earliest
+func (ss *Scans) SendAt(ctx context.Context, id ledger.ScanID, p ledger.Pending, begin time.Time) error {
+	p.After = begin
 	ours, err := ss.Ledger.Renew(ctx, id, p)
 	if err != nil || !ours {
 		return err
@@ -238,7 +238,7 @@ func (ss *Scans) SendAt(ctx context.Context, id ledger.ScanID, p ledger.Pending,
 	if err != nil {
 		return err
 	}
-	m.After = earliest
+	m.After = begin
 	return ss.Send(ctx, m)
 }
 

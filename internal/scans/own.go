@@ -13,7 +13,7 @@ import (
 // A scan may read and export every table. A scan may not change tables of the app or its host. A deletion there would remove records and events while
 // the calls that write them still succeed. Each step and each retry checks this, because the settings may have changed since the scan began.
 
-// hostContainers is the prefix of the names of the Functions host's containers in the app's account. These containers have locks, keys, and the state
+// hostContainers is the prefix of the names of the Functions host's containers in the app's account. These containers hold locks, keys, and the state
 // of triggers.
 const hostContainers = "azure-webjobs-"
 
@@ -53,7 +53,8 @@ func (ss *Scans) CheckTable(field string, t *storage.Table) error {
 	return nil
 }
 
-// HostsTable describes a table that has the state of this app or of a Functions host. No group copies such a table. It returns "" for any other table.
+// HostsTable describes a table that holds the state of this app or of a Functions host. No group copies such a table. It returns "" for any other
+// table.
 func (ss *Scans) HostsTable(t *storage.Table) string {
 	o, name := ss.Options, t.Name()
 	switch {

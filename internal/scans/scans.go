@@ -26,8 +26,7 @@ const (
 type Options struct {
 	// Own is the app's own account. It contains the queues and the state table.
 	Own *storage.Account
-	// Accounts has the accounts that scans may use, by the names of their
-	// settings. A request without a connection uses AzureWebJobsStorage.
+	// Accounts maps the names of settings to the accounts that scans may use. A request without a connection uses AzureWebJobsStorage.
 	Accounts map[string]*storage.Account
 	// StateTable is the ledger's table.
 	StateTable string
@@ -52,8 +51,8 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Scans is shared by all parts of the engine. It has the app's accounts and queues, the ledger, and recently read scans. It is safe for
-// concurrent use, as are the types of the other parts.
+// Scans is shared by all parts of the engine. It contains the app's accounts and queues, the ledger, and recently read scans. It is safe
+// for concurrent use, as are the types of the other parts.
 type Scans struct {
 	Options Options
 	Ledger  *ledger.Ledger
@@ -90,11 +89,11 @@ func (ss *Scans) Now(ctx context.Context) (time.Time, error) {
 	return ss.Ledger.Now(ctx, ss.Options.Now())
 }
 
-// TryPrepare creates the state table and the queues if they are missing. It makes no retries. Its caller calls it again, and must notice soon
-// when the service answers again.
+// TryPrepare creates the state table and the queues if they are missing. It makes no retries, because its caller repeats the call and must
+// soon notice that the service answers again.
 func (ss *Scans) TryPrepare(ctx context.Context) error {
 	once := storage.RequestOptions{Once: true}
-	g, ctx := task.WithContext(ctx) // concurrently, because each may be slow
+	g, ctx := task.WithContext(ctx) // concurrently, because each request may be slow
 	g.Go(func() error { return ss.Options.Own.Table(ss.Options.StateTable).With(once).Create(ctx) })
 	for _, function := range Functions {
 		g.Go(func() error { return ss.Queues[function].With(once).Create(ctx) })

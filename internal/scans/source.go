@@ -86,7 +86,7 @@ func Unreadable(field string, err error) error {
 	return problem.Invalidf(field, "%v", err)
 }
 
-// exportAt returns the export that a request's field names. It is not open yet. The result is an [*Export] and must not be wrapped,
+// exportAt returns the export that a request's field names. The export is not open yet. The result is an [*Export] and must not be wrapped,
 // because other code finds it by a type assertion. The export's Hash is "" until the check at the scan's start has set it.
 func (ss *Scans) exportAt(field string, ref TableRef) (storage.Source, error) {
 	_, objects, err := ss.Blobs(field, ref)

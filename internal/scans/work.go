@@ -313,7 +313,7 @@ func (ss *Scans) exportTo(ref TableRef) (plan, error) {
 		},
 		Missing: func(ctx context.Context) (bool, error) {
 			err := CheckFree(ctx, to, false)
-			if storage.Gone(err) { // the container
+			if storage.Gone(err) { // the container is missing
 				return true, nil
 			}
 			return false, Refusal("action.destination", ExportRefused, err)

@@ -18,7 +18,7 @@
 // # Which steps are lost
 //
 // When a host dies, the messages that it had received stay hidden for ten minutes. No setting in host.json changes that. So a message's age does not
-// show whether its step is lost. Heartbeats show that: a process that has held a step for 5 seconds writes a heartbeat every 5 seconds: a row that
+// show whether its step is lost. Heartbeats show that. A process that has held a step for 5 seconds writes a heartbeat every 5 seconds: a row that
 // names all its steps. Short steps cost no heartbeat.
 //
 // Maintain observes the scans twice, 10 seconds apart. It reads the pending steps, peeks into the queues, and reads the heartbeats. A step is lost

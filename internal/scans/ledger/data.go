@@ -119,9 +119,9 @@ func (l ScanData) Files(ctx context.Context, id ScanID, fn func(file []byte) err
 	return nil
 }
 
-// A scan leaves hints for the next scan of the same rows. The ledger does not interpret them. The latest hints are in the
-// partition "hints", under a name that identifies the rows. Each scan has a copy of the hints that it was started with, because
-// a running scan's hints must not change.
+// A scan leaves hints for the next scan of the same rows. The ledger does not interpret hints. The latest hints are in the partition
+// "hints", under a name that identifies the rows. Each scan has a copy of the hints that it was started with, because a running scan's
+// hints must not change.
 const (
 	hintsPartition = "hints"
 	scanHintsRow   = "h"
@@ -130,7 +130,7 @@ const (
 	MaxHints = 14 * dataPiece
 )
 
-// SaveHints replaces the hints under a name. The hints must not have more than MaxHints bytes.
+// SaveHints replaces the hints under a name. The hints may have at most MaxHints bytes.
 func (l ScanData) SaveHints(ctx context.Context, name string, hints []byte) error {
 	return l.write(ctx, "save hints", op(storage.Replace, hintsPartition, name, dataProperties(hints)...))
 }

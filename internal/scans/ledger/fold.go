@@ -20,7 +20,7 @@ import (
 // "d|-L|…" is a row of level L. Rows of one level are folded into one row of the next level. So the number of a scan's rows grows
 // with the logarithm of the number of its steps. Folded rows sort before other done rows, and have the same properties.
 
-// maxFold is the maximum number of rows that a fold replaces. The transaction has one more row, the folded one.
+// maxFold is the maximum number of rows that a fold replaces. The transaction has one row more, because it inserts the folded row.
 const maxFold = storage.MaxBatchRows - 1
 
 // maxLevel is the highest level of a folded row.

@@ -76,7 +76,7 @@ type Group struct {
 	Open   []int         // which of the begun members are not known to have ended
 	Age    time.Duration // time since the last change of the group's row, by the service's clock
 
-	todo []int // the members of the attempt; nil for all
+	todo []int // the members of the attempt; nil means all members
 	etag string
 }
 

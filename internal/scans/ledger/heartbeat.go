@@ -14,12 +14,12 @@ import (
 )
 
 // A process that holds steps writes a heartbeat every few seconds: a row of its own in the partition "beats". The row has the properties Version, Steps
-// and Waiting. Steps has "SCAN/STEP/THROTTLES/REQUESTS" for each step, separated by spaces. Waiting is a JSON list of the connections or memory that the
-// process waits for.
+// and Waiting. Steps lists "SCAN/STEP/THROTTLES/REQUESTS" for each step, separated by spaces. Waiting is a JSON list of the connections or memory that
+// the process waits for.
 const (
 	heartbeatsPartition = "beats"
 	heartbeatVersion    = 1
-	maxHeartbeatSteps   = 400  // fits into a string of 32 K characters: the ids of a step take 51, and each number at most 12
+	maxHeartbeatSteps   = 400  // this number of steps fits into a string of 32 K characters; a step takes 51 for its ids and at most 12 for each number
 	maxHeartbeatWaits   = 10   // this number of causes, each of maxHeartbeatCause characters, fits into a string
 	maxHeartbeatCause   = 1000 // characters
 )
@@ -55,7 +55,7 @@ type Held struct {
 type Wait struct {
 	Connection string    `json:"connection"`     // the name of the connection's setting, or "memory"
 	Scan       ScanID    `json:"scan,omitempty"` // the scan whose steps wait for memory; "" for a connection
-	Cause      string    `json:"cause"`          // how the last request failed, without its URL
+	Cause      string    `json:"cause"`          // how the last request failed, without the request's URL
 	Since      time.Time `json:"since"`          // when the wait began, by the process's clock
 }
 
@@ -78,7 +78,7 @@ func (l Processes) WriteHeartbeat(ctx context.Context, b Heartbeat) error {
 	return l.write(ctx, "write a heartbeat", op(storage.Replace, heartbeatsPartition, b.Process, properties...))
 }
 
-// Heartbeats returns the last heartbeat of each process. If another version wrote a heartbeat, the result has none of its steps.
+// Heartbeats returns the last heartbeat of each process. A heartbeat that another version wrote has no steps in the result.
 func (l Processes) Heartbeats(ctx context.Context) ([]Heartbeat, error) {
 	var heartbeats []Heartbeat
 	for p, err := range l.pages(ctx, "read heartbeats", storage.Query{Range: key.WithPrefix(heartbeatsPartition, "")}) {

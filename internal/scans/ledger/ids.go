@@ -11,8 +11,8 @@ import (
 	"tablesweep/internal/key"
 )
 
-// ScanID is the id of a scan, and the partition that has its rows. The id begins with inverted ticks, so lists are newest first. A member's
-// id is derived from its group's id, and a verification's id is derived from the id of the verified scan.
+// ScanID is the id of a scan, and the key of the partition that contains the scan's rows. The id begins with inverted ticks, so lists are
+// newest first. A member's id is derived from its group's id, and a verification's id is derived from the id of the verified scan.
 type ScanID string
 
 // verificationSuffix ends the id of a scan that verifies another one.

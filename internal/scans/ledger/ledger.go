@@ -8,7 +8,7 @@
 //	                 in a later attempt also ResumedAt, and RanMillis, the duration of the earlier attempts
 //	p|STEP           a pending step: Message (binary), After, Sends, Lost, Begun, FirstEnded, Reason (see pending.go)
 //	d|TICKS|STEP     a done step, newest first: its counts and changes (see sums.go), Note (binary)
-//	d|-LEVEL|RANDOM  the sums of several such rows, which it replaces (see fold.go)
+//	d|-LEVEL|RANDOM  the sums of several done rows, which this row replaces (see fold.go)
 //	x|TICKS|STEP     rows that a done step could not write: Attempt, First, and the others (see data.go)
 //	w|STEP           the data file that a done step of an export wrote (see data.go)
 //	h                the hints that the scan was started with (see data.go)
@@ -36,28 +36,29 @@
 // row, it never gets another one. The scan itself has a d row without a step, whose child is the first step. So sums over d rows also count the
 // pending steps.
 //
-// Somebody may delete rows by hand. Counts alone may not show this. For example, a lost done row with two children and a lost pending row cancel
-// each other out. So each done row has a Balance: the sum of the hashes of its children's ids, minus the hash of its own id. First is the sum of
-// the hashes of the steps with which attempts began. First plus all balances equals the sum of the hashes of the pending steps, even after
-// folds. If the two sides differ, the scan fails.
+// Somebody may delete rows by hand. Counts alone may not reveal such a loss. For example, a lost done row with two children and a lost pending
+// row cancel each other out. So each done row has a Balance: the sum of the hashes of its children's ids, minus the hash of its own id. First is
+// the sum of the hashes of the steps with which attempts began. First plus all balances equals the sum of the hashes of the pending steps, even
+// after folds. If the two sides differ, the scan fails.
 //
 // # Done rows
 //
 // A status takes all its figures from done rows. Besides its counts, a done row has the number of the step's children and their estimated work,
-// minus the work of the step itself. So the sums show the scan's progress without a pending row.
+// minus the work of the step itself. So the sums show the scan's progress, and no pending row is needed.
 //
 // Done rows are folded (fold.go), on average after every 48th commit. Folded rows are folded again, so a million steps
 // leave about 150 rows. A folded row also has a timeline, by the service's clock, and up to 512 keys at which pages ended,
 // for ranges and hints.
 //
-// A status reads one page, which shows one moment. Folded rows sort first, then done rows, pending rows, and the scan's
-// own row. Rows that a status does not need (x, w) sort after these. With many pending steps, a second request reads the
-// scan's row. Heartbeats need a third request.
+// A status reads one page, which shows the rows at one moment. Folded rows sort first, then done rows, pending rows, and the scan's own
+// row. Rows that a status does not need (x, w) sort after these. With many pending steps, a second request reads the scan's row. Heartbeats
+// need a third request.
 //
 // When a scan ends, one transaction removes it from the list of open scans and puts its summary into the list of all scans, unless a later
 // attempt is listed there. A canceled or failed scan may still have running steps. The sums of these steps are added 15 minutes later. Until
-// then, a list reads the scan itself. A day after its end, a scan is folded into one row. When a scan's retention is over, its own row is
-// removed first, and only if the row has not changed. So a retry never finds a half-removed scan. The scan's row in the list is removed last.
+// then, a list reads the scan itself. A day after a scan's end, its done rows are folded into one row. When a scan's retention is over, its
+// own row is removed first, and only if the row has not changed. So a retry never finds a half-removed scan. The scan's row in the list is
+// removed last.
 //
 // # Limits
 //
@@ -144,8 +145,8 @@ type Done struct {
 	// Ahead is the estimated work of the step's children, minus the work of the step itself.
 	Ahead scan.Outlook
 	Note  []byte // opaque; [Folds.Notes] returns it
-	// FailedRows lists rows that could not be written. Kept is their number. The ledger does not interpret the list; [ScanData.FailedRows]
-	// returns it.
+	// FailedRows lists rows that could not be written. Kept is the number of these rows. The ledger does not interpret the list;
+	// [ScanData.FailedRows] returns it.
 	FailedRows []byte
 	Kept       int64
 	// FirstFailed is one of the failed rows with its reason, for the scan's error.
@@ -158,7 +159,7 @@ type Done struct {
 	File   []byte // opaque; [ScanData.Files] returns it
 }
 
-// ErrNotFound means that the ledger has no scan with this id.
+// ErrNotFound means that the ledger contains no scan with the id.
 var ErrNotFound = errors.New("no such scan")
 
 // ErrLeftOut means that the scan already exists, and that its group has left it out.
@@ -185,7 +186,7 @@ func New(table *storage.Table) *Ledger {
 	return &Ledger{all, Steps{all}, Processes{all}, Records{all}, Requests{all}, ScanData{all}, Folds{all}}
 }
 
-// With returns the same ledger with options for its requests.
+// With returns a ledger of the same table, with options for the ledger's requests.
 func (l *Ledger) With(o storage.RequestOptions) *Ledger { return New(l.table.With(o)) }
 
 // Now returns the time by the service's clock. The argument local is the time by the caller's clock. If the difference between the two clocks

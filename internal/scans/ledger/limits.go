@@ -8,7 +8,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// limitsRow is the key of the row that has the fields of [Used] for a scan with limits.
+// limitsRow is the key of the row that stores [Used] for a scan with limits.
 const limitsRow = "y"
 
 // Used records how much of its limits a scan or group has used.

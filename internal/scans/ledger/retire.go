@@ -20,7 +20,7 @@ type EndedScan struct {
 	etag string
 }
 
-// SettleTime is how long a scan's steps may still run after the scan's end. An invocation takes at most ten minutes.
+// SettleTime is the time after which no step of an ended scan is still running, because an invocation takes at most ten minutes.
 const SettleTime = 15 * time.Minute
 
 // Ended returns at most a thousand ended scans that have not been tidied up, newest first, and whether there are more. The

@@ -26,7 +26,7 @@ type Record struct {
 // ScheduleRecord returns the row of a new schedule. The row is not yet saved.
 func ScheduleRecord(name string) Record { return Record{row: schedulePrefix + name} }
 
-// BackupRecord returns the row of a new backup, not yet saved.
+// BackupRecord returns the row of a new backup. The row is not yet saved.
 func BackupRecord(schedule string, id ScanID) Record {
 	return Record{row: backupPrefix + schedule + "|" + string(id)}
 }

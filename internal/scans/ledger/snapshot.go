@@ -18,14 +18,14 @@ var scanColumns = []string{"Version", "State", "Attempt", "Request", "StartedAt"
 type Snapshot struct {
 	Scan Scan
 	Sums Sums
-	// Steps has the ids of pending steps, all of them if Whole is set. Done has the ids of done steps that were not folded.
+	// Steps contains the ids of pending steps; all of them if Whole is set. Done contains the ids of done steps that were not folded.
 	Steps map[StepID]bool
 	Done  map[StepID]bool
 	Whole bool
 	// MissingRows describes the rows that somebody has deleted. It is empty if no rows are missing. It is also empty if the scan fills more
 	// than one page, because only a single page shows the rows at one moment.
 	MissingRows string
-	// Notes has the notes of done rows, and Pending has pending steps. Only [Ledger.Detail] sets these fields.
+	// Notes contains the notes of done rows, and Pending contains pending steps. Only [Ledger.Detail] sets these fields.
 	Notes   [][]byte
 	Pending []Pending
 	Members Members // the counts of a group's members; a group's Sums are sums over all its members

@@ -118,7 +118,7 @@ func (l *Ledger) End(ctx context.Context, id ScanID, now time.Time, as Ending) (
 
 // end records the scan's end, unless the scan's row has changed since s was read. If end cannot close the attempt, Maintain closes it later.
 func (l *Ledger) end(ctx context.Context, s Scan, now time.Time, as Ending) (bool, error) {
-	for _, began := range []time.Time{s.Started, s.began()} { // a process knows the service's time only to the second, so now may be too early
+	for _, began := range []time.Time{s.Started, s.began()} { // a process knows the service's time only to the second, so the argument now may be too early
 		if now.Before(began) {
 			now = began
 		}

@@ -15,7 +15,7 @@ import (
 // rows reads and writes the ledger's table. Its errors name the purpose of the request.
 type rows struct{ table *storage.Table }
 
-// op returns the write of one row. The partition is a scan's or another one.
+// op returns the write of one row.
 func op[P ~string](kind storage.OpKind, partition P, row string, properties ...storage.Property) storage.Op {
 	return storage.Op{Kind: kind, Row: storage.Entity{Key: key.Key{Partition: string(partition), Row: row}, Properties: properties}.Row()}
 }

@@ -190,8 +190,8 @@ func (l *Life) startMember(ctx context.Context, group ledger.ScanID, n int) erro
 	return l.advanceGroup(ctx, group, n)
 }
 
-// endGroup ends a group whose members have all ended. The group fails if a member has failed. If all members have succeeded, endGroup
-// completes the group's work before it ends the group.
+// endGroup ends a group whose members have all ended. The group fails if a member has failed. If no member has failed, endGroup completes
+// the group's work before it ends the group.
 func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.RunnableScan) error {
 	s, err := l.ledger.Scan(ctx, id)
 	if err != nil {

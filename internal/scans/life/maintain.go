@@ -108,7 +108,7 @@ func (u *Upkeep) continueFromLast(ctx context.Context, suspects []suspect, lates
 		return suspects, err
 	}
 	before := observationOf(last, suspects)
-	if at := suspects[0].seen; at.At.Add(at.Age).Sub(last.At) >= ObservationPause { // if processes die within seconds, each would replace an observation that is too recent, and none would ever count
+	if at := suspects[0].seen; at.At.Add(at.Age).Sub(last.At) >= ObservationPause { // if each Maintain stored its observation and died within seconds, none would ever be old enough to count
 		err = u.ledger.WriteObservation(ctx, keep)
 	}
 	err = errors.Join(err, u.resendLost(ctx, suspects, before, latest))
@@ -121,7 +121,7 @@ type suspect struct {
 	seen ledger.Pending
 }
 
-// observe reads the pending steps of scans. If there are suspects from an earlier observation, it reads only those again. It returns the steps that may
+// observe reads the pending steps of scans. If there are suspects from an earlier observation, it considers only those. It returns the steps that may
 // be lost. For steps that are too young to be lost, it does not peek into a queue, because a healthy scan commits them soon.
 func (u *Upkeep) observe(ctx context.Context, scans []ledger.ScanID, again []suspect) ([]suspect, observation, error) {
 	all, errs := u.pendingSteps(ctx, scans, again)
@@ -156,8 +156,8 @@ func (u *Upkeep) observe(ctx context.Context, scans []ledger.ScanID, again []sus
 	return all, newObservation(steps, heartbeats, waits), errs
 }
 
-// pendingSteps reads the pending steps of scans. If there are suspects from an earlier observation, it returns only those. It ends scans
-// without a pending step. It skips a scan that it cannot read, and returns the error.
+// pendingSteps reads the pending steps of scans. If there are suspects from an earlier observation, it returns only those. If there are no
+// suspects, it ends scans without a pending step. It skips a scan that it cannot read, and returns the error.
 func (u *Upkeep) pendingSteps(ctx context.Context, ids []ledger.ScanID, again []suspect) (steps []suspect, errs error) {
 	known := map[ledger.StepID]bool{}
 	for _, s := range again {

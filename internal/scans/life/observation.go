@@ -31,7 +31,7 @@ const (
 	maxLost = 4 * time.Hour
 )
 
-// observation has the pending steps, heartbeats and messages that Maintain saw at one moment.
+// observation contains the pending steps, heartbeats and messages that Maintain saw at one moment.
 type observation struct {
 	steps      map[ledger.StepID]ledger.Pending // pending steps by id
 	heartbeats map[string]time.Time             // the time of each process's last heartbeat
@@ -75,8 +75,8 @@ func observationOf(k ledger.Observation, again []suspect) observation {
 	return l
 }
 
-// missing reports whether the step may be lost according to this observation. The argument function names the function whose queue has the step's
-// message.
+// missing reports whether the step may be lost according to this observation. The argument function names the function whose queue holds the
+// step's message.
 func (l observation) missing(step ledger.StepID, function string) bool {
 	p, pending := l.steps[step]
 	return pending && (!l.fronts[function].mayHave(p) || p.Age > lostIfBusy<<min(p.Sends, 6))

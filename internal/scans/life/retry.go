@@ -32,8 +32,8 @@ func (l *Life) RetryFailed(ctx context.Context, id ledger.ScanID) error {
 	return l.retry(ctx, id, true, 0)
 }
 
-// retry begins the next attempt of a scan. The argument attempt is the attempt that a request wants to retry, or 0 if the call does not come
-// from a request. If attempt is not 0, retry does nothing if the scan has a newer attempt, or if the request is gone.
+// retry begins the next attempt of a scan. The argument attempt is the attempt that the start request names, or 0 if the call needs no start
+// request. If attempt is not 0, retry does nothing if the scan has a newer attempt, or if the request is gone.
 func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool, attempt int64) error {
 	s, retryable, err := l.mayRetry(ctx, id, rows, attempt)
 	if err != nil || !retryable {

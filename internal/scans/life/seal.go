@@ -33,7 +33,7 @@ type exports struct {
 	ledger *ledger.Ledger
 }
 
-// claim claims the place for this scan, before the place has any other object. It first makes a start request, so that another process
+// claim claims the place for this scan while the place is still empty. Before that, it makes a start request, so that another process
 // starts the scan if this one dies after the claim.
 func (ex *exports) claim(ctx context.Context, o *scans.RunnableScan, id ledger.ScanID) error {
 	to, claimOf, c := o.Container, place.ClaimOf, place.NewClaim(place.ExportID(id), scans.JSON(o.Request), o.Began, program)
@@ -190,7 +190,8 @@ func (ex *exports) exportedFiles(ctx context.Context, id ledger.ScanID, rows int
 	return files, err
 }
 
-// clearLeftovers deletes the files of deliveries that were not committed. It fails if a committed file is missing or has another length.
+// clearLeftovers deletes the files of deliveries that were not committed. It fails if a committed file is missing or does not have its
+// recorded length.
 func clearLeftovers(ctx context.Context, to place.Objects, files []scans.ExportFile) error {
 	committed := map[string]int64{}
 	for _, f := range files {

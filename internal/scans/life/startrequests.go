@@ -22,14 +22,14 @@ const (
 	refusedKept      = 7 * 24 * time.Hour // how long the reason of a refusal is kept
 	concurrentStarts = 8                  // the maximum number of scans that start concurrently
 	// settingsTime is how long instances with older settings may run beside instances with newer settings. Instances with older settings cannot
-	// open requests that need the newer ones.
+	// open requests that need the newer settings.
 	settingsTime = 15 * time.Minute
 	lateStart    = time.Hour   // how long after its withdrawal a request may still start a scan, which is then canceled
 	startsTime   = time.Minute // the time limit for all starts; the next Maintain continues
 )
 
-// RequestStart makes a start request for a scan with this id, unless there is one. It also sends a message, so that the scan starts soon. Without
-// the message, Maintain starts the scan.
+// RequestStart makes a start request for a scan with this id, unless such a request exists. It also sends a message, so that the scan starts
+// soon. Without the message, Maintain starts the scan.
 func (l *Life) RequestStart(ctx context.Context, id ledger.ScanID, r scans.Request) error {
 	return l.requestStart(ctx, ledger.StartRequest{ID: id, Request: scans.JSON(r)})
 }
@@ -160,8 +160,8 @@ func cancelStarted(ctx context.Context, l *Life, a ledger.StartRequest) error {
 	return l.ledger.DropStartRequest(ctx, a)
 }
 
-// refused reports whether an error of a start refuses the request permanently, because no later try can succeed. The argument age is the request's
-// age.
+// refused reports whether the error of a start means that no later try can succeed, so that the request is refused. The argument age is the
+// request's age.
 func refused(err error, age time.Duration) bool {
 	if errors.As(err, new(*unopenedError)) && !errors.As(err, new(*scans.OwnError)) {
 		return age >= settingsTime
@@ -198,7 +198,7 @@ func (l *Life) startStored(ctx context.Context, a ledger.StartRequest) error {
 	return refusal
 }
 
-// startNow starts a scan with an id. The function allow has the same meaning as in [Life.launch].
+// startNow starts a scan with the given id. The function allow has the same meaning as in [Life.launch].
 func (l *Life) startNow(ctx context.Context, id ledger.ScanID, r scans.Request, allow func(context.Context, *scans.RunnableScan) error) error {
 	ctx, cancel := context.WithTimeout(ctx, scans.StartTime)
 	defer cancel()

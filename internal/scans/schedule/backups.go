@@ -278,7 +278,7 @@ type ScheduleStatus struct {
 	Overdue bool `json:"overdue,omitempty"`
 }
 
-// ScheduleList has the status of all schedules.
+// ScheduleList lists the status of all schedules.
 type ScheduleList struct {
 	Schedules []ScheduleStatus `json:"schedules"`
 	Error     string           `json:"error,omitempty"` // the errors in the settings
@@ -369,7 +369,7 @@ func (sd *Scheduler) Backups(ctx context.Context, name string, top int, cursor s
 	return l, nil
 }
 
-// unquoted has characters that are safe in a shell without quotes.
+// unquoted lists the characters that are safe in a shell without quotes.
 const unquoted = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz:/._-"
 
 // restore returns the command that restores a backup. The user replaces its placeholders WHERE and NEW_TABLE. Neither is accepted as a name,

@@ -39,7 +39,7 @@ type Schedule struct {
 	KeepDryRun bool           `json:"keepDryRun,omitempty"` // shows which backups keep would delete, but deletes none
 
 	cron    calendar.Cron
-	request scans.Request // {date} in its prefix is not yet replaced
+	request scans.Request // the request; its prefix still contains {date}
 }
 
 // scheduleName matches names that need no escaping in a URL or a key.
@@ -128,7 +128,7 @@ func (s *Schedule) parse() (err error) {
 	return errors.Join(errs...)
 }
 
-// tableMark is the placeholder for the table in prefixes. In an export of many tables, each table's prefix ends with the table's name anyway.
+// tableMark stands for the table's name in a prefix. In an export of many tables, each table's prefix ends with the table's name anyway.
 const tableMark = "{table}"
 
 // requestAt returns the request of an occurrence.

@@ -29,7 +29,7 @@ type FailedRows struct {
 type FailedGroup struct {
 	Code  string            `json:"code"` // the service's code; the whole reason if it contains no code
 	Count int64             `json:"count"`
-	First []scans.FailedRow `json:"first"` // some of them, in the order of the list
+	First []scans.FailedRow `json:"first"` // some rows of the group, in the order of the list
 }
 
 // groupSteps is the number of steps whose failed rows are grouped. Ten requests read these rows.

@@ -110,7 +110,7 @@ type lister struct {
 	reader *Reader
 	list   ScanList
 	open   map[ledger.ScanID]bool // scans that are listed as open
-	// verified has the verifications of copies, by the copies' ids. A verification's id sorts after its copy's.
+	// verified maps the ids of copies to their verifications. A verification's id sorts after the id of its copy.
 	verified   map[ledger.ScanID]Verification
 	heartbeats func() ([]ledger.Heartbeat, error)
 }
@@ -216,7 +216,7 @@ func (l *lister) add(ctx context.Context, scans []ledger.Listed) error {
 }
 
 // listed returns the status of a scan in the list. It reads the scan if the scan's row in the list has no final figures. It also reads a
-// copy's verification if no page so far has contained the verification, because a page may end between the verification and the copy.
+// copy's verification if this page has not contained the verification, because a page may end between the verification and the copy.
 func (l *lister) listed(ctx context.Context, s ledger.Listed) (st Status, err error) {
 	if s.Summarized && !s.Unsettled {
 		st, err = l.reader.summarized(s)

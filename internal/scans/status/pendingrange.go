@@ -16,7 +16,7 @@ type pendingRange struct {
 	partlyRead bool     // some of its pages have been read
 	last       bool     // the range is one page, whose last key is high
 	launches   bool     // the step also creates steps beyond its range, at keys from the hints
-	state      string   // of the range, as it is shown
+	state      string   // the state that is shown for the range
 }
 
 // pendingRangesOf returns the ranges of a pending step: one for each page that it will delete, or one to read.

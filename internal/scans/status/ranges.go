@@ -20,7 +20,7 @@ const maxRanges = 500
 type Ranges struct {
 	At     time.Time  `json:"at"` // when the ranges were read; at most a few seconds ago
 	Ranges []KeyRange `json:"ranges"`
-	// Sampled is set if not all pending steps were read. Then some pending ranges are shown as done.
+	// Sampled is set if not all pending steps were read. In that case, some pending ranges are shown as done.
 	Sampled bool `json:"sampled,omitempty"`
 }
 
@@ -59,8 +59,8 @@ func (rd *Reader) Ranges(ctx context.Context, id ledger.ScanID) (Ranges, error) 
 	return Ranges{At: found.Date, Ranges: ranges, Sampled: !found.Whole}, nil
 }
 
-// latestHeartbeats has the heartbeats that a status has read. [Reader.Ranges] takes the held steps from it. This costs no
-// request, because a caller that shows ranges also requests the status.
+// latestHeartbeats stores the heartbeats that a status has read. [Reader.Ranges] takes the held steps from them. This costs no request,
+// because a caller that shows ranges also requests the status.
 type latestHeartbeats struct {
 	heartbeats []ledger.Heartbeat
 	at         time.Time // by the service's clock
@@ -141,7 +141,7 @@ func redone(ends []scan.PageEnd) []scan.PageEnd {
 	return pages
 }
 
-// division is an unfinished division of a scan's range. It has the ranges from the beginning up to the key at.
+// division is an unfinished division of a scan's range. It has the ranges from the beginning of the scan's range up to a key.
 type division struct {
 	ranges []KeyRange
 	at     key.Key        // where the next range begins

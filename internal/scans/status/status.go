@@ -85,8 +85,8 @@ type Leased struct {
 	Steps int64 `json:"steps"`
 	// Until is the latest time at which the steps' messages are sent again if their processes are dead now.
 	Until time.Time `json:"until"`
-	// Requests is the number of requests that the steps have made so far. Throttled is the number of these that the storage throttled. [Status]
-	// includes both numbers.
+	// Requests is the number of requests that the steps have made so far. Throttled is the number of these requests that the storage throttled.
+	// [Status] includes both numbers.
 	Requests  int64 `json:"requests"`
 	Throttled int64 `json:"throttled"`
 	// Instances are the living processes that hold the steps.

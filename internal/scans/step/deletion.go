@@ -16,7 +16,7 @@ import (
 // the rows, without a message, and commits the number from the first commit. If the invocation dies, the next delivery finds the step done,
 // and continues with the deletion, whose id is derived from the step's id. Maintain and a retry also send the deletion's message.
 
-// pagesToDelete has the pages that a step leaves to its deletion. Their JSON must fit into a message.
+// pagesToDelete collects the pages that a step leaves to its deletion. Their JSON must fit into a message.
 type pagesToDelete struct {
 	written
 	bytes int // the size of their JSON
@@ -61,7 +61,7 @@ func (s deleteStep) justCommitted() (ledger.Pending, bool) {
 
 func (deleteStep) absent(*scans.RunnableScan) *scans.Message { return nil }
 
-// recorded reads the message from the pending row, because the delivered message may have only the id.
+// recorded reads the message from the pending row, because the delivered message may contain only the id.
 func (s deleteStep) recorded(p ledger.Pending) (scans.Message, error) {
 	if s.Delete.Rows != nil {
 		return s.Message, nil
@@ -73,7 +73,7 @@ func (deleteStep) slots() int64 { return 0 }
 
 func (deleteStep) overtaken(context.Context, *ledger.Ledger, *stepResult) error { return nil }
 
-// do deletes the rows that a step has read. If another invocation read them, do reads the pages again. Deliveries that died may have deleted
+// do deletes the rows that a step has read. If another invocation read them, the pages are read again. Deliveries that died may have deleted
 // some of the rows, so all rows except failed ones count as deleted.
 func (s deleteStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, delivery int) (out stepResult, err error) {
 	done, w := &out.done, written{Writing: o.Writes()}

@@ -47,7 +47,7 @@ type heldStep struct {
 	until      time.Time          // the host delivers a failed step again before this time
 	waits      time.Time          // since when the step has waited for memory; zero if it does not wait
 	mayEnd     bool               // this step, or a step released before it, has ended without children
-	counters   []*storage.Counter // of the running deliveries
+	counters   []*storage.Counter // the request counters of the running deliveries
 }
 
 // newHeartbeats returns a process's heartbeats, which are written with the function write. This function must make only one try, because
@@ -71,7 +71,7 @@ func (h *heartbeats) begin(log *zerolog.Logger, scan ledger.ScanID, step ledger.
 	}
 }
 
-// waitsSince records that a held step has waited for memory since the time start. The zero time means that the step no longer waits.
+// waitsSince records that a held step has waited for memory since start. The zero time means that the step no longer waits.
 func (h *heartbeats) waitsSince(step ledger.StepID, start time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

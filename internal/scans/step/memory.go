@@ -60,7 +60,7 @@ func (h *stepMemory) take(ctx context.Context, bytes int64) (err error) {
 	return problem.Busyf("", "the step waits for memory").Because(errMemory)
 }
 
-// do runs a step with its part of the memory. If the part is too small, do runs the step again with a larger part.
+// do runs a step with its part of the memory. If the part is too small, the step runs again with a larger part.
 func (h *stepMemory) do(ctx context.Context, does func(*memory.Part) error) error {
 	for {
 		err := does(h.part)

@@ -24,8 +24,8 @@ const (
 	// roundQueries is the maximum number of concurrent queries. It limits the memory for their pages: a page may have 4 MiB, and its size is
 	// unknown before it arrives.
 	roundQueries = 12
-	// commitRows is the maximum number of rows that a step's commit writes or deletes besides those of its children. These are its pending row, its
-	// done row, a file or failed rows, the failed rows that it has retried, and the child that deletes rows.
+	// commitRows is the maximum number of rows that a step's commit writes or deletes besides those of its children. These rows are the step's
+	// pending row, its done row, a file or failed rows, the failed rows that it has retried, and the child that deletes rows.
 	commitRows = 7
 )
 
@@ -280,9 +280,9 @@ const (
 	rereadRequests  = 7
 )
 
-// passOn replaces spans of rows by CopyRows steps if writing the rows would delay the
-// children too long. It keeps the rows of a span's first and last partition, which may continue on other pages. So a range that
-// is handed over has only whole partitions, and excludes its bounds.
+// passOn replaces spans of rows by CopyRows steps if writing the rows would delay the children too long. It keeps the rows of a span's
+// first and last partition, which may continue on other pages. So a range that is handed over contains only whole partitions, and excludes
+// its bounds.
 func (s *readResult) passOn(m scans.Message) {
 	if m.HandedOver || len(s.children) == 0 {
 		return

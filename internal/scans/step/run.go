@@ -24,8 +24,8 @@ import (
 // stepTime is a step's own deadline, below host.json's functionTimeout.
 const stepTime = 8 * time.Minute
 
-// This file follows a message from top to bottom: Run → process → begin → do → commit →
-// follow. step.go has the kinds of steps, giveup.go handles errors, and end.go in package life ends scans.
+// This file follows a message from top to bottom: Run → process → begin → do → commit → follow. step.go contains the kinds of steps,
+// giveup.go handles errors, and end.go in package life ends scans.
 
 // Steps runs the steps of scans. Each message runs one step.
 type Steps struct {
@@ -150,8 +150,8 @@ func (s *Steps) process(ctx context.Context, m scans.Message, delivery int, coun
 	if err != nil {
 		return "", nil, err
 	}
-	// Of two concurrent deliveries, only the one that committed the step sends messages. If both deliveries sent them, each descendant would
-	// also be done twice. A message for a child that does not exist is harmless, because it has no pending row.
+	// Of two concurrent deliveries, only the one that committed the step, or may have committed it, sends messages. If both deliveries sent
+	// them, each descendant would also be done twice. A message for a child that does not exist is harmless, because it has no pending row.
 	if result != overtaken {
 		s.follow(ctx, m, out)
 	}
@@ -165,7 +165,7 @@ func (s *Steps) process(ctx context.Context, m scans.Message, delivery int, coun
 type stepResult struct {
 	done     ledger.Done
 	children []scans.Message // the messages to send
-	deletion *scans.Message  // left to the same invocation; nil if there is none
+	deletion *scans.Message  // the deletion that the same invocation does; nil if there is none
 
 	differences []action.Failure // found by a comparison
 }
@@ -179,8 +179,8 @@ func (out stepResult) ahead(m scans.Message) scan.Outlook {
 	return ahead
 }
 
-// begin reads the step's pending row. If an earlier delivery or message may have begun the step, begin records another beginning. It
-// returns the step as it was before, and whether the step is pending.
+// begin reads the step's pending row. If an earlier delivery or message may have begun the step, begin records that the step begins again.
+// It returns the step as it was before, and whether the step is pending.
 func (s *Steps) begin(ctx context.Context, o storage.RequestOptions, limits *scans.Limits, m scans.Message, delivery int) (p ledger.Pending, pending bool, err error) {
 	if p, ok := kindOf(m).justCommitted(); ok {
 		return p, true, nil

@@ -9,8 +9,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// kind has the methods that differ between the three kinds of steps. A step reads rows and works with them, deletes the rows that another step
-// has read, or retries failed rows. Apart from that, all steps' messages are handled in the same way.
+// kind lists the methods that differ between the three kinds of steps. A step reads rows and works with them, deletes the rows that another
+// step has read, or retries failed rows. Apart from that, all steps' messages are handled in the same way.
 type kind interface {
 	// justCommitted returns the step if this invocation has just recorded it as pending. Such a step need not be read from the ledger.
 	justCommitted() (p ledger.Pending, ok bool)
