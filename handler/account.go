@@ -40,7 +40,7 @@ func (v choice[T]) words() (words []string) {
 // Set implements [pflag.Value].
 func (v choice[T]) Set(text string) error {
 	if *v.to = T(text); !slices.Contains(v.of, *v.to) {
-		return fmt.Errorf("is %q, want %s", text, cmp.Or(v.want, fmt.Sprintf("one of %v", v.of)))
+		return fmt.Errorf("is %q; it must be %s", text, cmp.Or(v.want, fmt.Sprintf("one of %v", v.of)))
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func parseConnection(flag, connection string) (c storage.Connection, name string
 // openConnection opens an account. If name is not "", errors call the account by this name.
 func (f *accountFlags) openConnection(r *call, c storage.Connection, name string) (*storage.Account, error) {
 	if f.patience <= 0 {
-		return nil, usagef("--patience is %v, want a time above 0", f.patience)
+		return nil, usagef("--patience is %v; it must be longer than 0", f.patience)
 	}
 	a, err := storage.Open(c, storage.Options{Name: name, Patience: f.patience, Unproven: f.patience == storage.DefaultPatience && r.point.Resume == "", AwaitDeletion: true})
 	if err == nil {

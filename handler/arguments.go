@@ -74,7 +74,7 @@ func takePlaces(c *cobra.Command, o placed, args []string) error {
 		option, _ := find(o.options(), names[i])
 		at := option.field.(*location)
 		if c.Flags().Changed(option.name) {
-			return asValue(c, usagef("--%s and an argument name the same place; give it once", option.name))
+			return asValue(c, usagef("the place is given twice, by an argument and by --%s; give it once", option.name))
 		}
 		if text == "" { // most often a variable that is not set
 			return usagef("argument %d %w", i+1, errNoValue)
@@ -90,7 +90,7 @@ func takePlaces(c *cobra.Command, o placed, args []string) error {
 		case form[i] == "TABLE": // the argument can only be a table
 			at.table = true
 		case job.IsThere(text):
-			return usagef("%[1]s could be a table or the file or directory of that name; write table:%[1]s or ./%[1]s", text)
+			return usagef("%[1]s could be a table, or a file or directory of that name; write table:%[1]s or ./%[1]s", text)
 		}
 	}
 	return nil

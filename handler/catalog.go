@@ -66,7 +66,7 @@ func (f *catalogFlags) settings() (config.CatalogSettings, error) {
 	}
 	if f.name != "" {
 		if f.table+f.indexKeys+f.rowKey+f.wal != "" {
-			return config.CatalogSettings{}, usagef("--catalog names a catalog that has its own --table, --index-keys, --row-key and --wal; leave them out")
+			return config.CatalogSettings{}, usagef("--catalog already sets --table, --index-keys, --row-key and --wal; leave these four flags out")
 		}
 		given = map[string]string{"TABLE_CATALOG_NAME": ""}
 	}
@@ -83,7 +83,7 @@ func (f *catalogFlags) settings() (config.CatalogSettings, error) {
 	case err != nil:
 		return config.CatalogSettings{}, job.Hint(usageError(err), "--table, --index-keys, --row-key and --wal take precedence over the settings TABLE_CATALOG_…")
 	case f.name != "":
-		return config.CatalogSettings{}, usagef("--catalog %s: the setting TABLESWEEP_CATALOGS has no such catalog", f.name)
+		return config.CatalogSettings{}, usagef("--catalog %s: the setting TABLESWEEP_CATALOGS contains no catalog of this name", f.name)
 	}
 	return config.CatalogSettings{}, usagef("the catalog is missing; give --table, --index-keys and --row-key, or --catalog NAME")
 }
@@ -172,7 +172,7 @@ func (s *selection) options() []option {
 func (s *selection) query(args []string) (catalog.Lookup, error) {
 	q, err := s.readQuery(args)
 	if err == nil && (len(args) == 0 || len(q.Or) > 0) {
-		err = usagef("want an index key and its value, such as eid=F314, each key once")
+		err = usagef("give an index key and its value, such as eid=F314, and each key only once")
 	}
 	return q, err
 }
@@ -184,7 +184,7 @@ func (s *selection) readQuery(args []string) (catalog.Lookup, error) {
 	for _, arg := range args {
 		key, value, ok := strings.Cut(arg, "=")
 		if !ok || value == "" {
-			return q, usagef("%q: want an index key and its value, such as eid=F314", arg)
+			return q, usagef("%q is not an index key and its value; use the form eid=F314", arg)
 		}
 		if _, again := q.Keys[key]; again {
 			q.Or[key] = append(q.Or[key], value)

@@ -39,7 +39,7 @@ func (p *page) options(what string) []option {
 // check returns an error if --top is out of range.
 func (p *page) check() error {
 	if p.top < 1 || p.top > catalog.MaxTop {
-		return usagef("--top is %d, want 1 to %d", p.top, catalog.MaxTop)
+		return usagef("--top is %d; it must be 1 to %d", p.top, catalog.MaxTop)
 	}
 	return nil
 }
@@ -75,7 +75,7 @@ func (o *catalogQueryOptions) options() []option {
 
 func (o *catalogQueryOptions) run(r *call) error {
 	if len(r.args) == 0 {
-		return usagef("want an index key and its value, such as eid=F314; catalog export prints all records")
+		return usagef("give an index key and its value, such as eid=F314; catalog export prints all records")
 	}
 	q, err := o.readQuery(r.args)
 	if err != nil {

@@ -55,9 +55,9 @@ func (r *call) restore() error {
 	case r.point.Resume == "":
 		return nil
 	case r.point.New != "":
-		return usagef("--checkpoint starts and --resume continues; give one of them")
+		return usagef("--checkpoint is for a new run, and --resume continues an earlier run; give only one of them")
 	case place.InBlobs(r.point.Resume):
-		return usagef("--resume takes the file that --checkpoint named, not blobs")
+		return usagef("--resume needs the file that --checkpoint created, which is never in blobs")
 	}
 	set, err := r.point.Open(r.givenFlags())
 	if err != nil {

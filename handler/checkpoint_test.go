@@ -103,7 +103,7 @@ func TestForgedCheckpoint(t *testing.T) {
 
 	point := filepath.Join(home, "import")
 	forged(t, point, "import", nil, load.Note{File: elsewhere})
-	if _, err := user(t.Context(), nil, "catalog", "import", "--resume", point); err == nil || !strings.Contains(err.Error(), "name the file of records again") {
+	if _, err := user(t.Context(), nil, "catalog", "import", "--resume", point); err == nil || !strings.Contains(err.Error(), "give the file of records again") {
 		t.Errorf("a forged import's checkpoint: %v", err)
 	}
 	dir := filepath.Join(home, "export")

@@ -236,7 +236,7 @@ func reason(e *pflag.InvalidValueError) error {
 	if want == "" {
 		return e.Unwrap()
 	}
-	return fmt.Errorf("is %q, want %s", e.GetValue(), want)
+	return fmt.Errorf("is %q; it must be %s", e.GetValue(), want)
 }
 
 var errTwice = errors.New("is given twice; give it once")

@@ -36,7 +36,7 @@ func (o *copyOptions) options() []option {
 		o.selectOption(),
 		{"since", fixed, &o.Since.Text, nil, "only rows written since a time, within a duration such as 24h, or since the last success (last)"},
 		{"state", aFile, &o.State, nil, "file that stores when the last success began"},
-		{"since-overlap", fixed, &o.Overlap, 5 * time.Minute, "how much earlier than its time --since begins"},
+		{"since-overlap", fixed, &o.Overlap, 5 * time.Minute, "begin this much before the time of --since"},
 		{"since-window", fixed, &o.window, nil, ""},
 		o.formatOption(),
 		choose("mode", fixed, &o.mode, "how to treat rows that already exist: replace, merge, skip, fail", "", action.Modes...),

@@ -28,7 +28,7 @@ func (d *dryRun) Set(text string) error {
 	}
 	on, err := strconv.ParseBool(text)
 	if err != nil {
-		return fmt.Errorf("is %q, but it is a switch, and its only value is full", text)
+		return fmt.Errorf("is %q; give the flag without a value, or with the value full", text)
 	}
 	*d = dryRun{on: on}
 	return nil

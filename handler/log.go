@@ -75,7 +75,7 @@ func (o *logTailOptions) run(r *call) error {
 	case o.follow && o.since != "" && o.top > 0:
 		return usagef("--follow begins either with the --top newest events or at --since; give one of the two")
 	case o.follow && o.top > logtail.MaxTop:
-		return usagef("--top is %d, want at most %d with --follow", o.top, logtail.MaxTop)
+		return usagef("--top is %d; with --follow, it must be at most %d", o.top, logtail.MaxTop)
 	}
 	since, err := sinceOf(o.since, time.Now())
 	if err != nil {

@@ -39,7 +39,7 @@ func (f *accountFlags) openHome(r *call, flag string, at location, in *connectio
 		err = fmt.Errorf("%s is %v", at.path, kind)
 	}
 	if err != nil {
-		return h, job.Hint(usagef("--%s: %w; with many tables, it takes a directory or a prefix of blobs", flag, err), "leave the flag out for the tables of an account, or give a path with a slash, such as backup/")
+		return h, job.Hint(usagef("--%s: %w; with many tables, give a directory or a prefix of blobs", flag, err), "leave the flag out for the tables of an account, or give a path with a slash, such as backup/")
 	}
 	h.Place, err = f.openPlace(r, flag, at, in)
 	h.Path = strings.TrimRight(at.path, "/") + "/"
@@ -70,7 +70,7 @@ func (p *pairFlags) manyPlaces(r *call, t *job.Tables, fits func(r *call, from, 
 		same = t.From.Account.Same(to.Account)
 	}
 	if same {
-		return job.Hint(usagef("%v: the source and the destination are both %s", p.Choice, to.Address()), "--to-connection names another account, and --to other places, such as backup/")
+		return job.Hint(usagef("%v: the source and the destination are both %s", p.Choice, to.Address()), "give another account with --to-connection, or other places, such as backup/, with --to")
 	}
 	if !t.Compares && t.From.Account == nil && to.Account != nil && !p.toConnection.orElse(&p.connection).given() && r.point.File == nil {
 		return job.Hint(usagef("--to-connection is missing: many tables are written only to a connection that the command names"), "--to-connection takes the name of a setting, such as AzureWebJobsStorage; --dry-run then shows which tables exist there")

@@ -76,7 +76,7 @@ func (f *mapFlags) keepsFor(filter string) error {
 	}
 	for _, name := range changed {
 		if storage.Compares(filter, name) {
-			return usagef("--filter compares %s, which --drop or --rename changes, so the two places never become equal; compare another property", name)
+			return usagef("--filter compares %s, which --drop or --rename changes, so the two places never become equal; filter by another property", name)
 		}
 	}
 	return nil
@@ -88,7 +88,7 @@ func (f *mapFlags) open() (*rowmap.Map, error) {
 	for _, pair := range f.rename {
 		from, to, _ := strings.Cut(pair, "=")
 		if !isProperty(from) || !isProperty(to) {
-			return nil, usagef("--rename is %q, want OLD=NEW, the old and the new name of a property; --map changes keys", pair)
+			return nil, usagef("--rename is %q; it must be OLD=NEW, the old and the new name of a property; to change keys, use --map", pair)
 		}
 		if _, twice := o.Rename[from]; twice || slices.Contains(f.drop, from) || slices.Contains(slices.Collect(maps.Values(o.Rename)), to) {
 			return nil, usagef("--rename %s: give each property one new name, and no two properties the same name", pair)
@@ -205,7 +205,7 @@ type csvFlags struct {
 
 func (f *csvFlags) options() []option {
 	return []option{
-		{"types", fixed, &f.types, nil, "Name:Edm.Int32,…: types of CSV columns that have no column of types"},
+		{"types", fixed, &f.types, nil, "types of CSV columns whose types are not in the file, as Name:Edm.Int32,…"},
 		{"delimiter", fixed, &f.delimiter, ",", "delimiter between the cells of CSV"},
 	}
 }
@@ -247,7 +247,7 @@ func (f *csvFlags) form(isName func(string) bool) (*place.CSV, error) {
 		name, text, _ := strings.Cut(one, ":")
 		t, known := odata.ParseType("Edm." + strings.TrimPrefix(text, "Edm."))
 		if !known || !isName(name) {
-			return nil, usagef("--types has %q, want Name:Edm.Int32 or another type of the Table service", one)
+			return nil, usagef("--types has %q; it must be Name:Edm.Int32, or name another type of the Table service", one)
 		}
 		form.Types[name] = t
 	}

@@ -154,7 +154,7 @@ type positive int
 func (p *positive) Set(text string) error {
 	n, err := strconv.Atoi(text)
 	if err == nil && n < 1 {
-		err = fmt.Errorf("is %d, want at least 1", n)
+		err = fmt.Errorf("is %d; it must be at least 1", n)
 	}
 	*p = positive(n)
 	return err

@@ -43,7 +43,7 @@ func (o *scanOptions) options() []option {
 	return slices.Concat(o.sourceFlags.options(), o.mapFlags.options(), o.csvFlags.options(), []option{
 		o.selectOption(),
 		{"json", perRun, &o.json, nil, "messages and progress on stderr as JSON, with a summary as the last line"},
-		choose("format", perRun, &o.format, "jsonl or csv", "jsonl or csv; the command count counts rows", "jsonl", "csv"),
+		choose("format", perRun, &o.format, "jsonl or csv", "jsonl or csv (to count rows, use tablesweep count)", "jsonl", "csv"),
 		{"dry-run", perRun, &o.dryRun, nil, "with --map, --rename or --drop: show 20 rows before and after"},
 		{"keys-only", perRun, &o.keysOnly, nil, "only PartitionKey and RowKey"},
 		choose("strategy", perRun, &o.strategy, "how the rows are divided into ranges: "+names, "one of "+names, strategy.Names...),
@@ -62,7 +62,7 @@ func scanCommand() *cobra.Command {
 
 func (o *scanOptions) run(r *call) error {
 	if o.stats != "" && o.stats != statsTotal && o.stats != statsQueries {
-		return usagef("--stats is %q, want nothing or %s", o.stats, statsQueries)
+		return usagef("--stats is %q; give the flag without a value, or with the value %s", o.stats, statsQueries)
 	}
 	if o.keysOnly && o.Select != nil {
 		return usagef("--keys-only and --select cannot be combined")

@@ -81,7 +81,7 @@ func (f *scansFlags) explain(err error) error {
 	var p *problem.Error
 	switch {
 	case storage.HasCode(err, "TableNotFound"):
-		return job.Hint(fmt.Errorf("no app keeps its scans here (table %s)", f.table), "--connection names the app's own storage, and --state-table its table")
+		return job.Hint(fmt.Errorf("no app keeps its scans in table %s of this account", f.table), "give the app's own storage with --connection, and the table of its scans with --state-table")
 	case !errors.As(err, &p):
 	case p.Kind == problem.Invalid && p.Field != "":
 		return usagef("--%s %s", p.Field, p.Detail)
@@ -104,7 +104,7 @@ func (o *scansListOptions) options() []option {
 		{"state", perRun, &o.state, nil, "only scans that are running, succeeded, failed or canceled"},
 		{"action", perRun, &o.Action, nil, "only scans with this action: copy, count, keys, enqueue, delete or verify"},
 		{"table", perRun, &o.ListQuery.Table, nil, "only scans from or to this table"},
-		{"name", perRun, &o.Name, nil, "only scans whose name has this text, in any case"},
+		{"name", perRun, &o.Name, nil, "only scans whose name contains this text, in any case"},
 		{"since", perRun, &o.since, nil, "only scans started since a time or a date, or within a duration such as 24h"},
 	}...)
 }
@@ -273,7 +273,7 @@ func printStatus(w io.Writer, s status.Status) {
 	if s.Progress != nil {
 		line("progress", "%.0f %%", 100**s.Progress)
 	}
-	known("rate", "%s", optional(s.Rate, "%.0f rows a second"))
+	known("rate", "%s", optional(s.Rate, "%.0f rows per second"))
 	if s.Leased != nil {
 		for _, w := range s.Leased.Waiting {
 			line("waiting", "for %s: %s, since %s", w.Connection, w.Cause, w.Since.Format(time.RFC3339))

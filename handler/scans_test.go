@@ -17,7 +17,7 @@ func TestPrintStatus(t *testing.T) {
 	printStatus(&unknown, s)
 	s.Progress, s.Rate, s.SecondsLeft = &progress, &rate, &left
 	printStatus(&known, s)
-	for _, line := range []string{"progress\t25 %\n", "rate\t1234 rows a second\n", "left\t1m30s\n"} {
+	for _, line := range []string{"progress\t25 %\n", "rate\t1234 rows per second\n", "left\t1m30s\n"} {
 		name, _, _ := strings.Cut(line, "\t")
 		if !strings.Contains(known.String(), line) || strings.Contains(unknown.String(), name) {
 			t.Errorf("want %q if it is known:\n%s\nand no %s if not:\n%s", line, &known, name, &unknown)

@@ -193,7 +193,7 @@ func TestChangingScansNeedsAnApp(t *testing.T) {
 	u := newAppUser(t, connection)
 	proof.Must(t, os.WriteFile(filepath.Join(u.dir, "count.json"), []byte(countOrders), 0o600))
 	for _, args := range [][]string{{"start", "count.json"}, {"cancel", noScan}, {"retry", noScan}, {"retry", noScan, "--failed"}} {
-		if out, errText := u.change(exitFailed, args...); out != "" || !strings.HasPrefix(errText, "tablesweep: error: no app keeps its scans here (table tablesweep)\n") {
+		if out, errText := u.change(exitFailed, args...); out != "" || !strings.HasPrefix(errText, "tablesweep: error: no app keeps its scans in table tablesweep of this account\n") {
 			t.Errorf("%v: stdout %q, stderr %q", args, out, errText)
 		}
 	}

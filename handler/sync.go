@@ -50,7 +50,7 @@ func (o *syncOptions) check(r *call, from, to place.Kind) error {
 	}
 	switch {
 	case o.maxDeletes < -1:
-		return usagef("--max-deletes is %d, want 0 or more", o.maxDeletes)
+		return usagef("--max-deletes is %d; it must be 0 or more", o.maxDeletes)
 	case o.dryRun, !o.yes && isTerminal(r.In):
 		return nil
 	case !o.yes:
@@ -224,7 +224,7 @@ func (o *syncOptions) limit(plan job.SyncPlan) error {
 	if o.maxDeletes < 0 || plan.Delete <= o.maxDeletes {
 		return nil
 	}
-	err := usagef("--max-deletes is %d, and %s would be deleted; nothing was changed", o.maxDeletes, progress.Plural(plan.Delete, "row"))
+	err := usagef("--max-deletes is %d, but %s would be deleted; nothing was changed", o.maxDeletes, progress.Plural(plan.Delete, "row"))
 	return job.Hint(err, fmt.Sprintf("--max-deletes %d allows it", plan.Delete))
 }
 
@@ -241,7 +241,7 @@ func (o *syncOptions) agree(r *call, plan job.SyncPlan, typed, answer string) er
 func (o *syncOptions) checkEqual(plan job.SyncPlan, done job.SyncResult) error {
 	switch {
 	case done.Failed > 0:
-		return job.Hint(failedRows(done.Failed), "remove the cause, and run the command again; no row is deleted until all are copied")
+		return job.Hint(failedRows(done.Failed), "remove the cause, and run the command again; no row is deleted until all rows are copied")
 	case done.Differences() == 0:
 		return nil
 	case done.Extra > 0 && !o.deleteExtra:
@@ -251,5 +251,5 @@ func (o *syncOptions) checkEqual(plan job.SyncPlan, done job.SyncResult) error {
 	case plan.Leave > 0:
 		return job.Hint(job.ErrDifferent, "the source also has rows with the keys of the extra rows, but --filter leaves them out; sync without --filter")
 	}
-	return job.Hint(job.ErrDifferent, "another program is writing to the places; run the command again")
+	return job.Hint(job.ErrDifferent, "another program is writing to the source or the destination; run the command again")
 }

@@ -25,9 +25,9 @@ type verifyOptions struct {
 
 func (o *verifyOptions) options() []option {
 	return slices.Concat(o.pairFlags.options(), o.rowFlags.options(),
-		o.reportFlags.options(progress.Auto, "print differences and result as JSON, one object a line"), o.checkpointFlags.options(), []option{
+		o.reportFlags.options(progress.Auto, "print differences and result as JSON, one object per line"), o.checkpointFlags.options(), []option{
 			o.selectOption(),
-			{"allow-extra", fixed, &o.allowExtra, nil, "do not count rows that only the destination has as differences"},
+			{"allow-extra", fixed, &o.allowExtra, nil, "do not count extra rows of the destination as differences"},
 			{"list", fixed, &o.list, verify.DefaultList, "maximum number of differences to list, 1 to 1000000; all are counted"},
 		})
 }
@@ -38,7 +38,7 @@ const maxList = 1_000_000
 
 func (o *verifyOptions) run(r *call) error {
 	if o.list < 1 || o.list > maxList {
-		return usagef("--list is %d, want 1 to %d", o.list, maxList)
+		return usagef("--list is %d; it must be 1 to %d", o.list, maxList)
 	}
 	if o.Many() {
 		all := job.Tables{Rows: o.Rows, Phase: "verifying", Compares: true, AllowExtra: o.allowExtra}

@@ -202,7 +202,7 @@ func (c Copy) resolve(ctx context.Context, part *memory.Part, rows []storage.Row
 		return p, err
 	})
 	if err != nil {
-		return rows, fmt.Errorf("compare with rows that exist: %w", err)
+		return rows, fmt.Errorf("compare with existing rows: %w", err)
 	}
 	var left []storage.Row
 	for _, row := range rows {

@@ -79,7 +79,7 @@ func (q Enqueue) message(row storage.Row) (string, error) {
 		text = base64.StdEncoding.EncodeToString([]byte(text))
 	}
 	if len(text) > storage.MaxMessageBytes {
-		return "", fmt.Errorf("the message has %d bytes as sent, but a queue accepts at most %d", len(text), storage.MaxMessageBytes)
+		return "", fmt.Errorf("the encoded message has %d bytes, but a queue accepts at most %d", len(text), storage.MaxMessageBytes)
 	}
 	return text, nil
 }

@@ -39,7 +39,7 @@ func (ch *chooser) choose(ctx context.Context, q Lookup, on Condition) (*store.H
 	case q.ID != "":
 		err = noSuchID()
 	default:
-		err = problem.NotFoundf("", "there is no record that the query string finds")
+		err = problem.NotFoundf("", "no record matches the query")
 	}
 	if h != nil {
 		firstHashes = append(firstHashes, h.First)
@@ -71,7 +71,7 @@ func (ch *chooser) chosen(ctx context.Context, q Lookup) (h *store.Head, firstHa
 }
 
 // errSeveral is the error of a write whose query finds several records.
-var errSeveral = problem.Conflictf("", "the query string finds several records; add other index keys, or row_from and row_to")
+var errSeveral = problem.Conflictf("", "several records match the query; add other index keys, or row_from and row_to")
 
 // chooseHead returns the only live head that matches a query by the first index key.
 func (ch *chooser) chooseHead(ctx context.Context, p plan, firstHashes []index.FirstHash) (*store.Head, error) {

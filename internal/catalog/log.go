@@ -127,7 +127,7 @@ func (ct *committer) commitIn(ctx, committing context.Context, all []*commitment
 }
 
 // errLost is the error of a write whose commit was interrupted by a panic.
-var errLost = &unanswered{errors.New("the commit did not end")}
+var errLost = &unanswered{errors.New("the commit was interrupted")}
 
 // errTooMany means that the operations do not fit into one transaction.
 var errTooMany = errors.New("too large for a transaction")

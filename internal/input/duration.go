@@ -27,7 +27,7 @@ func Duration(text string) (time.Duration, error) {
 	}
 	d := time.Duration(7*weeks+days)*24*time.Hour + rest
 	if !ok || d < 0 {
-		return 0, fmt.Errorf("is %q, want a time such as 15m, 12h, 1d, 2w or 1d12h", text)
+		return 0, fmt.Errorf("is %q; it must be a time such as 15m, 12h, 1d, 2w or 1d12h", text)
 	}
 	return d, nil
 }

@@ -52,7 +52,7 @@ func (c Choice) matchingNames(names []string) ([]string, error) {
 	}
 	for _, pattern := range c.Patterns {
 		if _, err := path.Match(pattern, ""); err != nil {
-			return nil, Refuse("tables", " is %s, want a pattern such as 'logs*' or 'log[0-9]'", secret.Name(pattern))
+			return nil, Refuse("tables", " is %s; it must be a pattern such as 'logs*' or 'log[0-9]'", secret.Name(pattern))
 		}
 		if !slices.ContainsFunc(names, func(name string) bool { return matches(pattern, name) }) {
 			return nil, Hint(Refuse("tables", ": %s matches none of %s", secret.Name(pattern), progress.Plural(len(names), "table")), `"tablesweep tables list" shows the account's tables`)

@@ -79,5 +79,5 @@ func blobHint(err error) error {
 	if !storage.HasCode(err, "AuthorizationPermissionMismatch", "AuthorizationFailure") || storage.Expired(err) {
 		return err
 	}
-	return Hint(err, "reading needs the role Storage Blob Data Reader, and writing needs Storage Blob Data Contributor, or a SAS with these permissions; the account's firewall may also be refusing this machine")
+	return Hint(err, "reading needs the role Storage Blob Data Reader, writing needs Storage Blob Data Contributor, and a SAS needs the same permissions; the account's firewall may also be refusing this machine")
 }

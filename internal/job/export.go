@@ -58,7 +58,7 @@ func (o CopyOptions) toFiles(ctx context.Context, s sweep.Spec, only *changes) (
 	if !o.To.Local() {
 		j.Places = append(j.Places, o.To.Address())
 	} else if path := o.To.journal(); !o.Resumed && IsThere(path) { // an export in a directory has its journal in that directory
-		return nil, placeTaken(fmt.Errorf("%s %w: it has %s", o.To.Address(), place.ErrTaken, place.JournalName))
+		return nil, placeTaken(fmt.Errorf("%s %w: it contains %s", o.To.Address(), place.ErrTaken, place.JournalName))
 	} else if err := o.checkOutside(ctx); err != nil {
 		return nil, err
 	} else if err := makeDirectory(filepath.Dir(path)); err != nil {

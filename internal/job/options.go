@@ -40,14 +40,14 @@ type Rows struct {
 // check refuses invalid values.
 func (r Rows) check() error {
 	if r.Workers < 1 {
-		return Refuse("workers", " is %d, want at least 1", r.Workers)
+		return Refuse("workers", " is %d; it must be at least 1", r.Workers)
 	}
 	for _, limit := range []struct {
 		option string
 		n      int
 	}{{"max-rows-per-second", r.MaxRows}, {"max-requests-per-second", r.MaxRequests}} {
 		if limit.n < 0 {
-			return Refuse(limit.option, " is %d, want at least 1, or 0 for no limit", limit.n)
+			return Refuse(limit.option, " is %d; it must be at least 1, or 0 for no limit", limit.n)
 		}
 	}
 	for _, name := range r.Select {
@@ -59,7 +59,7 @@ func (r Rows) check() error {
 		return Refuse("", "--%w", err) // the error's text starts with the option's name
 	}
 	if r.Bounds.Range().Empty() {
-		return Refuse("", "--prefix, --after and --before leave no partition key between them")
+		return Refuse("", "no partition key fits --prefix, --after and --before together")
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func Delete(ctx context.Context, o Options) (*Job, error) {
 		action: action.Delete{Table: table}, phase: "deleting", places: []string{table.Address()},
 		intent: intent{"delete", action.Transactions, func(ctx context.Context) (string, bool, error) {
 			if err := table.MayDelete(ctx); err != nil {
-				return "", false, fmt.Errorf("check the permission to delete: %w", err)
+				return "", false, fmt.Errorf("the permission to delete could not be checked: %w", err)
 			}
 			return fmt.Sprintf("rows of %s can be deleted", table), false, nil
 		}},

@@ -29,7 +29,7 @@ func Scan(ctx context.Context, o ScanOptions, fn func([]storage.Row) error) (swe
 		return sweep.Totals{}, err
 	}
 	if o.PageRows < 1 || o.PageRows > storage.PageRows {
-		return sweep.Totals{}, Refuse("segment-size", " is %d, want 1 to %d", o.PageRows, storage.PageRows)
+		return sweep.Totals{}, Refuse("segment-size", " is %d; it must be 1 to %d", o.PageRows, storage.PageRows)
 	}
 	s.PageRows = o.PageRows
 	if o.Strategy != strategy.Adaptive {

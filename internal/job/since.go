@@ -72,7 +72,7 @@ func (o CopyOptions) narrow(ctx context.Context, s *sweep.Spec) (w *changes, win
 		return nil, "", nil
 	}
 	if o.From.Table().Cosmos() {
-		return nil, "", Hint(Refuse("since", " cannot be used with --from %s, because Cosmos DB cannot filter rows by Timestamp", o.From.Path), "leave --since out, or compare a time property of your own by --filter")
+		return nil, "", Hint(Refuse("since", " cannot be used with --from %s, because Cosmos DB cannot filter rows by Timestamp", o.From.Path), "leave --since out, or use --filter to compare a time property of your own")
 	}
 	w, window = &changes{}, o.Was.Window
 	if window == "" { // in a resumed job, the first run has decided the window
@@ -133,7 +133,7 @@ func (o CopyOptions) remember(ctx context.Context, w *changes, s sweep.Spec) (er
 		p, err := to.Table().Query(ctx, q)
 		switch {
 		case err != nil && !storage.Gone(err):
-			return fmt.Errorf("search for the rows of earlier copies: %w", err)
+			return fmt.Errorf("the search for the rows of earlier copies failed: %w", err)
 		case len(p.Rows) > 0:
 			return nil
 		case err == nil && p.Next != nil:

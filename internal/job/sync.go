@@ -163,15 +163,15 @@ func (o PairOptions) checkComplete(m place.Manifest) error {
 	}
 	switch {
 	case m.Since != nil:
-		return Refuse("from", " %s has only the rows that had changed since %s, so a sync would treat all other rows as extra", from, m.Since)
+		return Refuse("from", " %s contains only the rows that had changed since %s, so a sync would treat all other rows as extra", from, m.Since)
 	case m.Select != nil:
-		return Refuse("from", " %s has only the properties %s, so a sync would remove all other properties", from, strings.Join(m.Select, ","))
+		return Refuse("from", " %s contains only the properties %s, so a sync would remove all other properties", from, strings.Join(m.Select, ","))
 	case m.Mapped:
 		return Hint(Refuse("from", " %s was made with --map, --rename or --drop, so the export may lack rows and properties of %s", from, m.Table), "write its rows to a table with tablesweep import, and sync from that table")
 	case m.Filter != "" && m.Filter != o.Filter:
-		return Hint(Refuse("from", " %s has only the rows of a filter, so a sync would treat all other rows as extra", from), fmt.Sprintf("sync only these rows: --filter %q", m.Filter))
+		return Hint(Refuse("from", " %s contains only the rows that match a filter, so a sync would treat all other rows as extra", from), fmt.Sprintf("sync only these rows: --filter %q", m.Filter))
 	case storage.RangeFilter(own) != storage.RangeFilter(within):
-		return Hint(Refuse("from", " %s has only the rows of a range, so a sync would treat all other rows as extra", from), "sync only these rows, with the same --prefix, --after and --before")
+		return Hint(Refuse("from", " %s contains only the rows of a range, so a sync would treat all other rows as extra", from), "sync only these rows, with the same --prefix, --after and --before")
 	}
 	return nil
 }

@@ -78,7 +78,7 @@ func TestBlobsRefuse(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	proof.Must(t, place.PutClaim(t.Context(), to, place.NewClaim("another", nil, began, "test")))
-	resume("is taken: it has an export")
+	resume("is taken: it contains an export")
 	for name, text := range content(t, to) {
 		if name != place.ClaimName && all[name] != text {
 			t.Errorf("%s was changed", name)

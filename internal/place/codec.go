@@ -94,7 +94,7 @@ func (c *Codec) decode(page []byte) (text []byte, err error) {
 		return page, nil
 	}
 	if len(text) > maxPage || errors.Is(err, zstd.ErrDecoderSizeExceeded) || errors.Is(err, zstd.ErrWindowSizeExceeded) {
-		return nil, fmt.Errorf("it expands beyond %d MiB", maxPage>>20)
+		return nil, fmt.Errorf("it decompresses to more than %d MiB", maxPage>>20)
 	}
 	return text, err
 }

@@ -380,7 +380,7 @@ func (r *csvReader) setNames(cells []string) error {
 	}
 	for name := range r.Types {
 		if _, there := at[name]; !there {
-			return fmt.Errorf("--types has %s, but there is no such column", name)
+			return fmt.Errorf("--types names %s, but there is no such column", name)
 		}
 	}
 	return nil
@@ -571,7 +571,7 @@ func (c *Columns) cell(b []byte, text string) []byte {
 // CheckDelimiter returns an error for a delimiter that cannot separate cells.
 func CheckDelimiter(d string) error {
 	if len(d) != 1 || !strings.Contains(",;\t|:~^#", d) {
-		return fmt.Errorf("is %q, want one of a comma, a semicolon, a tab, and | : ~ ^ #", d)
+		return fmt.Errorf("is %q; it must be a comma, a semicolon, a tab, or one of | : ~ ^ #", d)
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func TestCSVForms(t *testing.T) {
 		{"types that are empty, and given by the option", "PartitionKey,RowKey,N,N@type\np,1,4,\np,2,,\n", place.CSV{Types: types}, `{"PartitionKey":"p","RowKey":"1","N":4}{"PartitionKey":"p","RowKey":"2"}`, ""},
 		{"no types, a delimiter, blank lines", "RowKey;N;PartitionKey\n\n1;7;\"p;q\"\n\r\n", place.CSV{Delimiter: ';', Types: types}, `{"PartitionKey":"p;q","RowKey":"1","N":7}`, ""},
 		{"trailing commas, in some lines", "PartitionKey,RowKey,N,N@type,\np,1,4,Int32,\np,2,5,,,,\np,3,6,Int32\n", place.CSV{}, `{"PartitionKey":"p","RowKey":"1","N":4}{"PartitionKey":"p","RowKey":"2","N":5}{"PartitionKey":"p","RowKey":"3","N":6}`, ""},
-		{"text after a trailing comma", "PartitionKey,RowKey,\np,1,x\np,2,\n", place.CSV{}, `{"PartitionKey":"p","RowKey":"2"}`, "line 2 is not a row: it has 3 cells, and the line of columns has 2"},
+		{"text after a trailing comma", "PartitionKey,RowKey,\np,1,x\np,2,\n", place.CSV{}, `{"PartitionKey":"p","RowKey":"2"}`, "line 2 is not a row: it has 3 cells, but the line of columns has 2"},
 		{"blanks around names, keys in any case", " partitionkey , ROWKEY,\tN, N@type \np,1,4, Int32 \n", place.CSV{}, `{"PartitionKey":"p","RowKey":"1","N":4}`, ""},
 		{"types in OData's form", "PartitionKey@odata.type,PartitionKey,RowKey,N@odata.type,N\nEdm.String,p,1,Edm.Int64,4\n", place.CSV{}, `{"PartitionKey":"p","RowKey":"1","N@odata.type":"Edm.Int64","N":"4"}`, ""},
 		{"Excel's delimiter", "\ufeffsep=;\r\nPartitionKey;RowKey;N\r\np;1;7\r\np;2;x\r\n", place.CSV{Types: types}, `{"PartitionKey":"p","RowKey":"1","N":7}`, `line 4 is not a row: N must be an Edm.Int32; it is "x"`},
@@ -86,7 +86,7 @@ func TestCSVForms(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "it is empty", "\xff\xfeP\x00a\x00": "line 1: it is UTF-16; save it as UTF-8", "\xfe\xff\x00P": "it is UTF-16", keys + "\xe4\n": "line 1: it is not UTF-8", "a,b\n": "no column PartitionKey; the first line must contain", "PartitionKey;RowKey\n": `the delimiter seems to be ";"`, keys + "A,A\n": `the column "A" twice`, keys + "A, A \n": `the column "A" twice, as "A" and " A "; rename or remove one`, keys + "rowkey\n": `the column "RowKey" twice, as "RowKey" and "rowkey"`,
 		keys + "A,A@type,A@odata.type\n": `the column "A@type" twice, as "A@type" and "A@odata.type"`, keys + "A,,B\n": `"" is not a property name`, "sep=x\n" + keys: "line 1: the delimiter is", "sep=;\na\n": "line 2: it has no column PartitionKey", keys + "A@type\n": `no column "A"`,
-		keys + "a b\n": "is not a property name", keys + "A\n": "--types has N", keys + "N\np,1,\"x\ny\"z\n": "lines 2 to 3 are not a row", keys + "N\np,1,\"x\np,2,y\n": "a quote is not closed", keys + "N\np,1,\"x": "a quote is not closed",
+		keys + "a b\n": "is not a property name", keys + "A\n": "--types names N", keys + "N\np,1,\"x\ny\"z\n": "lines 2 to 3 are not a row", keys + "N\np,1,\"x\np,2,y\n": "a quote is not closed", keys + "N\np,1,\"x": "a quote is not closed",
 		keys + "N\np,1,\"x\np,2,\"y\"\np,3,1\n": "lines 2 to 5 are not a row: there is text after a closing quote; because of the quotes there",
 	} {
 		if rows, bad, err := readCSV(place.CSV{Types: types}, text); err == nil || !strings.Contains(err.Error(), want) || rows != nil || bad != nil {
@@ -105,7 +105,7 @@ func TestKeylessRows(t *testing.T) {
 	}
 	for _, want := range []string{
 		`3 "012;7;now;p;5;Int64" {"PartitionKey":"","RowKey":"","eid":"012","the age":7,"Timestamp":"now","partitionkey":"p","N@odata.type":"Edm.Int64","N":"5"} <nil>`,
-		`5 "\"a\r\nb\";x;;;;" the age must be an Edm.Int32; it is "x"`, `8 "1;2;3" it has 3 cells, and the line of columns has 6`, `9 "3;;;;\"\";String" {"PartitionKey":"","RowKey":"","eid":"3","N":""} <nil>`,
+		`5 "\"a\r\nb\";x;;;;" the age must be an Edm.Int32; it is "x"`, `8 "1;2;3" it has 3 cells, but the line of columns has 6`, `9 "3;;;;\"\";String" {"PartitionKey":"","RowKey":"","eid":"3","N":""} <nil>`,
 	} {
 		r, err := next()
 		got := fmt.Sprintf("%d %q ", r.Line, r.Text)
@@ -119,7 +119,7 @@ func TestKeylessRows(t *testing.T) {
 	if r, err := next(); !errors.Is(err, io.EOF) {
 		t.Errorf("after the end, got %v, error %v", r, err)
 	}
-	for text, want := range map[string]string{"": "it is empty", "a,a\n": `the column "a" twice`, "a,,b\n": `"" is not a property name`, "a\n": "--types has the age, but there is no such column", "the age@type\n": `no column "the age"`} {
+	for text, want := range map[string]string{"": "it is empty", "a,a\n": `the column "a" twice`, "a,,b\n": `"" is not a property name`, "a\n": "--types names the age, but there is no such column", "the age@type\n": `no column "the age"`} {
 		if _, _, err := form.Records(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got error %v, want %q", text, err, want)
 		}

@@ -94,7 +94,7 @@ func (e *Export) open(ctx context.Context) error {
 		return fmt.Errorf("%s is not as it was written: its hash is not the one in %s", FilesName, ManifestName)
 	}
 	if seal.files != m.Files.Count || seal.rows != m.Rows || seal.bytes != m.Bytes {
-		return fmt.Errorf("%s does not match %s: %d files, %d rows and %d bytes, not %d, %d and %d",
+		return fmt.Errorf("%s does not match %s: it lists %d files with %d rows and %d bytes, not %d files with %d rows and %d bytes",
 			ManifestName, FilesName, m.Files.Count, m.Rows, m.Bytes, seal.files, seal.rows, seal.bytes)
 	}
 	return nil
@@ -302,7 +302,7 @@ func (e *Export) decode(encoded []byte, at position) (rows []storage.Row, bytes 
 	switch {
 	case err != nil:
 	case len(rows) == 0 || len(rows) > storage.PageRows:
-		err = fmt.Errorf("this page has %d rows, want 1 to %d", len(rows), storage.PageRows)
+		err = fmt.Errorf("this page has %d rows; it must have 1 to %d", len(rows), storage.PageRows)
 	case at.page == 0 && rows[0].Key != f.First.Key(), at.page == len(f.Pages)-1 && rows[len(rows)-1].Key != f.Last.Key():
 		err = fmt.Errorf("the first or last key of this page differs from %s", FilesName)
 	}
@@ -327,7 +327,7 @@ func (e *Export) checkCount(f *dataFile, page, rows int) error {
 		all += int64(p.rows)
 	}
 	if all != f.Rows {
-		return fmt.Errorf("the file has %d rows, but %d rows according to %s", all, f.Rows, FilesName)
+		return fmt.Errorf("the file has %d rows, but must have %d rows according to %s", all, f.Rows, FilesName)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func (h preamble) check(name, format string) error {
 	case h.Format != format:
 		return fmt.Errorf("%s does not belong to an export: its format is %.40q, want %q", name, h.Format, format)
 	case h.Version < 1 || h.Version > version:
-		return fmt.Errorf("%s has version %d, and this program knows version %d", name, h.Version, version)
+		return fmt.Errorf("%s has version %d, but this program knows only version %d", name, h.Version, version)
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func (p *PageMark) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	if len(pair) != 2 || p.Bytes < 1 || p.Bytes > maxPage || len(p.Hash) != hashDigits {
-		return fmt.Errorf("a page is %.80s, want its number of bytes, at most %d, and its hash", text, maxPage)
+		return fmt.Errorf("a page is described by %.80s; it must be the page's number of bytes (at most %d) and its hash", text, maxPage)
 	}
 	return nil
 }
@@ -300,7 +300,7 @@ func ParseManifest(text []byte) (m Manifest, err error) {
 		return m, err
 	}
 	if m.Encoding.Format != "jsonl" || !slices.Contains(Compressions, m.Encoding.Compress) {
-		return m, fmt.Errorf("%s: this program does not know the encoding %q, %q", ManifestName, m.Encoding.Format, m.Encoding.Compress)
+		return m, fmt.Errorf("%s: this program does not know the format %q with the compression %q", ManifestName, m.Encoding.Format, m.Encoding.Compress)
 	}
 	return m, nil
 }

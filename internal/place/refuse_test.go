@@ -32,7 +32,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	for want, change := range map[string]func(map[string]string){
 		"is not a complete export: it has no manifest.json": func(f map[string]string) { delete(f, place.ManifestName) },
-		"has version 2, and this program knows version 1": func(f map[string]string) {
+		"has version 2, but this program knows only version 1": func(f map[string]string) {
 			f[place.ManifestName] = strings.Replace(f[place.ManifestName], `"version":1`, `"version":2`, 1)
 		},
 		"does not belong to an export": func(f map[string]string) { f[place.ManifestName] = `{"version":1,"entries":[]}` },
@@ -57,7 +57,7 @@ func TestOpenRefuses(t *testing.T) {
 		"no such file or directory":          func(f map[string]string) { delete(f, data) },
 		"this page is not as it was written": func(f map[string]string) { f[data] = f[data][:100] },
 		"bytes 0 to":                         func(f map[string]string) { f[data] = string(huge.Encode(make([]byte, 17<<20))) },
-		`this program does not know the encoding "jsonl", "lz4"`: func(f map[string]string) {
+		`this program does not know the format "jsonl" with the compression "lz4"`: func(f map[string]string) {
 			f[place.ManifestName] = withChecksum(strings.Replace(f[place.ManifestName], `"zstd"`, `"lz4"`, 1))
 		},
 	} {
@@ -111,13 +111,13 @@ func TestForgedExports(t *testing.T) {
 		rows int64
 		want string
 	}{
-		{place.None, a + b, 3, "the file has 2 rows, but 3 rows according to files.jsonl"},
+		{place.None, a + b, 3, "the file has 2 rows, but must have 3 rows according to files.jsonl"},
 		{place.None, a + a + b, 3, "is not greater than the key before it"},
 		{place.None, b + a, 2, "the first or last key of this page differs"},
 		{place.None, a + "x" + b, 2, "line 2"},
 		{place.None, a + `{"PartitionKey":"b"}`, 2, "line 2: a row lacks a key"},
-		{place.Zstd, a + strings.Repeat("\n", 16<<20) + b, 2, "it expands beyond 16 MiB"},
-		{place.Gzip, a + strings.Repeat("\n", 16<<20) + b, 2, "it expands beyond 16 MiB"},
+		{place.Zstd, a + strings.Repeat("\n", 16<<20) + b, 2, "it decompresses to more than 16 MiB"},
+		{place.Gzip, a + strings.Repeat("\n", 16<<20) + b, 2, "it decompresses to more than 16 MiB"},
 		{place.None, a + strings.Repeat(a, 1000) + b, 1000, "this page has 1002 rows"},
 	} {
 		codec, err := place.NewCodec(test.c)

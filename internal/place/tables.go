@@ -61,7 +61,7 @@ func Claimed(ctx context.Context, o Objects) (bool, error) {
 func FreeOfTables(ctx context.Context, to Objects) error {
 	name, err := firstOf(ctx, to, markers...)
 	if name != "" {
-		err = fmt.Errorf("%w: it has %s", ErrTaken, name)
+		err = fmt.Errorf("%w: it contains %s", ErrTaken, name)
 	}
 	if err == nil {
 		err = checkApart(ctx, to, 0)

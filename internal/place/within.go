@@ -68,7 +68,7 @@ func exportInside(ctx context.Context, o Objects) (string, error) {
 func Outside(ctx context.Context, to Objects) error {
 	name, err := Within(ctx, to)
 	if err == nil && name != "" {
-		err = fmt.Errorf("%w: it lies within another export, which has %s", ErrTaken, name)
+		err = fmt.Errorf("%w: it lies within another export, which contains %s", ErrTaken, name)
 	}
 	return err
 }
@@ -85,7 +85,7 @@ func checkApart(ctx context.Context, to Objects, patience time.Duration) error {
 			return err
 		}
 		if pause <= 0 || pause >= patience {
-			return fmt.Errorf("%w: another export lies within it, which has %s", ErrTaken, name)
+			return fmt.Errorf("%w: it contains another export, with %s", ErrTaken, name)
 		}
 		if !task.Sleep(ctx, pause) {
 			return ctx.Err()

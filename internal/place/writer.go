@@ -100,7 +100,7 @@ func (w *Writer) claim(ctx context.Context) (err error) {
 			case name == JournalName+".lock", of == JournalName, of == ClaimName: // remains of a process that was killed before it claimed the place
 				return nil
 			}
-			return fmt.Errorf("%w: it has %s", ErrTaken, name)
+			return fmt.Errorf("%w: it contains %s", ErrTaken, name)
 		})
 	}
 	if err == nil && !w.member {
@@ -170,7 +170,7 @@ func putClaim(ctx context.Context, to Objects, c Claim) (made bool, err error) {
 	}
 	there, err := claimOf(ctx, to, c.name(), c.Format)
 	if err == nil && there.ID != c.ID { // a claim with the same id was made by an earlier try of this request
-		err = fmt.Errorf("%w: it has an export", ErrTaken)
+		err = fmt.Errorf("%w: it contains an export", ErrTaken)
 	}
 	return false, err
 }

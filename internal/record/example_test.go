@@ -35,5 +35,5 @@ func Example() {
 	// rate                   Edm.Double   3.0
 	// tsw_j_tags             Edm.String   "[\"a\",\"b\"]"
 	// {"age":42,"hired@odata.type":"Edm.DateTime","hired":"2020-02-03T04:05:06Z","rate":3.0}
-	// when: must be a time such as 2026-02-03T04:05:06.1234567Z, in UTC from the year 1601 to 9999
+	// when: must be a time in UTC such as 2026-02-03T04:05:06.1234567Z, in the years 1601 to 9999
 }

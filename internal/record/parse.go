@@ -176,7 +176,7 @@ func annotations(members []member) (map[string]storage.Type, error) {
 func parseField(m member, types map[string]storage.Type) (Field, error) {
 	f := Field{Name: m.name}
 	if f.Name == "" {
-		return f, problem.Invalidf("", "a field has the empty name; give it a name")
+		return f, problem.Invalidf("", "the name of a field is empty; give the field a name")
 	}
 	t, annotated := types[m.name]
 	kind := m.value.Kind()
@@ -202,14 +202,14 @@ func parseField(m member, types map[string]storage.Type) (Field, error) {
 		}
 	}
 	if n := len(f.property()); n > maxNameLength {
-		return f, problem.Invalidf(m.name, "has a name that takes %d characters as the name of a property, but at most %d are possible; choose a shorter name", n, maxNameLength)
+		return f, problem.Invalidf(m.name, "has a name that takes %d characters as the name of a property, but at most %d are allowed; choose a shorter name", n, maxNameLength)
 	}
 	n, most, unit := f.valueBytes(), maxValue, "bytes"
 	if f.Type == storage.String {
 		n, most, unit = n/2, most/2, "characters of UTF-16"
 	}
 	if n > most {
-		return f, problem.TooLargef(m.name, "has %d %s, but at most %d are possible; divide the value into several fields", n, unit, most)
+		return f, problem.TooLargef(m.name, "has %d %s, but at most %d are allowed; divide the value into several fields", n, unit, most)
 	}
 	return f, nil
 }
@@ -217,10 +217,10 @@ func parseField(m member, types map[string]storage.Type) (Field, error) {
 // check returns an error if the record as a whole exceeds a limit.
 func (r Record) check() error {
 	if n := len(r.Fields); n > maxFields {
-		return problem.TooLargef("", "the object has %d fields, but at most %d are possible; put some of them into a nested object", n, maxFields)
+		return problem.TooLargef("", "the object has %d fields, but at most %d are allowed; put some of them into a nested object", n, maxFields)
 	}
 	if n := r.Size(); n > maxBytes {
-		return problem.TooLargef("", "the object takes %d bytes, but at most %d are possible; leave out fields, or shorten them", n, maxBytes)
+		return problem.TooLargef("", "the object takes %d bytes, but at most %d are allowed; leave out fields, or shorten them", n, maxBytes)
 	}
 	return nil
 }

@@ -53,7 +53,7 @@ func normalize(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 // normalizeString normalizes a value of a type whose values are strings in JSON.
 func normalizeString(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 	if v.Kind() != '"' {
-		return nil, fmt.Errorf("must be a string, to be an %v", t)
+		return nil, fmt.Errorf("must be a string, because its type is %v", t)
 	}
 	text, err := jsontext.AppendUnquote(nil, v)
 	if err != nil {
@@ -66,10 +66,10 @@ func normalizeString(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 	case storage.DateTime:
 		at, ok := odata.ParseDateTime(string(text))
 		if !ok || at < storage.MinDateTime || at > key.MaxTicks {
-			return nil, errors.New("must be a time such as 2026-02-03T04:05:06.1234567Z, in UTC from the year 1601 to 9999")
+			return nil, errors.New("must be a time in UTC such as 2026-02-03T04:05:06.1234567Z, in the years 1601 to 9999")
 		}
 		if !odata.KeepsTime(string(text)) {
-			return nil, errors.New("has more than 7 digits of a second, but a DateTime keeps only 7; round the time, or send it as a string")
+			return nil, errors.New("has more than 7 decimal places in its seconds, but a DateTime keeps only 7; round the time, or send it as a string")
 		}
 		text = odata.AppendDateTime(nil, at)
 	case storage.GUID:

@@ -128,14 +128,14 @@ func unpackHints(packed []byte) (scan.Hints, error) {
 		Version int `json:"version"`
 	}
 	if json.Unmarshal(text, &format) == nil && format.Version > hintsVersion {
-		return scan.Hints{}, problem.Stalef("", "the hints have version %d, and this version of the program knows version %d", format.Version, hintsVersion)
+		return scan.Hints{}, problem.Stalef("", "the hints have version %d, but this version of the program knows only version %d", format.Version, hintsVersion)
 	}
 	var h packedHints
 	if err := json.Unmarshal(text, &h); err != nil {
 		return scan.Hints{}, fmt.Errorf("unpack hints: %w", err)
 	}
 	if h.Version != hintsVersion {
-		return scan.Hints{}, fmt.Errorf("the hints have version %d, and this version of the program knows version %d", h.Version, hintsVersion)
+		return scan.Hints{}, fmt.Errorf("the hints have version %d, but this version of the program knows only version %d", h.Version, hintsVersion)
 	}
 	return h.Hints, nil
 }

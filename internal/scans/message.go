@@ -162,7 +162,7 @@ func ParseMessage(body []byte) (Message, error) {
 		Version int `json:"v"`
 	}
 	if json.Unmarshal(body, &format) == nil && format.Version > MessageVersion {
-		return Message{}, problem.Stalef("", "the message has format %d, and this version of the program knows format %d; the step waits for an instance of a newer version", format.Version, MessageVersion)
+		return Message{}, problem.Stalef("", "the message has format %d, but this version of the program knows only format %d; the step waits for an instance of a newer version", format.Version, MessageVersion)
 	}
 	m := Message{Body: body}
 	d := json.NewDecoder(bytes.NewReader(body))
@@ -245,6 +245,6 @@ func (ss *Scans) SendAt(ctx context.Context, id ledger.ScanID, p ledger.Pending,
 // SendStart sends the message for a start request.
 func (ss *Scans) SendStart(ctx context.Context, id ledger.ScanID) {
 	if err := ss.Queues[ScanPrefix].Put(ctx, Encode(JSON(start{1, id}))); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("message for a start not sent; Maintain will start the scan")
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("the message about a start request was not sent; Maintain will start the scan")
 	}
 }

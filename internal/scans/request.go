@@ -239,7 +239,7 @@ func (r Request) Check() error {
 		invalid("range", "has what looks like a connection string or a signature; remove it, because requests are stored and shown")
 	}
 	if r.Range.Range().Empty() {
-		invalid("range", "prefix, after and before leave no partition key between them")
+		invalid("range", "no partition key fits prefix, after and before together")
 	}
 	return errors.Join(errs...)
 }

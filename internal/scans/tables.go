@@ -87,7 +87,7 @@ func (ss *Scans) openGroup(r Request) (*RunnableScan, error) {
 		return nil, err
 	}
 	if d := o.Destination; d != nil && o.Table() != nil && d.Same(o.Table()) {
-		return nil, problem.Invalidf("action.destination.connection", "is the account of the source; name another")
+		return nil, problem.Invalidf("action.destination.connection", "is the account of the source; name another account")
 	}
 	o.Request, o.Source = r, nil
 	if o.Container == nil {

@@ -123,7 +123,7 @@ func (ss *Scans) planWithoutMap(r Request, source *storage.Table) (plan, error) 
 		return p, err
 	case Delete:
 		if source == nil {
-			return plan{}, problem.Invalidf("source.container", "names an export, which never changes; the action delete needs a table")
+			return plan{}, problem.Invalidf("source.container", "names an export, which never changes; the delete action needs a table")
 		}
 		if err := ss.CheckTable("source", source); err != nil {
 			return plan{}, err
@@ -323,7 +323,7 @@ func (ss *Scans) exportTo(ref TableRef) (plan, error) {
 
 // takenBy returns the error for a place that already has an object.
 func takenBy(name string, _ int64) error {
-	return problem.Conflictf("action.destination", "is taken: it has %s; name another prefix", name)
+	return problem.Conflictf("action.destination", "is taken: it contains %s; name another prefix", name)
 }
 
 // CheckFree fails if a place has objects, or if it lies within another export, because readers of the other export would find this one.
@@ -335,7 +335,7 @@ func CheckFree(ctx context.Context, to *place.Blobs, member bool) error {
 	}
 	name, err := place.Within(ctx, to)
 	if err == nil && name != "" {
-		err = problem.Conflictf("action.destination", "lies within another export, which has %s; name a prefix that is not below it", name)
+		err = problem.Conflictf("action.destination", "lies within another export, which contains %s; name a prefix that is not below it", name)
 	}
 	return err
 }

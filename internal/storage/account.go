@@ -61,14 +61,14 @@ func Open(c Connection, o Options) (*Account, error) {
 	r := a.newRetries(c.tableURL, o)
 	tables := aztables.ClientOptions{ClientOptions: clientOptions(r, o, byTables)}
 	if a.tables, err = aztables.NewServiceClientWithNoCredential(c.withSAS(c.tableURL), &tables); err != nil {
-		return nil, fmt.Errorf("open tables of %s: %w", c, withoutURL(err))
+		return nil, fmt.Errorf("open the tables of %s: %w", c, withoutURL(err))
 	}
 	a.rows = newPipeline(r, o, byTables)
 	if c.queueURL != "" {
 		r := a.newRetries(c.queueURL, o)
 		queues := azqueue.ClientOptions{ClientOptions: clientOptions(r, o, byOthers)}
 		if a.queues, err = azqueue.NewServiceClientWithNoCredential(c.withSAS(c.queueURL), &queues); err != nil {
-			return nil, fmt.Errorf("open queues of %s: %w", c, withoutURL(err))
+			return nil, fmt.Errorf("open the queues of %s: %w", c, withoutURL(err))
 		}
 	}
 	if c.blobURL != "" {

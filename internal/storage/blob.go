@@ -97,7 +97,7 @@ func wholeRange(h http.Header, body []byte, offset, length int64) error {
 		return errors.New("it has no range")
 	}
 	if end := min(offset+length, size); first != offset || last != end-1 || int64(len(body)) != end-offset {
-		return fmt.Errorf("it has %d bytes of the range %s", len(body), h.Get("Content-Range"))
+		return fmt.Errorf("its body has %d bytes, which does not fit the range %s", len(body), h.Get("Content-Range"))
 	}
 	return nil
 }

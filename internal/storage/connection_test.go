@@ -87,7 +87,7 @@ func TestParseConnectionRefusesInvalidText(t *testing.T) {
 		{"a reference as a value", "AccountName=a;AccountKey=@Microsoft.KeyVault(SecretUri=https://secret)", "make the reference the setting's whole value"},
 		{"a reference to a configuration", "@Microsoft.AppConfiguration(Endpoint=https://secret; Key=secret)", "a reference that Azure has not replaced"},
 		{"an emulator behind a proxy", "UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://secret", "which is not supported; give the emulator's addresses as TableEndpoint"},
-		{"an emulator and an account", "UseDevelopmentStorage=true;AccountName=secret;AccountKey=" + key64, "UseDevelopmentStorage=true is a whole connection string"},
+		{"an emulator and an account", "UseDevelopmentStorage=true;AccountName=secret;AccountKey=" + key64, "UseDevelopmentStorage=true is a complete connection string"},
 		{"no emulator", "UseDevelopmentStorage=false;AccountName=secret", "UseDevelopmentStorage must be true"},
 		{"an empty emulator", "UseDevelopmentStorage=", "UseDevelopmentStorage must be true"},
 		{"password in a URL", "https://u:secret@a.table.core.windows.net/", "not a valid URL"},

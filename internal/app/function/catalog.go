@@ -418,7 +418,7 @@ func readQuery(s index.Schema, r *http.Request, allowed ...string) (catalog.Look
 		if given.Has(k.Field) {
 			q.Keys[k.Field] = given.Get(k.Field)
 			if more := given[k.Field][1:]; len(more) >= maxValues {
-				return q, problem.Invalidf(k.Field, "has %d values, but at most %d are possible; send several requests", len(more)+1, maxValues)
+				return q, problem.Invalidf(k.Field, "has %d values, but at most %d are allowed; send several requests", len(more)+1, maxValues)
 			} else if len(more) > 0 {
 				q.Or[k.Field] = more
 			}

@@ -129,7 +129,7 @@ func TestBadRequests(t *testing.T) {
 		{"empty queue", `{"source":{"table":"Source"},"action":{"type":"enqueue","queue":{"name":""}}}`, 400, "action.queue.name", "is missing"},
 		{"filter with a range", with(`"action"`, `"filter":"Name is x","range":{"prefix":"p"},"action"`), 400, "filter", "at character 6"},
 		{"connection string in the range", with(`"action"`, `"range":{"prefix":"AccountName=a;AccountKey=c2VjcmV0"},"action"`), 400, "range", "looks like a connection string"},
-		{"empty range", with(`"action"`, `"range":{"after":"b","before":"a"},"action"`), 400, "range", "leave no partition key"},
+		{"empty range", with(`"action"`, `"range":{"after":"b","before":"a"},"action"`), 400, "range", "no partition key fits"},
 		{"empty property name", with(`"action"`, `"select":["A",""],"action"`), 400, "select", "not a property's name"},
 		{"property name with a dash", with(`"action"`, `"select":["a-b"],"action"`), 400, "select", "not a property's name"},
 		{"filter that closes the range's parenthesis", with(`"action"`, `"filter":"A eq 1) or (A eq 2","action"`), 400, "filter", "closes a parenthesis"},
@@ -157,7 +157,7 @@ func TestBadMessages(t *testing.T) {
 	}{
 		{"no envelope", "hello", 400, "envelope"},
 		{"not a step", `{"Data":{"item":"hello"}}`, 400, "not a step"},
-		{"other version", `{"Data":{"item":"{\"v\":9,\"scan\":\"x\",\"step\":{\"range\":{}}}"}}`, 200, "the message has format 9, and this version of the program knows format 2"},
+		{"other version", `{"Data":{"item":"{\"v\":9,\"scan\":\"x\",\"step\":{\"range\":{}}}"}}`, 200, "the message has format 9, but this version of the program knows only format 2"},
 		{"no scan", `{"Data":{"item":"{\"v\":1,\"step\":{\"range\":{}}}"}}`, 400, "scan: is not the id of a scan"},
 		{"unknown field", `{"Data":{"item":"{\"v\":1,\"scan\":\"x\",\"more\":1}"}}`, 400, "not a step"},
 		{"too large", `{"Data":{"item":"` + strings.Repeat("x", 50<<10) + `"}}`, 413, "bytes"},

@@ -64,7 +64,7 @@ func (a App) Check(ctx context.Context) []Check {
 				n, err = q.With(once).Length(ctx)
 			}
 			if storage.NotFound(err) {
-				err = errors.New("there is none; the app creates it when it starts")
+				err = errors.New("there is no such queue; the app creates its queues when it starts")
 			}
 			return []Check{Of("queue "+name, fmt.Sprintf("about %d messages", n), err)}
 		})

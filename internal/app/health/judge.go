@@ -57,7 +57,7 @@ func judgeOther(connection string, err error) Check {
 	name := "connection " + connection
 	switch {
 	case storage.Passing(err):
-		return Check{name, Warning, oneLine("steps that need this account wait: " + err.Error())}
+		return Check{name, Warning, oneLine("steps that need this account have to wait: " + err.Error())}
 	case storage.Denied(err):
 		return Check{name, Warning, oneLine("the account refuses this app: " + err.Error())}
 	}
@@ -89,7 +89,7 @@ func judgeMemory(i memory.Instance, u memory.Usage) Check {
 		detail += fmt.Sprintf("; steps and calls waiting for memory: %d", u.Waiting)
 	}
 	if i.Left() < memory.Least {
-		return Check{memoryCheck, Warning, fmt.Sprintf("%s; only %d MB remain beside the Functions host: use larger instances (instanceMemoryMB), or correct %s", detail, i.Left()>>20, memory.Setting)}
+		return Check{memoryCheck, Warning, fmt.Sprintf("%s; the Functions host leaves only %d MB for the app: use larger instances (instanceMemoryMB), or correct %s", detail, i.Left()>>20, memory.Setting)}
 	}
 	return Check{memoryCheck, OK, detail}
 }
@@ -98,13 +98,13 @@ func judgeMemory(i memory.Instance, u memory.Usage) Check {
 func judgeMaintained(m ledger.Maintained) []Check {
 	const name = "Maintain"
 	if m.At.IsZero() {
-		return []Check{{name, Warning, "has never run; it runs every minute while the app is running; check that the app is started, and read its log"}}
+		return []Check{{name, Warning, "has never run, although it runs every minute while the app is running; check that the app is started, and read its log"}}
 	}
 	ago := fmt.Sprintf("ran %v ago", m.Age().Round(time.Second))
 	run := Check{name, OK, ago}
 	switch {
 	case m.Age() >= maintainLate:
-		run = Check{name, Warning, ago + "; it runs every minute while the app is running; check that the app is started, and read its log"}
+		run = Check{name, Warning, ago + ", although it runs every minute while the app is running; check that the app is started, and read its log"}
 	case m.Error != "":
 		run = Check{name, Warning, ago + " and failed: " + oneLine(m.Error)}
 	}
@@ -163,7 +163,7 @@ func judgeHost(a hostjson.App) Check {
 	case q.Visibility < shortestRetry:
 		return Check{name, Warning, fmt.Sprintf("visibilityTimeout is %v, so the host gives up on a message within seconds during an outage; set it to 00:00:10", q.Visibility)}
 	case a.FunctionTimeout > 0 && a.FunctionTimeout < shortestTimeout:
-		return Check{name, Warning, fmt.Sprintf("functionTimeout is %v, but a step takes up to 9 minutes; after the timeout, the host ends the process with all its steps; set it to 00:10:00", a.FunctionTimeout)}
+		return Check{name, Warning, fmt.Sprintf("functionTimeout is %v, but a step takes up to 9 minutes, and after the timeout the host ends the process with all its steps; set functionTimeout to 00:10:00", a.FunctionTimeout)}
 	}
 	return Check{name, OK, fmt.Sprintf("batchSize %d and newBatchThreshold %d: up to %d concurrent steps of each function on an instance; visibilityTimeout %v", q.BatchSize, q.NewBatchThreshold, q.BatchSize+q.NewBatchThreshold, q.Visibility)}
 }

@@ -146,7 +146,7 @@ func checkText(field, value string) error {
 
 func checkLength(field, what, k string) error {
 	if n := key.Units(k); n > maxUnits {
-		return problem.Invalidf(field, "is too long: its %s would have %d UTF-16 units, but at most %d are possible", what, n, maxUnits)
+		return problem.Invalidf(field, "is too long: its %s would have %d UTF-16 units, but at most %d are allowed", what, n, maxUnits)
 	}
 	return nil
 }

@@ -146,7 +146,7 @@ func (s Schema) Fields() string {
 func (s Schema) checkKeys() error {
 	var errs []error
 	if len(s.Keys) > maxKeys {
-		errs = append(errs, fmt.Errorf("%d index keys are too many; at most %d are possible", len(s.Keys), maxKeys))
+		errs = append(errs, fmt.Errorf("there are %d index keys, but at most %d are allowed", len(s.Keys), maxKeys))
 	}
 	for i, k := range s.Keys {
 		switch strings.ToLower(k.Field) {
@@ -155,7 +155,7 @@ func (s Schema) checkKeys() error {
 		case "top", "cursor", "row_from", "row_to", "row_prefix", "select":
 			errs = append(errs, fmt.Errorf("index key %q: queries have a parameter of the same name; rename the field", k.Field))
 		case "code":
-			errs = append(errs, fmt.Errorf("index key %q: queries have the function key in a parameter of the same name; rename the field", k.Field))
+			errs = append(errs, fmt.Errorf("index key %q: queries pass the function key in a parameter of the same name; rename the field", k.Field))
 		}
 		if s.Rank(k.Field) < i {
 			errs = append(errs, fmt.Errorf("index key %q is named twice; case makes no difference", k.Field))
@@ -192,7 +192,7 @@ func checkName(field, end string, err error) (string, string, error) {
 	case field == "":
 		return "", end, errors.Join(err, errors.New("the field's name is missing"))
 	case n > maxField:
-		err = errors.Join(err, fmt.Errorf("the name has %d characters; at most %d are possible", n, maxField))
+		err = errors.Join(err, fmt.Errorf("the name has %d characters, but at most %d are allowed", n, maxField))
 	case !utf8.ValidString(field):
 		err = errors.Join(err, errors.New("the name is not valid UTF-8"))
 	case strings.ContainsAny(field, ",;"):

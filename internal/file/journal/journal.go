@@ -171,7 +171,7 @@ func sum(before, body []byte) []byte {
 func decodeOpening(event json.RawMessage, h *opening) error {
 	var any struct{ Version int }
 	if err := json.Unmarshal(event, &any); err == nil && any.Version != version {
-		return fmt.Errorf("has version %d, and this program knows version %d", any.Version, version)
+		return fmt.Errorf("has version %d, but this program knows only version %d", any.Version, version)
 	}
 	if err := decode(event, h); err != nil {
 		return fmt.Errorf("has an unknown form in line 1: %w", err)

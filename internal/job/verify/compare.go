@@ -30,7 +30,7 @@ func compare(a, b storage.Row, depth Depth) string {
 		case !ok:
 			details = append(details, p.Name+" is missing")
 		case !equal(p, q):
-			details = append(details, fmt.Sprintf("%s is %s, want %s", p.Name, show(q), show(p)))
+			details = append(details, fmt.Sprintf("%s is %s, but the source has %s", p.Name, show(q), show(p)))
 		}
 	}
 	for _, q := range destination.Properties {

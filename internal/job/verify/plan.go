@@ -29,7 +29,7 @@ type PlanFile struct {
 func NewPlanFile() (*PlanFile, error) {
 	f, err := os.CreateTemp("", "tablesweep-") // mode 0600
 	if err != nil {
-		return nil, fmt.Errorf("make a temporary file for the plan: %w", err)
+		return nil, fmt.Errorf("cannot create the temporary file for the plan: %w", err)
 	}
 	_ = os.Remove(f.Name())
 	return &PlanFile{file: f}, nil
@@ -50,7 +50,7 @@ func (f *PlanFile) append(text []byte) (io.Reader, error) {
 	defer f.mu.Unlock()
 	at := f.end
 	if _, err := f.file.WriteAt(text, at); err != nil {
-		return nil, fmt.Errorf("write the temporary file with the plan (nothing is changed yet): %w", err)
+		return nil, fmt.Errorf("cannot write the temporary file with the plan (nothing is changed yet): %w", err)
 	}
 	f.end += int64(len(text))
 	return io.NewSectionReader(f.file, at, int64(len(text))), nil

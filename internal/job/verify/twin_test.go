@@ -104,7 +104,7 @@ func (w *twin) compare() {
 			d.Kind = sweep.Extra
 			w.want.Extra++
 		case inSource && inDestination && v != u && w.options.Depth != verify.Keys:
-			d.Kind, d.Detail = sweep.Different, fmt.Sprintf(`V is Edm.Int64 "%d", want Edm.Int64 "%d"`, u, v)
+			d.Kind, d.Detail = sweep.Different, fmt.Sprintf(`V is Edm.Int64 "%d", but the source has Edm.Int64 "%d"`, u, v)
 			w.want.Different++
 		}
 		if inSource {

@@ -59,8 +59,8 @@ func TestCompareFindsEachDifference(t *testing.T) {
 	want := []sweep.Difference{
 		{Kind: sweep.Missing, Key: missing.Key},
 		{Kind: sweep.Extra, Key: extra.Key},
-		{Kind: sweep.Different, Key: changed.Key, Detail: `S is Edm.String "valve", want Edm.String "value"`},
-		{Kind: sweep.Different, Key: retyped.Key, Detail: "D is Edm.Int32 3, want Edm.Double 3.0"},
+		{Kind: sweep.Different, Key: changed.Key, Detail: `S is Edm.String "valve", but the source has Edm.String "value"`},
+		{Kind: sweep.Different, Key: retyped.Key, Detail: "D is Edm.Int32 3, but the source has Edm.Double 3.0"},
 	}
 	synctest.Test(t, func(t *testing.T) {
 		e, a := emulatortest.NewAccount(t, emulator.Options{Latency: 10 * time.Millisecond})

@@ -231,7 +231,7 @@ func (d *demo) copy(ctx context.Context) error {
 	}
 	d.report.Copy = s
 	if s.Rows != int64(d.report.Rows) {
-		return fmt.Errorf("the copy counted %d rows of %d", s.Rows, d.report.Rows)
+		return fmt.Errorf("the copy counted %d rows, but the table has %d", s.Rows, d.report.Rows)
 	}
 	if err := d.verify(ctx); err != nil {
 		return fmt.Errorf("verify: %w", err)
@@ -246,7 +246,7 @@ func (d *demo) count(ctx context.Context, strategy string) error {
 		SegmentsPerInvocation: 1, // so that the number of steps shows how the strategy splits
 	})
 	if err == nil && s.Rows != int64(d.report.Rows) {
-		err = fmt.Errorf("the strategy counted %d rows", s.Rows)
+		err = fmt.Errorf("the strategy counted %d rows, but the table has %d", s.Rows, d.report.Rows)
 	}
 	optimum := (d.report.Rows + storage.PageRows - 1) / storage.PageRows
 	d.report.Strategies = append(d.report.Strategies, StrategyFigures{Name: strategy, Figures: s, QueriesPerOptimum: float64(s.Queries) / float64(optimum)})

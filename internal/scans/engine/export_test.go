@@ -218,15 +218,15 @@ func TestRefusedExports(t *testing.T) {
 		status  int
 		want    string
 	}{
-		{"a complete export", exportRequest("Source", "done"), 409, "is taken: it has"},
-		{"a running export", exportRequest("Source", "running/"), 409, "is taken: it has export.json"},
-		{"other blobs", exportRequest("Source", "foreign"), 409, "it has readme.txt"},
+		{"a complete export", exportRequest("Source", "done"), 409, "is taken: it contains"},
+		{"a running export", exportRequest("Source", "running/"), 409, "is taken: it contains export.json"},
+		{"other blobs", exportRequest("Source", "foreign"), 409, "it contains readme.txt"},
 		{"import of a missing export", importRequest("nowhere", "Target"), 404, "not a complete export"},
 		{"import of an incomplete export", importRequest("running", "Target"), 404, "manifest.json"},
-		{"within an export", exportRequest("Source", "done/Other"), 409, "lies within another export, which has "},
+		{"within an export", exportRequest("Source", "done/Other"), 409, "lies within another export, which contains "},
 		{"within a running export", exportRequest("Source", "running/a/b"), 409, "running/export.json; name a prefix"},
 		{"within an export of many tables", exportRequest("Source", "many/Other"), 409, "many/tables.json"},
-		{"around an export", exportRequest("Source", "deep"), 409, "is taken: it has er/"},
+		{"around an export", exportRequest("Source", "deep"), 409, "is taken: it contains er/"},
 		{"two places", ref(scans.TableRef{Table: "Target", Container: "exports"}), 400, "leave one out"},
 		{"no place", ref(scans.TableRef{}), 400, "action.destination.table"},
 		{"a prefix of a table", ref(scans.TableRef{Table: "Target", Prefix: "x"}), 400, "is only for a container"},
@@ -337,7 +337,7 @@ func TestReplacedSourceExport(t *testing.T) {
 	}
 	w.restart() // the new process has not read the first export
 	w.drain()
-	if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, "has another export now") || strings.Count(s.Error, "read the source") != 1 {
+	if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, "now contains another export") || strings.Count(s.Error, "read the source") != 1 {
 		t.Errorf("%+v", s)
 	}
 	gone := w.start(importRequest("q", "Target"))

@@ -355,8 +355,8 @@ func TestGroupRequests(t *testing.T) {
 		{`{"source":{"table":"A"},"action":{"type":"copy","overwrite":true,"destination":{"table":"BBB"}}}`, "action.overwrite: is only for a copy of many tables"},
 		{`{"source":{"tables":"*"},"action":{"type":"count","overwrite":true}}`, "action.overwrite: is only for a copy of many tables"},
 		{`{"source":{"table":"A"},"action":{"type":"copy","destination":{"tables":"*"}}}`, "is only for a source"},
-		{`{"source":{"tables":"none*"},"action":{"type":"count"}}`, "no table there matches \"none*\""},
-		{`{"source":{"tables":"tablesweep"},"action":{"type":"count"}}`, "no table there matches"},
+		{`{"source":{"tables":"none*"},"action":{"type":"count"}}`, "no table of the source's account matches \"none*\""},
+		{`{"source":{"tables":"tablesweep"},"action":{"type":"count"}}`, "no table of the source's account matches"},
 		{`{"source":{"container":"none","tables":"*"},"action":{"type":"count"}}`, "is not a complete export of many tables"},
 		{`{"source":{"tables":"table*"},"action":{"type":"count"}}`, ""},
 	} {

@@ -312,7 +312,7 @@ func TestManyDifferences(t *testing.T) {
 	for _, g := range failed.Groups {
 		reasons = append(reasons, g.Code)
 	}
-	if want := []string{"missing", `different: Name is Edm.String "other", want Edm.String "xxxxxxxxxxxxxxxxxxxx"; Number is missing`, "extra"}; !slices.Equal(reasons, want) {
+	if want := []string{"missing", `different: Name is Edm.String "other", but the source has Edm.String "xxxxxxxxxxxxxxxxxxxx"; Number is missing`, "extra"}; !slices.Equal(reasons, want) {
 		t.Errorf("the reasons are %q, want %q", reasons, want)
 	}
 	w.fill("Twin", plainRows(3000, 1))

@@ -162,8 +162,8 @@ type Done struct {
 // ErrNotFound means that the ledger contains no scan with the id.
 var ErrNotFound = errors.New("no such scan")
 
-// ErrLeftOut means that the scan already exists, and that its group has left it out.
-var ErrLeftOut = errors.New("its group has left it out")
+// ErrLeftOut means that the scan already exists, and that the scan's group has left it out.
+var ErrLeftOut = errors.New("the scan's group has left it out")
 
 // ErrScanLost means that a recorded scan's own row is gone, although its steps are there.
 var ErrScanLost = errors.New("the state table lacks the scan's own row; somebody has deleted it. Start a new scan")
@@ -291,7 +291,7 @@ func (l *Ledger) Scan(ctx context.Context, id ScanID) (Scan, error) {
 
 func scanOf(id ScanID, e storage.Entity) (Scan, error) {
 	if v := e.Int("Version"); v != version {
-		return Scan{}, fmt.Errorf("scan %s has version %d of the ledger's format, and this program knows version %d; use the version of the program that made the scan", id, v, version)
+		return Scan{}, fmt.Errorf("scan %s has version %d of the ledger's format, but this program knows only version %d; use the version of the program that made the scan", id, v, version)
 	}
 	return Scan{
 		ID: id, State: State(e.Get("State")), Attempt: e.Int("Attempt"), Request: e.Bytes("Request"), Error: e.Get("Error"),

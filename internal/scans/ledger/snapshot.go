@@ -76,7 +76,7 @@ func (l *Ledger) snapshot(ctx context.Context, id ScanID, detail bool) (Snapshot
 		}
 		return d.Snapshot, nil
 	}
-	return Snapshot{}, fmt.Errorf("%s: its steps are being folded; try again", what)
+	return Snapshot{}, fmt.Errorf("%s: the rows of its steps are being combined; try again", what)
 }
 
 // snapshotTries is the maximum number of times that [Ledger.Snapshot] reads a scan. It reads again after a fold.

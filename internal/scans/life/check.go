@@ -59,7 +59,7 @@ func (ck *Checker) check(ctx context.Context, r scans.Request) (*scans.RunnableS
 		case err != nil:
 			return nil, err
 		case is:
-			return nil, problem.Invalidf("action.destination.table", "is a table in which an app keeps its scans; name another")
+			return nil, problem.Invalidf("action.destination.table", "is a table in which an app keeps its scans; name another table")
 		}
 	}
 	if err := probe(ctx, o, now); err != nil || o.Other == nil {
@@ -84,7 +84,7 @@ func probe(ctx context.Context, o *scans.RunnableScan, now time.Time) error {
 	case r.Action.Proof && storage.Gone(err): // see [storage.OrEmpty]
 		return nil
 	case storage.NotFound(err):
-		return &GoneError{problem.NotFoundf("source.table", "table %s does not exist in that account", r.Source.Table).Because(err)}
+		return &GoneError{problem.NotFoundf("source.table", "table %s does not exist in the source's account", r.Source.Table).Because(err)}
 	case storage.BeingDeleted(err):
 		return &GoneError{problem.BeingDeleted("source.table", err)}
 	case storage.Permanent(err) && r.Filter != "" && !storage.Denied(err):
@@ -113,7 +113,7 @@ func probeOther(ctx context.Context, o *scans.RunnableScan) error {
 	}
 	_, _, err := o.Other.Read(ctx, storage.RequestOptions{}, storage.Query{Top: 1})
 	if storage.NotFound(err) {
-		return problem.NotFoundf(field+".table", "table %s does not exist in that account", o.Request.Action.Destination.Table).Because(err)
+		return problem.NotFoundf(field+".table", "table %s does not exist in the destination's account", o.Request.Action.Destination.Table).Because(err)
 	}
 	if storage.BeingDeleted(err) {
 		return problem.BeingDeleted(field+".table", err)
@@ -190,7 +190,7 @@ func (ck *Checker) tablesOf(ctx context.Context, id ledger.ScanID, r scans.Reque
 	case err != nil:
 		return nil, err
 	case len(names) == 0:
-		return nil, problem.NotFoundf("source.tables", "no table there matches %s", secret.Name(r.Source.Tables))
+		return nil, problem.NotFoundf("source.tables", "no table of the source's account matches %s", secret.Name(r.Source.Tables))
 	case len(names) > maxMembers:
 		return nil, problem.Invalidf("source.tables", "%d tables match, but at most %d are allowed; use patterns that match fewer", len(names), maxMembers)
 	}

@@ -84,7 +84,7 @@ func (l *Life) Finish(ctx context.Context, scan ledger.ScanID) (bool, error) {
 		return ended, err
 	}
 	if err := l.saveHints(ctx, scan); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("hints for the next scan not saved")
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("the hints for the next scan were not saved")
 	}
 	l.afterEnd(ctx, scan)
 	return true, nil

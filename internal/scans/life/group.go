@@ -178,7 +178,7 @@ func (l *Life) startMember(ctx context.Context, group ledger.ScanID, n int) erro
 	if as.LeftOut { // the group's note names the table
 		level = zerolog.InfoLevel
 	}
-	zerolog.Ctx(ctx).WithLevel(level).Err(err).Str("scan", string(id)).Str("table", tables[n-1]).Msg("scan of a group refused")
+	zerolog.Ctx(ctx).WithLevel(level).Err(err).Str("scan", string(id)).Str("table", tables[n-1]).Msg("a scan of the group was refused")
 	now, nowErr := l.scans.Now(ctx)
 	if nowErr != nil {
 		return nowErr
@@ -277,7 +277,7 @@ func (l *Life) cancelMembers(ctx context.Context, id ledger.ScanID) {
 		err = cmp.Or(err, endErr)
 	}
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
-		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("not all scans of a group canceled; Maintain will cancel them")
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("some scans of the group were not canceled; Maintain will cancel them")
 	}
 }
 
@@ -313,7 +313,7 @@ func (l *Life) retryGroup(ctx context.Context, s ledger.Scan) error {
 		return status.NotFound(s.ID, err)
 	}
 	if err := l.advanceGroup(ctx, s.ID, 0); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(s.ID)).Msg("scans of a group not started; Maintain will start them")
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(s.ID)).Msg("some scans of the group were not started; Maintain will start them")
 	}
 	return nil
 }

@@ -74,7 +74,7 @@ func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool, attempt i
 	}
 	// The scan is running now. Maintain sends messages that this call cannot send.
 	if err := l.sendPending(ctx, id, s); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("not all messages sent; Maintain will send them")
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("some messages were not sent; Maintain will send them")
 	}
 	return nil
 }

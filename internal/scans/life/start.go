@@ -77,7 +77,7 @@ func (l *Life) start(ctx context.Context, r scans.Request, id ledger.ScanID) (le
 	id, err := l.launch(ctx, r, id, l.checker.mayOverwrite)
 	if id != "" && r.Exports() && (err == nil || problem.FateOf(err) != problem.Retry) {
 		if err := l.ledger.DropStart(ctx, id); err != nil {
-			zerolog.Ctx(ctx).Debug().Err(err).Str("scan", string(id)).Msg("start request not removed; Maintain will remove it")
+			zerolog.Ctx(ctx).Debug().Err(err).Str("scan", string(id)).Msg("the start request was not removed; Maintain will remove it")
 		}
 	}
 	return id, err
@@ -117,7 +117,7 @@ func (l *Life) create(ctx context.Context, id ledger.ScanID, now time.Time, o *s
 			return err
 		}
 		if err := l.advanceGroup(ctx, id, 0); err != nil {
-			zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("scans of a group not started; Maintain will start them")
+			zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("some scans of the group were not started; Maintain will start them")
 		}
 		return nil
 	}
@@ -144,7 +144,7 @@ func (l *Life) create(ctx context.Context, id ledger.ScanID, now time.Time, o *s
 	}
 	// The scan is recorded now, so Maintain resends the message if the message is lost.
 	if err := l.scans.Send(ctx, first); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("first message not sent; Maintain will send it")
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("the scan's first message was not sent; Maintain will send it")
 	}
 	return nil
 }

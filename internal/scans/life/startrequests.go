@@ -84,7 +84,7 @@ func sendStart(ctx context.Context, by *scans.Scans, id ledger.ScanID) {
 func (l *Life) sendStarts(ctx context.Context) {
 	all, err := l.ledger.StartRequests(ctx)
 	if err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("start requests not read; Maintain will start the scans")
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("the start requests were not read; Maintain will start their scans")
 	}
 	for _, a := range all {
 		if a.Refused == "" {
@@ -139,7 +139,7 @@ func (l *Life) tryStart(ctx context.Context, a ledger.StartRequest) error {
 	case problem.Of(err).Kind == problem.Stale: // an instance of a newer version starts the scan
 		return nil
 	case !refused(err, a.Age):
-		return fmt.Errorf("start requested scan %s: %w", a.ID, err)
+		return fmt.Errorf("start the requested scan %s: %w", a.ID, err)
 	}
 	zerolog.Ctx(ctx).Error().Err(err).Str("scan", string(a.ID)).Msg("start request refused")
 	return l.ledger.RefuseStart(ctx, a, scans.Shortened(err.Error()))

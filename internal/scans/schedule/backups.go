@@ -252,7 +252,7 @@ func (sd *Scheduler) removeBackup(ctx context.Context, b Backup, left *int) erro
 			}
 		}
 		if err != nil {
-			zerolog.Ctx(ctx).Warn().Err(err).Str("backup", string(b.ID)).Msg("expired backup cannot be deleted")
+			zerolog.Ctx(ctx).Warn().Err(err).Str("backup", string(b.ID)).Msg("an expired backup cannot be deleted")
 		}
 		if err != nil || !b.Deleting.Gone || *left <= 0 {
 			return nil

@@ -59,12 +59,12 @@ func ParseSchedules(text string) ([]Schedule, error) {
 		err := s.parse()
 		if err == nil && s.request.Exports() {
 			if i := slices.IndexFunc(exports, s.overlaps); i >= 0 {
-				err = fmt.Errorf("request: action.destination is the same as that of %s, or one lies within the other; give each its own prefix", exports[i].Name)
+				err = fmt.Errorf("request: action.destination is the same place as that of %s, or one of the two places lies within the other; give each schedule its own prefix", exports[i].Name)
 			}
 			exports = append(exports, s)
 		}
 		if id := calendar.ID(s.Name, time.Time{}); ids[id] != "" {
-			err = errors.Join(err, fmt.Errorf("has the same name as another, or one too similar to it (%s); choose another name", ids[id]))
+			err = errors.Join(err, fmt.Errorf("has the same name as another schedule, or a name that is too similar (%s); choose another name", ids[id]))
 		} else {
 			ids[id] = s.Name
 		}
@@ -105,7 +105,7 @@ func (s *Schedule) parse() (err error) {
 		errs = append(errs, fmt.Errorf("cron: %q fires more than once a minute; its first field, the seconds, must be a number", s.Cron))
 	}
 	if len(s.Request) == 0 {
-		errs = append(errs, errors.New("request is missing: give what POST /api/scans takes"))
+		errs = append(errs, errors.New("request is missing: give a body as for POST /api/scans"))
 	} else if s.request, err = scans.ParseRequest(s.Request); err != nil {
 		errs = append(errs, fmt.Errorf("request: %w", err))
 	} else if d := s.request.Action.Destination; s.request.Exports() && !strings.Contains(d.Prefix, calendar.Date) {
@@ -113,7 +113,7 @@ func (s *Schedule) parse() (err error) {
 	} else if s.request.Exports() && s.request.IsGroup() && strings.Contains(strings.TrimSuffix(strings.Trim(d.Prefix, "/"), "/"+tableMark), tableMark) {
 		errs = append(errs, errors.New("request: action.destination.prefix may have "+tableMark+" only at its end, because the exports of many tables need one place"))
 	} else if s.request.NeedsOverwrite() {
-		errs = append(errs, errors.New("request: action.overwrite must be true, because each occurrence finds the rows that the last one has copied; mode skip keeps these rows"))
+		errs = append(errs, errors.New("request: action.overwrite must be true, because each occurrence finds the rows that the previous one has copied; mode skip keeps these rows"))
 	}
 	if s.Keep != nil {
 		if err := s.Keep.Check(); err != nil {
@@ -338,7 +338,7 @@ func (sd *Scheduler) advance(ctx context.Context, row ledger.Record, now time.Ti
 func (sd *Scheduler) requestStart(ctx context.Context, d calendar.Decision, r *scheduleRow) error {
 	l := zerolog.Ctx(ctx).With().Str("schedule", r.row.Name()).Time("occurrence", d.Occurrence).Int("missed", d.Missed).Str("scan", string(r.Last.ID)).Logger()
 	if !d.Start {
-		l.Warn().Msg("occurrence skipped, because the scan of the last one is still running")
+		l.Warn().Msg("an occurrence was skipped, because the scan of the previous one is still running")
 		return nil
 	}
 	l.Info().Msg("scheduled scan starts")
@@ -387,9 +387,9 @@ func (sd *Scheduler) RunNow(ctx context.Context, name string, sent claim.Sent) (
 			continue
 		}
 		l := zerolog.Ctx(ctx).With().Str("schedule", name).Str("scan", string(r.Last.ID)).Logger()
-		l.Info().Msg("scan of a schedule starts on request")
+		l.Info().Msg("the scan of a schedule starts on request")
 		if err := sd.life.RequestStart(ctx, r.Last.ID, *r.Request); err != nil {
-			l.Warn().Err(err).Msg("scan of a schedule not started; the next check of the schedule will start it")
+			l.Warn().Err(err).Msg("the scan of a schedule was not started; the next check of the schedule will start it")
 		}
 		return r.Last.ID, nil
 	}
@@ -402,7 +402,7 @@ func (r *scheduleRow) mayBegin(s *Schedule, minute time.Time) error {
 	case r.runs():
 		return problem.Conflictf("name", "its last scan, %s, is still running", r.Last.ID)
 	case r.Last != nil && !r.Last.Occurrence.Before(minute), s.cron.Next(minute.Add(-time.Second)).Before(minute.Add(time.Minute)):
-		return problem.Conflictf("name", "the minute %s already has an occurrence, and its %s would be the same; try again in the next minute", minute.Format("15:04 UTC"), calendar.Date)
+		return problem.Conflictf("name", "an occurrence already exists for the minute %s, and both would have the same %s; try again in the next minute", minute.Format("15:04 UTC"), calendar.Date)
 	}
 	return nil
 }

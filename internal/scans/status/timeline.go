@@ -34,7 +34,7 @@ func (rd *Reader) detail(ctx context.Context, id ledger.ScanID) (ledger.Snapshot
 	read := func(ledger.Snapshot) (ledger.Snapshot, error) { return rd.ledger.Detail(ctx, id) }
 	found, err := rd.details.Get(ctx, id, read)
 	if err == nil && found.Scan.Members > 0 {
-		return found, problem.Conflictf("id", "the scan is a group; request this for each of its members")
+		return found, problem.Conflictf("id", "the scan is a group; send this request for each of its members")
 	}
 	if err != nil || found.Scan.State != ledger.Running || rd.details.Age(id) < scans.ScanTime {
 		return found, NotFound(id, err)

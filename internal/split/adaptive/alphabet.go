@@ -50,7 +50,7 @@ func (a *alphabet) UnmarshalJSON(b []byte) error {
 	}
 	chars := []rune(v.Letters)
 	if len(chars) != len(v.Weights) {
-		return fmt.Errorf("alphabet of %d letters with %d weights", len(chars), len(v.Weights))
+		return fmt.Errorf("the alphabet has %d letters, but %d weights", len(chars), len(v.Weights))
 	}
 	*a = make(alphabet, len(chars))
 	for i, char := range chars {

@@ -108,7 +108,7 @@ type Deleted struct {
 	Repeated bool `json:"repeated,omitzero"`
 }
 
-// Delete deletes all events of a stream, and removes the stream from the list. Events that are appended meanwhile may stay.
+// Delete deletes all events of a stream, and removes the stream from the list. Events that are appended during the deletion may stay.
 // After an error, call Delete again. For a stream that is not listed, the error is NotFound.
 //
 // If sent contains an id, the deletion is carried out once. A repetition returns the first try's result. If the first try was
@@ -139,7 +139,7 @@ func (s *Streams) Delete(ctx context.Context, stream string, sent claim.Sent) (D
 		kept, err = claims.Record(ctx, claimed, string(answer))
 	}
 	if err != nil { // a repetition will return the number of events that it finds itself
-		zerolog.Ctx(ctx).Warn().Err(err).Str("stream", stream).Msg("the answer of a deletion was not stored; a repetition of the request deletes the events that it finds")
+		zerolog.Ctx(ctx).Warn().Err(err).Str("stream", stream).Msg("the answer to a deletion was not stored; if the request is repeated, it deletes the events that exist then")
 	}
 	done.Repeated = done.Repeated || err == nil && !kept // a repetition was faster, and recorded its answer
 	return done, nil
@@ -164,7 +164,7 @@ func (s *Streams) deleteEvents(ctx context.Context, stream, escaped string, befo
 	}
 	notes := oncePartition + escaped // otherwise a retry of an append would insert its events again
 	if _, err := action.DeleteFound(ctx, s.options.Table, storage.Query{Range: key.Range{Partition: &notes}}, older); err != nil {
-		return removed, fmt.Errorf("the stream %q was not deleted completely; its notes of idempotency keys remain: %w", stream, err)
+		return removed, fmt.Errorf("the stream %q was not deleted completely; the notes of its idempotency keys remain: %w", stream, err)
 	}
 	err = s.options.Table.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: l.etag, Row: storage.Entity{
 		Key:        key.Key{Partition: streamsPartition, Row: escaped},

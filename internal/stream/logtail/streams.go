@@ -314,7 +314,7 @@ func ParseTime(text string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("is %q, want a time such as 2026-02-03T04:05:06Z, a date, or how long ago, such as 15m", text)
+	return time.Time{}, fmt.Errorf("is %q; it must be a time such as 2026-02-03T04:05:06Z, a date, or a duration before now such as 15m", text)
 }
 
 func eventOf(row storage.Row) (Event, error) {

@@ -50,7 +50,7 @@ func Packages() ([]Package, error) {
 	for line := range strings.Lines(string(text)) {
 		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
 		if len(f) != 6 {
-			return nil, fmt.Errorf("packages: line %d has %d fields, want 6", len(packages)+1, len(f))
+			return nil, fmt.Errorf("packages: line %d has %d fields; it must have 6", len(packages)+1, len(f))
 		}
 		if f[0] != "" {
 			source = f[0]
