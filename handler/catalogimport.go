@@ -129,7 +129,7 @@ func (o *importOptions) path(r *call) (string, error) {
 		return "", job.BadCheckpoint(err)
 	}
 	if !r.point.InResumedDirectory(done.File) {
-		return "", usagef("--resume %s: name the file of records again; it is outside the checkpoint's directory, and for safety, a checkpoint does not choose such files", o.resume)
+		return "", usagef("--resume %s: give the file of records again; for safety, a checkpoint cannot choose a file outside its own directory", o.resume)
 	}
 	return done.File, nil
 }

@@ -31,7 +31,7 @@ func scansCommand() *cobra.Command {
 		command("list", "List scans", &scansListOptions{}),
 		command("show ID", "Show a scan's progress: rows, rate, time left, cost", &scanDetail[status.Status]{request: "GET /api/scans/{id}", get: (*engine.Engine).Status, show: printStatus}),
 		command("ranges ID", "List the ranges of keys that are done, pending and failed", &scanDetail[status.Ranges]{request: "GET /api/scans/{id}/ranges", get: (*engine.Engine).Ranges, show: printRanges}),
-		command("timeline ID", "List a scan's rows and requests a second over time", &scanDetail[status.Timeline]{request: "GET /api/scans/{id}/timeline", get: (*engine.Engine).Timeline, show: printTimeline}),
+		command("timeline ID", "List a scan's rows and requests per second over time", &scanDetail[status.Timeline]{request: "GET /api/scans/{id}/timeline", get: (*engine.Engine).Timeline, show: printTimeline}),
 		command("failed ID", "List the rows that a scan could not write, with the reasons", &scansFailedOptions{}),
 		command("start FILE", "Start a scan", &scansStartOptions{}),
 		command("cancel ID", "Cancel a scan", &scansCancelOptions{}),

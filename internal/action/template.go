@@ -55,7 +55,7 @@ func checkFlow(list *parse.ListNode) error {
 		case *parse.RangeNode:
 			return fmt.Errorf("%q has the keyword range, but a row is not a list; {{json .}} writes all of its properties", n)
 		case *parse.TemplateNode:
-			return fmt.Errorf("%q is not possible: write its content directly instead", n)
+			return fmt.Errorf("%q is not supported: write the content of that template instead", n)
 		case *parse.IfNode:
 			branch = &n.BranchNode
 		case *parse.WithNode:

@@ -55,7 +55,7 @@ func TestBlobsRefuse(t *testing.T) {
 	if _, err := place.Open(t.Context(), to); !errors.Is(err, place.ErrNoExport) || !strings.Contains(err.Error(), "it has no manifest.json") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := place.Create(t.Context(), to, newClaim(), place.Options{}); !errors.Is(err, place.ErrTaken) || !strings.Contains(err.Error(), "it has data/") {
+	if _, err := place.Create(t.Context(), to, newClaim(), place.Options{}); !errors.Is(err, place.ErrTaken) || !strings.Contains(err.Error(), "it contains data/") {
 		t.Errorf("got %v", err)
 	}
 	resume := func(want string) {
@@ -74,7 +74,7 @@ func TestBlobsRefuse(t *testing.T) {
 	}
 	resume("is damaged: data/000001-")
 	proof.Must(t, to.Delete(t.Context(), place.ClaimName))
-	if _, err := place.Create(t.Context(), to, newClaim(), place.Options{}); !errors.Is(err, place.ErrTaken) || !strings.Contains(err.Error(), "it has data/") {
+	if _, err := place.Create(t.Context(), to, newClaim(), place.Options{}); !errors.Is(err, place.ErrTaken) || !strings.Contains(err.Error(), "it contains data/") {
 		t.Errorf("got %v", err)
 	}
 	proof.Must(t, place.PutClaim(t.Context(), to, place.NewClaim("another", nil, began, "test")))

@@ -190,7 +190,7 @@ func (r *csvReader) next() (rec csvRecord, row storage.Entity, err error) {
 		case rec.blank():
 			continue
 		case rec.wrong == nil && !r.hasAllCells(&rec):
-			rec.wrong = fmt.Errorf("it has %d cells, and the line of columns has %d", len(rec.cells), len(r.columns))
+			rec.wrong = fmt.Errorf("it has %d cells, but the line of columns has %d", len(rec.cells), len(r.columns))
 		case rec.wrong == nil && slices.ContainsFunc(r.keys[:], func(i int) bool { return i >= 0 && strings.Contains(rec.cells[i], "\n") }):
 			rec.wrong = errors.New("its key contains a line break, which keys cannot contain")
 		}

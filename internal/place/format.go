@@ -53,7 +53,7 @@ type preamble struct {
 func (h preamble) check(name, format string) error {
 	switch {
 	case h.Format != format:
-		return fmt.Errorf("%s does not belong to an export: its format is %.40q, want %q", name, h.Format, format)
+		return fmt.Errorf("%s does not belong to an export: its format is %.40q; it must be %q", name, h.Format, format)
 	case h.Version < 1 || h.Version > version:
 		return fmt.Errorf("%s has version %d, but this program knows only version %d", name, h.Version, version)
 	}

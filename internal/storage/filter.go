@@ -57,7 +57,7 @@ func CheckFilter(filter string) error {
 	case strings.Count(filter, "'")%2 == 1:
 		return problem.Invalidf("filter", "opens a quote that it does not close; write a quote inside a text twice")
 	case max(n, joined) > maxComparisons: // a Boolean property needs no eq
-		return problem.Invalidf("filter", "has %d comparisons, but at most %d are possible: the service allows 15, and a step's range needs some of them", max(n, joined), maxComparisons)
+		return problem.Invalidf("filter", "has %d comparisons, but at most %d are allowed: the service allows 15, and a step's range needs some of them", max(n, joined), maxComparisons)
 	}
 	return nil
 }

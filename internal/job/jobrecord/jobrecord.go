@@ -146,7 +146,7 @@ func (r Record) checkUnchanged(o Option) error {
 	case keep == PerRun || keep == Free || keep == EachRun || keep == AnyFile || slices.Contains(r.Again, o.Name): // [Record.CheckPlaces] checks that connections are unchanged
 	case kept && keep == File || !kept && keep == Added:
 	case !kept:
-		return fmt.Errorf("--%s was not given when the checkpoint was made, and must not change; leave it out", o.Name)
+		return fmt.Errorf("--%s was not given when the checkpoint was made, and cannot be added; leave it out", o.Name)
 	case o.Value != was:
 		return fmt.Errorf("--%s was %q when the checkpoint was made, and must not change; leave it out", o.Name, was)
 	}
