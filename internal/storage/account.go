@@ -20,8 +20,8 @@ type Options struct {
 	// The default is 256: a step uses the tables of two accounts, and twice 256 is below the 600 connections that a
 	// Functions instance may have open. (Microsoft Learn, "Manage connections in Azure Functions")
 	Connections int
-	// Name names the account in errors and outages. It is the name of the setting that contains the account's connection. By
-	// default, each endpoint is named by its host.
+	// Name names the account in errors and outages. It is the name of the setting that contains the account's connection. By default, each endpoint is
+	// named after its host.
 	Name string
 	// Patience is how long a request waits for a host that gives no good answer. The default is [DefaultPatience]. The
 	// request's own deadline may be earlier.
@@ -29,8 +29,8 @@ type Options struct {
 	// Unproven means that the connection may contain a typing error. Until a host has answered for the first time, a request
 	// to it fails immediately if the host is unreachable, and otherwise after 15 s without an answer.
 	Unproven bool
-	// AwaitDeletion means that a request to create a table, queue or container is repeated while the service is still
-	// deleting one of the same name. The repetitions end after Patience.
+	// AwaitDeletion means that a request to create a table, queue or container is repeated while the service is still deleting an earlier one of the
+	// same name. The repetitions end after Patience.
 	AwaitDeletion bool
 	// Transport replaces the network, in tests.
 	Transport policy.Transporter

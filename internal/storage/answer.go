@@ -22,8 +22,7 @@ import (
 type operation struct {
 	service  string
 	statuses []int
-	// For a good status, the function check, unless it is nil, examines the header and the body. It returns an error if they are
-	// wrong.
+	// check, if not nil, examines the header and the body of an answer with a good status, and returns an error if they are wrong.
 	check func(h http.Header, body []byte) error
 }
 
@@ -33,8 +32,7 @@ const (
 	blobService  = "Blob"
 )
 
-// The operations of this package, except queries, transactions and reading blobs. For these three, the good answers depend on the
-// request.
+// The operations of this package, except queries, transactions and reads of blobs, whose good answers depend on the request.
 var (
 	createTable = operation{tableService, []int{http.StatusCreated, http.StatusNoContent}, createdTable}
 	listTables  = operation{tableService, []int{http.StatusOK}, tableList}
@@ -69,7 +67,7 @@ type strangeAnswer struct {
 	service     string
 	status      int
 	contentType string
-	why         string // "" if the status and the type are enough
+	why         string // "" if the status and the content type explain enough
 }
 
 func (a *strangeAnswer) Error() string {
@@ -196,7 +194,7 @@ func tableList(h http.Header, body []byte) error {
 	return nil
 }
 
-// messageList returns a check that each message of a list is complete.
+// messageList returns a function that checks whether each message of a list is complete.
 func messageList[M any](complete func(M) bool) func(http.Header, []byte) error {
 	return func(_ http.Header, body []byte) error {
 		var list struct {
@@ -278,8 +276,8 @@ var (
 	etagName  = []byte("ETag:")
 )
 
-// partsOf returns the parts of a multipart text. ok is false if the text is not well formed up to its end. For a transaction's answer,
-// mime/multipart would take longer than the rest of the transaction's work.
+// partsOf returns the parts of a multipart text. ok is false if the text is not well formed up to its end. For a transaction's answer, mime/multipart
+// would take longer than all other work for the transaction.
 func partsOf(contentType string, text []byte) (parts [][]byte, ok bool) {
 	kind, params, err := mime.ParseMediaType(contentType)
 	if err != nil || kind != "multipart/mixed" || params["boundary"] == "" {

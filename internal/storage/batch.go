@@ -51,7 +51,7 @@ type Batch struct {
 	first    request  // the first operation as a plain request
 	target   extent   // the position of first's URL in body
 	json     extent
-	etag     string // the result of ETag
+	etag     string // see [Batch.ETag]
 }
 
 // extent is the beginning and end of a part of a text.
@@ -64,7 +64,7 @@ func (t *Table) Batch() *Batch {
 	return b
 }
 
-// With replaces the table's options by o for this request, and returns the transaction.
+// With makes this request use the options o instead of the table's options, and returns the transaction.
 func (b *Batch) With(o RequestOptions) *Batch {
 	b.table = b.table.With(o)
 	return b
@@ -76,8 +76,8 @@ func (b *Batch) ETag() string { return b.etag }
 // Rows returns the number of operations added so far.
 func (b *Batch) Rows() int { return len(b.kinds) }
 
-// Add appends an operation. If the transaction would exceed the service's limits, it adds nothing and returns false. The first
-// operation is always added. If its entity is too large, the service refuses the entity and gives the reason.
+// Add appends an operation. If the transaction would exceed the service's limits, Add adds nothing and returns false. The first operation is always
+// added. If its entity is too large, the service refuses the entity and gives the reason.
 func (b *Batch) Add(op Op) bool {
 	before := b.body.Len()
 	b.append(op)
@@ -229,7 +229,7 @@ func (b *Batch) Do(ctx context.Context) error {
 		return err
 	}
 	err := send(b.sendsPlain())
-	if x.plain && strangeRefusal(err) { // a proxy may refuse the key in the URL; a transaction has it in its body
+	if x.plain && strangeRefusal(err) { // a proxy may refuse the key in the URL; a transaction has the key in its body
 		err = send(false)
 	}
 	if err == nil && x.tries == 1 { // after several tries, an abandoned try may still be reading the body

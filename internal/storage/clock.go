@@ -19,8 +19,7 @@ type clock struct {
 	date      time.Time
 }
 
-// observe narrows the bounds of the service's time, by an answer that has just arrived. sent is the time at which its request
-// was sent.
+// observe narrows the bounds of the service's time with an answer that has just arrived. The answer's request was sent at the time sent.
 func (c *clock) observe(answer *http.Response, sent time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,17 +48,17 @@ func (c *clock) bounds(now time.Time) (low, high time.Time, ok bool) {
 	return c.low.Add(passed), c.high.Add(passed), true
 }
 
-// Now corrects own, which is the time by the caller's clock. It returns the possible service time that is nearest to own. If
-// the process has had no answer yet, or if somebody has set its clock since the last answer, known is false and now is own.
-func (t *Table) Now(own time.Time) (now time.Time, known bool) {
+// Now corrects local, which is the time by the caller's clock. It returns the possible service time that is nearest to local. If the process has had
+// no answer yet, or if somebody has set the machine's clock since the last answer, known is false and now is local.
+func (t *Table) Now(local time.Time) (now time.Time, known bool) {
 	c := &t.account.clock
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	low, high, known := c.bounds(time.Now())
 	if !known {
-		return own, false
+		return local, false
 	}
-	return earlier(later(own, low), high), true
+	return earlier(later(local, low), high), true
 }
 
 func later(a, b time.Time) time.Time {

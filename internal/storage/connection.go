@@ -86,15 +86,15 @@ func (c Connection) String() string {
 // Format implements [fmt.Formatter]: every verb writes what [Connection.String] returns.
 func (c Connection) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }
 
-// Same reports whether both connections lead to the same account: whether they have the same table endpoint or the same blob
-// endpoint. The scheme does not matter. Queue endpoints are not compared, because a connection without an emulator's queue
-// endpoint gets a real account's address.
+// Same reports whether both connections lead to the same account: whether they have the same table endpoint or the same blob endpoint. The scheme
+// does not matter. Queue endpoints are not compared, because a connection string that omits an emulator's queue endpoint gets the queue endpoint of a
+// real account.
 func (c Connection) Same(other Connection) bool {
 	return locationOf(c.tableURL) == locationOf(other.tableURL) || c.blobURL != "" && locationOf(c.blobURL) == locationOf(other.blobURL)
 }
 
-// locationOf returns the part of an endpoint that identifies an account: the host without a final dot, the port
-// unless it is the scheme's default, and the path. localhost becomes its address.
+// locationOf returns the part of an endpoint that identifies an account: the host without a final dot, the port unless it is the scheme's default,
+// and the path. localhost becomes 127.0.0.1.
 func locationOf(endpoint string) string {
 	u, err := url.Parse(strings.ToLower(endpoint))
 	if err != nil {
@@ -119,10 +119,9 @@ func hostOf(endpoint string) string {
 	return u.Host
 }
 
-// BlobURL reads a URL of blobs: https://ACCOUNT.blob.core.windows.net/PATH, or an emulator's
-// http://127.0.0.1:PORT/ACCOUNT/PATH, where PATH is CONTAINER/PREFIX. The connection c signs in with the URL's SAS. If the URL
-// has no SAS and known is a connection to the same account, c signs in as known does. Otherwise c signs in with Entra ID.
-// Errors never repeat the URL.
+// BlobURL reads a URL of blobs: https://ACCOUNT.blob.core.windows.net/PATH, or an emulator's http://127.0.0.1:PORT/ACCOUNT/PATH, where PATH is
+// CONTAINER/PREFIX. The connection c signs in with the URL's SAS. If the URL has no SAS but names the account of the connection known, c is that
+// connection. For any other account, c signs in with Entra ID. Errors never repeat the URL.
 func BlobURL(s string, known Connection) (c Connection, path string, err error) {
 	const want = "a blob URL must be https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX, with or without ?SAS at its end; for an account with another host, give blob:CONTAINER/PREFIX and a connection with its BlobEndpoint"
 	u, err := url.Parse(s)
@@ -160,9 +159,9 @@ func BlobURL(s string, known Connection) (c Connection, path string, err error) 
 	return c, path, nil
 }
 
-// ParseConnection reads a connection string, UseDevelopmentStorage=true, or the https URL of an account's table or queue
-// endpoint. A URL signs in with Entra ID. It ignores a pair of quotes around the whole text, because Docker keeps them from
-// env files. Errors never repeat the input, which may contain a secret.
+// ParseConnection reads a connection string, UseDevelopmentStorage=true, or the https URL of an account's table or queue endpoint. A URL signs in
+// with Entra ID. ParseConnection ignores a pair of quotes around the whole text, because Docker keeps the quotes of env files. Errors never repeat
+// the input, which may contain a secret.
 func ParseConnection(s string) (Connection, error) {
 	s = strings.TrimSpace(s)
 	if n := len(s); n > 1 && s[0] == s[n-1] && (s[0] == '"' || s[0] == '\'') {
@@ -204,7 +203,7 @@ var fieldNames = []string{
 	"BlobSecondaryEndpoint", "QueueSecondaryEndpoint", "TableSecondaryEndpoint", "FileSecondaryEndpoint",
 }
 
-// parseFields returns the values of a connection string by name, in lower case.
+// parseFields returns the values of a connection string by their names in lower case.
 func parseFields(s string) (map[string]string, error) {
 	fields := map[string]string{}
 	for part := range strings.SplitSeq(s, ";") {
@@ -239,7 +238,7 @@ func parseFields(s string) (map[string]string, error) {
 // nearest returns the known name that differs from the given name in the fewest letters.
 func nearest(name string) string {
 	distance := func(known string) int {
-		row := make([]int, len(known)+1) // edit distances between the name so far and each prefix of the known one
+		row := make([]int, len(known)+1) // edit distances between the letters of name that were compared and each prefix of known
 		for i := range row {
 			row[i] = i
 		}
@@ -248,7 +247,7 @@ func nearest(name string) string {
 			row[0] = i + 1
 			for j := range len(known) {
 				change := before
-				if name[i] != known[j]|0x20 { // both are letters
+				if name[i] != known[j]|0x20 { // 0x20 changes the known letter to lower case
 					change++
 				}
 				before = row[j+1]

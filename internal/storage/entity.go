@@ -160,7 +160,7 @@ type decoder struct {
 	width int               // number of properties of the previous entity, as an estimate for the next entity
 
 	foreign bool  // the rows may come from any program, see [ParseLine]
-	inexact error // the first value of such a row that a table would change
+	inexact error // if foreign is set, the error of the first value that a table would change
 }
 
 func newDecoder(body []byte, o ...jsontext.Options) *decoder {
@@ -222,7 +222,7 @@ func (d *decoder) entity() Entity {
 			annotated[of] = t
 		default:
 			partition, row = partition || name == "PartitionKey", row || name == "RowKey"
-			if d.foreign && name == "Timestamp" { // the table sets its own
+			if d.foreign && name == "Timestamp" { // the table sets its own Timestamp
 				continue
 			}
 			if err := e.set(name, value); err != nil {

@@ -28,7 +28,7 @@ type Error struct {
 	Message string // the first line of the service's message
 	Index   int    // the batch's failed operation, or -1 if the request as a whole failed
 
-	expired time.Time // expiry of the request's SAS, if it was past by the service's clock
+	expired time.Time // when the request's SAS expired, by the service's clock; zero if it had not expired
 }
 
 func (e *Error) Error() string {
@@ -43,8 +43,8 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Temporary reports whether the same request may succeed later, because the service was busy or timed out. If so, the outcome of a
-// write may be unknown.
+// Temporary reports whether the same request may succeed later, because the service was busy or timed out. If the request was a write, its outcome
+// may be unknown.
 func (e *Error) Temporary() bool {
 	return e.Status >= 500 || e.Status == http.StatusRequestTimeout || e.Status == http.StatusTooManyRequests ||
 		beingDeleted(e.Code)

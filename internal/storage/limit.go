@@ -8,12 +8,12 @@ import (
 	"tablesweep/internal/storage/pace"
 )
 
-// Limit is a maximum number of requests or rows a second. Retries count. A Limit is safe for concurrent use. A nil Limit does
+// Limit is a maximum number of requests or rows per second. Retries count. A Limit is safe for concurrent use. A nil Limit does
 // not limit.
 type Limit struct {
 	turn chan struct{} // one request at a time holds the turn and waits for the limit
 
-	mu     sync.Mutex // guards the following
+	mu     sync.Mutex // guards the fields below
 	pace   *pace.Limit
 	waited time.Time // when a request last had to wait
 	page   float64   // average number of rows of the last queries; negative before the first query
@@ -90,7 +90,7 @@ func (l *Limit) Expects(top int) float64 {
 	return min(l.page, float64(top))
 }
 
-// observe records how many rows a query returned. expected is the sum of the rows that were expected of its tries.
+// observe records how many rows a query returned. expected is the number of rows that all its tries together were expected to return.
 func (l *Limit) observe(rows int, expected float64) {
 	if l == nil {
 		return

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// ParseLines reads rows in the form of [Entity.AppendJSON], one a line. It accepts an annotation before or after its property, reads a
+// ParseLines reads rows in the form of [Entity.AppendJSON], one per line. It accepts an annotation before or after its property, reads a
 // Timestamp, and ignores odata members and nulls. The rows do not share memory with text. An error names the line.
 func ParseLines(text []byte) ([]Row, error) {
 	if rows, ok := plainLines(text); ok {
@@ -24,8 +24,8 @@ func ParseLines(text []byte) ([]Row, error) {
 	return rows, nil
 }
 
-// ParseLine reads a row that any program may have written. Unlike [ParseLines], it reads a whole number beyond Int32 as an Int64, because
-// the writer probably meant that value. If a table would change a value, the error is [Inexact], and the row is returned for its key.
+// ParseLine reads a row that any program may have written. Unlike [ParseLines], it reads a whole number beyond Int32 as an Int64, because the writer
+// probably meant that value. If a table would change a value, the error is [Inexact], and the caller may use only the key of the returned row.
 func ParseLine(text []byte) (Row, error) {
 	r := rowReader{in: text, out: make([]byte, 0, len(text)+len(text)/8), names: map[string]string{}, foreign: true}
 	if r.row() {

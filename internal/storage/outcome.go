@@ -24,10 +24,10 @@ const (
 	decided    outcome = iota + 1 // the service or the caller has decided: a repetition would end the same way
 	unanswered                    // no connection could be made, or it broke, or no answer came
 	refused                       // another server answered 3xx or 4xx, such as a proxy that is misconfigured for a moment
-	outOfTime                     // the service, or a proxy before it, gave up
+	outOfTime                     // the service, or a proxy in front of it, gave up
 	tooBusy                       // the service is overloaded
 	failing                       // the service could not carry out the request, perhaps because of the request itself
-	deleting                      // the table, queue or container to create is being deleted
+	deleting                      // a table, queue or container cannot be created, because an earlier one of the same name is being deleted
 )
 
 const (
@@ -66,7 +66,7 @@ func (x *exchange) outcomeOf(resp *http.Response, err error, awaits bool) outcom
 		}
 		return unanswered
 	}
-	code := func() string { return codeOf(resp.Header, x.answer) } // a function, because only bad answers need the cost of parsing the body
+	code := func() string { return codeOf(resp.Header, x.answer) } // a function, because parsing the body costs time, and only bad answers need the code
 	switch status := resp.StatusCode; status {
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		return tooBusy
@@ -85,7 +85,7 @@ func (x *exchange) outcomeOf(resp *http.Response, err error, awaits bool) outcom
 	return decided
 }
 
-// Causes of tries that had no connection, and texts with which other causes begin.
+// Causes of failed tries without a connection, and the beginnings of other causes.
 const (
 	connectionRefused = "connection refused"
 	noHost            = "no such host"

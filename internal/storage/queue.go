@@ -108,13 +108,12 @@ func (q *Queue) Create(ctx context.Context) error {
 // Put adds a message that is visible immediately and never expires.
 func (q *Queue) Put(ctx context.Context, text string) error { return q.PutAfter(ctx, text, 0) }
 
-// PutAfter adds a message that never expires. The message becomes visible after the time hidden, which is rounded up to seconds
-// and is at most a week.
+// PutAfter adds a message that never expires. The argument hidden is how long the message is invisible. It is rounded up to seconds and is at most a week.
 func (q *Queue) PutAfter(ctx context.Context, text string, hidden time.Duration) error {
 	return q.put(ctx, text, int32(math.Ceil(min(max(0, hidden), maxHidden).Seconds())), -1)
 }
 
-// PutFor adds a message that is visible immediately. The message expires after the time life, which is rounded down to seconds.
+// PutFor adds a message that is visible immediately. The argument life is the time after which the message expires, rounded down to seconds.
 func (q *Queue) PutFor(ctx context.Context, text string, life time.Duration) error {
 	return q.put(ctx, text, 0, int32(life/time.Second))
 }
@@ -122,7 +121,7 @@ func (q *Queue) PutFor(ctx context.Context, text string, life time.Duration) err
 // maxHidden is the longest time for which the service hides a message.
 const maxHidden = 7 * 24 * time.Hour
 
-// put adds a message that is hidden for hidden seconds and expires after life seconds, or never if life is -1.
+// put adds a message that becomes visible after hidden seconds and expires after life seconds. If life is -1, the message never expires.
 func (q *Queue) put(ctx context.Context, text string, hidden, life int32) error {
 	x := newExchange(q.options, putMessage)
 	x.rows = 1

@@ -26,7 +26,7 @@ type RequestOptions struct {
 	// MayProceed, if set, is called before each try. If it returns an error, the try is not made and the request ends: see
 	// [HeldBack].
 	MayProceed func(context.Context) error
-	// Requests and Rows, if set, limit the requests a second, and the rows read or written a second. Each try waits until both
+	// Requests and Rows, if set, limit the requests per second, and the rows read or written per second. Each try waits until both
 	// limits allow it.
 	Requests, Rows *Limit
 	// OnBusy, if set, is called when the service is too busy. The request is retried after the pause that OnBusy returns. If
@@ -34,12 +34,12 @@ type RequestOptions struct {
 	OnBusy func() time.Duration
 	// Waiting, if set, counts the requests that currently wait for their retry.
 	Waiting *atomic.Int64
-	// Memory, if set, counts the memory of queries' answers as they arrive, until its owner releases it. If no memory is free,
+	// Memory, if set, counts the memory of queries' answers as they arrive. The owner of the [memory.Part] releases this memory. If no memory is free,
 	// the query ends with [memory.ErrFull].
 	Memory *memory.Part
 }
 
-// Counter counts requests, retries included. The service bills each as a transaction.
+// Counter counts requests, retries included. The service bills each request as a transaction.
 type Counter struct {
 	// OnThrottle, if set, is called for every throttled request, before its retry. The argument waits is true if the answer has a
 	// Retry-After. OnThrottle must not block, and may be called concurrently.
@@ -90,8 +90,7 @@ func newExchange(o RequestOptions, op operation) *exchange {
 
 type exchangeKey struct{}
 
-// attach returns a context that contains the exchange and no other value. In the SDK's pipeline, only the context connects a
-// request with the policies.
+// attach returns a context that contains the exchange. In the SDK's pipeline, only the context connects a request with the policies.
 func (x *exchange) attach(ctx context.Context) context.Context {
 	x.patience, _ = ctx.Value(patienceKey{}).(callerPatience)
 	return context.WithValue(ctx, exchangeKey{}, x)
@@ -108,10 +107,9 @@ type callerPatience struct {
 	patience time.Duration
 }
 
-// WithPatience returns a context for requests that end with [ErrAway] once an account has given no good answer for the time
-// patience. This time counts from now or from the account's last good answer, whichever is later. Unlike a deadline, patience
-// does not end requests while the account answers. The account's own patience may end earlier. If patience is 0, only the
-// account's own patience counts.
+// WithPatience returns a context for requests that end with [ErrAway] if an account gives no good answer for the given time. This time counts from
+// now or from the account's last good answer, whichever is later. Unlike a deadline, patience does not end requests while the account answers. The
+// account's own patience may end earlier. If patience is 0, only the account's own patience counts.
 func WithPatience(ctx context.Context, patience time.Duration) context.Context {
 	return context.WithValue(ctx, patienceKey{}, callerPatience{time.Now(), patience})
 }

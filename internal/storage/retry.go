@@ -14,8 +14,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
 
-// A busy service needs pauses in its callers' requests. So an account that throttles slows its callers down until their own deadline. tryTimeout is
-// longer than the service's limit of 30 s. (Microsoft Learn, "Setting timeouts for Table service operations")
+// The times of tries and of the pauses between them. Pauses let a busy service recover, so an account that throttles slows its callers down until
+// their own deadlines. tryTimeout is longer than the service's limit of 30 s. (Microsoft Learn, "Setting timeouts for Table service operations")
 const (
 	retryDelay = 250 * time.Millisecond
 	// chanceDelay is the shortest first pause after a try that failed by chance. A longer pause would cost more than the refusal: if
@@ -38,8 +38,8 @@ const DefaultPatience = 10 * time.Minute
 type Outage struct {
 	Connection string // its setting's name, or else its host
 	Since      time.Time
-	Cause      string // how the newest failed try failed, without its URL, and how long ago if not recently; "no answer yet" before the first failure
-	Refused    bool   // that try had no connection or a broken one, so the host is neither silent nor busy
+	Cause      string // how the newest failed try failed, without its URL, and when, if that is long ago; "no answer yet" before the first failure
+	Refused    bool   // the newest failed try had no connection or a broken one, so the host is neither silent nor busy
 	Waiting    int    // requests that wait for an answer now
 }
 
@@ -93,7 +93,7 @@ type retries struct {
 	pending int           // requests without an answer, pauses included
 	paused  int           // pending requests that are in a pause
 	since   time.Time     // time of the last good answer, or of the beginning of the first request after it
-	cause   string        // cause of the last failure since then
+	cause   string        // cause of the last failure after the time since
 	failure time.Time     // time of that failure
 	good    int64         // good answers so far
 	again   chan struct{} // the next good answer closes this channel
@@ -213,7 +213,7 @@ func (r *retries) addPaused(n int) {
 	r.paused += n
 }
 
-// wait waits for the time pause, or until the channel again is closed. It returns false if the request must end without a further try.
+// wait waits until the pause ends or the channel again is closed. It returns false if the request must end without a further try.
 func (o RequestOptions) wait(ctx context.Context, pause time.Duration, again <-chan struct{}) bool {
 	if o.Waiting != nil {
 		o.Waiting.Add(1)
@@ -325,8 +325,8 @@ func (r *retries) newestCause() string {
 	return fmt.Sprintf("no answer for %v; before: %s", age.Round(time.Second), r.cause)
 }
 
-// remaining returns how much longer a request may wait for a better answer. err is the last try's error, or nil if the try had a bad
-// answer. If no time remains, over is the request's error.
+// remaining returns how much longer a request may wait for a good answer. err is the last try's error, or nil if the try had a bad answer. If no time
+// remains, over is the request's error.
 func (r *retries) remaining(c *course, err error, h callerPatience) (left time.Duration, over error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

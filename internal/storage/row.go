@@ -19,7 +19,7 @@ import (
 type Row struct {
 	Key     key.Key
 	Columns []Column // in the text's order; never changed, because adjacent rows share them
-	Note    string   // a source's remark, such as how the row differs from another; "" from a table
+	Note    string   // a source's remark, such as how the row differs from another; "" if the source is a table
 
 	json            jsontext.Value
 	etag, timestamp jsontext.Value // as received; nil if absent
@@ -139,7 +139,7 @@ func parsePage(body []byte) ([]Row, error) {
 // returns false for any other form, which [decodePage] must read.
 func plainPage(body []byte) ([]Row, bool) {
 	r := rowReader{in: body, rows: make([]Row, 0, min(PageRows, len(body)/150+1)), names: map[string]string{}}
-	if len(body) > maxPooled { // large: the rows share the text, because a copy would double the memory
+	if len(body) > maxPooled { // the rows of a large page share its text, because a copy would double the memory
 		if r.out = make([]byte, 0, len(body)); !r.page() {
 			return nil, false
 		}
@@ -172,7 +172,7 @@ func (r *rowReader) share(text []byte) {
 // rowReader reads a page in one pass. Its methods return false for forms that they do not support.
 type rowReader struct {
 	in   []byte
-	at   int // position in the field in, after the part that has been read
+	at   int // number of bytes of the field in that have been read
 	out  []byte
 	rows []Row
 
@@ -181,7 +181,7 @@ type rowReader struct {
 	changed bool     // the columns differ from the previous row's
 	names   map[string]string
 	foreign bool // there is only one row, which may come from any program, see [ParseLine]
-	twice   bool // that row has two properties of one name
+	twice   bool // set if a foreign row has two properties of one name
 }
 
 func (r *rowReader) page() bool {
@@ -307,19 +307,19 @@ func (r *rowReader) row() bool {
 	return true
 }
 
-// member appends the last member that was read to out, with a comma.
+// member appends to out the last member that was read, and a comma.
 func (r *rowReader) member(name, text []byte) {
-	if n := len(name) + 1 + len(text); &name[0] == &r.in[r.at-n] { // no white space between
+	if n := len(name) + 1 + len(text); &name[0] == &r.in[r.at-n] { // there is no white space between name and text
 		r.out = append(append(r.out, r.in[r.at-n:r.at]...), ',')
 		return
 	}
 	r.out = append(append(append(append(r.out, name...), ':'), text...), ',')
 }
 
-// move takes the bytes from position from to the end of out, and inserts them at position to, which is before from.
-func (r *rowReader) move(from, to int) {
-	if from > to {
-		r.out = slices.Insert(r.out[:from], to, bytes.Clone(r.out[from:])...)
+// move moves the end of out, which begins at the position begin, to the earlier position target.
+func (r *rowReader) move(begin, target int) {
+	if begin > target {
+		r.out = slices.Insert(r.out[:begin], target, bytes.Clone(r.out[begin:])...)
 	}
 }
 
@@ -452,7 +452,7 @@ func (r *rowReader) name() []byte {
 type scalar struct {
 	text  []byte
 	ascii bool // a string of ASCII without escapes
-	kind  Type // the type without an annotation
+	kind  Type // the value's type if it has no annotation
 }
 
 func (r *rowReader) value() scalar {

@@ -115,7 +115,7 @@ func SettingConnection(name string, settings Settings) (Connection, error) {
 	return c, nil
 }
 
-// ErrNoConnection is the error of a connection's setting that the environment does not have.
+// ErrNoConnection is the error if the setting of a connection is missing.
 var ErrNoConnection = errors.New("missing")
 
 var errNoAddress = errors.New("none of its parts names the account")

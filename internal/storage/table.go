@@ -136,7 +136,7 @@ type Query struct {
 }
 
 // The bytes of memory that a page needs, from its reading until all transactions with its rows have answers. Measurements of concurrent pages:
-// 2.1 to 2.7 bytes for each byte of large rows (30,000 characters a property, or 252 properties), 1,400 bytes for a row of 158 bytes, 1,500
+// 2.1 to 2.7 bytes for each byte of large rows (30,000 characters per property, or 252 properties), 1,400 bytes for a row of 158 bytes, 1,500
 // bytes for a row of 228 bytes, and 3,600 bytes for a row of 548 bytes.
 const (
 	pageWeight = 3      // bytes of memory for each byte of the answer

@@ -14,8 +14,8 @@ type TableState struct {
 	Rows   bool   `json:"hasRows"`
 }
 
-// TableStates returns the state of each table, in the given order. It makes one query for each table, at most the number concurrent at
-// the same time. A table with an illegal name counts as one that does not exist.
+// TableStates returns the state of each table, in the given order. The argument concurrent is the maximum number of tables to query at the same time.
+// A table with an illegal name counts as one that does not exist.
 func (a *Account) TableStates(ctx context.Context, tables []string, concurrent int) ([]TableState, error) {
 	there := make([]TableState, len(tables))
 	g, all := task.WithContext(ctx)

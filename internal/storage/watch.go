@@ -25,7 +25,7 @@ type try struct {
 	request  time.Time // when its request began
 	sent     time.Time
 	limit    time.Duration  // time for the whole answer, even while bytes arrive
-	allowed  time.Duration  // longest silence
+	allowed  time.Duration  // longest silence before the try is abandoned
 	patience callerPatience // the caller's patience
 	lastByte atomic.Int64   // time of the answer's last byte, or else of the try's beginning, in nanoseconds
 	giveUp   context.CancelCauseFunc
@@ -55,8 +55,8 @@ func (n noAnswer) Error() string {
 	return fmt.Sprintf(noAnswerWithin+"%v", n.after.Round(time.Second))
 }
 
-// tryOnce makes one try of a request. number is the try's number, and began is when the request began. tryOnce abandons the
-// try if it hangs, or if the request has waited for as long as the account's patience or its caller's patience.
+// tryOnce makes one try of a request. number is the try's number, and began is when the request began. tryOnce abandons the try if it hangs, or if
+// the patience of the account or of the caller ends.
 func (r *retries) tryOnce(req *policy.Request, number int, began time.Time) (*http.Response, error) {
 	caller := req.Raw().Context()
 	x := exchangeOf(caller)

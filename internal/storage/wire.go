@@ -25,7 +25,7 @@ type exchange struct {
 	operation  operation
 	connection string // the request's connection, as in [Outage]
 	endpoint   *endpoint
-	answer     []byte        // body of the last answer, or of the failed operation
+	answer     []byte        // body of the last answer, or of the failed operation's answer
 	failed     int           // index of the batch's failed operation, or -1
 	part       *part         // the failed operation's answer, if the request is a transaction
 	tries      int           // requests sent
@@ -48,7 +48,7 @@ type exchange struct {
 	expect  int64       // as in request
 }
 
-// newRowExchange returns the exchange of a [rowRequest]. Its answers use the given pool.
+// newRowExchange returns the exchange of a request for rows. Its answers use the given pool.
 func newRowExchange(o RequestOptions, op operation, answers *bufferPool) *exchange {
 	x := newExchange(o, op)
 	x.buffer, x.answers = answers.get(), answers
@@ -68,12 +68,12 @@ type request struct {
 	header      http.Header // may be shared, so it is never changed
 	ifMatch     string      // an ETag; "" for no condition
 	contentType string      // media type of body
-	body        []byte      // unchanged until the first try is answered
+	body        []byte      // must not change before the first try is answered
 	expect      int64       // upper bound of a good answer's length in bytes; 0 for a short answer
 }
 
-// do sends a request through the pipeline, and returns the headers of a good answer. The exchange x contains the body. Errors
-// contain the argument what.
+// do sends a request through the pipeline, and returns the headers of a good answer. The exchange x contains the body. In errors, the argument what
+// describes the request.
 func (x *exchange) do(ctx context.Context, pipeline runtime.Pipeline, what string, r request) (http.Header, error) {
 	raw, err := http.NewRequestWithContext(x.attach(ctx), r.method, r.url, nil)
 	if err != nil {
@@ -83,8 +83,8 @@ func (x *exchange) do(ctx context.Context, pipeline runtime.Pipeline, what strin
 	if len(r.body) > 0 {
 		raw.Header["Content-Type"] = []string{r.contentType}
 		raw.ContentLength = int64(len(r.body))
-		// Each try has its own reader. [http.Transport] recognises that the reader's type reads from memory. With other types
-		// the transport would send the headers in a packet of their own.
+		// Each try has its own reader. [http.Transport] recognises by the reader's type that the body is in memory. With other types, the transport
+		// would send the headers in a separate packet.
 		raw.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(r.body)), nil }
 	}
 	x.size, x.expect = raw.ContentLength, r.expect
@@ -118,7 +118,7 @@ func (x *exchange) read(resp *http.Response) (err error) {
 	}
 	switch n := resp.ContentLength; {
 	case x.buffer != nil:
-	case n > 0 && n <= x.expect: // the expected length
+	case n > 0 && n <= x.expect: // the announced length is as expected
 		defer resp.Body.Close()
 		x.answer = make([]byte, n)
 		_, err = io.ReadFull(resp.Body, x.answer)
@@ -167,7 +167,7 @@ func (c charging) Read(b []byte) (n int, err error) {
 // and its JSON is rarely more than twice as long. No memory is allocated merely because an answer announces a larger length.
 const maxExpected = 8 << 20
 
-// bufferPool reuses the buffers of bodies, because thousands of requests a second would burden the garbage collector. Each kind
+// bufferPool reuses the buffers of bodies, because thousands of requests per second would burden the garbage collector. Each kind
 // of answer has its own pool, so that a small answer never uses a buffer as large as a page. A pool does not keep a buffer of
 // more than maxPooled bytes.
 type bufferPool struct{ pool sync.Pool }
@@ -190,16 +190,16 @@ func (p *bufferPool) put(b *bytes.Buffer) {
 	}
 }
 
-// captureAnswer is a policy of each try. It counts the request, reads the answer to its end, and checks that the answer is the
-// service's. The answer to a failed entity group transaction has the status 202 and contains the failed operation's answer.
-// captureAnswer replaces the former by the latter, so that retries and errors use the failed operation's status and code.
+// captureAnswer is a policy of each try. It counts the request, reads the answer to its end, and checks that the answer is the service's. The answer
+// to a failed entity group transaction has the status 202 and contains the failed operation's answer. captureAnswer returns the failed operation's
+// answer instead of the transaction's, so that retries and errors use the failed operation's status and code.
 type captureAnswer struct{}
 
 func (captureAnswer) Do(req *policy.Request) (*http.Response, error) {
 	x := exchangeOf(req.Raw().Context())
 	x.options.Counter.countSent()
 	x.tries++
-	id := strconv.FormatUint(rand.Uint64(), 36) // not from crypto/rand, which a simulation seeds: tries that begin at the same time would take its numbers in a random order
+	id := strconv.FormatUint(rand.Uint64(), 36) // not from crypto/rand: a simulation seeds crypto/rand, and tries that begin at the same time would take its numbers in a random order
 	req.Raw().Header[clientRequestID] = []string{id}
 	resp, err := req.Next()
 	x.sent = req.Raw()
@@ -232,8 +232,8 @@ func (captureAnswer) Do(req *policy.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// repeatable removes a mark from the error of an answer that broke off. With this mark, azcore would not repeat a POST or
-// PATCH. Such a request has an unknown outcome, like any other request without an answer.
+// repeatable removes a mark from the error of an answer that broke off. With this mark, azcore would not repeat a POST or PATCH. The request can be
+// repeated, because its outcome is unknown, as after any request without an answer.
 func repeatable(resp *http.Response, err error) error {
 	var marked interface {
 		error

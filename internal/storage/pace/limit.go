@@ -9,10 +9,10 @@ const (
 	limitAhead = 250 * time.Millisecond
 )
 
-// Limit is a number of requests or rows a second. It is not safe for concurrent use.
+// Limit is a number of requests or rows per second. It is not safe for concurrent use.
 //
-// It replaces golang.org/x/time/rate, because a page's number of rows is known only after the answer. The caller must be
-// able to return the difference from the expected number of rows.
+// It replaces golang.org/x/time/rate, because a page's number of rows is known only after the answer. The caller must be able to correct the budget
+// if the number of rows differs from the expected number.
 type Limit struct {
 	rate   float64 // per second
 	budget float64 // requests or rows that may be used now; negative if too many were used in advance
@@ -39,8 +39,8 @@ func (l *Limit) Use(n float64, now time.Time) {
 	l.budget -= n
 }
 
-// untilFree returns how long to wait until the budget is 1, at least a millisecond. A caller needs at least one request
-// or row, so an earlier caller would use it in advance.
+// untilFree returns how long to wait until the budget is 1, at least a millisecond. A caller that does not wait that long would use its request or
+// row in advance.
 func (l *Limit) untilFree() time.Duration {
 	return max(time.Millisecond, time.Duration((1-l.budget)/l.rate*float64(time.Second)))
 }

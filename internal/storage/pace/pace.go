@@ -12,13 +12,13 @@
 // the floor starts no further trial. A high floor needs a second trial, because a service that accepts bursts answers more
 // requests before a trial than during it.
 //
-// A partition that throttles gets a limit in rows a second: nine tenths of the rate that it answered while it throttled. The
-// limit grows by 3 % in each second in which the partition is busy and refuses less than a twentieth of the requests. After each
-// ten measurements without throttling, this growth doubles, up to sixteen times 3 %. The limit rises from 10 rows a second to 200
-// in a minute if each request has a single row, and in ten minutes if each request has a hundred rows.
+// A partition that throttles gets a limit in rows per second: nine tenths of the rate that it answered while it throttled. The limit grows by 3 % in
+// each second in which the partition is busy and refuses less than a twentieth of the requests. After every ten measurements without throttling, this
+// growth doubles, up to sixteen times 3 %. The limit rises from 10 rows per second to 200 in a minute if each request has a single row, and in ten
+// minutes if each request has a hundred rows.
 //
 // Several processes may use a partition without knowledge of each other. One weakness is known: a partition that refuses a tenth of
-// all requests at any load is slowed down to 10 rows a second. A rule without this weakness would let one process take the rate
+// all requests at any load is slowed down to 10 rows per second. A rule without this weakness would let one process take the rate
 // of all others.
 //
 // The package is pure: callers report events and durations.
@@ -44,16 +44,16 @@ const (
 const (
 	enough         = 100         // a measurement has this many requests
 	longest        = time.Second // a measurement ends after this time at the latest
-	tolerated      = 1.25        // a share below this multiple of the floor starts no trial
-	deviations     = 3           // neither does a share that exceeds the floor by at most this number of standard deviations
-	crowded        = 0.3         // a larger share needs no trial
+	tolerated      = 1.25        // a trial begins if the share exceeds this multiple of the floor by more than chance explains
+	deviations     = 3           // chance explains an excess of at most this number of standard deviations
+	crowded        = 0.3         // a larger share lowers the limit without a trial
 	fallen         = 0.4         // a trial finds a limit if the share falls by at least this fraction
-	spared         = 0.75        // or if half of the load still gets more than this fraction of the answers
+	spared         = 0.75        // a trial also finds a limit if half of the load still gets more than this fraction of the answers
 	enoughRefusals = 10          // a trial continues until the floor predicts this number of refusals
-	high           = 0.05        // a share above it counts as the floor only after a second trial
+	high           = 0.05        // a larger share counts as the floor only after a second trial
 )
 
-// Pace is the number of requests to make concurrently. Make it with [New].
+// Pace adjusts the number of requests to make concurrently. Make it with [New].
 type Pace struct {
 	limit, most float64
 
@@ -63,7 +63,7 @@ type Pace struct {
 
 	limited  bool    // a limit of the service was found
 	previous float64 // limit before the last step if that was a step up; otherwise 0
-	rate     float64 // requests a second at that limit
+	rate     float64 // requests per second at that limit
 	wait     int     // measurements before the next step up
 
 	counted  float64 // requests since the measurement of refusals began
@@ -73,22 +73,21 @@ type Pace struct {
 	floor    float64 // share of requests that the service refuses at any load
 	trial    float64 // limit before the current trial; 0 without one
 	before   float64 // lower bound of the share refused before the trial
-	served   float64 // requests answered a second before the trial
+	served   float64 // requests answered per second before the trial
 	twice    bool    // the current trial is the second one
-	warming  bool    // no measurement of refusals has ended yet; the first rate is too low, because no answers come at its beginning
+	warming  bool    // no measurement of refusals has ended yet; the first measured rate is too low, because no answers come at the beginning
 }
 
 // Seen counts the events since the last call of [Pace.Observe].
 type Seen struct {
 	Elapsed   time.Duration
 	Done      int  // requests that ended
-	Refused   int  // answers by which the account may be overloaded
+	Refused   int  // answers that may mean that the account is overloaded
 	Waits     bool // one of the refusing answers had a Retry-After
 	Saturated bool // the number of concurrent requests reached the limit at some moment
 }
 
-// New returns a pace that begins with start concurrent requests and never allows more than
-// most.
+// New returns a pace. The arguments are the initial and the maximum number of concurrent requests.
 func New(start, most int) *Pace {
 	return &Pace{limit: float64(min(start, most)), most: float64(most), warming: true}
 }
@@ -152,7 +151,7 @@ func (p *Pace) judge() {
 		p.halve(served)
 	case p.trial > 0:
 		p.limit, p.trial, p.twice, p.floor = p.trial, 0, false, share
-		p.limited = false // the limit that was found earlier may have been chance
+		p.limited = false // the earlier discovery of a limit may have been chance
 		p.reset()
 	case many:
 		if p.warming {
@@ -166,7 +165,7 @@ func (p *Pace) judge() {
 	p.warming = false
 }
 
-// halve begins a trial with about half of the load. served is the number of answers a second before the trial.
+// halve begins a trial with about half of the load. served is the number of answers per second before the trial.
 func (p *Pace) halve(served float64) {
 	p.before, p.served = (p.refused-math.Sqrt(p.refused))/p.counted, served
 	p.lower(shrink * shrink)
@@ -187,7 +186,7 @@ func (p *Pace) lower(factor float64) {
 	p.reset()
 }
 
-// measure decides whether to change the limit. rate is the throughput at the current limit, in requests a second.
+// measure decides whether to change the limit. rate is the throughput at the current limit, in requests per second.
 func (p *Pace) measure(rate float64) {
 	if !p.busy { // something else limits the rate
 		return

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Partitions measures how many rows a second each throttling partition accepts, and stays below that. Its zero value does not limit.
-// It limits the rows a second, because a partition throttles by its rate, even if few requests are concurrent.
+// Partitions measures how many rows per second each throttling partition accepts, and limits the partition to a lower rate. A limit of concurrent
+// requests would not help, because a partition throttles by its rate, even if few requests are concurrent. The zero value does not limit.
 type Partitions struct {
 	limits map[string]*partition
 	many   int // if there are more limits than this, idle limits are dropped
 }
 
 type partition struct {
-	Limit      // limit of rows a second
+	Limit      // limit of rows per second
 	takes bool // the partition has answered a request since it was first throttled
 
 	began    time.Time // beginning of the measurement
@@ -25,20 +25,20 @@ type partition struct {
 }
 
 const (
-	// target is the published rate of a partition, in rows a second. It is a partition's first limit. (Microsoft Learn, "Scalability
+	// target is the published rate of a partition, in rows per second. It is a partition's first limit. (Microsoft Learn, "Scalability
 	// and performance targets for Table storage")
 	target     = 2000
-	lowest     = 10    // rows a second
+	lowest     = 10    // rows per second
 	refusal    = 0.05  // share of requests that may be refused
 	below      = 0.9   // a throttling partition's limit is this fraction of the rate that it accepts
-	growth     = 0.03  // growth in a second, as a fraction of the rate, while nothing is refused
+	growth     = 0.03  // growth per second, as a fraction of the rate, while nothing is refused
 	mostGrowth = 0.007 // maximum growth for each measured request, as a fraction of the rate
 	used       = 0.5   // the rate grows only if at least this share of the rate was used
 	settled    = 10    // the growth doubles after this number of measurements without throttling
 	mostSpeed  = 16    // maximum factor of the growth
 
 	measured     = time.Second // a measurement takes at least this long
-	measuredMost = 10          // a measurement has at least this many requests, or takes
+	measuredMost = 10          // a measurement has at least this many requests, or takes at least the time patient
 	patient      = 10 * time.Second
 	idle         = time.Minute // a partition that is idle for longer may be dropped
 )
@@ -134,7 +134,7 @@ func (l *partition) measure(now time.Time) {
 		}
 		l.calm = 0
 		l.fill(now)
-		rows := l.rows * (1 + 1/float64(l.answered)) // if the requests are few and large, a further request may have been almost answered
+		rows := l.rows * (1 + 1/float64(l.answered)) // one more request may have been almost answered, which matters if the requests are few and large
 		l.rate = max(lowest, l.rate/2, min(below*rows/took.Seconds(), l.rate))
 		next = now.Add(min(l.untilFree(), patient))
 	case l.rows > used*l.rate*took.Seconds():
