@@ -82,17 +82,17 @@ func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.R
 	o.MaxErrors = maxErrors
 	var r Result
 	limit := len(rows)
-	conflicts := map[key.Key]int{} // number of conflicts by row; those without a row are under the zero key
+	conflicts := map[key.Key]int{} // number of conflicts by row; the zero key counts those that name no row
 	for len(rows) > 0 {
 		b := c.Destination.Batch()
 		for b.Rows() < min(limit, len(rows)) && b.Add(c.op(rows[b.Rows()])) {
 		}
 		n := b.Rows()
 		err := b.With(o).Do(ctx)
-		refusal, at := failedRow(err, n)
+		refusal, index := failedRow(err, n)
 		var about key.Key
-		if at >= 0 {
-			about = rows[at].Key
+		if index >= 0 {
+			about = rows[index].Key
 		}
 		switch {
 		case err == nil:
@@ -123,9 +123,9 @@ func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.R
 				return r, ctx.Err()
 			}
 			conflicts[about]++
-		case at >= 0:
+		case index >= 0:
 			r.Failed = append(r.Failed, Failure{Key: about, Reason: reason(refusal)})
-			rows = without(rows, at)
+			rows = without(rows, index)
 		default: // the service refuses the whole transaction: it is too large, or the answer names no row
 			limit = n / 2
 		}
@@ -154,9 +154,9 @@ func (c Copy) kind() storage.OpKind {
 	return storage.Replace
 }
 
-// failedRow returns the refusal of a transaction of n rows, or nil if err is not a refusal. at is the index of the refused row,
-// or -1 if the refusal names no row.
-func failedRow(err error, n int) (refusal *storage.Error, at int) {
+// failedRow returns the refusal of a transaction of n rows, or nil if err is not a refusal. index is the refused row's index, or -1 if the refusal
+// names no row.
+func failedRow(err error, n int) (refusal *storage.Error, index int) {
 	switch {
 	case !errors.As(err, &refusal):
 		return nil, -1
@@ -223,9 +223,9 @@ func (c Copy) resolve(ctx context.Context, part *memory.Part, rows []storage.Row
 	return left, nil
 }
 
-// Existing returns those of the given rows that exist, as they are in the table. The given rows are in one partition and in table
-// order. The first query begins at the first row. Many other rows may lie between the given rows. So each further query begins at
-// the first given row that no query has reached, and reads a single row unless it reads only keys.
+// Existing returns those of the given rows that exist, as they are in the table. The given rows are in one partition and in table order. The first
+// query begins at the first row. Each further query begins at the first given row that no query has reached. Because many other rows may lie between
+// the given rows, such a query reads a single row, unless queries read only keys.
 func Existing(rows []storage.Row, q storage.Query, query func(storage.Query) (storage.Page, error)) (map[key.Key]storage.Row, error) {
 	found := map[key.Key]storage.Row{}
 	for last := rows[len(rows)-1].Key; len(rows) > 0; {

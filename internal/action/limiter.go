@@ -13,7 +13,7 @@ import (
 // Limiter limits a process's requests to each throttling partition to the rate that the partition accepts. Callers name a
 // partition by any unique text. The zero value is ready for use. A Limiter is safe for concurrent use.
 type Limiter struct {
-	mu         sync.Mutex // guards the following
+	mu         sync.Mutex // guards the fields below
 	partitions pace.Partitions
 	queues     map[string]*queue
 }
@@ -23,7 +23,7 @@ func PartitionName(t *storage.Table, partition string) string { return t.Address
 
 // queue holds the requests that wait for a partition.
 type queue struct {
-	first  chan struct{} // one request at a time holds first, and waits for the partition
+	turn   chan struct{} // one request at a time holds the turn and waits for the partition
 	length int
 }
 
@@ -76,11 +76,11 @@ func (l *Limiter) wait(ctx context.Context, partition string) error {
 	q := l.join(partition)
 	defer l.leave(partition, q)
 	select {
-	case q.first <- struct{}{}:
+	case q.turn <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-q.first }()
+	defer func() { <-q.turn }()
 	for {
 		d := l.busyFor(partition)
 		if d == 0 {
@@ -100,7 +100,7 @@ func (l *Limiter) join(partition string) *queue {
 		if l.queues == nil {
 			l.queues = map[string]*queue{}
 		}
-		q = &queue{first: make(chan struct{}, 1)}
+		q = &queue{turn: make(chan struct{}, 1)}
 		l.queues[partition] = q
 	}
 	q.length++

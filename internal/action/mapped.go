@@ -13,8 +13,8 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// Mapped is [Work] that maps each row and handles the resulting rows, the row's mapped rows. Counts and failures are about source rows. A source row
-// counts as written if all of its mapped rows are written, and as failed if one of them failed. Other source rows are skipped.
+// Mapped is [Work] that maps each row and handles the results, which are called the row's mapped rows. Counts and failures are about source rows. A
+// source row counts as written if all of its mapped rows are written, and as failed if one of them failed. Other source rows are skipped.
 type Mapped struct {
 	Work
 	// Map returns a row's mapped rows. If it returns an error, only this row fails.
@@ -35,7 +35,7 @@ const (
 	// mappedWeight is the number of bytes of memory for each byte of a mapped row, which exists as a value, as text, and in the transaction that
 	// writes it.
 	mappedWeight = 3
-	// maxText is the maximum size of a mapped row's text, in bytes. The service allows 1 MiB at two bytes a character, and a character takes at most
+	// maxText is the maximum size of a mapped row's text, in bytes. The service allows 1 MiB at two bytes per character, and a character takes at most
 	// six bytes of text.
 	maxText = 3 << 20
 )
@@ -54,8 +54,8 @@ func (m Mapped) withReserve(part *memory.Part) (Work, error) {
 	return m, nil
 }
 
-// Split makes a page one unit, because the second of two rows that map to one key must fail. Messages have no keys, so each row of messages is a
-// unit, and an interruption causes only a few repeated messages.
+// Split returns all rows of a page as one unit, because the second of two rows that map to one key must fail. Messages have no keys, so each row of
+// messages is a unit, and an interruption causes only a few repeated messages.
 func (m Mapped) Split(rows []storage.Row) [][]storage.Row {
 	if _, keyed := m.Work.(Changing); !keyed {
 		return m.Work.Split(rows)

@@ -126,7 +126,7 @@ func rowOf(e storage.Entity) row {
 // missing matches package template's error for a key that a map lacks.
 var missing = regexp.MustCompile(`map has no entry for key ("[^"]*")$`)
 
-// nameMissing replaces the error for a key that a map lacks by one with the property's name. Other errors are unchanged.
+// nameMissing replaces the error for a key that a map lacks by an error that names the property. Other errors are unchanged.
 func nameMissing(err error) error {
 	if m := missing.FindStringSubmatch(err.Error()); m != nil {
 		return fmt.Errorf("the row has no property %s", m[1])
@@ -139,11 +139,11 @@ type budget struct{ left int }
 
 var errWork = fmt.Errorf("the template makes more than %d bytes of text for one row", maxWork)
 
-// spend reduces the budget before a function runs, by the maximum number of bytes that the function can produce. The function
-// produces at most times bytes from each byte of its arguments.
-func (b *budget) spend(times int, args ...any) error {
+// spend reduces the budget before a function runs, by the maximum number of bytes that the function can produce. The function produces at most factor
+// bytes for each byte of its arguments.
+func (b *budget) spend(factor int, args ...any) error {
 	for _, a := range args {
-		b.left -= times * weight(a)
+		b.left -= factor * weight(a)
 	}
 	if b.left < 0 {
 		return errWork
@@ -190,7 +190,7 @@ func (b *budget) functions(e storage.Entity) template.FuncMap {
 	}
 }
 
-// wide matches parts of a format with which printf writes more than its arguments.
+// wide matches parts of a format with which printf may write much more text than its arguments contain.
 var wide = regexp.MustCompile(`[0-9]{4}|\*`)
 
 func (b *budget) printf(format string, args ...any) (string, error) {

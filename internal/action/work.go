@@ -1,5 +1,5 @@
-// Package action contains the actions of a scan: it copies rows into a table, deletes rows, or puts a message for each row into a
-// queue. An action splits a page's rows into units and handles one unit at a time. It does not depend on scans or checkpoints.
+// Package action contains the actions of a scan: it copies rows into a table, deletes rows, or puts a message for each row into a queue. An action
+// splits a page's rows into units and handles each unit separately. It does not depend on scans or checkpoints.
 //
 // A step may be repeated, so every action is idempotent, except that messages may arrive twice. If the service refuses a row, the
 // work continues with the other rows, and the result contains the row's key and the reason.
@@ -49,7 +49,7 @@ func (f Failure) String() string {
 	return fmt.Sprintf("PartitionKey %q RowKey %q: %s", f.Key.Partition, f.Key.Row, f.Reason)
 }
 
-// Work handles rows for an action, one unit at a time: [Copy], [Delete] or [Enqueue]. Its methods are called concurrently.
+// Work handles rows for an action: [Copy], [Delete] or [Enqueue]. Its methods are called concurrently.
 type Work interface {
 	// Split divides the rows of a page, in table order, into units. It leaves out rows
 	// that need no work.
@@ -70,7 +70,7 @@ type Changing interface {
 // is [storage.HeldBack], the units that have begun are completed.
 func All(ctx context.Context, o storage.RequestOptions, l *Limiter, w Work, rows []storage.Row) (Result, error) {
 	var (
-		mu    sync.Mutex // guards the following
+		mu    sync.Mutex // guards the fields below
 		total Result
 		held  error
 	)
