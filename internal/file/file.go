@@ -97,7 +97,7 @@ func (p Path) inRoot(fn func(*os.Root) error) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(p.dir + "/.") // with /. it fails immediately for a pipe; without, it would wait for the pipe
+	root, err := os.OpenRoot(p.dir + "/.") // because of /., OpenRoot fails immediately for a pipe; otherwise it would wait for the pipe
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (p Path) stat(root *os.Root) (fs.FileInfo, error) {
 	return info, err
 }
 
-// Open opens a file for reading or writing, by the flags of [os.OpenFile]. With [os.O_CREATE], it creates a missing file.
+// Open opens a file for reading or writing, with the flags of [os.OpenFile]. With [os.O_CREATE], it creates a missing file.
 func (p Path) Open(flag int) (f *os.File, err error) {
 	err = p.inDirectory(func(root *os.Root) error {
 		info, err := p.stat(root)
@@ -282,7 +282,7 @@ func Temporary(name string) (of string, ok bool) {
 	return "", false
 }
 
-// Clear removes the incomplete files that killed processes have left beside the file. While it runs, no other process may write the file.
+// Clear removes the incomplete files that killed processes have left beside the file. While Clear runs, no other process may write the file.
 func (p Path) Clear() error {
 	return p.inDirectory(func(root *os.Root) error {
 		d, err := root.Open(path.Dir(p.name))

@@ -11,8 +11,8 @@ import (
 // grace is how long an interrupted command may still write to a pipe.
 const grace = time.Second
 
-// OpenPipe opens a file that the user names, as [os.OpenFile] does. The file may be a pipe or a device. When ctx ends, waiting for the pipe's other
-// end or for input ends, and a read or write under way fails with [os.ErrDeadlineExceeded].
+// OpenPipe opens a file that the user names, as [os.OpenFile] does. The file may be a pipe or a device. When ctx ends, OpenPipe stops waiting for the
+// pipe's other end, and pending reads and writes fail with [os.ErrDeadlineExceeded].
 func OpenPipe(ctx context.Context, path string, flag int, mode os.FileMode) (*os.File, error) {
 	type result struct {
 		f   *os.File

@@ -48,7 +48,7 @@ func NewCodec(c Compress) (*Codec, error) {
 	return codec, err
 }
 
-// Encode returns a page's compressed text. It is a separate zstd frame or gzip member.
+// Encode returns a page's compressed text, which is a separate zstd frame or gzip member.
 func (c *Codec) Encode(text []byte) []byte {
 	switch c.compress {
 	case Zstd:

@@ -26,7 +26,7 @@ import (
 type CSV struct {
 	Delimiter byte                    // 0 for a comma; a first line sep= takes precedence
 	Types     map[string]storage.Type // for each column, the type of texts without a type
-	Keyless   bool                    // rows have no keys, such as the records of a catalog, and columns may have any names
+	Keyless   bool                    // the rows have no keys, like the records of a catalog, and the columns may have any names
 	// Mixed, if set, is called for a column that has several types and also has texts without a type.
 	Mixed func(text string)
 
@@ -124,7 +124,7 @@ func (c CSV) Learn(ctx context.Context, from io.Reader) (CSV, error) {
 			return c, nil
 		case err != nil:
 			return c, err
-		case rec.wrong != nil && rec.last > rec.line: // the second reading ends at the same place
+		case rec.wrong != nil && rec.last > rec.line: // the second reading will also end at this line
 			return c, nil
 		case rec.blank() || rec.wrong != nil || !r.hasAllCells(&rec):
 			continue
@@ -526,7 +526,7 @@ func (c *Columns) Header() []byte {
 	return append([]byte(strings.Join(all, string(c.Delimiter))), "\r\n"...)
 }
 
-// Append appends lines of rows. It fails for a property that no row had in the calls of [Columns.See].
+// Append appends the rows as lines. It fails if a row has a property that no row had in the calls of [Columns.See].
 func (c *Columns) Append(b []byte, rows []storage.Row) ([]byte, error) {
 	for _, text := range rows {
 		row := text.Entity()

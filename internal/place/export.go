@@ -130,7 +130,7 @@ func (e *Export) Hash() string { return e.manifest.Files.SHA256[:hashDigits] }
 // Manifest returns the export's manifest.
 func (e *Export) Manifest() Manifest { return e.manifest }
 
-// Hints implements [storage.Hinted] by the last key of each data file.
+// Hints implements [storage.Hinted]. It calls fn with the last key of each data file.
 func (e *Export) Hints(fn func(last key.Key, rows int64)) {
 	for _, f := range e.files {
 		fn(f.Last.Key(), f.Rows)

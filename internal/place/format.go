@@ -174,7 +174,7 @@ func (p *Properties) count(name, kind string, rows int64) {
 	p.List[i].Types[kind] += rows
 }
 
-// add adds the counts of later rows in table order.
+// add adds the counts of rows that come later in table order.
 func (p *Properties) add(other Properties) {
 	for _, one := range other.List {
 		for kind, rows := range one.Types { // the order of names does not depend on the order of types
@@ -451,7 +451,7 @@ type Seal struct {
 	properties  Properties
 }
 
-// Add adds a file and returns its line of files.jsonl. It fails if the file is not after the last file.
+// Add adds a file and returns its line of files.jsonl. It fails if the file does not follow the last added file in table order.
 func (s *Seal) Add(f File) ([]byte, error) {
 	if s.last != nil && s.last.Compare(f.First.Key()) >= 0 {
 		return nil, fmt.Errorf("%s does not come after the file before it", f.Path)

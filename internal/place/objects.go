@@ -19,7 +19,7 @@ type Objects interface {
 	// Put creates an object durably and completely, or not at all. If an object with this name exists, Put changes nothing and returns false without
 	// an error.
 	Put(ctx context.Context, name string, content []byte) (made bool, err error)
-	// Get reads at most the given number of bytes from an offset. It returns fewer bytes if the object ends before. If the object does not exist, the
+	// Get reads at most the given number of bytes from an offset. It returns fewer bytes if the object ends earlier. If the object does not exist, the
 	// error is [fs.ErrNotExist].
 	Get(ctx context.Context, name string, offset, most int64) ([]byte, error)
 	// List calls fn with the objects whose names start with the prefix.
@@ -33,8 +33,8 @@ type Objects interface {
 }
 
 // CheckObjects lists the objects whose names start with the prefix, and compares them with the given lengths, because other programs may have deleted
-// or replaced objects. It fails with [ErrDamaged] if an object of lengths is missing or has another length. It calls the given function other with
-// the names of all further objects.
+// or replaced objects. It fails with [ErrDamaged] if an object of lengths is missing or has another length. CheckObjects calls the function other
+// with the name of each object that lengths does not contain.
 func CheckObjects(ctx context.Context, o Objects, prefix string, lengths map[string]int64, other func(name string)) error {
 	there := map[string]int64{}
 	err := o.List(ctx, prefix, func(name string, bytes int64) error {
@@ -74,7 +74,7 @@ func (d Directory) Address() string {
 	return path
 }
 
-// Above implements [Objects]. It resolves the links in its path first.
+// Above implements [Objects]. It resolves the links in the directory's path beforehand.
 func (d Directory) Above() (above []Objects) {
 	path := resolved(d.Address())
 	for path != filepath.Dir(path) {
@@ -94,7 +94,7 @@ func resolved(path string) string {
 
 // Put implements [Objects]. The file gets its name only after its content is on the disk.
 func (d Directory) Put(_ context.Context, name string, content []byte) (made bool, err error) {
-	if !strings.Contains(name, "/") { // except in data, which may have many files, and whose remains Leftover finds
+	if !strings.Contains(name, "/") { // not in the directory data, which may have many files, because Leftover finds the remains there
 		_ = d.pathTo(name).Clear() // safe, because the export is locked
 	}
 	err = d.pathTo(name).Create(func(w io.Writer) error {

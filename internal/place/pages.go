@@ -101,8 +101,8 @@ func (p *Pages) writeEncoded(most int) error {
 	return p.err
 }
 
-// End encodes the remaining rows, and returns when all pages have been passed on. If err is not nil, it only passes on the pages
-// that are already being encoded.
+// End encodes the remaining rows, and returns when all pages have been passed on. If err is not nil, End only passes on the pages that are already
+// being encoded.
 func (p *Pages) End(err error) error {
 	if err == nil {
 		err = p.flush(true)

@@ -101,9 +101,9 @@ func JSONLines(from io.Reader) Lines {
 	}
 }
 
-// Windows calls fn with windows of rows, each of which is sorted and has at most 50,000 rows or about 16 MiB. If several rows of a window have the
-// same key, the window keeps the last of them. If merge is true, that row also gets the properties that only the earlier rows have. repeated is the
-// number of the earlier rows. If bad is not nil, it is called for lines that are not rows. Otherwise such a line ends the input.
+// Windows calls fn with windows of rows. Each window is sorted and has at most 50,000 rows or about 16 MiB. If several rows of a window have the same
+// key, the window keeps the last of them. If merge is true, that row also gets the properties that only the earlier rows have. repeated is the number
+// of the earlier rows with the same keys. If bad is not nil, it is called for lines that are not rows. Otherwise such a line ends the input.
 func Windows(next Lines, merge bool, bad func(*BadLine) error, fn func(rows Rows, repeated int) error) error {
 	var rows Rows
 	size := 0

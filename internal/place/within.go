@@ -27,7 +27,7 @@ const formatPrefix = `{"format":"tablesweep-`
 func hasMarker(ctx context.Context, o Objects, name string) (bool, error) {
 	begins, err := o.Get(ctx, name, 0, int64(len(formatPrefix)))
 	if _, local := o.(Directory); local || errors.Is(err, fs.ErrNotExist) || storage.Gone(err) {
-		err = nil // a directory above that this user cannot read cannot contain an export of this user
+		err = nil // if this user cannot read a surrounding directory, the directory contains no export of this user
 	}
 	return string(begins) == formatPrefix, err
 }

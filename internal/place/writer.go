@@ -33,7 +33,7 @@ type Options struct {
 type Writer struct {
 	*FileDraft
 	Claim  Claim // the export's claim, which may be that of an earlier process
-	Seal   Seal  // the facts about the files so far; must not be used while rows are added
+	Seal   Seal  // the facts about the complete files; must not be used while rows are added
 	Whole  bool  // set if an earlier process has written all rows, so that only [Writer.Complete] is missing
 	to     Objects
 	member bool             // see Options.Member
@@ -249,7 +249,7 @@ func (w *Writer) restore(ctx context.Context) error {
 	}
 	switch _, err := w.to.Get(ctx, FilesName, 0, 1); {
 	case err == nil:
-		w.Whole = true // rows that were added to the table after that are not exported
+		w.Whole = true // rows that were added to the table later are not exported
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
@@ -287,8 +287,8 @@ func (w *Writer) write(ctx context.Context, p *page, last bool) error {
 // Holds returns the approximate bytes of memory of the current file. It may be called while rows are added.
 func (w *Writer) Holds() int64 { return w.bytes.Load() }
 
-// End ends the rows. If err is nil, End writes the remaining rows, and the caller must then call [Writer.Complete]. Otherwise the export can be
-// resumed.
+// End ends the rows. If err is nil, End writes the remaining rows, and the caller must then call [Writer.Complete]. If err is not nil, the export can
+// be resumed.
 func (w *Writer) End(err error) error { return w.Pages.End(err) }
 
 // Complete checks that all files exist, and then puts the manifest. It adds the facts about files and rows to m, and returns the result.

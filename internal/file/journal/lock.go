@@ -58,7 +58,7 @@ func (g *Guard) Close() error {
 	// The file is removed while it is locked, so that other processes that have opened the file notice the removal.
 	removed := os.Remove(g.lock.Path())
 	err := g.lock.Close()
-	// Some systems do not remove open files, so it is removed after the unlocking. There, another process's lock prevents the removal.
+	// Some systems do not remove open files. On such a system, the file is removed after the unlocking, unless another process has locked it.
 	if removed != nil {
 		_ = os.Remove(g.lock.Path())
 	}
