@@ -115,10 +115,10 @@ func Once(names ...string) []Parameter {
 // hostParameters are the parameters of the Functions host that the app receives as well: the function's key, and the key's name.
 var hostParameters = []string{"code", "clientId"}
 
-// Query reads a URL's query string. It refuses unknown parameters, invalid UTF-8, and repeated or empty parameters that takes does not allow. It
-// ignores the host's own parameters, unless takes contains a parameter with the same name. The result contains only names from takes. Its errors are
-// [problem.Invalid], and name the parameter if there is one.
-func Query(raw string, takes []Parameter) (url.Values, error) {
+// Query reads a URL's query string. It refuses parameters that are not in params, invalid UTF-8, and parameters that are repeated or empty although
+// their [Parameter] does not allow this. It ignores the host's own parameters, unless params contains a parameter with the same name. The result
+// contains only names from params. Its errors are [problem.Invalid], and name the parameter if there is one.
+func Query(raw string, params []Parameter) (url.Values, error) {
 	given, err := url.ParseQuery(raw)
 	if err != nil {
 		return nil, problem.Invalidf("", "the query string cannot be read; escape & as %%26, ; as %%3B, + as %%2B and %% as %%25").Because(err)
@@ -126,16 +126,16 @@ func Query(raw string, takes []Parameter) (url.Values, error) {
 	read := url.Values{}
 	for name, values := range given {
 		switch {
-		case slices.ContainsFunc(takes, func(p Parameter) bool { return p.Name == name }):
+		case slices.ContainsFunc(params, func(p Parameter) bool { return p.Name == name }):
 			read[name] = values
 		case !slices.Contains(hostParameters, name):
-			return nil, problem.Invalidf(name, "is not a parameter of this call; %s", listed(takes))
+			return nil, problem.Invalidf(name, "is not a parameter of this call; %s", listed(params))
 		}
 		if slices.ContainsFunc(values, func(v string) bool { return !utf8.ValidString(v) }) {
 			return nil, problem.Invalidf(name, "is not valid UTF-8; escape the bytes of UTF-8")
 		}
 	}
-	for _, p := range takes {
+	for _, p := range params {
 		if n := len(read[p.Name]); n > 1 && !p.Many {
 			return nil, problem.Invalidf(p.Name, "is given %d times; give it once", n)
 		}
@@ -146,20 +146,20 @@ func Query(raw string, takes []Parameter) (url.Values, error) {
 	return read, nil
 }
 
-// Top checks the parameter top, the maximum number of items in the answer, which must be from 1 to most.
-func Top(n, most int) error {
-	if n < 1 || n > most {
-		return problem.Invalidf("top", "must be a number from 1 to %d", most)
+// Top checks the parameter top, which is the maximum number of items in the answer. It must be from 1 to the given limit.
+func Top(n, limit int) error {
+	if n < 1 || n > limit {
+		return problem.Invalidf("top", "must be a number from 1 to %d", limit)
 	}
 	return nil
 }
 
-func listed(takes []Parameter) string {
-	if len(takes) == 0 {
+func listed(params []Parameter) string {
+	if len(params) == 0 {
 		return "it takes none"
 	}
-	names := make([]string, len(takes))
-	for i, p := range takes {
+	names := make([]string, len(params))
+	for i, p := range params {
 		names[i] = p.Name
 	}
 	return fmt.Sprintf("it takes %s", strings.Join(names, ", "))
