@@ -12,7 +12,7 @@ import (
 const (
 	firstCredit  = 60.0 // the number of cuts that a scan may make before its pages have earned credit
 	perPiece     = 1.5  // expected pages of each piece except the first
-	hintCaution  = 6.0  // in a piece that hints made, the factor on perPiece and on the pages that earn a cut
+	hintCaution  = 6.0  // the factor on perPiece, and on the pages that earn a cut, in a piece between hints
 	longStreak   = 2    // a partition counts as long after this number of consecutive pages
 	maxPages     = 20_000
 	leastBelief  = 0.1 // minimum of the expected pages of a strand that is not at its end

@@ -11,8 +11,8 @@
 // The storage does not report this, but every page is evidence. A thousand keys from "k1" to "k3" suggest some three thousand keys from "k3" to "k9".
 // But keys are not only numbers: paths, URLs and dotted names share long prefixes, and the number of keys below two such prefixes may differ by a
 // factor of 1,000. A strand consists of the steps that read one piece, one after another. Keys form a tree: two keys that share their first
-// characters branch at the next character, and keys that branch off the path to the last key read are its siblings. A strand has a [trail], which
-// records for each depth how many siblings were read, and which share of the possible siblings this covers. After each page,
+// characters branch at the next character, and keys that branch off the path to the last key read are the last key's siblings. A strand has a
+// [trail], which records for each depth how many siblings were read, and which share of the possible siblings this covers. After each page,
 //
 //   - the strand learns which characters follow where keys branch ([alphabet]): "3" may be one of ten digits, or the only digit
 //     that occurs;
@@ -21,8 +21,8 @@
 //   - it estimates the keys that follow, from the deepest level of the last key to the top ([gauge]). In a level with known
 //     siblings, it assumes that their density continues. A level without known siblings is blind, and the estimate relies on the
 //     forks;
-//   - it cuts the rest into up to twelve pieces, with one more piece for each 1.5 expected pages, as far as it has credit. Near
-//     pieces are smaller, because the estimate is best for near keys.
+//   - it cuts the rest into up to twelve pieces, with one more piece for each 1.5 expected pages, as far as it has credit. The
+//     pieces near the last key are smaller, because the estimate is best for near keys.
 //
 // Estimates are poor: there are often a hundred times more rows than expected. Therefore pieces are small, and credit limits the cuts. A scan starts
 // with credit for sixty cuts. Every page earns one cut, and a strand that is cut divides its remaining credit among the pieces. Each piece may make
@@ -55,10 +55,10 @@
 // and each step reads the piece between two hints. The pieces cover the whole range, even if the table has changed since. They are cut like other
 // pieces, but more cautiously. A scan keeps its own copy of its hints, because steps refer to hints by number.
 //
-// # Several queries an invocation
+// # Several queries per invocation
 //
-// An invocation that may make several queries immediately reads the first page of each piece that it has cut, in addition to its own next page. So an
-// empty piece costs a query but no message. If a piece has rows, they count as read, and the piece's step continues after them in the same way.
+// If an invocation may make several queries, it reads not only its own next page, but also the first page of each piece that it has cut. So an empty
+// piece costs a query but no message. If a piece has rows, these rows count as read, and the piece's step continues after them.
 //
 // # In one process
 //

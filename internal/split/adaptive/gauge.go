@@ -50,8 +50,8 @@ func (g *gauge) survey(t trail, f forks) {
 		certainty = 30   // assumed number of siblings in a level that forks
 		once      = 0.15 // factor by which each blind cut reduces the probability
 	)
-	// Both variables count pages of the levels that are done: sure counts only known pages, and below also counts the pages that levels without
-	// siblings may contain.
+	// The variables sure and below are numbers of pages in the levels that are done. The variable sure includes only known pages. The variable below
+	// also includes the pages that levels without siblings may contain.
 	sure := 2 * t.levelAt(len(g.here)).pages
 	below := sure
 	for depth := len(g.here) - 1; depth >= g.top; depth-- {
@@ -167,7 +167,7 @@ func (g *gauge) keyAfter(pages float64) (k string, ok bool) {
 	return "", false
 }
 
-// keyIn returns the key at a share of the stretch. The key is only as long as needed for an accuracy of a fraction of a page.
+// keyIn returns the key at the given share of the stretch. The key is only as long as needed for an accuracy of a fraction of a page.
 func (g *gauge) keyIn(s stretch, share float64) string {
 	const longest, exact = 10, 0.05
 	u := s.from + share*(s.to-s.from)

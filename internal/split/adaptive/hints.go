@@ -7,8 +7,8 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// group is a sequence of pieces between hints, whose steps another step has yet to start. It contains the numbers of the pieces, because a message
-// has no room for the hints themselves. The checksum ensures that every step uses the same hints.
+// group is a sequence of pieces between hints. The step that holds the group must start the steps of these pieces. The group contains only the
+// numbers of the pieces, because a message has no room for the hints themselves. The checksum ensures that every step uses the same hints.
 type group struct {
 	First int     `json:"first"`
 	End   int     `json:"end"`
@@ -28,8 +28,8 @@ func hintStep(h *scan.Hints, pieces []key.Range, g group, piece int) scan.Step {
 	return st.step(pieces[piece])
 }
 
-// launch adds the children of a step with a group to a decision: a step for the rest of its own piece, if more is set, and a step for each part of
-// the group.
+// launch adds the children of a step with a group to a decision: a step for each part of the group and, if more is true, a step for the rest of its
+// own piece.
 func (x Strategy) launch(s scan.Step, st strand, p scan.Page, more bool, o scan.Decision) (scan.Decision, error) {
 	g := *st.Group
 	if x.Hints == nil || x.Hints.Sum() != g.Sum {

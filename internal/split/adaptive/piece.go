@@ -126,7 +126,7 @@ func (s *Piece) cut(cuts []key.Key) Theft {
 	return t
 }
 
-// add adds a thief that begins at a key. The thief takes over the victim's trail of the levels that both share.
+// add adds a thief that begins at a key. The thief inherits the victim's trail in the levels that both pieces share.
 func (t *Theft) add(from key.Key) {
 	if n := len(t.Thieves); n > 0 {
 		t.Thieves[n-1].End = &from

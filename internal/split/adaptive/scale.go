@@ -54,7 +54,7 @@ func (s scale) charAt(u float64) rune {
 
 // ruler holds the scales that a gauge uses.
 type ruler struct {
-	inner scale // the scale of all positions, except the one of open
+	inner scale // the scale of all positions, except the position to which open applies
 	open  scale // the scale of the position at which the last key read and the end differ
 }
 

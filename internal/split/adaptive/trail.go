@@ -9,7 +9,7 @@ import (
 // the last key read, and differ in the next character. These keys are the siblings of the last key in that level.
 type trail struct {
 	Here *string `json:"here,omitempty"` // the last key read, nil if there is none
-	// Reading began outside of the levels from Fresh+1 on. So all keys in these levels that sort before Here have been read.
+	// The first key read lies outside the levels that are deeper than Fresh. So all keys in those levels that sort before Here have been read.
 	Fresh  int     `json:"fresh,omitempty"`
 	Levels []level `json:"levels,omitempty"` // levels with siblings, and the level Fresh, sorted by depth
 	// Tries counts the strand's cuts in levels without known siblings. The count falls each time that the strand later finds siblings in such a

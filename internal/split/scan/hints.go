@@ -25,7 +25,7 @@ type Hints struct {
 	Share float64 `json:"share,omitempty"`
 }
 
-// PageEnd is the part of a page that hints need: the key of the last row that the page's step yielded, and the number of these rows.
+// PageEnd is the part of a page from which hints are made: the key of the last row that the page's step yielded, and the number of these rows.
 type PageEnd struct {
 	Last      key.Key
 	Rows      int
@@ -33,7 +33,7 @@ type PageEnd struct {
 	Requested int `json:"Asked,omitempty"` // the number of rows requested, if it was less than a full page because rows are large; otherwise 0
 }
 
-// fullRows returns the page's rows, scaled up to a full page of segment rows if its rows are large.
+// fullRows returns the number of the page's rows. If the rows are large, it scales this number up to a full page of segment rows.
 func (e PageEnd) fullRows(segment int) int {
 	if e.Requested == 0 {
 		return e.Rows
@@ -76,7 +76,7 @@ func NewHints(b key.Bounds, ends []PageEnd, segment int) Hints {
 	most := HintPages * segment
 	h := Hints{Bounds: b, Share: shareOf(ends, segment)}
 	ahead := 0        // rows since the last hint
-	var edge *PageEnd // the last of these pages, if a partition begins on that page
+	var edge *PageEnd // the last page since the last hint, if a partition begins on that page
 	for rest := withRows(ends); len(rest) > 0; {
 		n, rows := 0, 0
 		for n < len(rest) && rest[n].Last.Partition == rest[0].Last.Partition {
@@ -107,7 +107,8 @@ func NewHints(b key.Bounds, ends []PageEnd, segment int) Hints {
 	return h
 }
 
-// shareOf returns the fraction of a full page's rows that pages with rows had, or 0 if all of them could have been full.
+// shareOf returns the average number of rows on a page as a fraction of a full page's rows, or 0 if no page had fewer rows because its rows are
+// large.
 func shareOf(ends []PageEnd, segment int) float64 {
 	rows, full := 0, 0
 	for _, e := range ends {
