@@ -1,5 +1,5 @@
-// Package task runs the parts of an invocation concurrently. A panic in one of them becomes its error, because the process runs other invocations and
-// must not end. [Sleep] waits until a time has passed or the context ends.
+// Package task runs the parts of an invocation concurrently. A panic in a part becomes the error of that part, because the process runs other
+// invocations and must not end. [Sleep] waits until a time has passed or the context ends.
 package task
 
 import (
@@ -47,7 +47,7 @@ type Group struct {
 	group  errgroup.Group
 	cancel context.CancelCauseFunc // nil for a group without a context
 	once   sync.Once               // sets failed only once
-	failed error                   // the first error, if there is a context; the error ends the context, so other functions may return their errors earlier
+	failed error                   // the first error, if there is a context; this error ends the context, so another function may return its error earlier than the failed function
 }
 
 // WithContext returns a group, and a context that ends with the first error or when Wait

@@ -38,7 +38,7 @@ func In(text string) bool { return labelled.MatchString(text) || padded.MatchStr
 // InName is [In] for a name, in which 44 characters of base64 also count as a secret.
 func InName(name string) bool { return In(name) || base64.MatchString(name) }
 
-// Name returns a name in quotes for a message. If the name looks like a secret, Name hides it and adds that remark.
+// Name returns a name in quotes for a message. If the name looks like a secret, Name hides it and adds a remark about this.
 func Name(name string) string {
 	if InName(name) {
 		return fmt.Sprintf("%q (which looks like a secret)", hidden)

@@ -18,8 +18,8 @@ const Small = 256 << 10
 // input.
 const reserved = 16
 
-// ErrFull is the error of work that needs more memory than its part while no more is free. The work must release its part and take a larger part.
-// Waiting for memory while holding a part could last forever.
+// ErrFull means that work needs more memory than its part has, and that no more memory is free. The work must release its part and take a larger
+// part. Waiting for memory while holding a part could last forever.
 var ErrFull = errors.New("the process's memory is taken by other work")
 
 // Budget limits the memory, in bytes, of the rows, bodies and answers that a process holds. Each call or step takes its part once, before it reads. A
@@ -127,7 +127,7 @@ func (b *Budget) Usage() Usage {
 	return Usage{Bytes: b.large.bytes + b.small.bytes + b.coming.bytes, Used: b.used.Load(), Most: b.most.Load(), Waiting: b.waiting.Load()}
 }
 
-// Take waits for its turn and until the bytes are free, and takes these bytes. Work that needs more than the whole budget gets the whole budget, and
+// Take waits until it is its turn and the bytes are free. It takes these bytes. Work that needs more than the whole budget gets the whole budget, and
 // runs alone. If ctx ends first, the error is that of ctx. The caller must not hold another part.
 func (b *Budget) Take(ctx context.Context, bytes int64) (*Part, error) {
 	if b == nil {
@@ -214,7 +214,7 @@ func (p *Part) Grow(bytes int64) bool {
 	return p.grow(bytes)
 }
 
-// Bounded returns the same part for work that can be split. With Bounded, the part never exceeds the memory for large work.
+// Bounded returns the same part for work that can be split. The returned part never exceeds the memory for large work.
 func (p *Part) Bounded() *Part {
 	if p == nil {
 		return nil

@@ -36,8 +36,8 @@ type Instance struct {
 	From  string // the source of Bytes: a setting's name, or another description
 }
 
-// InstanceOf determines the memory from the settings (get returns one by name), from the limit of the process's control group, or from
-// [defaultMemory]. The error names the wrong setting.
+// InstanceOf determines the memory from the settings (the function get returns the value of a setting), from the limit of the process's control
+// group, or from [defaultMemory]. The error names the invalid setting.
 func InstanceOf(get func(string) string) (Instance, error) {
 	if text := get(Setting); text != "" {
 		mb, err := strconv.ParseInt(text, 10, 64)
@@ -58,16 +58,16 @@ func InstanceOf(get func(string) string) (Instance, error) {
 // Left is the memory, in bytes, that the instance leaves to the app after the Functions host.
 func (i Instance) Left() int64 { return max(0, i.Bytes-hostMemory) }
 
-// Budget returns the budget of an app that shares the instance with the Functions host. It is half of [Instance.Left], because
-// there is about as much garbage between two collections.
+// Budget returns the budget of an app that shares the instance with the Functions host. It is half of [Instance.Left], because between two
+// collections, there is about as much garbage as memory in use.
 func (i Instance) Budget() *Budget { return NewBudget(i.share()) }
 
 func (i Instance) share() int64 { return max(i.Left()/2, 8*mib) }
 
-// Limit sets the garbage collector's limit for such an app.
+// Limit sets the garbage collector's limit for an app that shares the instance with the Functions host.
 func (i Instance) Limit() { limitGC(i.share() + otherMemory) }
 
-// limitGC sets the garbage collector's limit, in bytes, and its percentage, unless the environment does.
+// limitGC sets the garbage collector's limit, in bytes, and its percentage, unless the environment sets them.
 func limitGC(bytes int64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(bytes)

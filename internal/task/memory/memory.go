@@ -12,8 +12,8 @@ import (
 const (
 	// Command is the budget of a command, in bytes.
 	Command = 24 * mib
-	// limit is the garbage collector's limit. Far less memory is in use, but without a limit the heap would grow to a multiple of
-	// that between two collections.
+	// limit is the garbage collector's limit. Far less memory is in use, but without a limit the heap would grow to a multiple of the memory in use
+	// between two collections.
 	limit = Command + otherMemory
 	// percent lets the heap grow to four times the memory in use between two collections, if that is below the limit. A copy
 	// makes garbage at the speed of its requests.
@@ -22,8 +22,8 @@ const (
 	fileWeight = 16
 )
 
-// Limit sets the garbage collector's limit and percentage, unless the environment sets them. The files, such as a checkpoint, are
-// loaded into memory. They raise the limit, because otherwise the collector would never rest. Missing files do not count.
+// Limit sets the garbage collector's limit and percentage, unless the environment sets them. The files, such as a checkpoint, are loaded into memory.
+// They raise the limit, because otherwise the collector would run all the time. Missing files do not count.
 func Limit(files ...string) {
 	bytes := int64(limit)
 	for _, path := range files {
@@ -34,8 +34,8 @@ func Limit(files ...string) {
 	limitGC(bytes)
 }
 
-// Held is a large piece of memory that the limit does not include, such as work larger than its budget. While it is held, it
-// raises the limit, because otherwise the collector would never rest. The zero value holds nothing.
+// Held is a large piece of memory that the limit does not include, such as work larger than its budget. While it is held, it raises the limit,
+// because otherwise the collector would run all the time. The zero value holds nothing.
 type Held struct{ bytes int64 }
 
 var mu sync.Mutex // guards changes of the limit by Held
