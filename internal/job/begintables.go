@@ -193,7 +193,7 @@ func (t *Tables) find(ctx context.Context) error {
 	if t.writesExports() {
 		begun := dir != "" && IsThere(filepath.Join(dir, TablesJournal))
 		if err := place.FreeOfTables(ctx, t.To.Objects); err != nil && !begun && (errors.Is(err, place.ErrTaken) || !t.To.Local()) {
-			return notTaken(err) // a later call of open returns other errors
+			return notTaken(err) // for a directory, the call of open below reports all other errors
 		}
 		t.Checkpoint.Export = place.ExportID(uuid.NewString())
 	}
@@ -257,7 +257,7 @@ func (t *Tables) claim(ctx context.Context) error {
 	return notTaken(place.ClaimTables(ctx, t.To.Objects, c, begun))
 }
 
-// notTaken adds a hint to the error of a place if the place has another export of many tables.
+// notTaken adds a hint to the error about a place if the place already contains another export of many tables.
 func notTaken(err error) error {
 	if errors.Is(err, place.ErrTaken) {
 		return Hint(Refuse("to", ": %w", err), "give another place that neither contains an export nor lies within one")
@@ -284,8 +284,8 @@ func (t *Tables) checkpointOf(table string) string {
 	return pathIn(t.dir, table, TableExt)
 }
 
-// pathIn returns the path of a table's file in a directory. It returns "" without a directory. It also returns "" for a name that no table can
-// have, because such a path may lead elsewhere.
+// pathIn returns the path of a table's file in a directory. It returns "" without a directory. It also returns "" for a name that no table can have,
+// because such a path may lead to another directory.
 func pathIn(dir, table, ext string) string {
 	if dir == "" || storage.CheckTableName(table) != nil {
 		return ""
@@ -328,7 +328,7 @@ func (t *Tables) Remove() {
 	if t.Journal == nil {
 		return
 	}
-	for _, r := range t.All { // a checkpoint remains if the process was killed after it had recorded the table
+	for _, r := range t.All { // a table's checkpoint remains if the process was killed directly after it had recorded the table's result
 		_ = os.Remove(t.checkpointOf(r.Table))
 	}
 	_ = os.Remove(t.dir) // fails if the directory has other files

@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/place"
 )
 
-// Option is an option of a command, with its given value.
+// Option is an option of a command, with the value that the caller has given.
 type Option struct {
 	jobrecord.Option
 	Kind Kind
@@ -27,7 +27,7 @@ type Kind int
 // The kinds of values.
 const (
 	Plain       Kind = iota
-	AConnection      // a connection, or the name of a setting that has one
+	AConnection      // a connection, or the name of a setting that contains one
 	APlace           // see [Place]
 	AProgram         // the text of a program, or @FILE
 )
@@ -37,7 +37,7 @@ func IsSetting(connection string) bool { return !strings.ContainsAny(connection,
 
 // Checkpoint opens, makes and describes the checkpoint from which a command can be resumed.
 type Checkpoint struct {
-	Command     string         // the command's name, which the record must have as well
+	Command     string         // the command's name, which must be the same in the record
 	New, Resume string         // New is the file to create. Resume is the file to resume from, or its directory. Either may be ""
 	In          string         // the file's name, if New is the directory that contains it; otherwise ""
 	Export      place.ExportID // the id of the export of many tables that the command makes; "" for other commands
@@ -67,8 +67,8 @@ func (p *Checkpoint) Open(options []Option) (set map[string]string, err error) {
 	return set, nil
 }
 
-// journalIn returns the path of the journal in a directory. export is true if the directory has an unfinished export. Otherwise, the journal is that
-// of a command about many tables.
+// journalIn returns the path of the journal in a directory. export is true if the directory contains an unfinished export. Otherwise, the journal is
+// that of a command about many tables.
 func journalIn(dir string) (path string, export bool) {
 	for _, name := range []string{place.JournalName, place.ClaimName} {
 		export = export || IsThere(filepath.Join(dir, name))
@@ -116,7 +116,7 @@ func (p *Checkpoint) restore(options []Option, export bool) (map[string]string, 
 	return set, err
 }
 
-// recordForms returns the options in the form of a record whose file is in the directory home.
+// recordForms returns the options in the form of a record. The argument home is the directory of the record's file.
 func recordForms(options []Option, home string) (all []jobrecord.Option) {
 	for _, o := range options {
 		switch {
@@ -134,8 +134,8 @@ func recordForms(options []Option, home string) (all []jobrecord.Option) {
 	return all
 }
 
-// homeOf returns the directory to which the paths in a record are relative: the parent of the given path, which is the checkpoint's file or its
-// directory.
+// homeOf returns the directory to which the paths in a record are relative. It is the parent of the given path, which leads to the checkpoint's file
+// or to the directory that contains the checkpoint.
 func homeOf(path string) string {
 	if path = filepath.Clean(path); strings.HasSuffix(path, ".") { // the parent cannot be calculated from . and ..
 		if abs, err := filepath.Abs(path); err == nil {
@@ -177,13 +177,13 @@ func (o Option) fromRecord(kept, home string) (value string, ok bool) {
 	return value, true
 }
 
-// leadsElsewhere reports whether a value is a connection or a URL. These may lead anywhere, but the name of a setting does not.
+// leadsElsewhere reports whether a value is a connection or a URL, which may lead to any account. The name of a setting is neither.
 func (o Option) leadsElsewhere(value string) bool {
 	return o.Kind == AConnection && !IsSetting(value) || o.Kind == APlace && place.IsURL(value)
 }
 
-// isPath reports whether a value is the path of a file or a directory, by its text alone. The names of tables and blobs are not paths, and neither is
-// "-". A checkpoint stores paths relative to itself.
+// isPath reports whether a value is the path of a file or a directory. It checks only the text of the value. The names of tables and blobs are not
+// paths, and neither is "-". A checkpoint stores paths relative to itself.
 func (o Option) isPath(value string) bool {
 	if o.Kind == APlace && !place.InBlobs(value) {
 		kind, _ := place.KindOf(value)

@@ -10,11 +10,11 @@ import (
 	"tablesweep/internal/job/verify"
 )
 
-// exportWorkers is how many workers compare an export by default. The number is small, because each worker holds a page of the export, and further
-// workers would read that page again.
+// exportWorkers is the default number of workers that compare an export. It is small, because each worker holds a page of the export in memory, and
+// more workers would read the same pages again.
 const exportWorkers = 8
 
-// PairOptions are the options of jobs about two places.
+// PairOptions are the options of jobs that compare two places.
 type PairOptions struct {
 	Options
 	To         Place

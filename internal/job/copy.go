@@ -24,7 +24,7 @@ type CopyOptions struct {
 	Since
 	Mode      action.Mode    // for a copy to a table
 	Compress  place.Compress // for an export
-	Timestamp bool           // files also have each row's Timestamp
+	Timestamp bool           // files also contain each row's Timestamp
 	DryRun    bool           // the job will not run
 	Member    bool           // the job is for one of many tables
 }
@@ -99,11 +99,11 @@ func (o CopyOptions) Verify(ctx context.Context, j *Job) (verify.Result, error) 
 	if _, kept := s.Source.(rowmap.Kept); !kept {
 		s.Source = o.mappedSource(s.Source, true)
 	}
-	if s.Filter = o.Filter; storage.ComparesTime(s.Filter) || o.Map != nil { // the destination has its own Timestamps, and perhaps other values
+	if s.Filter = o.Filter; storage.ComparesTime(s.Filter) || o.Map != nil { // the destination has its own Timestamps, and a map may have changed the values
 		compare.Only, s.Filter = storage.And(compare.Only, s.Filter), ""
 	}
 	o.Meter.Phase("verifying")
-	o.Meter.Expect(rows) // more rows may have been added since
+	o.Meter.Expect(rows) // rows may have been added after the copy
 	r, err := verify.Compare(ctx, s, o.To.Source, compare)
 	o.Meter.End()
 	return r, refuseMoved("verify", err)
@@ -164,7 +164,7 @@ func (o CopyOptions) fromLines(ctx context.Context, s sweep.Spec) (*Job, error) 
 			if err == nil && windows == 0 && all.Rows == 0 { // the source is an empty table
 				err = o.To.Table().Create(ctx)
 			}
-			if ctx.Err() != nil && (err == nil || errors.Is(err, os.ErrDeadlineExceeded)) { // the program that writes to stdin may also have been interrupted
+			if ctx.Err() != nil && (err == nil || errors.Is(err, os.ErrDeadlineExceeded)) { // the interrupt may also have ended the program that writes to stdin
 				err = task.ErrInterrupted
 			}
 			if err != nil && !errors.Is(err, task.ErrInterrupted) && !errors.As(err, new(*fs.PathError)) {

@@ -11,8 +11,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// writeCSV writes rows as CSV. It calls the given function each twice: once to find the columns, and once to write the rows. That function calls fn
-// with all rows.
+// writeCSV writes rows as CSV. The argument each is a function that calls fn with all rows. It is called twice: the first time to find the columns,
+// and the second time, with last set to true, to write the rows.
 func (o Options) writeCSV(form place.CSV, c *place.Codec, out io.Writer, each func(last bool, fn func([]storage.Row) error) (sweep.Totals, error)) (t sweep.Totals, err error) {
 	columns := &place.Columns{CSV: form, Lossy: func(k key.Key, name string) {
 		o.Meter.Print("changed", fmt.Sprintf("PartitionKey %q RowKey %q: %s is not valid Unicode, which CSV cannot hold; the file has U+FFFD in its place", k.Partition, k.Row, name))

@@ -33,7 +33,7 @@ type exporter struct {
 	CopyOptions
 	spec    sweep.Spec
 	changes *changes
-	started time.Time // the start by the service's clock
+	started time.Time // when the export started, by the service's clock
 }
 
 // toFiles writes the rows of a sweep to files.
@@ -89,8 +89,8 @@ func placeTaken(err error) error {
 	return Hint(Refuse("to", ": %w", err), "name a place that is empty or does not exist; --resume continues an export that is not complete")
 }
 
-// eachRow calls add with the rows after the key last, or with all rows if last is nil. If fileBytes is not nil, it returns how many bytes of memory the
-// file that add writes uses.
+// eachRow calls the function add with the rows after the key last, or with all rows if last is nil. The function fileBytes returns the memory, in
+// bytes, of the file to which add writes. It may be nil.
 func (x *exporter) eachRow(ctx context.Context, last *key.Key, fileBytes func() int64, add func([]storage.Row) error) (sweep.Totals, error) {
 	s, o := x.spec, x.sweepOptions(x.Rows)
 	s.From, o.Beside = last, fileBytes

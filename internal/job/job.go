@@ -22,7 +22,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// Job is a job that is ready to run, once. Call Close even if the job does not run.
+// Job is a job that is ready to run. It can run only once. Call Close even if the job does not run.
 type Job struct {
 	Facts
 	options Options
@@ -49,13 +49,13 @@ type Result struct {
 	Lines        Lines
 	Export       Exported
 	Comparison   verify.Result
-	// Begun is false if the job did not begin because of an error, or if it cannot be resumed.
+	// Begun is false if an error prevented the job from beginning, or if the job cannot be resumed.
 	Begun bool
 }
 
-// Lines are totals that only an import of rows from a single file or a pipe has.
+// Lines are totals that exist only for an import of rows from a single file or a pipe.
 type Lines struct {
-	Unproven     bool  `json:"unproven,omitempty"`     // always true, because nothing proves that no row is missing
+	Unproven     bool  `json:"unproven,omitempty"`     // always true, because the import cannot prove that no row is missing
 	Repeated     int64 `json:"repeated,omitempty"`     // rows with the key of an earlier row
 	MoreRepeated bool  `json:"moreRepeated,omitempty"` // more rows may be repeated, because only rows near each other were compared
 }
@@ -101,7 +101,7 @@ func (j *Job) Estimate(ctx context.Context, limit time.Duration, price float64) 
 	return Estimate{r, j.intent.verb, sentence}, err
 }
 
-// leadsTo returns a sentence that describes a destination and whether it exists.
+// leadsTo returns a sentence that describes a destination and says whether it exists.
 func leadsTo(destination, takes string, missing bool) string {
 	if missing {
 		return fmt.Sprintf("the destination %s does not exist and would be created", destination)
@@ -126,7 +126,7 @@ func prepare(ctx context.Context, o Options, s sweep.Spec, w work) (*Job, error)
 	}
 	j.Places = w.places
 	j.run = j.runner(w)
-	if o.Map != nil { // the transactions of mapped rows cannot be foreseen, so the estimate assumes one request a row
+	if o.Map != nil { // the transactions of mapped rows cannot be foreseen, so the estimate assumes one request per row
 		j.intent.writes = func(rows []storage.Row) int { return len(rows) }
 	}
 	return j, nil
@@ -145,7 +145,7 @@ func (j *Job) runner(w work) func(context.Context, Record, time.Time) (Result, e
 			}
 			return sweep.Do(ctx, j.spec, o, j.options.mapWork(w.action))
 		})
-		if _, ok := w.action.(action.Enqueue); ok { // only repeating an enqueue does harm
+		if _, ok := w.action.(action.Enqueue); ok { // no other action does harm if it is repeated
 			done.Doubts = done.Totals.Doubts
 		}
 		return done, err
@@ -238,7 +238,8 @@ func (j *Job) runWork(ctx context.Context, record Record, began time.Time, prepa
 	return r, err
 }
 
-// openFailed opens the file for failed rows. A resumed job continues the file of its earlier runs. Without such a file, openFailed returns nil.
+// openFailed opens the file for failed rows. A resumed job continues the file of its earlier runs. If the job stores no failed rows, openFailed
+// returns nil.
 func (j *Job) openFailed(ctx context.Context, durable bool) (list *rowlist.Writer, err error) {
 	path := j.options.Failed
 	switch {
@@ -284,8 +285,8 @@ func reporter(m *progress.Meter, more string) func([]action.Failure) error {
 }
 
 // expectRows gives the meter the number of the job's rows: the number that the source reports, the length of the list, or the result of a count alongside
-// the job. A job with a limit on requests or rows has no such count, because the count would exceed the limit. removes is set if the job removes
-// rows. The count ends when ctx ends.
+// the job. A job with a limit on requests or rows has no such count, because the count would exceed the limit. The argument removes is true if the job
+// removes rows. The count ends when ctx ends.
 func (j *Job) expectRows(ctx context.Context, known int64, removes bool) error {
 	o := j.options
 	switch {
@@ -295,7 +296,7 @@ func (j *Job) expectRows(ctx context.Context, known int64, removes bool) error {
 		}
 	case j.spec.Keys == nil && o.MaxRows == 0 && o.sweepOptions(o.Rows).Requests == nil:
 		o.Meter.CountBeside(ctx, progress.RowsOf(j.spec, o.Memory), removes)
-	case j.spec.Keys != nil && j.spec.Filter == "": // with a filter, some listed keys never count as done
+	case j.spec.Keys != nil && j.spec.Filter == "": // with a filter, the sweep does not count the listed keys that the filter excludes
 		o.Meter.Expect(j.spec.Keys.Len())
 	}
 	return nil

@@ -24,7 +24,7 @@ import (
 // Without the higher limit, the garbage collector takes a third of the processor time.
 var forMap = sync.OnceFunc(func() { new(memory.Held).Set(112 << 20) })
 
-// mapWork returns work that maps the rows and then does w with the results.
+// mapWork returns work that maps the rows, and then does the work w with the mapped rows.
 func (o Options) mapWork(w action.Work) action.Work {
 	if o.Map == nil {
 		return w
@@ -33,7 +33,8 @@ func (o Options) mapWork(w action.Work) action.Work {
 	return action.Mapped{Work: w, Map: o.Map.Rows, Limiter: &action.Limiter{}, Slots: semaphore.NewWeighted(int64(o.Workers))}
 }
 
-// mappedSource returns a source with the mapped rows of s. The map must not change keys. If pass is set, rows for which the map fails are left out.
+// mappedSource returns a source with the mapped rows of s. The map must not change keys. If pass is true, the source omits rows for which the map
+// fails.
 func (o Options) mappedSource(s storage.Source, pass bool) storage.Source {
 	if o.Map == nil {
 		return s
@@ -67,7 +68,7 @@ func (o Options) mapRows(ctx context.Context, rows []storage.Row) (became []stor
 	return became, failed, nil
 }
 
-// tryMap is mapRows for the first rows of a job, and fails if the map fails for all of these rows.
+// tryMap calls mapRows for the first rows of a job. It fails if the map fails for all of these rows.
 func (o Options) tryMap(ctx context.Context, rows []storage.Row) ([]storage.Row, error) {
 	became, failed, err := o.mapRows(ctx, rows)
 	if err == nil && len(rows) > 0 && len(failed) == len(rows) {

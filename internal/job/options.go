@@ -33,8 +33,8 @@ type Rows struct {
 	Filter      string
 	Select      []string // properties to read, nil for all; the keys are always read
 	Workers     int      // at most this many concurrent requests
-	MaxRows     int      // at most this many rows a second; 0 for no limit
-	MaxRequests int      // at most this many requests a second; 0 for no limit
+	MaxRows     int      // at most this many rows per second; 0 for no limit
+	MaxRequests int      // at most this many requests per second; 0 for no limit
 }
 
 // check refuses invalid values.
@@ -64,7 +64,7 @@ func (r Rows) check() error {
 	return nil
 }
 
-// String describes the rows in a question to the user.
+// String describes the rows for a question to the user.
 func (r Rows) String() string {
 	var limits []string
 	for _, l := range []struct{ is, value string }{
@@ -118,7 +118,7 @@ type Options struct {
 	List   string      // a file with the list of rows to read; "" for all rows
 	Failed string      // a file for the failed rows; "" lists them on stderr
 	Map    *rowmap.Map // maps the rows; nil for no map
-	// Resumed is set if an earlier process has begun the job. Was contains the facts that the earlier process decided.
+	// Resumed is set if an earlier process has begun the job. The field Was contains the facts that the earlier process decided.
 	Resumed bool
 	Was     Facts
 }

@@ -65,7 +65,7 @@ func (p Place) CheckEnding(ctx context.Context, option string) error {
 	switch {
 	case claimed:
 		return nil
-	case err != nil && place.InBlobs(p.Path): // in a directory, the path is that of a file
+	case err != nil && place.InBlobs(p.Path): // outside blobs, the error may mean that the path is that of a file
 		return blobHint(fmt.Errorf("--%s: %w", option, err))
 	}
 	return Hint(Refuse(option, " %s: files that end with %s are not supported", p.Path, ending),

@@ -13,7 +13,7 @@ import (
 type ScanOptions struct {
 	Options
 	Strategy string            // one of [strategy.Names]
-	PageRows int               // rows for each query
+	PageRows int               // rows per query
 	Limit    int               // at most this many rows, the first ones in table order; 0 for all
 	Trace    func(sweep.Trace) // called with each query; may be nil
 	quiet    bool              // this scan does not report the failed rows, because another scan of the same rows does

@@ -66,7 +66,7 @@ func (w *changes) filter() string {
 }
 
 // narrow limits the sweep to the changed rows. It returns the window as FROM/BEGAN: FROM is the bound of the filter, or "" for all rows, and BEGAN is
-// when the first run began. Without the option since, narrow returns nil.
+// when the first run began. If the option since is not given, narrow returns nil.
 func (o CopyOptions) narrow(ctx context.Context, s *sweep.Spec) (w *changes, window string, err error) {
 	if o.Since.Text == "" {
 		return nil, "", nil
@@ -181,7 +181,7 @@ func (w *changes) endCopy(err error, rows int64) error {
 		}
 	}
 	if state.file.Close(); err != nil && state.made {
-		_ = state.file.Remove() // the state has no success yet
+		_ = state.file.Remove() // the state does not contain a success yet
 	}
 	return err
 }
@@ -215,12 +215,12 @@ func (c sinceCopy) String() string {
 
 // success is the event in a state.
 type success struct {
-	Last time.Time `json:"last"`           // when the last success began, by the service's clock
-	Rows int64     `json:"rows,omitempty"` // rows that all successes copied to a table; a row that was copied twice counts twice
+	Last time.Time `json:"last"`           // when the last successful copy began, by the service's clock
+	Rows int64     `json:"rows,omitempty"` // rows that all successful copies wrote to a table; a row that was copied twice counts twice
 }
 
-// openState opens the state of a copy, or makes an empty state. Making it early reports a full disk before hours of work. In a dry run, openState
-// changes nothing and makes nothing.
+// openState opens the state of a copy, or makes an empty state. The state is made early, so that a full disk is reported before hours of work. In a
+// dry run, openState changes nothing and makes nothing.
 func openState(path string, about sinceCopy, dryRun bool) (s *sinceState, err error) {
 	s = &sinceState{dryRun: dryRun}
 	s.file, err = journal.Read(path)

@@ -21,7 +21,7 @@ type Sync struct {
 	deletes bool
 }
 
-// NewSync prepares a sync of two places. If deletes is set, it deletes extra rows. NewSync changes nothing.
+// NewSync prepares a sync of two places. If deletes is true, the sync deletes extra rows. NewSync changes nothing.
 func NewSync(ctx context.Context, o PairOptions, deletes bool) (*Sync, error) {
 	if storage.ComparesTime(o.Filter) {
 		return nil, Hint(Refuse("filter", " compares Timestamp, which always differs between tables, so equal rows would count as extra"), "filter by another property")
@@ -153,7 +153,7 @@ func syncError(err error) error {
 	return err
 }
 
-// checkComplete returns an error if the export lacks rows or properties of the range, because the sync would remove these.
+// checkComplete returns an error if the export lacks rows or properties of the range, because the sync would remove them from the destination.
 func (o PairOptions) checkComplete(m place.Manifest) error {
 	own, from := o.Bounds.Range(), o.From.Path
 	within := own

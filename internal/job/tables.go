@@ -131,7 +131,7 @@ func (t *Tables) Run(ctx context.Context) error {
 	parts := t.Meter.Parts(len(t.All), len(t.All)-len(t.NamesIn(Pending)))
 	var group task.Group
 	group.SetLimit(min(maxTables, t.Workers))
-	more, stop := context.WithCancelCause(ctx) // once more ends, no further table begins
+	more, stop := context.WithCancelCause(ctx) // no further table begins once this context ends
 	defer stop(nil)
 	for i := range t.All {
 		r := &t.All[i]

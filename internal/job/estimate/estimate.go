@@ -1,5 +1,6 @@
-// Package estimate counts the rows that a piece of work needs, and estimates the cost of that work. It reads only keys, for a limited time. The
-// report gives the counted rows as the minimum, because the number of other rows is unknown. docs/measurements.md explains what sampling would add.
+// Package estimate counts the rows that a piece of work would process, and estimates the cost of this work. It reads only keys, for a limited time.
+// The report gives the counted rows as the minimum, because the number of other rows is unknown. docs/measurements.md explains what sampling would
+// add.
 package estimate
 
 import (
@@ -15,11 +16,12 @@ import (
 	"tablesweep/internal/task"
 )
 
-// grace is how long queries that are running at the time limit may continue.
+// grace is how long a running query may continue after the time limit.
 const grace = 2 * time.Second
 
-// spare is how many queries work makes for each full page. Parallel readers also query ranges where few or no rows are left. The command copied
-// tables of 600 pages with 1.1 to 2 queries for each page. Scans in the app take 1.36 on average (docs/measurements.md).
+// spare is the assumed number of queries per full page. It exceeds 1, because parallel readers also query ranges in which few or no rows are left.
+// The command copied tables of 600 pages with 1.1 to 2 queries per page. Scans in the app make 1.36 queries per page on average
+// (docs/measurements.md).
 const spare = 1.3
 
 const million = 1_000_000
@@ -27,7 +29,7 @@ const million = 1_000_000
 // Work is the work for which rows are counted.
 type Work struct {
 	Writes   func(rows []storage.Row) int // returns the number of requests that write a page's rows; nil for no writes
-	PerQuery float64                      // further requests for each query
+	PerQuery float64                      // requests that the work makes per query, in addition to the query and the writes
 	Price    float64                      // price of 10,000 requests, in dollars
 }
 
@@ -105,8 +107,8 @@ func report(s sweep.Spec, found sweep.Totals, writes int, all bool, w Work) Repo
 
 // queriesOf estimates how many queries the work makes for the counted rows, and for each further row. A count makes more queries than the work,
 // because the count's workers do nothing but query, and therefore take ranges from each other sooner. So queriesOf calculates the queries from the
-// number of full pages. It uses the count's own queries in three cases: with a filter, because pages are then not full, and for listed rows or a
-// strategy in which workers take no ranges from each other, because count and work then make the same queries.
+// number of full pages. In three cases, it uses the queries of the count instead. With a filter, pages are not full. For listed rows, and with a
+// strategy in which workers take no ranges from each other, the work makes the same queries as the count.
 func queriesOf(s sweep.Spec, found sweep.Totals) (queries, each float64) {
 	if !s.Steal || s.Filter != "" || s.Keys != nil {
 		return float64(found.Queries), float64(found.Queries) / float64(max(1, found.Rows))

@@ -1,7 +1,7 @@
 // Package jobrecord defines a checkpoint's record of the command that made the checkpoint: the command's options, the addresses of its places, and a
 // digest of its list of rows. The package decides which options a resumed command takes from the record, and which options must not change. A record
-// contains no secrets. The file may come from somebody else, so a record contains only options that the command allows in a record, and never chooses
-// a connection.
+// contains no secrets. The file may come from somebody else. Therefore a record may contain only options that the command allows in a record, and
+// never chooses a connection.
 package jobrecord
 
 import (
@@ -91,7 +91,7 @@ func Parse(text json.RawMessage, command string) (Record, error) {
 // must not, an option is missing that the record must not choose, or the record contains an option that no record may contain.
 //
 // An option that names a file may change, because the file may have been moved, for example because the disk of --failed was full. The digest shows
-// whether --rows is still the same list. Options for the time after a copy may be added, and limits may change.
+// whether --rows is still the same list. Options that apply after a copy may be added, and limits may change.
 func (r Record) Restore(options []Option) (set map[string]string, err error) {
 	all := map[string]Option{}
 	for _, o := range options {

@@ -14,7 +14,7 @@ type Figures struct {
 	Rows       int64    `json:"rows"`
 	RowsPerSec float64  `json:"rowsPerSecond"`
 	Failed     int64    `json:"failed"`
-	Differ     int64    `json:"differ,omitempty"` // rows of two tables that differ
+	Differ     int64    `json:"differ,omitempty"` // rows that differ between two tables
 	Requests   int64    `json:"requests"`
 	Throttles  int64    `json:"throttles"`
 	Ranges     int      `json:"rangesLeft"`
@@ -125,7 +125,7 @@ func (f Figures) stopping() string {
 	return "interrupted: waiting for " + Plural(f.Underway, "request")
 }
 
-// waiting names the connections that do not answer, and for each its duration and cause.
+// waiting lists the connections that do not answer, each with the duration and the cause of the outage.
 func (f Figures) waiting() string {
 	text := "waiting for "
 	for i, w := range f.Waiting {

@@ -61,7 +61,7 @@ func (p *Parts) endSweep(m *Meter) {
 	delete(p.under, m)
 }
 
-// show records the progress of a table's sweep, if m is not nil, and shows the sum.
+// show stores the progress of a table's sweep, if m is not nil, and displays the sum.
 func (p *Parts) show(m *Meter, one sweep.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

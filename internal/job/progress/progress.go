@@ -1,14 +1,15 @@
 // Package progress reports on stderr what a command does: the progress of its sweeps, the storage that the command waits for, and the rows that
 // failed. On a terminal, it updates one line for each sweep. Elsewhere it writes a line of JSON every few seconds.
 //
-// The package shows only figures that are certain. The share done and the time left depend on the number of rows. A count alongside the work may find
-// that number ([Meter.CountBeside]).
+// The package shows only figures that are certain. The share of rows that is done and the time left depend on the number of all rows. A count
+// alongside the work may find that number ([Meter.CountBeside]).
 //
-// The count reads only keys, with at most 32 workers. It begins after 10 s, and only if the work makes at least four requests for each query. So work
-// that is short or only reads has no count and no extra cost. A count adds about one request in seven to work in transactions of 100 rows, and about
-// one in 500 to work in single rows. The count misses rows that a deletion has already removed. So a deletion shows a share only if the missed rows
-// are at most 5 % of all rows, and then shows the smallest possible share. The time left is calculated from the rate of the last quarter of the
-// elapsed time. It is shown only if that rate differs from the rate of the last half by a factor of at most 1.5.
+// The count reads only keys, with at most 32 workers. It begins after 10 s, and only if the work makes at least four requests for each query. So
+// short work, and work that only reads, is not counted and costs nothing extra. If the work writes transactions of 100 rows, a count adds about one
+// request in seven. If it writes single rows, a count adds about one request in 500. The count misses rows that a deletion has already removed. So a
+// deletion shows a share only if the missed rows are at most 5 % of all rows, and then shows the smallest possible share. The time left is calculated
+// from the rate of the last quarter of the elapsed time. It is shown only if that rate differs from the rate of the last half by a factor of at most
+// 1.5.
 package progress
 
 import (
@@ -74,7 +75,7 @@ type Meter struct {
 	last     time.Duration
 	rates    rates
 	figures  Figures // the figures that were last shown
-	begun    bool    // figures contains figures
+	begun    bool    // the field figures is set
 	tables   *Tables // nil for a command with one table
 	// interrupted is set once the command is interrupted.
 	interrupted bool
@@ -123,7 +124,7 @@ func (m *Meter) Use(s Style) {
 	m.style, m.live = s, m.terminal && s == Plain && os.Getenv("TERM") != "dumb" // a dumb terminal cannot move the cursor
 }
 
-// Records makes the meter's lines count records instead of rows.
+// Records makes the meter's lines show a number of records instead of a number of rows.
 func (m *Meter) Records() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -151,14 +152,14 @@ func (m *Meter) Phase(name string) {
 	m.phase, m.last, m.rates, m.begun, m.expected, m.counting = name, 0, rates{}, false, total{}, nil
 }
 
-// Expect sets the number of rows of the phase. Without Expect or [Meter.CountBeside], the share done and the time left are not shown.
+// Expect sets the number of rows of the phase. Without Expect or [Meter.CountBeside], the share that is done and the time left are not shown.
 func (m *Meter) Expect(rows int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.expected = total{rows, rows}
 }
 
-// Show records the sweep's progress, and shows it at regular intervals. It shows an interrupt immediately.
+// Show stores the sweep's progress, and displays it at regular intervals. It displays an interrupt immediately.
 func (m *Meter) Show(p sweep.Progress) {
 	if m.parts != nil {
 		m.parts.show(m, p)
@@ -187,7 +188,7 @@ func (m *Meter) Show(p sweep.Progress) {
 	}
 }
 
-// Interrupt records that the command is interrupted.
+// Interrupt marks the command as interrupted.
 func (m *Meter) Interrupt() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -254,7 +255,7 @@ func (m *Meter) print(kind, text string) {
 	fmt.Fprintf(m.text, "tablesweep: %s: %s\n", kind, strings.ReplaceAll(text, "\n", "\n  ")) // indented, so that a further line does not look like another message
 }
 
-// encode writes a line of JSON. It ignores errors, because no other output is left to report them on.
+// encode writes a line of JSON. It ignores errors, because there is no other output on which to report them.
 func (m *Meter) encode(v any) { _ = lines.JSON(m.text).Encode(v) }
 
 // Account reports connections whose requests fail. [storage.Account] implements it.

@@ -9,7 +9,7 @@ import (
 // outage.
 const window = 5 * time.Second
 
-// rates measures rows a second.
+// rates measures the number of rows per second.
 type rates struct{ samples []sample } // the first sample is that of the phase's beginning
 
 type sample struct {
@@ -25,7 +25,7 @@ func (r *rates) add(at time.Duration, rows int64) {
 	r.samples = append(r.samples, sample{at, rows})
 }
 
-// rateOver returns the rate over the last part of the time.
+// rateOver returns the rate during the most recent part of the phase. The argument last is the length of that part.
 func (r *rates) rateOver(last time.Duration) float64 {
 	to := r.samples[len(r.samples)-1]
 	i, exact := slices.BinarySearchFunc(r.samples, to.at-last, func(s sample, at time.Duration) int { return int(s.at - at) })
@@ -39,8 +39,8 @@ func (r *rates) rateOver(last time.Duration) float64 {
 	return float64(to.rows-from.rows) / (to.at - from.at).Seconds()
 }
 
-// steadyRate returns the rate of the last quarter of the time. ok is false if the elapsed time is too short or the rate changes too much to estimate the
-// time left.
+// steadyRate returns the rate during the last quarter of the elapsed time. ok is false if the elapsed time is too short or the rate changes too much to
+// estimate the time left.
 func (r *rates) steadyRate() (rate float64, ok bool) {
 	const least, young, changes = 10 * time.Second, 20 * time.Second, 1.5
 	elapsed := r.samples[len(r.samples)-1].at

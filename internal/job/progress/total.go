@@ -22,7 +22,7 @@ func (t total) isExact() bool {
 // besideWorkers is the maximum number of concurrent requests of a count alongside the work.
 const besideWorkers = 32
 
-// RowsOf returns a function that counts the rows of a sweep. That function reads only keys, and uses only memory that the budget has free.
+// RowsOf returns a function that counts the rows of a sweep. That function reads only keys, and uses only memory that is free in the budget.
 func RowsOf(s sweep.Spec, free *memory.Budget) func(context.Context) (int64, error) {
 	return func(ctx context.Context) (int64, error) {
 		o := sweep.Options{Workers: besideWorkers, Memory: free, Abort: ctx.Done()}
@@ -41,8 +41,8 @@ type counting struct {
 	rows    int64          // the result; 0 while the count is running
 }
 
-// worthwhile reports whether the phase should be counted: it has run for some time, and makes so many requests that the requests of a count hardly
-// matter.
+// worthwhile reports whether the phase should be counted. This is the case if the phase has run for some time, and makes so many requests that the
+// requests of a count hardly matter.
 func worthwhile(p sweep.Progress) bool {
 	const long, requests = 10 * time.Second, 4 // the duration, and the requests for each query
 	return p.Elapsed >= long && p.Run.Queries > 0 && p.Run.Requests >= requests*p.Run.Queries
@@ -69,7 +69,7 @@ func (m *Meter) CountBeside(ctx context.Context, count func(context.Context) (in
 	m.counting = &counting{ctx: ctx, count: count, removes: removes}
 }
 
-// consult starts the count as soon as a count is worthwhile, and uses its result once the count has ended.
+// consult starts the count as soon as a count is worthwhile. Once the count has ended, consult uses the result.
 func (m *Meter) consult(p sweep.Progress) {
 	c := m.counting
 	switch {
@@ -90,7 +90,7 @@ func (m *Meter) consult(p sweep.Progress) {
 	}
 }
 
-// addShare adds the share done and the time left to the figures. It adds neither if the phase has already done more rows than the total.
+// addShare adds the share that is done and the time left to the figures. It adds neither if the phase has already done more rows than the total.
 func (f *Figures) addShare(of total, p sweep.Progress, rates *rates) {
 	if !of.isExact() || p.Rows > of.high {
 		return

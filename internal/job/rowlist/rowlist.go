@@ -72,7 +72,8 @@ func addKey(ctx context.Context, list *lines.Reader, within key.Range, keys *swe
 	return nil
 }
 
-// Writer appends failed rows to a file. The file may be a device or a pipe. Waiting for the file ends when the context with which it was opened ends.
+// Writer appends failed rows to a file. The file may be a device or a pipe. When the context with which the file was opened ends, the writer stops
+// waiting for the file.
 type Writer struct {
 	file    *os.File
 	to      io.Writer // the file, or for a terminal a writer that removes control characters
@@ -182,7 +183,8 @@ func (w *Writer) Add(rows []action.Failure) error {
 	return nil
 }
 
-// Close closes the file. If unused is set, it removes an empty file, because such a file would block the next start of a job that cannot be resumed.
+// Close closes the file. If unused is true, it removes the file if the file is empty, because an empty file would block the next start of a job that
+// cannot be resumed.
 func (w *Writer) Close(unused bool) error {
 	info, err := w.file.Stat()
 	if err == nil && unused && info.Mode().IsRegular() && info.Size() == 0 {

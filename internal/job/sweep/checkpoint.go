@@ -22,11 +22,11 @@ import (
 //	{"node":{"wanted":["a"],…},"after":{…}}        a step for listed keys, and the last key taken from the list
 //
 // A line is written as soon as its event has happened, so a killed process loses only unfinished work. A machine that crashes may also lose the last
-// second. Work whose lines are lost is repeated, and the repetition must change nothing. If it would change something, the sweep puts a page's line
-// on the disk before it processes the page's rows. The snapshot is renewed when the file has grown much. Nothing in the file is secret except keys of
-// rows.
+// second. Work whose lines are lost is repeated, and the repetition must change nothing. If a repetition would change something, the sweep puts a
+// page's line on the disk before it processes the page's rows. The snapshot is renewed when the file has grown much. Nothing in the file is secret
+// except keys of rows.
 //
-// The line of a thief that finds nothing is that of a step without rows. In a sweep of listed keys, the snapshot's header contains the last key taken
+// If a thief finds nothing, its line is that of a step without rows. In a sweep of listed keys, the snapshot's header contains the last key taken
 // from the list ("listed", "after").
 type Checkpoint struct {
 	file     *journal.File // nil for a checkpoint that records nothing
@@ -43,7 +43,7 @@ type Checkpoint struct {
 	differences *differences // the differences of this run and earlier runs
 }
 
-// line is any event of the file.
+// line is an event of any kind in the file.
 type line struct {
 	Listed bool     `json:"listed,omitempty"`
 	After  *key.Key `json:"after,omitempty"`

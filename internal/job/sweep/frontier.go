@@ -87,7 +87,7 @@ func stepOf(e *list.Element) *step {
 // add appends a step.
 func (f *frontier) add(one savedStep) *step { return f.insert(nil, []savedStep{one})[0] }
 
-// insert adds steps directly after the step before, or at the end if before is nil. A step without an id gets the next id.
+// insert adds steps directly after the given step, or at the end if that step is nil. A step without an id gets the next id.
 func (f *frontier) insert(before *step, all []savedStep) (added []*step) {
 	for _, one := range all {
 		one.ID = cmp.Or(one.ID, max(1, f.next))

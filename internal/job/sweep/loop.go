@@ -21,8 +21,8 @@ const (
 )
 
 // run is one process's part of a sweep, from its start or a resume to its end. It makes the queries of the plan and does the units, with as much
-// concurrency as the pacer allows. Its state contains the unfinished part. The functions that are passed to start use some of the fields. Only the
-// goroutine in loop uses all others.
+// concurrency as the pacer allows. Its state contains the unfinished part. The tasks that run in goroutines use some of the fields. Only the
+// goroutine of loop uses the other fields.
 type run struct {
 	scan    Spec
 	options Options
@@ -42,8 +42,8 @@ type run struct {
 	reading   context.Context        // the context of queries
 	drop      context.CancelFunc     // cancels reading
 	requests  storage.RequestOptions // the options of queries and units; each task has its own counter
-	reads     *storage.Limit         // limits rows read a second
-	writes    *storage.Limit         // limits rows written a second
+	reads     *storage.Limit         // limits the rows read per second
+	writes    *storage.Limit         // limits the rows written per second
 	workers   task.Group
 	idle      chan func() // goroutines that have ended a task wait here for the next task
 	cancel    context.CancelFunc
@@ -251,7 +251,7 @@ func (r *run) dispatch() {
 			r.steal()
 			s, isFirst = f.nextRead(p.readable())
 		}
-		// One page may always be in memory. The page that all other pages wait for may also be in memory.
+		// The sweep may always hold one page, and also the page that all other pages wait for.
 		if s == nil || !room && !isFirst && f.bytes+f.reads > 0 || !p.source.pool.take() {
 			break
 		}
@@ -272,7 +272,7 @@ func (r *run) steal() {
 		least = float64(r.scan.PageRows)
 	}
 	idle := r.pacer.source.freeRequests(r.state.frontier.reads)
-	if r.options.MaxRows > 0 { // more thieves than the limit allows would reserve a share of the limit until their pages arrive, which are often empty
+	if r.options.MaxRows > 0 { // too many thieves would reserve a share of the limit until their pages, which are often empty, arrive
 		took := r.pacer.source.took.Seconds()
 		use := float64(r.options.MaxRows/r.options.Share.sweepCount()) * took / max(1, r.reads.Expects(r.scan.PageRows))
 		idle = min(idle, 1+int(2*use)-r.state.frontier.reads)
@@ -282,8 +282,9 @@ func (r *run) steal() {
 	}
 }
 
-// start runs a task (a query or a unit) in a goroutine. Afterwards, the loop calls ended with the duration and the error. A panic of the task becomes
-// its error. start prefers a goroutine that has already run a task, because a request needs a deep stack, and a new goroutine must grow its stack.
+// start runs a task (a query or a unit) in a goroutine. Afterwards, the loop calls the function ended with the duration and the error. A panic of the
+// task becomes its error. start prefers a goroutine that has already run a task, because a request needs a deep stack, and a new goroutine must grow
+// its stack.
 func (r *run) start(do func() error, ended func(took time.Duration, err error)) {
 	one := func() {
 		began := time.Now()

@@ -13,8 +13,9 @@ import (
 const (
 	firstPage = 1 << 20 // the expected bytes of the first page
 
-	// These are the numbers of concurrent requests at the beginning. Each unnecessary query costs one request for a stolen range without rows. But a
-	// pace that starts lower is still rising when half of a small table has been read. The sweep has to do every unit in any case.
+	// firstReads and firstUnits are the numbers of concurrent queries and units at the beginning. Each unnecessary query costs one request for a
+	// stolen range without rows. But if the sweep started with fewer queries, the pace would still be rising when half of a small table has been
+	// read. The number of units can be larger, because no unit is unnecessary.
 	firstReads = 24
 	firstUnits = 64
 )
@@ -58,7 +59,7 @@ func newSide(start, most int, shared *pool) side {
 	return side{pace: pace.New(start, most), pool: shared, waiting: new(atomic.Int64)}
 }
 
-// ended counts a request.
+// ended counts a request that has ended, and updates the average duration.
 func (s *side) ended(took time.Duration) {
 	s.pool.give()
 	s.seen.Done++
@@ -68,8 +69,8 @@ func (s *side) ended(took time.Duration) {
 	s.took += (took - s.took) / 8
 }
 
-// freeRequests returns how many more requests may be started. Requests that wait to be sent again count only beyond a quarter of the limit, because the
-// service must not get more requests if many wait.
+// freeRequests returns how many more requests may be started. Requests that wait to be sent again do not count, up to a quarter of the limit. Further
+// waiting requests count, because the service must not get more requests if many of them wait.
 func (s *side) freeRequests(begun int) int {
 	limit := s.pace.Limit()
 	free := limit - begun + min(int(s.waiting.Load()), limit/4)
@@ -161,8 +162,8 @@ func (p *pacer) heldBytes(f *frontier) int64 {
 	return bytes
 }
 
-// returnUnused returns memory that the sweep does not hold. The budget does not contain the bytes beyond the sweep's room, and the garbage
-// collector's limit allows only as many bytes again. So bytes beyond twice the room are counted in over.
+// returnUnused returns memory that the sweep does not hold. The sweep may hold more bytes than its room. The budget does not contain these bytes, and
+// the garbage collector's limit allows for twice the room. So the bytes beyond twice the room are counted in the field over.
 func (p *pacer) returnUnused(f *frontier) {
 	bytes := p.heldBytes(f)
 	p.part.Keep(bytes)

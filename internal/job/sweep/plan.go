@@ -39,8 +39,8 @@ func (p *plan) firstSteps() (all []savedStep) {
 	return all
 }
 
-// ranges returns the ranges of the sweep: a single range, or with the row From two ranges, for the rest of the row's partition and for the partitions
-// after it.
+// ranges returns the ranges of the sweep. This is a single range without the row From, and two ranges with it: the rest of the row's partition, and
+// the partitions after that partition.
 func (p *plan) ranges() []key.Range {
 	all, from := p.scan.Bounds.Range(), p.scan.From
 	if from == nil {

@@ -10,12 +10,12 @@ import (
 // each sweep gets an equal part of the workers and the memory. Make a Share with [NewShare]. A sweep without a Share shares its limits with no other
 // sweep.
 type Share struct {
-	reads, writes, others *storage.Limit // limits of rows a second; others is for a comparison's destination
+	reads, writes, others *storage.Limit // limits of rows per second; others is for a comparison's destination
 	source, target        pool
 	sweeps                atomic.Int64 // the number of running sweeps
 }
 
-// NewShare returns a [Share] of the given number of workers and rows a second. 0 rows means no limit.
+// NewShare returns a [Share] of the given number of workers and of rows per second. 0 rows means no limit.
 func NewShare(workers, maxRows int) *Share {
 	s := &Share{reads: storage.NewLimit(maxRows), writes: storage.NewLimit(maxRows), others: storage.NewLimit(maxRows)}
 	for _, p := range []*pool{&s.source, &s.target} {
@@ -24,7 +24,7 @@ func NewShare(workers, maxRows int) *Share {
 	return s
 }
 
-// Others returns the limit of rows a second for the destination of a comparison.
+// Others returns the limit of rows per second for the destination of a comparison.
 func (o Options) Others() *storage.Limit {
 	if o.Share != nil {
 		return o.Share.others

@@ -36,17 +36,18 @@ func (s Spec) table() *storage.Table {
 
 // Options configure a sweep. The zero value is the default.
 type Options struct {
-	// Workers is the maximum number of concurrent requests to the source, and of those to the action's destination. 0 means DefaultWorkers.
+	// Workers is the maximum number of concurrent requests to the source. The same maximum applies separately to the action's destination. 0 means
+	// DefaultWorkers.
 	Workers int
 	// Memory is the budget from which the sweep takes memory for its pages and for the data that its work holds. Nil means a budget of
 	// [memory.Command] bytes. A page is held until all its rows are done.
 	Memory *memory.Budget
 	// Beside, if set, returns how many bytes the work holds in addition to the pages, for example for a file.
 	Beside func() int64
-	// Requests, if set, limits how many requests of all kinds are made a second.
+	// Requests, if set, limits the number of requests of all kinds per second.
 	Requests *storage.Limit
-	// MaxRows limits the rows that are read from a table a second, and the rows that are written to a table a second. 0 means no limit. A page has at
-	// most a tenth of MaxRows rows.
+	// MaxRows limits the rows that are read from a table per second, and the rows that are written to a table per second. 0 means no limit. A page
+	// has at most a tenth of MaxRows rows.
 	MaxRows int
 	// Share, if set, holds the limits that the sweep shares with other concurrent sweeps.
 	Share *Share

@@ -62,8 +62,8 @@ func (p *Plan) Apply(ctx context.Context, s sweep.Spec, destination *storage.Tab
 	})
 }
 
-// plannedRows reads the rows of a plan as they are now in the source, with the ETags in the plan. It reads each page from the part of the table that
-// a page of the comparison came from. So it makes at most about as many queries as the comparison did.
+// plannedRows reads the rows of a plan as they are now in the source, with the ETags in the plan. Each of its pages covers the same part of the table
+// as a page of the comparison. So it makes at most about as many queries as the comparison did.
 type plannedRows struct {
 	storage.Source
 	filter string
@@ -136,7 +136,7 @@ func partsOf(rows []storage.Row) (parts []key.Range) {
 type deletion struct {
 	action.Delete
 	source storage.Source // the source to check; nil for a fixed source
-	limit  *storage.Limit // limits the rows that are read a second
+	limit  *storage.Limit // limits the rows that are read per second
 }
 
 // Do implements [action.Work].

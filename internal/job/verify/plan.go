@@ -119,7 +119,8 @@ func (e *entries) flush(f *PlanFile) error {
 	return err
 }
 
-// each calls fn with parts of the rows, each part in table order. The rows have their ETags. A second call of each finds no rows.
+// each calls fn with the rows, in parts. The rows of a part are in table order, and have their ETags. The rows can be read only once: a second call
+// of each finds no rows.
 func (e *entries) each(fn func(rows place.Rows, pages []int64) error) error {
 	return place.Windows(place.JSONLines(io.MultiReader(e.blocks...)), false, nil, func(rows place.Rows, _ int) error {
 		pages := make([]int64, len(rows))
@@ -131,8 +132,8 @@ func (e *entries) each(fn func(rows place.Rows, pages []int64) error) error {
 	})
 }
 
-// add adds the rows of a page that differ, with the ETags of the destination's rows. stay is the number of further extra rows, which the sync leaves
-// in the destination.
+// add adds the differing rows of a page, with the ETags of the destination's rows. stay is the number of further extra rows, which the sync leaves in
+// the destination.
 func (p *Plan) add(missing, different, extra []storage.Row, stay int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
