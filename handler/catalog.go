@@ -145,7 +145,7 @@ type conditionFlag struct{ ifMatch string }
 
 // option returns the option, with suffix at the end of its description.
 func (f *conditionFlag) option(suffix string) option {
-	return option{"if-match", perRun, &f.ifMatch, nil, "only if the record has this ETag, or * for any" + suffix}
+	return option{"if-match", perRun, &f.ifMatch, nil, "change the record only if it has this ETag (* means any ETag)" + suffix}
 }
 
 // condition returns the flag's condition, or the empty condition if the flag is not given.

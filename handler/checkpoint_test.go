@@ -52,7 +52,7 @@ func TestForgedCheckpoint(t *testing.T) {
 			t.Skip(err)
 		}
 	}
-	const again = " again; for safety, a checkpoint does not choose connections"
+	const again = " again; for safety, a checkpoint cannot choose connections"
 	for _, tt := range []struct {
 		name, command string
 		flags         map[string]string
@@ -152,7 +152,7 @@ func TestForgedTable(t *testing.T) {
 		place string
 		want  string
 	}{
-		{map[string]string{"from": "orders", "to": "orders", "prefix": "p0"}, "/orders", "--prefix was not given to the command about many tables"},
+		{map[string]string{"from": "orders", "to": "orders", "prefix": "p0"}, "/orders", "--prefix was not given to the command for many tables"},
 		{map[string]string{"from": "orders", "to": "orders"}, "/elsewhere", "the checkpoint is for "},
 	} {
 		points := t.TempDir()

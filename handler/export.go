@@ -13,9 +13,9 @@ func (o *copyOptions) check(r *call, from, to place.Kind) error {
 	inLines, single := from == place.KindFile || from == place.KindStream, to == place.KindFile || to == place.KindStream
 	switch {
 	case r.name == "export" && (from != place.KindTable || to == place.KindTable):
-		return usagef("export copies from a table to files, not %s; copy supports both", o.describe(from, to))
+		return usagef("export copies from a table to files, not %s; use copy instead", o.describe(from, to))
 	case r.name == "import" && (from == place.KindTable || to != place.KindTable):
-		return usagef("import copies from files to a table, not %s; copy supports both", o.describe(from, to))
+		return usagef("import copies from files to a table, not %s; use copy instead", o.describe(from, to))
 	case inLines && to != place.KindTable:
 		return usagef("the rows of --from %s may be in any order, and only a table accepts such rows; import the file into a table", o.from.path)
 	}

@@ -285,7 +285,7 @@ func (f *rowFlags) options() []option {
 
 // selectOption returns the option --select, for commands that need more than the keys.
 func (f *rowFlags) selectOption() option {
-	return option{"select", fixed, &f.Select, nil, "only these properties, such as A,B, and the keys"}
+	return option{"select", fixed, &f.Select, nil, "only the keys and these properties, such as A,B"}
 }
 
 // sourceFlags are the flags of commands that read the rows of one place.

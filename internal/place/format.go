@@ -138,7 +138,7 @@ func (p *PageMark) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	if len(pair) != 2 || p.Bytes < 1 || p.Bytes > maxPage || len(p.Hash) != hashDigits {
-		return fmt.Errorf("a page is described by %.80s; it must be the page's number of bytes (at most %d) and its hash", text, maxPage)
+		return fmt.Errorf("the description of a page is %.80s; it must be the page's number of bytes (at most %d) and its hash", text, maxPage)
 	}
 	return nil
 }

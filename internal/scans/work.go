@@ -22,7 +22,7 @@ const (
 
 	writeThere = "write to the destination"
 	// ExportRefused is the detail of a refusal by the Blob service.
-	ExportRefused = "the Blob service refuses what an export needs: to list, to read and to write blobs; check the name, the connection and its permissions"
+	ExportRefused = "the Blob service refuses one of the operations that an export needs (to list, read and write blobs); check the name, the connection and its permissions"
 )
 
 // plan is a request's action with its work and its destination.

@@ -332,7 +332,7 @@ func (d *decoder) expect(kind jsontext.Kind) {
 	if t, err := d.dec.ReadToken(); err != nil {
 		d.fail(err)
 	} else if t.Kind() != kind {
-		d.fail(fmt.Errorf("at byte %[3]d, it has %[1]v instead of %[2]v", t.Kind(), kind, d.dec.InputOffset()))
+		d.fail(fmt.Errorf("it has %v instead of %v at byte %d", t.Kind(), kind, d.dec.InputOffset()))
 	}
 }
 

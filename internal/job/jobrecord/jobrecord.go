@@ -115,7 +115,7 @@ func (r Record) Restore(options []Option) (set map[string]string, err error) {
 		}
 	}
 	if missing != nil {
-		return nil, fmt.Errorf("give %s again; for safety, a checkpoint does not choose connections, URLs or files in other directories", strings.Join(missing, " and "))
+		return nil, fmt.Errorf("give %s again; for safety, a checkpoint cannot choose connections, URLs or files in other directories", strings.Join(missing, " and "))
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if o := all[name]; o.isGiven() {

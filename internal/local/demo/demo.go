@@ -108,7 +108,7 @@ func (d *demo) run(ctx context.Context) (Report, error) {
 	}
 	for _, name := range strategy.Names {
 		if err := d.count(ctx, name); err != nil {
-			return d.report, fmt.Errorf("count by strategy %s: %w", name, err)
+			return d.report, fmt.Errorf("count with the strategy %s: %w", name, err)
 		}
 	}
 	if d.Watch != nil {

@@ -170,7 +170,7 @@ func load(o Options) (*Host, error) {
 		return nil, fmt.Errorf("function app in %s: %w", o.Root, err)
 	}
 	if !a.Handler.Proxy {
-		return nil, errors.New("host.json: customHandler.enableProxyingHttpRequest must be true: the app answers requests as they were sent")
+		return nil, errors.New("host.json: customHandler.enableProxyingHttpRequest must be true, because the app needs requests as their callers sent them")
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy, transport.DisableCompression = nil, true

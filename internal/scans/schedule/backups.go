@@ -353,7 +353,7 @@ func (sd *Scheduler) Backups(ctx context.Context, name string, top int, cursor s
 		return l, err
 	}
 	if len(all) == 0 && sd.setting(name) == nil {
-		return l, problem.NotFoundf("name", "there is no schedule %s, and no backup of one", name)
+		return l, problem.NotFoundf("name", "there is no schedule %s, and no backup of a schedule with this name", name)
 	}
 	outdated := sd.setting(name).outdated(all)
 	for i, b := range all {

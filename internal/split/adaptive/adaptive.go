@@ -43,7 +43,7 @@ func (x Strategy) Start(b key.Bounds) scan.Step {
 func (x Strategy) Advance(s scan.Step, p scan.Page) (scan.Decision, error) {
 	var st strand
 	if err := json.Unmarshal(s.State, &st); err != nil {
-		return scan.Decision{}, fmt.Errorf("adaptive step has no valid state: %w", err)
+		return scan.Decision{}, fmt.Errorf("the adaptive step has no valid state: %w", err)
 	}
 	o := scan.Decision{Yield: p.CountBefore(st.Stop)}
 	more := p.Next != nil && o.Yield == len(p.Keys)

@@ -63,7 +63,7 @@ func (x Prefix) Advance(s Step, p Page) (Decision, error) {
 	}
 	var state prefixState
 	if err := json.Unmarshal(s.State, &state); err != nil {
-		return Decision{}, fmt.Errorf("prefix step has no valid state: %w", err)
+		return Decision{}, fmt.Errorf("the prefix step has no valid state: %w", err)
 	}
 	if state.Left > 1 {
 		next := x.prefixStep(state.Prefix, s.Range, state.Left-1)
