@@ -20,12 +20,13 @@ type Change struct {
 	ID   string    `json:"id"`   // the change's position in the list of changes; also a cursor
 	Time time.Time `json:"time"` // the time of the commit
 	Kind wal.Kind  `json:"kind"`
-	// RecordID is the record's ID, and ETag its ETag, as in [Meta]. All changes with one RecordID concern the same record. The
-	// change with the greatest ETag is the latest of them. A deletion has an ETag of its own, which no record has.
+	// RecordID is the record's ID, and ETag is the record's ETag, as in [Meta]. All changes with one RecordID concern the same
+	// record. The change with the greatest ETag is the latest of them. A deletion gets its own ETag, which never belongs to a
+	// record.
 	RecordID string `json:"recordId"`
 	ETag     string `json:"etag"`
-	OldID    string `json:"oldId,omitzero"` // the record's ID before this change, if it was different
-	// Record is the written record or, for a deletion, the deleted one.
+	OldID    string `json:"oldId,omitzero"` // the record's former ID, if this change has changed the ID
+	// Record is the written record or, for a deletion, the deleted record.
 	Record record.Record `json:"record"`
 }
 
@@ -54,10 +55,10 @@ func changeLog(table *storage.Table, sizes *logtail.Sizes) logtail.Log {
 	return logtail.Log{Table: table, Shards: shards, Prefix: store.ChangePrefix, Sizes: sizes}
 }
 
-// Changes calls the function take with at most top changes (1 to MaxTop), newest first, until take returns false. If cursor is
-// not "", it lists only older changes than the cursor. If since is not zero, it lists only changes after that time. The result
-// next is the cursor for the next page, or "" after the last page. Changes are kept for [Options.KeepChanges]. A page costs one
-// request for each of the 16 shards.
+// Changes calls the function take with each change, newest first, until take returns false. It lists at most top changes; top
+// must be from 1 to MaxTop. If cursor is not "", Changes lists only changes that are older than the cursor. If since is not
+// zero, Changes lists only changes after that time. The result next is the cursor for the next page, or "" after the last page.
+// Changes are kept for [Options.KeepChanges]. A page costs one request for each of the 16 shards.
 //
 // A change is listed only after its index rows are written. Therefore an older change may become visible after a newer one.
 // [Reader.ChangesAfter] finds every change.
@@ -90,9 +91,10 @@ func (rd *Reader) Changes(ctx context.Context, top int, cursor string, since tim
 	return next, nil
 }
 
-// ChangesAfter calls the function take with at most top changes (1 to MaxTop) after a position, sorted by id, oldest first. The
-// argument after is the position: [logtail.Now], a time, the id of a change, or the result of an earlier call. Each change is
-// found once. A time or an id selects the changes committed since then.
+// ChangesAfter calls the function take with each change after a position. The changes of a call are sorted by id, oldest first.
+// There are at most top changes; top must be from 1 to MaxTop. The argument after is the position: [logtail.Now], a time, the
+// id of a change, or the result of an earlier call. Each change is found once. If the position is a time or an id, ChangesAfter
+// lists the changes committed since that time, or since the change with that id.
 //
 // Changes are listed in the order in which the service has written them. If two writes of one record were under way at the same
 // time, two answers may list their changes in the wrong order. The change with the greater ETag is the later one. A call makes

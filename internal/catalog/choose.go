@@ -26,9 +26,9 @@ type chooser struct {
 // choose returns the live head of the only record that a write's query finds, if the record meets the condition. If the query
 // finds several records, the error is a Conflict.
 //
-// The heads of all records with the same first index value show their committed state at one moment. Therefore choose answers a
-// query by the first index key from heads, and finds a record even while other writers move the record. It uses index rows only
-// if heads cannot answer the query: for a query by other keys, or for a record of another program.
+// The heads of all records with the same first index value can be read as they are at one moment. Therefore choose reads heads
+// for a query by the first index key, and finds a record even while other writers move the record. It uses index rows only if
+// heads cannot answer the query: for a query by other keys, or for a record of another program.
 func (ch *chooser) choose(ctx context.Context, q Lookup, on Condition) (*store.Head, error) {
 	h, firstHashes, err := ch.chosen(ctx, q)
 	if err != nil {
@@ -80,7 +80,7 @@ func (ch *chooser) chooseHead(ctx context.Context, p plan, firstHashes []index.F
 	held := part.Used()
 	var chosen *store.Head
 	for _, first := range firstHashes {
-		part.SetUsed(held) // frees the heads of the previous value
+		part.SetUsed(held) // releases the memory of the previous value's heads
 		heads, err := ch.headsOf(ctx, p, first)
 		if err != nil {
 			return nil, err
@@ -111,7 +111,7 @@ func (ch *chooser) headMatches(ctx context.Context, p plan, h *store.Head) (bool
 	part := memory.PartIn(ctx)
 	held := part.Used()
 	r, found, err := ch.reader.contents(ctx, h)
-	part.SetUsed(held)        // frees the record
+	part.SetUsed(held)        // releases the record's memory
 	if err != nil || !found { // a newer write has replaced the record; the caller's write will notice
 		return !found, err
 	}
@@ -119,8 +119,8 @@ func (ch *chooser) headMatches(ctx context.Context, p plan, h *store.Head) (bool
 	return err == nil && p.window.Contains(id.Sort), nil
 }
 
-// mayMatch reports whether the rows of a write may match the query. It may also be true for rows that lie just outside the
-// query's window.
+// mayMatch reports whether the rows of a write may match the query. The result may also be true for rows that lie just outside
+// the query's window.
 func (p plan) mayMatch(w wal.Write) bool {
 	for _, k := range p.keys {
 		if !slices.ContainsFunc(k.partitions, func(in index.Partition) bool { return slices.Contains(w.Partitions, in.Key) }) {
@@ -132,7 +132,7 @@ func (p plan) mayMatch(w wal.Write) bool {
 }
 
 // headsOf returns the live heads that have the given first index value and may match the query, as they were at one moment. One
-// page shows one moment. Several pages show one moment only if no head was written after the first page was read.
+// page always shows the heads at one moment. Several pages do so only if no head was written after the first page was read.
 func (ch *chooser) headsOf(ctx context.Context, p plan, first index.FirstHash) ([]*store.Head, error) {
 	part := memory.PartIn(ctx)
 	held := part.Used()

@@ -122,11 +122,11 @@ func (cl *clearer) readNoted(ctx context.Context, notes []storage.Entity) ([][]t
 	return all, g.Wait()
 }
 
-// settle deletes the tombstones that are no longer needed. If none of a note's tombstones must wait, it returns operations for
-// the note. One operation deletes the note. If only the head remains to be deleted, a second operation replaces the later note
-// by one that lists only the head.
+// settle deletes the tombstones that are no longer needed. For each note whose tombstones need not wait, it returns operations.
+// One operation deletes the note. If only the head remains to be deleted, a second operation replaces the row that the note
+// names in Later by a note that lists only the head.
 func (cl *clearer) settle(ctx context.Context, notes []storage.Entity, left [][]tombstones, pending func(identity index.IdentityHash) bool) (done [][]storage.Op, err error) {
-	settled := make([][]storage.Op, len(notes)) // also nil after an error
+	settled := make([][]storage.Op, len(notes)) // an element is nil if a tombstone must wait, or after an error
 	var g task.Group
 	g.SetLimit(store.Parallel)
 	for i := range notes {
@@ -265,7 +265,8 @@ func (cl *clearer) clearNoted(ctx context.Context, note storage.Entity) error {
 		if l.head == nil {
 			continue
 		}
-		// Delete the head last, because it shows a process that repeats an older write that the write is obsolete.
+		// A process that repeats an older write learns from the head that this write is obsolete. Therefore delete the head
+		// last.
 		ops = append(ops, headDeletion(w, l.head.ETag))
 	}
 	return cl.Log.Write(ctx, ops...)

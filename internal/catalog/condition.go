@@ -33,12 +33,12 @@ func etagOf(version int64) string {
 // AnyETag stands for any ETag.
 const AnyETag = "*"
 
-// Condition is a condition of a write on the record that exists before the write. The zero value means no condition.
+// Condition is a condition that the existing record must meet before a write. The zero value means no condition.
 type Condition struct {
 	Match  []string // if not empty, the record must exist and have one of these ETags; AnyETag admits every ETag
 	Differ []string // if not empty, the record must not have any of these ETags; with AnyETag, it must not exist
 	// Once is the caller's Idempotency-Key, or "". For a day, the same write with this key is carried out once, and repetitions
-	// get the first answer.
+	// return the first answer.
 	Once string
 	// Invocation is the host's id of the request, or "". The host may send a request repeatedly with the same id. If Once is
 	// "", Invocation has the same effect as Once, but only for a deletion, and only for an hour.

@@ -21,18 +21,19 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// deleteTime is the time after which a deletion of many records starts no more deletions. Hosts limit a call to some minutes.
+// deleteTime is the time after which a deletion of many records does not delete further records, because hosts limit a call to
+// some minutes.
 const deleteTime = 100 * time.Second
 
 // Deleted is the result of a deletion.
 type Deleted struct {
 	Records int  `json:"deleted"`
 	More    bool `json:"more,omitzero"` // records may remain; repeat the call to delete them
-	// If Repeated is true, an earlier try of the request did not end, or ended before this one. Records does not count the
+	// If Repeated is true, an earlier try of the request did not end, or ended before this try. Records does not count the
 	// records that the earlier try has deleted.
 	Repeated bool `json:"repeated,omitzero"`
 
-	// The following fields count the other records found, after an error.
+	// After an error, the following fields count the found records that Records does not count.
 	committed int // the deletion is committed, but not all index rows are written yet
 	unknown   int // the deletion may be committed, because its answer was lost
 	waiting   int // the deletion was not started
@@ -60,12 +61,13 @@ func (d Deleted) Summary() string {
 // deleteTime is over, or if there is no memory for the next records, the result's More is true, and at least one record was
 // deleted. After an error, [Deleted.Summary] describes the deletions so far, and a retry continues. If there is a condition,
 // the query must find only one record. If the query has an ID, the record with that ID must exist. The query's Top and Cursor
-// must not be set. If the function noted is not nil, it is called with the number of deleted records after each deletion.
+// must not be set. If the function noted is not nil, it is called after each deletion with the number of records deleted so
+// far.
 //
 // If the condition has an id (see [Condition]), the deletion is carried out once. The first try deletes all records that it
 // finds, even records written after it began, but no record twice. A repetition returns the first try's result. If the first
-// try did not end, the repetition deletes the remaining records, and counts only these. It keeps records that were written
-// after the first try's claim.
+// try did not end, the repetition deletes the remaining records, and counts only these. The repetition keeps records that were
+// written after the first try's claim.
 func (wr *Writer) Delete(ctx context.Context, q Lookup, on Condition, noted func(records int)) (Deleted, error) {
 	if err := wr.guard.Writable(ctx); err != nil {
 		return Deleted{}, err
@@ -111,7 +113,7 @@ func (wr *Writer) deleteAll(ctx context.Context, q Lookup, p plan, o claim.ID, n
 	}
 	if err == nil && !o.None() && !x.done.More {
 		switch kept, err := claimsIn(wr.Log).Record(ctx, claimed, store.Encode(x.done)); {
-		case err != nil: // a repetition will return the number of records that it finds itself
+		case err != nil: // a repetition will return the number of records that the repetition itself deletes
 			zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", wr.Name).Msg("the answer to a deletion was not stored; if the request is repeated, it deletes the records that match at that time")
 		case !kept: // a repetition has ended before this try, and recorded its answer
 			x.done.Repeated = true
@@ -133,7 +135,7 @@ type bulkDeletion struct {
 	mu      sync.Mutex
 	done    Deleted
 	removed map[index.IdentityHash]bool // identities that were deleted; each is deleted once, because otherwise concurrent writers could prolong the deletion forever
-	behind  bool                        // some rows or heads belong to records that were deleted meanwhile, or have moved
+	behind  bool                        // some of the rows or heads belong to records that were deleted or moved after the rows or heads were read
 	err     error                       // the first error; after it, no further deletion starts
 }
 
@@ -141,7 +143,7 @@ type bulkDeletion struct {
 func (x *bulkDeletion) run(ctx context.Context, q Lookup) error {
 	q.Top = MaxTop
 	for range maxRaces {
-		if again, err := x.deletePages(ctx, q); err != nil || !again {
+		if missed, err := x.deletePages(ctx, q); err != nil || !missed {
 			return err
 		}
 	}
@@ -176,17 +178,17 @@ func (x *bulkDeletion) checkDeletable(ctx context.Context, h *store.Head, row st
 	return nil
 }
 
-// isNewer reports whether a live head's write counts as newer than the claim. If the head or an index row of the write is older
-// than the claim, the write is also older: index rows are written after the commit, and a process that completes the write
-// updates the head.
+// isNewer reports whether a live head's write counts as newer than the claim. The write is older if the head or one of the
+// write's index rows is older than the claim. The head and the rows may be newer than the write: index rows are written after
+// the commit, and a process that completes the write updates the head.
 func (x *bulkDeletion) isNewer(h *store.Head, row storage.Entity, version int64) bool {
 	older := func(written time.Time) bool { return !written.IsZero() && written.Before(x.claim.Made) }
 	return !x.claim.Made.IsZero() && !older(h.Written) && !(version == h.Version && older(row.Timestamp))
 }
 
-// deletePages deletes the records that the query finds, page by page. The result again is true if the search may have missed a record
-// that has moved.
-func (x *bulkDeletion) deletePages(ctx context.Context, q Lookup) (again bool, err error) {
+// deletePages deletes the records that the query finds, page by page. If the search may have missed a record that has moved, the
+// result missed is true.
+func (x *bulkDeletion) deletePages(ctx context.Context, q Lookup) (missed bool, err error) {
 	x.behind = false
 	part := memory.PartIn(ctx)
 	if err := x.readHeads(ctx); err != nil {
@@ -207,7 +209,7 @@ func (x *bulkDeletion) deletePages(ctx context.Context, q Lookup) (again bool, e
 		}
 		var g task.Group
 		var all []member
-		ctx := (*memory.Part)(nil).In(ctx) // the following work has its memory already
+		ctx := (*memory.Part)(nil).In(ctx) // the memory for the following work is already reserved
 		for _, m := range page.found {
 			hash := m.id.Hash()
 			h := x.heads[hash]
@@ -229,7 +231,7 @@ func (x *bulkDeletion) deletePages(ctx context.Context, q Lookup) (again bool, e
 		for _, m := range page.found {
 			needs += m.bytes()
 		}
-		part.Use(-needs) // frees the records
+		part.Use(-needs) // releases the records' memory
 		if x.done.More = x.isOver() && (page.next != "" || x.behind || x.done.waiting > 0); x.done.More {
 			return false, nil
 		}
@@ -247,7 +249,7 @@ func writingMemory(found []match) int64 {
 	return 2 * storage.MemoryOf(min(all, max(largest, bulkWriters*weightBytes)), min(len(found), bulkWriters))
 }
 
-// isOver reports whether the deletion must not begin with further records.
+// isOver reports whether the deletion must not delete further records.
 func (x *bulkDeletion) isOver() bool {
 	return x.err != nil || x.done.Records > 0 && x.Clock().Sub(x.start) >= deleteTime
 }
@@ -288,7 +290,7 @@ func (x *bulkDeletion) member(first index.FirstHash, identity index.IdentityHash
 			x.done.waiting++
 		}
 		x.err = cmp.Or(x.err, err)
-		return nil // deletions that are under way may end
+		return nil // other deletions that are under way may continue
 	}}
 }
 
@@ -332,9 +334,9 @@ func (x *bulkDeletion) removeFound(ctx context.Context, h *store.Head, m match) 
 	return done, err
 }
 
-// readAhead starts to read the slots of the write's index rows. It does not read the argument row again. The returned function
-// waits for the slots. Its result omits slots that could not be read, and slots of other records, because they may become slots
-// of this record before the write.
+// readAhead starts to read the slots of the write's index rows. It takes the slot of the argument row, which was already read,
+// from that row. The returned function waits for the slots. It omits slots that could not be read, and slots of other records,
+// because before the write these slots may become slots of this record.
 func (wr *Writer) readAhead(ctx context.Context, w wal.Write, row storage.Entity) func() knownSlots {
 	slots := make([]*store.Slot, len(w.Partitions))
 	var g task.Group

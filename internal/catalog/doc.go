@@ -3,7 +3,7 @@
 // A record is a JSON object (package record). For each index key of the catalog's schema (package index), the index table has a
 // row with the whole record. The row's PartitionKey contains the key's name and value. Therefore one request finds the record by
 // any of its identifiers. All rows of a record have the same RowKey, which contains the sort value and a hash of the index
-// values. This is the published form of the pattern, and other programs can read it. Our rows have a few more columns:
+// values. This form of the rows is published, and other programs can read it. Our rows have a few more columns:
 //
 //	tsw_identity  hash of the index values and the sort value
 //	tsw_version   version of the write that the row contains (package wal)
@@ -81,11 +81,11 @@
 //
 // Tombstones stop older writes that are still under way: writes of a suspended process, and requests that the service carries out
 // after their sender has repeated them. If there is no such write, tombstones can be deleted within minutes. Clocks cannot show
-// that there is none, but the log can. An entry's writer deletes the entry once its rows are written. If the writer had to repeat
-// a request, it marks the head as not Sure. Any other process marks the head as not Sure before it applies an entry. Therefore,
-// if the identity has no pending entry and its head is Sure, no older write is under way. Otherwise the tombstones stay for a
-// day. The head always stays for a day. Therefore, if a record with this identity is inserted again, its versions are greater and
-// its changes later than those of the deleted record.
+// that there is no such write, but the log can. An entry's writer deletes the entry once the entry's rows are written. If the
+// writer had to repeat a request, it marks the head as not Sure. Any other process marks the head as not Sure before it applies
+// an entry. Therefore, if the identity has no pending entry and its head is Sure, no older write is under way. Otherwise the
+// tombstones stay for a day. The head always stays for a day. Therefore, if a record with this identity is inserted again, its
+// versions are greater than those of the deleted record, and its changes are later.
 //
 // A record's ETag is its version. A condition is checked against the head, and the commit fails if the head has changed since
 // then.
@@ -105,8 +105,8 @@
 // identity. A read that finds rows of several identities of one record returns the newest row.
 //
 // Only eight hex digits of a hash distinguish records with the same sort value, so two records can have the same row key. If such
-// records also share an index value, the second record is refused. A replacement checks this before its commit. An insertion
-// detects it when it writes its rows, and is withdrawn.
+// records also share an index value, the second record is refused. A replacement checks for such a collision before its commit.
+// An insertion detects the collision when it writes its rows, and is withdrawn.
 //
 // # Reading while records move
 //
@@ -118,7 +118,7 @@
 // another record has taken one of its places, the call is refused as busy. Therefore a call finds every record that was under the
 // key all the time. A record that moves between two calls may be missed.
 //
-// If the last write of a record was a move, a write that replaces or removes the record writes the rows of the move first.
+// If the last write of a record was a move, a write that replaces or removes the record first writes the rows of the move.
 // Otherwise a query by a former value of the record could return an older version than that of an acknowledged write.
 //
 // # Schemas
@@ -128,6 +128,6 @@
 //
 // # Weaknesses
 //
-// All records with the same index value are in one partition, which accepts 2,000 rows a second. The claims are also in one
-// partition, so at most 2,000 writes a second can have an Idempotency-Key.
+// All records with the same index value are in one partition, which accepts 2,000 rows per second. The claims are also in one
+// partition, so at most 2,000 writes per second can have an Idempotency-Key.
 package catalog

@@ -18,12 +18,12 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// firstRows is the maximum number of rows that a query by several keys first reads under each key.
+// firstRows is the maximum number of rows that a query by several keys reads under each key at first.
 const firstRows = 64
 
 // match is a record that a query has found.
 type match struct {
-	row     storage.Row // contains the record; has no key if a tombstone has led to the record
+	row     storage.Row // contains the record; without a key if the record was found by way of a tombstone
 	id      index.Identity
 	version int64 // the row's version
 	state   wal.VersionClaim
@@ -40,15 +40,15 @@ func (m match) meta() Meta {
 type mergedPage struct {
 	key   wanted
 	rows  []candidate // sorted by RowKey
-	bytes int64       // memory of its pages
+	bytes int64       // memory of the pages
 	last  string      // RowKey up to which all rows are known; not set if end is true
 	end   bool        // there are no more rows
 	pages int         // number of answers
 	err   error
 }
 
-// candidate is a row that a query has read, and whether its record matches. A candidate does not keep the decoded properties,
-// because they take several times the memory of the row's text.
+// candidate describes a row that a query has read, and states whether the row's record matches. A candidate does not keep the
+// decoded properties, because they take several times the memory of the row's text.
 type candidate struct {
 	match
 	kind rowKind
@@ -109,7 +109,7 @@ func (rd *Reader) search(ctx context.Context, q Lookup, gone func(storage.Entity
 		keys, top = []wanted{s.key}, storage.PageRows
 		x.pages += s.pages
 		last, full, err := x.takeRows(ctx, s, after)
-		memory.PartIn(ctx).Use(-s.bytes) // frees the pages
+		memory.PartIn(ctx).Use(-s.bytes) // releases the pages' memory
 		switch {
 		case err != nil:
 			return answer{}, cmp.Or(checked(), err)
@@ -134,8 +134,8 @@ type search struct {
 }
 
 // takeRows adds the matches of a merged page to the answer. If the answer is complete, full is true. In that case, the result last
-// is the RowKey of the last row taken, or the argument after if no row was taken. Of several rows with the same RowKey, it takes
-// all or none.
+// is the RowKey of the last row taken, or the argument after if no row was taken. Of several rows with the same RowKey, takeRows
+// takes all or none.
 func (x *search) takeRows(ctx context.Context, s mergedPage, after string) (last string, full bool, err error) {
 	states := make([]wal.VersionClaim, len(s.rows))
 	for i, c := range s.rows {
@@ -184,8 +184,8 @@ func (x *search) takeRows(ctx context.Context, s mergedPage, after string) (last
 	return "", false, nil
 }
 
-// raceKeys reads a page under each index key, all concurrently. It returns the first page that has at least need matches or
-// reaches the end. If there is no such page, it returns the page that ends at the greatest RowKey.
+// raceKeys reads a page under each index key, all concurrently. It returns the first page that reaches the end, or whose number
+// of matches is at least the argument need. If there is no such page, it returns the page that ends at the greatest RowKey.
 func (rd *Reader) raceKeys(ctx context.Context, p plan, keys []wanted, rows index.RowRange, top, need int) mergedPage {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -211,7 +211,7 @@ func (rd *Reader) raceKeys(ctx context.Context, p plan, keys []wanted, rows inde
 		case i == 0, best.err != nil, s.err == nil && key.Less(best.last, s.last):
 			best, s = s, best
 		}
-		part.Use(-s.bytes) // frees the page that is not the best
+		part.Use(-s.bytes) // releases the memory of the page that is not the best
 	}
 	return best
 }

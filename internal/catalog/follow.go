@@ -20,14 +20,15 @@ import (
 // maxHops is the maximum number of moves of one record that a query follows.
 const maxHops = 10
 
-// trail is the result of a call so far, with the data that the call needs to follow records that move while it reads.
+// trail contains the records that a call has found, and the data that the call needs to follow records that move while it
+// reads.
 type trail struct {
 	*Reader
 	plan  plan
 	found []match
 	met   []wal.VersionClaim // versions in rows that do not match; they may show that a match is outdated
 	start time.Time          // the start of the call, by our clock
-	bytes int                // size of the records found, including matches that newer ones have replaced
+	bytes int                // size of the records found, including matches that newer matches have replaced
 	pages int                // number of pages read
 	led   bool               // a record was found by way of a tombstone
 }
@@ -48,7 +49,7 @@ func (t *trail) leadsOn(row storage.Entity, several bool) bool {
 	return t.pages > 1 && !t.isOlder(row, 0)
 }
 
-// isOlder reports whether a row was written more than the margin before the call began.
+// isOlder reports whether a row was written before the start of the call, by more than the margin.
 func (t *trail) isOlder(row storage.Entity, margin time.Duration) bool {
 	now, _ := t.Index.Now(t.Clock())
 	return row.Timestamp.Before(now.Add(-time.Since(t.start) - time.Second - margin)) // the service dates its answers in whole seconds
@@ -120,13 +121,13 @@ func (rd *Reader) trace(ctx context.Context, first index.FirstHash, start, linea
 	return nil, errLostTrail
 }
 
-// isFull reports whether an answer must end before a row: it contains all requested records, or at least one record and no room
-// for that row.
+// isFull reports whether the answer must end before this row. That is the case if the answer contains all requested records, or
+// if it contains a record and has no room for the row.
 func (t *trail) isFull(before storage.Row) bool {
 	return len(t.found) >= t.plan.top || len(t.found) > 0 && t.bytes+len(before.JSON()) > maxAnswer
 }
 
-// bytes returns the memory of the match.
+// bytes returns the number of bytes of memory that the match takes.
 func (m match) bytes() int64 { return int64(len(m.row.JSON())) + matchBytes }
 
 // add adds a match, unless a match with a newer write of the same identity was found.
@@ -186,14 +187,14 @@ func charged(ctx context.Context) storage.RequestOptions {
 	return storage.RequestOptions{Memory: memory.PartIn(ctx)}
 }
 
-// recorded is [store.Store.Recorded], but the row's memory is counted in ctx's [memory.Part].
+// recorded calls [store.Store.Recorded], and counts the row's memory in ctx's [memory.Part].
 func (rd *Reader) recorded(ctx context.Context, shard store.Shard, id wal.EntryID) (row storage.Entity, found bool, err error) {
 	s := store.Store{Log: rd.Log.With(charged(ctx))}
 	return s.Recorded(ctx, shard, id)
 }
 
-// newestOnly drops outdated matches. A match is outdated if the found matches, the rows or the argument met contain a newer
-// write of the same record. The result old reports for each row whether it is outdated.
+// newestOnly drops outdated matches. A match is outdated if one of the arguments (found, rows or met) contains a newer write of
+// the same record. The result old reports for each row whether it is outdated.
 func newestOnly(found []match, rows, met []wal.VersionClaim) (kept []match, old []bool) {
 	all := make([]wal.VersionClaim, 0, len(found)+len(rows)+len(met))
 	for _, m := range found {

@@ -24,14 +24,14 @@ const (
 	// groupWrites is the maximum number of writes that are committed together. Most writes have two operations on the log, and a
 	// transaction has room for 100.
 	groupWrites = 48
-	// bulkWriters is the maximum number of concurrent writes. So many writes keep a laptop's connection busy, and do not
-	// overload the log's shards.
+	// bulkWriters is the maximum number of concurrent writes. This number of writes keeps a laptop's connection busy, and does
+	// not overload the log's shards.
 	bulkWriters = 2 * groupWrites
 	// weightBytes is the number of bytes of a record that count as one more concurrent write. A write keeps a copy of the
 	// record in memory for each index key and for the log.
 	weightBytes = 8 << 10
-	// maxBackground is the maximum number of writes that are completed after their answer. On slow storage, each may take
-	// minutes.
+	// maxBackground is the maximum number of writes that are completed in the background, after their answers. The number is
+	// limited because each of these writes may take minutes if the storage is slow.
 	maxBackground = 100
 )
 
@@ -96,8 +96,8 @@ func (ct *committer) inGroups(ctx context.Context, all []member) error {
 // group is several writes to one shard that are committed together.
 type group struct {
 	*committer
-	coming    atomic.Int64  // members that may still join the commit
-	staying   atomic.Int64  // members that have not ended
+	coming    atomic.Int64  // number of members that may still join the commit
+	staying   atomic.Int64  // number of members that have not ended
 	committed chan struct{} // closed after the commit
 
 	mu      sync.Mutex // guards the fields below
@@ -132,7 +132,8 @@ func (t *turn) join(ctx context.Context, m *commitment) bool {
 	return true
 }
 
-// leave ends the turn, so the group no longer waits for this member. If no other member is awaited, it commits the group.
+// leave ends the turn, so the group no longer waits for this member. If the group waits for no other member, leave commits the
+// group.
 func (t *turn) leave(ctx context.Context) {
 	if t == nil || t.over {
 		return
@@ -144,7 +145,7 @@ func (t *turn) leave(ctx context.Context) {
 	}
 }
 
-// endMember ends the member. At the end of the group's last member, it starts to finish the group's entries.
+// endMember ends the member. When the group's last member ends, endMember starts to finish the group's entries.
 func (t *turn) endMember(ctx context.Context) {
 	t.leave(ctx)
 	if t.staying.Add(-1) == 0 && len(t.carried) > 0 {
@@ -191,8 +192,8 @@ func (ct *committer) finishLater(ctx context.Context, e applied) {
 	t.carried = append(t.carried, e)
 }
 
-// doLater calls the function do in the background. If the process dies before that, or already has too much work under way,
-// Maintain does the work later.
+// doLater calls the function do in the background. If the process already has too much work under way, or dies before do has
+// ended, Maintain does the work later.
 func (ct *committer) doLater(ctx context.Context, do func(context.Context) error) {
 	left := func(err error) {
 		zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", ct.Name).Msg("a log entry is not completed yet; Maintain will complete the entry")

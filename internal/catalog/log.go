@@ -29,7 +29,7 @@ type committer struct {
 	background task.Group // finishes writes after their answers
 }
 
-// commitment is a decision to commit, and the commit's result.
+// commitment contains a decision that is to be committed, and the result of the commit.
 type commitment struct {
 	decision
 	entry store.Entry
@@ -56,9 +56,9 @@ func (m *commitment) ops() []storage.Op {
 }
 
 // commitAll commits writes of different identities of one shard. It gives each entry a time by the service's clock that is
-// later than the times of its heads. Followers of the changes find an entry only if it is committed within a minute of its
-// time. The work before the commit may have taken minutes, so commitAll checks the schema again. It does not check the schema
-// during a migration, which has not read its own schema yet.
+// later than the times of the entry's heads. Followers of the changes find an entry only if it is committed within a minute of
+// its time. The work before the commit may have taken minutes, so commitAll checks the schema again. It does not check the
+// schema during a migration, which has not read its own schema yet.
 func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 	if ct.guard.lastRead() == schemaOurs {
 		if err := ct.guard.Writable(ctx); err != nil {
@@ -84,9 +84,9 @@ func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 }
 
 // commitIn commits writes of different identities of one shard in one transaction. If the transaction is refused because of one
-// write, commitIn commits the others again. Each write gets its own error. The context committing limits the requests that
-// commit, because the entries already have their times. The context ctx lasts longer, so that commitIn can still determine the
-// result of a request.
+// write, commitIn commits the others again. Each write gets its own error. The requests that commit use the context in the
+// argument committing. It ends earlier than ctx, because the entries already have their times. With ctx, commitIn can still
+// determine the result of a request.
 func (ct *committer) commitIn(ctx, committing context.Context, all []*commitment) {
 	again := func(some []*commitment) error {
 		ct.commitIn(ctx, committing, some)

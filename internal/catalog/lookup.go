@@ -39,7 +39,7 @@ const (
 type Lookup struct {
 	// If ID is not "", only the record with this ID matches. Only writes use ID.
 	ID string
-	// Keys contains a value for each index key of the query. A record must match all of them. A number matches in every
+	// Keys contains a value for each index key of the query. A record must match all these values. A number matches in every
 	// spelling.
 	Keys map[string]string
 	// Or contains further values for some of these keys. A record matches a key if it has one of the key's values. A write must
@@ -58,9 +58,9 @@ type Matches struct {
 	rows []storage.Row // the records' rows
 	Meta []Meta        // the Meta of each record
 	// Cursor is the cursor for the next page, or "" if there is none. A page may have a cursor although it has fewer records
-	// than requested, or none, because a page takes about ten seconds and 8 MiB of records at most. A record that exists all the
-	// time and does not move is returned exactly once. A record that moves between two pages may be returned twice or not at
-	// all.
+	// than requested, or none. A query ends a page after about ten seconds, or before the page exceeds 8 MiB of records. A
+	// record that exists all the time and does not move is returned exactly once. A record that moves between two pages may be
+	// returned twice or not at all.
 	Cursor string
 }
 
@@ -97,7 +97,7 @@ type Reader struct {
 }
 
 // Find returns the records that match the query. It makes one request for each value of an index key, all concurrently. It makes
-// more requests if it must read more than 1,000 rows, or if records have moved meanwhile.
+// more requests if it must read more than 1,000 rows, or if records move while it reads.
 func (rd *Reader) Find(ctx context.Context, q Lookup) (Matches, error) {
 	found, err := rd.search(ctx, q, nil, false)
 	return matchesOf(found), err
@@ -194,7 +194,7 @@ func (rd *Reader) list(ctx context.Context, q Lookup) (answer, error) {
 					return answer{}, cmp.Or(checked(), err)
 				}
 			}
-			memory.PartIn(ctx).Use(-storage.MemoryOf(page.Bytes, len(page.Rows))) // frees the page
+			memory.PartIn(ctx).Use(-storage.MemoryOf(page.Bytes, len(page.Rows))) // releases the page's memory
 			if token = page.Next; token == nil {
 				break
 			}

@@ -43,7 +43,7 @@ func (mt *Maintainer) Maintain(ctx context.Context) error {
 	return errors.Join(err, trimErr, mt.tidy(ctx))
 }
 
-// tidy deletes the claims and the stored answers of requests that are no longer needed. It does so at most once an hour.
+// tidy deletes requests' claims and stored answers that are no longer needed. It searches for them at most once an hour.
 func (mt *Maintainer) tidy(ctx context.Context) error {
 	now := mt.ServiceNow()
 	return mt.tidying.Due(now, func() error {

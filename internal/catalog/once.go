@@ -80,7 +80,7 @@ func (wr *Writer) writeOne(ctx context.Context, selector Lookup, on Condition, o
 	held := part.Used()
 	return wr.doOnce(ctx, o, shards, func() (Written, error) {
 		return wr.stages.write(ctx, o, func() (decision, error) {
-			part.SetUsed(held) // frees the data of an earlier decision
+			part.SetUsed(held) // releases the memory of an earlier decision's data
 			h, err := wr.chooser.choose(ctx, selector, on)
 			if err != nil {
 				return decision{}, err

@@ -29,7 +29,7 @@ type SchemaGuard struct {
 
 	mu     sync.Mutex // guards the fields below
 	stored storedSchema
-	readAt time.Time // when stored was read
+	readAt time.Time // when the result in the field stored was read
 }
 
 // storedSchema is the result of the last read of the stored schema. A read that finds a different schema does not change this
@@ -48,7 +48,7 @@ func (sg *SchemaGuard) Prepare(ctx context.Context) error {
 	return sg.prepare(ctx, storage.RequestOptions{})
 }
 
-// TryPrepare is Prepare without retries. It is for callers that retry themselves, and must notice soon that the service is
+// TryPrepare is Prepare without retries. It is for callers that retry themselves and must soon notice that the service is
 // available again.
 func (sg *SchemaGuard) TryPrepare(ctx context.Context) error {
 	return sg.prepare(ctx, storage.RequestOptions{Once: true})
@@ -158,8 +158,8 @@ func (sg *SchemaGuard) trustedRead() storedSchema {
 	return sg.stored
 }
 
-// Writable returns an error unless the stored schema equals that of the options. Every write calls Writable. It makes a request
-// only if the last answer is older than half a minute.
+// Writable returns an error unless the stored schema equals that of the options. Every write calls Writable. Writable makes a
+// request only if the last answer is older than half a minute.
 func (sg *SchemaGuard) Writable(ctx context.Context) error {
 	if sg.trustedRead() == schemaOurs {
 		return nil

@@ -22,11 +22,11 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// A write has four stages. First, insertion, replacement or removal decides on the write, from the heads that were read. Then
-// commit records the write in the log, and apply writes its index rows. Finally, finish answers the caller, and moves the entry
-// to the changes.
+// A write has four stages. In the first stage, one of the functions insertion, replacement and removal decides on the write,
+// from the heads that were read. Then commit records the write in the log, and apply writes its index rows. Finally, finish
+// answers the caller, and moves the entry to the changes.
 
-// applyTime is the maximum time for writing index rows. Maintain writes the remaining rows.
+// applyTime is the maximum time for writing index rows. Rows that are not written by then are written by Maintain.
 const applyTime = 5 * time.Minute
 
 // stages carries out the stages of writes: the caller's own writes, and unfinished writes of other writers.
@@ -50,7 +50,7 @@ type decision struct {
 // knownSlots are the slots of a write's index rows that were already read.
 type knownSlots map[index.PartitionKey]store.Slot
 
-// headUpdate is the update of a head that makes a write the newest of its identity.
+// headUpdate is the update of a head by which a write becomes the newest write of its identity.
 type headUpdate struct {
 	from    *store.Head // the head as it was read; nil if there was no head
 	to      wal.Write
@@ -165,8 +165,8 @@ func textOf(r record.Record) (bytes int) {
 	return bytes
 }
 
-// reserve reserves the given number of bytes for a write, beside the data read, in ctx's [memory.Part]. It releases the rest of the
-// part. The error is [memory.ErrFull].
+// reserve reserves memory for a write in ctx's [memory.Part]: the given number of bytes, in addition to the data that was read. It
+// releases the rest of the part. The error is [memory.ErrFull].
 func (wr *Writer) reserve(ctx context.Context, bytes int64) error {
 	part := memory.PartIn(ctx)
 	if !part.Use(bytes) {
@@ -244,9 +244,9 @@ func (st *stages) removal(ctx context.Context, h *store.Head, r record.Record, s
 	return decision{kind: wal.Delete, record: r, updates: []headUpdate{{h, wal.Removal(h.State()), ""}}, slots: slots}, st.afterMove(ctx, h)
 }
 
-// afterMove must be called before a write that replaces or removes the record of the head old. If a move has brought the record
-// there, afterMove writes the move's rows. Otherwise a query by a former value could find the old record after the later write
-// was acknowledged.
+// afterMove must be called before a write that replaces or removes the record of the head old. If the record's last write was a
+// move, afterMove writes the rows of the move. Otherwise a query by a former value could find the old record after the later
+// write was acknowledged.
 func (st *stages) afterMove(ctx context.Context, old *store.Head) error {
 	if old.Instead == nil {
 		return nil
@@ -280,9 +280,9 @@ type applied struct {
 	gone map[index.PartitionKey]string // ETags of the written tombstones, by partition, as far as the answers contain them
 }
 
-// apply writes the index rows of an entry's writes, in all partitions concurrently. If some fail, it still writes the others, and
-// returns one of the errors. The argument known contains slots that were already read, by partition. It must be empty if there
-// are several writes.
+// apply writes the index rows of an entry's writes, in all partitions concurrently. If some partitions fail, it still writes the
+// others, and returns one of the errors. The argument known contains slots that were already read, by partition. It must be empty
+// if there are several writes.
 func (st *stages) apply(ctx context.Context, e store.Entry, writes []wal.Write, known knownSlots) (applied, error) {
 	partitions := map[index.PartitionKey][]wal.Write{}
 	for _, w := range writes {
@@ -320,8 +320,8 @@ func (st *stages) apply(ctx context.Context, e store.Entry, writes []wal.Write, 
 }
 
 // applyTo writes the rows of one partition in one transaction. Therefore a page always shows a moving record exactly once. If
-// applyTo sends the transaction more than once, it sets repeated. The result etag is the ETag of the only row written, or "" if
-// the answer does not contain the ETag.
+// applyTo sends the transaction more than once, it sets repeated to true. The result etag is the ETag of the only row written,
+// or "" if the answer does not contain the ETag.
 func (st *stages) applyTo(ctx context.Context, partition index.PartitionKey, writes []wal.Write, known knownSlots, r record.Record, repeated *atomic.Bool) (etag string, err error) {
 	slots := make([]store.Slot, len(writes))
 	for i, w := range writes {
@@ -436,7 +436,7 @@ func (st *stages) complete(ctx context.Context, shard store.Shard, id wal.EntryI
 
 // applyFor applies the pending entries of records with these hashes of first index values. It makes one request for each of
 // their shards. A shard may contain large entries of other records. Therefore applyFor reads only the records of entries that
-// it applies, one at a time. The result some is true if it has found entries that are not hopeless.
+// it applies, one at a time. If applyFor has found entries that are not hopeless, the result some is true.
 func (st *stages) applyFor(ctx context.Context, firstHashes []index.FirstHash) (some bool, err error) {
 	var shards []store.Shard
 	for _, first := range firstHashes {

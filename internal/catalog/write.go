@@ -45,7 +45,7 @@ type Writer struct {
 
 // Insert adds a record. If a record with the same identity and other contents exists, the error is a Conflict. The argument
 // once is the caller's Idempotency-Key, or "". For a day, an insertion with the same key and record returns the first result,
-// even if the record has changed since. For any other write with this key, the error is KeyReused.
+// even if the record has changed since then. For any other write with this key, the error is KeyReused.
 func (wr *Writer) Insert(ctx context.Context, r record.Record, once string) (Written, error) {
 	fresh := true // most likely there is no head, so the first try does not read one
 	return wr.writeAt(ctx, r, onceOf(once, store.HashOf(r)), func(id index.Identity) (d decision, err error) {

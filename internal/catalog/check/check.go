@@ -2,7 +2,7 @@
 //
 // It reads the index and the heads once, into a tally that needs little memory. If the tally shows differences, the package
 // reads the index and the heads again, and checks the suspect records one by one. A write under way is not an error, so the
-// package reads every difference again before it reports the difference.
+// package reads the rows of every difference again before it reports the difference.
 package check
 
 import (
@@ -54,8 +54,8 @@ func Run(ctx context.Context, c *catalog.Catalog, repair bool, found func(catalo
 	return k.sum, k.checkRows(ctx, suspect)
 }
 
-// compare reads the index and the heads once. The function suspect reports whether an identity may have differences. If there
-// are no differences, suspect is nil.
+// compare reads the index and the heads once. The result suspect is a function that reports whether an identity may have
+// differences. If no identity may have differences, suspect is nil.
 func (k *checker) compare(ctx context.Context) (suspect func(identity index.IdentityHash) bool, err error) {
 	t := newTally()
 	err = k.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
@@ -128,7 +128,7 @@ func (k *checker) checkHead(ctx context.Context, h *store.Head) error {
 		if changing, err := k.isChanging(ctx, h); changing || err != nil {
 			return err
 		}
-		// A write that has ended meanwhile may have replaced the rows.
+		// A write may have replaced the rows after they were read, and then ended. Therefore read the rows again.
 		if all, err = k.Copies(ctx, h.Write); err != nil {
 			return err
 		}
@@ -216,8 +216,8 @@ func (k *checker) repairRow(ctx context.Context, h *store.Head, x store.Copy, r 
 	})
 }
 
-// describeLoss describes a record whose copies all differ from the log. The record itself is no longer in the log, because its last
-// change was so old that it was deleted.
+// describeLoss describes a record whose copies all differ from the log. The record itself is no longer in the log, because the
+// record's last change was deleted as too old.
 func describeLoss(h *store.Head, all []store.Copy) string {
 	if slices.ContainsFunc(all, func(x store.Copy) bool { return x.Ours(h) }) {
 		return "all of the record's index rows differ from its last write; write the record again"
@@ -243,8 +243,8 @@ type checker struct {
 
 	mu  sync.Mutex // guards the fields below
 	sum Result
-	// covered contains hashes of the keys of index rows, and of identities, that were checked with their heads. The method
-	// checkRows leaves these rows out.
+	// covered contains hashes of the index rows' keys, and of the identities, that were checked with a head. The method
+	// checkRows does not check these rows.
 	covered map[uint64]bool
 }
 
@@ -262,7 +262,7 @@ func (k *checker) isCovered(at key.Key, identities ...index.IdentityHash) bool {
 	return k.covered[sumOf(at.Partition, at.Row)] || slices.ContainsFunc(identities, func(identity index.IdentityHash) bool { return k.covered[sumOf(string(identity))] })
 }
 
-// count adds to a number of the summary.
+// count adds the argument more to the number n of the summary.
 func (k *checker) count(n *int, more int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -280,7 +280,7 @@ func (k *checker) report(at key.Key, repaired bool, format string, args ...any) 
 	k.found(catalog.Finding{Partition: at.Partition, Row: at.Row, Problem: fmt.Sprintf(format, args...), Repaired: repaired})
 }
 
-// repairAndReport reports a problem. If allowed is true, it repairs the problem first.
+// repairAndReport repairs a problem if allowed is true, and then reports the problem.
 func (k *checker) repairAndReport(allowed bool, at key.Key, what string, repair func() error) error {
 	if !allowed {
 		k.report(at, false, "%s", what)

@@ -75,14 +75,14 @@ func (k *checker) checkTombstone(ctx context.Context, row storage.Entity, s stor
 	return nil
 }
 
-// checkDeletedRow handles a row with a record that is deleted according to the head. Either the deletion has not changed the row, or
-// the row contains a later write that is not in the log.
+// checkDeletedRow handles a row that contains a record, although according to the head the record is deleted. Either the deletion
+// has not changed the row, or the row contains a later write that is not in the log.
 func (k *checker) checkDeletedRow(ctx context.Context, row storage.Entity, s store.Slot, h *store.Head) error {
 	if changing, err := k.isChanging(ctx, h); changing || err != nil {
 		return err
 	}
 	now, found, err := k.Index.Get(ctx, row.Key)
-	if err != nil || !found || now.ETag != row.ETag { // the row was written meanwhile
+	if err != nil || !found || now.ETag != row.ETag { // the row has changed since it was read
 		return err
 	}
 	what, allowed := "the row contains a deleted record", k.repair
@@ -98,7 +98,7 @@ func (k *checker) checkDeletedRow(ctx context.Context, row storage.Entity, s sto
 type placement int
 
 const (
-	belongs   placement = iota // the row is in its own place too, because both records have the same key
+	belongs   placement = iota // the row is also in its own place, because both records have the same key
 	stray                      // the row is in the wrong place, and its content is not in the log
 	strayCopy                  // the row is in the wrong place, but its content is in the log, so deleting the row loses nothing
 )
@@ -137,7 +137,7 @@ func (k *checker) placementOf(ctx context.Context, x store.Copy) (placement, err
 	return strayCopy, nil
 }
 
-// checkMisplacedRow handles a row in a place where its record has no row.
+// checkMisplacedRow handles a row whose key is not that of an index row of its record.
 func (k *checker) checkMisplacedRow(ctx context.Context, row storage.Entity, id index.Identity, r record.Record) error {
 	there, err := k.WrittenEverywhere(ctx, id, r)
 	if err != nil {

@@ -83,9 +83,10 @@ func rowStem(sort string) string {
 const mark = '\uFFFD'
 
 // ordered escapes a sort value. The results sort like the values. The legal characters below mark do not change. Every other
-// character becomes the greatest unescaped character below it, the mark, and two hex digits. The mark sorts after every other
-// character that can follow there. There is one exception: U+0000 to U+001F sort directly after the space, because no unescaped
-// character sorts before the space. If a value is a prefix of another value, its result is a prefix of the other result.
+// character is replaced by three parts: the greatest unescaped character below it, then the mark, then two hex digits. The mark
+// sorts after every other character that can follow the first part. There is one exception: U+0000 to U+001F sort directly
+// after the space, because no unescaped character sorts before the space. If a value is a prefix of another value, its result
+// is a prefix of the other result.
 func ordered(sort string) string {
 	i := strings.IndexFunc(sort, isEscaped)
 	if i < 0 {

@@ -26,14 +26,16 @@ type Identity struct {
 	Schema     string         // the schema's text
 }
 
-// Identity returns the record's identity. The function get returns the text of a field, or for a number its [Number]. It ignores
-// the case of the field's name. If the field is absent or null, ok is false. Empty text counts as absent. All index keys except
-// the first may be absent. For an absent key, there is no index row, and the hash contains an empty value.
+// Identity returns the record's identity. The function get returns the text of a field or, for a number, the number's canonical
+// text (see [Number]). It ignores the case of the field's name. If the field is absent or null, ok is false. Empty text counts
+// as absent. All index keys except the first may be absent. For an absent key, there is no index row, and the hash is computed
+// with an empty value.
 //
-// The RowKey's hash is computed from the normalised values. For Lower, that is the published form. Therefore different
-// spellings of one identifier result in one RowKey. With Exact, F314 and f314 are two identifiers. They result in two RowKeys,
-// so both records fit into the partition of a third key. Different identities may still have the same hash, because the hash
-// has 32 bits and does not distinguish "|" in a value from "|" between values. [Identity.Hash] distinguishes such records.
+// The RowKey's hash is computed from the normalised values. For the normaliser Lower, this hash has the published form.
+// Therefore different spellings of one identifier result in one RowKey. With Exact, F314 and f314 are two identifiers. They
+// result in two RowKeys, so records with these identifiers can be in one partition of another index key. Different identities
+// may still have the same hash, because the hash has 32 bits and does not distinguish "|" in a value from "|" between values.
+// [Identity.Hash] distinguishes such identities.
 //
 // Keys cannot contain '/', '\', '#', '?', U+0000–U+001F and U+007F–U+009F. If a value contains one of these characters, the
 // PartitionKey starts with "~" instead of a digit, and the RowKey has "!" instead of ":" before its hash. Different values

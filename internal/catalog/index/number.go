@@ -47,7 +47,7 @@ const (
 	exponentShift = 500 // makes a Double's position, -323 to 309, a number of three digits
 )
 
-// sortNumber returns the sort value of a number. Sort values are in the order of the numbers, least first.
+// sortNumber returns the sort value of a number. Sort values sort as text in the order of their numbers, least first.
 func sortNumber(text string) (string, error) {
 	canonical, ok := Number(text)
 	if !ok {

@@ -108,8 +108,8 @@ func (w Window) Contains(sort string) bool {
 // before reports whether sort value a sorts before b.
 func before(a, b string) bool { return key.Less(ordered(a), ordered(b)) }
 
-// Behind returns the smallest range that contains all rows of the window whose RowKeys follow the argument after. "" means all
-// rows of the window. If there cannot be such a row, ok is false.
+// Behind returns the smallest range that contains all rows of the window whose RowKeys follow the argument after. If after is
+// "", these are all rows of the window. If there cannot be such a row, ok is false.
 func (w Window) Behind(after string) (rows RowRange, ok bool) {
 	var all interval
 	for _, iv := range w.intervals() {

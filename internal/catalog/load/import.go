@@ -46,7 +46,7 @@ type ImportOptions struct {
 	Failed     func(Row, error)
 	CSV        place.CSV  // the form of a CSV file
 	Upsert     bool       // replaces the contents of existing records
-	Noted      func(Note) // called with the progress after about 20 rows each, possibly by several goroutines concurrently
+	Noted      func(Note) // called with the progress about every 20 rows, possibly by several goroutines concurrently
 
 	// Patience is the time for which Import repeats the write of a record while the storage does not answer. If Patience is 0,
 	// Import tries each write once, within the catalog's own deadline for a write.

@@ -22,8 +22,7 @@ import (
 )
 
 const (
-	// Rows of a file are written together, up to maxRows rows. If their text has at least maxBytes bytes, no further row is
-	// added.
+	// At most maxRows rows of a file are written together. Once their text has maxBytes bytes, no further row is added.
 	maxRows  = 1000
 	maxBytes = 16 << 20
 )

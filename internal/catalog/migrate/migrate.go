@@ -1,21 +1,22 @@
 // Package migrate moves the records of a catalog to another schema. It also takes over the tables of the published program,
-// which is another program that uses the published form of the pattern (package catalog).
+// which is another program that uses the published form of index rows (package catalog).
 //
 // A migration stops all writers, waits until they have noticed the stop, moves the records whose index rows do not fit the
 // schema, and ends the stop. Every record moves by a write that the log records, like any other write. Therefore, if a migration
 // dies, each record is in its old or its new place, and the next migration continues.
 //
 // Writers notice the stop within 85 s. The schema's row records the time of the stop. Therefore the next run after an
-// interrupted migration need not wait again. With the old settings, it moves the records back.
+// interrupted migration need not wait again. If the next run has the old settings, it moves the records back.
 //
 // Index rows of the published program have version 0. Such a row is deleted only when its content is in all index rows of its
 // record. Rows of one identity with different contents are reported and left unchanged, because the published program does not
 // lower-case RowKeys, so "Twin:…" and "TWIN:…" can be two records. If two records would become one record in the new schema, they
 // are also reported and left unchanged.
 //
-// The published program also has a log, with a checkpoint: the last entry that it has carried out. The migration carries out
-// the entries after the checkpoint, and moves the checkpoint. For an entry that cannot be carried out, it inserts a note into
-// the log's partition "left". Each run tries such an entry again, and reports it until it is carried out or deleted.
+// The published program also has a log. A checkpoint in that log names the last entry that the program has carried out. The
+// migration carries out the entries after the checkpoint, and moves the checkpoint. For an entry that cannot be carried out, it
+// inserts a note into the log's partition "left". Each run tries such an entry again, and reports it until it is carried out or
+// deleted.
 //
 // The published program should be stopped. If it writes during the migration, no entry in its log is lost: the partition "left"
 // contains a mark, and the migration carries out all entries after the mark, even if the program has moved the checkpoint. But
@@ -42,15 +43,15 @@ import (
 
 // Result is the summary of a migration.
 type Result struct {
-	Moved   int `json:"moved"`   // records whose index rows another schema had placed
+	Moved   int `json:"moved"`   // records whose index rows were written with another schema
 	Taken   int `json:"taken"`   // records taken over from another program
 	Entries int `json:"entries"` // entries that the published program had not carried out
 	Removed int `json:"removed"` // rows deleted because the schema has no row there
 	Left    int `json:"left"`    // rows, records and entries that were reported and left unchanged
 }
 
-// Run moves the catalog to the schema of its options, as the package comment describes. It calls the function found for each
-// row, record and entry that it leaves unchanged, never concurrently. It needs about 150 bytes of memory for each record of
+// Run moves the catalog to the schema of its options, as the package comment describes. For each row, record and entry that it
+// leaves unchanged, it calls the function found, never concurrently. It needs about 150 bytes of memory for each record of
 // another program. If dryRun is true, Run does not change anything.
 func Run(ctx context.Context, c *catalog.Catalog, dryRun bool, found func(catalog.Finding)) (Result, error) {
 	m := &migrator{Catalog: c, dryRun: dryRun, found: found, contents: map[index.IdentityHash]content{}, noted: map[string]wal.ContentHash{}}
@@ -168,7 +169,7 @@ type foreignRow struct {
 
 // takeOverRow takes over one row of another program. If the row's identity has no head, takeOverRow adopts the record into the log.
 // Then it deletes the row, unless our schema has a row in the same place. Rows of one identity must be handled one after another,
-// because the first one adopts the record. If another writer is faster, the next run handles the row.
+// because the call for the first row adopts the record. If another writer is faster, the next run handles the row.
 func (m *migrator) takeOverRow(ctx context.Context, row foreignRow) error {
 	h, err := m.ReadHead(ctx, row.id.First(), row.id.Hash())
 	if err != nil {
@@ -216,12 +217,12 @@ type migrator struct {
 	dryRun bool
 	found  func(catalog.Finding)
 	from   string                     // the RowKey after which the published log is read
-	noted  map[string]wal.ContentHash // noted entries, by RowKey, each with the hash of an insertion's record
+	noted  map[string]wal.ContentHash // noted entries, by RowKey; for an insertion, with the hash of its record
 
 	mu  sync.Mutex // guards the fields below
 	sum Result
-	// contents contains the content of the rows of another program, by the hash of their identity. After survey, only the field
-	// taken of each content changes.
+	// contents describes the rows of another program, by the hash of their identity. After survey has filled the map, only the
+	// field taken of each content changes.
 	contents map[index.IdentityHash]content
 }
 

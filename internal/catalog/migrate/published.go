@@ -56,8 +56,8 @@ func (m *migrator) moveMark(ctx context.Context, row string) error {
 }
 
 // carryOutEntries retries the noted entries of earlier runs. Then it carries out the published program's entries after the mark, and
-// moves the mark and the checkpoint. If an entry cannot be carried out, it inserts a note before it moves the mark behind the
-// entry. Therefore each run reports the entry until it is settled, which means carried out or deleted.
+// moves the mark and the checkpoint. If an entry cannot be carried out, it inserts a note before it moves the mark past the entry.
+// Therefore each run reports the entry until it is settled, which means carried out or deleted.
 func (m *migrator) carryOutEntries(ctx context.Context) error {
 	var left []string
 	partition := leftPartition
@@ -210,8 +210,8 @@ func (m *migrator) carryOut(ctx context.Context, row storage.Entity, carried boo
 	}
 }
 
-// decide returns the function do, which carries out an entry with the record r, or the reason left why the entry cannot be
-// carried out. If it returns neither, the entry needs no work.
+// decide returns do, a function that carries out an entry with the record r. If the entry cannot be carried out, decide returns
+// the reason instead, in the result left. If it returns neither, the entry needs no work.
 func (m *migrator) decide(ctx context.Context, row storage.Entity, id index.Identity, r record.Record) (do func() error, left string, err error) {
 	operation := row.Get(store.PublishedOperation)
 	if operation != store.PublishedInsert && operation != publishedDelete {
@@ -248,8 +248,8 @@ func (m *migrator) decide(ctx context.Context, row storage.Entity, id index.Iden
 	return func() error { return m.Restore(ctx, h, id, r) }, "", nil
 }
 
-// takeLateRows takes over rows of a record that the published program has written after the migration has read the index.
-// Otherwise a later run would restore the deleted record from these rows. It returns the record's head.
+// takeLateRows takes over a record's rows that the published program wrote after the migration had read the index. Otherwise a
+// later run would restore the deleted record from these rows. It returns the record's head.
 func (m *migrator) takeLateRows(ctx context.Context, id index.Identity, r record.Record) (*store.Head, error) {
 	if m.dryRun {
 		return nil, nil

@@ -14,14 +14,14 @@ import (
 	"tablesweep/internal/task"
 )
 
-// The column stoppedColumn of the schema row contains the time since which writers have been stopped. The row does not have the
-// column if its Timestamp is that time.
+// The column stoppedColumn of the schema row contains the time since which writers have been stopped. If the row's Timestamp is
+// that time, the row does not have the column.
 const stoppedColumn = "Stopped"
 
 // stopWriters stores our schema. If another schema or no schema was stored, stopWriters also stops all writers and waits until
-// they have noticed. In that case, the result stopped is the schema row, and resumeWriters ends the stop. The row records the
-// time since which writers have been stopped. Therefore a migration that continues or reverts an earlier migration waits only
-// for the remaining time.
+// they have noticed the stop. In that case, the result stopped is the schema row, and resumeWriters ends the stop. The row
+// records the time since which writers have been stopped. Therefore a migration that continues or reverts an earlier migration
+// waits only for the remaining time.
 func (m *migrator) stopWriters(ctx context.Context) (stopped *storage.Entity, err error) {
 	row, found, err := m.Log.Get(ctx, store.SchemaKey)
 	if err != nil || found && row.Get("Schema") == m.Schema.String() && row.Get("State") == store.Ready {

@@ -60,11 +60,11 @@ type Entry struct {
 	Record record.Record // the written record or, for a deletion, the deleted record
 }
 
-// Head is a head that was read from the log. An update of the head fails if its ETag has changed.
+// Head is a head that was read from the log. An update of the head fails if the head's ETag has changed.
 type Head struct {
 	wal.Head
 	ETag    string
-	Written time.Time // when the row was last written, by the service's clock; a process that completes the write of another process also writes the row
+	Written time.Time // the time of the row's last update, by the service's clock; a process that completes another process's write also updates the row
 }
 
 // State returns the head in the form of package wal, or nil if h is nil.

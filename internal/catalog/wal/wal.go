@@ -17,7 +17,7 @@ import (
 	"tablesweep/internal/key"
 )
 
-// Kind is the kind of an operation. The list of changes contains its text.
+// Kind is the kind of an operation. The list of changes contains the text of the Kind.
 type Kind string
 
 // The kinds of operations.
@@ -34,7 +34,7 @@ type Write struct {
 	First      index.FirstHash      `json:"first"` // selects the shard
 	Identity   index.IdentityHash   `json:"identity"`
 	Row        string               `json:"row"`        // RowKey of its index rows
-	Partitions []index.PartitionKey `json:"partitions"` // PartitionKeys of its index rows, the first index key's first
+	Partitions []index.PartitionKey `json:"partitions"` // PartitionKeys of its index rows, beginning with that of the first index key
 	Version    int64                `json:"version"`    // see [Insertion]; grows with each write of the record
 	Gone       bool                 `json:"gone,omitzero"`
 	Fresh      bool                 `json:"fresh,omitzero"` // there was no head, so most likely there are no rows
@@ -73,8 +73,8 @@ type ContentHash string
 type Entry struct {
 	Kind Kind
 	Time time.Time // later than the time of every earlier entry of the same identities
-	// Writes contains one write. If a record moves to another identity, it contains two: the removal of the old identity, and
-	// the write of the new identity. Both are in the same shard.
+	// Writes contains one write. If a record moves to another identity, Writes contains two writes: the removal of the old
+	// identity, and the write of the new identity. Both are in the same shard.
 	Writes []Write
 }
 
