@@ -18,8 +18,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Limits of a record. A row has at most 252 properties and 1 MiB. The limits leave room for the row's keys, and for columns of
-// the package that stores the record.
+// Limits of a record. A row can have at most 252 properties, and its size is at most 1 MiB. The limits leave room for the row's
+// keys, and for columns of the package that stores the record.
 // (https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model)
 const (
 	maxFields = 240
@@ -79,8 +79,8 @@ type member struct {
 	value jsontext.Value // a part of the data
 }
 
-// split divides an object into its members. If there are more than most members, it returns an error.
-func split(data []byte, most int) ([]member, error) {
+// split divides an object into its members. If there are more members than limit, it returns an error.
+func split(data []byte, limit int) ([]member, error) {
 	if !utf8.Valid(data) {
 		return nil, problem.Invalidf("", "is not valid UTF-8; send JSON in UTF-8")
 	}
@@ -94,8 +94,8 @@ func split(data []byte, most int) ([]member, error) {
 	var members []member
 	for err == nil && dec.PeekKind() == '"' {
 		var m member
-		if len(members) == most {
-			return nil, problem.TooLargef("", "the object has more than %d names, but a record has at most %d fields; leave some of them out", most, maxFields)
+		if len(members) == limit {
+			return nil, problem.TooLargef("", "the object has more than %d names, but a record has at most %d fields; leave some of them out", limit, maxFields)
 		}
 		if m, err = readMember(dec, data); err == nil {
 			members = append(members, m)

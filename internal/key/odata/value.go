@@ -46,8 +46,8 @@ func ParseType(name string) (Type, bool) {
 	return 0, false
 }
 
-// Implied returns the type of a JSON value without an annotation. As in Microsoft's OData reader, a number is a Double
-// if it has a point or exponent, or does not fit an Int32.
+// Implied returns the type of a JSON value without an annotation. As in Microsoft's OData reader, a number is a Double if it
+// has a point or exponent, or does not fit into an Int32.
 func Implied[T ~string | ~[]byte](json T) Type {
 	switch {
 	case len(json) == 0 || json[0] == '"' || json[0] == 'n' || json[0] == '{' || json[0] == '[':
@@ -168,7 +168,8 @@ func significant(number string) string {
 // seven.
 func AppendDateTime(b []byte, ticks int64) []byte {
 	t := key.TickTime(ticks)
-	// The method AppendFormat takes several times as long, and AppendDateTime is called for every row of a page.
+	// The method AppendFormat is not used, because it takes several times as long, and AppendDateTime is called for every row
+	// of a page.
 	year, month, day := t.Date()
 	hour, minute, second := t.Clock()
 	b = appendTwo(appendTwo(b, year/100), year%100)

@@ -44,8 +44,8 @@ var searches = strings.Fields("test match capture scan split splits sub gsub")
 var cheap = strings.Fields("empty error select first limit skip until while repeat nulls values strings numbers booleans arrays objects iterables scalars " +
 	"finites normals range type has in not isempty toboolean floor ceil round sqrt pow log abs fabs")
 
-// parse parses a program, and adds the checks of [budget] to the instructions that create values. If a map must not do something
-// that the program does, parse returns an error.
+// parse parses a program, and adds the checks of [budget] to the instructions that create values. If the program does something
+// that a map must not do, parse returns an error.
 func parse(text string) (*gojq.Query, error) {
 	if len(text) > maxProgram {
 		return nil, fmt.Errorf("has %d bytes, but at most %d are allowed", len(text), maxProgram)
@@ -134,7 +134,7 @@ func guardOperator(q *gojq.Query) {
 	}
 }
 
-// guardCreation returns the term with a guard if the term creates a value, or nil.
+// If the term creates a value, guardCreation returns the term with a guard. Otherwise it returns nil.
 func (g *guard) guardCreation(t *gojq.Term) *gojq.Query {
 	does := &gojq.Query{Term: t}
 	switch {
@@ -155,7 +155,7 @@ func (g *guard) guardCreation(t *gojq.Term) *gojq.Query {
 	return nil
 }
 
-// guardCall returns the call of a function with a guard, or nil if the call needs no guard.
+// guardCall returns the call of a function, with a guard. If the call needs no guard, it returns nil.
 func (g *guard) guardCall(f *gojq.Func, does *gojq.Query) *gojq.Query {
 	switch {
 	case slices.Contains(impure, f.Name):
@@ -376,10 +376,10 @@ func (b *budget) checkFormat(v any) {
 	}
 }
 
-// checkText ends the run if a text is longer than the argument most. The error starts with the argument does.
-func (b *budget) checkText(v any, most int, does string) {
-	if text, _ := v.(string); len(text) > most {
-		b.exceed("%s a text of more than %d KiB", does, most>>10)
+// checkText ends the run if a text is longer than limit. The argument action, such as "joins with", is the start of the error.
+func (b *budget) checkText(v any, limit int, action string) {
+	if text, _ := v.(string); len(text) > limit {
+		b.exceed("%s a text of more than %d KiB", action, limit>>10)
 	}
 }
 

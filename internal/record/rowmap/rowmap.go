@@ -104,9 +104,9 @@ func (m *Map) changed(c Change) {
 // context.
 //
 // The program reads a value as a number, a boolean or a string. If a property of the output has the same name and value as a property of the
-// row, it has the same type and text. If only the name is the same, it has the same type if the value fits. Any other value becomes a String, a
-// Boolean, an Int32 if it is whole and in range, or a Double. A member "P@odata.type" sets the type of P. Members that are null are dropped.
-// Timestamp and members whose names start with odata. are ignored.
+// row, it keeps that property's type and text. If only the name is the same, it keeps the type if the value fits. Any other value becomes a
+// String, a Boolean, an Int32 if it is whole and in range, or a Double. A member "P@odata.type" sets the type of P. Members that are null are
+// dropped. Timestamp and members whose names start with "odata." are ignored.
 func (m *Map) Rows(ctx context.Context, e storage.Entity) (rows []storage.Entity, err error) {
 	if e, err = m.rename(e); err != nil || m.query == nil {
 		return []storage.Entity{e}, err

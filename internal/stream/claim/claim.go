@@ -177,7 +177,8 @@ func (c Claims) TakeOver(ctx context.Context, of Claim) (Claim, error) {
 	return of, problem.Busyf("", "other processes keep changing the request's claim; try again")
 }
 
-// Unchanged reports whether the claim is still as this try has made it. If a repetition has taken the claim over, it is not.
+// Unchanged reports whether the claim is still as this try has made it. If a repetition has taken the claim over, the result is
+// false.
 func (c Claims) Unchanged(ctx context.Context, of Claim) (bool, error) {
 	there, found, err := c.Table.Get(ctx, of.row.Key)
 	if err != nil {

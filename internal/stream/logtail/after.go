@@ -9,7 +9,7 @@ import (
 )
 
 // After calls the function take with the events after a position in a stream; see [Feed.After]. The argument after is the position,
-// which may also be an id or a time, as in [EventQuery.Since]. After passes events in the order of their ids, oldest first. A follower
+// which may also be an id or a time, as in [EventQuery.Since]. The events come in the order of their ids, oldest first. A follower
 // gets every event that is written within a minute of the time in the event's id. The result contains no rows.
 func (s *Streams) After(ctx context.Context, stream, after string, top int, take func(Event)) (Next, error) {
 	if err := input.Top(top, MaxTop); err != nil {
@@ -22,7 +22,7 @@ func (s *Streams) After(ctx context.Context, stream, after string, top int, take
 	return next, tooFar(err)
 }
 
-// after implements After, but allows any value of top. If take fails, it stops. It also returns all rows that it has read.
+// after implements After, but allows any value of top. It stops if take fails. It also returns all rows that it has read.
 func (s *Streams) after(ctx context.Context, stream, after string, top int, take func(Event) error) (Next, []arrival, error) {
 	escaped, err := escapeName(stream)
 	if err == nil && after == Now {

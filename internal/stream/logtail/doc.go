@@ -20,10 +20,10 @@
 // # Shards
 //
 // A stream that is too busy for one partition can have several shards, each a partition. Writers spread the stream's events
-// over the shards, and readers merge the shards. Shards is the greatest number of shards that any writer was ever configured
-// with. Every reader reads this number of shards, independently of its own settings, and caches the number for up to
-// [knownTime]. A writer uses shards beyond the first only when the stream's row is older than [knownTime]. Therefore every
-// reader reads the shards of all events.
+// over the shards, and readers merge the shards. The stream's row stores the greatest number of shards with which any writer
+// was ever configured. Every reader reads this number of shards, independently of its own settings, and caches the number for
+// up to [knownTime]. A writer uses shards beyond the first only when the stream's row is older than [knownTime]. Therefore
+// every reader reads the shards of all events.
 //
 // # Appending is idempotent
 //
@@ -39,7 +39,7 @@
 // of the last 0.2 s if these are more. The follower's position records which of these rows the follower has received, as sums
 // over groups of ids, in less than 3,000 characters (position.go). Shards are read at different moments. Of the rows written
 // since the first of these moments, the position can record about 50. Further rows are returned by a later call. At 1,000
-// events a second, a call each second with top=1000 reads 1.3 rows for each event.
+// events per second, a follower that calls once per second with top=1000 reads 1.3 rows per event.
 //
 // Timestamps have no index, so the service must read all rows of a query's key range. Therefore a call queries only ids from a
 // minute before the last call. An append that takes longer than 50 s fails, and a writer whose clock is wrong corrects the
@@ -49,16 +49,16 @@
 // A [Feed] follows other logs in the same way. Rows of such a log may be written more than a minute after the time in their
 // keys; see [Feed.Oldest].
 //
-// If a query takes 30 ms, one follower gets 4,000 events a second. That is twice as many as the service writes to a partition.
-// If a follower is slower than the writers, each call reads all rows after its position, and fails if these are more than
-// 100,000 rows.
+// If a query takes 30 ms, one follower gets 4,000 events per second. That is twice the number that the service writes to a
+// partition per second. If a follower is slower than the writers, each call reads all rows after its position, and fails if
+// these are more than 100,000 rows.
 //
 // # Deleting events
 //
-// The deletion of a stream deletes the stream's rows up to the time of the deletion's claim, by Timestamp. Events that others
-// append meanwhile stay, even if the request is sent again. The stream's row is marked, but not deleted, because running
-// writers do not insert it again, and readers need its number of shards. Retention deletes old events, in transactions of a
-// hundred rows.
+// The deletion of a stream deletes the stream's rows whose Timestamp is not later than the deletion's claim. Events that are
+// appended after the claim stay, even if the request is sent again. The stream's row is marked, but not deleted, because
+// running writers do not insert it again, and readers need its number of shards. Retention deletes old events, in transactions
+// of a hundred rows.
 //
 // The package does not depend on HTTP, or on the meaning of events.
 package logtail

@@ -19,8 +19,8 @@ import (
 // Now is the position after all rows that the log contains at the time of the call.
 const Now = "now"
 
-// MaxAnswer is the maximum number of bytes of JSON in one answer with events, changes or records. An answer with a single one
-// of these may be larger.
+// MaxAnswer is the maximum number of bytes of JSON in one answer with events, changes or records. An answer with only one of
+// them may be larger.
 const MaxAnswer = 8 << 20
 
 const (
@@ -31,7 +31,7 @@ const (
 	maxHeld = 3 * MaxAnswer
 	// placeBytes is the number of bytes of memory for a place and its strings.
 	placeBytes = 256
-	// A new follower reads the rows of the last startRead.
+	// A new follower begins with the rows that were written within the last startRead.
 	startRead = 2 * time.Second
 )
 
@@ -72,9 +72,9 @@ type Feed struct {
 }
 
 // After returns the rows after a position. The argument after is the position: [Now], a time (see [ParseTime]), a key from a [Clock],
-// or the position that an earlier call returned. A follower needs to store only the position. Later answers contain rows that were
-// written later. Within one answer, the rows are in key order. An answer has at most top rows, and at most [MaxAnswer] bytes. If more
-// than 100,000 rows follow the position, the error is a [problem.Conflict].
+// or the position that an earlier call returned. A follower needs to store only the position. The rows of an answer were written
+// later than those of the earlier answers. Within one answer, the rows are in key order. An answer has at most top rows, and at most
+// [MaxAnswer] bytes. If more than 100,000 rows follow the position, the error is a [problem.Conflict].
 //
 // For any value of top, a call makes one query for each 1,000 rows that it reads from a partition. It reads the new rows, and
 // up to 200 earlier rows, or the rows of the last 0.2 s if these are more. The service searches all rows whose keys are at most

@@ -18,8 +18,8 @@ import (
 // Shard is the PartitionKey of a shard of a log.
 type Shard string
 
-// Log is a log in a table. It consists of the rows of its shards whose row keys are Prefix and a key from a [Clock]. Readers
-// merge the rows of all shards by these keys.
+// Log is a log in a table. It consists of the rows of its shards whose row keys consist of Prefix and a key from a [Clock].
+// Readers merge the rows of all shards by these keys.
 type Log struct {
 	Table  *storage.Table
 	Shards []Shard

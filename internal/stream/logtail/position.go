@@ -18,7 +18,7 @@ import (
 )
 
 // These constants determine the rows that a call reads again. A row may become visible later than a row with a later Timestamp.
-// By reading rows again, the call finds such a late row. The cost is small for any number of events a second.
+// By reading rows again, the call finds such a late row. The cost is small even if there are many events per second.
 const (
 	againRows = 200                    // number of newest rows to read again
 	againMost = 30 * time.Second       // maximum age of these rows
@@ -27,8 +27,8 @@ const (
 
 // The capacity of a position. Callers send a position in a URL, and hosts accept only a few thousand characters there.
 const (
-	// maxSingle is the maximum number of groups that are newer than known. Rows for which there is no group are returned later,
-	// when they are older.
+	// maxSingle is the maximum number of groups that are newer than known. Newer rows without a group are returned by a later
+	// call, when they are older than known.
 	maxSingle = 50
 	// maxGroups is the maximum number of groups. Besides the groups that are newer than known, 100,000 rows need about 30
 	// groups. They need more groups only if rows become visible late between most of these groups.
@@ -157,7 +157,7 @@ func (a arrival) bytes() int {
 }
 
 // dueRows yields the rows that the follower may receive now, oldest first. The argument rows is sorted newest first. Rows that
-// were written after the time known may still be missing from it, so each tick after known needs a separate group of the
+// were written after the time known may still be missing from rows, so each tick after known needs a separate group of the
 // position. After maxSingle such groups, dueRows ends, and a later call returns the other rows.
 func dueRows(rows []arrival, known ticks) iter.Seq[*arrival] {
 	return func(yield func(*arrival) bool) {
@@ -230,10 +230,10 @@ func (p position) markReceived(rows []arrival) {
 	}
 }
 
-// after returns the position of a follower that has received those of the rows for which given is true, and all other rows that
-// were written before known. The rows must be sorted newest first. Older groups have more rows, because late rows are nearly
-// always among the newest rows. Each tick after known has its own group, because the shards were read at different moments. The
-// argument oldest is the newest bound that the position may have, or "" if any bound is possible.
+// after returns the position of a follower that has received the rows for which given is true, and all rows that were written
+// before known and are not in the argument rows. The rows must be sorted newest first. Older groups have more rows, because
+// late rows are nearly always among the newest rows. Each tick after known has its own group, because the shards were read at
+// different moments. The argument oldest is the newest bound that the position may have, or "" if any bound is possible.
 func (p position) after(rows []arrival, known ticks, oldest string) position {
 	next := position{known: known, floor: ticksOf(known.time().Add(-againMost))}
 	if len(rows) > againRows {

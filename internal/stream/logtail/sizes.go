@@ -43,7 +43,7 @@ func (s *Sizes) Query(ctx context.Context, t *storage.Table, q storage.Query) (s
 }
 
 // learn updates the estimate from a page. The argument requested is the number of rows that were requested. A page with much
-// text raises the estimate. Only a page that may have successors lowers it.
+// text raises the estimate. Only a full page lowers the estimate.
 func (s *Sizes) learn(requested int, p storage.Page) {
 	rows := len(p.Rows)
 	if rows == 0 {

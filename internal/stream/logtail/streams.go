@@ -75,7 +75,7 @@ func New(o Options) *Streams {
 // Prepare creates the table if it is missing.
 func (s *Streams) Prepare(ctx context.Context) error { return s.options.Table.Create(ctx) }
 
-// TryPrepare is Prepare without retries. It is for callers that retry themselves, and must notice soon that the service is
+// TryPrepare is Prepare without retries. It is for callers that retry themselves and must soon notice that the service is
 // available again.
 func (s *Streams) TryPrepare(ctx context.Context) error {
 	return s.options.Table.With(storage.RequestOptions{Once: true}).Create(ctx)
@@ -188,8 +188,9 @@ func (s *Streams) forget(escaped string) {
 	delete(s.spread, escaped)
 }
 
-// write inserts events with the given keys. The function recordAt returns the record of the event with an index. It returns the
-// events' ids, or "" for events that may be missing. It ignores errors for which the function ignored returns true.
+// write inserts events with the given keys. The function recordAt returns the record of the event with an index. The result of
+// write contains the events' ids, or "" for events that may be missing. It ignores errors for which the function ignored
+// returns true.
 func (s *Streams) write(ctx context.Context, shards []Shard, keys []string, recordAt func(i int) record.Record, ignored func(error) bool) ([]string, error) {
 	ids := make([]string, len(keys))
 	errs := make([]error, len(keys)) // the error of a transaction is at the index of the transaction's first event
@@ -234,9 +235,9 @@ type EventQuery struct {
 	Cursor string // only events older than this id
 }
 
-// Read calls the function take with the newest events of a stream, newest first, until take returns false. If the stream has no events,
-// that is not an error. The result cursor is the cursor for the next page, with older events, or "" if there are none. Read makes one
-// query for each shard, and sometimes a query for the stream's row.
+// Read calls the function take with the newest events of a stream, newest first, until take returns false. A stream without events is
+// not an error. The result cursor is the cursor for the next page, which contains older events, or "" if there are no older events.
+// Read makes one query for each shard, and sometimes a query for the stream's row.
 func (s *Streams) Read(ctx context.Context, stream string, q EventQuery, take func(Event) bool) (cursor string, err error) {
 	if err := input.Top(q.Top, MaxTop); err != nil {
 		return "", err
@@ -325,8 +326,8 @@ func eventOf(row storage.Row) (Event, error) {
 	return Event{ID: row.Key.Row, Time: t, Record: record.FromProperties(row.Entity().Properties)}, nil
 }
 
-// read reads the first pages of a span of a stream. If that takes too long, the stream may have more shards by then, so it
-// reads again.
+// read reads the first pages of a span of a stream. If the reading takes too long, the stream may have more shards by then, so
+// read repeats it.
 func (s *Streams) read(ctx context.Context, stream string, span Span, top int) (*merge, error) {
 	escaped, err := escapeName(stream)
 	if err != nil {
