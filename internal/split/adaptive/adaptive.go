@@ -26,8 +26,8 @@ type Strategy struct {
 	Hints *scan.Hints
 	// PageRows is the number of rows in a full page, which is the unit of hints. 0 means that every page is full.
 	PageRows int
-	// Partitions makes the strategy list partition keys: it skips the rows after a page's last partition, and finds all partition
-	// keys. It uses no hints.
+	// If Partitions is set, the strategy lists partition keys. After each page, it skips the unread rows of the page's last partition. It still finds
+	// all partition keys. It uses no hints.
 	Partitions bool
 }
 

@@ -1,16 +1,16 @@
-// Package adaptive splits a scan by what its pages reveal about the rows to come. It estimates how densely keys lie. Two types use the estimate:
-// [Strategy] implements [scan.Strategy] and stores everything that it has learned in the steps. [Workers] divide a scan among the goroutines of one
-// process, which share memory. Neither makes queries.
+// Package adaptive splits a scan according to the keys on the pages that were read. From these keys, it estimates how densely the unread keys lie.
+// Two types use the estimate: [Strategy] implements [scan.Strategy] and stores in the steps everything that it has learned. [Workers] divide a scan
+// among the goroutines of one process, which share memory. Neither makes queries.
 //
 // # The idea
 //
 // A scan that reads page after page makes the fewest queries and takes the longest. To be faster, a scan is cut into pieces. But every piece has a
 // cost: its last page is half full on average, and a piece without rows costs a whole query. To cut pieces of many pages, a scan must know where the
-// rows are, and how many.
+// rows are, and how many there are.
 //
-// The storage does not report this, but every page is evidence. A thousand keys from "k1" to "k3" suggest some three thousand keys from "k3" to "k9".
-// But keys are not only numbers: paths, URLs and dotted names share long prefixes, and the number of keys below two such prefixes may differ by a
-// factor of 1,000. A strand consists of the steps that read one piece, one after another. Keys form a tree: two keys that share their first
+// The storage does not report this, but every page is evidence. A thousand keys from "k1" to "k3" suggest about three thousand keys from "k3" to
+// "k9". But keys are not only numbers: paths, URLs and dotted names share long prefixes, and the number of keys below two such prefixes may differ by
+// a factor of 1,000. A strand consists of the steps that read one piece, one after another. Keys form a tree: two keys that share their first
 // characters branch at the next character, and keys that branch off the path to the last key read are the last key's siblings. A strand has a
 // [trail], which records for each depth how many siblings were read, and which share of the possible siblings this covers. After each page,
 //
@@ -25,9 +25,9 @@
 //     pieces near the last key are smaller, because the estimate is best for near keys.
 //
 // Estimates are poor: there are often a hundred times more rows than expected. Therefore pieces are small, and credit limits the cuts. A scan starts
-// with credit for sixty cuts. Every page earns one cut, and a strand that is cut divides its remaining credit among the pieces. Each piece may make
-// at least one cut, or up to five cuts if it is expected to be long and was not cut blindly. So a piece with many rows always has credit. After the
-// first page, the rest is always cut into twelve pieces, because the start of a table reveals little about the rest.
+// with credit for sixty cuts. Every page earns credit for one more cut, and a strand that is cut divides its remaining credit among the pieces. Each
+// piece may make at least one cut, or up to five cuts if it is expected to be long and was not cut blindly. So a piece with many rows always has
+// credit. After the first page, the rest is always cut into twelve pieces, because the start of a table reveals little about the rest.
 //
 // If keys contain characters beyond ASCII, the strand assumes that half of the letters between the last key and the end are still unknown and lie at
 // even distances, because a script may have thousands of letters.
@@ -38,8 +38,8 @@
 // A partition that fills two pages becomes a strand of its own. It is cut by row keys, and read at the same time as the partitions after it. Shorter
 // partitions are not cut, because cuts would cost queries for few rows.
 //
-// The transcripts in testdata show small tables being cut, query by query: keys with a long common prefix, a heavy subtree, a
-// giant partition, and a scan with hints.
+// The transcripts in testdata show, query by query, how scans of small tables are cut: keys with a long common prefix, a heavy subtree, a giant
+// partition, and a scan with hints.
 //
 // # Cutting a strand that has a token
 //
@@ -66,12 +66,12 @@
 // another piece. The new piece is called the thief, and the other piece its victim. A wrong cut costs one query and delays no other work, so credit
 // is not needed. Letters and forks are learned from all pages together, but each piece has its own trail.
 //
-// Each piece of at least a quarter of an expected page gets one thief before any piece gets a second. The largest pieces get the most thieves. If a
-// thief finds no rows, its victim attracts fewer further thieves, and expects fewer keys in blind levels. If a piece has returned pages since its
-// last successful thief, it counts as at least as long as these pages.
+// Each piece in which at least a quarter of a page is expected gets one thief before any piece gets a second thief. The largest pieces get the most
+// thieves. If a thief finds no rows, its victim attracts fewer further thieves, and expects fewer keys in blind levels. A piece counts as at least as
+// long as the pages that it has returned since its last successful thief.
 //
 // The victim's end moves to the cut immediately. Rows after the end belong to the thief, even if the page that the victim is reading contains them.
-// Therefore every row belongs to exactly one piece at any moment. A thief that finds nothing has proved its part empty.
+// Therefore every row belongs to exactly one piece at any moment. A thief that finds nothing has proved that its part is empty.
 //
 // # Decided once
 //

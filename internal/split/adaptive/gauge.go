@@ -42,8 +42,8 @@ func newGauge(a alphabet, here string, end *string) *gauge {
 }
 
 // survey estimates the keys that follow, from the deepest level of the last key to the top. In a level in which the trail has siblings, it assumes
-// that their density continues. In other levels, the estimate depends on the probability that keys fork there. That probability falls with the share
-// of the level that was read without finding siblings, and with the number of blind cuts.
+// that their density continues. In other levels, the estimate depends on the probability that keys fork there. That probability decreases with the
+// share of the level in which no siblings were found, and with the number of blind cuts.
 func (g *gauge) survey(t trail, f forks) {
 	const (
 		smoothing = 0.5  // weight of the last sibling, which is still being read
@@ -96,8 +96,8 @@ func (g *gauge) scale(depth int) scale {
 	return g.ruler.inner
 }
 
-// interval returns a character's interval of its position. If path is set, the characters before this position are those of the last key read. Then a
-// separator at this position of the last key takes nearly the whole interval, because separators seldom have siblings.
+// interval returns a character's interval of its position. If path is true, the characters before this position are those of the last key read. Then
+// a separator at this position of the last key takes nearly the whole interval, because separators seldom have siblings.
 func (g *gauge) interval(depth int, char rune, path bool) (low, high float64) {
 	low, high = g.scale(depth).interval(char)
 	if !path || depth >= len(g.here) || !isSeparator(g.here[depth]) {
@@ -127,7 +127,8 @@ func (g *gauge) char(depth int, u float64, path bool) rune {
 	return s.charAt(u)
 }
 
-// position maps a key that shares its first depth characters with the last key read to a number in [0, 1).
+// position returns the place of a key in the level of the given depth, as a number in [0, 1). The key must share its first depth characters with the
+// last key read.
 func (g *gauge) position(k []rune, depth int) float64 {
 	sum, width, path := 0.0, 1.0, true
 	for i := depth; i < len(k) && width > tooSmall; i++ {

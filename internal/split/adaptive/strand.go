@@ -29,8 +29,8 @@ type strand struct {
 	Share  float64 `json:"share,omitempty"`  // the fraction of a full page's rows that each page has, according to the hints; 0 means 1
 	Group  *group  `json:"group,omitempty"`
 
-	// Partitions makes the strand treat pages as lists of partitions, and skip rows. Such a strand needs no Stop, because its range ends at the next
-	// piece.
+	// If Partitions is set, the strand treats pages as lists of partitions, and skips rows. Such a strand needs no Stop, because its range ends at
+	// the next piece.
 	Partitions bool `json:"pk,omitempty"`
 }
 
@@ -160,7 +160,7 @@ func (st *strand) stopAfterPartition(s scan.Step, p scan.Page) (strand, key.Rang
 	st.Streak = 0
 	st.Due /= 2
 	rest := *st
-	st.Credit = min(st.Credit, 1) // the partition gets one cut, because the partitions after it may be long and need the rest
+	st.Credit = min(st.Credit, 1) // the partition gets one cut, because the partitions after it may be long and need the rest of the credit
 	rest.Stop = nil
 	stop := key.BehindPartition(last)
 	st.Stop = &stop

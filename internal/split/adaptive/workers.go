@@ -11,7 +11,7 @@ import (
 // Workers are the workers of one process. They share memory, and all pieces use the letters and forks that any worker has learned. Workers make no
 // queries. They are not safe for concurrent use.
 type Workers struct {
-	// Partitions makes the workers list partitions and skip rows. Then pieces are cut only between partitions.
+	// If Partitions is set, the workers list partitions and skip rows. Pieces are then cut only between partitions.
 	Partitions bool
 
 	page    float64 // rows of a full page

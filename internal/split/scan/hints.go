@@ -14,7 +14,7 @@ import (
 // HintPages is the maximum number of full pages between two hints.
 const HintPages = 6
 
-// Hints record where a scan with the given bounds found the rows of a table. They are the last keys of about every sixth page: some 1,300 keys for a
+// Hints record where a scan with the given bounds found the rows of a table. They are the last keys of about every sixth page: about 1,300 keys for a
 // table of 8 million rows.
 type Hints struct {
 	Bounds key.Bounds `json:"bounds"`
@@ -83,7 +83,7 @@ func NewHints(b key.Bounds, ends []PageEnd, segment int) Hints {
 			rows += rest[n].fullRows(segment)
 			n++
 		}
-		inside := rest[:n] // the pages that end in one partition
+		inside := rest[:n] // the pages that end in the same partition
 		rest = rest[n:]
 		if pieces := (2*rows/most + 1) / 2; pieces > 1 {
 			h.divide(inside, rows, pieces, segment)

@@ -15,7 +15,7 @@ import (
 // A prefix step reads the first rows of the partitions whose keys start with a prefix. If there are more rows, the last row's partition shows which
 // character follows the prefix. Three children cover the rest:
 //
-//   - the other rows of that last partition, which the page may have cut;
+//   - the other rows of that last partition, because the page may end within the partition;
 //   - the other partitions that share the prefix and that character;
 //   - the prefix again, from the next character on.
 //
