@@ -20,7 +20,7 @@ const (
 	Conflict                  // the request conflicts with the current state
 	TooLarge                  // the request or message exceeds a size limit
 	Stale                     // the message's work is already done, no longer needed, or done by another process
-	WrongMethod               // the route has no such HTTP method
+	WrongMethod               // the route does not support the request's HTTP method
 	NotReady                  // the app cannot work yet; the log contains the reason only once, not for each call
 	WrongEncoding             // the body has an unsupported Content-Encoding
 	Unmet                     // a condition of the request, such as If-Match, does not hold

@@ -20,7 +20,7 @@ func Is(host string) bool {
 
 // Foreign returns the reason why a server without keys must refuse a request, or "". Any web page can send simple requests, such as a POST of
 // text/plain, to this machine. Once the page's host name resolves to this machine, the page can send all kinds of requests under that name. Keys
-// would prevent both. Only browsers send Origin or Sec-Fetch-Site.
+// would prevent both. Foreign recognizes other pages by the headers Origin and Sec-Fetch-Site, which only browsers send.
 func Foreign(r *http.Request) string {
 	switch site := r.Header.Get("Sec-Fetch-Site"); {
 	case !Is(r.Host): // the port is ignored, because a tunnel may change the port
@@ -33,7 +33,7 @@ func Foreign(r *http.Request) string {
 	return ""
 }
 
-// ownOrigin reports whether a request has no Origin, or the address that received the request as its Origin.
+// ownOrigin reports whether a request has no Origin, or whether its Origin is the address that received the request.
 func ownOrigin(r *http.Request) bool {
 	given := r.Header.Values("Origin")
 	if len(given) == 0 {

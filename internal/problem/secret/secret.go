@@ -28,8 +28,8 @@ var (
 	base64 = regexp.MustCompile(`[A-Za-z0-9+/]{44,}`)
 )
 
-// Labelled reports whether a text contains a secret after the secret's name. It is for data, because many values are hashes, which look like keys
-// without a name.
+// Labelled reports whether a text contains a secret after the secret's name. It is for texts that contain values of rows, such as filters. Many
+// values are hashes, which look like keys without a name.
 func Labelled(text string) bool { return labelled.MatchString(text) }
 
 // In reports whether a text contains something that looks like a secret.

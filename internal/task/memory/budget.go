@@ -19,7 +19,7 @@ const Small = 256 << 10
 const reserved = 16
 
 // ErrFull means that work needs more memory than its part has, and that no more memory is free. The work must release its part and take a larger
-// part. Waiting for memory while holding a part could last forever.
+// part. Work that waits for memory while it holds a part may wait forever.
 var ErrFull = errors.New("the process's memory is taken by other work")
 
 // Budget limits the memory, in bytes, of the rows, bodies and answers that a process holds. Each call or step takes its part once, before it reads. A
@@ -127,8 +127,8 @@ func (b *Budget) Usage() Usage {
 	return Usage{Bytes: b.large.bytes + b.small.bytes + b.coming.bytes, Used: b.used.Load(), Most: b.most.Load(), Waiting: b.waiting.Load()}
 }
 
-// Take waits until it is its turn and the bytes are free. It takes these bytes. Work that needs more than the whole budget gets the whole budget, and
-// runs alone. If ctx ends first, the error is that of ctx. The caller must not hold another part.
+// Take waits until it is its turn and the bytes are free, and then takes the bytes. Work that needs more than the whole budget gets the whole budget,
+// and runs alone. If ctx ends first, the error is that of ctx. The caller must not hold another part.
 func (b *Budget) Take(ctx context.Context, bytes int64) (*Part, error) {
 	if b == nil {
 		return nil, ctx.Err()

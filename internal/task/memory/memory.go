@@ -12,11 +12,11 @@ import (
 const (
 	// Command is the budget of a command, in bytes.
 	Command = 24 * mib
-	// limit is the garbage collector's limit. Far less memory is in use, but without a limit the heap would grow to a multiple of the memory in use
-	// between two collections.
+	// limit is the garbage collector's limit. Far less memory is in use, but without a limit the heap would grow, between two collections, to a
+	// multiple of the memory in use.
 	limit = Command + otherMemory
-	// percent lets the heap grow to four times the memory in use between two collections, if that is below the limit. A copy
-	// makes garbage at the speed of its requests.
+	// percent lets the heap grow, between two collections, to four times the memory in use, if that is below the limit. A copy makes garbage at the
+	// speed of its requests.
 	percent = 300
 	// fileWeight is the maximum number of bytes in memory per byte of a loaded file.
 	fileWeight = 16
