@@ -22,7 +22,7 @@ import (
 // TableExt is the ending of a table's checkpoint file in the directory of the checkpoints.
 const TableExt = ".ckpt"
 
-// The endings of a table's files in the directories that the options --failed and --state name.
+// The endings of a table's files in the directories given by the options --failed and --state.
 const (
 	failedExt = ".jsonl"
 	stateExt  = ".json"
@@ -111,8 +111,8 @@ func (t *Tables) checkOptions(ctx context.Context) error {
 	return err
 }
 
-// open opens or makes the checkpoint in a directory, unless dir is "". A checkpoint in the directory of the exports can be moved together with the
-// exports.
+// open opens or makes the checkpoint in a directory, unless dir is "". If dir is the directory of the exports, the checkpoint can be moved together
+// with the exports.
 func (t *Tables) open(dir string) (err error) {
 	t.dir = dir
 	if err := makeDirectory(dir); err != nil || dir == "" {
@@ -276,7 +276,8 @@ func (t *Tables) Checkpoints() (paths []string) {
 	return paths
 }
 
-// checkpointOf returns the path of a table's checkpoint, or "" without checkpoints. An export in a directory has its checkpoint there.
+// checkpointOf returns the path of a table's checkpoint, or "" if the command makes no checkpoints. The checkpoint of an export in a directory lies
+// in that directory.
 func (t *Tables) checkpointOf(table string) string {
 	if t.writesExports() && t.To.Local() {
 		return pathIn(t.To.Path, table, "/"+place.JournalName)
@@ -284,8 +285,8 @@ func (t *Tables) checkpointOf(table string) string {
 	return pathIn(t.dir, table, TableExt)
 }
 
-// pathIn returns the path of a table's file in a directory. It returns "" without a directory. It also returns "" for a name that no table can have,
-// because such a path may lead to another directory.
+// pathIn returns the path of a table's file in a directory. It returns "" if dir is "". It also returns "" for a name that no table can have, because
+// such a path may lead to another directory.
 func pathIn(dir, table, ext string) string {
 	if dir == "" || storage.CheckTableName(table) != nil {
 		return ""

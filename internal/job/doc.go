@@ -8,7 +8,7 @@
 //	result, err := j.Run(ctx, record)
 //	err = j.Close(err)
 //
-// Preparing a job changes nothing in storage. It decides the job's [Facts]: the addresses of its places, a digest of its list of rows, and the window
+// The preparation changes nothing in storage. It decides the job's [Facts]: the addresses of its places, a digest of its list of rows, and the window
 // of changed rows. A [Checkpoint] stores these facts, and a resumed job uses the stored facts.
 //
 // Before the run, a caller may request confirmation, or use [Job.Estimate] to show what the job would do. After the run, it prints the result, and

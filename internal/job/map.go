@@ -146,7 +146,7 @@ func (o Options) openLines(ctx context.Context) (io.ReadCloser, error) {
 	return in, nil
 }
 
-// readLines reads the rows of an opened file or stream. It reads a CSV file twice, the first time for the types of its columns.
+// readLines reads the rows of an opened file or stream. It reads a CSV file twice, the first time to find the types of the columns.
 func (o Options) readLines(ctx context.Context, in io.Reader) (place.Lines, error) {
 	if o.From.CSV == nil {
 		return place.JSONLines(in), nil

@@ -226,7 +226,7 @@ func (h Home) Address() string {
 }
 
 // tableNames returns the sorted names of the tables, including incomplete exports. The tables in which an app or its host keeps its own state are
-// returned separately in own, because writing these back would undo later work of the app.
+// returned separately in own, because writing their old rows back would undo later work of the app.
 func (h Home) tableNames(ctx context.Context) (names, own []string, err error) {
 	if h.Account == nil {
 		names, err = place.ExportsIn(ctx, h.Objects)

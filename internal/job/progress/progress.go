@@ -4,12 +4,11 @@
 // The package shows only figures that are certain. The share of rows that is done and the time left depend on the number of all rows. A count
 // alongside the work may find that number ([Meter.CountBeside]).
 //
-// The count reads only keys, with at most 32 workers. It begins after 10 s, and only if the work makes at least four requests for each query. So
-// short work, and work that only reads, is not counted and costs nothing extra. If the work writes transactions of 100 rows, a count adds about one
-// request in seven. If it writes single rows, a count adds about one request in 500. The count misses rows that a deletion has already removed. So a
-// deletion shows a share only if the missed rows are at most 5 % of all rows, and then shows the smallest possible share. The time left is calculated
-// from the rate of the last quarter of the elapsed time. It is shown only if that rate differs from the rate of the last half by a factor of at most
-// 1.5.
+// The count reads only keys, with at most 32 workers. It begins after 10 s, and only if the work makes at least four requests per query. So short
+// work, and work that only reads, is not counted and costs nothing extra. If the work writes transactions of 100 rows, a count adds about one request
+// in seven. If it writes single rows, a count adds about one request in 500. The count misses rows that a deletion has already removed. So a deletion
+// shows a share only if the missed rows are at most 5 % of all rows, and then shows the smallest possible share. The time left is calculated from the
+// rate of the last quarter of the elapsed time. It is shown only if that rate differs from the rate of the last half by a factor of at most 1.5.
 package progress
 
 import (

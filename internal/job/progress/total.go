@@ -44,7 +44,7 @@ type counting struct {
 // worthwhile reports whether the phase should be counted. This is the case if the phase has run for some time, and makes so many requests that the
 // requests of a count hardly matter.
 func worthwhile(p sweep.Progress) bool {
-	const long, requests = 10 * time.Second, 4 // the duration, and the requests for each query
+	const long, requests = 10 * time.Second, 4 // the least duration of the phase, and its least number of requests per query
 	return p.Elapsed >= long && p.Run.Queries > 0 && p.Run.Requests >= requests*p.Run.Queries
 }
 
@@ -62,7 +62,7 @@ func (c *counting) total(p sweep.Progress) total {
 }
 
 // CountBeside counts the rows of the phase while the phase is running, if a count is worthwhile. The result becomes the phase's number of rows. If
-// the count fails, the error is ignored. The count ends soon after ctx ends. removes is set if the phase removes counted rows.
+// the count fails, the error is ignored. The count ends soon after ctx ends. The argument removes is true if the phase removes counted rows.
 func (m *Meter) CountBeside(ctx context.Context, count func(context.Context) (int64, error), removes bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

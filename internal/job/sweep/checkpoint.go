@@ -156,14 +156,15 @@ func (c *Checkpoint) append(l line) {
 	}
 }
 
-// recordRead records that a step was read. left is how many of its page's rows are not done. through is the page's last row, or nil if left is 0.
+// recordRead records that a step was read. The argument left is the number of rows of the step's page that are not done. The argument through is the
+// page's last row, or nil if left is 0.
 func (c *Checkpoint) recordRead(s *step, through *key.Key, left int64, children []*step, listed []Difference, did Totals) {
 	s.Through, s.Left = through, left
 	c.pages = c.pages || left > 0
 	c.append(line{Read: s.ID, Through: through, Left: left, Totals: did, Children: saveAll(children), Differences: listed})
 }
 
-// recordKeys records a step for listed keys, of which the given key is the last.
+// recordKeys records a step for listed keys. The given key is the last of these keys.
 func (c *Checkpoint) recordKeys(s *step, last key.Key) {
 	c.after = &last
 	c.append(line{Node: &s.savedStep, After: c.after})

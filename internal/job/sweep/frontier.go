@@ -45,8 +45,8 @@ type savedStep struct {
 
 	// Wanted lists, in order, the row keys that the step searches for in its partition. It is nil if the step reads all rows of its range.
 	Wanted []string `json:"wanted,omitempty"`
-	// Piece is the part of the range that the step still reads, because idle workers may have stolen the rest. It is nil if a strategy divides the
-	// range.
+	// Piece is the part of the range that the step still reads. Idle workers may have stolen the rest of the range. Piece is nil if a strategy
+	// divides the range.
 	Piece *adaptive.Piece `json:"strand,omitempty"`
 }
 
@@ -70,7 +70,7 @@ type frontier struct {
 	ready        int   // units that have not started
 	bytes        int   // bytes of memory that all pages use
 	buffered     int64 // unfinished rows of all pages
-	walked       int   // the number of steps that searches for work have visited
+	walked       int   // how many steps were visited in searches for work
 }
 
 func (f *frontier) first() *step { return stepOf(f.steps.Front()) }

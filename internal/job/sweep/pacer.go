@@ -129,8 +129,8 @@ func (p *pacer) limit() int {
 	return p.source.limit() + p.target.limit()
 }
 
-// enoughRead reports whether the rows that were read keep the target busy for as long as two more pages take. If so, the sweep reads no more rows for
-// now, because rows that are not done when the process dies must be read again.
+// enoughRead reports whether the rows that were read keep the target busy for the time that reading two more pages takes. If so, the sweep reads no
+// more rows for now, because rows that are not done when the process dies must be read again.
 func (p *pacer) enoughRead(f *frontier) bool {
 	if p.inOrder || p.target.took == 0 { // in order, only one unit runs at a time
 		return false

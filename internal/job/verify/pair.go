@@ -40,8 +40,8 @@ type pair struct {
 }
 
 // Pair returns a source that has the rows of two places. Its pages should be read one after another. It holds at most the given number of bytes of
-// rows, within the budget, and reads rows again that it could not hold. The argument only is a filter without "or" for the first place's rows, or ""
-// for all rows. [Differences] interprets the source's rows.
+// rows, within the budget, and reads again the rows that it could not hold. The argument only is a filter without "or" for the first place's rows, or
+// "" for all rows. [Differences] interprets the source's rows.
 func Pair(source, destination storage.Source, depth Depth, only string, most int64, budget *memory.Budget) storage.Source {
 	p := newPair(source, destination, Options{Depth: depth, Only: only}, func() int64 { return most })
 	p.budget = budget
