@@ -28,7 +28,7 @@ func (v programValue) Set(text string) error {
 	if !named {
 		return nil
 	}
-	content, err := file.At(path).Read()
+	content, err := file.PathAt(path).Read()
 	if *v.text = string(content); err == nil && strings.HasPrefix(*v.text, "@") {
 		*v.text = "\n" + *v.text // so that a resume does not mistake a jq format such as @csv for @FILE
 	}

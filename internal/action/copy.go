@@ -125,7 +125,7 @@ func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.R
 			conflicts[about]++
 		case index >= 0:
 			r.Failed = append(r.Failed, Failure{Key: about, Reason: reason(refusal)})
-			rows = without(rows, index)
+			rows = exceptRow(rows, index)
 		default: // the service refuses the whole transaction: it is too large, or the answer names no row
 			limit = n / 2
 		}
@@ -185,8 +185,8 @@ func reason(e *storage.Error) string {
 	return e.Code + ": " + e.Message
 }
 
-// without returns the rows without row i. It makes a copy, because other code uses the page's rows.
-func without(rows []storage.Row, i int) []storage.Row {
+// exceptRow returns the rows without row i. It makes a copy, because other code uses the page's rows.
+func exceptRow(rows []storage.Row, i int) []storage.Row {
 	rest := make([]storage.Row, 0, len(rows)-1)
 	return append(append(rest, rows[:i]...), rows[i+1:]...)
 }

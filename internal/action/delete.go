@@ -91,10 +91,10 @@ func (d Delete) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 		case storage.NotFound(err):
 			return r, err
 		case d.Unchanged && storage.HasCode(err, "UpdateConditionNotSatisfied"):
-			rows = without(rows, refusal.Index)
+			rows = exceptRow(rows, refusal.Index)
 		default:
 			r.Failed = append(r.Failed, Failure{Key: rows[refusal.Index].Key, Reason: reason(refusal)})
-			rows = without(rows, refusal.Index)
+			rows = exceptRow(rows, refusal.Index)
 		}
 	}
 	return r, nil

@@ -123,12 +123,12 @@ func rowOf(e storage.Entity) row {
 	return r
 }
 
-// missing matches package template's error for a key that a map lacks.
-var missing = regexp.MustCompile(`map has no entry for key ("[^"]*")$`)
+// noEntry matches package template's error for a key that a map lacks.
+var noEntry = regexp.MustCompile(`map has no entry for key ("[^"]*")$`)
 
 // nameMissing replaces the error for a key that a map lacks by an error that names the property. Other errors are unchanged.
 func nameMissing(err error) error {
-	if m := missing.FindStringSubmatch(err.Error()); m != nil {
+	if m := noEntry.FindStringSubmatch(err.Error()); m != nil {
 		return fmt.Errorf("the row has no property %s", m[1])
 	}
 	return err
@@ -190,11 +190,11 @@ func (b *budget) functions(e storage.Entity) template.FuncMap {
 	}
 }
 
-// wide matches parts of a format with which printf may write much more text than its arguments contain.
-var wide = regexp.MustCompile(`[0-9]{4}|\*`)
+// wideFormat matches parts of a format with which printf may write much more text than its arguments contain.
+var wideFormat = regexp.MustCompile(`[0-9]{4}|\*`)
 
 func (b *budget) printf(format string, args ...any) (string, error) {
-	if wide.MatchString(format) {
+	if wideFormat.MatchString(format) {
 		return "", errors.New("printf accepts only widths of up to 999, written as digits")
 	}
 	// Every verb can write any argument, with up to 12 bytes for each byte of the argument.

@@ -34,11 +34,11 @@ type Path struct {
 	own  bool   // set if the program has chosen the name, which must then be valid on every system
 }
 
-// In returns the path of a file of this program in a directory. The name uses slashes.
-func In(dir, name string) Path { return Path{dir, name, true} }
+// PathIn returns the path of a file of this program in a directory. The name uses slashes.
+func PathIn(dir, name string) Path { return Path{dir, name, true} }
 
-// At returns the path of a file that the user names.
-func At(name string) Path { return Path{filepath.Dir(name), filepath.Base(name), false} }
+// PathAt returns the path of a file that the user names.
+func PathAt(name string) Path { return Path{filepath.Dir(name), filepath.Base(name), false} }
 
 // String returns the path for messages.
 func (p Path) String() string { return filepath.Join(p.dir, filepath.FromSlash(p.name)) }
@@ -108,7 +108,7 @@ func (p Path) inRoot(fn func(*os.Root) error) error {
 		}
 		info, err := root.Lstat(p.name[:i])
 		if err == nil && !info.IsDir() {
-			err = fmt.Errorf("%s is a link, but must be a directory", In(p.dir, p.name[:i]))
+			err = fmt.Errorf("%s is a link, but must be a directory", PathIn(p.dir, p.name[:i]))
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

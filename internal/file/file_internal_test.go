@@ -10,17 +10,17 @@ func TestNamesGivenByUsers(t *testing.T) {
 		p              Path
 		other, windows bool
 	}{
-		{At("orders.jsonl"), true, true},
-		{At("backup/c.ckpt"), true, true},
-		{At("backup/aux.jsonl"), true, false},
-		{At("CON"), true, false},
-		{At("a:b"), true, false},
-		{At("backup/aux/c.ckpt"), true, false},
-		{In("backup/nul", "export.json"), true, false},
-		{In("backup/orders", "export.json"), true, true},
-		{In("backup/orders", "aux.json"), false, false},
-		{At(".."), false, false},
-		{At("/"), false, false},
+		{PathAt("orders.jsonl"), true, true},
+		{PathAt("backup/c.ckpt"), true, true},
+		{PathAt("backup/aux.jsonl"), true, false},
+		{PathAt("CON"), true, false},
+		{PathAt("a:b"), true, false},
+		{PathAt("backup/aux/c.ckpt"), true, false},
+		{PathIn("backup/nul", "export.json"), true, false},
+		{PathIn("backup/orders", "export.json"), true, true},
+		{PathIn("backup/orders", "aux.json"), false, false},
+		{PathAt(".."), false, false},
+		{PathAt("/"), false, false},
 	} {
 		if other, windows := tt.p.leadsIn(false), tt.p.leadsIn(true); other != tt.other || windows != tt.windows {
 			t.Errorf("%v: got %v, and %v on Windows", tt.p, other, windows)

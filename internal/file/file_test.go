@@ -47,7 +47,7 @@ func TestCreate(t *testing.T) {
 	if err := os.Symlink(dir, link); err != nil {
 		t.Skip(err)
 	}
-	p := file.In(link, "data/one")
+	p := file.PathIn(link, "data/one")
 	broken := errors.New("broken")
 	err := p.Create(func(w io.Writer) error {
 		if of, ok := file.Temporary(names(t, filepath.Join(dir, "data"))); !ok || of != "one" {
@@ -66,7 +66,7 @@ func TestCreate(t *testing.T) {
 	if want := p.String() + ": " + os.ErrClosed.Error(); !errors.Is(err, os.ErrClosed) || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), ".part") {
 		t.Errorf("got %v, want %s", err, want)
 	}
-	other := file.In(link, "data/other")
+	other := file.PathIn(link, "data/other")
 	err = other.Create(func(io.Writer) error {
 		put(t, filepath.Join(dir, "data", "other"), "precious") // another process has written this file
 		return nil
@@ -107,8 +107,8 @@ func TestLinksAreRefused(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"within", "out", "nowhere", "round", "data", "data/victim", "data/new"} {
-		for _, p := range []file.Path{file.In(dir, name), file.At(filepath.Join(dir, name))} {
-			if strings.Contains(name, "/") && p == file.At(filepath.Join(dir, name)) {
+		for _, p := range []file.Path{file.PathIn(dir, name), file.PathAt(filepath.Join(dir, name))} {
+			if strings.Contains(name, "/") && p == file.PathAt(filepath.Join(dir, name)) {
 				continue // the user has named this directory, so it may be a link
 			}
 			_, openErr := p.Open(os.O_RDONLY)
@@ -140,12 +140,12 @@ func TestNames(t *testing.T) {
 		"", ".", "..", "../x", "/x", "a/../../x", "a//b", `a\b`, `..\x`, "C:", "C:x", "c:/x", "x:stream", "x.", "x ", "a./b",
 		"CON", "con", "aux.jsonl", "data/AUX.jsonl.zst", "nul/x", "COM1", "lpt9.txt", "COM²", "CONIN$", "con .txt", "prn:",
 	} {
-		if err := file.In(dir, name).Create(text("x")); !errors.Is(err, file.ErrName) {
+		if err := file.PathIn(dir, name).Create(text("x")); !errors.Is(err, file.ErrName) {
 			t.Errorf("%q: got error %v", name, err)
 		}
 	}
 	for _, name := range []string{"console", "com10", "auxiliary.jsonl", "a.con", "data/000000-0123456789abcdef.jsonl.zst", "nu", ".x"} {
-		if err := file.In(dir, name).Create(text("x")); err != nil {
+		if err := file.PathIn(dir, name).Create(text("x")); err != nil {
 			t.Errorf("%q: got error %v, want none", name, err)
 		}
 	}
@@ -158,7 +158,7 @@ func TestClear(t *testing.T) {
 	for _, name := range []string{"c", "c.part", "c.abcdefghijklmnop.part", "cc.abcdefghijklmnop.part", "c.abcdefghijklmnop", "c.234567abcdefghij.part", "c.notes.part"} {
 		put(t, filepath.Join(dir, name), "")
 	}
-	if err := file.At(filepath.Join(dir, "c")).Clear(); err != nil || names(t, dir) != "c c.abcdefghijklmnop c.notes.part c.part cc.abcdefghijklmnop.part" {
+	if err := file.PathAt(filepath.Join(dir, "c")).Clear(); err != nil || names(t, dir) != "c c.abcdefghijklmnop c.notes.part c.part cc.abcdefghijklmnop.part" {
 		t.Errorf("got error %v; the directory has %s", err, names(t, dir))
 	}
 }

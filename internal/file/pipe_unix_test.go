@@ -21,7 +21,7 @@ func TestPipeIsNotAFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	proof.Must(t, syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
-	p := file.In(dir, "pipe")
+	p := file.PathIn(dir, "pipe")
 	_, err := p.Read()
 	_, openErr := p.Open(os.O_RDWR | os.O_CREATE)
 	for _, err := range []error{err, openErr, p.Replace(nil)} {
@@ -36,7 +36,7 @@ func TestPipeIsNotADirectory(t *testing.T) {
 	t.Parallel()
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	proof.Must(t, syscall.Mkfifo(pipe, 0o600))
-	for _, p := range []file.Path{file.In(pipe, "one"), file.At(filepath.Join(pipe, "one"))} {
+	for _, p := range []file.Path{file.PathIn(pipe, "one"), file.PathAt(filepath.Join(pipe, "one"))} {
 		if _, err := p.Stat(); !errors.Is(err, syscall.ENOTDIR) {
 			t.Errorf("got %v", err)
 		}

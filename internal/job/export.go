@@ -72,7 +72,7 @@ func (o CopyOptions) checkOutside(ctx context.Context) error {
 	if o.Member || o.Resumed {
 		return nil
 	}
-	err := place.Outside(ctx, o.To.Objects)
+	err := place.CheckOutside(ctx, o.To.Objects)
 	if errors.Is(err, place.ErrTaken) {
 		err = placeTaken(fmt.Errorf("%s %w", o.To.Address(), err))
 	}
@@ -184,7 +184,7 @@ func (x *exporter) exportSingle(ctx context.Context, _ Record, began time.Time) 
 	if x.To.Kind == place.KindStream {
 		err = write(x.Out)
 	} else {
-		err = file.At(x.To.Path).Create(write)
+		err = file.PathAt(x.To.Path).Create(write)
 	}
 	x.Meter.End()
 	x.printChanges()

@@ -64,13 +64,13 @@ func (b *Blobs) Make(ctx context.Context) error {
 	return err
 }
 
-// With returns the same objects, but their requests use the given options.
+// With returns a copy of b whose requests use the options.
 func (b *Blobs) With(o storage.RequestOptions) *Blobs {
 	return &Blobs{b.container.With(o), b.prefix, b.address}
 }
 
-// Above implements [Objects].
-func (b *Blobs) Above() (above []Objects) {
+// Parents implements [Objects].
+func (b *Blobs) Parents() (above []Objects) {
 	address := b.address
 	for prefix := b.prefix; prefix != ""; {
 		prefix = prefix[:strings.LastIndexByte(strings.TrimSuffix(prefix, "/"), '/')+1]

@@ -142,7 +142,7 @@ func (c CSV) Learn(ctx context.Context, from io.Reader) (CSV, error) {
 	return c, nil
 }
 
-// Lines reads rows from CSV. A [BadLine] does not end the input. An unclosed quote that extends over several lines ends the input, because the
+// Lines returns the rows of CSV. A [BadLine] does not end the input. An unclosed quote that extends over several lines ends the input, because the
 // beginning of the next row is unknown.
 func (c CSV) Lines(from io.Reader) Lines {
 	r := c.reader(from)
@@ -168,7 +168,7 @@ type Record struct {
 	Err        error // the reason why the line is not a record
 }
 
-// Records reads keyless rows from CSV as [CSV.Lines] reads rows. The result first is the text before the rows, such as the line of column names.
+// Records reads CSV whose rows have no keys. Each call of next returns one row. first is the text before the rows, such as the line of column names.
 func (c CSV) Records(from io.Reader) (first []byte, next func() (Record, error), err error) {
 	r := c.reader(from)
 	if err := r.readHeader(); err != nil {
@@ -530,7 +530,7 @@ func (c *Columns) Header() []byte {
 func (c *Columns) Append(b []byte, rows []storage.Row) ([]byte, error) {
 	for _, text := range rows {
 		row := text.Entity()
-		b = c.cell(append(c.cell(b, row.Key.Partition), c.Delimiter), row.Key.Row)
+		b = c.appendCell(append(c.appendCell(b, row.Key.Partition), c.Delimiter), row.Key.Row)
 		if b = append(b, c.Delimiter); !row.Timestamp.IsZero() {
 			b = append(b, storage.TimeProperty("", row.Timestamp).Text()...)
 		}
@@ -551,15 +551,15 @@ func (c *Columns) Append(b []byte, rows []storage.Row) ([]byte, error) {
 			if !whole && c.Lossy != nil {
 				c.Lossy(row.Key, p.Name)
 			}
-			b = append(append(c.cell(b, text), c.Delimiter), p.Type.String()...)
+			b = append(append(c.appendCell(b, text), c.Delimiter), p.Type.String()...)
 		}
 		b = append(b, "\r\n"...)
 	}
 	return b, nil
 }
 
-// cell appends a cell, in quotes if necessary.
-func (c *Columns) cell(b []byte, text string) []byte {
+// appendCell appends a cell, in quotes if necessary.
+func (c *Columns) appendCell(b []byte, text string) []byte {
 	if !strings.ContainsAny(text, "\"\r\n") && strings.IndexByte(text, c.Delimiter) < 0 {
 		return append(b, text...)
 	}

@@ -170,8 +170,8 @@ func (p position) token() *key.Token {
 	return &key.Token{Partition: fmt.Sprintf("%d/%d/%d", p.file, p.page, p.row)}
 }
 
-// reading holds what a query uses to read pages: the export's objects, which use the options of the query's requests, and the query's memory.
-type reading struct {
+// pageSource holds what a query uses to read pages: the export's objects, which use the options of the query's requests, and the query's memory.
+type pageSource struct {
 	Objects
 	memory *memory.Part
 }
@@ -182,7 +182,7 @@ func (e *Export) Read(ctx context.Context, options storage.RequestOptions, q sto
 	if err != nil {
 		return p, 1, err
 	}
-	from := reading{e.objects, options.Memory}
+	from := pageSource{e.objects, options.Memory}
 	if blobs, ok := from.Objects.(*Blobs); ok {
 		from.Objects = blobs.With(options)
 	}
@@ -214,7 +214,7 @@ func (e *Export) nextPage(at position) position {
 }
 
 // startOf returns the position at which a query begins: that of its token, or the start of its range.
-func (e *Export) startOf(ctx context.Context, from reading, q storage.Query) (at position, err error) {
+func (e *Export) startOf(ctx context.Context, from pageSource, q storage.Query) (at position, err error) {
 	if q.Token != nil {
 		n, _ := fmt.Sscanf(q.Token.Partition, "%d/%d/%d", &at.file, &at.page, &at.row)
 		if n != 3 || at.file < 0 || at.file >= len(e.files) || at.page < 0 || at.page >= len(e.files[at.file].Pages) || at.row < 0 {
@@ -235,7 +235,7 @@ func (e *Export) startOf(ctx context.Context, from reading, q storage.Query) (at
 }
 
 // lastKey returns a page's last key.
-func (e *Export) lastKey(ctx context.Context, from reading, at position) (key.Key, error) {
+func (e *Export) lastKey(ctx context.Context, from pageSource, at position) (key.Key, error) {
 	page := &e.files[at.file].seen[at.page]
 	e.mu.Lock()
 	last := page.last
@@ -257,7 +257,7 @@ func (e *Export) lastKey(ctx context.Context, from reading, at position) (key.Ke
 
 // readPage reads a page and checks its hash. It returns the page's rows and the number of bytes of their JSON. It reserves the memory that
 // [storage.MemoryOf] estimates.
-func (e *Export) readPage(ctx context.Context, from reading, at position) (rows []storage.Row, bytes int, err error) {
+func (e *Export) readPage(ctx context.Context, from pageSource, at position) (rows []storage.Row, bytes int, err error) {
 	f := &e.files[at.file]
 	begin := int64(0)
 	for _, before := range f.Pages[:at.page] {

@@ -280,7 +280,7 @@ func (s stored) Put(context.Context, string, []byte) (bool, error) {
 }
 func (s stored) Delete(context.Context, string) error { return errors.ErrUnsupported }
 func (s stored) Address() string                      { return "memory" }
-func (s stored) Above() []place.Objects               { return nil }
+func (s stored) Parents() []place.Objects             { return nil }
 
 func (s stored) List(_ context.Context, prefix string, fn func(string, int64) error) error {
 	for _, name := range slices.Sorted(maps.Keys(s)) {

@@ -466,7 +466,7 @@ func (s *Seal) Add(f File) ([]byte, error) {
 	return line, nil
 }
 
-// Manifest returns the manifest with the facts about the files and the rows.
+// Manifest returns m with the facts about the files and the rows.
 func (s *Seal) Manifest(m Manifest) Manifest {
 	if s.sum == nil {
 		s.sum = sha256.New()

@@ -28,8 +28,8 @@ type Objects interface {
 	Delete(ctx context.Context, name string) error
 	// Address identifies the place, without secrets.
 	Address() string
-	// Above returns the places that contain this place, the nearest first.
-	Above() []Objects
+	// Parents returns the places that contain this place, the nearest first.
+	Parents() []Objects
 }
 
 // CheckObjects lists the objects whose names start with the prefix, and compares them with the given lengths, because other programs may have deleted
@@ -63,7 +63,7 @@ func CheckObjects(ctx context.Context, o Objects, prefix string, lengths map[str
 type Directory string
 
 // pathTo returns the path of an object's file.
-func (d Directory) pathTo(name string) file.Path { return file.In(string(d), name) }
+func (d Directory) pathTo(name string) file.Path { return file.PathIn(string(d), name) }
 
 // Address implements [Objects].
 func (d Directory) Address() string {
@@ -74,8 +74,8 @@ func (d Directory) Address() string {
 	return path
 }
 
-// Above implements [Objects]. It resolves the links in the directory's path beforehand.
-func (d Directory) Above() (above []Objects) {
+// Parents implements [Objects]. It resolves the links in the directory's path beforehand.
+func (d Directory) Parents() (above []Objects) {
 	path := resolved(d.Address())
 	for path != filepath.Dir(path) {
 		path = resolved(filepath.Dir(path))

@@ -206,7 +206,7 @@ func ClearLate(ctx context.Context, o Objects) error {
 	if err != nil || name != "" {
 		return err
 	}
-	return each(late, func(i int) error { return o.Delete(ctx, late[i]) })
+	return forEach(late, func(i int) error { return o.Delete(ctx, late[i]) })
 }
 
 // removeLate deletes objects that late steps have written to an export whose data is deleted. For an export of many tables, removeLate also deletes
@@ -258,7 +258,7 @@ func (r *remover) removeLate(ctx context.Context, id ExportID, many bool) error 
 	}
 	some := all[:min(*r.left, len(all))]
 	*r.left -= len(some)
-	if err := each(some, func(i int) error { return r.Delete(ctx, some[i]) }); err != nil || len(some) == len(all) {
+	if err := forEach(some, func(i int) error { return r.Delete(ctx, some[i]) }); err != nil || len(some) == len(all) {
 		return err
 	}
 	return errEnough
@@ -312,7 +312,7 @@ func (r *remover) removeData(ctx context.Context, prefix string, id ExportID) er
 	}
 	paths = paths[min(r.Files, len(paths)):]
 	some := paths[:min(*r.left, len(paths))]
-	if err := each(some, func(i int) error { return r.Delete(ctx, some[i]) }); err != nil {
+	if err := forEach(some, func(i int) error { return r.Delete(ctx, some[i]) }); err != nil {
 		return err
 	}
 	r.Files += len(some)

@@ -117,7 +117,7 @@ func Windows(next Lines, merge bool, bad func(*BadLine) error, fn func(rows Rows
 				continue
 			}
 			if merge {
-				row = row.Over(window[last])
+				row = row.MergedInto(window[last])
 			}
 			window[last] = row
 		}

@@ -130,7 +130,7 @@ func TestOpenFile(t *testing.T) {
 	for _, name := range []string{"a.jsonl", "a.ndjson.gz", "A.JSONL.ZST"} {
 		path := filepath.Join(t.TempDir(), name)
 		create := func() error {
-			return file.At(path).Create(func(w io.Writer) error {
+			return file.PathAt(path).Create(func(w io.Writer) error {
 				c, err := place.NewCodec(place.CompressOf(path))
 				if err != nil {
 					return err

@@ -110,7 +110,7 @@ func SealTables(ctx context.Context, to Objects, id ExportID, names []string) er
 	t := Tables{preamble: preamble{tablesFormat, version, id}, Tables: make([]TableExport, len(names))}
 	manifests := make([]Manifest, len(names))
 	names = slices.Sorted(slices.Values(names))
-	err := each(names, func(i int) (err error) {
+	err := forEach(names, func(i int) (err error) {
 		text, err := get(ctx, to, names[i]+"/"+ManifestName, MaxManifest)
 		if err == nil {
 			manifests[i], err = ParseManifest(text)
@@ -161,7 +161,7 @@ func OpenTables(ctx context.Context, from Objects) (t Tables, err error) {
 		return t, err
 	}
 	wrong := make([]string, len(t.Tables))
-	err = each(t.Tables, func(i int) (err error) {
+	err = forEach(t.Tables, func(i int) (err error) {
 		wrong[i], err = t.Tables[i].defect(ctx, from, existing)
 		return err
 	})
@@ -214,8 +214,8 @@ func ExportsIn(ctx context.Context, o Objects) (names []string, err error) {
 	return slices.Compact(names), err
 }
 
-// each calls the given function with the index of each item. Several calls run concurrently.
-func each[T any](items []T, do func(i int) error) error {
+// forEach calls the given function with the index of each item. Several calls run concurrently.
+func forEach[T any](items []T, do func(i int) error) error {
 	var group task.Group
 	group.SetLimit(tablesAtOnce)
 	for i := range items {

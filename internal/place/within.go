@@ -32,9 +32,9 @@ func hasMarker(ctx context.Context, o Objects, name string) (bool, error) {
 	return string(begins) == formatPrefix, err
 }
 
-// Within returns the name of an object that shows that a place lies within an export, or "".
-func Within(ctx context.Context, o Objects) (string, error) {
-	for _, above := range o.Above() {
+// EnclosingExport returns the name of an object that shows that a place lies within an export, or "".
+func EnclosingExport(ctx context.Context, o Objects) (string, error) {
+	for _, above := range o.Parents() {
 		for _, name := range markers {
 			if is, err := hasMarker(ctx, above, name); is || err != nil {
 				return above.Address() + "/" + name, err
@@ -64,9 +64,9 @@ func exportInside(ctx context.Context, o Objects) (string, error) {
 	return "", nil
 }
 
-// Outside fails with [ErrTaken] if a place lies within another export.
-func Outside(ctx context.Context, to Objects) error {
-	name, err := Within(ctx, to)
+// CheckOutside fails with [ErrTaken] if a place lies within another export.
+func CheckOutside(ctx context.Context, to Objects) error {
+	name, err := EnclosingExport(ctx, to)
 	if err == nil && name != "" {
 		err = fmt.Errorf("%w: it lies within another export, which contains %s", ErrTaken, name)
 	}
@@ -76,7 +76,7 @@ func Outside(ctx context.Context, to Objects) error {
 // checkApart fails with [ErrTaken] if a place lies within another export or around one. It first waits up to the given time for an export within the
 // place to yield.
 func checkApart(ctx context.Context, to Objects, patience time.Duration) error {
-	if err := Outside(ctx, to); err != nil {
+	if err := CheckOutside(ctx, to); err != nil {
 		return err
 	}
 	for pause := patience / 16; ; pause *= 2 {

@@ -122,8 +122,8 @@ func (s slow) Delete(ctx context.Context, name string) error {
 	return s.around(func() error { return s.Objects.Delete(ctx, name) })
 }
 
-func (s slow) Above() (above []place.Objects) {
-	for _, o := range s.Objects.Above() {
+func (s slow) Parents() (above []place.Objects) {
+	for _, o := range s.Objects.Parents() {
 		above = append(above, slow{o, s.pause})
 	}
 	return above

@@ -59,7 +59,7 @@ type event struct {
 func Create(ctx context.Context, to Objects, c Claim, o Options) (w *Writer, err error) {
 	return begin(ctx, to, o, func(w *Writer) error {
 		w.Claim = c
-		return w.claim(ctx)
+		return w.claimPlace(ctx)
 	})
 }
 
@@ -88,8 +88,8 @@ func begin(ctx context.Context, to Objects, o Options, from func(*Writer) error)
 	return w, nil
 }
 
-// claim claims the place, which must be empty or must not exist.
-func (w *Writer) claim(ctx context.Context) (err error) {
+// claimPlace claims the place, which must be empty or must not exist.
+func (w *Writer) claimPlace(ctx context.Context) (err error) {
 	if b, ok := w.to.(*Blobs); ok {
 		err = b.Make(ctx)
 	}

@@ -40,7 +40,7 @@ func (s *Sizes) LearnMemory(bytes int64) {
 func (s *Sizes) Top(limit int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.rows.Of(limit)
+	return s.rows.Limit(limit)
 }
 
 // Learn learns from a page, as [storage.Top.Learn] does. If a map makes more bytes from the page than the page has, the map's bytes count

@@ -153,15 +153,15 @@ func newPipeline(r *retries, o Options, sign policy.Policy) runtime.Pipeline {
 	policies := append([]policy.Policy{r}, eachTry(sign)...)
 	return runtime.NewPipeline("", "", runtime.PipelineOptions{}, &azcore.ClientOptions{
 		Telemetry:       policy.TelemetryOptions{Disabled: true},
-		PerCallPolicies: append(policies, sending{o.Transport}),
+		PerCallPolicies: append(policies, sender{o.Transport}),
 	})
 }
 
-// sending is the last policy. It sends the request over the network.
-type sending struct{ policy.Transporter }
+// sender is the last policy. It sends the request over the network.
+type sender struct{ policy.Transporter }
 
 // Do implements [policy.Policy]. If the service requires another token, the token's policy calls Do again.
-func (s sending) Do(req *policy.Request) (*http.Response, error) {
+func (s sender) Do(req *policy.Request) (*http.Response, error) {
 	r := req.Raw()
 	if r.GetBody != nil {
 		r.Body, _ = r.GetBody()

@@ -87,7 +87,7 @@ func strangeRefusal(err error) bool {
 // validateAnswer returns nil if the service sent the answer, and the answer is good for the operation or a refusal. The argument id is
 // the request's id. A good answer must have the required headers, and a refusal must have an error code. No other code decides whether
 // the service sent an answer.
-func (o operation) validateAnswer(id string, required needs, status int, h http.Header, body []byte) error {
+func (o operation) validateAnswer(id string, required requiredHeaders, status int, h http.Header, body []byte) error {
 	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	a := &strangeAnswer{service: o.service, status: status, contentType: kind}
 	switch echo := h.Get(clientRequestID); {
@@ -128,13 +128,15 @@ type endpoint struct {
 	transactions, others atomic.Bool
 }
 
-// needs names the headers that a good answer must have.
-type needs struct{ version, id bool }
+// requiredHeaders are the headers that a good answer must have.
+type requiredHeaders struct{ version, id bool }
 
-func (e *endpoint) needs(x *exchange) needs { return needs{!e.cosmos, e.echoes(x).Load()} }
+func (e *endpoint) requires(x *exchange) requiredHeaders {
+	return requiredHeaders{!e.cosmos, e.echoField(x).Load()}
+}
 
-// echoes returns the field, transactions or others, that records answers to requests like x.
-func (e *endpoint) echoes(x *exchange) *atomic.Bool {
+// echoField returns the field, transactions or others, that records answers to requests like x.
+func (e *endpoint) echoField(x *exchange) *atomic.Bool {
 	if x.transaction {
 		return &e.transactions
 	}

@@ -122,13 +122,13 @@ func TestRecordedAnswers(t *testing.T) {
 		}
 		own++
 		h, body := r.header(), []byte(r.Answer.Body)
-		if err := o.validateAnswer("id", needs{version: true}, r.Answer.Status, h, body); err != nil {
+		if err := o.validateAnswer("id", requiredHeaders{version: true}, r.Answer.Status, h, body); err != nil {
 			t.Errorf("%s: %s %s: %v\n%s", r.Case, r.Request.Method, r.Request.Path, err, body)
 			continue
 		}
 		believed := func(what string, status int, h http.Header, body []byte) {
 			spoilt++
-			if o.validateAnswer("id", needs{version: true}, status, h, body) == nil {
+			if o.validateAnswer("id", requiredHeaders{version: true}, status, h, body) == nil {
 				t.Errorf("%s: %s %s: accepted with %s\n%s", r.Case, r.Request.Method, r.Request.Path, what, body)
 			}
 		}
@@ -139,7 +139,7 @@ func TestRecordedAnswers(t *testing.T) {
 		other.Set(clientRequestID, "other")
 		believed("another's id", r.Answer.Status, other, body)
 		// The recordings have no ids.
-		if err := o.validateAnswer("id", needs{version: true, id: true}, r.Answer.Status, h, body); (err == nil) != refused {
+		if err := o.validateAnswer("id", requiredHeaders{version: true, id: true}, r.Answer.Status, h, body); (err == nil) != refused {
 			t.Errorf("%s: %s %s: without the id that other answers have: error %v", r.Case, r.Request.Method, r.Request.Path, err)
 		}
 		if written := h.Clone(); !refused && r.Service == "table" && h.Get("ETag") != "" {

@@ -64,7 +64,7 @@ func (t *Table) Batch() *Batch {
 	return b
 }
 
-// With makes this request use the options o instead of the table's options, and returns the transaction.
+// With makes the transaction use the options o instead of the table's options, and returns the transaction.
 func (b *Batch) With(o RequestOptions) *Batch {
 	b.table = b.table.With(o)
 	return b
@@ -185,9 +185,9 @@ func (b *Batch) sendsPlain() bool {
 	return len(b.kinds) == 1 && n >= 0 && n+len(b.table.account.connection.tableURL) <= maxPlainURL
 }
 
-// request returns the request to send. If plain is true, this is a plain request for the only operation. Otherwise it is the
+// buildRequest returns the request to send. If plain is true, this is a plain request for the only operation. Otherwise it is the
 // transaction.
-func (b *Batch) request(plain bool) request {
+func (b *Batch) buildRequest(plain bool) request {
 	if !plain {
 		b.write("--changeset_", b.boundary, "--\r\n--batch_", b.boundary, "--\r\n")
 		return request{method: http.MethodPost, url: batchTarget, contentType: "multipart/mixed; boundary=batch_" + b.boundary, body: b.body.Bytes()}
@@ -222,7 +222,7 @@ func (b *Batch) Do(ctx context.Context) error {
 		default:
 			x.operation = changeRow
 		}
-		header, err := b.table.send(ctx, x, what, b.request(plain))
+		header, err := b.table.send(ctx, x, what, b.buildRequest(plain))
 		if plain && err == nil {
 			b.etag = header.Get("ETag")
 		}

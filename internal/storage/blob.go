@@ -45,7 +45,7 @@ func (a *Account) Container(name string) (*Container, error) {
 // Address returns the container's URL, which identifies it.
 func (c *Container) Address() string { return c.account.connection.blobURL + "/" + c.name }
 
-// With returns access to the same container. Its requests use the options.
+// With returns a copy of c whose requests use the options.
 func (c *Container) With(o RequestOptions) *Container {
 	with := *c
 	with.options = o

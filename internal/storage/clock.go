@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// steps is the maximum tolerated difference between this machine's wall clock and its monotonic clock. If the clocks differ by
+// maxDifference is the maximum tolerated difference between this machine's wall clock and its monotonic clock. If the clocks differ by
 // more, somebody has set the wall clock or the machine has slept, and the service's time is unknown.
-const steps = time.Second
+const maxDifference = time.Second
 
 // clock derives the service's time from the header Date of the service's answers, which has whole seconds.
 type clock struct {
@@ -42,7 +42,7 @@ func (c *clock) observe(answer *http.Response, sent time.Time) {
 func (c *clock) bounds(now time.Time) (low, high time.Time, ok bool) {
 	passed := now.Sub(c.at)
 	apart := now.Round(0).Sub(c.wall) - passed
-	if c.at.IsZero() || apart > steps || apart < -steps {
+	if c.at.IsZero() || apart > maxDifference || apart < -maxDifference {
 		return time.Time{}, time.Time{}, false
 	}
 	return c.low.Add(passed), c.high.Add(passed), true

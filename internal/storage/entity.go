@@ -144,7 +144,7 @@ func text(v jsontext.Value) string {
 // decodePage reads the body of a query's answer. The entities' values are parts of body, so the caller must not change body.
 func decodePage(body []byte) ([]Entity, error) {
 	d := newDecoder(body, jsontext.AllowDuplicateNames(true))
-	entities := d.page()
+	entities := d.readPage()
 	if d.err != nil {
 		return nil, fmt.Errorf("page of entities: %w", d.err)
 	}
@@ -168,12 +168,12 @@ func newDecoder(body []byte, o ...jsontext.Options) *decoder {
 	return &decoder{dec: dec, body: body, names: map[string]string{}}
 }
 
-// page reads a page, up to the end of the body.
-func (d *decoder) page() (entities []Entity) {
+// readPage reads a page, up to the end of the body.
+func (d *decoder) readPage() (entities []Entity) {
 	d.expect('{')
 	for d.next('"') {
-		if d.name() != "value" {
-			d.value()
+		if d.readName() != "value" {
+			d.readValue()
 			continue
 		}
 		if entities != nil {
@@ -182,7 +182,7 @@ func (d *decoder) page() (entities []Entity) {
 		entities = []Entity{}
 		d.expect('[')
 		for d.next('{') {
-			entities = append(entities, d.entity())
+			entities = append(entities, d.readEntity())
 		}
 		d.expect(']')
 	}
@@ -201,13 +201,13 @@ var errNoRows = errors.New("it has no array \"value\"")
 // unreadableRow is the error of a well-formed row that cannot be read exactly.
 type unreadableRow struct{ error }
 
-func (d *decoder) entity() Entity {
+func (d *decoder) readEntity() Entity {
 	e := Entity{Properties: make([]Property, 0, d.width)}
 	var annotated map[string]Type // annotations that came before their property
 	var partition, row bool       // whether each key has been read
 	d.expect('{')
 	for d.next('"') {
-		name, value := d.name(), d.value()
+		name, value := d.readName(), d.readValue()
 		of, annotation := strings.CutSuffix(name, "@odata.type")
 		switch {
 		case d.err != nil, strings.HasPrefix(name, "@odata."):
@@ -336,8 +336,8 @@ func (d *decoder) expect(kind jsontext.Kind) {
 	}
 }
 
-func (d *decoder) name() string {
-	v := d.value()
+func (d *decoder) readName() string {
+	v := d.readValue()
 	name, ok := d.names[string(v)]
 	if !ok {
 		name = text(v)
@@ -346,8 +346,8 @@ func (d *decoder) name() string {
 	return name
 }
 
-// value returns the next value's text, which is a part of the body.
-func (d *decoder) value() jsontext.Value {
+// readValue returns the next value's text, which is a part of the body.
+func (d *decoder) readValue() jsontext.Value {
 	if d.err != nil {
 		return nil
 	}

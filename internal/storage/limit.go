@@ -27,9 +27,9 @@ func NewLimit(perSecond int) *Limit {
 	return &Limit{turn: make(chan struct{}, 1), pace: pace.NewLimit(float64(perSecond)), page: -1}
 }
 
-// use waits until the limit allows n requests or rows, and subtracts them from the limit. It returns false if stop is closed or
+// acquire waits until the limit allows n requests or rows, and subtracts them from the limit. It returns false if stop is closed or
 // ctx ends before that.
-func (l *Limit) use(ctx context.Context, n float64, stop <-chan struct{}) bool {
+func (l *Limit) acquire(ctx context.Context, n float64, stop <-chan struct{}) bool {
 	if l == nil {
 		return true
 	}
@@ -42,7 +42,7 @@ func (l *Limit) use(ctx context.Context, n float64, stop <-chan struct{}) bool {
 	}
 	defer func() { <-l.turn }()
 	for {
-		pause := l.try(n)
+		pause := l.tryAcquire(n)
 		if pause == 0 {
 			return true
 		}
@@ -52,9 +52,9 @@ func (l *Limit) use(ctx context.Context, n float64, stop <-chan struct{}) bool {
 	}
 }
 
-// try subtracts n requests or rows from the limit and returns 0. If the limit does not allow them yet, try subtracts nothing
+// tryAcquire subtracts n requests or rows from the limit and returns 0. If the limit does not allow them yet, tryAcquire subtracts nothing
 // and returns how long to wait.
-func (l *Limit) try(n float64) time.Duration {
+func (l *Limit) tryAcquire(n float64) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()

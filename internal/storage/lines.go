@@ -15,9 +15,9 @@ func ParseLines(text []byte) ([]Row, error) {
 	d := newDecoder(text)
 	var rows []Row
 	for len(bytes.TrimSpace(text[d.dec.InputOffset():])) > 0 {
-		e := d.entity()
+		e := d.readEntity()
 		if d.err != nil {
-			return nil, fmt.Errorf("line %d: %w", 1+bytes.Count(text[:d.dec.InputOffset()], []byte("\n"))+blanks(text[d.dec.InputOffset():]), d.err)
+			return nil, fmt.Errorf("line %d: %w", 1+bytes.Count(text[:d.dec.InputOffset()], []byte("\n"))+countLineEnds(text[d.dec.InputOffset():]), d.err)
 		}
 		rows = append(rows, e.Row())
 	}
@@ -28,7 +28,7 @@ func ParseLines(text []byte) ([]Row, error) {
 // probably meant that value. If a table would change a value, the error is [Inexact], and the caller may use only the key of the returned row.
 func ParseLine(text []byte) (Row, error) {
 	r := rowReader{in: text, out: make([]byte, 0, len(text)+len(text)/8), names: map[string]string{}, foreign: true}
-	if r.row() {
+	if r.readRow() {
 		if r.skipSpace(); r.at == len(text) {
 			r.share(r.out)
 			return r.rows[0], nil
@@ -36,7 +36,7 @@ func ParseLine(text []byte) (Row, error) {
 	}
 	d := newDecoder(text)
 	d.foreign = true
-	e := d.entity()
+	e := d.readEntity()
 	switch {
 	case d.err != nil:
 		return Row{}, d.err
@@ -46,8 +46,8 @@ func ParseLine(text []byte) (Row, error) {
 	return e.Row(), d.inexact
 }
 
-// blanks counts the line ends at the start of text.
-func blanks(text []byte) int {
+// countLineEnds counts the line ends at the start of text.
+func countLineEnds(text []byte) int {
 	return bytes.Count(text[:len(text)-len(bytes.TrimLeft(text, " \t\r\n"))], []byte("\n"))
 }
 
@@ -55,7 +55,7 @@ func blanks(text []byte) int {
 func plainLines(text []byte) ([]Row, bool) {
 	r := rowReader{in: text, out: make([]byte, 0, len(text)+len(text)/8), names: map[string]string{}}
 	for r.skipSpace(); r.at < len(text); r.skipSpace() {
-		if !r.row() {
+		if !r.readRow() {
 			return nil, false
 		}
 	}

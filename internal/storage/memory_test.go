@@ -91,8 +91,8 @@ func TestTopIgnoresPagesFromMemory(t *testing.T) {
 	t.Parallel()
 	var top storage.Top
 	top.Learn(1000, 40, 16<<20, 1)
-	before := top.Of(1000)
-	if top.Learn(before, before, 0, 2); before > 20 || top.Of(1000) != before {
-		t.Errorf("got %d rows, and %d after a page of no bytes", before, top.Of(1000))
+	before := top.Limit(1000)
+	if top.Learn(before, before, 0, 2); before > 20 || top.Limit(1000) != before {
+		t.Errorf("got %d rows, and %d after a page of no bytes", before, top.Limit(1000))
 	}
 }

@@ -61,7 +61,7 @@ func (a *Account) Queue(name string) (*Queue, error) {
 	return &Queue{client: a.queues.NewQueueClient(name), name: name, address: a.connection.queueURL + "/" + name}, nil
 }
 
-// With returns access to the same queue. Its requests use the options.
+// With returns a copy of q whose requests use the options.
 func (q *Queue) With(o RequestOptions) *Queue {
 	with := *q
 	with.options = o

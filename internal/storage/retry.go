@@ -116,7 +116,7 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 	c := course{began: time.Now(), good: r.begin(), cause: noAnswerYet}
 	defer r.end()
 	for try := 1; ; try++ {
-		if !o.Rows.use(ctx, x.rows, o.Stop) || !o.Requests.use(ctx, 1, o.Stop) {
+		if !o.Rows.acquire(ctx, x.rows, o.Stop) || !o.Requests.acquire(ctx, 1, o.Stop) {
 			return nil, r.endedError(ctx, c)
 		}
 		if o.MayProceed != nil {
@@ -237,15 +237,15 @@ func (r *retries) endedError(ctx context.Context, c course) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return &late{r.awayError(c.began, c.cause)}
+		return &pastDeadline{r.awayError(c.began, c.cause)}
 	}
 	return context.Canceled
 }
 
-// late is the error of a request whose caller's deadline has passed. Its text replaces Go's own wording.
-type late struct{ error }
+// pastDeadline is the error of a request whose caller's deadline has passed. Its text replaces Go's own wording.
+type pastDeadline struct{ error }
 
-func (l *late) Unwrap() []error { return []error{l.error, context.DeadlineExceeded} }
+func (l *pastDeadline) Unwrap() []error { return []error{l.error, context.DeadlineExceeded} }
 
 // awayError returns the error of a request whose patience has ended. The caller holds r.mu.
 func (r *retries) awayError(began time.Time, cause string) error {

@@ -85,14 +85,14 @@ func (r Row) Entity() Entity {
 	}
 	d := newDecoder(r.json, jsontext.AllowDuplicateNames(true))
 	d.width = len(r.Columns)
-	if e.Properties = d.entity().Properties; d.err != nil {
+	if e.Properties = d.readEntity().Properties; d.err != nil {
 		panic("storage: internal error: a row's text: " + d.err.Error())
 	}
 	return e
 }
 
-// Over returns the result of merging r into other: the properties of r, and those that only other has.
-func (r Row) Over(other Row) Row {
+// MergedInto returns the result of merging r into other: the properties of r, and those that only other has.
+func (r Row) MergedInto(other Row) Row {
 	row := r.Entity()
 	for _, p := range other.Entity().Properties {
 		if !slices.ContainsFunc(row.Properties, func(own Property) bool { return own.Name == p.Name }) {
@@ -140,7 +140,7 @@ func parsePage(body []byte) ([]Row, error) {
 func plainPage(body []byte) ([]Row, bool) {
 	r := rowReader{in: body, rows: make([]Row, 0, min(PageRows, len(body)/150+1)), names: map[string]string{}}
 	if len(body) > maxPooled { // the rows of a large page share its text, because a copy would double the memory
-		if r.out = make([]byte, 0, len(body)); !r.page() {
+		if r.out = make([]byte, 0, len(body)); !r.readPage() {
 			return nil, false
 		}
 		r.share(r.out)
@@ -149,7 +149,7 @@ func plainPage(body []byte) ([]Row, bool) {
 	out := pageBuffers.get()
 	defer pageBuffers.put(out)
 	out.Grow(len(body))
-	if r.out = out.AvailableBuffer(); !r.page() {
+	if r.out = out.AvailableBuffer(); !r.readPage() {
 		return nil, false
 	}
 	r.share(bytes.Clone(r.out))
@@ -184,17 +184,17 @@ type rowReader struct {
 	twice   bool // set if a foreign row has two properties of one name
 }
 
-func (r *rowReader) page() bool {
+func (r *rowReader) readPage() bool {
 	if !r.next('{') {
 		return false
 	}
 	for seen := false; ; {
-		name := r.name()
+		name := r.readName()
 		switch {
 		case name == nil || !r.next(':'):
 			return false
 		case string(name) != `"value"`:
-			if r.value().text == nil {
+			if r.readValue().text == nil {
 				return false
 			}
 		case seen || !r.readAll():
@@ -219,7 +219,7 @@ func (r *rowReader) readAll() bool {
 		return true
 	}
 	for {
-		if !r.row() {
+		if !r.readRow() {
 			return false
 		}
 		if !r.next(',') {
@@ -240,8 +240,8 @@ const (
 	typeSuffix    = `@odata.type"`
 )
 
-// row reads a row, and appends it to rows and its JSON to out.
-func (r *rowReader) row() bool {
+// readRow reads a row, and appends it to rows and its JSON to out.
+func (r *rowReader) readRow() bool {
 	if !r.next('{') {
 		return false
 	}
@@ -253,24 +253,24 @@ func (r *rowReader) row() bool {
 	partition, row := false, false // whether each key has been read
 	var etag, timestamp []byte
 	for more := true; more; more = r.next(',') {
-		name := r.name()
+		name := r.readName()
 		if name == nil || !r.next(':') {
 			return false
 		}
-		v, at, ok := r.value(), len(r.out), true
+		v, at, ok := r.readValue(), len(r.out), true
 		switch {
 		case v.text == nil:
 			return false
 		case string(name) == partitionName:
 			ok = !partition && setPlainKey(&e.Key.Partition, v, r.lastPartition())
 			partition = true
-			r.member(name, v.text)
+			r.appendMember(name, v.text)
 			r.move(at, begin+1)
 			keys += len(r.out) - at
 		case string(name) == rowName:
 			ok = !row && setPlainKey(&e.Key.Row, v, "")
 			row = true
-			r.member(name, v.text)
+			r.appendMember(name, v.text)
 			r.move(at, keys)
 		case string(name) == timestampName && r.foreign: // the table sets its own Timestamp
 		case string(name) == timestampName:
@@ -289,7 +289,7 @@ func (r *rowReader) row() bool {
 				r.out = append(append(r.out, name[:len(name)-1]...), typeSuffix+`:"Edm.Double",`...)
 			}
 			ok = r.exact(v)
-			r.property(name, v)
+			r.appendProperty(name, v)
 		}
 		if !ok {
 			return false
@@ -307,8 +307,8 @@ func (r *rowReader) row() bool {
 	return true
 }
 
-// member appends to out the last member that was read, and a comma.
-func (r *rowReader) member(name, text []byte) {
+// appendMember appends to out the last member that was read, and a comma.
+func (r *rowReader) appendMember(name, text []byte) {
 	if n := len(name) + 1 + len(text); &name[0] == &r.in[r.at-n] { // there is no white space between name and text
 		r.out = append(append(r.out, r.in[r.at-n:r.at]...), ',')
 		return
@@ -323,10 +323,10 @@ func (r *rowReader) move(begin, target int) {
 	}
 }
 
-// property appends a property to out and to the row's columns. As long as the row has the same columns as the previous row, both
+// appendProperty appends a property to out and to the row's columns. As long as the row has the same columns as the previous row, both
 // share them.
-func (r *rowReader) property(name []byte, v scalar) {
-	r.member(name, v.text)
+func (r *rowReader) appendProperty(name []byte, v scalar) {
+	r.appendMember(name, v.text)
 	name = name[1 : len(name)-1]
 	if r.count < len(r.columns) && r.columns[r.count].Type == v.kind && r.columns[r.count].Name == string(name) {
 		r.count++
@@ -370,22 +370,22 @@ var annotatedTypes = map[string]Type{`"Edm.Int64"`: Int64, `"Edm.Double"`: Doubl
 // annotatedProperty reads the property that must follow the annotation. It returns false for nulls and for types that need no
 // annotation, which decodePage reads.
 func (r *rowReader) annotatedProperty(annotation, text []byte) bool {
-	r.member(annotation, text)
+	r.appendMember(annotation, text)
 	kind, ok := annotatedTypes[string(text)]
 	if !ok || !r.next(',') {
 		return false
 	}
-	name := r.name()
+	name := r.readName()
 	of := annotation[:len(annotation)-len(typeSuffix)]
 	if name == nil || !bytes.Equal(name[:len(name)-1], of) || special(name) || !r.next(':') {
 		return false
 	}
-	v := r.value()
+	v := r.readValue()
 	if v.text == nil || v.text[0] == 'n' {
 		return false
 	}
 	v.kind = kind
-	r.property(name, v)
+	r.appendProperty(name, v)
 	return r.exact(v)
 }
 
@@ -437,11 +437,11 @@ func (r *rowReader) skip(c byte) bool {
 	return false
 }
 
-// name reads a member's name, with its quotes. It returns nil for a name that is malformed
+// readName reads a member's name, with its quotes. It returns nil for a name that is malformed
 // or has escapes.
-func (r *rowReader) name() []byte {
+func (r *rowReader) readName() []byte {
 	r.skipSpace()
-	v := r.text()
+	v := r.readText()
 	if v.ascii || v.text != nil && bytes.IndexByte(v.text, '\\') < 0 && utf8.Valid(v.text) {
 		return v.text
 	}
@@ -455,14 +455,14 @@ type scalar struct {
 	kind  Type // the value's type if it has no annotation
 }
 
-func (r *rowReader) value() scalar {
+func (r *rowReader) readValue() scalar {
 	r.skipSpace()
 	if r.at == len(r.in) {
 		return scalar{}
 	}
 	switch r.in[r.at] {
 	case '"':
-		return r.text()
+		return r.readText()
 	case 't':
 		return r.word("true", Boolean)
 	case 'f':
@@ -470,7 +470,7 @@ func (r *rowReader) value() scalar {
 	case 'n':
 		return r.word("null", String)
 	}
-	return r.number()
+	return r.readNumber()
 }
 
 func (r *rowReader) word(w string, kind Type) scalar {
@@ -481,8 +481,8 @@ func (r *rowReader) word(w string, kind Type) scalar {
 	return scalar{text: r.in[r.at-len(w) : r.at], kind: kind}
 }
 
-// number reads a number: -?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?
-func (r *rowReader) number() scalar {
+// readNumber reads a number: -?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?
+func (r *rowReader) readNumber() scalar {
 	start := r.at
 	r.skip('-')
 	if !r.skip('0') && r.digits() == 0 {
@@ -524,8 +524,8 @@ var stops = func() (stops [256]bool) {
 	return stops
 }()
 
-// text reads a string, with its quotes.
-func (r *rowReader) text() scalar {
+// readText reads a string, with its quotes.
+func (r *rowReader) readText() scalar {
 	if !r.skip('"') {
 		return scalar{}
 	}
@@ -579,11 +579,11 @@ func (r Row) plainProperties() (all []Property, ok bool) {
 	in := rowReader{in: r.json, at: len("{")}
 	all = make([]Property, 0, len(r.Columns))
 	for more := true; more; more = in.skip(',') {
-		name := in.text().text
+		name := in.readText().text
 		if name == nil || !in.skip(':') {
 			return nil, false
 		}
-		v := in.value().text
+		v := in.readValue().text
 		switch {
 		case v != nil && (string(name) == partitionName || string(name) == rowName || bytes.HasSuffix(name, []byte(typeSuffix))):
 		case v == nil || v[0] == 'n' || special(name) || len(all) == len(r.Columns) || string(name[1:len(name)-1]) != r.Columns[len(all)].Name:

@@ -52,7 +52,7 @@ func (a *Account) Table(name string) *Table {
 	return &Table{account: a, name: name}
 }
 
-// With returns access to the same table. Its requests use the options.
+// With returns a copy of t whose requests use the options.
 func (t *Table) With(o RequestOptions) *Table {
 	with := *t
 	with.options = o
@@ -153,8 +153,8 @@ const pageBytes = 9 << 19
 // zero value does not limit.
 type Top struct{ rows int }
 
-// Of returns how many rows to request, at most the given number.
-func (t Top) Of(most int) int {
+// Limit returns how many rows to request, at most the given number.
+func (t Top) Limit(most int) int {
 	if t.rows == 0 {
 		return most
 	}

@@ -26,7 +26,7 @@ func (a *Account) TableStates(ctx context.Context, tables []string, concurrent i
 			continue
 		}
 		g.Go(func() (err error) {
-			there[i], err = a.Table(name).state(all)
+			there[i], err = a.Table(name).readState(all)
 			return err
 		})
 	}
@@ -43,8 +43,8 @@ func WithRows(all []TableState) (names []string) {
 	return names
 }
 
-// state returns the state of the table. Empty pages may come before the first row, so state reads pages until one has a row.
-func (t *Table) state(ctx context.Context) (TableState, error) {
+// readState returns the state of the table. Empty pages may come before the first row, so readState reads pages until one has a row.
+func (t *Table) readState(ctx context.Context) (TableState, error) {
 	state, found := TableState{Table: t.Name()}, errors.New("there is a row")
 	err := t.All(ctx, Query{Select: []string{}, Top: 1}, func(p Page) error {
 		if len(p.Rows) > 0 {

@@ -15,10 +15,10 @@ import (
 
 const (
 	watchTime = time.Second // interval between checks of the current tries
-	// hung is how long a request's first try may be silent. The service may take 30 s to answer, so each further try may be
+	// firstSilence is how long a request's first try may be silent. The service may take 30 s to answer, so each further try may be
 	// silent for 10 s longer than the previous try. sendTime allows for the time of sending a large body.
-	hung     = 10 * time.Second
-	sendTime = time.Second / (32 << 10) // for each byte of a body
+	firstSilence = 10 * time.Second
+	sendTime     = time.Second / (32 << 10) // for each byte of a body
 )
 
 type try struct {
@@ -64,7 +64,7 @@ func (r *retries) tryOnce(req *policy.Request, number int, began time.Time) (*ht
 	defer giveUp(nil) // the answer has been read
 	t := &try{request: began, sent: time.Now(), patience: x.patience, giveUp: giveUp}
 	t.limit = tryTimeout + time.Duration(x.size+x.expect)*sendTime
-	t.allowed = time.Duration(number) * (hung + time.Duration(x.size)*sendTime)
+	t.allowed = time.Duration(number) * (firstSilence + time.Duration(x.size)*sendTime)
 	t.touch()
 	x.try = t
 	r.mu.Lock()

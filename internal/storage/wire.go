@@ -113,7 +113,7 @@ func (x *exchange) read(resp *http.Response) (err error) {
 		if n := resp.ContentLength; n > 0 && !x.charge(n*x.weight) {
 			return memory.ErrFull
 		} else if n <= 0 {
-			resp.Body = charging{resp.Body, x}
+			resp.Body = chargedBody{resp.Body, x}
 		}
 	}
 	switch n := resp.ContentLength; {
@@ -148,14 +148,14 @@ func (x *exchange) charge(bytes int64) bool {
 	return ok
 }
 
-// charging is the body of an answer of unknown length. Reading it reserves memory.
-type charging struct {
+// chargedBody is the body of an answer of unknown length. Reading it reserves memory.
+type chargedBody struct {
 	io.ReadCloser
 	x *exchange
 }
 
 // Read implements [io.Reader].
-func (c charging) Read(b []byte) (n int, err error) {
+func (c chargedBody) Read(b []byte) (n int, err error) {
 	n, err = c.ReadCloser.Read(b)
 	if !c.x.charge(int64(n) * c.x.weight) {
 		err = memory.ErrFull
@@ -212,11 +212,11 @@ func (captureAnswer) Do(req *policy.Request) (*http.Response, error) {
 		return nil, err
 	}
 	x.failed, x.part = -1, nil
-	if err := x.operation.validateAnswer(id, x.endpoint.needs(x), resp.StatusCode, resp.Header, x.answer); err != nil {
+	if err := x.operation.validateAnswer(id, x.endpoint.requires(x), resp.StatusCode, resp.Header, x.answer); err != nil {
 		return nil, err
 	}
 	if resp.StatusCode < 400 && resp.Header.Get(clientRequestID) != "" {
-		x.endpoint.echoes(x).Store(true)
+		x.endpoint.echoField(x).Store(true)
 	}
 	switch {
 	case x.part != nil:

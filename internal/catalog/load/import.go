@@ -118,7 +118,7 @@ func (im *importer) open(ctx context.Context, file *os.File) (*rowReader, error)
 }
 
 func (im *importer) run(ctx context.Context, rows *rowReader) (err error) {
-	if im.failed, err = file.At(im.path + FailedExt).Open(os.O_CREATE | os.O_RDWR); err != nil {
+	if im.failed, err = file.PathAt(im.path + FailedExt).Open(os.O_CREATE | os.O_RDWR); err != nil {
 		return err
 	}
 	defer im.failed.Close()

@@ -72,7 +72,7 @@ type line struct {
 
 // New prepares a journal in a file that must not exist. The first [File.Renew] creates the file, and stores job unchanged.
 func New(path string, job json.RawMessage) (*File, error) {
-	switch _, err := file.At(path).Stat(); {
+	switch _, err := file.PathAt(path).Stat(); {
 	case err == nil:
 		return nil, fmt.Errorf("%s: %w", path, os.ErrExist)
 	case !errors.Is(err, os.ErrNotExist):
@@ -87,7 +87,7 @@ func New(path string, job json.RawMessage) (*File, error) {
 // Read reads a journal to resume from, and locks it until [File.Close]. [Events] returns its events, and [File.Renew] begins the
 // next run.
 func Read(path string) (*File, error) {
-	at := file.At(path)
+	at := file.PathAt(path)
 	if _, err := at.Stat(); err != nil {
 		return nil, err
 	}
@@ -254,7 +254,7 @@ func (f *File) Renew(snapshot []any) error {
 	}
 	err := f.put()
 	if err == nil {
-		f.file, err = file.At(f.path).Open(os.O_APPEND | os.O_WRONLY)
+		f.file, err = file.PathAt(f.path).Open(os.O_APPEND | os.O_WRONLY)
 	}
 	f.start = int64(f.pending.Len())
 	f.size, f.disk = f.start, f.start
@@ -266,7 +266,7 @@ func (f *File) Renew(snapshot []any) error {
 
 // put writes the pending lines to a new file, which replaces the old one.
 func (f *File) put() error {
-	at := file.At(f.path)
+	at := file.PathAt(f.path)
 	if f.file == nil {
 		_ = at.Clear() // removes what killed processes have left
 	}
@@ -290,5 +290,5 @@ func (f *File) Close() error {
 // Remove deletes the file of finished work. A missing file is not an error. The lock file is deleted first. If the process is killed before it
 // deletes the journal, the next process that resumes from the journal deletes it.
 func (f *File) Remove() error {
-	return errors.Join(f.release(), file.At(f.path).Remove())
+	return errors.Join(f.release(), file.PathAt(f.path).Remove())
 }

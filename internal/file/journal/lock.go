@@ -24,7 +24,7 @@ type Guard struct{ lock *flock.Flock }
 // locks it does nothing.
 func Lock(path string) (*Guard, error) {
 	for range tries {
-		if _, err := file.At(path + lockExt).Stat(); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if _, err := file.PathAt(path + lockExt).Stat(); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, err
 		}
 		lock := flock.New(path+lockExt, flock.SetPermissions(0o600))

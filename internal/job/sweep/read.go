@@ -13,7 +13,7 @@ import (
 
 func (r *run) startRead(s *step) {
 	r.state.frontier.startRead(s)
-	q := storage.Query{Range: s.Range, Filter: r.scan.Filter, Select: r.scan.Select, Top: r.top.Of(r.scan.PageRows), Token: s.Token}
+	q := storage.Query{Range: s.Range, Filter: r.scan.Filter, Select: r.scan.Select, Top: r.top.Limit(r.scan.PageRows), Token: s.Token}
 	if s.Wanted != nil {
 		q.Top = min(q.Top, groupMeets+keyMeets*len(s.Wanted))
 	}
