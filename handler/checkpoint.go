@@ -134,7 +134,7 @@ func (r *call) withResumeHint(err error) error {
 		return job.Hint(err, job.SyncAgain)
 	case !resumable:
 	case p.File != nil && job.IsThere(p.File.Path()): // if there is no file, no work has begun
-		return job.Hint(err, r.path+p.ResumeOptions(r.givenFlags())+" continues with the rest")
+		return job.Hint(err, r.path+p.ResumeOptions(r.givenFlags())+" continues the command")
 	case p.File != nil, errors.As(err, new(job.Hinted)):
 	case errors.Is(err, task.ErrInterrupted):
 		return job.Hint(err, "without --checkpoint FILE, the command cannot be resumed")

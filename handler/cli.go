@@ -84,13 +84,13 @@ func hintFor(err error) string {
 	case storage.HasCode(err, "TableNotFound"):
 		return "the account has no such table; check its name and the connection"
 	case storage.BeingDeleted(err):
-		return "the deletion takes a minute; try again after that"
+		return "the deletion is still running, and takes about a minute; try again later"
 	case storage.Expired(err):
 		return "make a new SAS for the account"
 	case storage.HasCode(err, "AuthenticationFailed", "InvalidAuthenticationInfo"):
 		return "check the account's key, or the SAS and its expiry; a wrong clock on this machine has the same effect"
 	case storage.HasCode(err, "AuthorizationPermissionMismatch", "AuthorizationFailure"):
-		return "reading needs the role Storage Table Data Reader, and writing needs Storage Table Data Contributor, or a SAS with these permissions; the account's firewall may also be refusing this machine"
+		return "reading needs the role Storage Table Data Reader, writing needs Storage Table Data Contributor, and a SAS needs the same permissions; the account's firewall may also be refusing this machine"
 	case refusedHere(err):
 		return "is the emulator running? tablesweep emulator starts one"
 	case errors.As(err, &dns):

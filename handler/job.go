@@ -83,7 +83,7 @@ func (j *jobFlags) perform(r *call, prepared *job.Job, verb string) error {
 	if err != nil || done.Failed == 0 {
 		return err
 	}
-	hint := "run the command again with --failed FILE to get all of them in a form that --rows takes"
+	hint := "run the command again with --failed FILE to list all failed rows in a form that --rows accepts"
 	switch {
 	case done.Lines.Unproven:
 		hint = "--failed FILE lists all of them; when the cause is removed, " + job.ImportAgain

@@ -163,7 +163,7 @@ func TestManyTablesInterrupted(t *testing.T) {
 	const all = 66 * 20
 	dir := filepath.Join(t.TempDir(), "points")
 	_, sum, err := manyResult(ctx, "copy", "--all", "--from-connection", from, "--to-connection", to, "--checkpoint", dir, "--workers", "16")
-	if exitCode(err) != exitInterrupted || hintFor(err) != "tablesweep copy --resume "+dir+" --from-connection CONNECTION --to-connection CONNECTION continues with the rest" || sum.Pending == 0 || sum.Failed > 0 {
+	if exitCode(err) != exitInterrupted || hintFor(err) != "tablesweep copy --resume "+dir+" --from-connection CONNECTION --to-connection CONNECTION continues the command" || sum.Pending == 0 || sum.Failed > 0 {
 		t.Fatalf("got %v, the hint %q and %+v", err, hintFor(err), sum)
 	}
 	if points, _ := filepath.Glob(filepath.Join(dir, "*"+job.TableExt)); len(points) == 0 {

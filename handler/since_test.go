@@ -254,7 +254,7 @@ func TestSinceLastRefusesEmptiedDestination(t *testing.T) {
 		}
 	}
 	proof.Must(t, dest.Write(t.Context(), storage.Op{Kind: storage.Delete, Row: storage.Row{Key: key.Key{Partition: "pa", Row: "a"}}}))
-	lost("has none of them")
+	lost("contains none of these rows")
 	proof.Must(t, dest.Delete(t.Context()))
 	lost("does not exist")
 	if _, err := dest.Query(t.Context(), storage.Query{}); !storage.NotFound(err) {

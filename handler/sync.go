@@ -108,7 +108,7 @@ func (o *syncOptions) run(r *call) error {
 	}
 	text := fmt.Sprintf("wrote %s, deleted %s\n", progress.Plural(done.Written, "row"), progress.Plural(done.Deleted, "row"))
 	if done.Kept > 0 {
-		text += fmt.Sprintf("kept %s that changed meanwhile\n", progress.Plural(done.Kept, "row"))
+		text += fmt.Sprintf("kept %s that changed during the sync\n", progress.Plural(done.Kept, "row"))
 	}
 	return cmp.Or(r.print(o.json, done, "%scompared %s\n", text, job.Compared(done.Result)), o.checkEqual(plan, done))
 }

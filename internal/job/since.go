@@ -140,7 +140,7 @@ func (o CopyOptions) remember(ctx context.Context, w *changes, s sweep.Spec) (er
 			q.Token = p.Next
 			continue
 		case err == nil:
-			why = "has none of them"
+			why = "contains none of these rows"
 		}
 		err = Refuse("since", " last: according to --state %s, earlier copies wrote rows to %s, which %s; leave --since out to copy all rows again, or give another --state", o.State, to.Address(), why)
 		return Hint(err, "without this check, the rows of earlier copies that have not changed since would stay missing")

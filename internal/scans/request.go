@@ -215,7 +215,7 @@ func (r Request) Check() error {
 		invalid("name", "has %d characters, but at most %d are allowed", n, maxName)
 	}
 	if secret.InName(r.Name) {
-		invalid("name", "has what looks like a key, a signature or a token; remove it, because requests are stored and shown")
+		invalid("name", "contains text that looks like a key, a signature or a token; remove this text, because requests are stored and shown")
 	}
 	if r.Action.Overwrite {
 		invalid("action.overwrite", overwriteMisplaced)
@@ -236,7 +236,7 @@ func (r Request) Check() error {
 		invalid("limits", "must have rowsPerSecond, requestsPerSecond or both, each at least 1")
 	}
 	if slices.ContainsFunc([]string{r.Range.Prefix, r.Range.After, r.Range.Before}, secret.Labelled) {
-		invalid("range", "has what looks like a connection string or a signature; remove it, because requests are stored and shown")
+		invalid("range", "contains text that looks like a connection string or a signature; remove this text, because requests are stored and shown")
 	}
 	if r.Range.Range().Empty() {
 		invalid("range", "no partition key fits prefix, after and before together")
@@ -334,7 +334,7 @@ func (a Action) check(errs *fieldErrors) {
 		invalid("action.map", "%v", err)
 	}
 	if secret.Labelled(a.Map) {
-		invalid("action.map", "has what looks like a connection string or a signature; remove it, because requests are stored and shown")
+		invalid("action.map", "contains text that looks like a connection string or a signature; remove this text, because requests are stored and shown")
 	}
 	if a.MapHash != "" && a.MapHash != a.HashOfMap() {
 		invalid("action.mapHash", "is not the SHA-256 of action.map; leave it out")

@@ -265,7 +265,7 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     const page = await open("about:blank");
     const cause = { phase: "waiting", cause: "BACKUP: connection refused", secondsLeft: undefined, progress: undefined, leased: { steps: 1, instances: [], waiting: [{ connection: "BACKUP", cause: "connection refused", since: second(1) }] } };
     const all = [running({ name: "n".repeat(100), ...cause }), scan({ id: "y", state: "failed", name: "cron", filter: `N eq '${"y".repeat(200)}'`, rows: { scanned: 3000, written: 0, failed: 3000 } }), scan({ id: "z" })];
-    const canceled = scan({ id: "d", state: "canceled", cause: "steps that were running at its end: 1; the requests that they had sent may still delete rows", leased: { ...cause.leased } });
+    const canceled = scan({ id: "d", state: "canceled", cause: "steps that were running when the scan ended: 1; the requests that they had sent may still delete rows", leased: { ...cause.leased } });
     await play(page, { "scans/d": () => json(canceled), "scans/d/ranges": empty["scans/x/ranges"], "scans/d/timeline": empty["scans/x/timeline"], scans: (query) => json({ scans: query.get("cursor") ? all.slice(1) : [...all, ...Array.from({ length: 40 }, (_, i) => scan({ id: `s${i}` })), canceled], cursor: query.get("cursor") ? undefined : "c" }), "scans/x": () => json(all[0]), ...empty });
     for (const width of [390, 800, 1400]) {
       await page.setViewportSize({ width, height: 800 });

@@ -51,7 +51,7 @@ func insertRecords(c *catalog.Catalog, texts record.Texts, once string, w http.R
 		case one.Err != nil:
 			results[n] = refused(one.Err, maxErrors)
 			if results[n].Status >= http.StatusInternalServerError {
-				zerolog.Ctx(r.Context()).Error().Err(one.Err).Int("record", n).Msg("record not inserted")
+				zerolog.Ctx(r.Context()).Error().Err(one.Err).Int("record", n).Msg("the record was not inserted")
 			}
 		case one.Outcome == catalog.Created:
 			results[n].Status = http.StatusCreated

@@ -109,7 +109,7 @@ func (s streams) append(w http.ResponseWriter, r *http.Request, given url.Values
 
 // writePartial answers a call of which some events may be missing.
 func writePartial(w http.ResponseWriter, r *http.Request, partial *logtail.PartialError, err error, once string) {
-	zerolog.Ctx(r.Context()).Error().Err(err).Msg("events not appended")
+	zerolog.Ctx(r.Context()).Error().Err(err).Msg("the events were not appended")
 	ids := make([]*string, len(partial.IDs))
 	known := 0
 	for i := range partial.IDs {

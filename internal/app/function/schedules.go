@@ -64,7 +64,7 @@ func (a App) refreshSchedules(ctx context.Context) error {
 		return err
 	}
 	if err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("not all schedules checked")
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("some schedules were not checked")
 	}
 	return nil
 }

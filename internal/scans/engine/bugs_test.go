@@ -21,7 +21,7 @@ var bugs = []bugtest.Bug{
 		bugtest.In("internal/scans/life/startrequests.go", "a.Kind != ledger.CheckedStart {", "a.Kind != ledger.CheckedStart || WRONG {"),
 	}},
 	{Name: "backups are deleted before a success", Test: "TestSchedule", Prints: "is left", Edits: []bugtest.Edit{
-		bugtest.In(schedulesFile, "	l.Info().Msg(\"scheduled scan starts\")\n", "	if WRONG {\n		_, _ = sd.recordBackup(ctx, r, status.Status{ID: r.Last.ID, Request: *r.Request})\n		r.Success, r.row.Data = r.Last, nil\n	}\n	l.Info().Msg(\"scheduled scan starts\")\n"),
+		bugtest.In(schedulesFile, "	l.Info().Msg(\"a scheduled scan starts\")\n", "	if WRONG {\n		_, _ = sd.recordBackup(ctx, r, status.Status{ID: r.Last.ID, Request: *r.Request})\n		r.Success, r.row.Data = r.Last, nil\n	}\n	l.Info().Msg(\"a scheduled scan starts\")\n"),
 		bugtest.In(backupsFile, "r.Success == nil || r.Kept == r.Success.ID {", "r.Success == nil || r.Kept == r.Success.ID && !WRONG {"),
 	}},
 	{Name: "the newest success is deleted", Test: "TestSchedule", Prints: "left: ", Edits: []bugtest.Edit{

@@ -94,7 +94,7 @@ func TestMapOfExports(t *testing.T) {
 	if s := w.run(r); s.State != ledger.Failed || !strings.Contains(s.Error, "the map changes its key to") {
 		t.Errorf("the export is %v with error %q, want it failed", s.State, s.Error)
 	}
-	for program, want := range map[string]string{"now": "uses now", "nothing": "is not a jq program", ".A = \"AccountKey=c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0\"": "remove it, because requests are stored"} {
+	for program, want := range map[string]string{"now": "uses now", "nothing": "is not a jq program", ".A = \"AccountKey=c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0\"": "remove this text, because requests are stored"} {
 		r := copyRequest("Source", "Target")
 		r.Action.Map = program
 		if _, err := parsed(r); err == nil || !strings.Contains(err.Error(), want) {

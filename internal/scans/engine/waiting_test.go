@@ -177,7 +177,7 @@ func TestCanceledDeletion(t *testing.T) {
 		}()
 		time.Sleep(7 * time.Second)
 		w.must(w.observer.Cancel(t.Context(), id))
-		if s, want := w.status(id), "steps that were running at its end: 1; the requests that they had sent may still delete rows"; s.Cause != want {
+		if s, want := w.status(id), "steps that were running when the scan ended: 1; the requests that they had sent may still delete rows"; s.Cause != want {
 			t.Errorf("a %s scan has cause %q, want %q", s.State, s.Cause, want)
 		}
 		<-ended

@@ -156,7 +156,7 @@ func (ex *exports) seal(ctx context.Context, s ledger.Listed) error {
 
 // incomplete returns a message that explains why an export cannot be completed, and what to do.
 func incomplete(err error) string {
-	advice := "correct that and retry, or export to another prefix"
+	advice := "correct the cause and retry, or export to another prefix"
 	if errors.Is(err, errFilesLost) || errors.Is(err, place.ErrNoExport) || errors.Is(err, fs.ErrNotExist) {
 		advice = "start a new scan, to another prefix"
 	}

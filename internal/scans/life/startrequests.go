@@ -141,7 +141,7 @@ func (l *Life) tryStart(ctx context.Context, a ledger.StartRequest) error {
 	case !refused(err, a.Age):
 		return fmt.Errorf("start the requested scan %s: %w", a.ID, err)
 	}
-	zerolog.Ctx(ctx).Error().Err(err).Str("scan", string(a.ID)).Msg("start request refused")
+	zerolog.Ctx(ctx).Error().Err(err).Str("scan", string(a.ID)).Msg("a start request was refused")
 	return l.ledger.RefuseStart(ctx, a, scans.Shortened(err.Error()))
 }
 

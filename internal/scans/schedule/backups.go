@@ -240,7 +240,7 @@ func (sd *Scheduler) removeBackup(ctx context.Context, b Backup, left *int) erro
 		case err != nil && storage.Passing(err):
 			return err
 		case err == nil && b.Deleting.Done:
-			zerolog.Ctx(ctx).Info().Str("backup", string(b.ID)).Str("place", to.Address()).Msg("expired backup deleted")
+			zerolog.Ctx(ctx).Info().Str("backup", string(b.ID)).Str("place", to.Address()).Msg("an expired backup was deleted")
 			return sd.ledger.Drop(ctx, b.row)
 		}
 		if b.Error = ""; err != nil {

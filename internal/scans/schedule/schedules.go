@@ -109,9 +109,9 @@ func (s *Schedule) parse() (err error) {
 	} else if s.request, err = scans.ParseRequest(s.Request); err != nil {
 		errs = append(errs, fmt.Errorf("request: %w", err))
 	} else if d := s.request.Action.Destination; s.request.Exports() && !strings.Contains(d.Prefix, calendar.Date) {
-		errs = append(errs, errors.New("request: action.destination.prefix must have "+calendar.Date+", because each export needs its own place"))
+		errs = append(errs, errors.New("request: action.destination.prefix must contain "+calendar.Date+", because each export needs its own place"))
 	} else if s.request.Exports() && s.request.IsGroup() && strings.Contains(strings.TrimSuffix(strings.Trim(d.Prefix, "/"), "/"+tableMark), tableMark) {
-		errs = append(errs, errors.New("request: action.destination.prefix may have "+tableMark+" only at its end, because the exports of many tables need one place"))
+		errs = append(errs, errors.New("request: action.destination.prefix may contain "+tableMark+" only at its end, because the exports of many tables need one place"))
 	} else if s.request.NeedsOverwrite() {
 		errs = append(errs, errors.New("request: action.overwrite must be true, because each occurrence finds the rows that the previous one has copied; mode skip keeps these rows"))
 	}
@@ -341,7 +341,7 @@ func (sd *Scheduler) requestStart(ctx context.Context, d calendar.Decision, r *s
 		l.Warn().Msg("an occurrence was skipped, because the scan of the previous one is still running")
 		return nil
 	}
-	l.Info().Msg("scheduled scan starts")
+	l.Info().Msg("a scheduled scan starts")
 	return sd.life.RequestStart(ctx, r.Last.ID, *r.Request)
 }
 

@@ -246,7 +246,7 @@ func (rd *Reader) statusOf(found ledger.Snapshot, r scans.Request, l Leased) Sta
 	}
 	if found.Scan.State != ledger.Running {
 		if len(l.Instances) > 0 && r.Action.Type == scans.Delete {
-			st.Cause = fmt.Sprintf("steps that were running at its end: %d; the requests that they had sent may still delete rows", l.Steps)
+			st.Cause = fmt.Sprintf("steps that were running when the scan ended: %d; the requests that they had sent may still delete rows", l.Steps)
 		}
 		return st
 	}

@@ -162,7 +162,7 @@ func (h *heartbeats) sendAfter(log *zerolog.Logger, d time.Duration) {
 		err := task.Do(func() (err error) { next, err = h.send(); return err })
 		if err != nil {
 			next = heartbeatPause
-			log.Debug().Err(err).Msg("heartbeat not written")
+			log.Debug().Err(err).Msg("the heartbeat was not written")
 		}
 		if next > 0 {
 			h.sendAfter(log, next)

@@ -272,7 +272,7 @@ func (s *Steps) follow(ctx context.Context, m scans.Message, out stepResult) {
 // fold is called after each step, and folds done steps of the scan from time to time. If fold fails, the next fold includes the rows.
 func (s *Steps) fold(ctx context.Context, m scans.Message) {
 	if err := s.ledger.FoldAfter(ctx, m.Scan, m.ID, s.scans.Options.FoldEvery, scans.JoinNotes); err != nil {
-		zerolog.Ctx(ctx).Debug().Err(err).Msg("done steps not folded")
+		zerolog.Ctx(ctx).Debug().Err(err).Msg("the rows of done steps were not combined")
 	}
 }
 
