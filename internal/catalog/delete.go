@@ -114,7 +114,7 @@ func (wr *Writer) deleteAll(ctx context.Context, q Lookup, p plan, o claim.ID, n
 	if err == nil && !o.None() && !x.done.More {
 		switch kept, err := claimsIn(wr.Log).Record(ctx, claimed, store.Encode(x.done)); {
 		case err != nil: // a repetition will return the number of records that the repetition itself deletes
-			zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", wr.Name).Msg("the answer to a deletion was not stored; if the request is repeated, it deletes the records that match at that time")
+			zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", wr.Name).Msg("the answer to a deletion was not stored; a repeated request deletes the records that match when it arrives")
 		case !kept: // a repetition has ended before this try, and recorded its answer
 			x.done.Repeated = true
 		}
@@ -335,7 +335,7 @@ func (x *bulkDeletion) removeFound(ctx context.Context, h *store.Head, m match) 
 }
 
 // readAhead starts to read the slots of the write's index rows. It takes the slot of the argument row, which was already read,
-// from that row. The returned function waits for the slots. It omits slots that could not be read, and slots of other records,
+// from that row. The returned function waits until the slots are read, and returns them. It omits slots that could not be read, and slots of other records,
 // because before the write these slots may become slots of this record.
 func (wr *Writer) readAhead(ctx context.Context, w wal.Write, row storage.Entity) func() knownSlots {
 	slots := make([]*store.Slot, len(w.Partitions))

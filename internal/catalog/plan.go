@@ -122,7 +122,7 @@ func (p plan) readCursor(text string) (after string, err error) {
 		err = json.Unmarshal(b, &c)
 	}
 	if err != nil || c.Query != p.digest || c.After == "" {
-		return "", problem.Invalidf("cursor", "is not a cursor that this query returned; send the same query with each cursor")
+		return "", problem.Invalidf("cursor", "is not a cursor that this query returned; send a cursor only with the query that returned it")
 	}
 	return c.After, nil
 }

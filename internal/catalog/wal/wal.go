@@ -246,7 +246,7 @@ const (
 	Tombstone                 // the row is the mark of a deletion
 )
 
-// Effect is the effect of a write on an index row.
+// Effect describes how a write changes an index row.
 type Effect int
 
 // The effects.

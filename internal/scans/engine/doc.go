@@ -53,8 +53,9 @@
 // # Start requests
 //
 // [life.Life.RequestStart] puts a start request into the ledger, under the scan's id. Any instance fulfils the request: when it gets the request's message,
-// at the end of another scan, or in Maintain. A start inserts rows and never replaces any, so all instances may try. The place of an export may already be
-// claimed for the same id. When the API starts an export, it makes a start request before it claims the place.
+// at the end of another scan, or in Maintain. A start inserts rows and never replaces any, so all instances may try. For an export, the API
+// makes a start request, and then claims the place. If the process dies in between or soon after, another instance fulfils the request. This
+// instance may find the place already claimed for the same id, and continues.
 //
 // A command without the app's connections makes such requests by [life.Life.RequestCheckedStart] and [life.Life.RequestRetry].
 //

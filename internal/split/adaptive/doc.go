@@ -51,7 +51,7 @@
 //
 // # Hints
 //
-// Most tables were scanned before. [scan.Hints] are keys that an earlier scan read, at most six pages apart. The first steps distribute the hints,
+// Most tables have been scanned before. [scan.Hints] are keys that an earlier scan read, at most six pages apart. The first steps distribute the hints,
 // and each step reads the piece between two hints. The pieces cover the whole range, even if the table has changed since. They are cut like other
 // pieces, but more cautiously. A scan keeps its own copy of its hints, because steps refer to hints by number.
 //
