@@ -33,7 +33,7 @@ const DefaultStateTable = "tablesweep"
 
 // Settings lists every setting that the handler reads.
 var Settings = []Setting{
-	{storage.HostConnection, "", "The app's own storage: a connection string, or the identity form: `__accountName`, or one of `__tableServiceUri`, `__queueServiceUri`, `__blobServiceUri` and `__serviceUri`, with `__credential` (`managedidentity`) and `__clientId` or `__managedIdentityResourceId`, or, for development, `__tenantId`, `__clientId` and `__clientSecret`"},
+	{storage.HostConnection, "", "The app's own storage: a connection string, or several settings in the identity form, whose names begin with this name. `__accountName`, or one or more of `__tableServiceUri`, `__queueServiceUri`, `__blobServiceUri` and `__serviceUri`, name the account. `__credential` (`managedidentity`) and `__clientId` or `__managedIdentityResourceId` name the identity. For development, `__tenantId`, `__clientId` and `__clientSecret` name it instead"},
 	{"TABLESWEEP_CONNECTIONS", storage.HostConnection, "Names of the settings with the connections that scans may use, separated by commas"},
 	{"TABLESWEEP_STATE_TABLE", DefaultStateTable, "The table that keeps the ledger of scans"},
 	{"TABLESWEEP_SCAN_RETENTION", "90", "How many days scans are kept after their end, at least 8. While a failed or canceled scan is kept, it can be retried"},
@@ -47,7 +47,7 @@ var Settings = []Setting{
 	{"TABLE_CATALOG_ROW_KEY", "", "The field that sorts this catalog's records, such as `lastname` or `timestamp:newest`"},
 	{"TABLE_CATALOG_WAL_NAME", "", "The table of this catalog's log. The default is the index table's name plus `WAL`"},
 	{CatalogConnection, "", "The catalogs' account. The default is `AzureWebJobsStorage` in any form"},
-	{"TABLESWEEP_CATALOGS", "", "More catalogs, as JSON: `{\"people\":{\"table\":\"People\",\"indexKeys\":\"eid,npi\",\"rowKey\":\"lastname\"}}`, and optionally `wal`, `changes` (how long changes are kept, such as `30d`), `connection` (a setting's name)"},
+	{"TABLESWEEP_CATALOGS", "", "More catalogs, as JSON: `{\"people\":{\"table\":\"People\",\"indexKeys\":\"eid,npi\",\"rowKey\":\"lastname\"}}`, and optionally `wal`, `changes` (how long changes are kept, such as `30d`) and `connection` (a setting's name)"},
 	{DeploymentContainer, "", "The URL of the container from which the app is deployed, `https://ACCOUNT.blob.core.windows.net/CONTAINER`. No scan may export into it. `infra/` sets it"},
 	{"TABLESWEEP_SEGMENTS_PER_INVOCATION", "", "Queries that one invocation may make, 1 to 24. The default is 16 for an export or a comparison, 4 for a count, and 1 for other scans"},
 	{memory.Setting, "", "The memory of an instance in MB, which limits the memory of the app's work. By default, the platform's limit, or else the control group's, or else 2048. See [deploy.md](deploy.md)"},
