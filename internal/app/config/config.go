@@ -63,7 +63,7 @@ type Config struct {
 	StateTable            string
 	ScanRetention         time.Duration
 	Schedules             []schedule.Schedule
-	SchedulesErr          error   // mistakes in schedules that are therefore not part of Schedules
+	SchedulesErr          error   // the mistakes in invalid schedules, which are not part of Schedules
 	Price                 float64 // price of 10,000 storage requests, in dollars
 	LogTable              string
 	LogRetention          time.Duration                     // 0 means forever
@@ -145,7 +145,7 @@ func Load(settings storage.Settings) (Config, error) {
 		}
 	}
 	if v := value("TABLESWEEP_SEGMENTS_PER_INVOCATION"); v == "" {
-		// 0: the default depends on the action
+		// The value 0 means a default that depends on the action.
 	} else if c.SegmentsPerInvocation, err = strconv.Atoi(v); err != nil || c.SegmentsPerInvocation < 1 || c.SegmentsPerInvocation > scans.MaxSegments {
 		errs = append(errs, fmt.Errorf("setting TABLESWEEP_SEGMENTS_PER_INVOCATION must be a number from 1 to %d", scans.MaxSegments))
 	}

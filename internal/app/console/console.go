@@ -37,10 +37,10 @@ type File struct {
 	Content []byte
 	Packed  []byte // the content, compressed with gzip
 	Kind    string // the media type
-	ETag    string // a weak ETag, because both forms of the content have it
+	ETag    string // a weak ETag, because the compressed and the uncompressed content have the same one
 }
 
-// Named returns the file with a name. The name "" means the page itself. found is false if there is no file of this name.
+// Named returns the file with the given name. The name "" means the page itself. found is false if there is no file of this name.
 func Named(name string) (f File, found bool) {
 	if name == "" {
 		name = "index.html"
@@ -49,8 +49,8 @@ func Named(name string) (f File, found bool) {
 	return f, found
 }
 
-// comments matches the lines of a script that have only a comment.
-var comments = regexp.MustCompile(`(?m)^ *//.*$`)
+// commentLine matches a line of a script that contains only a comment.
+var commentLine = regexp.MustCompile(`(?m)^ *//.*$`)
 
 // packed compresses the files at its first call, once per process. It leaves out comments, which are a tenth of the bytes. The lines
 // of comments become empty lines, so that an error in the browser names the right line of the source.
@@ -66,7 +66,7 @@ var packed = sync.OnceValue(func() map[string]File {
 			panic("console: internal error: " + err.Error())
 		}
 		if path.Ext(e.Name()) == ".js" {
-			content = comments.ReplaceAll(content, nil)
+			content = commentLine.ReplaceAll(content, nil)
 		}
 		var b bytes.Buffer
 		w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // the level is valid

@@ -60,9 +60,8 @@ func foreignName(r *http.Request) (name string, foreign bool) {
 	return "", false
 }
 
-// pastHost reports whether a browser has sent the request directly to the handler's port. On a developer's machine, any web
-// page can send simple requests there. A host adds an invocation id or X-Forwarded-Host, and a page cannot.
-// (DefaultHttpProxyService of azure-functions-host; YARP)
+// pastHost reports whether a browser has sent the request directly to the handler's port. On a developer's machine, any web page can send simple requests
+// there. A host adds an invocation id or X-Forwarded-Host to a request, but a page cannot add them. (DefaultHttpProxyService of azure-functions-host; YARP)
 func pastHost(r *http.Request) bool {
 	return hasHeader(r, "Origin", "Sec-Fetch-Site") && !hasHeader(r, envelope.HeaderInvocation, "X-Ms-Invocation-Id", "X-Forwarded-Host")
 }
@@ -86,10 +85,9 @@ func isCall(r *http.Request) bool {
 	return r.URL.Path != "/" && !strings.HasPrefix(strings.ToLower(r.URL.Path), "/api/")
 }
 
-// hostsOwn reports whether the host itself may have sent a request, and not a caller. A forwarding host resolves a caller's
-// /api/log/..%5C..%5CMaintain to /Maintain, and passes on the caller's headers, including Host. Such a caller's request has a
-// key. The host's own calls have no key, and their Host is this server's address. (DefaultHttpWorkerService and
-// HttpRequestExtensions of azure-functions-host)
+// hostsOwn reports whether a request may come from the host itself instead of a caller. A forwarding host resolves a caller's /api/log/..%5C..%5CMaintain to
+// /Maintain, and passes on the caller's headers, including Host. Such a caller's request has a key. The host's own calls have no key, and their Host is this
+// server's address. (DefaultHttpWorkerService and HttpRequestExtensions of azure-functions-host)
 func hostsOwn(r *http.Request) bool {
 	address, served := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return r.Method == http.MethodPost && r.URL.RawQuery == "" && (!served || r.Host == address.String()) &&
@@ -113,7 +111,7 @@ func errNotProxied() error {
 		"or, if it is, update the host (Core Tools, or the image of a container)")
 }
 
-// onlyProxied refuses forwarded requests, because hosts that do not proxy change bodies, paths and parameters.
+// onlyProxied refuses forwarded requests, because a host that does not proxy requests changes their bodies, paths and parameters.
 func onlyProxied(next http.Handler) http.Handler {
 	return withProblems(func(w http.ResponseWriter, r *http.Request) error {
 		if isForwarded(r) {

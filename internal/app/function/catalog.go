@@ -22,7 +22,7 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// catalogRoute is a route that three functions share. Each function has other methods.
+// catalogRoute is a route that three functions share. Each of them has different methods.
 const catalogRoute = "catalog/{*path}"
 
 // Catalogs contains the app's catalogs by their names in URLs. The records of the catalog "people" are at
@@ -273,8 +273,7 @@ func followChanges(c *catalog.Catalog, given url.Values, top int, w http.Respons
 	return nil
 }
 
-// readSince reads the parameter since. It returns the zero time if the parameter is absent. A duration is measured back from
-// the service's time.
+// readSince reads the parameter "since". It returns the zero time if the parameter is absent. A duration is measured back from the service's time.
 func readSince(ctx context.Context, c *catalog.Catalog, given url.Values) (time.Time, error) {
 	if !given.Has("since") {
 		return time.Time{}, nil
@@ -381,7 +380,7 @@ func readTags(r *http.Request, name string) ([]string, error) {
 	return nil, problem.Invalidf(name, "must be * or entity tags such as \"17\", separated by commas")
 }
 
-// readSelector reads which records a call changes, and under which conditions. The id in the call's path, or else its query,
+// readSelector reads which records a call changes, and under which conditions. The id in the call's path selects the record. If the path has no id, the query
 // selects the records.
 func readSelector(s index.Schema, r *http.Request) (catalog.Lookup, catalog.Condition, error) {
 	var queryErr, onceErr error

@@ -20,14 +20,14 @@ type inserted struct {
 	Error  *fieldError `json:"error,omitempty"`
 }
 
-// maxListedErrors is the maximum number of errors that an answer lists for all records together. For further records, the
-// answer lists only the first error.
+// maxListedErrors is the maximum number of errors that an answer lists for all records together. After that, the answer lists only the first error of each
+// record.
 const maxListedErrors = 1000
 
-// insertRecords inserts several records, and answers with a result for each. once is the request's Idempotency-Key. If once
-// is not "", record n gets its own key: once, a blank and n. One key for all records is not enough, because the records are
-// in several shards and some records may be refused. Each record is decoded for the check, and again for its insertion.
-func insertRecords(c *catalog.Catalog, texts record.Texts, once string, w http.ResponseWriter, r *http.Request) error {
+// insertRecords inserts several records, and answers with a result for each. key is the request's Idempotency-Key. If key is not "", record n gets its own key,
+// which consists of key, a blank and n. One key for all records is not enough, because the records are in several shards and some records may be refused. Each
+// record is decoded for the check, and again for its insertion.
+func insertRecords(c *catalog.Catalog, texts record.Texts, key string, w http.ResponseWriter, r *http.Request) error {
 	results := make([]inserted, len(texts))
 	var good record.Texts
 	var at []int // positions of the valid records in the body
@@ -41,8 +41,8 @@ func insertRecords(c *catalog.Catalog, texts record.Texts, once string, w http.R
 		good, at = append(good, text), append(at, n)
 	}
 	var keys func(int) string
-	if once != "" {
-		keys = func(i int) string { return fmt.Sprintf("%s %d", once, at[i]) } // unambiguous, because no caller's key contains a blank
+	if key != "" {
+		keys = func(i int) string { return fmt.Sprintf("%s %d", key, at[i]) } // unambiguous, because no caller's key contains a blank
 	}
 	for i, one := range c.InsertAll(r.Context(), good, keys) {
 		n := at[i]

@@ -15,7 +15,7 @@ import (
 // match paths of other functions with this route.
 const consoleRoute = "console/{file:regex(^[a-z]+[.](css|js|svg)$)?}"
 
-// consoleHeaders prevent the page from loading from or sending to other sites, and from running data as code.
+// consoleHeaders prevent the page from loading data from other sites, from sending data to them, and from running data as code.
 var consoleHeaders = map[string]string{
 	"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 		"frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'",
@@ -26,8 +26,7 @@ var consoleHeaders = map[string]string{
 	"Cache-Control":                "no-cache",
 }
 
-// consoleCalls returns the calls for the console's files, which contain no data. If the setting TABLESWEEP_CONSOLE is off,
-// there are none.
+// consoleCalls returns the calls for the console's files, which contain no data. If the setting TABLESWEEP_CONSOLE is off, it returns no calls.
 //
 // caller: browsers.
 func consoleCalls(on bool) []call {

@@ -107,7 +107,7 @@ func (s streams) append(w http.ResponseWriter, r *http.Request, given url.Values
 	return nil
 }
 
-// writePartial answers a call of which some events may be missing.
+// writePartial answers a call if it is unknown whether some of its events were appended.
 func writePartial(w http.ResponseWriter, r *http.Request, partial *logtail.PartialError, err error, once string) {
 	zerolog.Ctx(r.Context()).Error().Err(err).Msg("the events were not appended")
 	ids := make([]*string, len(partial.IDs))
@@ -192,7 +192,7 @@ func (s streams) follow(stream string, given url.Values, top int, w http.Respons
 	return nil
 }
 
-// checkAfter refuses a list's other parameters if the parameter after is present.
+// checkAfter refuses a list's other parameters if the parameter "after" is present.
 func checkAfter(given url.Values) error {
 	for _, other := range []string{"since", "cursor"} {
 		if given.Has(other) {

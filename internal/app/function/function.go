@@ -56,7 +56,7 @@ type Function struct {
 
 	// gates delay calls until the app is ready for these calls.
 	gates []*gate.Gate
-	// memory is the budget of calls.
+	// memory is the budget from which calls reserve memory.
 	memory *memory.Budget
 	// invoke handles a queue message or a timer.
 	invoke func(context.Context, Invocation) (report string, err error)
@@ -160,8 +160,8 @@ func Functions(a App) []Function {
 	return functions
 }
 
-// Handler returns the HTTP handler of all functions, for requests from the host. The context of each call contains a logger
-// that adds the invocation's id to log.
+// Handler returns the HTTP handler of all functions, for requests from the host. The context of each call contains the logger log with the invocation's id as a
+// field.
 func Handler(functions []Function, host Host, log zerolog.Logger) http.Handler {
 	all := routes{}
 	all.add(http.MethodGet, "/", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { // the host's health check

@@ -40,8 +40,7 @@ const (
 	// awayTime is how long a call waits for unavailable storage, or until the app is ready.
 	awayTime   = 25 * time.Second
 	retryAfter = "10" // seconds, if the storage is unavailable
-	// bodyTime is the maximum time in which a body may arrive. answerTime is the time to write the answer, in addition to the
-	// time for handling.
+	// bodyTime is the maximum time in which a body may arrive. answerTime is the time to write the answer, in addition to the time for handling the request.
 	bodyTime   = 150 * time.Second
 	answerTime = 20 * time.Second
 	// If an answer is ready before the request's body has arrived, the answer waits for the rest of the body, but at most for
@@ -110,7 +109,7 @@ func withDeadlines(next http.Handler) http.Handler {
 		// This fails only in tests, whose connections have no deadlines.
 		_ = c.SetWriteDeadline(time.Now().Add(requestTime + answerTime))
 		if r.Body != http.NoBody {
-			_ = c.SetReadDeadline(time.Now().Add(bodyTime)) // the server clears it when the body has arrived
+			_ = c.SetReadDeadline(time.Now().Add(bodyTime)) // the server clears the deadline when the body has arrived
 		}
 		next.ServeHTTP(w, r)
 	})
@@ -179,7 +178,7 @@ func withQuery(serve func(w http.ResponseWriter, r *http.Request, given url.Valu
 	}
 }
 
-// readTop reads the parameter top. It returns standard if the parameter is absent.
+// readTop reads the parameter "top". It returns standard if the parameter is absent.
 func readTop(given url.Values, standard, limit int) (int, error) {
 	if !given.Has("top") {
 		return standard, nil
@@ -338,15 +337,14 @@ type fieldError struct {
 	Detail string `json:"detail"`
 }
 
-// maxErrors is the maximum number of errors that an answer lists, or lists per record if there are several records. It is needed
-// because a body may have hundreds of thousands of errors.
+// maxErrors is the maximum number of errors that an answer lists, for each record if there are several records. The limit is needed because a body may have
+// hundreds of thousands of errors.
 const maxErrors = 20
 
-// firstOf returns the problems that are joined in an error. If there are more than the number most, it returns only the first of
-// them.
-func firstOf(err error, most int) []*problem.Error {
+// firstOf returns the problems that are joined in an error. If there are more than limit problems, firstOf returns only the first ones.
+func firstOf(err error, limit int) []*problem.Error {
 	all := problem.All(err)
-	return all[:min(len(all), most)]
+	return all[:min(len(all), limit)]
 }
 
 // fieldErrors lists the errors if there are several. Otherwise it returns nil.

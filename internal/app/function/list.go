@@ -24,8 +24,7 @@ type list struct {
 
 func newList(r *http.Request) *list { return &list{part: memory.PartIn(r.Context())} }
 
-// offer adds an item, unless the answer would then exceed [logtail.MaxAnswer] bytes. Only the first item may make the
-// answer longer.
+// offer adds an item, unless the answer would then exceed [logtail.MaxAnswer] bytes. Only the first item may make the answer longer than this limit.
 func (l *list) offer(item any) (taken bool) { return l.take(item, logtail.MaxAnswer) }
 
 func (l *list) add(item any) { l.take(item, math.MaxInt) }

@@ -27,8 +27,8 @@ const (
 	needsForRecords
 	// needsForEvents is for calls with a body of events.
 	needsForEvents
-	// needsForRecord is for calls whose body changes a record. Such a call needs memory for the body, and for the data that the
-	// call reads and writes. It is served as with needsForRows, unless the body is too long to be kept for a repetition.
+	// needsForRecord is for calls whose body changes a record. Such a call needs memory for the body, and for the data that the call reads and writes. It is
+	// served like a call with needsForRows, unless the body is too long to be kept for a repetition.
 	needsForRecord
 	// needsForRows is for calls that need memory for the rows that they read, for their answer and for their writes. A call with
 	// few rows does not wait for the memory of large calls. If the call's part of the memory is too small, the call is served
@@ -41,7 +41,7 @@ const (
 	// memoryTime is the maximum time for which a call waits for its part of the memory.
 	memoryTime = 10 * time.Second
 
-	rowsMemory  = 4 << 20  // part of a call that reads rows, if so much is free without waiting; few calls need more
+	rowsMemory  = 4 << 20  // the part of a call that reads rows, if this much memory is free without waiting; few calls need more
 	againMemory = 16 << 20 // minimum of the next part, if rowsMemory was too small
 	smallAnswer = 16 << 10 // minimum part of a call while it answers
 
@@ -77,9 +77,8 @@ func (h memoryNeed) maxKept() int64 {
 	return memory.Small / eventsWeight
 }
 
-// takeBody reserves the part for a request's body and the data made from it. A small body is read before that, so a slow sender
-// holds memory only for the bytes that have arrived. A larger body of unknown length holds the memory of the largest possible
-// body until its end.
+// takeBody reserves the part for a request's body and the data made from it. A small body is read before the reservation, so a slow sender holds memory only
+// for the bytes that have arrived. A larger body of unknown length holds the memory of the largest possible body until its end.
 func (f Function) takeBody(h memoryNeed, take *taker, r *http.Request) (*memory.Part, error) {
 	known := r.ContentLength >= 0 && r.Header.Get("Content-Encoding") == ""
 	if known && r.ContentLength > h.maxKept() {
@@ -215,7 +214,7 @@ func (l *releasingAnswer) WriteHeader(status int) {
 	l.ResponseWriter.WriteHeader(status)
 }
 
-// taker reserves parts of a budget. left is the time for which it may still wait, for all its parts together.
+// taker reserves parts of a budget. The field left is the time for which the taker may still wait, for all its parts together.
 type taker struct {
 	from *memory.Budget
 	left time.Duration

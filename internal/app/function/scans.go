@@ -48,10 +48,10 @@ func scanCalls(e engine.Engine) []call {
 	}
 }
 
-// answerByID returns a handler that calls read with the id of the scan or connection in the path, and answers with the result.
-func answerByID[ID ~string, T any](read func(ctx context.Context, id ID) (T, error)) func(http.ResponseWriter, *http.Request) error {
+// answerByID returns a handler that calls get with the id of the scan or connection in the path, and answers with the result.
+func answerByID[ID ~string, T any](get func(ctx context.Context, id ID) (T, error)) func(http.ResponseWriter, *http.Request) error {
 	return withQuery(func(w http.ResponseWriter, r *http.Request, _ url.Values) error {
-		found, err := read(r.Context(), ID(r.PathValue("id")))
+		found, err := get(r.Context(), ID(r.PathValue("id")))
 		return answer(w, r, found, err)
 	})
 }

@@ -33,8 +33,7 @@ func getOpenAPI(w http.ResponseWriter, r *http.Request, _ url.Values) error {
 	return nil
 }
 
-// healthCache keeps the last report for [healthTime]. A goroutine that has received the report from the channel last may make a
-// new report.
+// healthCache keeps the last report for [healthTime]. Only the goroutine that has received the report from the channel may make a new report.
 type healthCache struct {
 	app  App
 	last chan health.Report // contains one report

@@ -22,7 +22,7 @@ const (
 	nowhere = "tablesweepdoctor"
 	// hostContainer is the container of the Functions host's locks.
 	hostContainer = "azure-webjobs-hosts"
-	// maxAnswer is the maximum number of bytes that are read of an answer of the app.
+	// maxAnswer is the maximum number of bytes that are read from the app's answer.
 	maxAnswer = 1 << 20
 )
 

@@ -34,18 +34,18 @@ const (
 	memoryCheck = "memory"
 )
 
-// judgeClock judges a clock. ahead is the time by which the clock is ahead of the service's clock. The difference is inexact,
-// because the Date of an answer has whole seconds.
-func judgeClock(ahead time.Duration) Check {
+// judgeClock judges a clock by its lead over the service's clock. The lead is below 0 if the clock is behind. It is inexact, because the Date of an answer has
+// whole seconds.
+func judgeClock(lead time.Duration) Check {
 	how := "ahead of"
-	if ahead < 0 {
-		how, ahead = "behind", -ahead
+	if lead < 0 {
+		how, lead = "behind", -lead
 	}
-	detail := fmt.Sprintf("%v %s the storage's", ahead.Round(time.Second), how)
+	detail := fmt.Sprintf("%v %s the storage's", lead.Round(time.Second), how)
 	switch {
-	case ahead >= clockLimit:
+	case lead >= clockLimit:
 		return Check{"clock", Failed, detail + "; the storage refuses signed requests if the difference is 15 minutes or more: set this machine's clock"}
-	case ahead >= clockSlack:
+	case lead >= clockSlack:
 		return Check{"clock", Warning, detail + "; set this machine's clock"}
 	}
 	return Check{"clock", OK, "right to within " + clockSlack.String()}
@@ -115,12 +115,12 @@ func judgeMaintained(m ledger.Maintained) []Check {
 	return []Check{run, poison}
 }
 
-// JudgeSchedules judges the schedules of an app. wrong is the error of invalid schedules in the settings. If the app has no
-// schedule, JudgeSchedules returns no check.
-func JudgeSchedules(list schedule.ScheduleList, wrong, err error) (checks []Check) {
+// JudgeSchedules judges the schedules of an app. settingsErr is the error of invalid schedules in the settings. err is the error of reading the list. If the
+// app has no schedule, JudgeSchedules returns no check.
+func JudgeSchedules(list schedule.ScheduleList, settingsErr, err error) (checks []Check) {
 	const name = "schedules"
-	if wrong != nil {
-		checks = append(checks, Check{name, Warning, oneLine(wrong.Error())})
+	if settingsErr != nil {
+		checks = append(checks, Check{name, Warning, oneLine(settingsErr.Error())})
 	}
 	if err != nil {
 		return append(checks, Check{name, Warning, oneLine("cannot be read: " + err.Error())})

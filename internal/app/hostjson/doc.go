@@ -19,8 +19,8 @@ type App struct {
 	FunctionTimeout time.Duration
 	// Handler is the custom handler.
 	Handler Handler
-	// Only lists the functions to which the app is restricted. nil means all functions.
-	Only []string
+	// OnlyFunctions lists the functions to which the app is restricted. nil means all functions.
+	OnlyFunctions []string
 }
 
 // Queues contains the settings extensions.queues of host.json.

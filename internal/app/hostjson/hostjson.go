@@ -23,7 +23,7 @@ func (a *App) readHost(data []byte, x expander, p *problems) {
 	a.readHTTP(extensions.object("http"))
 	a.readHandler(o, x)
 	// Other extensions and sections do not change how these triggers run.
-	a.Only = o.texts("functions")
+	a.OnlyFunctions = o.texts("functions")
 	o.ignore("$schema", "aggregator", "applicationInsights", "concurrency", "extensionBundle", "healthMonitor",
 		"logging", "managedDependency", "singleton", "telemetryMode", "watchDirectories", "watchFiles")
 	o.done()

@@ -10,11 +10,10 @@ import (
 	"strings"
 )
 
-// Load reads host.json in the root directory fsys. The function setting returns a setting's value, or "". The error lists all
-// mistakes, each with its file and field.
-func Load(fsys fs.FS, setting func(name string) string) (App, error) {
+// Load reads host.json in the root directory fsys. lookup returns the value of a setting, or "". The error lists all mistakes, each with its file and field.
+func Load(fsys fs.FS, lookup func(name string) string) (App, error) {
 	p := &problems{}
-	x := expander{setting: setting, problems: p}
+	x := expander{setting: lookup, problems: p}
 	data, err := fs.ReadFile(fsys, "host.json")
 	if err != nil {
 		return App{}, fmt.Errorf("not the root of a function app: %w", err)

@@ -67,8 +67,8 @@ func TestLoadAllFields(t *testing.T) {
 	if diff := cmp.Diff(handler, a.Handler); diff != "" {
 		t.Errorf("handler (-want +got):\n%s", diff)
 	}
-	if !slices.Equal(a.Only, []string{"Work"}) || a.FunctionTimeout != 10*time.Minute {
-		t.Errorf("got functions %v, functionTimeout %v", a.Only, a.FunctionTimeout)
+	if !slices.Equal(a.OnlyFunctions, []string{"Work"}) || a.FunctionTimeout != 10*time.Minute {
+		t.Errorf("got functions %v, functionTimeout %v", a.OnlyFunctions, a.FunctionTimeout)
 	}
 }
 

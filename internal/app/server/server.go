@@ -36,7 +36,8 @@ func Port(settings storage.Settings) string {
 
 const (
 	shutdownTime = 5 * time.Second
-	// orphanTime is how long an orphan waits for its invocations to end. Other processes repeat the work that waits for storage.
+	// orphanTime is how long an orphan waits for its invocations to end. If an invocation takes longer, for example because it waits for storage, another
+	// process repeats its work.
 	orphanTime = 50 * time.Second
 	// startPause is the wait between a failed start and the exit. Without the wait, the host would restart the handler again and
 	// again without a pause.
@@ -109,13 +110,13 @@ func Serve(ctx context.Context, settings storage.Settings, stdout, stderr io.Wri
 	return Restart{end(ctx, server, app.Catalogs, grace)}
 }
 
-// end waits until the current work is done, at most for the time grace. Other processes repeat or complete the rest.
+// end waits until the current work is done, but at most for grace. Other processes repeat or complete the remaining work.
 func end(ctx context.Context, server *http.Server, catalogs function.Catalogs, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
 	err := server.Shutdown(ctx)
 	closed := make(chan struct{})
-	go func() { // ends with the last answered write, or the process
+	go func() { // ends when the last write is answered, or with the process
 		defer close(closed)
 		for _, cat := range catalogs {
 			cat.Close()

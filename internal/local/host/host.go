@@ -202,7 +202,7 @@ func (h *Host) bind(settings storage.Settings) error {
 		functions = function.Functions(function.App{})
 	}
 	for _, f := range functions {
-		listed := h.app.Only == nil || slices.ContainsFunc(h.app.Only, func(name string) bool { return strings.EqualFold(name, f.Name) })
+		listed := h.app.OnlyFunctions == nil || slices.ContainsFunc(h.app.OnlyFunctions, func(name string) bool { return strings.EqualFold(name, f.Name) })
 		if !listed || strings.EqualFold(settings.Get("AzureWebJobs."+f.Name+".Disabled"), "true") {
 			continue
 		}
