@@ -59,7 +59,7 @@ func withForm(use string, o placed, err error) error {
 	return usagef("%s is missing: tablesweep %s", form[1+slices.Index(o.places(form[0]), none.flag)], use)
 }
 
-// takePlaces fills the options of places from the arguments.
+// takePlaces sets the options for places from the arguments.
 func takePlaces(c *cobra.Command, o placed, args []string) error {
 	names := o.places(c.Name())
 	form := strings.Fields(c.Use)[1:]

@@ -117,7 +117,7 @@ func refusedHere(err error) bool {
 	return ok && to.IP.IsLoopback()
 }
 
-// command returns a command. use consists of its name and its arguments.
+// command returns a command. The text use consists of the command's name and its arguments.
 func command(use, short string, o runnable) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, RunE: func(c *cobra.Command, args []string) error { return callOf(c, args).run(o) }}
 	addOptions(c, o.options())
@@ -315,5 +315,5 @@ func (l *listing) add(v any, columns ...string) {
 	}
 }
 
-// end prints the aligned columns. The items of a single column are printed earlier, as they are added.
+// end prints the aligned columns. If there is only one column, each item was printed when it was added.
 func (l *listing) end() error { return cmp.Or(l.err, l.columns.Flush()) }

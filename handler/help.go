@@ -71,7 +71,7 @@ func withParts(text []byte) string {
 	})
 }
 
-// helpCommand returns the command help. It prints all of a command's help, while --help prints one page.
+// helpCommand returns the command "help". It prints all of a command's help, while --help prints one page.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",

@@ -236,7 +236,7 @@ func (f *csvFlags) records(r *call, path string) (place.CSV, error) {
 // forRows returns the form of CSV files with rows of a table.
 func (f *csvFlags) forRows() (*place.CSV, error) { return f.form(isProperty) }
 
-// form returns the form of CSV. isName reports whether a column's name is valid.
+// form returns the form of CSV that the flags choose. isName reports whether a column's name is valid.
 func (f *csvFlags) form(isName func(string) bool) (*place.CSV, error) {
 	d := strings.ReplaceAll(f.delimiter, `\t`, "\t")
 	if err := place.CheckDelimiter(d); err != nil {

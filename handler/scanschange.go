@@ -91,7 +91,7 @@ func (f *appFlags) send(r *call, method, path string, body []byte, hint string) 
 	return id, err
 }
 
-// judgeAnswer returns the id in the app's answer to a start, a cancellation or a retry, or the error in the answer.
+// judgeAnswer judges the app's answer to a request to start, cancel or retry a scan. It returns the scan's id, or the error in the answer.
 func judgeAnswer(host string, status int, site health.Site, answer []byte) (string, error) {
 	type detail struct{ Field, Detail string }
 	var reply struct {

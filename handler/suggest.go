@@ -51,7 +51,7 @@ func meantCommand(c *cobra.Command, word string) string {
 	return didYouMean(word, c.CommandPath()+" ", names)
 }
 
-// meantFlag names the replacement of a removed flag, or returns a question that suggests the flag that an unknown one may mean.
+// meantFlag returns a text that names the replacement of a removed flag, or a question that suggests the flag that an unknown one may mean.
 func meantFlag(c *cobra.Command, name string) string {
 	if by := cmp.Or(replaced["--"+name], replaced[c.Name()+" --"+name]); by != "" {
 		return "; " + by + " takes its place"

@@ -22,7 +22,7 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// catalogRoute is a route that three functions share. Each of them has different methods.
+// catalogRoute is a route that three functions share. Each function handles different methods.
 const catalogRoute = "catalog/{*path}"
 
 // Catalogs contains the app's catalogs by their names in URLs. The records of the catalog "people" are at

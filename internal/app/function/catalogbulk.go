@@ -20,8 +20,8 @@ type inserted struct {
 	Error  *fieldError `json:"error,omitempty"`
 }
 
-// maxListedErrors is the maximum number of errors that an answer lists for all records together. After that, the answer lists only the first error of each
-// record.
+// maxListedErrors is the maximum number of errors that an answer lists for all records together. Once this number is reached, the answer lists only the first
+// error of each further record.
 const maxListedErrors = 1000
 
 // insertRecords inserts several records, and answers with a result for each. key is the request's Idempotency-Key. If key is not "", record n gets its own key,

@@ -45,9 +45,8 @@ const (
 	againMemory = 16 << 20 // minimum of the next part, if rowsMemory was too small
 	smallAnswer = 16 << 10 // minimum part of a call while it answers
 
-	// A body needs memory for its length, and for twice its length while the body's buffer grows. Events need additional memory
-	// in transactions. Records need more, under each index key and in the log, but only a limited number of them is written
-	// concurrently. One record may have 15 index keys.
+	// A body needs memory for its length, and for twice its length while the body's buffer grows. Events need additional memory in transactions. Records need
+	// additional memory for each index key and for the log, but only a limited number of records is written concurrently. One record may have 15 index keys.
 	bodyWeight    = 2
 	eventsWeight  = 4
 	recordsWeight = 13

@@ -132,8 +132,7 @@ func (b *batch) check(name string, w write, duplicate bool) error {
 	return nil
 }
 
-// runBatch carries the batch out. If it refuses an operation, the request itself does not fail: the answer is 202, and its only
-// part has the error.
+// runBatch carries the batch out. If it refuses an operation, the request itself does not fail: the answer is 202, and its only part contains the error.
 func (s tableService) runBatch(c *call, b batch, now time.Time) (response, error) {
 	out := s.newBatchAnswer(c, true)
 	if b.refused != nil {

@@ -72,8 +72,7 @@ type Options struct {
 	// and is called concurrently. Tests use it to stop a program at a chosen point.
 	OnRequest func(Event)
 
-	// If OnFault is set, it is called before a request gets a failure of the fault spec as its answer. It may block, and is called
-	// concurrently.
+	// If OnFault is set, it is called before the emulator sends a failure that the fault spec causes. It may block, and is called concurrently.
 	OnFault func(fault.Request, fault.Name)
 }
 

@@ -186,7 +186,7 @@ func (p pipeline) read(c *call, w http.ResponseWriter) error {
 		switch {
 		case err == nil:
 		case err == io.EOF:
-			// net/http continues to read during the answer, so that it notices if the client disconnects
+			// Clear the deadline, because net/http continues to read during the answer, in order to notice if the client disconnects.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 			return nil
 		case errors.As(err, &tooLarge):

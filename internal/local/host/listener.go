@@ -69,7 +69,7 @@ func (l *listener) poll(ctx, work context.Context) {
 			<-finished
 			held--
 		}
-		// Do not use ctx: an abandoned request could still take messages, which would stay hidden.
+		// Use work instead of ctx, because an abandoned request could still take messages, which would stay hidden.
 		messages, err := l.queue.Get(work, l.options.BatchSize, MessageLease)
 		if err != nil && !storage.NotFound(err) && ctx.Err() == nil { // an unknown queue is not an error, because the app creates it
 			l.log.Warn().Err(err).Msg("cannot read the queue")
@@ -171,7 +171,7 @@ func (l *listener) invokeRenewing(ctx context.Context, m *storage.Message, text 
 				return
 			case <-every.C:
 			}
-			// Do not use renewing: an abandoned renewal may have changed the pop receipt.
+			// Use ctx instead of the context renewing, because an abandoned renewal may have changed the pop receipt.
 			next, err := l.queue.Update(ctx, m, MessageLease)
 			if err == nil {
 				m.PopReceipt, receipt = next, next

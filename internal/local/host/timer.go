@@ -104,7 +104,7 @@ func (t *timer) record(ctx context.Context, changed *envelope.Status) error {
 // fireAll fires the timer until ctx ends. If a time of the schedule has passed while no host ran the timer, fireAll fires it immediately.
 func (t *timer) fireAll(ctx, work context.Context, status envelope.Status) {
 	schedule := t.function.schedule
-	// Round removes the monotonic clock reading, because the monotonic clock stops while the machine sleeps.
+	// Round removes the time of the monotonic clock, because the monotonic clock stops while the machine sleeps.
 	now := time.Now().Round(0)
 	if status.Next.IsZero() {
 		status.Next = schedule.Next(now)

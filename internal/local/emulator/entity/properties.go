@@ -125,7 +125,7 @@ func (p Property) text() string {
 	return string(text)
 }
 
-// Merge adds the properties of changes to those of p, or replaces them, and returns the result, sorted by name.
+// Merge returns the properties of p and of changes, sorted by name. A property of changes replaces the one of p with the same name.
 func (p Properties) Merge(changes Properties) Properties {
 	var all []Property
 	for q := range p.All() {
