@@ -110,7 +110,7 @@ func localKey(flag string) string {
 const embedded = "embedded"
 
 // storageSettings returns AzureWebJobsStorage and its identity forms, such as AzureWebJobsStorage__accountName. These settings lead to the storage of the given
-// connection. The text is a connection, or the name of a setting in the environment. Embedded storage and AzureWebJobsStorage itself need no settings.
+// connection. The argument is a connection, or the name of a setting in the environment. Embedded storage and AzureWebJobsStorage itself need no settings.
 func storageSettings(text string, environ []string) (map[string]string, error) {
 	switch {
 	case text == embedded, text == storage.HostConnection:

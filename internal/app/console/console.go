@@ -37,7 +37,7 @@ type File struct {
 	Content []byte
 	Packed  []byte // the content, compressed with gzip
 	Kind    string // the media type
-	ETag    string // a weak ETag, because the compressed and the uncompressed content have the same one
+	ETag    string // a weak ETag, because the compressed and the uncompressed content have the same ETag
 }
 
 // Named returns the file with the given name. The name "" means the page itself. found is false if there is no file of this name.

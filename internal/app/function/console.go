@@ -26,7 +26,7 @@ var consoleHeaders = map[string]string{
 	"Cache-Control":                "no-cache",
 }
 
-// consoleCalls returns the calls for the console's files, which contain no data. If the setting TABLESWEEP_CONSOLE is off, it returns no calls.
+// consoleCalls returns the calls for the console's files, which contain no data. If the setting TABLESWEEP_CONSOLE is off, there are no such calls.
 //
 // caller: browsers.
 func consoleCalls(on bool) []call {
