@@ -31,7 +31,7 @@ var Modes = []Mode{Replace, Merge, Skip, Fail}
 // maxErrors is the number of 500 answers to a row or a transaction after which the row or transaction counts as their cause.
 const maxErrors = 10
 
-// The limits of conflicts. If another program writes a row at the same time, the service answers 409 even to an upsert.
+// How often and when a write is repeated after a conflict. If another program writes a row at the same time, the service answers 409 even to an upsert.
 const (
 	maxConflicts  = 5                     // number of 409 answers after which a row fails
 	conflictPause = 50 * time.Millisecond // first pause before an upsert is repeated; it doubles each time
@@ -61,8 +61,7 @@ func Transactions(rows []storage.Row) int { return len(Copy{}.Split(rows)) }
 // Changes implements [Changing].
 func (c Copy) Changes() *storage.Table { return c.Destination }
 
-// Split divides rows in table order into units for [Copy.Do]. A unit ends where the
-// partition changes or a transaction is full.
+// Split divides rows, which must be in table order, into units for [Copy.Do]. A unit ends where the partition changes or a transaction is full.
 func (Copy) Split(rows []storage.Row) [][]storage.Row {
 	var all [][]storage.Row
 	for start, i := 0, 0; i < len(rows); i++ {
@@ -75,8 +74,7 @@ func (Copy) Split(rows []storage.Row) [][]storage.Row {
 	return all
 }
 
-// Do writes rows of one partition in as few transactions as the rows' size allows, and leaves out failed rows. It has the same
-// errors as [Copy.Copy].
+// Do writes rows of one partition in as few transactions as the rows' size allows, and leaves out failed rows. It returns the same errors as [Copy.Copy].
 func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (Result, error) {
 	c.Destination = c.Destination.With(o)
 	o.MaxErrors = maxErrors
@@ -185,14 +183,13 @@ func reason(e *storage.Error) string {
 	return e.Code + ": " + e.Message
 }
 
-// exceptRow returns the rows without row i. It makes a copy, because other code uses the page's rows.
+// exceptRow returns the rows without the row at index i. It makes a copy, because other code uses the page's rows.
 func exceptRow(rows []storage.Row, i int) []storage.Row {
 	rest := make([]storage.Row, 0, len(rows)-1)
 	return append(append(rest, rows[:i]...), rows[i+1:]...)
 }
 
-// resolve handles the rows that exist in the destination, or that have changed in the destination since the comparison. It
-// returns the other rows.
+// resolve handles the rows that exist in the destination, or that have changed in the destination since the comparison. It returns the remaining rows.
 func (c Copy) resolve(ctx context.Context, part *memory.Part, rows []storage.Row, r *Result) ([]storage.Row, error) {
 	used := int64(0) // bytes of memory for the existing rows
 	defer func() { part.Use(-used) }()

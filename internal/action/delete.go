@@ -24,11 +24,11 @@ type Delete struct {
 // Changes implements [Changing].
 func (d Delete) Changes() *storage.Table { return d.Table }
 
-// Split divides rows in table order into transactions.
+// Split divides rows, which must be in table order, into transactions.
 func (Delete) Split(rows []storage.Row) [][]storage.Row { return Copy{}.Split(rows) }
 
-// DeleteFound deletes the rows that a query finds. If include is not nil, DeleteFound calls it with the key and Timestamp of
-// each row, and deletes only the rows for which it returns true. removed is valid even if there is an error.
+// DeleteFound deletes the rows that a query finds. If include is not nil, DeleteFound calls it with the key and Timestamp of each row, and deletes
+// only the rows for which include returns true. removed is valid even if there is an error.
 func DeleteFound(ctx context.Context, table *storage.Table, q storage.Query, include func(storage.Row) bool) (removed int64, err error) {
 	q.Select = []string{"Timestamp"}
 	err = table.All(ctx, q, func(p storage.Page) error {

@@ -10,7 +10,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// Limiter limits a process's requests to each throttling partition to the rate that the partition accepts. Callers name a
+// Limiter limits the rate of a process's requests to each throttling partition. The limit is the rate that the partition accepts. Callers name a
 // partition by any unique text. The zero value is ready for use. A Limiter is safe for concurrent use.
 type Limiter struct {
 	mu         sync.Mutex // guards the fields below

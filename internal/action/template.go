@@ -123,7 +123,7 @@ func rowOf(e storage.Entity) row {
 	return r
 }
 
-// noEntry matches package template's error for a key that a map lacks.
+// noEntry matches the error of text/template for a key that a map lacks.
 var noEntry = regexp.MustCompile(`map has no entry for key ("[^"]*")$`)
 
 // nameMissing replaces the error for a key that a map lacks by an error that names the property. Other errors are unchanged.

@@ -51,8 +51,7 @@ func (f Failure) String() string {
 
 // Work handles rows for an action: [Copy], [Delete] or [Enqueue]. Its methods are called concurrently.
 type Work interface {
-	// Split divides the rows of a page, in table order, into units. It leaves out rows
-	// that need no work.
+	// Split divides the rows of a page, which are in table order, into units. It leaves out rows that need no work.
 	Split(rows []storage.Row) [][]storage.Row
 	// Do handles a unit. Its requests use the options. Do must be idempotent, because an interrupted unit is repeated. An error
 	// stops all work. A refused row does not cause an error, but a failure in the result.
@@ -65,9 +64,9 @@ type Changing interface {
 	Changes() *storage.Table
 }
 
-// All handles all rows, several units concurrently. Its requests use the options. The rows must be in table order. A unit that
-// changes a partition waits for the limiter, which may be nil. If there is an error, some units may have been done. If the error
-// is [storage.HeldBack], the units that have begun are completed.
+// All divides the rows into units, and handles several units concurrently. Its requests use the options. The rows must be in table order. A unit that
+// changes a partition waits for the limiter, which may be nil. If there is an error, some units may have been done. If the error is
+// [storage.HeldBack], the units that have begun are completed.
 func All(ctx context.Context, o storage.RequestOptions, l *Limiter, w Work, rows []storage.Row) (Result, error) {
 	var (
 		mu    sync.Mutex // guards the fields below

@@ -11,7 +11,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Blobs stores an export's objects as the blobs of a container whose names start with a prefix and a slash, or as all blobs of the container.
+// Blobs stores an export's objects as blobs in a container. The blobs' names start with a prefix and a slash. Without a prefix, the export uses the
+// whole container.
 type Blobs struct {
 	container *storage.Container
 	prefix    string // ends with a slash; "" for the whole container

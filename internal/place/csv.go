@@ -102,7 +102,7 @@ func (c CSV) reader(from io.Reader) *csvReader {
 }
 
 // Learn reads a file to find the types of its columns, and returns a CSV for reading it again. An input that can be read only once, such as a pipe,
-// is read without Learn. Such a reading fails at a type that contradicts the way in which earlier texts were read. If ctx ends, the error is
+// is read without Learn. Such a reading fails if a type contradicts the way in which earlier texts were read. If ctx ends, the error is
 // [task.ErrInterrupted].
 func (c CSV) Learn(ctx context.Context, from io.Reader) (CSV, error) {
 	r := c.reader(from)

@@ -63,8 +63,8 @@ func (h preamble) check(name, format string) error {
 // proofName is the start of the last member, which contains the SHA-256 of all bytes before it.
 const proofName = `,"proof":"`
 
-// withChecksum returns the JSON of a claim or a manifest with its own hash. [parse] then notices any change, even in the name of a
-// member that the reader does not know.
+// withChecksum returns the JSON of a claim or a manifest with its own hash, from which [parse] notices any change, even in the name of a member that
+// the reader does not know.
 func withChecksum(v any) []byte {
 	text := bytes.TrimSuffix(asJSON(v), []byte("}\n"))
 	return fmt.Appendf(text, "%s%x\"}\n", proofName, sha256.Sum256(text))

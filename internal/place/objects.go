@@ -59,7 +59,7 @@ func CheckObjects(ctx context.Context, o Objects, prefix string, lengths map[str
 	return nil
 }
 
-// Directory stores an export's objects as files. The first Put creates it.
+// Directory stores an export's objects as files. The first Put creates the directory.
 type Directory string
 
 // pathTo returns the path of an object's file.

@@ -56,9 +56,9 @@ type remover struct {
 	left *int
 }
 
-// readOnce reads an object of the export, at most once. If the object does not exist, readOnce returns nil, because another process may be deleting
-// the same export.
-func (r *remover) readOnce(ctx context.Context, name string, most int64) ([]byte, error) {
+// readIfExists reads an object of the export. If the object does not exist, readIfExists returns nil, because another process may be deleting the
+// same export.
+func (r *remover) readIfExists(ctx context.Context, name string, most int64) ([]byte, error) {
 	text, err := get(ctx, r, name, most)
 	if errors.Is(err, fs.ErrNotExist) || storage.NotFound(err) {
 		return nil, nil
@@ -80,7 +80,7 @@ func hasID(name string, text []byte, id ExportID, parse func() (ExportID, error)
 
 // hasClaim reports whether a claim exists. It fails if the claim belongs to another export.
 func (r *remover) hasClaim(ctx context.Context, name, format string, id ExportID) (bool, error) {
-	text, err := r.readOnce(ctx, name, MaxManifest)
+	text, err := r.readIfExists(ctx, name, MaxManifest)
 	if err != nil {
 		return false, err
 	}
@@ -101,7 +101,7 @@ func (r *remover) removeTables(ctx context.Context, id ExportID) error {
 	if err != nil {
 		return err
 	}
-	text, err := r.readOnce(ctx, TablesName, maxTables)
+	text, err := r.readIfExists(ctx, TablesName, maxTables)
 	if err != nil {
 		return err
 	}
@@ -179,7 +179,7 @@ func Withdraw(ctx context.Context, o Objects, id ExportID) error {
 // withdraw deletes a claim of an export of one table or of many.
 func withdraw(ctx context.Context, o Objects, c Claim) error {
 	r := remover{Objects: o}
-	text, err := r.readOnce(ctx, c.name(), MaxManifest)
+	text, err := r.readIfExists(ctx, c.name(), MaxManifest)
 	if err != nil || text == nil {
 		return err
 	}
@@ -243,7 +243,7 @@ func (r *remover) removeLate(ctx context.Context, id ExportID, many bool) error 
 	var all []string
 	for prefix, names := range late {
 		if claim := prefix + ClaimName; slices.Contains(names, claim) {
-			text, err := r.readOnce(ctx, claim, MaxManifest)
+			text, err := r.readIfExists(ctx, claim, MaxManifest)
 			if err != nil {
 				return err
 			}
@@ -274,7 +274,7 @@ func (r *remover) removeData(ctx context.Context, prefix string, id ExportID) er
 		return err
 	}
 	var m Manifest
-	text, err := r.readOnce(ctx, prefix+ManifestName, MaxManifest)
+	text, err := r.readIfExists(ctx, prefix+ManifestName, MaxManifest)
 	if err != nil {
 		return err
 	}

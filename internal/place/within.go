@@ -96,8 +96,8 @@ func checkApart(ctx context.Context, to Objects, patience time.Duration) error {
 // patience is approximately the time for which an export waits until an export within it yields. Yielding takes a few requests.
 const patience = 4 * time.Second
 
-// Take puts a claim like [PutClaim], and then checks whether another export has begun at the same moment around the place or within it. Each export
-// puts its claim before it checks. So of two exports, at least one finds the other, and they never both continue. The inner export yields
+// Take puts a claim, as [PutClaim] does, and then checks whether another export has begun at the same moment around the place or within it. Each
+// export puts its claim before it checks. So of two exports, at least one finds the other, and they never both continue. The inner export yields
 // immediately: it withdraws its claim. The outer export waits until the inner claim is gone, and yields if this takes too long. The export that
 // yields fails with [ErrTaken]. After any other error, Take tries briefly to withdraw the claim.
 //

@@ -287,8 +287,8 @@ func (w *Writer) write(ctx context.Context, p *page, last bool) error {
 // Holds returns the approximate bytes of memory of the current file. It may be called while rows are added.
 func (w *Writer) Holds() int64 { return w.bytes.Load() }
 
-// End ends the rows. If err is nil, End writes the remaining rows, and the caller must then call [Writer.Complete]. If err is not nil, the export can
-// be resumed.
+// End ends the sequence of rows. If err is nil, End writes the remaining rows, and the caller must then call [Writer.Complete]. If err is not nil,
+// the export can be resumed.
 func (w *Writer) End(err error) error { return w.Pages.End(err) }
 
 // Complete checks that all files exist, and then puts the manifest. It adds the facts about files and rows to m, and returns the result.

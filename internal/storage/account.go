@@ -14,7 +14,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue"
 )
 
-// Options tune an [Account]. Production uses the zero value.
+// Options tune an [Account]. The zero value stands for the defaults.
 type Options struct {
 	// Connections is the maximum number of connections to each host, busy and idle. Further requests wait for a connection.
 	// The default is 256: a step uses the tables of two accounts, and twice 256 is below the 600 connections that a
@@ -139,7 +139,7 @@ func clientOptions(r *retries, o Options, sign policy.Policy) azcore.ClientOptio
 	}
 }
 
-// eachTry returns the policies of a try. If sign is not nil, it signs the request.
+// eachTry returns the policies that run for each try. If sign is not nil, it signs the request.
 func eachTry(sign policy.Policy) []policy.Policy {
 	if sign == nil {
 		return []policy.Policy{captureAnswer{}}

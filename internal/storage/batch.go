@@ -25,10 +25,10 @@ type OpKind int
 
 // The kinds of operations.
 const (
-	Insert  OpKind = iota // fails with EntityAlreadyExists
+	Insert  OpKind = iota // fails with EntityAlreadyExists if the row exists
 	Replace               // writes the whole row, whether it exists or not
 	Merge                 // writes the given properties, whether the row exists or not
-	Delete                // fails with ResourceNotFound
+	Delete                // fails with ResourceNotFound if the row does not exist
 )
 
 // Op is one operation of a batch.
@@ -147,15 +147,14 @@ func (b *Batch) write(texts ...string) {
 	}
 }
 
-// appendKeyPath appends the key's part of a row's URL: quotes are doubled, and everything
-// except letters, digits and a few marks is escaped.
+// appendKeyPath appends the part of a row's URL that contains the key. It doubles quotes, and escapes everything except letters, digits and a few marks.
 func appendKeyPath(b []byte, k key.Key) []byte {
 	b = appendEscaped(append(b, "(PartitionKey='"...), k.Partition)
 	b = appendEscaped(append(b, "',RowKey='"...), k.Row)
 	return append(b, "')"...)
 }
 
-// appendEscaped appends a key in a URL.
+// appendEscaped appends a partition key or row key in the form that it has in a URL.
 func appendEscaped(b []byte, text string) []byte {
 	for i := range len(text) {
 		switch c := text[i]; {

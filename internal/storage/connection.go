@@ -42,7 +42,7 @@ type Connection struct {
 type identity struct {
 	Managed    bool   // only the managed identity is allowed
 	ClientID   string // the client id of a user-assigned managed identity
-	ResourceID string // or its resource id
+	ResourceID string // the resource id of a user-assigned managed identity, instead of ClientID
 
 	// If both are set, ClientID is the id of an application, which signs in with ClientSecret.
 	TenantID, ClientSecret string

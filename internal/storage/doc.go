@@ -1,5 +1,5 @@
-// Package storage is the project's only access to Azure Table, Queue and Blob Storage. It contains connections, clients, retries,
-// the exact wire form of entities and keys, and the meaning of a service's errors.
+// Package storage is the project's only access to Azure Table, Queue and Blob Storage. It contains connections, clients, retries, the exact form in
+// which entities and keys are sent, and the meaning of a service's errors.
 //
 // An [Account] has one set of clients and one connection pool. [Table.Query] reads rows, page by page. [Batch] writes rows in
 // entity group transactions. A single row is read by a query for one row, and written by a batch of one row. A [Queue] gives

@@ -95,8 +95,8 @@ func And(first, second string) string {
 	return first + " and (" + second + ")"
 }
 
-// SinceFilter matches rows written at time t of the service's clock, or later. It uses ge, because the service compares with less
-// precision than a row's Timestamp has. With gt, later rows could be missed.
+// SinceFilter returns a filter for the rows that were written at the time t or later, by the service's clock. The filter uses ge, because the service
+// compares with less precision than a row's Timestamp has. With gt, the filter could miss later rows.
 func SinceFilter(t time.Time) string {
 	return "Timestamp ge datetime'" + t.UTC().Format("2006-01-02T15:04:05.0000000Z") + "'"
 }

@@ -37,7 +37,7 @@ const (
 	refusedFor = 30 * time.Second
 )
 
-// rules lists the consequences of each outcome. Tries are repeated until the patience ends.
+// rules lists the consequences of each outcome. A request's tries are repeated until its patience ends.
 var rules = [...]struct {
 	tries   int           // maximum of failed tries while the host answers other requests
 	lasts   time.Duration // maximum time during which every try has this outcome; 0 for the whole patience
@@ -136,8 +136,7 @@ func noSuchHost(err error) bool {
 	return errors.As(err, &dns) && dns.IsNotFound
 }
 
-// unreachable reports whether an error suggests that the address is wrong. A host that
-// has answered before may only be temporarily unreachable.
+// unreachable reports whether an error suggests that the address is wrong. A host that has answered before may be only temporarily unreachable.
 func unreachable(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError

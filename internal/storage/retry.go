@@ -94,17 +94,17 @@ type retries struct {
 	paused  int           // pending requests that are in a pause
 	since   time.Time     // time of the last good answer, or of the beginning of the first request after it
 	cause   string        // cause of the last failure after the time since
-	failure time.Time     // time of that failure
+	failure time.Time     // time of the last failure
 	good    int64         // good answers so far
-	again   chan struct{} // the next good answer closes this channel
+	wake    chan struct{} // the next good answer closes this channel
 
-	tries     []*try // current tries, in order
+	tries     []*try // current tries, in the order in which they began
 	watching  bool
 	closeIdle func() // closes the connections that no request uses; may be nil
 }
 
 func newRetries(connection string, o Options) *retries {
-	return &retries{connection: connection, patience: cmp.Or(o.Patience, DefaultPatience), unproven: o.Unproven, awaits: o.AwaitDeletion, again: make(chan struct{})}
+	return &retries{connection: connection, patience: cmp.Or(o.Patience, DefaultPatience), unproven: o.Unproven, awaits: o.AwaitDeletion, wake: make(chan struct{})}
 }
 
 // Do implements [policy.Policy]. The SDK's own retry policy comes later, and makes a single try.
@@ -139,7 +139,7 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 		}
 		c.record(is, x.causeOf(resp, err))
 		follows := rules[is]
-		chance, again := r.recordFailure(&c)
+		chance, wake := r.recordFailure(&c)
 		if o.Once || c.lost > follows.tries || follows.failure && c.times == o.MaxErrors {
 			return resp, err
 		}
@@ -163,10 +163,10 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 			pause = max(cmp.Or(o.OnBusy(), pause), retryAfter(resp))
 		}
 		if try > follows.woken {
-			again = nil
+			wake = nil
 		}
 		r.addPaused(1)
-		wanted := o.wait(ctx, min(pause, left), again)
+		wanted := o.wait(ctx, min(pause, left), wake)
 		r.addPaused(-1)
 		switch {
 		case !wanted:
@@ -180,12 +180,12 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 // course is the history of a request's tries.
 type course struct {
 	began time.Time
-	good  int64     // the host's good answers up to the last try
+	good  int64     // number of the host's good answers at the time of the last try
 	lost  int       // tries that failed while the host answered other requests
 	cause string    // cause of the last failure
 	last  outcome   // outcome of the last try
 	times int       // consecutive tries with this outcome
-	since time.Time // time of the first of these tries
+	since time.Time // time of the first of the consecutive tries
 }
 
 // record adds a try's outcome to the history, and its cause unless the cause is "".
@@ -213,8 +213,8 @@ func (r *retries) addPaused(n int) {
 	r.paused += n
 }
 
-// wait waits until the pause ends or the channel again is closed. It returns false if the request must end without a further try.
-func (o RequestOptions) wait(ctx context.Context, pause time.Duration, again <-chan struct{}) bool {
+// wait waits until the pause ends or the channel wake is closed. It returns false if the request must end without a further try.
+func (o RequestOptions) wait(ctx context.Context, pause time.Duration, wake <-chan struct{}) bool {
 	if o.Waiting != nil {
 		o.Waiting.Add(1)
 		defer o.Waiting.Add(-1)
@@ -223,7 +223,7 @@ func (o RequestOptions) wait(ctx context.Context, pause time.Duration, again <-c
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-again:
+	case <-wake:
 	case <-o.Stop:
 		return false
 	case <-ctx.Done():
@@ -278,14 +278,14 @@ func (r *retries) recordEnd(err error) {
 	r.since = time.Now()
 	if r.cause != "" {
 		r.cause = ""
-		close(r.again)
-		r.again = make(chan struct{})
+		close(r.wake)
+		r.wake = make(chan struct{})
 	}
 }
 
-// recordFailure records a failed try of a request. chance is true if the host has answered most other requests since the request's last
-// try. The next good answer closes the channel again.
-func (r *retries) recordFailure(c *course) (chance bool, again <-chan struct{}) {
+// recordFailure records a failed try of a request. chance is true if the host has answered most other requests since the request's last try. The
+// host's next good answer closes the channel wake.
+func (r *retries) recordFailure(c *course) (chance bool, wake <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c.cause != noAnswerYet || r.cause == "" {
@@ -296,7 +296,7 @@ func (r *retries) recordFailure(c *course) (chance bool, again <-chan struct{}) 
 		c.good = r.good
 		chance = 2*others >= int64(r.pending-r.paused)
 	}
-	return chance, r.again
+	return chance, r.wake
 }
 
 // outage returns since when and why the host has given no good answer. ok is false if the host answers, or if no request was made since

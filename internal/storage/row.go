@@ -60,7 +60,7 @@ func (r Row) ETag() string {
 	return ""
 }
 
-// WithETag returns the row with an ETag.
+// WithETag returns a copy of the row with the given ETag.
 func (r Row) WithETag(etag string) Row {
 	r.etag = quote(etag)
 	return r

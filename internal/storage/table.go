@@ -304,7 +304,7 @@ func (q Query) parameters() string {
 	return p
 }
 
-// All reads every page of the query, and calls fn with each page.
+// All calls fn with each page of the query, from the first to the last.
 func (t *Table) All(ctx context.Context, q Query, fn func(Page) error) error {
 	for {
 		p, err := t.Query(ctx, q)

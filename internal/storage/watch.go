@@ -22,7 +22,7 @@ const (
 )
 
 type try struct {
-	request  time.Time // when its request began
+	request  time.Time // when the try's request began
 	sent     time.Time
 	limit    time.Duration  // time for the whole answer, even while bytes arrive
 	allowed  time.Duration  // longest silence before the try is abandoned

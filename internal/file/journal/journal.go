@@ -35,8 +35,8 @@ import (
 // version is the version of the file's format.
 const version = 1
 
-// compactBytes is the minimum number of appended bytes that makes a new snapshot worthwhile. If the snapshot is larger, the appended bytes must
-// exceed its size.
+// compactBytes is the minimum number of appended bytes that makes a new snapshot worthwhile. If the snapshot is larger than this, the appended bytes
+// must exceed the snapshot's size.
 const compactBytes = 4 << 20
 
 // ErrDamaged is the error of a file with a bad line that was known to be on the disk.

@@ -17,9 +17,8 @@
 // growth doubles, up to sixteen times 3 %. The limit rises from 10 rows per second to 200 in a minute if each request has a single row, and in ten
 // minutes if each request has a hundred rows.
 //
-// Several processes may use a partition without knowledge of each other. One weakness is known: a partition that refuses a tenth of
-// all requests at any load is slowed down to 10 rows per second. A rule without this weakness would let one process take the rate
-// of all others.
+// Several processes may use a partition without knowledge of each other. The rules have one known weakness: a partition that refuses a tenth of all
+// requests at any load is slowed down to 10 rows per second. A rule without this weakness would let one process take the rate of all others.
 //
 // The package is pure: callers report events and durations.
 package pace
@@ -31,7 +30,7 @@ import (
 
 const (
 	grow       = 1.5  // factor of a step up, until a limit of the service is found
-	growLater  = 1.1  // factor of a step up after that
+	growLater  = 1.1  // factor of a step up, after a limit of the service was found
 	shrink     = 0.7  // factor of a step down
 	worthwhile = 0.25 // a step up is worthwhile if throughput grows by at least this share of the step
 	lull       = 4    // measurements between a step up that was not worthwhile and the next step up
@@ -63,7 +62,7 @@ type Pace struct {
 
 	limited  bool    // a limit of the service was found
 	previous float64 // limit before the last step if that was a step up; otherwise 0
-	rate     float64 // requests per second at that limit
+	rate     float64 // requests per second at the limit previous
 	wait     int     // measurements before the next step up
 
 	counted  float64 // requests since the measurement of refusals began
@@ -72,7 +71,7 @@ type Pace struct {
 	stale    int     // requests to ignore, because they may have been sent before the last step down
 	floor    float64 // share of requests that the service refuses at any load
 	trial    float64 // limit before the current trial; 0 without one
-	before   float64 // lower bound of the share refused before the trial
+	before   float64 // lower bound of the share of requests that were refused before the trial
 	served   float64 // requests answered per second before the trial
 	twice    bool    // the current trial is the second one
 	warming  bool    // no measurement of refusals has ended yet; the first measured rate is too low, because no answers come at the beginning

@@ -29,7 +29,7 @@ const (
 	// and performance targets for Table storage")
 	target     = 2000
 	lowest     = 10    // rows per second
-	refusal    = 0.05  // share of requests that may be refused
+	refusal    = 0.05  // if a larger share of the requests is refused, the limit is lowered
 	below      = 0.9   // a throttling partition's limit is this fraction of the rate that it accepts
 	growth     = 0.03  // growth per second, as a fraction of the rate, while nothing is refused
 	mostGrowth = 0.007 // maximum growth for each measured request, as a fraction of the rate
