@@ -48,7 +48,7 @@ func catalogCommand() *cobra.Command {
 		command("import [FILE]", "Insert the records of a file of JSON lines or CSV", &importOptions{}),
 		command("export [KEY=VALUE…]", "Print all records", &catalogExportOptions{}),
 		command("check", "Check a catalog for errors, and repair it", &catalogCheckOptions{}),
-		command("migrate", "Move a catalog to other index keys, or take over a published one", &catalogMigrateOptions{}))
+		command("migrate", "Change a catalog's index keys, or take over another program's", &catalogMigrateOptions{}))
 }
 
 // settings returns the settings of the catalog. Flags override the environment.

@@ -24,7 +24,7 @@ type logFlags struct {
 // options returns the options. asJSON is the description of --json.
 func (f *logFlags) options(asJSON string) []option {
 	return append(f.connectionFlags.options("the table's account"), []option{
-		{"table", perRun, &f.table, nil, "the table of streams (default that of the setting TABLESWEEP_LOG_TABLE, or " + logtail.DefaultTable + ")"},
+		{"table", perRun, &f.table, nil, "the table of streams (default: the setting TABLESWEEP_LOG_TABLE, or " + logtail.DefaultTable + ")"},
 		{"json", perRun, &f.json, nil, asJSON},
 	}...)
 }

@@ -55,7 +55,7 @@ func (f *scansFlags) options(request string) []option {
 
 func (f *scansFlags) ofStorage() []option {
 	return append(f.connectionFlags.options("the app's own storage"),
-		option{"state-table", perRun, &f.table, nil, "the app's state table (default that of the setting TABLESWEEP_STATE_TABLE, or " + config.DefaultStateTable + ")"})
+		option{"state-table", perRun, &f.table, nil, "the app's state table (default: the setting TABLESWEEP_STATE_TABLE, or " + config.DefaultStateTable + ")"})
 }
 
 func (f *scansFlags) open(r *call) (*engine.Engine, error) {

@@ -149,7 +149,7 @@ func (o *syncOptions) syncTables(r *call) error {
 	sum.Failed = int64(len(failed))
 	var nothing error // set if nothing is done because each failed table was refused
 	if len(failed) > 0 && len(failed) == refused && (o.dryRun || !sum.Changes()) {
-		nothing = usagef("refused %d of %s, and changed nothing: %s", refused, progress.Plural(len(all.All), "table"), problem.Named(failed, 10))
+		nothing = usagef("refused %d of %s (%s), and changed nothing", refused, progress.Plural(len(all.All), "table"), problem.Named(failed, 10))
 	}
 	switch {
 	case err != nil:

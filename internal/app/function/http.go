@@ -392,6 +392,6 @@ func writeBytes(w http.ResponseWriter, r *http.Request, status int, contentType 
 	w.Header().Set("Content-Type", contentType)
 	w.WriteHeader(status)
 	if _, err := w.Write(body); err != nil {
-		zerolog.Ctx(r.Context()).Debug().Err(err).Msg("client did not read the answer")
+		zerolog.Ctx(r.Context()).Debug().Err(err).Msg("the client did not read the answer")
 	}
 }

@@ -101,6 +101,6 @@ func writeList(w http.ResponseWriter, r *http.Request, name string, items iter.S
 	}
 	out.Write(members)
 	if err := out.Flush(); err != nil {
-		zerolog.Ctx(r.Context()).Debug().Err(err).Msg("client did not read the answer")
+		zerolog.Ctx(r.Context()).Debug().Err(err).Msg("the client did not read the answer")
 	}
 }

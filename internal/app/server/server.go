@@ -73,7 +73,7 @@ func Serve(ctx context.Context, settings storage.Settings, stdout, stderr io.Wri
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
 	if err != nil {
 		time.Sleep(startPause)
-		return Restart{fmt.Errorf("listen for the Functions host: %w", err)}
+		return Restart{fmt.Errorf("cannot listen for the Functions host: %w", err)}
 	}
 	c, settingsErr := config.Load(settings)
 	c.Memory.Limit()
