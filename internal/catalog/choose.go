@@ -112,7 +112,7 @@ func (ch *chooser) headMatches(ctx context.Context, p plan, h *store.Head) (bool
 	held := part.Used()
 	r, found, err := ch.reader.contents(ctx, h)
 	part.SetUsed(held)        // releases the record's memory
-	if err != nil || !found { // a newer write has replaced the record; the caller's write will notice
+	if err != nil || !found { // a newer write has replaced the record; the caller's write will notice this
 		return !found, err
 	}
 	id, err := ch.Identify(r)
@@ -146,7 +146,7 @@ func (ch *chooser) headsOf(ctx context.Context, p plan, first index.FirstHash) (
 			if err != nil {
 				return nil, fmt.Errorf("catalog %s: %w", ch.Name, err)
 			}
-			if pages == 0 { // the service dates an answer in whole seconds, when it sends the answer
+			if pages == 0 { // the Date is the time at which the service sends the answer, in whole seconds
 				began = page.Date.Add(-time.Since(start))
 			}
 			changed = changed || slices.ContainsFunc(page.Rows, func(row storage.Row) bool { return !row.Timestamp().Before(began) })
@@ -165,8 +165,8 @@ func (ch *chooser) headsOf(ctx context.Context, p plan, first index.FirstHash) (
 	return nil, tooManyRaces()
 }
 
-// heads returns the live heads of a page that may match the query. It releases the page's memory, except the part that these
-// heads need. The result bytes is the size of that part.
+// heads returns the page's live heads that may match the query. It releases the page's memory, except the part that these heads
+// need. The result bytes is the size of that part.
 func (p plan) heads(part *memory.Part, page storage.Page) (heads []*store.Head, bytes int64, err error) {
 	for _, row := range page.Rows {
 		h, err := store.HeadOf(row.Entity())
@@ -184,8 +184,8 @@ func (p plan) heads(part *memory.Part, page storage.Page) (heads []*store.Head, 
 	return heads, bytes, nil
 }
 
-// chooseRow returns the head of the only record whose index rows a query finds, or nil. It adds the hashes of the first index
-// values of all records found to firstHashes.
+// chooseRow returns the head of the only record whose index rows a query finds, or nil. For each record found, it adds the hash
+// of the first index value to firstHashes.
 func (ch *chooser) chooseRow(ctx context.Context, q Lookup, firstHashes *[]index.FirstHash) (*store.Head, error) {
 	q.Top = 2
 	for range maxRaces {

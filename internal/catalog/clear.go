@@ -53,17 +53,17 @@ func (cl *clearer) readTombstones(ctx context.Context, w wal.Write, known map[in
 	return l, err
 }
 
-// deleteRows deletes the rows that have not changed since they were read. The result all is true if no row has changed.
-func (cl *clearer) deleteRows(ctx context.Context, rows []storage.Entity) (all bool, err error) {
-	all = true
+// deleteRows deletes the rows that have not changed since they were read. If no row has changed, the result unchanged is true.
+func (cl *clearer) deleteRows(ctx context.Context, rows []storage.Entity) (unchanged bool, err error) {
+	unchanged = true
 	for _, row := range rows {
 		err := cl.DeleteRow(ctx, row)
 		if err != nil && !store.Overtaken(err) {
 			return false, err
 		}
-		all = all && !storage.HasCode(err, "UpdateConditionNotSatisfied")
+		unchanged = unchanged && !storage.HasCode(err, "UpdateConditionNotSatisfied")
 	}
-	return all, nil
+	return unchanged, nil
 }
 
 // notedWrites returns the deletions that a note in the log lists.
@@ -239,7 +239,7 @@ func (cl *clearer) clearHeads(ctx context.Context, notes []storage.Entity) error
 	return cl.Log.Write(ctx, ops...)
 }
 
-// headDeletion returns the operation that deletes the head of a write's identity, unless the head has changed.
+// headDeletion returns the operation that deletes the head of a write's identity. The operation fails if the head has changed.
 func headDeletion(w wal.Write, etag string) storage.Op {
 	return storage.Op{Kind: storage.Delete, IfMatch: etag, Row: storage.Row{Key: store.HeadKey(w.First, w.Identity)}}
 }

@@ -57,12 +57,12 @@ func (d Deleted) Summary() string {
 	return text + "; repeat the call to continue"
 }
 
-// Delete deletes all records that the query finds. It also completes deletions and moves that a crash has interrupted. If
-// deleteTime is over, or if there is no memory for the next records, the result's More is true, and at least one record was
-// deleted. After an error, [Deleted.Summary] describes the deletions so far, and a retry continues. If there is a condition,
-// the query must find only one record. If the query has an ID, the record with that ID must exist. The query's Top and Cursor
-// must not be set. If the function noted is not nil, it is called after each deletion with the number of records deleted so
-// far.
+// Delete deletes all records that the query finds. It also completes deletions and moves that a crash has interrupted. A
+// deletion that has deleted at least one record ends early if deleteTime is over, or if there is no memory for the next
+// records. Then the result's More is true. After an error, [Deleted.Summary] describes the deletions so far, and a retry
+// continues. If there is a condition, the query must find only one record. If the query has an ID, the record with that ID must
+// exist. The query's Top and Cursor must not be set. If the function noted is not nil, it is called after each deletion with
+// the number of records deleted so far.
 //
 // If the condition has an id (see [Condition]), the deletion is carried out once. The first try deletes all records that it
 // finds, even records written after it began, but no record twice. A repetition returns the first try's result. If the first
@@ -216,7 +216,7 @@ func (x *bulkDeletion) deletePages(ctx context.Context, q Lookup) (missed bool, 
 			delete(x.heads, hash)
 			all = append(all, x.member(m.id.First(), hash, 1+int64(len(m.row.JSON()))/weightBytes, func(ctx context.Context) (bool, error) { return x.removeFound(ctx, h, m) }))
 		}
-		if page.next == "" { // on the last page, delete also the records that no index row contains yet
+		if page.next == "" { // on the last page, also delete the records that no index row contains yet
 			for _, h := range x.heads {
 				all = append(all, x.member(h.First, h.Identity, 1, func(ctx context.Context) (bool, error) { return x.removeUnseen(ctx, h) }))
 			}
@@ -326,8 +326,8 @@ func (x *bulkDeletion) readHeads(ctx context.Context) error {
 func (x *bulkDeletion) removeFound(ctx context.Context, h *store.Head, m match) (done bool, err error) {
 	row := m.row.Entity()
 	slots := x.readAhead(ctx, store.WriteFor(m.id), row)
-	stays := func(h *store.Head) error { return x.checkDeletable(ctx, h, row, m.version) }
-	done, err = x.stages.removeAt(ctx, h, m.id.First(), m.id.Hash(), record.FromProperties(row.Properties), stays, slots)
+	check := func(h *store.Head) error { return x.checkDeletable(ctx, h, row, m.version) }
+	done, err = x.stages.removeAt(ctx, h, m.id.First(), m.id.Hash(), record.FromProperties(row.Properties), check, slots)
 	if !done {
 		slots() // waits for the reads
 	}
@@ -369,7 +369,7 @@ func (wr *Writer) readAhead(ctx context.Context, w wal.Write, row storage.Entity
 
 // removeUnseen deletes the record of a live head, if the record matches the query.
 func (x *bulkDeletion) removeUnseen(ctx context.Context, h *store.Head) (done bool, err error) {
-	stays := func(h *store.Head) error { return x.checkDeletable(ctx, h, storage.Entity{}, 0) }
+	check := func(h *store.Head) error { return x.checkDeletable(ctx, h, storage.Entity{}, 0) }
 	r, found, err := x.reader.contents(ctx, h)
 	if err != nil || !found {
 		return false, err
@@ -378,11 +378,11 @@ func (x *bulkDeletion) removeUnseen(ctx context.Context, h *store.Head) (done bo
 	if err != nil || !x.plan.window.Contains(id.Sort) {
 		return false, err
 	}
-	return x.stages.removeAt(ctx, h, h.First, h.Identity, r, stays, nil)
+	return x.stages.removeAt(ctx, h, h.First, h.Identity, r, check, nil)
 }
 
-// deleteOne deletes the only record that the query finds, for a request with the id. If the query finds no record, the result is
-// zero, or an error if the query has an ID.
+// deleteOne deletes the only record that the query finds, for a request with the id. If the query has an ID and finds no record,
+// deleteOne returns an error. If a query without an ID finds no record, the result is zero.
 func (wr *Writer) deleteOne(ctx context.Context, q Lookup, on Condition, o claim.ID) (Deleted, error) {
 	done, err := wr.writeOne(ctx, q, on, o, func(h *store.Head) (decision, error) {
 		r, found, err := wr.reader.contents(ctx, h)

@@ -36,7 +36,7 @@ func (m match) meta() Meta {
 }
 
 // mergedPage contains the rows of an index key's partitions in a range, merged in the order of their RowKeys, up to the RowKey
-// last.
+// in the field last.
 type mergedPage struct {
 	key   wanted
 	rows  []candidate // sorted by RowKey
@@ -76,9 +76,9 @@ type answer struct {
 // A matching record has the same RowKey under each index key of the query. Therefore search reads a page under every key
 // concurrently, and uses the first page that has enough matches. If no page has enough, search continues with the key whose
 // page ends at the greatest RowKey, because the fewest other records share that key's value. A cursor is a RowKey, so it is
-// valid under every key. One page shows one moment. Before the same call reads the next page, a record may move from the unread
-// rows to the rows already read. Therefore search follows the tombstones that may be younger than the call; see trail.follow.
-// Several partitions never show one moment.
+// valid under every key. One page shows the state at one moment. Before the same call reads the next page, a record may move
+// from the unread rows to the rows already read. Therefore search follows the tombstones that may be younger than the call; see
+// trail.follow. Pages of several partitions never show the same moment.
 func (rd *Reader) search(ctx context.Context, q Lookup, gone func(storage.Entity), all bool) (answer, error) {
 	p, err := newPlan(rd.Schema, q)
 	if err != nil {

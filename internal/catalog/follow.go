@@ -135,7 +135,7 @@ func (t *trail) add(ctx context.Context, m match) error {
 	if t.plan.counts {
 		m.row = storage.Row{}
 	} else {
-		m.row = m.row.Clone() // a copy, so that the rest of its page can be freed
+		m.row = m.row.Clone() // a copy, so that the row's page can be freed
 		t.bytes += len(m.row.JSON())
 	}
 	if !memory.PartIn(ctx).Use(m.bytes()) {

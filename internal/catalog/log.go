@@ -71,7 +71,7 @@ func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 	for _, m := range all {
 		t := ct.ServiceNow()
 		for _, u := range m.updates {
-			t = wal.After(t, u.from.State())
+			t = wal.NextTime(t, u.from.State())
 		}
 		// Use a new clock for each entry. A shared clock never goes back, so one head from a writer whose clock is far ahead
 		// would change the times of all later entries.
@@ -248,7 +248,7 @@ func deletion(e store.Entry) storage.Op {
 }
 
 // clearLater returns the operation that inserts a note of rows to delete. The note is due after clearAfter, counted from now.
-// The id distinguishes the note from others.
+// The id distinguishes the note from other notes.
 func clearLater(now time.Time, shard store.Shard, id wal.EntryID, what storage.Property) storage.Op {
 	return storage.Op{Kind: storage.Replace, Row: storage.Entity{
 		Key:        shard.Key(store.ClearPrefix + key.Inverted(now.Add(clearAfter)) + "|" + string(id)),

@@ -42,8 +42,8 @@ type Lookup struct {
 	// Keys contains a value for each index key of the query. A record must match all these values. A number matches in every
 	// spelling.
 	Keys map[string]string
-	// Or contains further values for some of these keys. A record matches a key if it has one of the key's values. A write must
-	// not use Or.
+	// The values in Or are further values for some of these keys. A record matches a key if it has one of the key's values. A
+	// write must not use Or.
 	Or map[string][]string
 	// RowFrom and RowTo limit the sort value; see [index.Schema.Window].
 	RowFrom, RowTo string
@@ -258,7 +258,8 @@ func (rd *Reader) Each(ctx context.Context, q Lookup, fn func(record.Record) err
 // Total is the number of records that a query finds.
 type Total struct {
 	Count int `json:"count"`
-	// Cursor is "" if the count is complete. A count stops after about ten seconds, and the cursor continues the count.
+	// Cursor is "" if the count is complete. A count stops after about ten seconds. With the cursor, the next call continues
+	// the count.
 	Cursor string `json:"cursor,omitempty"`
 }
 

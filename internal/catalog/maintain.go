@@ -108,7 +108,8 @@ func (mt *Maintainer) recoverShard(ctx context.Context, shard store.Shard, all b
 	return errors.Join(errs, err)
 }
 
-// park stores in an entry why the entry cannot be applied. Maintain skips such a parked entry, and package check reports it.
+// park stores in an entry the reason why the entry cannot be applied. Maintain skips such a parked entry, and package check
+// reports it.
 func (mt *Maintainer) park(ctx context.Context, row storage.Entity, reason error) error {
 	zerolog.Ctx(ctx).Error().Err(reason).Str("catalog", mt.Name).Str("entry", row.Key.Row).Msg("a log entry cannot be applied; to see why, run: tablesweep catalog check")
 	err := mt.Log.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: row.ETag, Row: storage.Entity{

@@ -161,7 +161,7 @@ func (wr *Writer) answeredIn(ctx context.Context, o claim.ID, shard store.Shard)
 		first.Record, found, err = wr.reader.contents(ctx, h)
 	}
 	if err == nil && !found {
-		_, err = wr.stages.applyFor(ctx, []index.FirstHash{w.First}) // deletes the rows if the process that withdrew the write died before that
+		_, err = wr.stages.applyFor(ctx, []index.FirstHash{w.First}) // deletes the rows if the process that withdrew the write died before it deleted them
 		err = cmp.Or(err, error(problem.Conflictf("Idempotency-Key", "was used for this write, but the write was refused or its record has changed since; read the record, and use a new key")))
 	}
 	return first, true, err

@@ -172,7 +172,8 @@ func (sg *SchemaGuard) Writable(ctx context.Context) error {
 }
 
 // startCheck checks the stored schema in the background, while the caller reads. The returned function waits for the check. If
-// the stored schema differs from that of the options, the function returns an error, and the data read is invalid.
+// the stored schema differs from that of the options, the function returns an error, and the data that the caller has read is
+// invalid.
 func (sg *SchemaGuard) startCheck(ctx context.Context) (result func() error) {
 	if sg.trustedRead() != schemaUnread {
 		return func() error { return nil }

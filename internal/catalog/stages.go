@@ -126,9 +126,9 @@ func (st *stages) do(ctx context.Context, d decision, o claim.ID) (Written, erro
 }
 
 // removeAt is Remove with more arguments. The argument read is the identity's head, or nil if the head was not read. The
-// argument slots is as in [decision]. If the function stays is not nil and returns an error, the head's record is kept. If done
+// argument slots is as in [decision]. If the function check is not nil and returns an error, the head's record is kept. If done
 // is true, the deletion is committed, even if there is an error.
-func (st *stages) removeAt(ctx context.Context, read *store.Head, first index.FirstHash, identity index.IdentityHash, r record.Record, stays func(*store.Head) error, slots func() knownSlots) (done bool, err error) {
+func (st *stages) removeAt(ctx context.Context, read *store.Head, first index.FirstHash, identity index.IdentityHash, r record.Record, check func(*store.Head) error, slots func() knownSlots) (done bool, err error) {
 	w, err := st.write(ctx, claim.ID{}, func() (decision, error) {
 		h := read
 		if read = nil; h == nil {
@@ -142,8 +142,8 @@ func (st *stages) removeAt(ctx context.Context, read *store.Head, first index.Fi
 			return decision{}, unknownToLog()
 		case h.Gone:
 			return decision{same: h}, nil
-		case stays != nil:
-			if err := stays(h); err != nil {
+		case check != nil:
+			if err := check(h); err != nil {
 				return decision{}, err
 			}
 		}
@@ -529,7 +529,7 @@ func (st *stages) headInDoubt(ctx context.Context, e store.Entry, w wal.Write) (
 }
 
 // withdraw undoes an insertion that cannot be applied. One transaction deletes the insertion's entry and commits a removal. If
-// another process changes the record or completes the insertion before that, nothing is undone.
+// another process changes the record or completes the insertion before this transaction, nothing is undone.
 func (st *stages) withdraw(ctx context.Context, e store.Entry, cause error) error {
 	w := e.Writes[0]
 	h, err := st.ReadHead(ctx, w.First, w.Identity)

@@ -185,9 +185,9 @@ func (wr *Writer) InsertAll(ctx context.Context, records record.Some, once func(
 	})
 }
 
-// WriteAll writes records, many concurrently. Records with the same identity are written in their order. WriteAll calls the
-// function write with each record's index. It returns a result for each record. If the process dies, some records are written
-// and some are not. Once Maintain has run, every record is either completely written or not written.
+// WriteAll writes records, many concurrently. Records with the same identity are written one after another, in their order.
+// WriteAll calls the function write with each record's index. It returns a result for each record. If the process dies, some
+// records are written and some are not. Once Maintain has run, every record is either completely written or not written.
 func (wr *Writer) WriteAll(ctx context.Context, records record.Some, write func(ctx context.Context, i int) (Written, error)) []Result {
 	results := make([]Result, records.Len())
 	var rounds [][]member

@@ -155,7 +155,7 @@ func TestBoundsAnd(t *testing.T) {
 	}
 	for _, a := range all {
 		for _, b := range all {
-			both := a.And(b).Range()
+			both := a.Intersect(b).Range()
 			for _, p := range append(texts, "a\x00", "abc", "bb", "\U0001F600") {
 				k := key.Key{Partition: p}
 				if got, want := both.Contains(k), a.Range().Contains(k) && b.Range().Contains(k); got != want {

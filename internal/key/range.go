@@ -142,8 +142,8 @@ func (b Bounds) Range() Range {
 	return r.Narrow(low, high)
 }
 
-// And returns the bounds that limit a scan to the keys within both b and other.
-func (b Bounds) And(other Bounds) Bounds {
+// Intersect returns the bounds that limit a scan to the keys within both b and other.
+func (b Bounds) Intersect(other Bounds) Bounds {
 	both := Bounds{Prefix: b.Prefix, After: b.After, Before: b.Before}
 	if Less(both.After, other.After) {
 		both.After = other.After

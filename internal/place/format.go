@@ -269,7 +269,7 @@ func (m Manifest) WithSource(source Manifest) Manifest {
 	case m.Range == nil:
 		m.Range = source.Range
 	default:
-		both := source.Range.And(*m.Range)
+		both := source.Range.Intersect(*m.Range)
 		m.Range = &both
 	}
 	if m.Filter != "" && source.Filter != "" && m.Filter != source.Filter {

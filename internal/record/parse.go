@@ -24,7 +24,7 @@ import (
 const (
 	maxFields = 240
 	maxBytes  = 960 << 10 // bytes of a record as the service counts them: names and strings in UTF-16
-	maxValue  = 64 << 10  // bytes of a String, in UTF-16, or a Binary
+	maxValue  = 64 << 10  // bytes of a String in UTF-16, or of a Binary
 	maxDepth  = 64        // maximum depth of nested objects and arrays
 
 	// maxMembers is the maximum number of names in a record or a patch. Every field may have an annotation, and a patch may also name
@@ -39,7 +39,7 @@ const (
 
 const typeSuffix = "@odata.type"
 
-// Parse reads a record from a JSON object. It joins all errors. Each is a [problem.Error] that names the field and the
+// Parse reads a record from a JSON object. It joins all errors. Each error is a [problem.Error] that names the field and the
 // correction.
 func Parse(data []byte) (Record, error) {
 	members, err := split(data, maxMembers)
@@ -142,7 +142,7 @@ func syntaxError(data []byte, err error) error {
 	return problem.Invalidf("", "is not valid JSON").Because(input.Located(data, err))
 }
 
-// annotations returns the types that annotations name, by field.
+// annotations returns, for each field with an annotation, the type that the annotation names.
 func annotations(members []member) (map[string]storage.Type, error) {
 	types := map[string]storage.Type{}
 	var errs []error

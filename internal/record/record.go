@@ -63,8 +63,8 @@ func (r Record) Get(name string) (text string, ok bool) {
 	return r.Fields[i].text(), true
 }
 
-// Only returns a record that contains only the named fields of r.
-func (r Record) Only(names []string) Record {
+// Select returns a record that contains only the named fields of r.
+func (r Record) Select(names []string) Record {
 	kept := slices.DeleteFunc(slices.Clone(r.Fields), func(f Field) bool { return !slices.Contains(names, f.Name) })
 	return Record{Fields: kept}
 }

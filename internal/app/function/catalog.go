@@ -235,7 +235,7 @@ func findRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) err
 	if fields := r.URL.Query().Get("select"); fields != "" {
 		records = func(yield func(record.Record) bool) {
 			for one := range found.Records() {
-				if !yield(one.Only(strings.Split(fields, ","))) {
+				if !yield(one.Select(strings.Split(fields, ","))) {
 					return
 				}
 			}

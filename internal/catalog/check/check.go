@@ -61,7 +61,7 @@ func (k *checker) compare(ctx context.Context) (suspect func(identity index.Iden
 	err = k.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
 		k.count(&k.sum.Rows, len(p.Rows))
 		for _, row := range p.Entities() {
-			t.row(k.Catalog, row)
+			t.addRow(k.Catalog, row)
 		}
 		return nil
 	})
@@ -79,7 +79,7 @@ func (k *checker) compare(ctx context.Context) (suspect func(identity index.Iden
 					continue
 				}
 				k.mu.Lock()
-				t.head(h)
+				t.addHead(h)
 				if !h.Gone {
 					k.sum.Records++
 				}
@@ -217,7 +217,7 @@ func (k *checker) repairRow(ctx context.Context, h *store.Head, x store.Copy, r 
 }
 
 // describeLoss describes a record whose copies all differ from the log. The record itself is no longer in the log, because the
-// record's last change was deleted as too old.
+// record's last change was too old and was deleted.
 func describeLoss(h *store.Head, all []store.Copy) string {
 	if slices.ContainsFunc(all, func(x store.Copy) bool { return x.Ours(h) }) {
 		return "all of the record's index rows differ from its last write; write the record again"

@@ -40,7 +40,7 @@ func sumOf(texts ...string) uint64 {
 
 func groupOf(identity index.IdentityHash) uint64 { return sumOf(string(identity)) % groups }
 
-func (t *tally) head(h *store.Head) {
+func (t *tally) addHead(h *store.Head) {
 	delete(t.gone, h.Identity)
 	if h.Gone {
 		return
@@ -54,8 +54,8 @@ func rowHash(w wal.Write, p index.PartitionKey, content wal.ContentHash) uint64 
 	return sumOf(string(p), w.Row, string(w.Identity), strconv.FormatInt(w.Version, 10), string(content))
 }
 
-// row adds an index row to the tally. If the row does not contain a record, its group becomes suspect.
-func (t *tally) row(c *catalog.Catalog, row storage.Entity) {
+// addRow adds an index row to the tally. If the row does not contain a record, its group becomes suspect.
+func (t *tally) addRow(c *catalog.Catalog, row storage.Entity) {
 	s := c.SlotOf(row)
 	if s.State == wal.Tombstone {
 		if t.gone[s.Identity] = true; len(t.gone) > maxTombstones {

@@ -31,8 +31,8 @@ type Identity struct {
 // as absent. All index keys except the first may be absent. For an absent key, there is no index row, and the hash is computed
 // with an empty value.
 //
-// The RowKey's hash is computed from the normalised values. For the normaliser Lower, this hash has the published form.
-// Therefore different spellings of one identifier result in one RowKey. With Exact, F314 and f314 are two identifiers. They
+// The RowKey's hash is computed from the normalised values. Therefore different spellings of one identifier result in one
+// RowKey. For the normaliser Lower, this hash has the published form. With Exact, F314 and f314 are two identifiers. They
 // result in two RowKeys, so records with these identifiers can be in one partition of another index key. Different identities
 // may still have the same hash, because the hash has 32 bits and does not distinguish "|" in a value from "|" between values.
 // [Identity.Hash] distinguishes such identities.
@@ -101,7 +101,7 @@ func (s Sort) value(raw string) (string, error) {
 // Partition is the partition of an index key's value.
 type Partition struct {
 	Key   PartitionKey
-	Value string // normalised
+	Value string // the normalised value
 }
 
 // Partitions returns the partitions that a query by an index key's value reads. It returns the partition of the text. If the

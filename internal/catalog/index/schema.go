@@ -113,8 +113,8 @@ func Parse(indexKeys, rowKey string) (Schema, error) {
 	return s, nil
 }
 
-// String returns the schema as a line such as "eid:lower,ssn:digits;lastname:text". The line has the fields in lower case, and
-// a normaliser for every index key. Therefore two schemas are equivalent if and only if their lines are equal.
+// String returns the schema as a line such as "eid:lower,ssn:digits;lastname:text". In this line, all field names are in lower
+// case, and every index key has a normaliser. Therefore two schemas are equivalent if and only if their lines are equal.
 func (s Schema) String() string {
 	var b strings.Builder
 	for i, k := range s.Keys {

@@ -160,8 +160,8 @@ func (w Window) intervals() []interval {
 		return all
 	}
 	for i := range w.to {
-		// A prefix of rowTo sorts before rowTo, so the window contains the prefix. But the RowKeys of the prefix continue with
-		// another character than rowTo, so they may sort after rowTo.
+		// A prefix of rowTo sorts before rowTo, so the window contains the prefix. But in RowKeys, the prefix is followed by a
+		// different character than in rowTo, so the prefix's RowKeys may sort after rowTo.
 		if start := w.to[:i]; i > 0 && !before(start, w.from) {
 			stem := rowStem(start)
 			all = append(all, interval{stem, behind(stem)})

@@ -50,7 +50,7 @@ func (m *migrator) begin(ctx context.Context) error {
 	return m.moveMark(ctx, m.from)
 }
 
-// moveMark moves the mark to the entry with this RowKey. All entries up to there must have been carried out or noted.
+// moveMark moves the mark to the entry with this RowKey. All entries up to this entry must have been carried out or noted.
 func (m *migrator) moveMark(ctx context.Context, row string) error {
 	return m.write(ctx, storage.Op{Kind: storage.Replace, Row: storage.Entity{Key: takenMark, Properties: []storage.Property{storage.StringProperty(publishedDateTime, row)}}.Row()})
 }

@@ -49,7 +49,7 @@ type Shard string
 // Key returns the key of a row in the shard.
 func (s Shard) Key(row string) key.Key { return key.Key{Partition: string(s), Row: row} }
 
-// EntryKey returns the key of an entry's row, pending or applied.
+// EntryKey returns the key of the row of a pending or applied entry.
 func (s Shard) EntryKey(prefix string, id wal.EntryID) key.Key { return s.Key(prefix + string(id)) }
 
 // ShardOf returns the shard of the records with this first index value.
@@ -66,10 +66,10 @@ func Shards() []Shard {
 	return all
 }
 
-// EachShard calls fn for every shard, even if fn fails for some.
+// EachShard calls fn for every shard, even if fn fails for some shards.
 func EachShard(fn func(Shard) error) error { return EachOf(Shards(), fn) }
 
-// EachOf calls fn for each of the shards, even if fn fails for some.
+// EachOf calls fn for each of the given shards, even if fn fails for some of them.
 func EachOf(shards []Shard, fn func(Shard) error) error {
 	errs := make([]error, len(shards))
 	var g task.Group
@@ -163,8 +163,8 @@ func (x Copy) Ours(h *Head) bool {
 	return x.Slot.State == wal.HasRecord && x.Slot.Identity == h.Identity
 }
 
-// Logged returns the record that the head's last write has written. If a copy has the contents that the head records, Logged
-// takes the record from that copy, and otherwise from the head's entry.
+// Logged returns the record that the head's last write has written. If the hash in the head matches a copy, Logged takes the
+// record from that copy, and otherwise from the head's entry.
 func (s *Store) Logged(ctx context.Context, h *Head, all []Copy) (r record.Record, found bool, err error) {
 	for _, x := range all {
 		if x.Slot.State == wal.HasRecord && HashOf(x.Record) == h.Content {

@@ -217,9 +217,9 @@ func Superseded(rows []VersionClaim) []bool {
 	return old
 }
 
-// After returns the time of an entry that follows the heads. If the latest head's time is not before now, the result is one
+// NextTime returns the time of an entry that follows the heads. If the latest head's time is not before now, the result is one
 // tick later than that time. Otherwise the result is now.
-func After(now time.Time, heads ...*Head) time.Time {
+func NextTime(now time.Time, heads ...*Head) time.Time {
 	now = now.Truncate(key.Tick)
 	for _, h := range heads {
 		if h != nil && !h.Time.Before(now) {

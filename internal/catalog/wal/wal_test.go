@@ -95,15 +95,15 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestAfterIsLater checks the order of changes if clocks differ.
-func TestAfterIsLater(t *testing.T) {
+// TestNextTimeIsLater checks the order of changes if clocks differ.
+func TestNextTimeIsLater(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 123, time.UTC)
 	ahead := &wal.Head{Time: now.Add(5 * time.Minute)}
-	if got := wal.After(now, nil, &wal.Head{Time: now.Add(-time.Hour)}); !got.Equal(now.Truncate(key.Tick)) {
+	if got := wal.NextTime(now, nil, &wal.Head{Time: now.Add(-time.Hour)}); !got.Equal(now.Truncate(key.Tick)) {
 		t.Errorf("After returns %v, want now", got)
 	}
-	if got := wal.After(now, ahead, nil); !got.After(ahead.Time) {
+	if got := wal.NextTime(now, ahead, nil); !got.After(ahead.Time) {
 		t.Errorf("After returns %v, which is not after %v", got, ahead.Time)
 	}
 }

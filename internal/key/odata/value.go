@@ -142,8 +142,8 @@ func KeepsTime(text string) bool {
 	return len(strings.TrimRight(digits, "0")) <= 7
 }
 
-// KeepsNumber reports whether the nearest Double, rounded to as many digits as the text has, has the same digits. If the number lies
-// beyond the range of a Double, KeepsNumber returns false.
+// KeepsNumber reports whether a Double can store the number in the text: the nearest Double, rounded to the text's number of digits,
+// must have the same digits. If the number lies beyond the range of a Double, KeepsNumber returns false.
 func KeepsNumber(text string) bool {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {

@@ -28,10 +28,10 @@ const (
 	maxValue     = 2 << 20   // bytes of a value
 	maxRows      = 100       // output rows for one row
 	perSearch    = 1 << 8    // a search counts as this number of instructions
-	maxSearches  = 1 << 10   // searches after which a compiled program is replaced, because it caches regular expressions
+	maxSearches  = 1 << 10   // number of searches after which a compiled program is replaced, because it caches regular expressions
 )
 
-// impure contains the functions whose result depends on more than the row, or that end more than the run for the row.
+// impure contains the functions whose result depends on more than the row, or that end more than this row's run.
 var impure = strings.Fields("now localtime strflocaltime input inputs env $ENV halt halt_error debug stderr input_filename input_line_number modulemeta get_search_list builtins")
 
 // unbounded contains the functions that can take too much memory or time for small values, in one instruction.

@@ -37,7 +37,7 @@ const (
 
 	requestColumn, answerColumn, madeColumn = "Request", "Answer", "Made"
 
-	maxRaces = 20 // number of tries if other processes change or delete the claim
+	maxRaces = 20 // maximum number of tries; a further try is needed if another process changes or deletes the claim
 )
 
 // Sent contains the values that a request and its repetitions share. The zero value is for a request that is never repeated.
@@ -152,8 +152,8 @@ func claimOf(known bool, row storage.Entity) Claim {
 	return Claim{known, made, row.Get(answerColumn), row}
 }
 
-// TakeOver takes over a known claim without an answer, for a repetition. After that, [Claims.Unchanged] returns false for the first
-// try. TakeOver returns the claim's new state, which may contain the answer of another try.
+// TakeOver lets a repetition take over a known claim that has no answer yet. After that, [Claims.Unchanged] returns false for the
+// first try. TakeOver returns the claim's new state, which may contain the answer of another try.
 func (c Claims) TakeOver(ctx context.Context, of Claim) (Claim, error) {
 	for range maxRaces {
 		if of.Answer != "" || of.row.Get(madeColumn) != "" { // the first try has ended, or another repetition has taken the claim over

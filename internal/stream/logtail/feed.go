@@ -158,9 +158,9 @@ func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
 	}
 }
 
-// oldestBound returns the newest bound that a position after p may have. "" means that any bound is possible. Call oldestBound
-// before the rows are read, because the reading must find rows that are written meanwhile. It makes no request if p's own bound
-// is recent enough.
+// oldestBound returns the newest bound that is possible in a position after p. "" means that any bound is possible. Call
+// oldestBound before the rows are read, because the reading must find rows that are written between the call and the reading.
+// It makes no request if p's own bound is recent enough.
 func (f Feed) oldestBound(ctx context.Context, p position) (bound string, err error) {
 	if f.Oldest == nil {
 		return "", nil
@@ -206,7 +206,7 @@ func (f Feed) arrivals(ctx context.Context, p position, contents bool) (rows []a
 			continue
 		}
 		if contents {
-			a.row = new(row.Clone()) // a copy, so that the rest of its page can be freed
+			a.row = new(row.Clone()) // a copy, so that the row's page can be freed
 		}
 		if !part.Use(placeBytes + int64(a.bytes())) {
 			return nil, 0, fmt.Errorf("the log cannot be read: %w", memory.ErrFull)

@@ -75,7 +75,8 @@ func (c *Clock) newKey(now time.Time) string {
 	return fmt.Sprintf("%s-%04x-%s", key.Inverted(c.last), maxSequence-1-c.sequence, c.writer)
 }
 
-// KeyTime returns a key's time, to the tick. If the key does not have the form of a Clock's keys, KeyTime returns an error.
+// KeyTime returns the time in a key, in whole ticks. If the key does not have the form of a Clock's keys, KeyTime returns an
+// error.
 func KeyTime(id string) (time.Time, error) {
 	if !keyForm.MatchString(id) {
 		return time.Time{}, fmt.Errorf("%.60q is not the id of an event", id)

@@ -18,7 +18,7 @@ import (
 // Shard is the PartitionKey of a shard of a log.
 type Shard string
 
-// Log is a log in a table. It consists of the rows of its shards whose row keys consist of Prefix and a key from a [Clock].
+// Log is a log in a table. It contains those rows of its shards whose row keys consist of Prefix and a key from a [Clock].
 // Readers merge the rows of all shards by these keys.
 type Log struct {
 	Table  *storage.Table
@@ -31,8 +31,8 @@ type Log struct {
 type Span struct {
 	Newer string // only rows newer than this key, or than a result of [Since]
 	Older string // only rows older than this key
-	// If Since is not zero, the span leaves out rows that were written before Since, by the service's time. It may include rows
-	// that were written up to 10 ms earlier. The service reads all rows between the other bounds in any case.
+	// If Since is not zero, the span leaves out rows that, according to the service's clock, were written before Since. It may
+	// include rows that were written up to 10 ms earlier. The service reads all rows between the other bounds in any case.
 	Since time.Time
 }
 

@@ -87,7 +87,7 @@ func writeListCursor(escaped string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(listCursor + escaped))
 }
 
-// readListCursor returns the bound after the last stream of the previous page. For "", it returns nil.
+// readListCursor returns the bound after the last stream of the previous page. If the cursor is "", it returns nil.
 func readListCursor(cursor string) (*key.Bound, error) {
 	if cursor == "" {
 		return nil, nil
@@ -138,7 +138,7 @@ func (s *Streams) Delete(ctx context.Context, stream string, sent claim.Sent) (D
 	if err == nil {
 		kept, err = claims.Record(ctx, claimed, string(answer))
 	}
-	if err != nil { // a repetition will return the number of events that it finds itself
+	if err != nil { // a repetition will return the number of events that the repetition itself deletes
 		zerolog.Ctx(ctx).Warn().Err(err).Str("stream", stream).Msg("the answer to a deletion was not stored; a repeated request deletes the events that exist when it arrives")
 	}
 	done.Repeated = done.Repeated || err == nil && !kept // a repetition was faster, and recorded its answer

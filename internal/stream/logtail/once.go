@@ -19,7 +19,7 @@ const (
 	// oncePartition is the start of the name of the partition with a stream's notes of used idempotency keys.
 	oncePartition = "|once|"
 
-	maxRaces = 20 // number of tries if other processes write the same events
+	maxRaces = 20 // maximum number of tries; a further try is needed if another process writes the same events
 )
 
 // note describes the append in which an idempotency key was used. Its events have consecutive ids, in one shard.
@@ -29,9 +29,9 @@ type note struct {
 	content string // hash of the events
 }
 
-// AppendOnce is [Streams.Append] with an idempotency key, the argument once. For a day, a repeated append of the same events
-// with the same key to the same stream returns the ids of the first append, and inserts missing events. If the events differ,
-// the error is [problem.KeyReused]. All events are written to one shard.
+// AppendOnce appends events as [Streams.Append] does, with the idempotency key in the argument once. For a day, a repeated
+// append of the same events with the same key to the same stream returns the ids of the first append, and inserts missing
+// events. If the events differ, the error is [problem.KeyReused]. All events are written to one shard.
 func (s *Streams) AppendOnce(ctx context.Context, stream string, records record.Some, once string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, appendTime)
 	defer cancel()

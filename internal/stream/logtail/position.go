@@ -157,11 +157,11 @@ func (a arrival) bytes() int {
 }
 
 // dueRows yields the rows that the follower may receive now, oldest first. The argument rows is sorted newest first. Rows that
-// were written after the time known may still be missing from rows, so each tick after known needs a separate group of the
-// position. After maxSingle such groups, dueRows ends, and a later call returns the other rows.
+// were written after the time known may still be missing from the argument rows, so each tick after known needs a separate
+// group of the position. After maxSingle such groups, dueRows ends, and a later call returns the other rows.
 func dueRows(rows []arrival, known ticks) iter.Seq[*arrival] {
 	return func(yield func(*arrival) bool) {
-		singles := 0 // number of groups that were written after known
+		singles := 0 // number of groups with rows that were written after known
 		for i, a := range rows {
 			if a.given && a.written > known && (i == 0 || rows[i-1].written != a.written) {
 				singles++

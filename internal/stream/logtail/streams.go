@@ -57,7 +57,7 @@ type Streams struct {
 	known   map[string]listing   // rows of the list, by escaped name
 	spread  map[string]int       // number of shards to which a stream's events may be written, by escaped name
 	sizes   map[string]*Sizes    // sizes of streams' events, by escaped name
-	turn    int                  // number of transactions, to use the shards in turn
+	turn    int                  // number of transactions; determines the shard of the next transaction
 	trimmed map[string]time.Time // when each stream was last trimmed, by name
 }
 
