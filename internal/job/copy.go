@@ -100,7 +100,7 @@ func (o CopyOptions) Verify(ctx context.Context, j *Job) (verify.Result, error) 
 		s.Source = o.mappedSource(s.Source, true)
 	}
 	if s.Filter = o.Filter; storage.ComparesTime(s.Filter) || o.Map != nil { // the destination has its own Timestamps, and a map may have changed the values
-		compare.Only, s.Filter = storage.And(compare.Only, s.Filter), ""
+		compare.Only, s.Filter = storage.CombineFilters(compare.Only, s.Filter), ""
 	}
 	o.Meter.Phase("verifying")
 	o.Meter.Expect(rows) // rows may have been added after the copy

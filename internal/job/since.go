@@ -87,7 +87,7 @@ func (o CopyOptions) narrow(ctx context.Context, s *sweep.Spec) (w *changes, win
 	if err == nil {
 		err = w.setWindow(window)
 	}
-	if s.Filter = storage.And(w.filter(), s.Filter); err == nil {
+	if s.Filter = storage.CombineFilters(w.filter(), s.Filter); err == nil {
 		if err = storage.CheckFilter(s.Filter); err != nil {
 			err = Refuse("since", " adds a comparison: --%w", err)
 		}

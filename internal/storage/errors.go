@@ -165,7 +165,7 @@ func wrap(op string, x *exchange, err error) error {
 	return e
 }
 
-// hide makes a text from an answer or from the transport safe to store and show. It removes everything that looks like a secret, and
+// hide returns a text of an answer or of the transport in a form that is safe to store and show. It removes everything that looks like a secret, and
 // the request's own signature, because any server may repeat the request's URL or headers in an answer.
 func (x *exchange) hide(text string) string {
 	if x.sent == nil {

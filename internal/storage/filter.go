@@ -11,8 +11,8 @@ import (
 	"tablesweep/internal/problem/secret"
 )
 
-// maxComparisons is the service's maximum in a filter (Microsoft Learn,
-// "Querying tables and entities"), minus the comparisons that a query's range needs.
+// maxComparisons is the service's maximum number of comparisons in a filter (Microsoft Learn, "Querying tables and entities"), minus the comparisons
+// that a query's range needs.
 const maxComparisons = 15 - 3
 
 // CheckFilter refuses a filter that cannot be combined with a query's range, because it has too many comparisons, or unbalanced
@@ -84,8 +84,8 @@ func compares(filter string, match func(word string) bool) bool {
 	return false
 }
 
-// And returns a filter for the rows that match both filters. An empty filter matches all rows. The first filter must not contain "or".
-func And(first, second string) string {
+// CombineFilters returns a filter for the rows that match both filters. An empty filter matches all rows. The first filter must not contain "or".
+func CombineFilters(first, second string) string {
 	switch {
 	case second == "":
 		return first

@@ -169,8 +169,7 @@ func (q *Queue) Delete(ctx context.Context, m Message) error {
 	return wrap("delete from queue "+q.name, x, err)
 }
 
-// Peek returns the texts and insertion times of the first [MaxGetMessages] visible messages,
-// without changing them.
+// Peek returns the texts and insertion times of the first [MaxGetMessages] visible messages, without changing the messages.
 func (q *Queue) Peek(ctx context.Context) ([]Message, error) {
 	x := newExchange(q.options, peekMessages)
 	resp, err := q.client.PeekMessages(x.attach(ctx), &azqueue.PeekMessagesOptions{NumberOfMessages: to.Ptr(int32(MaxGetMessages))})

@@ -120,7 +120,7 @@ func HasPatience(ctx context.Context) bool {
 	return h.patience > 0
 }
 
-// remaining is the rest of the caller's patience with a host that has given no good answer since the given time.
+// remaining returns the rest of the caller's patience with a host that has given no good answer since the given time.
 func (h callerPatience) remaining(since time.Time) time.Duration {
 	if h.patience == 0 {
 		return math.MaxInt64

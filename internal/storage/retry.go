@@ -299,8 +299,8 @@ func (r *retries) recordFailure(c *course) (chance bool, wake <-chan struct{}) {
 	return chance, r.wake
 }
 
-// outage returns since when and why the host has given no good answer. ok is false if the host answers, or if no request was made since
-// its last good answer.
+// outage returns the current outage: since when, and why, the host has given no good answer. ok is false if the host answers, or if no request was
+// made since its last good answer.
 func (r *retries) outage() (o Outage, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

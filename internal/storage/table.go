@@ -288,7 +288,7 @@ const (
 // parameters returns the query's parameters as part of a URL.
 func (q Query) parameters() string {
 	p := "%24top=" + strconv.Itoa(cmp.Or(q.Top, PageRows))
-	if f := And(RangeFilter(q.Range), q.Filter); f != "" {
+	if f := CombineFilters(RangeFilter(q.Range), q.Filter); f != "" {
 		p += "&%24filter=" + escape(f)
 	}
 	if q.Select != nil {

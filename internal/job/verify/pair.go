@@ -111,7 +111,7 @@ func (p *pair) Read(ctx context.Context, o storage.RequestOptions, q storage.Que
 			if i == 1 {
 				o.Rows = p.limit
 			} else if p.only != "" {
-				of.Filter = storage.And(p.only, q.Filter)
+				of.Filter = storage.CombineFilters(p.only, q.Filter)
 			}
 			answer, _, err := p.places[i].Read(ctx, o, of)
 			answers[i] = &answer

@@ -59,9 +59,9 @@ func (p *Partitions) Started(key string, rows int, now time.Time) {
 	}
 }
 
-// Throttled records that a request with the given number of rows was throttled. It returns the pause before the repetition, which
-// differs between requests so that they do not all return at the same time. Before the partition has answered a request after its
-// first throttling, Throttled returns 0, because the account may be the cause.
+// Throttled records that a request with the given number of rows was throttled. It returns the pause before the repetition, which differs between
+// requests so that they are not all repeated at the same time. Before the partition has answered a request after its first throttling, Throttled
+// returns 0, because the account may be the cause.
 func (p *Partitions) Throttled(key string, rows int, now time.Time) time.Duration {
 	l, ok := p.limits[key]
 	if !ok {
