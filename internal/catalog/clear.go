@@ -158,7 +158,7 @@ func (cl *clearer) settle(ctx context.Context, notes []storage.Entity, left [][]
 }
 
 // writeNotes carries out operations on notes of one shard, in transactions that are as large as possible. If another process
-// has already done one of a transaction's operations, the next run repeats the others.
+// has already done one of a transaction's operations, the next run repeats the other operations.
 func (cl *clearer) writeNotes(ctx context.Context, all [][]storage.Op) (err error) {
 	for some := range slices.Chunk(all, storage.MaxBatchRows/2) {
 		if failed := cl.Log.Write(ctx, slices.Concat(some...)...); !store.Overtaken(failed) {

@@ -47,8 +47,8 @@
 // Writes of many records in one shard are committed together and finished together (group.go). A group contains an identity at
 // most once. Writes with an Idempotency-Key, moves and withdrawals are committed alone. A group's transaction may be refused
 // because of one write. If that write's entry is in the log, an earlier try of the transaction has committed all writes, and
-// its answer was lost. If the entry is not in the log, no write was committed. None will be committed later, because the reason
-// for the refusal stays.
+// its answer was lost. If the entry is not in the log, no write was committed. None of the writes will be committed later,
+// because the reason for the refusal stays.
 //
 // # Files
 //

@@ -84,8 +84,8 @@ func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 }
 
 // commitIn commits writes of different identities of one shard in one transaction. If the transaction is refused because of one
-// write, commitIn commits the others again. Each write gets its own error. The requests that commit use the context in the
-// argument committing. It ends earlier than ctx, because the entries already have their times. With ctx, commitIn can still
+// write, commitIn commits the other writes again. Each write gets its own error. The requests that commit use the context in
+// the argument committing. It ends earlier than ctx, because the entries already have their times. With ctx, commitIn can still
 // determine the result of a request.
 func (ct *committer) commitIn(ctx, committing context.Context, all []*commitment) {
 	again := func(some []*commitment) error {
@@ -186,7 +186,7 @@ func (ct *committer) finishOps(e applied) []storage.Op {
 }
 
 // toChanges moves applied entries of one shard to the changes, in one transaction. If the transaction is refused because of one
-// entry, toChanges moves that entry and the others separately.
+// entry, toChanges moves that entry and the other entries separately.
 func (ct *committer) toChanges(ctx context.Context, all ...applied) error {
 	var ops [][]storage.Op
 	for _, e := range all {

@@ -225,8 +225,8 @@ func listRanges(s index.Schema, after key.Key) []key.Range {
 	return ranges
 }
 
-// pages returns the function that reads a page of the query. If the query has no Keys, it reads pages as List does, otherwise
-// as Find does.
+// pages returns the function that reads a page of the query. If the query has Keys, the function reads pages as Find does, and
+// otherwise as List does.
 func (rd *Reader) pages(q Lookup) func(context.Context, Lookup) (answer, error) {
 	if len(q.Keys) == 0 {
 		return rd.list

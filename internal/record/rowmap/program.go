@@ -34,7 +34,7 @@ const (
 // impure contains the functions whose result depends on more than the row, or that end more than this row's run.
 var impure = strings.Fields("now localtime strflocaltime input inputs env $ENV halt halt_error debug stderr input_filename input_line_number modulemeta get_search_list builtins")
 
-// unbounded contains the functions that can take too much memory or time for small values, in one instruction.
+// unbounded contains the functions that, in one instruction, can take too much memory or time even for small values.
 var unbounded = strings.Fields("transpose fromstream truncate_stream jn yn")
 
 // searches contains the functions that use a regular expression.

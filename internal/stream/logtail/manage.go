@@ -80,7 +80,7 @@ func (s *Streams) describe(ctx context.Context, row storage.Entity, date time.Ti
 	return StreamInfo{l.name, l.shards}, err == nil, err
 }
 
-// listCursor is the start of the cursors of [Streams.List]. It distinguishes these cursors from others.
+// listCursor is the start of the cursors of [Streams.List]. It distinguishes these cursors from other cursors.
 const listCursor = "after "
 
 func writeListCursor(escaped string) string {

@@ -61,7 +61,7 @@ func (p place) compare(other place) int {
 }
 
 // position is a follower's progress in a stream. Its text is short for any number of events. The follower reads the events
-// whose ids are newer than a bound. It has received all such events that were written before floor, and no events that were
+// whose ids are newer than a bound. It has received all of these events that were written before floor, and none that were
 // written after newest. Of the events between floor and newest, it has received the events in groups. A row that becomes
 // visible late changes the sum of its group, and only that group is sent again.
 type position struct {

@@ -20,7 +20,7 @@ const (
 	maxRetention = 36_500 * 24 * time.Hour
 )
 
-// ParseRetention reads a duration such as 30d, 12h or 90m, or [Forever], which returns 0.
+// ParseRetention reads a duration such as 30d, 12h or 90m. For [Forever], it returns 0.
 func ParseRetention(text string) (time.Duration, error) {
 	if text == Forever {
 		return 0, nil
