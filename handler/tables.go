@@ -45,7 +45,7 @@ type tablesListOptions struct {
 
 func (o *tablesListOptions) options() []option {
 	return append(o.connectionFlags.options("the account"), []option{
-		{"prefix", perRun, &o.prefix, nil, "only names that start with this, in any case"},
+		{"prefix", perRun, &o.prefix, nil, "only names that start with this text, ignoring case"},
 		{"json", perRun, &o.json, nil, "print each name as a JSON object"},
 	}...)
 }

@@ -386,7 +386,7 @@ func (r *csvReader) setNames(cells []string) error {
 	return nil
 }
 
-// columnName returns a column's name in Explorer's form. In the header, the name may have blanks around it, the name of a key may be in any case, and
+// columnName returns a column's name in Explorer's form. In the header, the name may have blanks around it, the letters of a key's name may have any case, and
 // a column of types may be called N@odata.type.
 func (c CSV) columnName(text string) string {
 	name, types := strings.TrimSpace(text), ""
