@@ -264,7 +264,7 @@ func readChangeset(contentType string, body []byte, kinds []OpKind) (*part, erro
 			}
 			return failed, err
 		default:
-			return nil, fmt.Errorf("an operation has the status %d", status)
+			return nil, fmt.Errorf("an operation was answered with the status %d", status)
 		}
 	}
 	if len(changes) != n {

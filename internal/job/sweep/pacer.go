@@ -92,7 +92,7 @@ func (s *side) tick(elapsed time.Duration) (measured bool) {
 
 // throttle is an answer by which the service throttles a request.
 type throttle struct {
-	unit      bool // a unit made the request, to the partition
+	unit      bool // a write to the partition below was throttled; otherwise, a query
 	partition string
 	confined  bool // the request was a query of one partition
 	waits     bool // the answer names a time to wait

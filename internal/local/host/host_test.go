@@ -307,7 +307,7 @@ func TestExit(t *testing.T) {
 			t.Errorf("request %d: status %d, want 200", n, resp.StatusCode)
 		}
 	}
-	if len(o.all()) != 5 || len(r.log.lines("process has ended, and is restarted")) != 4 || len(r.log.lines("exited with code")) != 0 {
+	if len(o.all()) != 5 || len(r.log.lines("process has ended, and is being restarted")) != 4 || len(r.log.lines("exited with code")) != 0 {
 		t.Error("exit code 200 must restart the handler, and be no error")
 	}
 }

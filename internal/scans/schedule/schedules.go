@@ -387,7 +387,7 @@ func (sd *Scheduler) RunNow(ctx context.Context, name string, sent claim.Sent) (
 			continue
 		}
 		l := zerolog.Ctx(ctx).With().Str("schedule", name).Str("scan", string(r.Last.ID)).Logger()
-		l.Info().Msg("the scan of a schedule starts on request")
+		l.Info().Msg("a schedule's scan was started on request")
 		if err := sd.life.RequestStart(ctx, r.Last.ID, *r.Request); err != nil {
 			l.Warn().Err(err).Msg("the scan of a schedule was not started; the next check of the schedule will start it")
 		}

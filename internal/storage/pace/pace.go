@@ -35,7 +35,7 @@ const (
 	worthwhile = 0.25 // a step up is worthwhile if throughput grows by at least this share of the step
 	lull       = 4    // measurements between a step up that was not worthwhile and the next step up
 	calm       = 6    // measurements between the discovery of a limit and the next step up
-	rounds     = 2    // a measurement has this many requests for each concurrent request
+	rounds     = 2    // a measurement has this many times as many requests as run concurrently
 	minMeasure = 50 * time.Millisecond
 )
 
