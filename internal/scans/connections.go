@@ -28,8 +28,7 @@ func (ss *Scans) TableNames(ctx context.Context, connection string) (Names, erro
 	return ss.names(ctx, "tables", connection, (*storage.Account).TableNames)
 }
 
-// QueueNames returns the names of a connection's first 1,000 queues. If the account has no queues or does not permit
-// a list, it returns no names.
+// QueueNames returns the names of a connection's first 1,000 queues. If the account has no queues or does not permit listing, it returns no names.
 func (ss *Scans) QueueNames(ctx context.Context, connection string) (Names, error) {
 	return ss.names(ctx, "queues", connection, (*storage.Account).QueueNames)
 }

@@ -58,8 +58,8 @@ func (l Limits) Takes(rows, requests int64) time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// slots takes n slots at the time now, by the service's clock. Done steps count with their true cost, and each waiting step with
-// 90 % of the mean cost. A higher share would leave some of the limit unused. If 90 % is too little, [step.Steps] notices that
+// slots takes n slots. The argument now is the current time by the service's clock. Done steps count with their true cost, and each waiting
+// step with 90 % of the mean cost. A higher share would leave some of the limit unused. If 90 % is too little, [step.Steps] notices that
 // when the step's message arrives.
 func (l Limits) slots(u *ledger.Used, now time.Time, n int) []time.Time {
 	mean := l.Takes(u.Rows, u.Requests) * 9 / 10 / time.Duration(max(1, u.Steps))

@@ -59,9 +59,9 @@ type Message struct {
 	RowRetry   *RowRetry     `json:"again,omitempty"`  // set if the step retries failed rows; then Step is empty
 	Delete     *deletion     `json:"delete,omitempty"` // set if the step deletes rows that another step has read; then Step is empty
 
-	// [ParseMessage] and [Message.Prepare] set these.
+	// [ParseMessage] and [Message.Prepare] set these fields.
 	Body  []byte    `json:"-"` // the JSON
-	After time.Time `json:"-"` // the earliest time to begin the step; zero for immediately
+	After time.Time `json:"-"` // the earliest time to begin the step; zero means immediately
 
 	ID ledger.StepID `json:"-"` // the step's id: a hash of the body or, for a deletion, of the id of the step that read the rows
 }

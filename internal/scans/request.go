@@ -38,8 +38,7 @@ type Request struct {
 	// SegmentsPerFirstPrefix and SegmentsPerSubsequentPrefix are options of the prefix strategy; see [scan.Prefix].
 	SegmentsPerFirstPrefix      int `json:"segmentsPerFirstPrefix,omitempty"`
 	SegmentsPerSubsequentPrefix int `json:"segmentsPerSubsequentPrefix,omitempty"`
-	// Limits is nil if the scan has no limits. With limits, a segment has the rows that they allow in a quarter of a second, unless SegmentSize
-	// is set.
+	// Limits is nil if the scan has no limits. With limits, a segment has as many rows as they allow in a quarter of a second, unless SegmentSize is set.
 	Limits *Limits `json:"limits,omitempty"`
 }
 

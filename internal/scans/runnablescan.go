@@ -147,7 +147,7 @@ func (ss *Scans) loadScan(ctx context.Context, id ledger.ScanID) (*Loaded, error
 	if err != nil || own || s.State == ledger.Running {
 		return s, err
 	}
-	return ss.Loaded.getSince(ctx, id, called, read) // another call began that read, perhaps before a restart
+	return ss.Loaded.getSince(ctx, id, called, read) // another call began the read of s, perhaps before a restart
 }
 
 // loadAnew reads a scan. The argument earlier is the scan as an earlier call read it, or nil. Since the earlier read, only the scan's state

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	ScanTime  = time.Second      // how old a scan's state may be when a step begins, or when the step sends a request to the data
+	ScanTime  = time.Second      // how old a scan's state may be when a step begins, or when it sends a request to the source or the destination
 	hintsTime = 10 * time.Minute // how long an idle scan's hints stay cached
 	StartTime = 30 * time.Second // the time limit for a start, because a caller waits
 )

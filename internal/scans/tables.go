@@ -16,7 +16,7 @@ func (r Request) IsGroup() bool { return r.Source.Tables != "" }
 
 const anyTable = "table" // stands for each of a group's tables when the group's request is checked
 
-// Member returns the request of the scan of one of a group's tables.
+// Member returns the request of the group's member for a table.
 func (r Request) Member(table string) Request {
 	of := func(t TableRef) TableRef {
 		if t.Tables = ""; t.Container == "" {
@@ -58,7 +58,7 @@ func (r Request) checkGroup() error {
 	return errors.Join(errs...)
 }
 
-// OverExisting reports whether the request copies many tables into tables, which may exist.
+// OverExisting reports whether the request copies many tables into tables that may already exist.
 func (r Request) OverExisting() bool {
 	return r.IsGroup() && r.Action.Type == Copy && r.Action.Destination != nil && r.Action.Destination.Container == ""
 }

@@ -33,7 +33,7 @@ type plan struct {
 	// Missing reports whether the destination is missing. An error means that the work has no permission to write to the destination.
 	// Missing changes nothing. It is nil for work that writes nothing.
 	Missing func(context.Context) (bool, error)
-	// Destination is the table that the work writes to or compares with, unless it is the source.
+	// Destination is the table that the work writes to or compares with; nil if the work uses no such table.
 	Destination *storage.Table
 	// Container is the place in a container that the work writes files to; nil if it writes none.
 	Container *place.Blobs
@@ -140,7 +140,7 @@ func (ss *Scans) planWithoutMap(r Request, source *storage.Table) (plan, error) 
 	return plan{Work: counting{}}, nil
 }
 
-// writing returns the plan of an action that writes to a destination, without its work.
+// writing returns the plan of an action that writes to a destination. It does not set the plan's Work.
 func (ss *Scans) writing(a Action) (plan, error) {
 	const field = "action.destination"
 	account, err := ss.Account(field, a.Destination.Connection)

@@ -32,9 +32,9 @@
 // A restarted scan begins a new attempt. Each attempt is listed as open under its own key, before the scan's row becomes
 // running. So a process that closes an earlier attempt late does not remove a running scan from the list.
 //
-// One transaction commits a step (see [Ledger.Commit]). Counters are sums over d rows, so nothing is counted twice. Once an attempt has no p
-// row, it never gets another one. The scan itself has a d row without a step, whose child is the first step. So sums over d rows also count the
-// pending steps.
+// One transaction commits a step (see [Ledger.Commit]). Counters are sums over done (d) rows, so nothing is counted twice. Once an attempt has
+// no pending (p) row, it never gets another one. The scan itself has a done row without a step, whose child is the first step. So sums over
+// done rows also count the pending steps.
 //
 // Somebody may delete rows by hand. Counts alone may not reveal such a loss. For example, a lost done row with two children and a lost pending
 // row cancel each other out. So each done row has a Balance: the sum of the hashes of its children's ids, minus the hash of its own id. First is
@@ -43,8 +43,8 @@
 //
 // # Done rows
 //
-// A status takes all its figures from done rows. Besides its counts, a done row has the number of the step's children and their estimated work,
-// minus the work of the step itself. So the sums show the scan's progress, and no pending row is needed.
+// A status takes all its figures from done rows. Besides its counts, a done row has the number of the step's children. It also has the
+// estimated work of the children, minus the work of the step itself. So the sums show the scan's progress, and no pending row is needed.
 //
 // Done rows are folded (fold.go), on average after every 48th commit. Folded rows are folded again, so a million steps
 // leave about 150 rows. A folded row also has a timeline, by the service's clock, and up to 512 keys at which pages ended,
@@ -205,8 +205,8 @@ func (l *Ledger) Now(ctx context.Context, local time.Time) (time.Time, error) {
 
 // Create records a scan, its first step, and its hints if there are any. The first step counts as a child of the scan itself. The argument ahead
 // is the scan's estimated work. After an error, the scan may have been recorded although its message was not sent. [Ledger.Open] lists such a
-// scan. Create inserts rows and never replaces any. So if the service applies a request only after a repetition of the request, the request
-// cannot make a done step pending again. Several processes may create the same scan; the record that was inserted first counts.
+// scan. Create inserts rows and never replaces any. So even if the service applies a request late, after a repetition of the request, no done
+// step becomes pending again. Several processes may create the same scan; the record that was inserted first counts.
 func (l *Ledger) Create(ctx context.Context, id ScanID, now time.Time, request, hints []byte, first Pending, ahead scan.Outlook) error {
 	pending := addPending(id, first)
 	pending.Kind = storage.Insert

@@ -56,8 +56,8 @@ func endedRow(s Listed, settled bool, etag string) storage.Op {
 	return listed
 }
 
-// tidyRow puts a scan into the list of scans to tidy up. The argument settled is true if the scan's figures can no longer change.
-// The figures of a canceled or failed scan may change, because it may have running steps.
+// tidyRow adds a scan to the list of scans that are to be tidied up. The argument settled is true if the scan's figures can no longer
+// change. The figures of a canceled or failed scan may change, because it may have running steps.
 func tidyRow(id ScanID, settled bool) storage.Op {
 	if settled {
 		return list(endedPrefix+string(id), storage.Int64Property("Settled", 1))
@@ -158,7 +158,7 @@ type Listed struct {
 	Scan
 	// Summarized is set if the scan has ended and its row in the list has its figures. If it is not set, only the scan's ID is known.
 	Summarized bool
-	Unsettled  bool // the scan was canceled or failed minutes ago with pending steps, and the figures are as of that moment
+	Unsettled  bool // the scan was canceled or failed minutes ago while steps were pending, and the figures are those of that moment
 	Totals     Totals
 	Pending    int64 // steps that were pending at the scan's end
 	Members    Members

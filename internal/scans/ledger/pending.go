@@ -16,13 +16,13 @@ type Pending struct {
 	Message []byte        // opaque; at most 48 KiB
 	Sends   int           // how often its message was sent again
 	Reason  string        // why the step failed at its message's last delivery; "" before that
-	After   time.Time     // the earliest time to begin the step, by the service's clock; zero for immediately
+	After   time.Time     // the earliest time to begin the step, by the service's clock; zero means immediately
 	At      time.Time     // when its row was last written, by the service's clock; or After, if that is later
 	Age     time.Duration // time since At, by the service's clock; negative before At
 	Lost    time.Duration // time since its message was first sent again; 0 if it was never sent again
 
-	// Begun is the number of repeated deliveries that have begun the step and not ended. The first delivery is not recorded, but if it ends with an
-	// error, FirstEnded is set.
+	// Begun is the number of repeated deliveries that have begun the step but have not ended. The first delivery is not recorded, but if it ends
+	// with an error, FirstEnded is set.
 	Begun      int
 	FirstEnded bool
 

@@ -12,8 +12,8 @@ import (
 // startRequestPrefix begins the keys of start requests. A key is r|ID, in the partition of the lists.
 const startRequestPrefix = "r|"
 
-// kindVersion is the version of a row with the property Kind. A program that knows only version 1 must not read such a row, because it
-// would start the scan without the check.
+// kindVersion is the version of a row with the property Kind. A program that knows only version 1 must not read such a row, because it does
+// not know Kind and would start the scan without the check.
 const kindVersion = 2
 
 // StartKind is the kind of a start request.
@@ -23,8 +23,8 @@ type StartKind string
 const (
 	Start        StartKind = ""            // a start that was checked before, or needs no check
 	CheckedStart StartKind = "check"       // a start that the app checks in the same way as POST /api/scans
-	Retry        StartKind = "retry"       // a retry of the scan's attempt
-	RetryFailed  StartKind = "retryFailed" // a retry that includes failed rows
+	Retry        StartKind = "retry"       // a retry of the pending steps
+	RetryFailed  StartKind = "retryFailed" // a retry of the pending steps and the failed rows
 )
 
 // Retry reports whether the request is for a retry.
@@ -38,7 +38,7 @@ type StartRequest struct {
 	ID      ScanID
 	Request []byte // opaque, JSON; empty for a retry
 	Kind    StartKind
-	Attempt int64         // the attempt to retry; 0 for a start
+	Attempt int64         // the attempt that is to be retried; 0 for a start
 	Refused string        // why the request was refused; empty if it was not
 	Age     time.Duration // time since the request was made or refused, by the service's clock
 

@@ -18,7 +18,7 @@ const (
 // seconds long, and the scan spans at most 240 of them. The zero value has no work.
 type Times struct {
 	doublings uint            // the interval is finest << doublings
-	points    map[int64]Point // by the interval's number since 1970
+	points    map[int64]Point // by the number of the interval, counted from 1970
 }
 
 // Point is the work of one interval.

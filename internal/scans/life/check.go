@@ -69,7 +69,7 @@ func (ck *Checker) check(ctx context.Context, r scans.Request) (*scans.RunnableS
 }
 
 // probe reads one row of the source with the request's filter and properties. An export has no clock, so a scan of an export begins at the
-// time now.
+// time in the argument now.
 func probe(ctx context.Context, o *scans.RunnableScan, now time.Time) error {
 	r := o.Request
 	if x := o.Export(); x != nil {

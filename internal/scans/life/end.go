@@ -107,9 +107,9 @@ func (l *Life) saveHints(ctx context.Context, id ledger.ScanID) error {
 	return nil
 }
 
-// Cancel ends a running scan. The scan's pending steps are kept, and their messages are dropped. When [scans.ScanTime] has
-// passed since Cancel returned, no step begins, and steps begin no requests except commits and the rest of an enqueue's page.
-// Requests that were already sent may complete. Cancel also withdraws a requested start or retry that has not begun.
+// Cancel ends a running scan. The scan's pending steps are kept, and their messages are dropped. From [scans.ScanTime] after Cancel's
+// return, no step begins, and running steps send only commits and the rest of an enqueue's page. Requests that were already sent may
+// complete. Cancel also withdraws a requested start or retry that has not begun.
 func (l *Life) Cancel(ctx context.Context, id ledger.ScanID) error {
 	as := ledger.Ending{State: ledger.Canceled}
 	ended, err := l.end(ctx, id, as)

@@ -71,7 +71,7 @@ func (l *Life) advanceGroup(ctx context.Context, id ledger.ScanID, ended int) er
 			if mine, err := l.ledger.ChangeGroup(ctx, g); err != nil {
 				return err
 			} else if !mine {
-				continue // this change's first try may have succeeded, and the members that it began need their messages
+				continue // the first try of this change may have succeeded, and the members that it began still need their messages
 			}
 		}
 		for _, n := range g.Open {

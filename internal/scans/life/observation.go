@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// Redelivery is the time within which the host delivers a failed message again:
-	// host.json's visibilityTimeout plus its longest pause between two polls.
+	// Redelivery is the time within which the host delivers a failed message again: host.json's visibilityTimeout plus the host's longest
+	// pause between two polls.
 	Redelivery = 30 * time.Second
 	// ObservationPause is the time between two observations. It is long enough for each living process to write a heartbeat.
 	// One observation is not enough, because a process may have begun a step after its last heartbeat.

@@ -21,7 +21,7 @@ const (
 )
 
 // drainPoison deletes messages in the poison queues, to which the host moves messages after their last delivery. Steps that are still
-// pending are then lost, and their messages are sent again. Messages that this app did not make stay.
+// pending are then lost, and their messages are sent again. drainPoison keeps messages that this app did not make.
 func (u *Upkeep) drainPoison(ctx context.Context) error {
 	var errs error
 	for _, q := range u.poison {

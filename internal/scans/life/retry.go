@@ -33,7 +33,7 @@ func (l *Life) RetryFailed(ctx context.Context, id ledger.ScanID) error {
 }
 
 // retry begins the next attempt of a scan. The argument attempt is the attempt that the start request names, or 0 if the call needs no start
-// request. If attempt is not 0, retry does nothing if the scan has a newer attempt, or if the request is gone.
+// request. For an attempt other than 0, retry does nothing if the scan has a newer attempt, or if the request is gone.
 func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool, attempt int64) error {
 	s, retryable, err := l.mayRetry(ctx, id, rows, attempt)
 	if err != nil || !retryable {

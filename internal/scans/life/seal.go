@@ -214,8 +214,8 @@ func clearLeftovers(ctx context.Context, to place.Objects, files []scans.ExportF
 	return nil
 }
 
-// tidyExport deletes all files of a table that is left out. In the place of any other export, it deletes the files that late deliveries wrote
-// after the export was sealed or deleted.
+// tidyExport deletes all files of a table that is left out. For any other export, it deletes the files that late deliveries wrote after the
+// export was sealed or deleted.
 func (ex *exports) tidyExport(ctx context.Context, id ledger.ScanID) error {
 	found, err := ex.ledger.Snapshot(ctx, id)
 	if s := found.Scan; err == nil && (s.State == ledger.Succeeded || s.LeftOut) {

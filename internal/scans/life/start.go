@@ -37,8 +37,8 @@ func (l *Life) Start(ctx context.Context, r scans.Request) (ledger.ScanID, error
 }
 
 // StartOnce is Start for a request that may be repeated. A repetition gets the id of the scan that the first try has started. If the first try did not
-// start the scan, the repetition starts it with the same id. A claim records the id before the scan is recorded. The claim is kept as long as the scan.
-// It is kept even if the request is refused, because another try may be starting the scan.
+// start the scan, the repetition starts it with the same id. A claim records the id before the scan is recorded. The claim is kept for as long as the
+// scan, even if the request is refused, because another try may be starting the scan.
 func (l *Life) StartOnce(ctx context.Context, r scans.Request, sent claim.Sent) (ledger.ScanID, error) {
 	ctx, cancel := context.WithTimeout(ctx, scans.StartTime)
 	defer cancel()

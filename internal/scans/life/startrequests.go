@@ -13,10 +13,10 @@ import (
 	"tablesweep/internal/scans/ledger"
 )
 
-// A start request is a row in the ledger with a scan's id and request. Any instance starts the scan. The process that made the request may die, and
-// several processes may request and start the same scan, but the scan starts only once. If the scan cannot be started, the row gets the reason. A
-// command without the app's connections requests a retry in the same way. The row of a retry names the attempt to retry, so the scan is retried
-// only once.
+// A start request is a row in the ledger with a scan's id and request. Any instance may start the scan. The process that made the request may die,
+// and several processes may request and start the same scan, but the scan starts only once. If the scan cannot be started, the row gets the reason.
+// A command without the app's connections requests a retry in the same way. The row of a retry names the attempt that is to be retried, so the scan
+// is retried only once.
 
 const (
 	refusedKept      = 7 * 24 * time.Hour // how long the reason of a refusal is kept
@@ -24,7 +24,7 @@ const (
 	// settingsTime is how long instances with older settings may run beside instances with newer settings. Instances with older settings cannot
 	// open requests that need the newer settings.
 	settingsTime = 15 * time.Minute
-	lateStart    = time.Hour   // how long after its withdrawal a request may still start a scan, which is then canceled
+	lateStart    = time.Hour   // for this time after a request's withdrawal, a scan that the request still starts is canceled
 	startsTime   = time.Minute // the time limit for all starts; the next Maintain continues
 )
 
@@ -72,8 +72,8 @@ func (l *Life) RequestRetry(ctx context.Context, id ledger.ScanID, rows bool) er
 	return nil
 }
 
-// sendStart sends the message for a start request. It sends no message for a member, because the group's message for its member has the same text.
-// Maintain fulfils the member's request.
+// sendStart sends the message for a start request. It sends no message for a member, because the group sends a message with the same text to start
+// the member. Maintain fulfils the member's request.
 func sendStart(ctx context.Context, by *scans.Scans, id ledger.ScanID) {
 	if !id.IsMember() {
 		by.SendStart(ctx, id)
@@ -160,8 +160,8 @@ func cancelStarted(ctx context.Context, l *Life, a ledger.StartRequest) error {
 	return l.ledger.DropStartRequest(ctx, a)
 }
 
-// refused reports whether the error of a start means that no later try can succeed, so that the request is refused. The argument age is the
-// request's age.
+// refused reports whether a start request is refused after this error of its start, because later tries would fail in the same way. The
+// argument age is the request's age.
 func refused(err error, age time.Duration) bool {
 	if errors.As(err, new(*unopenedError)) && !errors.As(err, new(*scans.OwnError)) {
 		return age >= settingsTime

@@ -14,7 +14,7 @@ import (
 const (
 	// unfinishedStart is the age at which a listed scan without a record counts as a failed start. A start ends within [scans.StartTime].
 	unfinishedStart = 10 * time.Minute
-	// wholeTime is how long after a scan's end its done steps are folded into one row.
+	// wholeTime is the time from a scan's end until its done steps are folded into one row.
 	wholeTime = 24 * time.Hour
 	// tidyScans, removeReads, removeScans and removeWrites limit the work of one Maintain. Maintain reads more scans than it removes, so that
 	// running scans and scans of another version do not hide the others.

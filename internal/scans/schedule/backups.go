@@ -48,7 +48,7 @@ type Backup struct {
 
 // Proof is the result of the scan that verifies a backup.
 type Proof struct {
-	ID    ledger.ScanID `json:"id"` // the id of that scan
+	ID    ledger.ScanID `json:"id"` // the id of the scan that verifies the backup
 	State ProofState    `json:"state"`
 	Error string        `json:"error,omitempty"`
 	Note  string        `json:"note,omitempty"` // which tables are no longer in the source
@@ -158,7 +158,7 @@ func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) err
 			return err
 		}
 	}
-	if s == nil { // another app may have the schedule, or it may return to this app's settings
+	if s == nil { // the schedule may belong to another app, or may return to this app's settings
 		return nil
 	}
 	r.Kept = r.Success.ID
@@ -212,7 +212,7 @@ func (sd *Scheduler) proofOf(ctx context.Context, id ledger.ScanID, recorded *Pr
 	s, found, err := sd.outcomeOf(ctx, p.ID)
 	switch p.Error, p.Note = s.Error, s.Note; {
 	case err != nil:
-	case !found && recorded != nil && recorded.State == ProofFailed: // the retention of the scan or its refusal is over
+	case !found && recorded != nil && recorded.State == ProofFailed: // the record of the scan or of its refusal is no longer kept
 		p = *recorded
 	case !found:
 		p.Error = "the scan that verifies it no longer exists"
@@ -342,7 +342,7 @@ type BackupList struct {
 	Cursor  string         `json:"cursor,omitempty"`
 }
 
-// Backups returns up to top backups of a schedule, newest first, beginning after a cursor.
+// Backups returns the backups of a schedule that come after a cursor, newest first. The argument top is the maximum number of backups.
 func (sd *Scheduler) Backups(ctx context.Context, name string, top int, cursor string) (BackupList, error) {
 	l := BackupList{Backups: []BackupStatus{}}
 	if !scheduleName.MatchString(name) {

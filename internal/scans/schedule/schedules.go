@@ -83,7 +83,7 @@ func ParseSchedules(text string) ([]Schedule, error) {
 
 // overlaps reports whether the exports of one schedule would lie within the place of the other schedule's exports.
 func (s Schedule) overlaps(other Schedule) bool {
-	// placeOf returns the place of one occurrence's export. One is enough, because all occurrences overlap in the same way.
+	// placeOf returns the place of one occurrence's export. One occurrence is enough, because all of them overlap in the same way.
 	placeOf := func(s Schedule) (container, prefix string) {
 		to := s.requestAt(time.Unix(0, 0)).Action.Destination
 		return cmp.Or(to.Connection, storage.HostConnection) + "/" + to.Container, strings.Trim(to.Prefix, "/") + "/"
@@ -203,7 +203,7 @@ type scheduleRow struct {
 	DecidedAt time.Time      `json:"asked,omitzero"` // when Last was decided
 	Success   *Run           `json:"success,omitempty"`
 	Missed    Omitted        `json:"missed"`  // occurrences that were not decided before a newer one was due
-	Skipped   Omitted        `json:"skipped"` // occurrences during which the last scan was running
+	Skipped   Omitted        `json:"skipped"` // occurrences that were due while the last scan was running
 	// RunBy names the claim of the request by which [Scheduler.RunNow] started Last. It is "" if Last started because its occurrence was due.
 	RunBy string `json:"runBy,omitempty"`
 	// Unproved lists the newest successes whose backups are not yet proved, at most [maxUnproved].
@@ -434,7 +434,7 @@ func (sd *Scheduler) recordEnd(ctx context.Context, r *scheduleRow, now time.Tim
 	case err != nil:
 	case found:
 		run.State, run.Error = s.State, s.Error
-	case run.State != ledger.Running: // the retention of the scan or its refusal is over
+	case run.State != ledger.Running: // the record of the scan or of its refusal is no longer kept
 		r.Request = nil
 		return true, nil
 	case now.Sub(r.DecidedAt) < traceTime:

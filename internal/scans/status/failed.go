@@ -38,8 +38,8 @@ const groupSteps = 100
 // maxGroups is the maximum number of groups in an answer. firstRows is the maximum number of rows that are shown for a group.
 const maxGroups, firstRows = 50, 5
 
-// Failed returns up to top failed rows of a scan. The steps that ended last come first. The argument cursor comes from an earlier
-// answer. With an empty cursor, the list starts at its beginning.
+// Failed returns a page of a scan's failed rows. The steps that ended last come first. The argument top is the maximum number of rows. The
+// argument cursor comes from an earlier answer. With an empty cursor, the list starts at its beginning.
 func (rd *Reader) Failed(ctx context.Context, id ledger.ScanID, top int, cursor string) (FailedRows, error) {
 	found, err := rd.detail(ctx, id)
 	if err != nil {

@@ -19,7 +19,7 @@ type pendingRange struct {
 	state      string   // the state that is shown for the range
 }
 
-// pendingRangesOf returns the ranges of a pending step: one for each page that it will delete, or one to read.
+// pendingRangesOf returns the range of each page that a pending step will delete, or the range that the step will read.
 func pendingRangesOf(m scans.Message) (ranges []pendingRange) {
 	if m.Delete == nil {
 		return []pendingRange{rangeToRead(m)}
@@ -44,7 +44,7 @@ func rangeToRead(m scans.Message) pendingRange {
 }
 
 func unreadRange(r key.Range) pendingRange {
-	first := func(b key.Bound, open bool) key.Key { // the first key at the bound or, if open, after it
+	first := func(b key.Bound, open bool) key.Key { // the first key at the bound, or after it if the bound is open
 		k := key.Key{Partition: b.Key}
 		if r.Partition != nil {
 			k = key.Key{Partition: *r.Partition, Row: b.Key}

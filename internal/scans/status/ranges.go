@@ -194,8 +194,9 @@ func edge(k key.Key) *Edge {
 	return &Edge{strings.TrimSuffix(k.Partition, "\x00"), strings.TrimSuffix(k.Row, "\x00")}
 }
 
-// atMost merges neighbours until there are at most limit ranges. A merged range counts as pending or failed if a part of it is pending or
-// failed. So atMost first merges the done ranges with the fewest rows, and as many done rows as possible are still shown as done.
+// atMost merges neighbours until the number of ranges is at most limit. A merged range counts as pending or failed if a part of it is
+// pending or failed. So atMost first merges the done ranges with the fewest rows, and as many done rows as possible are still shown as
+// done.
 func atMost(limit int, ranges []KeyRange) []KeyRange {
 	for len(ranges) > limit {
 		var done []int

@@ -23,7 +23,7 @@ const (
 	rateTime       = time.Minute
 	lateTime       = 20 * time.Second // the rate over this time is compared with the last minute's rate, which is too low while instances are added
 	steady         = 1.75             // the factor by which these two rates may differ
-	estimableShare = 0.25             // the share of the work that must be done before the time left is estimated, because most instances are added before that
+	estimableShare = 0.25             // the remaining time is estimated only after this share of the work, because most instances are added earlier
 	idleTime       = 15 * time.Second // if no step was done for this time, the last minute's rate is not the current rate
 	stalledTime    = 2 * time.Minute
 	throttling     = 0.2 // share of throttled requests
@@ -37,8 +37,8 @@ type rates struct {
 	idle       time.Duration // time since the last step was done or the attempt began
 }
 
-// ratesOf calculates rates from the work of intervals. All times are by the service's clock, except the attempt's beginning,
-// which is by an instance's clock and is bounded by the first interval. The argument last is the time when the last step was
+// ratesOf calculates rates from the work of intervals. All times are by the service's clock. An instance knows this clock only to the
+// second, so ratesOf moves the beginning of the first attempt into the first interval. The argument last is the time when the last step was
 // done.
 func ratesOf(s ledger.Scan, points []ledger.Point, interval time.Duration, last, now time.Time) rates {
 	var p rates

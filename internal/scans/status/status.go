@@ -54,9 +54,9 @@ type Status struct {
 	Phase string `json:"phase,omitempty"`
 	// Cause is why the scan waits or is throttled. After the end of a deletion, Cause describes the rows that may still be deleted.
 	Cause string `json:"cause,omitempty"`
-	// Rate is the number of rows per second that were read or retried over the last minute; nil if no step was done for 15 seconds.
+	// Rate is how many rows per second the scan read or retried over the last minute; nil if no step was done for 15 seconds.
 	Rate *float64 `json:"rate,omitempty"`
-	// SecondsLeft is absent unless progress and rate are known and the estimate is probably right within a factor of 2.
+	// SecondsLeft is set only if progress and rate are known and the estimate is probably right within a factor of 2.
 	SecondsLeft *float64 `json:"secondsLeft,omitempty"`
 	// The counts of requests include the requests of leased steps.
 	Throttled    int64  `json:"throttled"` // requests that the storage throttled

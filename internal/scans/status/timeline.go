@@ -25,7 +25,7 @@ func (rd *Reader) Timeline(ctx context.Context, id ledger.ScanID) (Timeline, err
 	return Timeline{At: found.Date, Interval: found.Sums.Times.Interval().Seconds(), Points: found.Sums.Times.Points()}, nil
 }
 
-// detailTime is how old a scan's detail may be: its timeline, ranges and counts of failed rows, which are read together.
+// detailTime is the maximum age of a scan's detail. The detail is the timeline, ranges and counts of failed rows, which are read together.
 const detailTime = 15 * time.Second
 
 // detail returns a scan's detail, at most detailTime old. If the scan is running and the detail is older than [scans.ScanTime], one request reads

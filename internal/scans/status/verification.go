@@ -9,9 +9,9 @@ import (
 
 // Differences counts the rows that differ between the places of a comparison.
 type Differences struct {
-	Missing   int64 `json:"missing"`   // only the source has them
-	Extra     int64 `json:"extra"`     // only the destination has them
-	Different int64 `json:"different"` // both have them, with other content
+	Missing   int64 `json:"missing"`   // rows that only the source has
+	Extra     int64 `json:"extra"`     // rows that only the destination has
+	Different int64 `json:"different"` // rows with different content in the two places
 	// Tables counts the tables that are no longer in the source. Only a verification of an export continues without them.
 	Tables int64 `json:"tables,omitempty"`
 }

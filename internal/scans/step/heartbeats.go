@@ -27,8 +27,8 @@ const (
 // after the step began. Steps that have ended by then are in no heartbeat, so short steps cost nothing. The type is safe for concurrent
 // use.
 //
-// Any step without children may be the last step of its scan. So when a process releases the last step that it holds of a scan, it checks
-// whether the scan has ended. It does so only if one of the released steps had no children.
+// Any step without children may be the last step of its scan. So when a process releases its last held step of a scan, it checks whether
+// the scan has ended. It does so only if one of the released steps had no children.
 type heartbeats struct {
 	process string                  // the process's name, random
 	waits   func(*ledger.Heartbeat) // adds to a heartbeat the connections and the memory that the process waits for

@@ -40,7 +40,7 @@ type readResult struct {
 
 // pageOrStep is a page that was read, or a step that is not yet done.
 type pageOrStep struct {
-	step *scan.Step // nil if it is a page
+	step *scan.Step // nil for a page
 	rows []storage.Row
 	of   scan.Step    // the step that has read the page
 	end  scan.PageEnd // of the page
@@ -273,8 +273,8 @@ func (o *stepScan) query(step scan.Step) storage.Query {
 }
 
 // ownTransactions is the maximum number of transactions that an invocation with children writes itself, because the children wait for them. The
-// invocation leaves further spans to CopyRows, but not spans of at most rereadRequests transactions. CopyRows makes that many requests to read a
-// span again, including the step and the message.
+// invocation leaves further spans to CopyRows, but not spans of at most rereadRequests transactions. CopyRows makes that many requests for a
+// span: for the message, for the step, and to read the rows again.
 const (
 	ownTransactions = 200
 	rereadRequests  = 7
@@ -327,7 +327,7 @@ func (s *readResult) note() []byte {
 	return nil
 }
 
-// countFailed counts failed rows at the ends of their pages. If again is true, another step has read the rows and noted the pages.
+// countFailed adds the number of each page's failed rows to the page's end in s. If again is true, another step has read the rows and noted the pages.
 func (s *readResult) countFailed(failed []action.Failure, again bool) {
 	if len(failed) == 0 {
 		return

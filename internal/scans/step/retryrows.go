@@ -79,7 +79,7 @@ func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Mess
 	var rows []storage.Row
 	w := written{Writing: o.Writes()}
 	of, mapped := w.Action.(action.Mapped)
-	meant := 0          // how many of the rows to retry were found
+	meant := 0          // how many of the retried rows were found
 	lacking := int64(0) // rows that the pages no longer have
 	for i, p := range was.Pages {
 		read, err := o.readAgain(ctx, p, &done.Queries)
@@ -93,7 +93,7 @@ func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Mess
 		for _, row := range read {
 			if all || listed[row.Key] {
 				meant++
-			} else if !mapped { // with a map, these rows show which keys are taken
+			} else if !mapped { // with a map, the other rows show which keys are taken
 				continue
 			}
 			rows = append(rows, row)
@@ -108,12 +108,12 @@ func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Mess
 		return err
 	}
 	switch {
-	case o.Deletes(): // missing rows are deleted, perhaps by a delivery that died
+	case o.Deletes(): // missing rows have been deleted, perhaps by a delivery that died
 		lacking = 0
 	case !all:
 		lacking = int64(len(was.Rows) - meant)
 	}
-	// If the list is incomplete, it is unknown which failed rows are missing, so at most the rows that do not fail again count as gone.
+	// If the list is incomplete, it is unknown which failed rows are gone. Rows that fail again are not gone, so they limit the number.
 	done.Gone = min(lacking, was.Failed-done.Failed)
 	if all || o.Deletes() {
 		done.Written = was.Failed - done.Failed - done.Gone

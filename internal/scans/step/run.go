@@ -66,8 +66,8 @@ func (s *Steps) Run(ctx context.Context, body []byte, delivery int) (report stri
 	return strings.Trim(report+"; "+deleted, "; "), err
 }
 
-// step runs a message's step until the deadline of working. If the step leaves a deletion to this invocation, the result left is the
-// deletion's message.
+// step runs a message's step until the deadline of the context working. If the step leaves a deletion to this invocation, step returns the
+// deletion's message as left.
 func (s *Steps) step(ctx, working context.Context, m scans.Message, delivery int) (report string, left *scans.Message, err error) {
 	var counter storage.Counter
 	s.heartbeats.begin(zerolog.Ctx(ctx), m.Scan, m.ID, &counter)
@@ -90,8 +90,8 @@ func (s *Steps) step(ctx, working context.Context, m scans.Message, delivery int
 	return report, left, err
 }
 
-// process runs the message's step, commits it, and sends its children's messages. The argument counter counts the step's requests. The
-// result left is the message of a deletion that the step leaves to this invocation.
+// process runs the message's step, commits it, and sends its children's messages. The argument counter counts the step's requests. If the
+// step leaves a deletion to this invocation, process returns the deletion's message as left.
 func (s *Steps) process(ctx context.Context, m scans.Message, delivery int, counter *storage.Counter) (report string, left *scans.Message, err error) {
 	start := time.Now()
 	o, err := s.scans.Load(ctx, m.Scan)
@@ -196,7 +196,7 @@ func (s *Steps) begin(ctx context.Context, o storage.RequestOptions, limits *sca
 	if p.Deaths() >= scans.MaxDeliveries {
 		return p, true, scans.Fatal(life.DiedOver(m.ID)) // another run would kill another process
 	}
-	// If another delivery records its beginning first, only that one is recorded.
+	// If another delivery records its beginning first, only that beginning is recorded.
 	_, err = l.Begin(ctx, m.Scan, p)
 	return p, true, err
 }
@@ -287,8 +287,8 @@ func reportOf(m scans.Message, out stepResult, took time.Duration, result commit
 }
 
 // waitsForSlot returns an error that drops the message of a step that cannot begin yet. If a message arrives long before the slot, it was
-// sent before a retry, and another message comes at the slot. If earlier steps cost more than estimated, the scan may have exceeded its
-// limits. In that case, the step takes another slot, after all taken slots.
+// sent before a retry, and another message will arrive when the slot begins. If earlier steps cost more than estimated, the scan may have
+// exceeded its limits. In that case, the step takes another slot, after all taken slots.
 func (s *Steps) waitsForSlot(ctx context.Context, limits *scans.Limits, scan ledger.ScanID, p ledger.Pending, delivery int) error {
 	now, err := s.scans.Now(ctx)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 type kind interface {
 	// justCommitted returns the step if this invocation has just recorded it as pending. Such a step need not be read from the ledger.
 	justCommitted() (p ledger.Pending, ok bool)
-	// absent returns the message of a step to run instead if this step is not pending; nil if there is none.
+	// If this step is not pending, absent returns the message of a step to run instead, or nil.
 	absent(o *scans.RunnableScan) *scans.Message
 	// recorded returns the step's full message, from the delivered message or from the pending row.
 	recorded(p ledger.Pending) (scans.Message, error)

@@ -23,7 +23,7 @@ type stepWork interface {
 	// add adds the rows of a page to the work. The argument readAt is when the page was read. add returns the rows that the step holds until
 	// its end.
 	add(ctx context.Context, of scan.Step, readAt time.Time, rows []storage.Row) (held []storage.Row, err error)
-	// uses returns how many bytes of memory the step uses besides those rows.
+	// uses returns how many bytes of memory the step uses besides the held rows.
 	uses() int64
 	// room returns how many more bytes of pages the step can hold after it has read the given number of bytes. A result below 0 means that the
 	// step can hold no more pages.
@@ -103,7 +103,7 @@ func (w written) count(rows []storage.Row) (n int64) {
 // failed for one of these rows without refusing it (Broken), write fails, except in the last delivery.
 func (w written) write(ctx context.Context, o *stepScan, rows []storage.Row, delivery int, done *ledger.Totals) ([]action.Failure, error) {
 	options := o.options
-	if o.Request.Action.Type == scans.Enqueue && options.MayProceed != nil { // checked only before the step's first message, because a retry of a half-done step would send all messages again
+	if o.Request.Action.Type == scans.Enqueue && options.MayProceed != nil { // MayProceed is called only before the step's first message, because a retry of a half-done step would send all messages again
 		if err := options.MayProceed(ctx); err != nil {
 			return nil, err
 		}
