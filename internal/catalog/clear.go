@@ -124,7 +124,7 @@ func (cl *clearer) readNoted(ctx context.Context, notes []storage.Entity) ([][]t
 
 // settle deletes the tombstones that are no longer needed. For each note whose tombstones need not wait, it returns operations.
 // One operation deletes the note. If only the head remains to be deleted, a second operation replaces the row that the note
-// names in Later by a note that lists only the head.
+// names in Later with a note that lists only the head.
 func (cl *clearer) settle(ctx context.Context, notes []storage.Entity, left [][]tombstones, pending func(identity index.IdentityHash) bool) (done [][]storage.Op, err error) {
 	settled := make([][]storage.Op, len(notes)) // an element is nil if a tombstone must wait, or after an error
 	var g task.Group

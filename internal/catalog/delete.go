@@ -35,7 +35,7 @@ type Deleted struct {
 
 	// After an error, the following fields count the found records that Records does not count.
 	committed int // the deletion is committed, but not all index rows are written yet
-	unknown   int // the deletion may be committed, because its answer was lost
+	unknown   int // the answer was lost, so the deletion may be committed
 	waiting   int // the deletion was not started
 }
 
@@ -86,7 +86,7 @@ func (wr *Writer) Delete(ctx context.Context, q Lookup, on Condition, noted func
 	return wr.deleteOne(ctx, q, on, o)
 }
 
-// deleteAll deletes all records that the query finds, for a request with the id.
+// deleteAll deletes all records that the query finds, for the request with the id o.
 func (wr *Writer) deleteAll(ctx context.Context, q Lookup, p plan, o claim.ID, noted func(records int)) (Deleted, error) {
 	var claimed claim.Claim
 	if !o.None() {
@@ -255,9 +255,9 @@ func (x *bulkDeletion) isOver() bool {
 }
 
 // member returns the deletion of one identity as a member of a group. The argument first is the hash of the identity's first
-// index value. The member calls the function do, unless the whole deletion is over. The results of do are those of
+// index value. The member calls the function remove, unless the whole deletion is over. The results of remove are those of
 // stages.removeAt.
-func (x *bulkDeletion) member(first index.FirstHash, identity index.IdentityHash, weight int64, do func(context.Context) (done bool, err error)) member {
+func (x *bulkDeletion) member(first index.FirstHash, identity index.IdentityHash, weight int64, remove func(context.Context) (done bool, err error)) member {
 	return member{first, weight, func(ctx context.Context) error {
 		x.mu.Lock()
 		over := x.isOver()
@@ -268,7 +268,7 @@ func (x *bulkDeletion) member(first index.FirstHash, identity index.IdentityHash
 		if over {
 			return nil
 		}
-		done, err := do(ctx)
+		done, err := remove(ctx)
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		x.removed[identity] = x.removed[identity] || done
@@ -381,8 +381,8 @@ func (x *bulkDeletion) removeUnseen(ctx context.Context, h *store.Head) (done bo
 	return x.stages.removeAt(ctx, h, h.First, h.Identity, r, check, nil)
 }
 
-// deleteOne deletes the only record that the query finds, for a request with the id. If the query has an ID and finds no record,
-// deleteOne returns an error. If a query without an ID finds no record, the result is zero.
+// deleteOne deletes the only record that the query finds, for the request with the id o. If the query has an ID and finds no
+// record, deleteOne returns an error. If a query without an ID finds no record, the result is zero.
 func (wr *Writer) deleteOne(ctx context.Context, q Lookup, on Condition, o claim.ID) (Deleted, error) {
 	done, err := wr.writeOne(ctx, q, on, o, func(h *store.Head) (decision, error) {
 		r, found, err := wr.reader.contents(ctx, h)

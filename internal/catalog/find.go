@@ -133,9 +133,9 @@ type search struct {
 	gone func(storage.Entity)
 }
 
-// takeRows adds the matches of a merged page to the answer. If the answer is complete, full is true. In that case, the result last
-// is the RowKey of the last row taken, or the argument after if no row was taken. Of several rows with the same RowKey, takeRows
-// takes all or none.
+// takeRows adds the matches of a merged page to the answer. If the answer is complete, full is true. In that case, the result
+// last is the RowKey of the last row taken. If no row was taken, it is the same as after. Of several rows with the same RowKey,
+// takeRows takes all or none.
 func (x *search) takeRows(ctx context.Context, s mergedPage, after string) (last string, full bool, err error) {
 	states := make([]wal.VersionClaim, len(s.rows))
 	for i, c := range s.rows {
@@ -287,7 +287,7 @@ func (rd *Reader) readRows(ctx context.Context, q storage.Query) (storage.Page, 
 	return page, nil
 }
 
-// candidate decodes a row. The argument read is the index key under which the row was read.
+// candidate decodes a row that was read under the given index key.
 func (rd *Reader) candidate(p plan, read wanted, row storage.Row) candidate {
 	e := row.Entity()
 	found := candidate{match: match{row: row, version: e.Int(store.VersionColumn), state: versionClaimOf(e)}}

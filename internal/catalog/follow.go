@@ -56,8 +56,8 @@ func (t *trail) isOlder(row storage.Entity, margin time.Duration) bool {
 }
 
 // follow finds the current place of a moved record from its tombstone. It makes one request for each move, and one for the
-// record. If the record does not match the query, or was deleted, it returns nil. If the place cannot be determined, the error is
-// Busy.
+// record. If the record does not match the query, or was deleted, follow returns nil. If the place cannot be determined, the
+// error is Busy.
 func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) {
 	lost := tooManyRaces()
 	if t.isOlder(row, 0) { // all rows of the move were written before the call began, so the call has found the record's new row
@@ -194,7 +194,7 @@ func (rd *Reader) recorded(ctx context.Context, shard store.Shard, id wal.EntryI
 }
 
 // newestOnly drops outdated matches. A match is outdated if one of the arguments (found, rows or met) contains a newer write of
-// the same record. The result old reports for each row whether it is outdated.
+// the same record. The result old contains, for each row, whether the row is outdated.
 func newestOnly(found []match, rows, met []wal.VersionClaim) (kept []match, old []bool) {
 	all := make([]wal.VersionClaim, 0, len(found)+len(rows)+len(met))
 	for _, m := range found {

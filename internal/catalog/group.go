@@ -153,8 +153,8 @@ func (t *turn) endMember(ctx context.Context) {
 	}
 }
 
-// commit inserts a new entry, updates the heads, and stores the answer for a request with the id, all in one transaction. If
-// the write belongs to a group, has a single head and needs no further operations, commit waits for the group's other writes
+// commit inserts a new entry, updates the heads, and stores the answer for the request with the id o, all in one transaction.
+// If the write belongs to a group, has a single head and needs no further operations, commit waits for the group's other writes
 // and commits all of them together.
 func (ct *committer) commit(ctx context.Context, d decision, o claim.ID) (store.Entry, error) {
 	m := &commitment{decision: d, once: o, err: errLost}

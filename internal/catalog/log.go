@@ -57,8 +57,8 @@ func (m *commitment) ops() []storage.Op {
 
 // commitAll commits writes of different identities of one shard. It gives each entry a time by the service's clock that is
 // later than the times of the entry's heads. Followers of the changes find an entry only if it is committed within a minute of
-// its time. The work before the commit may have taken minutes, so commitAll checks the schema again. It does not check the
-// schema during a migration, which has not read its own schema yet.
+// its time. The work before the commit may have taken minutes, so commitAll checks the schema again. During a migration, it
+// does not check the schema, because the process has not yet read its own schema from the log.
 func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 	if ct.guard.lastRead() == schemaOurs {
 		if err := ct.guard.Writable(ctx); err != nil {
@@ -84,9 +84,9 @@ func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 }
 
 // commitIn commits writes of different identities of one shard in one transaction. If the transaction is refused because of one
-// write, commitIn commits the other writes again. Each write gets its own error. The requests that commit use the context in
-// the argument committing. It ends earlier than ctx, because the entries already have their times. With ctx, commitIn can still
-// determine the result of a request.
+// write, commitIn commits the other writes again. Each write gets its own error. The transactions use the context committing,
+// which ends earlier than ctx because the entries already have their times. With ctx, commitIn can still determine the result
+// of a transaction.
 func (ct *committer) commitIn(ctx, committing context.Context, all []*commitment) {
 	again := func(some []*commitment) error {
 		ct.commitIn(ctx, committing, some)
@@ -217,11 +217,10 @@ func (ct *committer) toChanges(ctx context.Context, all ...applied) error {
 	return err
 }
 
-// inHalves calls the function do with each half of a list. If without is not -1, inHalves leaves out the element with that
-// index.
-func inHalves[T any](all []T, without int, do func([]T) error) error {
-	if without >= 0 {
-		all = slices.Concat(all[:without], all[without+1:])
+// inHalves calls the function do with each half of a list. If omit is not -1, inHalves leaves out the element with that index.
+func inHalves[T any](all []T, omit int, do func([]T) error) error {
+	if omit >= 0 {
+		all = slices.Concat(all[:omit], all[omit+1:])
 	}
 	var g task.Group
 	g.Go(func() error { return do(all[:len(all)/2]) })
@@ -247,8 +246,8 @@ func deletion(e store.Entry) storage.Op {
 	return storage.Op{Kind: storage.Delete, Row: storage.Row{Key: e.Shard.EntryKey(store.EntryPrefix, e.ID)}}
 }
 
-// clearLater returns the operation that inserts a note of rows to delete. The note is due after clearAfter, counted from now.
-// The id distinguishes the note from other notes.
+// clearLater returns the operation that inserts a note of rows to delete. The note is due when clearAfter has passed since the
+// time now. The id distinguishes the note from other notes.
 func clearLater(now time.Time, shard store.Shard, id wal.EntryID, what storage.Property) storage.Op {
 	return storage.Op{Kind: storage.Replace, Row: storage.Entity{
 		Key:        shard.Key(store.ClearPrefix + key.Inverted(now.Add(clearAfter)) + "|" + string(id)),

@@ -34,10 +34,10 @@ func onceOf(key string, parts ...any) claim.ID {
 	return claim.Sent{Key: key}.ID(store.Encode(parts))
 }
 
-// doOnce carries out a request with the id, or returns the answer of an earlier try. The commit of a write stores the answer in
-// one of the shards. The request is claimed before it reads anything. All claims are in one partition, so the error is
-// KeyReused if the Idempotency-Key was used for any other write of the catalog. An invalid write releases its claim, so a
-// corrected write can use the same key.
+// doOnce carries out the request with the id o, or returns the answer of an earlier try. The commit of a write stores the
+// answer in one of the shards. doOnce claims the request before it reads anything. All claims are in one partition, so the
+// error is KeyReused if the Idempotency-Key was used for any other write of the catalog. An invalid write releases its claim,
+// so a corrected write can use the same key.
 func (wr *Writer) doOnce(ctx context.Context, o claim.ID, shards []store.Shard, write func() (Written, error)) (Written, error) {
 	if err := wr.guard.Writable(ctx); err != nil {
 		return Written{}, err
@@ -69,7 +69,7 @@ func (wr *Writer) doOnce(ctx context.Context, o claim.ID, shards []store.Shard, 
 	return done, err
 }
 
-// writeOne writes the only record that the selector finds, for a request with the id. It calls the function decide with the
+// writeOne writes the only record that the selector finds, for the request with the id o. It calls the function decide with the
 // record's head.
 func (wr *Writer) writeOne(ctx context.Context, selector Lookup, on Condition, o claim.ID, decide func(*store.Head) (decision, error)) (Written, error) {
 	shards, err := shardsOf(wr.Schema, selector)
@@ -111,7 +111,7 @@ func shardsOf(s index.Schema, selector Lookup) ([]store.Shard, error) {
 	return slices.Compact(shards), nil
 }
 
-// answered returns the first answer to a request with the id, and completes the write. If no shard has an answer, found is
+// answered returns the first answer to the request with the id o, and completes the write. If no shard has an answer, found is
 // false.
 func (wr *Writer) answered(ctx context.Context, o claim.ID, shards []store.Shard) (first Written, found bool, err error) {
 	var mu sync.Mutex
@@ -154,7 +154,7 @@ func (wr *Writer) answeredIn(ctx context.Context, o claim.ID, shard store.Shard)
 		return first, true, wr.stages.complete(ctx, shard, entry)
 	}
 	var h *store.Head
-	if err == nil { // no change is found if the write changed nothing and names an old entry whose change was deleted
+	if err == nil { // a write that changed nothing names an old entry, whose change may have been deleted
 		h, err = wr.ReadHead(ctx, w.First, w.Identity)
 	}
 	if err == nil && h.Live() && h.Version == w.Version {

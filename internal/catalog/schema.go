@@ -48,7 +48,7 @@ func (sg *SchemaGuard) Prepare(ctx context.Context) error {
 	return sg.prepare(ctx, storage.RequestOptions{})
 }
 
-// TryPrepare is Prepare without retries. It is for callers that retry themselves and must soon notice that the service is
+// TryPrepare is Prepare without retries. It is for callers that make their own retries and must soon notice that the service is
 // available again.
 func (sg *SchemaGuard) TryPrepare(ctx context.Context) error {
 	return sg.prepare(ctx, storage.RequestOptions{Once: true})

@@ -81,9 +81,9 @@ func refuse(err error, firstHashes ...index.FirstHash) error {
 	return &refused{err, firstHashes}
 }
 
-// write carries out the decision that the function decide returns, for a request with the id. If another writer is faster,
+// write carries out the decision that the function decide returns, for the request with the id o. If another writer is faster,
 // write calls decide again. If decide refuses while writes of the records that caused the refusal are under way, write
-// completes these writes and calls decide again. Therefore a client that reads after a refusal sees the reason.
+// completes these writes and calls decide again. Therefore a client that reads after a refusal sees the records that caused it.
 func (st *stages) write(ctx context.Context, o claim.ID, decide func() (decision, error)) (Written, error) {
 	for range maxRaces {
 		var done Written
@@ -125,9 +125,9 @@ func (st *stages) do(ctx context.Context, d decision, o claim.ID) (Written, erro
 	return Written{outcomes[e.Kind], metaOf(e.Writes[len(e.Writes)-1]), e.Record}, nil
 }
 
-// removeAt is Remove with more arguments. The argument read is the identity's head, or nil if the head was not read. The
-// argument slots is as in [decision]. If the function check is not nil and returns an error, the head's record is kept. If done
-// is true, the deletion is committed, even if there is an error.
+// removeAt is Remove with more arguments. The argument read is the identity's head, or nil if the head was not read. For the
+// argument slots, see [decision]. If the function check is not nil and returns an error, the head's record is kept. If done is
+// true, the deletion is committed, even if there is an error.
 func (st *stages) removeAt(ctx context.Context, read *store.Head, first index.FirstHash, identity index.IdentityHash, r record.Record, check func(*store.Head) error, slots func() knownSlots) (done bool, err error) {
 	w, err := st.write(ctx, claim.ID{}, func() (decision, error) {
 		h := read
@@ -189,13 +189,12 @@ func insertion(now time.Time, h *store.Head, id index.Identity, r record.Record)
 	}
 }
 
-// insertDecision returns the decision to insert the record by the write w, which follows the head h.
+// insertDecision returns the decision that the write w inserts the record r. The write follows the head h.
 func insertDecision(h *store.Head, w wal.Write, r record.Record) decision {
 	return decision{kind: wal.Insert, record: r, updates: []headUpdate{{h, w, store.HashOf(r)}}}
 }
 
-// replacement decides whether to replace the record of the live head old by the record r. The argument w describes r's index
-// rows.
+// replacement decides whether the record r replaces the record of the live head old. The argument w describes r's index rows.
 func (st *stages) replacement(ctx context.Context, old *store.Head, w wal.Write, r record.Record) (decision, error) {
 	var target *store.Head
 	if old.Identity != w.Identity {
@@ -239,7 +238,7 @@ func (st *stages) checkRowKey(ctx context.Context, w wal.Write) error {
 	return err
 }
 
-// removal decides whether to delete the record r of a live head. The argument slots is as in [decision].
+// removal decides whether to delete the record r of a live head. For the argument slots, see [decision].
 func (st *stages) removal(ctx context.Context, h *store.Head, r record.Record, slots func() knownSlots) (decision, error) {
 	return decision{kind: wal.Delete, record: r, updates: []headUpdate{{h, wal.Removal(h.State()), ""}}, slots: slots}, st.afterMove(ctx, h)
 }
@@ -320,8 +319,8 @@ func (st *stages) apply(ctx context.Context, e store.Entry, writes []wal.Write, 
 }
 
 // applyTo writes the rows of one partition in one transaction. Therefore a page always shows a moving record exactly once. If
-// applyTo sends the transaction more than once, it sets repeated to true. The result etag is the ETag of the only row written,
-// or "" if the answer does not contain the ETag.
+// applyTo sends the transaction more than once, it sets repeated to true. If it has written only one row, the result etag is
+// the ETag of that row, or "" if the answer does not contain it.
 func (st *stages) applyTo(ctx context.Context, partition index.PartitionKey, writes []wal.Write, known knownSlots, r record.Record, repeated *atomic.Bool) (etag string, err error) {
 	slots := make([]store.Slot, len(writes))
 	for i, w := range writes {

@@ -44,11 +44,11 @@ type Writer struct {
 // Maintain completes the write.
 
 // Insert adds a record. If a record with the same identity and other contents exists, the error is a Conflict. The argument
-// once is the caller's Idempotency-Key, or "". For a day, an insertion with the same key and record returns the first result,
-// even if the record has changed since then. For any other write with this key, the error is KeyReused.
-func (wr *Writer) Insert(ctx context.Context, r record.Record, once string) (Written, error) {
+// idempotencyKey may be "". For a day, an insertion with the same key and record returns the first result, even if the record
+// has changed since then. For any other write with this key, the error is KeyReused.
+func (wr *Writer) Insert(ctx context.Context, r record.Record, idempotencyKey string) (Written, error) {
 	fresh := true // most likely there is no head, so the first try does not read one
-	return wr.writeAt(ctx, r, onceOf(once, store.HashOf(r)), func(id index.Identity) (d decision, err error) {
+	return wr.writeAt(ctx, r, onceOf(idempotencyKey, store.HashOf(r)), func(id index.Identity) (d decision, err error) {
 		var h *store.Head
 		if !fresh {
 			h, err = wr.ReadHead(ctx, id.First(), id.Hash())
@@ -80,7 +80,7 @@ func (wr *Writer) Put(ctx context.Context, r record.Record, on Condition) (Writt
 	})
 }
 
-// writeAt writes the record r, for a request with the id. It calls the function decide with the record's identity.
+// writeAt writes the record r, for the request with the id o. It calls the function decide with the record's identity.
 func (wr *Writer) writeAt(ctx context.Context, r record.Record, o claim.ID, decide func(index.Identity) (decision, error)) (Written, error) {
 	id, err := wr.Identify(r)
 	if err != nil {
@@ -113,8 +113,8 @@ func (wr *Writer) Replace(ctx context.Context, r record.Record, selector Lookup,
 	return Written{Unchanged, metaOf(h.Write), r}, wr.stages.complete(ctx, store.ShardOf(h.First), h.Entry)
 }
 
-// movedTo checks whether an identity's last write has moved a record there. If so, it returns the identity's live head, and the
-// write that removed the record from its former place. Otherwise the head is nil.
+// movedTo checks whether an identity's last write has moved a record to it. If so, movedTo returns the identity's live head,
+// and the write that removed the record from its former place. Otherwise the head is nil.
 func (wr *Writer) movedTo(ctx context.Context, id index.Identity) (h *store.Head, from wal.Write, err error) {
 	h, err = wr.ReadHead(ctx, id.First(), id.Hash())
 	if err != nil || !h.Live() {
@@ -143,8 +143,8 @@ func (wr *Writer) Patch(ctx context.Context, patch []byte, selector Lookup, on C
 	})
 }
 
-// changeOne replaces the only record that the selector finds by the result r of the function change. It calls change with the
-// record's head. If another write has replaced that head, the result found of change is false.
+// changeOne replaces the only record that the selector finds. The function change returns the new record r for the old record's
+// head. If another write has replaced that head, the result found is false.
 func (wr *Writer) changeOne(ctx context.Context, selector Lookup, on Condition, o claim.ID, change func(*store.Head) (r record.Record, found bool, err error)) (Written, error) {
 	return wr.writeOne(ctx, selector, on, o, func(h *store.Head) (decision, error) {
 		r, found, err := change(h)
@@ -171,13 +171,14 @@ type Result struct {
 	Err error
 }
 
-// InsertAll inserts records as Insert does, many concurrently; see [Writer.WriteAll]. The function once returns the
-// Idempotency-Key for the record with the index i. If once is nil, no record has a key. The results do not contain the records.
-func (wr *Writer) InsertAll(ctx context.Context, records record.Some, once func(i int) string) []Result {
+// InsertAll inserts records as Insert does, many concurrently; see [Writer.WriteAll]. The function keyOf returns the
+// Idempotency-Key for the record with the index i. If keyOf is nil, no record has a key. The results do not contain the
+// records.
+func (wr *Writer) InsertAll(ctx context.Context, records record.Some, keyOf func(i int) string) []Result {
 	return wr.WriteAll(ctx, records, func(ctx context.Context, i int) (Written, error) {
 		key := ""
-		if once != nil {
-			key = once(i)
+		if keyOf != nil {
+			key = keyOf(i)
 		}
 		done, err := wr.Insert(ctx, records.At(i), key)
 		done.Record = record.Record{}

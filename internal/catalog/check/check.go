@@ -28,10 +28,10 @@ import (
 // changed by hand. It keeps rows of records that are not in the log: if the log is lost, or older than the index, only people
 // can decide whether such rows are right.
 //
-// Run calls the function found for each problem, never concurrently. If another program wrote the catalog, or if the catalog has
-// another schema, the error is a Conflict; see package migrate. Run may be interrupted, and called again.
-func Run(ctx context.Context, c *catalog.Catalog, repair bool, found func(catalog.Finding)) (Result, error) {
-	k := &checker{Catalog: c, repair: repair, found: found, covered: map[uint64]bool{}}
+// Run calls the function report for each problem, never concurrently. If another program wrote the catalog, or if the catalog
+// has another schema, the error is a Conflict; see package migrate. Run may be interrupted, and called again.
+func Run(ctx context.Context, c *catalog.Catalog, repair bool, report func(catalog.Finding)) (Result, error) {
+	k := &checker{Catalog: c, repair: repair, found: report, covered: map[uint64]bool{}}
 	if err := k.Writable(ctx); err != nil {
 		return k.sum, err
 	}
@@ -128,7 +128,7 @@ func (k *checker) checkHead(ctx context.Context, h *store.Head) error {
 		if changing, err := k.isChanging(ctx, h); changing || err != nil {
 			return err
 		}
-		// A write may have replaced the rows after they were read, and then ended. Therefore read the rows again.
+		// Since the rows were read, a write may have replaced them and ended. Therefore read the rows again.
 		if all, err = k.Copies(ctx, h.Write); err != nil {
 			return err
 		}
@@ -262,11 +262,11 @@ func (k *checker) isCovered(at key.Key, identities ...index.IdentityHash) bool {
 	return k.covered[sumOf(at.Partition, at.Row)] || slices.ContainsFunc(identities, func(identity index.IdentityHash) bool { return k.covered[sumOf(string(identity))] })
 }
 
-// count adds the argument more to the number n of the summary.
-func (k *checker) count(n *int, more int) {
+// count adds d to the number n of the summary.
+func (k *checker) count(n *int, d int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	*n += more
+	*n += d
 }
 
 // report counts and reports a finding.

@@ -55,7 +55,7 @@ func escapedKey(k string) string {
 }
 
 // FirstPrefixes returns prefixes in ascending order. Every PartitionKey of the first index key starts with one of these
-// prefixes. No PartitionKey of another index key does.
+// prefixes. PartitionKeys of other index keys do not.
 func (s Schema) FirstPrefixes() []string {
 	start := partitionStart(strings.ToLower(s.Keys[0].Field))
 	if strings.ContainsFunc(start, illegal) {
@@ -83,10 +83,10 @@ func rowStem(sort string) string {
 const mark = '\uFFFD'
 
 // ordered escapes a sort value. The results sort like the values. The legal characters below mark do not change. Every other
-// character is replaced by three parts: the greatest unescaped character below it, then the mark, then two hex digits. The mark
-// sorts after every other character that can follow the first part. There is one exception: U+0000 to U+001F sort directly
-// after the space, because no unescaped character sorts before the space. If a value is a prefix of another value, its result
-// is a prefix of the other result.
+// character becomes three parts: the greatest unescaped character below it, then the mark, then two hex digits. The mark sorts
+// after every other character that can follow the first part. There is one exception: U+0000 to U+001F sort directly after the
+// space, because no unescaped character sorts before the space. If a value is a prefix of another value, its result is a prefix
+// of the other result.
 func ordered(sort string) string {
 	i := strings.IndexFunc(sort, isEscaped)
 	if i < 0 {

@@ -38,7 +38,7 @@ func Number(text string) (canonical string, ok bool) {
 }
 
 // The sort value of a number has three parts: the sign, the position of the number's first digit relative to the point, and the
-// digits. Each part has a fixed length, so the sort values sort as text in the order of the numbers. For a negative number, the
+// digits. Each part has a fixed length, so as text, the sort values are in the order of the numbers. For a negative number, the
 // sort value is the [complement] of these parts.
 const (
 	positive      = "6" // the sign of a positive number; its complement is 3
@@ -47,7 +47,7 @@ const (
 	exponentShift = 500 // with this number added, a Double's position (-323 to 309) has three digits
 )
 
-// sortNumber returns the sort value of a number. Sort values sort as text in the order of their numbers, least first.
+// sortNumber returns the sort value of a number. As text, sort values are in the order of their numbers, least first.
 func sortNumber(text string) (string, error) {
 	canonical, ok := Number(text)
 	if !ok {
@@ -81,7 +81,7 @@ func significant(number string) (digits string, point int) {
 	return strings.TrimRight(digits, "0"), point
 }
 
-// complement replaces each digit, including the sign, by 9 minus the digit. That reverses the order of sort values.
+// complement replaces each digit d, including the sign, with 9-d. That reverses the order of sort values.
 func complement(digits string) string {
 	b := []byte(digits)
 	for i := range b {

@@ -46,7 +46,7 @@ type ImportOptions struct {
 	Failed     func(Row, error)
 	CSV        place.CSV  // the form of a CSV file
 	Upsert     bool       // replaces the contents of existing records
-	Noted      func(Note) // called with the progress about every 20 rows, possibly by several goroutines concurrently
+	Noted      func(Note) // called about every 20 rows with the progress, possibly by several goroutines concurrently
 
 	// Patience is the time for which Import repeats the write of a record while the storage does not answer. If Patience is 0,
 	// Import tries each write once, within the catalog's own deadline for a write.
@@ -140,12 +140,12 @@ func (im *importer) run(ctx context.Context, rows *rowReader) (err error) {
 	return nil
 }
 
-// note reports the progress after every shownRows rows, and after all rows of a call of insert. The argument before is the
-// progress before that call.
-func (im *importer) note(before Note, written, all int) {
+// note reports the progress after every shownRows rows, and after all rows of a call of insert. The argument start is the
+// progress when that call began.
+func (im *importer) note(start Note, written, all int) {
 	if im.Noted != nil && (written%shownRows == 0 || written == all) {
-		before.Rows += written
-		im.Noted(before)
+		start.Rows += written
+		im.Noted(start)
 	}
 }
 

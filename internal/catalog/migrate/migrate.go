@@ -2,8 +2,8 @@
 // which is another program that uses the published form of index rows (package catalog).
 //
 // A migration stops all writers, waits until they have noticed the stop, moves the records whose index rows do not fit the
-// schema, and ends the stop. Every record moves by a write that the log records, like any other write. Therefore, if a migration
-// dies, each record is in its old or its new place, and the next migration continues.
+// schema, and ends the stop. Each move is a write, which the log contains like any other write. Therefore, if a migration dies,
+// each record is in its old or its new place, and the next migration continues.
 //
 // Writers notice the stop within 85 s. The schema's row records the time of the stop. Therefore the next run after an
 // interrupted migration need not wait again. If the next run has the old settings, it moves the records back.
@@ -51,10 +51,10 @@ type Result struct {
 }
 
 // Run moves the catalog to the schema of its options, as the package comment describes. For each row, record and entry that it
-// leaves unchanged, it calls the function found, never concurrently. It needs about 150 bytes of memory for each record of
+// leaves unchanged, it calls the function report, never concurrently. It needs about 150 bytes of memory for each record of
 // another program. If dryRun is true, Run does not change anything.
-func Run(ctx context.Context, c *catalog.Catalog, dryRun bool, found func(catalog.Finding)) (Result, error) {
-	m := &migrator{Catalog: c, dryRun: dryRun, found: found, contents: map[index.IdentityHash]content{}, noted: map[string]wal.ContentHash{}}
+func Run(ctx context.Context, c *catalog.Catalog, dryRun bool, report func(catalog.Finding)) (Result, error) {
+	m := &migrator{Catalog: c, dryRun: dryRun, found: report, contents: map[index.IdentityHash]content{}, noted: map[string]wal.ContentHash{}}
 	var stopped *storage.Entity
 	if !dryRun {
 		var err error
@@ -270,7 +270,7 @@ const (
 	impossible // the record was reported and left unchanged
 )
 
-// attempt calls the function do, which moves one record. It returns an error only if the result is failed.
+// attempt calls the function do, which moves one record. With every result except failed, the error is nil.
 func (m *migrator) attempt(at key.Key, do func() error) (attempted, error) {
 	if m.dryRun {
 		return done, nil

@@ -101,8 +101,8 @@ const (
 )
 
 // Insertion decides whether to insert a record. The argument head is the head of the record's identity, or nil. If there is no
-// head, the version is the time in ticks. The version must be greater than the versions of deleted records with this identity,
-// which are no longer stored.
+// head, the version is the time in ticks. This version is greater than those of all earlier records with this identity, which
+// are no longer stored.
 func Insertion(head *Head, w Write, content ContentHash, now time.Time) (Write, Verdict) {
 	w = following(head, w, now)
 	switch {
@@ -121,8 +121,8 @@ func Removal(head *Head) Write {
 	return w
 }
 
-// Replacement decides whether to replace the record of the live head old by a record of w's identity. The argument target is
-// the head of w's identity, or nil. If w and old have the same identity, target is ignored.
+// Replacement decides whether a record with w's identity replaces the record of the live head old. The argument target is the
+// head of w's identity, or nil. If w and old have the same identity, target is ignored.
 func Replacement(old, target *Head, w Write, content ContentHash, now time.Time) ([]Write, Verdict) {
 	if old.Identity == w.Identity {
 		if old.Content == content {
@@ -218,7 +218,7 @@ func Superseded(rows []VersionClaim) []bool {
 }
 
 // NextTime returns the time of an entry that follows the heads. If the latest head's time is not before now, the result is one
-// tick later than that time. Otherwise the result is now.
+// tick later than that time. Otherwise the result is the argument now.
 func NextTime(now time.Time, heads ...*Head) time.Time {
 	now = now.Truncate(key.Tick)
 	for _, h := range heads {
@@ -243,7 +243,7 @@ type RowState int
 const (
 	NoRow     RowState = iota // there is no row
 	HasRecord                 // the row contains a record
-	Tombstone                 // the row is the mark of a deletion
+	Tombstone                 // the row contains only the identity and version of a deletion
 )
 
 // Effect describes how a write changes an index row.

@@ -31,7 +31,7 @@ const (
 	maxSearches  = 1 << 10   // number of searches after which a compiled program is replaced, because it caches regular expressions
 )
 
-// impure contains the functions whose result depends on more than the row, or that end more than this row's run.
+// impure contains the functions whose result does not depend on the row alone, or that also end the runs of other rows.
 var impure = strings.Fields("now localtime strflocaltime input inputs env $ENV halt halt_error debug stderr input_filename input_line_number modulemeta get_search_list builtins")
 
 // unbounded contains the functions that, in one instruction, can take too much memory or time even for small values.

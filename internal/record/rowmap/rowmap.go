@@ -1,7 +1,7 @@
 // Package rowmap maps rows to rows. It renames and drops properties, and runs a jq program.
 //
 // A program reads a row as a JSON object, and each object in its output becomes a row. The output depends only on the row and
-// the program, so a repeated step writes the same rows. The number of instructions and bytes is limited, not the time.
+// the program, so a repeated step writes the same rows. The number of instructions and bytes is limited, but the time is not.
 //
 // A property keeps its type if its new value fits, so a program must state types only for new properties. [Map.Rows] describes
 // the rules.

@@ -222,8 +222,8 @@ func unlessChanged(err error) error {
 	return err
 }
 
-// Outdated calls fn with the claims that were not changed for at least the duration age. The argument now is the present time
-// by the service's clock.
+// Outdated calls fn with the claims that were not changed for at least the duration age. The argument now is the service's
+// time.
 func (c Claims) Outdated(ctx context.Context, now time.Time, age time.Duration, fn func(Claim) error) error {
 	q := storage.Query{Range: key.WithPrefix(c.Partition, Prefix), Filter: lastChanged(now, age)}
 	return c.Table.All(ctx, q, func(p storage.Page) error {
@@ -247,8 +247,7 @@ type Tidying struct {
 	last time.Time
 }
 
-// Due calls the function tidy, unless a call has succeeded within the last hour. The argument now is the present time by the
-// service's clock.
+// Due calls the function tidy, unless a call has succeeded within the last hour. The argument now is the service's time.
 func (t *Tidying) Due(now time.Time, tidy func() error) error {
 	t.mu.Lock()
 	last := t.last
@@ -266,8 +265,8 @@ func (t *Tidying) Due(now time.Time, tidy func() error) error {
 }
 
 // Tidy searches a range. It deletes the claims that are no longer needed, and all other rows that are older than a day. The
-// argument now is the present time by the service's clock. The search takes one query. The result removed is the number of
-// deleted rows, and is valid even after an error.
+// argument now is the service's time. The search takes one query. The result removed is the number of deleted rows, and is
+// valid even after an error.
 func Tidy(ctx context.Context, table *storage.Table, in key.Range, now time.Time) (removed int64, err error) {
 	filter := fmt.Sprintf("(%s or (%s and RowKey ge '%s'))", lastChanged(now, keepKeys), lastChanged(now, keepInvocations), invocationPrefix)
 	if removed, err = action.DeleteFound(ctx, table, storage.Query{Range: in, Filter: filter}, nil); err != nil {

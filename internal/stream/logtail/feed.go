@@ -63,8 +63,8 @@ type Feed struct {
 	Log
 	// Now returns the service's time.
 	Now func() time.Time
-	// Oldest returns a time that is not later than the time in the key of any row that may still be written. A write may take a
-	// minute longer. If Oldest is nil, the keys of new rows contain the present time.
+	// Oldest returns a time that is not later than the time in the key of any row that may still be written. The write itself may
+	// take a further minute. If Oldest is nil, the keys of new rows contain the present time.
 	Oldest func(ctx context.Context) (time.Time, error)
 
 	// merge reads the first pages of a span. If it is nil, Log.merge is used.
@@ -109,20 +109,20 @@ func (f Feed) after(ctx context.Context, after string, top int) (Next, []arrival
 	if err != nil {
 		return Next{}, nil, err
 	}
-	rows, known, err := f.arrivals(ctx, from, true)
+	rows, readUntil, err := f.arrivals(ctx, from, true)
 	if err != nil {
 		return Next{}, nil, err
 	}
 	from.markReceived(rows)
-	if rows, err = f.fill(ctx, rows, top, known); err != nil {
+	if rows, err = f.fill(ctx, rows, top, readUntil); err != nil {
 		return Next{}, nil, err
 	}
-	found, more := takeDue(rows, top, known)
-	return Next{found, from.after(rows, known, oldest).String(), more}, rows, nil
+	found, more := takeDue(rows, top, readUntil)
+	return Next{found, from.advance(rows, readUntil, oldest).String(), more}, rows, nil
 }
 
 // start returns the position after all rows that the log contains now, and the rows that it has read. If a position cannot
-// record all these rows, start reads again a second later, when fewer of them are newer than the time known.
+// record all these rows, start reads again a second later, when fewer of them are newer than the time readUntil.
 func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
 	var newest ticks // the newest row of the first reading
 	for now := f.Now(); ; {
@@ -133,28 +133,28 @@ func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
 			return Next{}, nil, err
 		}
 		from.newer = max(from.newer, oldest)
-		rows, known, err := f.arrivals(ctx, from, false)
+		rows, readUntil, err := f.arrivals(ctx, from, false)
 		if err != nil {
 			return Next{}, nil, err
 		}
-		if now = known.time(); at.After(now.Add(-settling)) { // the service's clock was changed, or ours
+		if now = readUntil.time(); at.After(now.Add(-settling)) { // the service's clock was changed, or ours
 			continue
 		}
 		if len(rows) > 0 && newest == 0 {
 			newest = rows[0].written
 		}
 		given := 0
-		for a := range dueRows(rows, known) {
+		for a := range dueRows(rows, readUntil) {
 			a.given = true
 			given++
 		}
-		if given < len(rows) && known < newest {
+		if given < len(rows) && readUntil < newest {
 			if !task.Sleep(ctx, time.Second) {
 				return Next{}, nil, ctx.Err()
 			}
 			continue
 		}
-		return Next{After: from.after(rows, known, oldest).String()}, rows, nil
+		return Next{After: from.advance(rows, readUntil, oldest).String()}, rows, nil
 	}
 }
 
@@ -176,9 +176,9 @@ func (f Feed) oldestBound(ctx context.Context, p position) (bound string, err er
 }
 
 // arrivals reads the rows that a follower at the position p may not have received, newest first. They include every row written
-// until the time known, except rows that were read before the position was made. If contents is true, the rows that the
+// up to the time readUntil, except rows that were read before the position was made. If contents is true, the rows that the
 // follower receives next have their contents.
-func (f Feed) arrivals(ctx context.Context, p position, contents bool) (rows []arrival, known ticks, err error) {
+func (f Feed) arrivals(ctx context.Context, p position, contents bool) (rows []arrival, readUntil ticks, err error) {
 	span := Span{Newer: p.newer}
 	if p.floor > 0 {
 		span.Since = p.floor.time()
@@ -219,12 +219,12 @@ func (f Feed) arrivals(ctx context.Context, p position, contents bool) (rows []a
 		}
 	}
 	slices.SortFunc(rows, func(a, b arrival) int { return a.compare(b.place) })
-	return rows, max(p.known, ticksOf(m.known)), nil
+	return rows, max(p.readUntil, ticksOf(m.readUntil)), nil
 }
 
 // thin drops the contents of rows that the follower will probably not receive next. It keeps at most MaxAnswer bytes of the
-// oldest rows after p.newest, and at most MaxAnswer bytes of the oldest rows up to p.newest. The follower receives few of the
-// latter again. It returns the number of bytes that remain.
+// oldest rows after p.newest, and at most MaxAnswer bytes of the oldest rows up to p.newest. The follower will probably receive
+// only a few of the rows up to p.newest again. It returns the number of bytes that remain.
 func (p position) thin(rows []arrival) (held int) {
 	slices.SortFunc(rows, func(a, b arrival) int { return a.compare(b.place) })
 	var kept [2]int // bytes of rows after p.newest, and of rows up to p.newest
@@ -244,10 +244,10 @@ func (p position) thin(rows []arrival) (held int) {
 }
 
 // fill reads the dropped contents of the rows that the follower receives next. It leaves out rows that were deleted.
-func (f Feed) fill(ctx context.Context, rows []arrival, top int, known ticks) ([]arrival, error) {
+func (f Feed) fill(ctx context.Context, rows []arrival, top int, readUntil ticks) ([]arrival, error) {
 	gone := map[place]bool{}
 	n, bytes := 0, 0
-	for a := range dueRows(rows, known) {
+	for a := range dueRows(rows, readUntil) {
 		if n == top || bytes >= MaxAnswer {
 			break
 		}
@@ -267,7 +267,7 @@ func (f Feed) fill(ctx context.Context, rows []arrival, top int, known ticks) ([
 	return slices.DeleteFunc(rows, func(a arrival) bool { return gone[a.place] }), nil
 }
 
-// parseAfter parses any value of the parameter after, except [Now].
+// parseAfter parses the argument of [Feed.After], except [Now].
 func (f Feed) parseAfter(after string) (position, error) {
 	if isPosition(after) {
 		return parsePosition(after)

@@ -48,7 +48,7 @@ func (s *Streams) Follow(ctx context.Context, stream string, o FollowOptions, sh
 		if errors.Is(err, errBehind) {
 			err = fmt.Errorf("%w; read these events first, without following", err)
 		}
-		if err == nil && after == Now && o.Newest > 0 { // reads them after After has returned its position, so that no event between the two is missed
+		if err == nil && after == Now && o.Newest > 0 { // runs after the call of After, so that no event between the two is missed
 			err = s.showNewest(ctx, stream, o.Newest, showNew)
 		}
 		if err != nil {

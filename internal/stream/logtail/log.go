@@ -111,9 +111,9 @@ type merge struct {
 	sizes   *Sizes
 	most    int // maximum number of rows of a page
 	sources []source
-	// known is a time by the service's clock. The first pages, and the pages after them, contain all rows that were written
-	// until then.
-	known time.Time
+	// readUntil is a time by the service's clock. The first pages, and the pages after them, contain all rows that were written up
+	// to that time.
+	readUntil time.Time
 }
 
 // source is the state of one shard: the rows that were read but not taken, and the next query.
@@ -135,45 +135,45 @@ func (l Log) merge(ctx context.Context, s Span, top int) (*merge, error) {
 		sizes = new(Sizes)
 	}
 	m := &merge{table: l.Table, sizes: sizes, most: min(top, storage.PageRows), sources: make([]source, len(l.Shards))}
-	known := make([]time.Time, len(l.Shards))
+	readUntil := make([]time.Time, len(l.Shards))
 	g, reading := task.WithContext(ctx)
 	for i, shard := range l.Shards {
 		m.sources[i].query = storage.Query{Range: l.rows(shard, s), Filter: s.filter()}
 		g.Go(func() (err error) {
-			known[i], err = m.read(reading, &m.sources[i])
+			readUntil[i], err = m.read(reading, &m.sources[i])
 			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return nil, fmt.Errorf("the log cannot be read: %w", err)
 	}
-	m.known = slices.MinFunc(known, time.Time.Compare)
+	m.readUntil = slices.MinFunc(readUntil, time.Time.Compare)
 	return m, nil
 }
 
-// read reads pages of a shard until a page has a row or the shard ends. The result known is the time of the first page, as in
+// read reads pages of a shard until a page has a row or the shard ends. The result readUntil is the time of the first page; see
 // the type merge.
-func (m *merge) read(ctx context.Context, p *source) (known time.Time, err error) {
+func (m *merge) read(ctx context.Context, p *source) (readUntil time.Time, err error) {
 	for len(p.rows) == 0 && !p.ended {
 		sentAt := time.Now()
 		memory.PartIn(ctx).Use(-p.bytes) // the previous page can be freed
 		p.bytes, p.query.Top = 0, m.rowsOf(ctx)
 		page, err := m.sizes.Query(ctx, m.table, p.query)
 		if err != nil {
-			return known, err
+			return readUntil, err
 		}
 		p.bytes = storage.MemoryOf(page.Bytes, len(page.Rows))
-		if known.IsZero() {
-			known = page.Date.Add(-time.Since(sentAt)) // the answer's Date may be later than the reading
+		if readUntil.IsZero() {
+			readUntil = page.Date.Add(-time.Since(sentAt)) // the answer's Date may be later than the reading
 			for _, row := range page.Rows {
-				if at := row.Timestamp(); at.After(known) {
-					known = at
+				if at := row.Timestamp(); at.After(readUntil) {
+					readUntil = at
 				}
 			}
 		}
 		p.rows, p.query.Token, p.ended = page.Rows, page.Next, page.Next == nil
 	}
-	return known, nil
+	return readUntil, nil
 }
 
 // rowsOf returns the number of rows to request from a shard: a full page or, if rows are large, the shard's share and a margin.

@@ -25,8 +25,8 @@ const (
 )
 
 // Maintain deletes the events that are older than their stream's retention, and the notes of idempotency keys that were used
-// more than a day ago. It may run at any time, even concurrently. After an error, it continues with the other streams. It takes
-// at most a minute, and the next call continues.
+// more than a day ago. It may run at any time, and several calls may run concurrently. After an error, it continues with the
+// other streams. It takes at most a minute, and the next call continues.
 func (s *Streams) Maintain(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, maintainTime)
 	defer cancel()

@@ -29,10 +29,10 @@ type note struct {
 	content string // hash of the events
 }
 
-// AppendOnce appends events as [Streams.Append] does, with the idempotency key in the argument once. For a day, a repeated
-// append of the same events with the same key to the same stream returns the ids of the first append, and inserts missing
-// events. If the events differ, the error is [problem.KeyReused]. All events are written to one shard.
-func (s *Streams) AppendOnce(ctx context.Context, stream string, records record.Some, once string) ([]string, error) {
+// AppendOnce appends events as [Streams.Append] does, with an idempotency key. For a day, a repeated append of the same events
+// with the same key to the same stream returns the ids of the first append, and inserts missing events. If the events differ,
+// the error is [problem.KeyReused]. All events are written to one shard.
+func (s *Streams) AppendOnce(ctx context.Context, stream string, records record.Some, idempotencyKey string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, appendTime)
 	defer cancel()
 	shards, escaped, err := s.toWrite(ctx, stream)
@@ -48,7 +48,7 @@ func (s *Streams) AppendOnce(ctx context.Context, stream string, records record.
 		shard:   shards[s.nextTurn()%len(shards)],
 		content: hex.EncodeToString(hash.Sum(nil)),
 	}
-	n, known, err := s.take(ctx, escaped, once, n)
+	n, known, err := s.take(ctx, escaped, idempotencyKey, n)
 	if err != nil {
 		return nil, s.notAppended(stream, escaped, err)
 	}
@@ -64,8 +64,8 @@ func (s *Streams) AppendOnce(ctx context.Context, stream string, records record.
 
 // take stores a note of a key's use, or returns the note that is already stored. If known is true, another try may have written
 // events.
-func (s *Streams) take(ctx context.Context, escaped, once string, n note) (used note, known bool, err error) {
-	sum := sha256.Sum256([]byte(once))
+func (s *Streams) take(ctx context.Context, escaped, idempotencyKey string, n note) (used note, known bool, err error) {
+	sum := sha256.Sum256([]byte(idempotencyKey))
 	at := key.Key{Partition: oncePartition + escaped, Row: hex.EncodeToString(sum[:])}
 	for range maxRaces {
 		err := s.options.Table.Write(ctx, storage.Op{Kind: storage.Insert, Row: storage.Entity{Key: at, Properties: []storage.Property{

@@ -27,10 +27,10 @@ const (
 
 // The capacity of a position. Callers send a position in a URL, and hosts accept only a few thousand characters there.
 const (
-	// maxSingle is the maximum number of groups that are newer than known. Newer rows without a group are returned by a later
-	// call, when they are older than known.
+	// maxSingle is the maximum number of groups that are newer than readUntil. Newer rows without a group are returned by a later
+	// call, when they are older than readUntil.
 	maxSingle = 50
-	// maxGroups is the maximum number of groups. Besides the groups that are newer than known, 100,000 rows need about 30
+	// maxGroups is the maximum number of groups. Besides the groups that are newer than readUntil, 100,000 rows need about 30
 	// groups. They need more groups only if rows become visible late between most of these groups.
 	maxGroups = 90
 	// maxLength is greater than the length in characters of any position: 31 for each group, and 120 for the rest.
@@ -62,14 +62,14 @@ func (p place) compare(other place) int {
 
 // position is a follower's progress in a stream. Its text is short for any number of events. The follower reads the events
 // whose ids are newer than a bound. It has received all of these events that were written before floor, and none that were
-// written after newest. Of the events between floor and newest, it has received the events in groups. A row that becomes
+// written after newest. The groups describe the events between floor and newest that it has received. A row that becomes
 // visible late changes the sum of its group, and only that group is sent again.
 type position struct {
-	newer  string // the bound, as in Span.Newer
-	floor  ticks
-	known  ticks   // when the position was made, all rows written until then were visible; not before floor
-	newest place   // set if there are groups
-	groups []group // newest first, at most maxGroups
+	newer     string // the bound, as in Span.Newer
+	floor     ticks
+	readUntil ticks   // rows written up to this time were visible when the position was made; not earlier than floor
+	newest    place   // set if there are groups
+	groups    []group // newest first, at most maxGroups
 }
 
 // group describes adjacent rows that the follower has received, with the sum over their ids. Among the rows of its oldest tick
@@ -87,7 +87,7 @@ const (
 // String returns the text that parsePosition reads. The text needs no escaping in a URL. If the text is too long for hosts,
 // String panics, because the follower could never continue from there.
 func (p position) String() string {
-	parts := []string{positionForm, p.newer, base36(p.floor), base36(p.known - p.floor)}
+	parts := []string{positionForm, p.newer, base36(p.floor), base36(p.readUntil - p.floor)}
 	if len(p.groups) > 0 {
 		parts = append(parts, p.newest.id, base36(p.newest.written-p.floor))
 	}
@@ -119,7 +119,7 @@ func parsePosition(text string) (position, error) {
 		return ticks(n)
 	}
 	p := position{newer: parts[1], floor: number(parts[2])}
-	p.known = p.floor + number(parts[3])
+	p.readUntil = p.floor + number(parts[3])
 	if len(parts) > 4 {
 		p.newest = place{p.floor + number(parts[5]), parts[4]}
 		for g := range slices.Chunk(parts[6:], 3) {
@@ -157,17 +157,17 @@ func (a arrival) bytes() int {
 }
 
 // dueRows yields the rows that the follower may receive now, oldest first. The argument rows is sorted newest first. Rows that
-// were written after the time known may still be missing from the argument rows, so each tick after known needs a separate
-// group of the position. After maxSingle such groups, dueRows ends, and a later call returns the other rows.
-func dueRows(rows []arrival, known ticks) iter.Seq[*arrival] {
+// were written after readUntil may still be missing from the argument rows, so each tick after readUntil needs a separate group
+// of the position. After maxSingle such groups, dueRows ends, and a later call returns the other rows.
+func dueRows(rows []arrival, readUntil ticks) iter.Seq[*arrival] {
 	return func(yield func(*arrival) bool) {
-		singles := 0 // number of groups with rows that were written after known
+		singles := 0 // number of groups with rows that were written after readUntil
 		for i, a := range rows {
-			if a.given && a.written > known && (i == 0 || rows[i-1].written != a.written) {
+			if a.given && a.written > readUntil && (i == 0 || rows[i-1].written != a.written) {
 				singles++
 			}
 		}
-		single := known // the newest tick yielded
+		single := readUntil // the newest tick yielded
 		for i := range slices.Backward(rows) {
 			a := &rows[i]
 			if a.given {
@@ -189,9 +189,9 @@ func dueRows(rows []arrival, known ticks) iter.Seq[*arrival] {
 // takeDue returns the oldest due rows, at most top rows and at most [MaxAnswer] bytes, and marks these rows as received. The
 // result is sorted by key, oldest first. If further rows are due, more is true. The contents of the oldest due row must be in
 // memory.
-func takeDue(rows []arrival, top int, known ticks) (found []storage.Row, more bool) {
+func takeDue(rows []arrival, top int, readUntil ticks) (found []storage.Row, more bool) {
 	bytes := 0
-	for a := range dueRows(rows, known) {
+	for a := range dueRows(rows, readUntil) {
 		if len(found) == top || len(found) > 0 && (a.row == nil || bytes+a.bytes() > MaxAnswer) {
 			more = true
 			break
@@ -230,16 +230,17 @@ func (p position) markReceived(rows []arrival) {
 	}
 }
 
-// after returns the position of a follower that has received the rows for which given is true, and all rows that were written
-// before known and are not in the argument rows. The rows must be sorted newest first. Older groups have more rows, because
-// late rows are nearly always among the newest rows. Each tick after known has its own group, because the shards were read at
-// different moments. The argument oldest is the newest bound that the position may have, or "" if any bound is possible.
-func (p position) after(rows []arrival, known ticks, oldest string) position {
-	next := position{known: known, floor: ticksOf(known.time().Add(-againMost))}
+// advance returns the follower's next position. The follower has received the rows for which given is true, and all rows that
+// were written before readUntil and are not in the argument rows. The rows must be sorted newest first. Older groups have more
+// rows, because late rows are nearly always among the newest rows. Each tick after readUntil has its own group, because the
+// shards were read at different moments. The argument oldest is the newest bound that the position may have, or "" if any bound
+// is possible.
+func (p position) advance(rows []arrival, readUntil ticks, oldest string) position {
+	next := position{readUntil: readUntil, floor: ticksOf(readUntil.time().Add(-againMost))}
 	if len(rows) > againRows {
 		next.floor = max(next.floor, rows[againRows].written)
 	}
-	next.floor = min(next.floor, ticksOf(known.time().Add(-settling)))
+	next.floor = min(next.floor, ticksOf(readUntil.time().Add(-settling)))
 	for _, a := range rows {
 		if !a.given {
 			next.floor = min(next.floor, a.written)
@@ -275,8 +276,8 @@ func (p *position) group(rows []arrival) {
 			continue
 		case last >= 0 && p.groups[last].from == a.written: // groups never split a tick
 		case size > 0 && len(p.groups) == maxGroups:
-		// Rows that were written after known are not put into one group, because further rows may appear between them.
-		case size > 0 && size < n/2 && p.groups[last].from <= p.known:
+		// Rows that were written after readUntil are not put into one group, because further rows may appear between them.
+		case size > 0 && size < n/2 && p.groups[last].from <= p.readUntil:
 		case len(p.groups) == maxGroups:
 			return
 		default:

@@ -30,7 +30,7 @@ func TestPositionWithALateRow(t *testing.T) {
 			rows = append(rows, arrival{place: place{ticksOf(written), Since(written) + "-ffff-abcdefghijkl"}, given: true})
 		}
 		late, most := tt.late, tt.most
-		p := position{newer: rows[len(rows)-1].id}.after(slices.Delete(slices.Clone(rows), late, late+1), ticksOf(at), "")
+		p := position{newer: rows[len(rows)-1].id}.advance(slices.Delete(slices.Clone(rows), late, late+1), ticksOf(at), "")
 		if text := p.String(); len(text) > 800 || strings.ContainsAny(text, "+/=&% ") {
 			t.Errorf("the position %s has %d characters", text, len(text))
 		}
@@ -82,17 +82,17 @@ func TestFollowersGetEveryEventOnceByShortPositions(t *testing.T) {
 				}
 				for more, first := true, true; more; first = false {
 					oldest := s.oldest()
-					rows, known := s.read(from, first && !stop)
+					rows, readUntil := s.read(from, first && !stop)
 					from.markReceived(rows)
 					var found []storage.Row
-					found, more = takeDue(rows, tt.top, max(from.known, known))
+					found, more = takeDue(rows, tt.top, max(from.readUntil, readUntil))
 					for _, e := range found {
 						if seen[e.Key.Row] {
 							t.Fatalf("%+v, seed %d, call %d: the follower gets an event twice", tt, seed, call)
 						}
 						seen[e.Key.Row] = true
 					}
-					text := from.after(rows, max(from.known, known), oldest).String()
+					text := from.advance(rows, max(from.readUntil, readUntil), oldest).String()
 					longest = max(longest, len(text))
 					var err error
 					if from, err = parsePosition(text); err != nil {
@@ -104,16 +104,16 @@ func TestFollowersGetEveryEventOnceByShortPositions(t *testing.T) {
 			}
 			for range tt.burst + 1000 { // the follower gets the remaining events
 				oldest := s.oldest()
-				rows, known := s.read(from, false)
+				rows, readUntil := s.read(from, false)
 				from.markReceived(rows)
-				found, more := takeDue(rows, max(tt.top, 1000), max(from.known, known))
+				found, more := takeDue(rows, max(tt.top, 1000), max(from.readUntil, readUntil))
 				for _, e := range found {
 					if seen[e.Key.Row] {
 						t.Fatalf("%+v, seed %d: the follower gets an event twice", tt, seed)
 					}
 					seen[e.Key.Row] = true
 				}
-				if from = from.after(rows, max(from.known, known), oldest); !more {
+				if from = from.advance(rows, max(from.readUntil, readUntil), oldest); !more {
 					break
 				}
 			}
@@ -164,10 +164,10 @@ func (s *shards) oldest() string {
 	return Since(s.began.Add(-time.Duration(s.pending) * time.Minute))
 }
 
-// read returns the rows that a call reads from a position, and the time known, as [Feed.arrivals] does. If writing is true,
+// read returns the rows that a call reads from a position, and the time readUntil, as [Feed.arrivals] does. If writing is true,
 // events are written meanwhile.
-func (s *shards) read(from position, writing bool) (all []arrival, known ticks) {
-	known = lastTick
+func (s *shards) read(from position, writing bool) (all []arrival, readUntil ticks) {
+	readUntil = lastTick
 	for i := range s.rows {
 		start := s.t
 		var page []arrival
@@ -193,7 +193,7 @@ func (s *shards) read(from position, writing bool) (all []arrival, known ticks) 
 				for _, a := range page {
 					here = max(here, a.written)
 				}
-				known, first = min(known, here), false
+				readUntil, first = min(readUntil, here), false
 			}
 			all = append(all, page...)
 			if !more {
@@ -205,5 +205,5 @@ func (s *shards) read(from position, writing bool) (all []arrival, known ticks) 
 		}
 	}
 	slices.SortFunc(all, func(a, b arrival) int { return a.compare(b.place) })
-	return all, known
+	return all, readUntil
 }

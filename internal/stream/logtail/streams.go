@@ -75,7 +75,7 @@ func New(o Options) *Streams {
 // Prepare creates the table if it is missing.
 func (s *Streams) Prepare(ctx context.Context) error { return s.options.Table.Create(ctx) }
 
-// TryPrepare is Prepare without retries. It is for callers that retry themselves and must soon notice that the service is
+// TryPrepare is Prepare without retries. It is for callers that make their own retries and must soon notice that the service is
 // available again.
 func (s *Streams) TryPrepare(ctx context.Context) error {
 	return s.options.Table.With(storage.RequestOptions{Once: true}).Create(ctx)
@@ -108,8 +108,8 @@ func (e *PartialError) Error() string {
 func (e *PartialError) Unwrap() error { return e.Err }
 
 // Append adds events to a stream, and returns their ids, oldest first. Up to 100 events that fit into one entity group
-// transaction are added together or not at all. More events take several concurrent transactions. If one of these fails, the
-// error is a [PartialError].
+// transaction are added together or not at all. For more events, Append uses several concurrent transactions. If one of these
+// fails, the error is a [PartialError].
 func (s *Streams) Append(ctx context.Context, stream string, records record.Some) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, appendTime)
 	defer cancel()
@@ -188,9 +188,9 @@ func (s *Streams) forget(escaped string) {
 	delete(s.spread, escaped)
 }
 
-// write inserts events with the given keys. The function recordAt returns the record of the event with an index. The result of
-// write contains the events' ids, or "" for events that may be missing. It ignores errors for which the function ignored
-// returns true.
+// write inserts events with the given keys. The function recordAt returns the record of the event with the index i. The result
+// contains the events' ids, or "" for events that may be missing. Errors for which the function ignored returns true are not
+// reported.
 func (s *Streams) write(ctx context.Context, shards []Shard, keys []string, recordAt func(i int) record.Record, ignored func(error) bool) ([]string, error) {
 	ids := make([]string, len(keys))
 	errs := make([]error, len(keys)) // the error of a transaction is at the index of the transaction's first event
@@ -327,7 +327,7 @@ func eventOf(row storage.Row) (Event, error) {
 }
 
 // read reads the first pages of a span of a stream. If the reading takes too long, the stream may have more shards by then, so
-// read repeats it.
+// read reads again.
 func (s *Streams) read(ctx context.Context, stream string, span Span, top int) (*merge, error) {
 	escaped, err := escapeName(stream)
 	if err != nil {
