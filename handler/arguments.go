@@ -27,7 +27,7 @@ func (p *pairFlags) places(command string) []string {
 		return []string{"from", "to"}
 	case command == "export":
 		return []string{"to"}
-	case command == "copy": // an argument could be either side
+	case command == "copy": // an argument could be the source or the destination
 		return nil
 	}
 	return []string{"from"}
@@ -36,7 +36,7 @@ func (p *pairFlags) places(command string) []string {
 // places implements [placed].
 func (*sourceFlags) places(string) []string { return []string{"table"} }
 
-// fromIsTable makes --from another name for --table, for commands that read one place.
+// fromIsTable lets commands that read one place accept --from as another name for --table.
 func fromIsTable(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	if name == "from" {
 		name = "table"
@@ -44,7 +44,7 @@ func fromIsTable(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	return pflag.NormalizedName(name)
 }
 
-// unnamed is the error of a place that neither its flag nor an argument names.
+// unnamed is the error for a place that is named neither by its flag nor by an argument.
 type unnamed struct{ flag string }
 
 func (e unnamed) Error() string { return "--" + e.flag + " is missing" }
@@ -76,7 +76,7 @@ func takePlaces(c *cobra.Command, o placed, args []string) error {
 		if c.Flags().Changed(option.name) {
 			return asValue(c, usagef("the place is given twice, by an argument and by --%s; give it once", option.name))
 		}
-		if text == "" { // most often a variable that is not set
+		if text == "" { // most often the argument is a variable that is not set
 			return usagef("argument %d %w", i+1, errNoValue)
 		}
 		if err := at.Set(text); err != nil {

@@ -57,7 +57,8 @@ func (r *call) work(style progress.Style, files ...string) {
 	}
 }
 
-// print prints a result: v as JSON if asJSON is set, and the text if not. The result for one of many tables becomes part of the summary instead.
+// print prints a result: v as JSON if asJSON is set, and otherwise the text. For one of many tables, print adds the result to the summary
+// instead.
 func (r *call) print(asJSON bool, v any, text string, args ...any) error {
 	switch {
 	case r.part != nil:

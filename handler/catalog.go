@@ -88,7 +88,7 @@ func (f *catalogFlags) settings() (config.CatalogSettings, error) {
 	return config.CatalogSettings{}, usagef("the catalog is missing; give --table, --index-keys and --row-key, or --catalog NAME")
 }
 
-// needs are the functions that must succeed, in this order, before a command uses its catalog.
+// needs lists the functions that must succeed, in this order, before a command uses its catalog.
 type needs []func(*catalog.Catalog, context.Context) error
 
 // withCatalog calls the needed functions in order. If they succeed, it calls fn with the catalog. Before withCatalog returns, it waits for the catalog's work

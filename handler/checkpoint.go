@@ -96,7 +96,7 @@ func (r *call) givenFlags() (all []job.Option) {
 	return all
 }
 
-// runJob runs a job with its checkpoint. If the job succeeds, runJob calls show, which prints the result, and removes the checkpoint.
+// runJob runs a job with its checkpoint. If the job succeeds, runJob prints the result with show, and removes the checkpoint.
 func (r *call) runJob(j *job.Job, show func(job.Result) error) (done job.Result, err error) {
 	record, err := r.point.Begin(r.givenFlags(), j.Facts)
 	if err != nil {

@@ -117,18 +117,18 @@ func refusedHere(err error) bool {
 	return ok && to.IP.IsLoopback()
 }
 
-// command returns a command. The text use consists of the command's name and its arguments.
-func command(use, short string, o runnable) *cobra.Command {
-	c := &cobra.Command{Use: use, Short: short, RunE: func(c *cobra.Command, args []string) error { return callOf(c, args).run(o) }}
+// command returns a command. usage is the command's name with its arguments.
+func command(usage, short string, o runnable) *cobra.Command {
+	c := &cobra.Command{Use: usage, Short: short, RunE: func(c *cobra.Command, args []string) error { return callOf(c, args).run(o) }}
 	addOptions(c, o.options())
-	_, argument, _ := strings.Cut(use, " ")
+	_, argument, _ := strings.Cut(usage, " ")
 	what := map[string]string{"TABLE": "the table's name", "STREAM": "the stream's name", "ID": "the scan's id", "FILE": "the file of the request"}[argument]
 	of, takesPlaces := o.(placed)
 	switch {
 	case takesPlaces:
 		c.Args = func(c *cobra.Command, args []string) error { return takePlaces(c, of, args) }
 		run := c.RunE
-		c.RunE = func(c *cobra.Command, args []string) error { return withForm(use, of, run(c, args)) }
+		c.RunE = func(c *cobra.Command, args []string) error { return withForm(usage, of, run(c, args)) }
 	case argument == "":
 		c.Args = noArgs
 	case what != "":
@@ -301,7 +301,7 @@ func (l *listing) head(names ...string) {
 	}
 }
 
-// add prints an item: v if the output is JSON, and the columns if not.
+// add prints an item: v if the output is JSON, and otherwise the columns.
 func (l *listing) add(v any, columns ...string) {
 	switch {
 	case l.err != nil:

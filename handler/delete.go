@@ -32,7 +32,7 @@ func (o *deleteOptions) run(r *call) error {
 	if err != nil {
 		return err
 	}
-	if from.Table() != nil && r.point.Resume == "" { // if resumed, the first run has checked it
+	if from.Table() != nil && r.point.Resume == "" { // a resumed command has already checked the table
 		if err := mayChange(r, "table", from.Table()); err != nil {
 			return err
 		}
@@ -66,8 +66,8 @@ func (f *yesFlag) options() []option {
 	return []option{{"yes", perRun, &f.yes, nil, "do not ask for confirmation"}}
 }
 
-// confirmDelete asks whether to delete rows or records. In the question, rows describes them, and address names their table. The user must type the table's
-// name.
+// confirmDelete asks whether to delete rows or records. The question contains the texts rows and address, which describe them and their table. The user
+// must type the table's name.
 func (f *yesFlag) confirmDelete(r *call, rows, address, table string) error {
 	return f.confirm(r, fmt.Sprintf("delete %s of %s", rows, address), "This cannot be undone. ", "--dry-run counts the rows, and --yes deletes them without asking", "the table's name", table)
 }
@@ -106,7 +106,7 @@ func readAnswer(ctx context.Context, in io.Reader) (string, error) {
 		err  error
 	}
 	answers := make(chan answer, 1)
-	go func() { // ends when it has read a line, or with the process
+	go func() { // ends when it has read a line or the process ends
 		text, err := bufio.NewReader(in).ReadString('\n')
 		answers <- answer{strings.TrimSpace(text), err}
 	}()

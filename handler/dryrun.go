@@ -61,7 +61,7 @@ func price() (float64, error) {
 	return dollars, nil
 }
 
-// showEstimate prints what a job would do. It only reads keys of the source.
+// showEstimate prints what a job would do. It reads only the source's keys.
 func (j *jobFlags) showEstimate(r *call, prepared *job.Job) error {
 	dollars, err := price()
 	if err != nil {
@@ -97,7 +97,7 @@ func printEstimate(out io.Writer, verb string, r estimate.Report, price float64,
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 
-// below returns the greatest number of three significant digits that is less than n.
+// below returns the greatest number less than n that has three significant digits.
 func below(n int64) int64 {
 	last := int64(1) // the value of the last significant digit
 	for n-1 >= 1000*last {

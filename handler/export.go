@@ -62,7 +62,7 @@ func (o *copyOptions) export(r *call, copied job.CopyOptions, j *job.Job, err er
 		if to.Objects != nil {
 			where = fmt.Sprintf("%s: %s of %d bytes,", to.Address(), progress.Plural(int64(done.Export.Files), "file"), done.Export.Bytes)
 		}
-		return o.exported(r, done, to, where)
+		return o.printExport(r, done, to, where)
 	})
 	if err == nil {
 		err = o.verifyCopy(r, copied, j)
@@ -80,8 +80,8 @@ type exportResult struct {
 	figures
 }
 
-// exported prints the result of an export, and its place.
-func (o *copyOptions) exported(r *call, done job.Result, to job.Place, where string) error {
+// printExport prints the result and the place of an export.
+func (o *copyOptions) printExport(r *call, done job.Result, to job.Place, where string) error {
 	sum := exportResult{Rows: done.Export.Rows, Files: done.Export.Files, Bytes: done.Export.Bytes, To: to.Path, Unproven: to.Objects == nil, figures: figuresOf(done)}
 	if !sum.Unproven {
 		sum.To = to.Address()

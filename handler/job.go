@@ -21,7 +21,8 @@ type reportFlags struct {
 	style progress.Style
 }
 
-// options returns the options --progress, with its default, and --json. asJSON is the description of --json.
+// options returns the options --progress, with the given default, and --json. asJSON is the description of
+// --json.
 func (p *reportFlags) options(standard progress.Style, asJSON string) []option {
 	style := choose("progress", perRun, &p.style, "plain (a live line), json, none, or auto: plain on a terminal, else json", "", progress.Styles...)
 	style.standard = standard
@@ -50,9 +51,9 @@ func (j *jobFlags) job(r *call, rows job.Rows, from job.Place) job.Options {
 	return job.Options{Process: r.Process, Rows: rows, From: from, List: j.rows, Failed: j.failed, Resumed: j.resume != "", Was: job.Facts{Digest: r.point.Record.Rows}}
 }
 
-// runEach runs a job that does something with each row or, in a dry run, prints an estimate. err is the error of the job's preparation, or nil. verb is the
-// summary's first word, such as "copied". If confirm is not nil, it asks whether to start. If finally is not nil, runEach calls it after the job, even if rows
-// failed.
+// runEach runs a job that does something with each row. In a dry run, it prints an estimate instead. err is the error of the job's preparation, or nil. verb
+// is the summary's first word, such as "copied". If confirm is not nil, it asks whether to start. If finally is not nil, runEach calls it after the job, even
+// if rows failed.
 func (j *jobFlags) runEach(r *call, prepared *job.Job, err error, verb string, confirm, finally func() error) error {
 	if err != nil {
 		if !job.Refused(err) && (errors.Is(err, task.ErrInterrupted) || errors.As(err, new(*fs.PathError))) {
@@ -125,7 +126,7 @@ type jobResult struct {
 	Queries int64 `json:"queries"`
 	figures
 	Doubts int64 `json:"possibleDuplicates,omitempty"` // messages that may have been sent twice
-	More   bool  `json:"moreBefore,omitempty"`         // more rows may be deleted, or more messages sent twice, than were counted
+	More   bool  `json:"moreBefore,omitempty"`         // more rows may have been deleted, or more messages sent twice, than were counted
 	job.Lines
 }
 

@@ -71,7 +71,7 @@ type appender struct {
 	json    bool
 
 	waiting []record.Record
-	numbers []int // of the waiting events' lines
+	numbers []int // the line numbers of the waiting events
 	done    int   // events that were appended
 }
 
@@ -113,7 +113,7 @@ func (a *appender) flush() error {
 			fmt.Fprintf(a.call.toErr, "tablesweep: failed: event %d may be missing\n", a.numbers[i])
 			return
 		}
-		a.done++ // even if its id cannot be printed
+		a.done++ // the event counts even if its id cannot be printed
 		if unprinted == nil {
 			unprinted = a.print(id)
 		}

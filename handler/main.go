@@ -97,7 +97,7 @@ func interrupts() (first, second context.Context) {
 type shared struct {
 	meter     *progress.Meter
 	second    context.Context
-	fileBytes int // the size of a file of an export, as JSON; 0 for the default
+	fileBytes int // the size of an export's files, measured as JSON; 0 for the default
 }
 
 type sharedKey struct{}

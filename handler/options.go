@@ -34,8 +34,8 @@ type option struct {
 	usage    string // "" if the option has no flag because the run decides it
 }
 
-// runnable is a command. It is a plain struct that flags fill. A checkpoint stores its options, and a command for many tables copies the struct for
-// each table.
+// runnable is a command: a plain struct whose fields are set by flags. A checkpoint stores its options, and a command for many tables copies the
+// struct for each table.
 type runnable interface {
 	options() []option
 	run(*call) error
@@ -102,7 +102,7 @@ func addOptions(c *cobra.Command, table []option) {
 			if err := v.Set(o.byDefault()); err != nil {
 				panic("handler: internal error: --" + o.name + ": " + err.Error())
 			}
-			v = o.value() // a new one, so that the first value of a list replaces the default
+			v = o.value() // a new value, so that a list's first value replaces the default
 		}
 		if o.usage == "" {
 			continue

@@ -194,7 +194,7 @@ func (p *pairFlags) openPair(r *call, compare bool) (from, to job.Place, err err
 	if from.Table() != nil && to.Table() != nil && from.Table().Same(to.Table()) {
 		return from, to, usagef("--from and --to are the same table of the same account")
 	}
-	if !compare && to.Table() != nil && r.point.Resume == "" { // if resumed, the first run has checked it
+	if !compare && to.Table() != nil && r.point.Resume == "" { // a resumed command has already checked the table
 		if err := mayChange(r, "to", to.Table()); err != nil {
 			return from, to, err
 		}
@@ -230,7 +230,8 @@ func (r *call) announceDestination(to job.Place) {
 	}
 }
 
-// conflict lists options, with the reason why they do not fit a command's places. If exists is false, they fit.
+// conflict lists options, with the reason why they do not fit a command's places. If exists is false, there is
+// no conflict.
 type conflict struct {
 	options string // their names, separated by spaces
 	exists  bool

@@ -166,7 +166,7 @@ func explain(w io.Writer) func(sweep.Trace) {
 			Filter    string   `json:"filter"`
 			Continues bool     `json:"continues,omitempty"` // the query had a continuation token
 			Rows      int      `json:"rows"`
-			First     []string `json:"first,omitempty"` // keys of the first row and the last
+			First     []string `json:"first,omitempty"` // keys of the first and the last row
 			Last      []string `json:"last,omitempty"`
 			More      bool     `json:"more"` // the answer has a continuation token
 		}{Filter: storage.RangeFilter(q.Step.Range), Continues: q.Step.Token != nil, Rows: len(q.Page.Keys), More: q.Page.Next != nil}

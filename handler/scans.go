@@ -41,14 +41,14 @@ func scansCommand() *cobra.Command {
 // failedPage is the number of failed rows that are read at a time.
 const failedPage = 500
 
-// scansFlags name the app's own storage.
+// scansFlags are the flags that name the app's own storage.
 type scansFlags struct {
 	connectionFlags
 	table string
 	json  bool
 }
 
-// options returns the options of a command whose JSON is the answer to the given request to the API, such as GET /api/scans.
+// options returns the options of a command whose JSON output is the answer to the given API request, such as GET /api/scans.
 func (f *scansFlags) options(request string) []option {
 	return append(f.ofStorage(), option{"json", perRun, &f.json, nil, "print the JSON of " + request})
 }
@@ -155,7 +155,7 @@ func shownName(name string) string {
 // scanDetail is a command that prints one of the engine's reports about a scan.
 type scanDetail[T any] struct {
 	scansFlags
-	request string // the request to the API whose answer has the same JSON
+	request string // the API request that is answered with the same JSON
 	get     func(*engine.Engine, context.Context, ledger.ScanID) (T, error)
 	show    func(io.Writer, T)
 }

@@ -25,13 +25,13 @@ func didYouMean(word, prefix string, candidates []string) string {
 	return ""
 }
 
-// otherNames maps the names that other programs give to commands and flags to the names here.
+// otherNames maps names of commands and flags in other programs to the names here.
 var otherNames = map[string]string{
 	"list": "tables list", "ls": "tables list", "rm": "delete", "cp": "copy", "backup": "export", "restore": "import",
 	"--map-dry-run": "--dry-run", "--source": "--from", "--destination": "--to", "--target": "--to", "--upsert": "--mode",
 }
 
-// replaced maps removed flags to their replacements. If other commands still have the flag, the key here begins with the name of a command that has lost it.
+// replaced maps removed flags to their replacements. If other commands still have the flag, the key begins with the name of a command that no longer has it.
 var replaced = map[string]string{
 	"--mirror": "tablesweep sync FROM TO --delete-extra", "--repair": "tablesweep sync FROM TO",
 	"--overlap": "--since-overlap", "--max-deletes": "tablesweep sync FROM TO --delete-extra --max-deletes N",

@@ -147,7 +147,7 @@ func (o *syncOptions) syncTables(r *call) error {
 	})
 	failed := all.NamesIn(job.Failed)
 	sum.Failed = int64(len(failed))
-	var nothing error // set if nothing is done because each failed table was refused
+	var nothing error // the error if nothing was done and every failed table was refused
 	if len(failed) > 0 && len(failed) == refused && (o.dryRun || !sum.Changes()) {
 		nothing = usagef("refused %d of %s (%s), and changed nothing", refused, progress.Plural(len(all.All), "table"), problem.Named(failed, 10))
 	}

@@ -18,7 +18,7 @@ var version string
 // build is the output of "tablesweep version".
 type build struct {
 	Version  string `json:"version"`
-	Revision string `json:"revision,omitempty"` // of the source; ends in + if the source had uncommitted changes
+	Revision string `json:"revision,omitempty"` // the source's revision; ends in + if the source had uncommitted changes
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
@@ -67,7 +67,7 @@ func manCommand() *cobra.Command {
 				return err
 			}
 			root := c.Root()
-			root.DisableAutoGenTag = true // it would add the date
+			root.DisableAutoGenTag = true // the tag would contain the date
 			return doc.GenManTree(root, &doc.GenManHeader{Title: "TABLESWEEP", Section: "1", Source: "Tablesweep " + thisBuild().Version, Manual: "Tablesweep"}, args[0])
 		},
 	}
