@@ -61,7 +61,8 @@ func foreignName(r *http.Request) (name string, foreign bool) {
 }
 
 // pastHost reports whether a browser has sent the request directly to the handler's port. On a developer's machine, any web page can send simple requests
-// there. A host adds an invocation id or X-Forwarded-Host to a request, but a page cannot add them. (DefaultHttpProxyService of azure-functions-host; YARP)
+// to that port. A host adds an invocation id or X-Forwarded-Host to a request, but a page cannot add them. (DefaultHttpProxyService of
+// azure-functions-host; YARP)
 func pastHost(r *http.Request) bool {
 	return hasHeader(r, "Origin", "Sec-Fetch-Site") && !hasHeader(r, envelope.HeaderInvocation, "X-Ms-Invocation-Id", "X-Forwarded-Host")
 }

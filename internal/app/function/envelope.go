@@ -80,8 +80,8 @@ func messageBody(v json.RawMessage) []byte {
 
 // invocationHandler handles the host's calls of a queue or timer function.
 //
-// host: every message, and every due timer. After a status other than 2xx, the host delivers a message again. The host delivers
-// each message up to maxDequeueCount times.
+// The host calls it for every message and every due timer. After a status other than 2xx, the host delivers the message again,
+// up to maxDequeueCount times in all.
 func invocationHandler(f Function) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
@@ -127,7 +127,7 @@ func (f Function) handle(ctx context.Context, r *http.Request) (report string, e
 
 // notProxiedHandler handles the host's calls of an HTTP function.
 //
-// host: a host that does not proxy requests puts each request into an envelope. The caller gets a 502. Both the 502 and the
+// A host that does not proxy requests puts each request into an envelope. The caller gets a 502. Both the 502 and the
 // function's log contain the reason.
 func notProxiedHandler(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body) // the envelope is twice as long as the caller's body; an answer before the envelope's end would become an empty 500

@@ -33,7 +33,7 @@ const (
 	maxEnvelope   = 1 << 20
 	maxRequest    = scans.MaxRequest
 	maxEventBytes = 4 << 20 // about the size of one transaction
-	maxRecord     = 4 << 20 // a row of 1 MiB in UTF-16, which is three times as long if every character is escaped
+	maxRecord     = 4 << 20 // a row has at most 1 MiB in UTF-16, and 3 MiB if every character is escaped
 
 	invocationTime = 9 * time.Minute
 	requestTime    = 200 * time.Second
@@ -127,9 +127,9 @@ func readToEnd(next http.Handler) http.Handler {
 	})
 }
 
-// readingOn is an answer that begins once the request's body has arrived, or has proved too long or too slow. It exists because a
-// caller gets an empty 500 from the host if the handler answers and stops reading. readingOn is also the request's body, and
-// counts its bytes. The part of the body that the handler does not read is neither uncompressed nor stored.
+// readingOn is an answer that begins only when the request's body has arrived, or has proved too long or too slow. If the handler
+// answered and stopped reading, the host would send the caller an empty 500. readingOn is also the request's body, and counts its
+// bytes. The part of the body that the handler does not read is neither uncompressed nor stored.
 type readingOn struct {
 	http.ResponseWriter
 	request *http.Request

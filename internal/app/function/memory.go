@@ -17,13 +17,13 @@ import (
 type memoryNeed int
 
 const (
-	// needsLittle means at most [memory.Small], including a body of [maxRequest] bytes. Such a call never waits for the memory of
-	// large calls.
+	// needsLittle is for calls that need at most [memory.Small], including a body of [maxRequest] bytes. Such a call never waits
+	// for large calls to release memory.
 	needsLittle memoryNeed = iota
 	// needsNothing is for calls that answer from data that the app always holds.
 	needsNothing
 	// needsForRecords is for calls with a body of records. Such a call needs memory for the body and the data made from it. A
-	// call with a short body does not wait for the memory of large calls.
+	// call with a short body does not wait for large calls to release memory.
 	needsForRecords
 	// needsForEvents is for calls with a body of events.
 	needsForEvents
@@ -31,9 +31,9 @@ const (
 	// served like a call with needsForRows, unless the body is too long to be kept for a repetition.
 	needsForRecord
 	// needsForRows is for calls that need memory for the rows that they read, for their answer and for their writes. A call with
-	// few rows does not wait for the memory of large calls. If the call's part of the memory is too small, the call is served
-	// again, first with a larger part, and after that with smaller pages. Therefore the call must change nothing before it has
-	// the memory that it needs.
+	// few rows does not wait for large calls to release memory. If the call's part of the memory is too small, the call is
+	// served again, first with a larger part, and after that with smaller pages. Therefore the call must change nothing before
+	// it has the memory that it needs.
 	needsForRows
 )
 
@@ -41,8 +41,8 @@ const (
 	// memoryTime is the maximum time for which a call waits for its part of the memory.
 	memoryTime = 10 * time.Second
 
-	rowsMemory  = 4 << 20  // the part of a call that reads rows, if this much memory is free without waiting; few calls need more
-	againMemory = 16 << 20 // minimum of the next part, if rowsMemory was too small
+	rowsMemory  = 4 << 20  // the part of a call that reads rows, if so much memory is free; few calls need more
+	againMemory = 16 << 20 // the minimum part when a call is served again because rowsMemory was too small
 	smallAnswer = 16 << 10 // minimum part of a call while it answers
 
 	// A body needs memory for its length, and for twice its length while the body's buffer grows. Events need additional memory in transactions. Records need
@@ -50,9 +50,9 @@ const (
 	bodyWeight    = 2
 	eventsWeight  = 4
 	recordsWeight = 13
-	recordsMost   = 12 << 20 // in addition to twice the body
+	recordsMost   = 12 << 20 // in addition to twice the body's length
 	recordWeight  = 50
-	recordMost    = 24 << 20 // in addition to twice the body
+	recordMost    = 24 << 20 // in addition to twice the body's length
 )
 
 // ofBody returns the memory for a body of the given length, including the data made from it.
@@ -68,7 +68,7 @@ func (h memoryNeed) ofBody(bytes int64) int64 {
 	return min(recordsWeight*bytes, bodyWeight*bytes+recordsMost)
 }
 
-// maxKept is the maximum length of a body that is kept in memory before its call has a part of the memory.
+// maxKept is the maximum length of a body that is kept in memory before memory is reserved for its call.
 func (h memoryNeed) maxKept() int64 {
 	if h == needsForRecords {
 		return memory.Small / recordsWeight
@@ -77,7 +77,7 @@ func (h memoryNeed) maxKept() int64 {
 }
 
 // takeBody reserves the part for a request's body and the data made from it. A small body is read before the reservation, so a slow sender holds memory only
-// for the bytes that have arrived. A larger body of unknown length holds the memory of the largest possible body until its end.
+// for the bytes that have arrived. For a larger body of unknown length, takeBody reserves memory for the largest possible body.
 func (f Function) takeBody(h memoryNeed, take *taker, r *http.Request) (*memory.Part, error) {
 	known := r.ContentLength >= 0 && r.Header.Get("Content-Encoding") == ""
 	if known && r.ContentLength > h.maxKept() {
@@ -180,7 +180,7 @@ func (f Function) serveWithMemory(c call, w http.ResponseWriter, r *http.Request
 // serveWith serves a call with a part of the memory, and releases the part.
 func serveWith(part *memory.Part, c call, w http.ResponseWriter, r *http.Request) error {
 	defer part.Release()
-	needs := part.Used // memory for the time while the caller reads the answer
+	needs := part.Used // the memory that the call needs while the caller reads the answer
 	switch c.needs {
 	case needsForRows:
 		r = r.WithContext(part.In(r.Context()))

@@ -59,7 +59,7 @@ func (h healthCache) get(ctx context.Context) health.Report {
 	return last
 }
 
-// checks returns the checks of the app itself and of its storage.
+// checks makes the checks of the app itself and of its storage.
 func (a App) checks(ctx context.Context) []health.Check {
 	settings := health.Of("settings", "right", a.Gates.Settings.Err())
 	if settings.State != health.OK {

@@ -13,7 +13,7 @@ import (
 	"tablesweep/internal/input/loopback"
 )
 
-// errAddress is the error of an address that is not an app's, or that contains a key.
+// errAddress is the error for an address that does not belong to an app, or that contains a key.
 var errAddress = errors.New("must be of the form https://APP.azurewebsites.net, without a key")
 
 // Site is a running app, with its address and a key.
@@ -71,7 +71,7 @@ func (s Site) Send(ctx context.Context, method, path string, body []byte) (statu
 	return resp.StatusCode, answer, nil
 }
 
-// Unknown returns the error of an answer with the given status that did not come from this app.
+// Unknown returns the error for an answer, with the given status, that did not come from this app.
 func (s Site) Unknown(status int) error {
 	host, err := s.Host()
 	if err != nil {

@@ -28,7 +28,7 @@ import (
 func prepare(ctx context.Context, app *function.App, catalogs []config.CatalogSettings, settingsErr error) {
 	behind := func(what string, prepare func(context.Context) error) *gate.Gate {
 		g := gate.New()
-		go g.Prepare(ctx, prepare, func(err error) { // ends when the preparation has succeeded, or with ctx
+		go g.Prepare(ctx, prepare, func(err error) { // ends when the preparation has succeeded or ctx ends
 			zerolog.Ctx(ctx).Error().Err(err).Msg(what + " not ready; trying again")
 		})
 		return g

@@ -20,7 +20,7 @@ func parent() parentProcess { return parentProcess(os.Getppid()) }
 // The channel stays open if ctx ends earlier.
 func (p parentProcess) ended(ctx context.Context) <-chan struct{} {
 	gone := make(chan struct{})
-	go func() { // ends with the parent, or with ctx
+	go func() { // ends when the parent or ctx ends
 		for os.Getppid() == int(p) {
 			select {
 			case <-time.After(parentCheckInterval):

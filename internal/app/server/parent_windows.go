@@ -25,7 +25,7 @@ func (p parentProcess) ended(context.Context) <-chan struct{} {
 	if p.handle == syscall.InvalidHandle {
 		return gone
 	}
-	go func() { // ends with the parent, or the process
+	go func() { // ends when the parent or this process ends
 		if event, err := syscall.WaitForSingleObject(p.handle, syscall.INFINITE); err == nil && event == syscall.WAIT_OBJECT_0 {
 			close(gone)
 		}

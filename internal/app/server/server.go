@@ -89,7 +89,7 @@ func Serve(ctx context.Context, settings storage.Settings, stdout, stderr io.Wri
 			log.Error().Err(app.SchedulesErr).Msg("schedules are wrong")
 		}
 	}
-	app.Console = c.Console // the console shows mistakes in the settings
+	app.Console = c.Console // even with invalid settings, because the console shows the mistakes
 	prepare(ctx, &app, c.Catalogs, settingsErr)
 	server := &http.Server{
 		Handler: function.Handler(function.Functions(app), host, log), ReadHeaderTimeout: 30 * time.Second,
@@ -116,7 +116,7 @@ func end(ctx context.Context, server *http.Server, catalogs function.Catalogs, g
 	defer cancel()
 	err := server.Shutdown(ctx)
 	closed := make(chan struct{})
-	go func() { // ends when the last write is answered, or with the process
+	go func() { // ends when the last write is answered or the process ends
 		defer close(closed)
 		for _, cat := range catalogs {
 			cat.Close()
