@@ -219,7 +219,7 @@ func (d *demo) load(ctx context.Context) error {
 	return nil
 }
 
-// copy starts the app's copy of the table, and verifies the result.
+// copy lets the app copy the table, and verifies the result.
 func (d *demo) copy(ctx context.Context) error {
 	d.print("POST /api/scans: copy table %s to %s", sourceTable, destinationTable)
 	s, err := d.scan(ctx, scans.Request{

@@ -88,7 +88,7 @@ func (s tableService) stringToSign(r *http.Request, scheme string) (string, erro
 	}, "\n"), nil
 }
 
-// stringToSign returns the text that a signature for the Queue or Blob service signs.
+// stringToSign returns the text that is signed for the Queue or Blob service.
 func (e *Emulator) stringToSign(r *http.Request, scheme string) (string, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {

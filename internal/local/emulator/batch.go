@@ -177,7 +177,7 @@ func (s tableService) newBatchAnswer(c *call, changeSet bool) *batchAnswer {
 	return a
 }
 
-// part appends the answer to one operation, with the client's id for it.
+// part appends the answer to one operation, with the client's id of the operation.
 func (a *batchAnswer) part(r response, contentID string) {
 	a.b = append(a.b, "--"...)
 	a.b = append(a.b, a.parts...)

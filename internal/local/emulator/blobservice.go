@@ -29,7 +29,7 @@ import (
 type blobService struct{ *Emulator }
 
 const (
-	maxBlobBody  = 256 << 20 // bytes; less than the service's limit since version 2019-12-12, because blobs are in memory here
+	maxBlobBody  = 256 << 20 // bytes; the service has allowed more since version 2019-12-12, but here blobs are in memory
 	maxBlobsPage = 5000      // the maximum number of blobs in one list
 )
 
@@ -103,7 +103,8 @@ type blobCall struct {
 	blob      *blob      // nil if it does not exist
 }
 
-// blobRoute is a supported request. Its path has no parts for the account, one for a container, and two for a blob in a container.
+// blobRoute is a supported request. Its path has no part if it is for the account, one part for a container, and two parts for a
+// blob.
 type blobRoute struct {
 	name    string // the name in Microsoft's documentation
 	method  string // GET includes HEAD
@@ -111,7 +112,7 @@ type blobRoute struct {
 	comp    string
 	kind    fault.Kind
 	makes   bool   // the container or blob need not exist
-	headers string // additional allowed headers, without x-ms-; other x-ms- headers are refused
+	headers string // additional allowed headers, without the prefix x-ms-; other x-ms- headers are refused
 	run     func(*blobCall) (response, error)
 }
 
@@ -138,7 +139,7 @@ func ServedBlobs() string {
 	return "The Blob service has " + strings.Join(names, ", ") + " (acquire, renew, release, break), for block blobs that are written by one request. Any other operation gets 501, with its name."
 }
 
-// usualHeaders are the headers that every request may have, without x-ms-.
+// usualHeaders are the headers that every request may have, without the prefix x-ms-.
 const usualHeaders = "version date client-request-id return-client-request-id useragent "
 
 func noBlob() error { return refusal.New("BlobNotFound", "The specified blob does not exist.") }

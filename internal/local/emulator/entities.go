@@ -57,8 +57,8 @@ func parseQueryOptions(c *call) (queryOptions, error) {
 	return q, nil
 }
 
-// token is a continuation token. It consists of the key to continue at and the number of previous answers with the same key. The number makes the tokens of
-// repeated empty pages differ.
+// token is a continuation token. It consists of the key at which to continue, and the number of previous answers with this key. The number makes the tokens
+// of repeated empty pages differ.
 type token struct {
 	key  key.Key
 	hops int
@@ -136,7 +136,8 @@ func (s tableService) parseQuery(c *call, t target) (operation, error) {
 	op := operation{Request: fault.Request{
 		Kind:  fault.Query,
 		Table: t.resource,
-		// The key replaces the token here. If a query continues after an empty page, its token is new, but the query counts as the same request.
+		// The identity contains the token's key, not the whole token. After an empty page, the token is new, but the query counts as the same
+		// request.
 		Identity: strings.Join([]string{"query " + t.resource, values.Get("$filter"), values.Get("$select"), values.Get("$top"), at.key.Partition, at.key.Row}, "\x00"),
 	}}
 	if q.Filter != nil {

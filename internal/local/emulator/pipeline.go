@@ -29,11 +29,12 @@ type pipeline struct {
 type service interface {
 	// parse checks and parses a request, and changes nothing.
 	parse(c *call) (operation, error)
-	// stringToSign returns the text that a signature in the given scheme signs.
+	// stringToSign returns the text that is signed in the given scheme.
 	stringToSign(r *http.Request, scheme string) (string, error)
 	// maxBody is the maximum size of a body, in bytes.
 	maxBody() int64
-	// failure returns the answer to a failed request, without the header of the error code.
+	// failure returns the answer to a failed request, without the header that contains the error
+	// code.
 	failure(c *call, p *refusal.Error) response
 	// headers sets the headers that every answer with the status contains.
 	headers(h http.Header, c *call, status int)
@@ -293,7 +294,7 @@ func (p pipeline) write(w http.ResponseWriter, c *call, r response) {
 		h.Set(pair[0], pair[1])
 	}
 	if c.Method == http.MethodHead && r.status >= http.StatusBadRequest {
-		r.contentType, r.body = "", nil // clients would report a body that is announced and not sent as incomplete
+		r.contentType, r.body = "", nil // otherwise the header would announce a body, and clients would report that it is incomplete
 	}
 	if r.contentType != "" {
 		h.Set("Content-Type", r.contentType)
@@ -301,7 +302,7 @@ func (p pipeline) write(w http.ResponseWriter, c *call, r response) {
 	if r.status != http.StatusNoContent && r.status != http.StatusNotModified {
 		h.Set("Content-Length", strconv.Itoa(len(r.body)))
 	}
-	// The time starts here, because the client does not cause latency and faults.
+	// The client's time starts here, so it does not include latency and faults.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(p.clientTime))
 	w.WriteHeader(r.status)
 	if c.Method != http.MethodHead && r.status != http.StatusNotModified {

@@ -46,7 +46,8 @@ func (s tableService) refused(c *call, p *refusal.Error, level metadata, method,
 	return r
 }
 
-// preferenceApplied is the first line in an answer's header, and the line before the version in a part of a batch.
+// preferenceApplied is the name of a header that comes first in an answer, and directly before the version in a
+// part of a batch.
 const preferenceApplied = "Preference-Applied"
 
 // method returns the effective method of a request. A POST may tunnel another method, as in the older .NET SDKs.

@@ -76,7 +76,7 @@ func (l *listener) poll(ctx, work context.Context) {
 		}
 		for _, m := range messages {
 			held++
-			go func() { // ends when the message is settled; poll waits for it
+			go func() { // ends when the message is settled; poll waits for that
 				l.process(work, m)
 				finished <- struct{}{}
 			}()

@@ -31,7 +31,7 @@ const readyPoll = 25 * time.Millisecond
 // command is the handler's command line and environment.
 type command struct {
 	path string
-	own  bool // the program is this one, and proves its identity with [envelope.HeaderWorker]
+	own  bool // the handler is this program, and proves its identity with [envelope.HeaderWorker]
 	args []string
 	dir  string
 	root string
@@ -65,8 +65,8 @@ func isFile(path string) bool {
 type process struct {
 	cmd     *exec.Cmd
 	address string        // HOST:PORT
-	id      string        // with this, the process proves that it uses the port; "" if it cannot
-	secret  string        // with this, the host proves that it sent a request
+	id      string        // proves that this process uses the port; "" if nothing proves it
+	secret  string        // proves that the host sent a request
 	done    chan struct{} // closed when the process has ended
 	code    int           // exit code, valid after done; -1 if a signal ended it
 	wanted  atomic.Bool   // the host itself has ended the process

@@ -77,7 +77,7 @@ func (d *Decoder) typeName(property string) string {
 	return ""
 }
 
-// member is a member of the body. It is either a property with its JSON text, or an annotated property with the name of its type.
+// member is a property with its JSON text, or an annotated property with the name of its type.
 type member struct{ name, value string }
 
 func invalidInput(format string, args ...any) error {

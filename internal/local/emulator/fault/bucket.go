@@ -39,8 +39,7 @@ func (in *Injector) admit(now time.Time, i int, req Request) bool {
 	return true
 }
 
-// Charge subtracts entities from the limit of the request's partition: the number of rows that a query returned, or of messages that a get returned, beyond
-// req.Entities.
+// Charge subtracts entities from the limit of the request's partition. entities is the number of returned rows or messages, without req.Entities.
 func (in *Injector) Charge(now time.Time, req Request, entities int) {
 	if !req.Confined || entities <= 0 {
 		return

@@ -118,8 +118,8 @@ type rule struct {
 	rate       float64       // per second, for the rate limits
 	min, max   time.Duration // for latency
 	by         time.Duration // for delay and deletion
-	retryAfter time.Duration // for answers of 503; 0 sends no Retry-After
-	rows       int           // for short-page; 0 draws the number
+	retryAfter time.Duration // for answers of 503; if 0, they have no Retry-After
+	rows       int           // for short-page; if 0, the number is random
 
 	on    []Kind // empty for every kind
 	table string // "" for every table

@@ -102,7 +102,7 @@ func beingDeleted() *refusal.Error {
 	return refusal.New("TableBeingDeleted", "The specified table is being deleted. Try operation later.")
 }
 
-// checkName applies the service's rules to a name: 3 to 63 letters and digits, the first a letter, and not "tables".
+// checkName applies the service's rules to a name: 3 to 63 letters and digits, beginning with a letter, and not "tables".
 // https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model
 func checkName(name string) error {
 	if len(name) < 3 || len(name) > 63 {

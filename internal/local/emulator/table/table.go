@@ -73,8 +73,9 @@ func less(a, b Row) bool {
 	return key.Less(a.RowKey, b.RowKey)
 }
 
-// Rows replaces a table's rows in memory. It can compute rows when they are read, or inspect and drop them when they are
-// written. Its methods behave like those of [Table], and may be called concurrently.
+// Rows is an implementation of a table that replaces the one in memory. For example, it can compute rows when they
+// are read, or inspect or drop them when they are written. Its methods behave like those of [Table], and may be
+// called concurrently.
 type Rows interface {
 	Get(k key.Key) (Row, error)
 	Query(q Query) Answer
