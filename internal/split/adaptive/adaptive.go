@@ -11,12 +11,12 @@ import (
 
 const (
 	firstCredit  = 60.0 // the number of cuts that a scan may make before its pages have earned credit
-	perPiece     = 1.5  // expected pages of each piece except the first
-	hintCaution  = 6.0  // the factor on perPiece, and on the pages that earn a cut, in a piece between hints
+	perPiece     = 1.5  // the number of pages that each piece except the first should have
+	hintCaution  = 6.0  // in a piece between hints, perPiece and the number of pages that earn a cut are multiplied by this
 	longStreak   = 2    // a partition counts as long after this number of consecutive pages
 	maxPages     = 20_000
-	leastBelief  = 0.1 // minimum of the expected pages of a strand that is not at its end
-	unknownPages = 300 // expected pages before the first page
+	leastBelief  = 0.1 // the smallest number of pages that is expected of a strand that is not at its end
+	unknownPages = 300 // the number of pages that is assumed before the first page is read
 )
 
 // Strategy splits a scan according to the keys on its pages. The zero value is ready to use.

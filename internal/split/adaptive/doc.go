@@ -12,7 +12,7 @@
 // "k9". But keys are not only numbers: paths, URLs and dotted names share long prefixes, and the number of keys below two such prefixes may differ by
 // a factor of 1,000. A strand consists of the steps that read one piece, one after another. Keys form a tree: two keys that share their first
 // characters branch at the next character, and keys that branch off the path to the last key read are the last key's siblings. A strand has a
-// [trail], which records for each depth how many siblings were read, and which share of the possible siblings this covers. After each page,
+// [trail], which records for each depth how many siblings were read, and what share of the possible siblings they cover. After each page,
 //
 //   - the strand learns which characters follow where keys branch ([alphabet]): "3" may be one of ten digits, or the only digit
 //     that occurs;
@@ -44,10 +44,10 @@
 // # Cutting a strand that has a token
 //
 // The first piece continues after the page. The service ties a continuation token to the query that returned it, so the piece's step continues the
-// same query, with the same filter and the new token. The step's state names the key at which the next piece starts. The step yields no rows from
-// that key on, and ends with the page that contains such rows. Only rows of this last page are read twice. A new query from the last key on would
-// read the page's last partition again, or need a step for the rest of this partition. Using the token with a narrower filter would save a page, but
-// no document of the service allows this.
+// same query, with the same filter and the new token. The step's state names the key at which the next piece starts. The step yields no row at or after
+// that key, and ends with the first page that contains such a row. Only rows of this last page are read twice. A new query from the last key on would
+// read the page's last partition again, or need a step for the rest of this partition. Using the token with a narrower filter would save a page, but no
+// document of the service allows this.
 //
 // # Hints
 //
@@ -67,8 +67,8 @@
 // is not needed. Letters and forks are learned from all pages together, but each piece has its own trail.
 //
 // Each piece in which at least a quarter of a page is expected gets one thief before any piece gets a second thief. The largest pieces get the most
-// thieves. If a thief finds no rows, its victim attracts fewer further thieves, and expects fewer keys in blind levels. A piece counts as at least as
-// long as the pages that it has returned since its last successful thief.
+// thieves. If a thief finds no rows, its victim attracts fewer further thieves, and expects fewer keys in blind levels. The assumed length of a piece
+// is at least the number of pages that it has returned since its last successful thief.
 //
 // The victim's end moves to the cut immediately. Rows after the end belong to the thief, even if the page that the victim is reading contains them.
 // Therefore every row belongs to exactly one piece at any moment. A thief that finds nothing has proved that its part is empty.

@@ -11,13 +11,13 @@ import (
 type gauge struct {
 	here  []rune // the last key read
 	end   *string
-	top   int // the depth at which here and the end differ
+	top   int // the depth at which the last key read and the end differ
 	ruler ruler
-	ahead []stretch // the stretches from here to the end, the nearest first
-	total float64   // estimated pages between here and the end
+	ahead []stretch // the stretches from the last key read to the end, the nearest first
+	total float64   // the estimated number of pages from the last key read to the end
 }
 
-// stretch is the share of a level between here and the end.
+// stretch is the part of a level that lies between the last key read and the end.
 type stretch struct {
 	depth    int
 	pages    float64
@@ -50,10 +50,9 @@ func (g *gauge) survey(t trail, f forks) {
 		certainty = 30   // assumed number of siblings in a level that forks
 		once      = 0.15 // factor by which each blind cut reduces the probability
 	)
-	// The variables sure and below are numbers of pages in the levels that are done. The variable sure includes only known pages. The variable below
-	// also includes the pages that levels without siblings may contain.
-	sure := 2 * t.levelAt(len(g.here)).pages
-	below := sure
+	// Both variables are numbers of pages in the levels that are done. Only allPages includes the pages that levels without siblings may contain.
+	knownPages := 2 * t.levelAt(len(g.here)).pages
+	allPages := knownPages
 	for depth := len(g.here) - 1; depth >= g.top; depth-- {
 		low, high := g.interval(depth, g.here[depth], true)
 		to := 1.0
@@ -64,8 +63,8 @@ func (g *gauge) survey(t trail, f forks) {
 		ahead, width := max(0, to-high), max(high-low, narrow)
 		met := t.levelAt(depth)
 		if met.pages > 0 {
-			s.pages = (met.pages + smoothing*sure) / (met.width + smoothing*width) * ahead
-			sure += met.pages + s.pages
+			s.pages = (met.pages + smoothing*knownPages) / (met.width + smoothing*width) * ahead
+			knownPages += met.pages + s.pages
 		} else {
 			behind := rune(0)
 			if depth > 0 {
@@ -78,13 +77,13 @@ func (g *gauge) survey(t trail, f forks) {
 			}
 			lone := math.Pow(1-min(passed, 1), certainty)
 			p = p * lone / (p*lone + 1 - p + 1e-9)
-			s.pages = below * (math.Pow(1+ahead/width, p) - 1)
+			s.pages = allPages * (math.Pow(1+ahead/width, p) - 1)
 		}
 		if s.pages > 0 {
 			g.ahead = append(g.ahead, s)
 			g.total += s.pages
 		}
-		below = min(below+met.pages+s.pages, maxPages)
+		allPages = min(allPages+met.pages+s.pages, maxPages)
 	}
 }
 
@@ -96,8 +95,8 @@ func (g *gauge) scale(depth int) scale {
 	return g.ruler.inner
 }
 
-// interval returns a character's interval of its position. If path is true, the characters before this position are those of the last key read. Then
-// a separator at this position of the last key takes nearly the whole interval, because separators seldom have siblings.
+// interval returns the interval of a character within its position. If path is true, the characters before this position are those of the last key
+// read. Then a separator at this position of the last key takes nearly the whole interval, because separators seldom have siblings.
 func (g *gauge) interval(depth int, char rune, path bool) (low, high float64) {
 	low, high = g.scale(depth).interval(char)
 	if !path || depth >= len(g.here) || !isSeparator(g.here[depth]) {
@@ -112,7 +111,7 @@ func (g *gauge) interval(depth int, char rune, path bool) (low, high float64) {
 	return low * rare, high * rare
 }
 
-// char returns the character whose interval of the position contains u.
+// char returns that character of a position whose interval contains u.
 func (g *gauge) char(depth int, u float64, path bool) rune {
 	s := g.scale(depth)
 	if path && depth < len(g.here) && isSeparator(g.here[depth]) {
@@ -168,7 +167,7 @@ func (g *gauge) keyAfter(pages float64) (k string, ok bool) {
 	return "", false
 }
 
-// keyIn returns the key at the given share of the stretch. The key is only as long as needed for an accuracy of a fraction of a page.
+// keyIn returns the key at the given share of the stretch. The key is no longer than it must be to be accurate to a fraction of a page.
 func (g *gauge) keyIn(s stretch, share float64) string {
 	const longest, exact = 10, 0.05
 	u := s.from + share*(s.to-s.from)

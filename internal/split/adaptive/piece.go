@@ -16,12 +16,12 @@ type Piece struct {
 	victim   *Piece  // the piece from which this piece was cut; nil after this piece's first page
 	part     float64 // this piece's share of the keys that thieves took together
 	within   bool    // the piece's keys are in the partition that the victim was reading
-	believed float64 // expected pages when the piece was cut
+	believed float64 // the number of pages that was expected when the piece was cut
 
 	misses float64 // consecutive thieves that found nothing
 	since  int     // pages read since a thief found something
-	robbed int     // thieves since the last page
-	streak int     // consecutive last pages that lay in one partition
+	robbed int     // number of thieves cut from the piece since its last page
+	streak int     // how many consecutive pages, up to the last page read, lay in one partition
 
 	last  *key.Key // the last key read; nil before the first page
 	outer trail    // the trail of partition keys

@@ -58,14 +58,14 @@ type ruler struct {
 	open  scale // the scale of the position at which the last key read and the end differ
 }
 
-// newRuler returns the ruler of an alphabet between the last key read and the end, which may be missing. It adds digits and letters to the learned
-// characters, because all keys may contain these. At the position where the last key and the end differ, it reserves a share for unknown characters:
-// a fifth of the assumed weight if there is no end, or half of the total if keys contain characters beyond ASCII, because a script may have thousands
-// of letters.
+// newRuler returns the ruler of an alphabet for the keys from the last key read to the end, which may be missing. It adds digits and letters to the
+// learned characters, because all keys may contain these. At the position where the last key and the end differ, it reserves a share for unknown
+// characters: a fifth of the assumed weight if there is no end, or half of the total if keys contain characters beyond ASCII, because a script may
+// have thousands of letters.
 func newRuler(a alphabet, here, end []rune) ruler {
 	const (
 		supposed = 16  // the weight of assumed characters; a page's letters weigh up to pageWeight
-		top      = '~' // the last character of ASCII that is assumed
+		top      = '~' // the last of the ASCII characters that are assumed to occur
 		steps    = 12  // the number of intervals among which the unknown characters are spread
 	)
 	weights := map[rune]float64{}

@@ -18,7 +18,7 @@ type strand struct {
 	Credit float64 `json:"credit,omitempty"` // cuts that the strand may make
 
 	First   bool     `json:"first,omitempty"` // the strand has read no page yet
-	Streak  int      `json:"run,omitempty"`   // consecutive last pages that lay in one partition
+	Streak  int      `json:"run,omitempty"`   // how many consecutive pages, up to the last page read, lay in one partition
 	Inside  bool     `json:"in,omitempty"`    // all unread keys lie in one partition
 	Trail   trail    `json:"trail"`
 	Forks   forks    `json:"forks"`

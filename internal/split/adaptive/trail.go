@@ -9,7 +9,7 @@ import (
 // the last key read, and differ in the next character. These keys are the siblings of the last key in that level.
 type trail struct {
 	Here *string `json:"here,omitempty"` // the last key read, nil if there is none
-	// The first key read lies outside the levels that are deeper than Fresh. So all keys in those levels that sort before Here have been read.
+	// The first key read lies outside the levels that are deeper than Fresh. So in those levels, all keys that sort before Here have been read.
 	Fresh  int     `json:"fresh,omitempty"`
 	Levels []level `json:"levels,omitempty"` // levels with siblings, and the level Fresh, sorted by depth
 	// Tries counts the strand's cuts in levels without known siblings. The count falls each time that the strand later finds siblings in such a
@@ -17,7 +17,7 @@ type trail struct {
 	Tries int `json:"tries,omitempty"`
 }
 
-// level records how many pages of siblings were read at a depth, and the width of the share of the level that contains them.
+// level records how many pages of siblings were read at a depth, and the width of the part of the level that contains these siblings.
 type level struct {
 	depth        int
 	pages, width float64
@@ -26,7 +26,7 @@ type level struct {
 const (
 	maxLevels = 32   // the number of remembered levels; deeper levels are dropped
 	inherited = 0.3  // weight of the levels that a piece inherits, relative to levels that it has read
-	grain     = 0.02 // pages of siblings above which a level counts as measured
+	grain     = 0.02 // a level counts as measured if it has more pages of siblings than this
 )
 
 // MarshalJSON implements [json.Marshaler].
@@ -57,7 +57,8 @@ func (t trail) levelAt(depth int) level {
 // isMeasured reports whether enough siblings were read at the depth.
 func (t trail) isMeasured(depth int) bool { return t.levelAt(depth).pages > grain }
 
-// inherit returns the trail of a piece that starts at a key. The trail contains the density of the shared levels, and the number of tried cuts.
+// inherit returns the trail of a piece that starts at a key. The new trail contains the density of the levels that the start key shares with the
+// last key read, and the number of tried cuts.
 func (t trail) inherit(start string) trail {
 	fork := commonPrefix([]rune(start), []rune(*t.Here))
 	piece := trail{Tries: t.Tries}
@@ -69,8 +70,8 @@ func (t trail) inherit(start string) trail {
 	return piece
 }
 
-// afterPage returns the trail after a page of keys. share is the share of the whole page that these keys make up. The gauge must belong to the last of
-// these keys. If this is the first page of the trail, start is the key at which the trail begins.
+// afterPage returns the trail after a page of keys. The argument share is the fraction of the page that these keys make up. The gauge must belong to
+// the last of these keys. If this is the first page of the trail, start is the key at which the trail begins.
 func (t trail) afterPage(g *gauge, keys []string, share float64, start string) trail {
 	before := []rune(start)
 	if t.Here == nil {
@@ -102,7 +103,7 @@ func (t trail) afterPage(g *gauge, keys []string, share float64, start string) t
 	if fork < len(g.here) {
 		at.width += max(0, g.position(g.here[:fork+1], fork)-g.position(before, fork))
 	}
-	// The keys are sorted, so each key shares at least as many characters with the last key as the key before it.
+	// The keys are sorted, so each key shares at least as many characters with the last key as the previous key does.
 	shares, depth := -1, 0
 	for _, k := range keys {
 		if n := sharedPrefix(k, last); n != shares {

@@ -170,7 +170,7 @@ func (w *Workers) Steal(pieces []*Piece, idle int) []Theft {
 
 // assign divides idle workers among the pieces. Each piece gets one worker, beginning with the largest piece. Long pieces get further workers.
 func (w *Workers) assign(pieces []*Piece, idle int) []int {
-	const least = 0.25 // the expected pages that a piece needs for its first thief; n thieves need n² times as many
+	const least = 0.25 // a piece gets its first thief if at least this part of a page is expected in it; n thieves need n² times as much
 	given := make([]int, len(pieces))
 	worth := make([]float64, len(pieces))
 	for i, s := range pieces {

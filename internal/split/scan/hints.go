@@ -33,7 +33,8 @@ type PageEnd struct {
 	Requested int `json:"Asked,omitempty"` // the number of rows requested, if it was less than a full page because rows are large; otherwise 0
 }
 
-// fullRows returns the number of the page's rows. If the rows are large, it scales this number up to a full page of segment rows.
+// fullRows returns the number of the page's rows. If the query requested fewer rows because rows are large, fullRows scales this number up to a full
+// page. The argument segment is the number of rows of a full page.
 func (e PageEnd) fullRows(segment int) int {
 	if e.Requested == 0 {
 		return e.Rows
@@ -65,13 +66,13 @@ func sortedEnds(ends []PageEnd) []PageEnd {
 	return slices.SortedFunc(slices.Values(ends), func(a, b PageEnd) int { return a.Last.Compare(b.Last) })
 }
 
-// withRows returns the ends of pages with rows in table order.
+// withRows returns, in table order, the ends of those pages that contain rows.
 func withRows(ends []PageEnd) []PageEnd {
 	return slices.DeleteFunc(sortedEnds(ends), func(e PageEnd) bool { return e.Rows == 0 })
 }
 
-// NewHints makes hints from the ends of all pages of a scan, in any order. Pages without rows do not count. A full page has
-// segment rows.
+// NewHints makes hints from the ends of all pages of a scan, in any order. Pages without rows do not count. The argument segment is the number of
+// rows of a full page.
 func NewHints(b key.Bounds, ends []PageEnd, segment int) Hints {
 	most := HintPages * segment
 	h := Hints{Bounds: b, Share: shareOf(ends, segment)}
@@ -107,8 +108,7 @@ func NewHints(b key.Bounds, ends []PageEnd, segment int) Hints {
 	return h
 }
 
-// shareOf returns the average number of rows on a page as a fraction of a full page's rows, or 0 if no page had fewer rows because its rows are
-// large.
+// shareOf returns the average number of rows on a page as a fraction of a full page's rows, or 0 if large rows made no page shorter.
 func shareOf(ends []PageEnd, segment int) float64 {
 	rows, full := 0, 0
 	for _, e := range ends {

@@ -9,8 +9,8 @@ import (
 	"tablesweep/internal/key"
 )
 
-// Prefix is the published prefix scan (Joel Verhagen, "How to run a distributed
-// scan of Azure Table Storage", 2020), cut into steps of one query.
+// Prefix is the published prefix scan (Joel Verhagen, "How to run a distributed scan of Azure Table Storage", 2020). Each of its steps makes one
+// query.
 //
 // A prefix step reads the first rows of the partitions whose keys start with a prefix. If there are more rows, the last row's partition shows which
 // character follows the prefix. Three children cover the rest:
@@ -25,7 +25,7 @@ type Prefix struct {
 	// FirstSegments is the number of non-empty pages that a prefix step reads before it splits, if the step's prefix is longer than its parent's. 0
 	// means 1.
 	FirstSegments int
-	// NextSegments is this number for a step whose prefix is the same as its parent's.
+	// NextSegments is the same number for a step whose prefix is the same as its parent's.
 	NextSegments int
 	// KeepPartitions makes the strategy skip the unread rows of a page's last partition. It still finds all partition keys, which is enough to list
 	// them.
@@ -80,7 +80,8 @@ func (x Prefix) Advance(s Step, p Page) (Decision, error) {
 	return o, nil
 }
 
-// split returns the children of a prefix step whose page ended at the key last. rest is the part of that key's partition key after the prefix.
+// split returns the children of a prefix step. The argument last is the last key of the step's page, and rest is the part of its partition key after
+// the prefix.
 func (x Prefix) split(s Step, prefix, rest string, last key.Key) []Step {
 	var children []Step
 	if !x.KeepPartitions {
