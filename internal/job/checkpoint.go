@@ -116,7 +116,7 @@ func (p *Checkpoint) restore(options []Option, export bool) (map[string]string, 
 	return set, err
 }
 
-// recordForms returns the options in the form of a record. The argument home is the directory of the record's file.
+// recordForms returns the options in the form in which a record stores them. The argument home is the directory of the record's file.
 func recordForms(options []Option, home string) (all []jobrecord.Option) {
 	for _, o := range options {
 		switch {

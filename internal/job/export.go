@@ -89,8 +89,8 @@ func placeTaken(err error) error {
 	return Hint(Refuse("to", ": %w", err), "name a place that is empty or does not exist; --resume continues an export that is not complete")
 }
 
-// eachRow calls the function add with the rows after the key last, or with all rows if last is nil. The function fileBytes returns the memory, in
-// bytes, of the file to which add writes. It may be nil.
+// eachRow passes rows to the function add. The argument last is the key after which it begins, or nil for all rows. The function fileBytes
+// returns the memory, in bytes, of the file to which add writes. fileBytes may be nil.
 func (x *exporter) eachRow(ctx context.Context, last *key.Key, fileBytes func() int64, add func([]storage.Row) error) (sweep.Totals, error) {
 	s, o := x.spec, x.sweepOptions(x.Rows)
 	s.From, o.Beside = last, fileBytes

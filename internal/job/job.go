@@ -34,7 +34,7 @@ type Job struct {
 	rows    int64         // the number of rows copied to a table
 }
 
-// Record is a job's journal, and the request that an export stores.
+// Record contains a job's journal, and the request that an export stores.
 type Record struct {
 	Journal *journal.File   // nil if the job cannot be resumed
 	Request json.RawMessage // the command that made an export
@@ -88,7 +88,7 @@ type Estimate struct {
 }
 
 // Estimate counts the job's rows until the time limit, or all of them if limit is 0, and checks the job's permissions. It reads only keys, and
-// changes nothing. price is the price of 10,000 requests in dollars.
+// changes nothing. The argument price is the price of 10,000 requests, in dollars.
 func (j *Job) Estimate(ctx context.Context, limit time.Duration, price float64) (e Estimate, err error) {
 	sentence, missing, err := j.intent.check(ctx)
 	if err != nil {

@@ -42,7 +42,8 @@ func (o Options) mappedSource(s storage.Source, pass bool) storage.Source {
 	return rowmap.Kept{Source: s, Map: o.Map, Pass: pass}
 }
 
-// refuseMoved turns the error that the map has changed a key into a [Refusal] of the given option, which needs unchanged keys. Other errors stay the same.
+// refuseMoved returns a [Refusal] of an option that needs unchanged keys if err means that the map has changed a key. It returns any other error
+// unchanged.
 func refuseMoved(option string, err error) error {
 	if !errors.Is(err, rowmap.ErrMoved) {
 		return err

@@ -52,7 +52,7 @@ func (w Since) Check() error {
 
 // changes selects the rows of a copy that [Since] limits.
 type changes struct {
-	from  time.Time   // only rows written since this time; zero for all
+	from  time.Time   // the copy reads only rows written since this time; zero for all rows
 	began time.Time   // when the first run began, by the service's clock
 	state *sinceState // nil without a state
 }

@@ -114,7 +114,7 @@ func (t *Tables) resume() error {
 	return nil
 }
 
-// Repeat makes those done tables pending again for which the given function returns true.
+// Repeat makes a done table pending again if the given function returns true for it.
 func (t *Tables) Repeat(which func(table string) bool) {
 	for i, r := range t.All {
 		if which(r.Table) {
@@ -214,7 +214,7 @@ type Home struct {
 	IsStateTable func(name string) bool
 }
 
-// pathOf returns a table's place in the form of a command line.
+// pathOf returns a table's place as it is written on a command line.
 func (h Home) pathOf(table string) string { return h.Path + table }
 
 // Address identifies the home.
@@ -225,8 +225,8 @@ func (h Home) Address() string {
 	return h.Place.Address()
 }
 
-// tableNames returns the sorted names of the tables, including incomplete exports. The tables in which an app or its host keeps its own state are
-// returned separately in own, because writing their old rows back would undo later work of the app.
+// tableNames returns the sorted names of the tables, including incomplete exports. The result own contains the tables in which an app or its host
+// keeps its own state. They are separate, because writing their old rows back would undo later work of the app.
 func (h Home) tableNames(ctx context.Context) (names, own []string, err error) {
 	if h.Account == nil {
 		names, err = place.ExportsIn(ctx, h.Objects)

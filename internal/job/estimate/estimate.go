@@ -33,7 +33,7 @@ type Work struct {
 	Price    float64                      // price of 10,000 requests, in dollars
 }
 
-// Report is an estimate, in the form of an answer.
+// Report is an estimate in the form in which the app and the command line return it.
 type Report struct {
 	Rows    [2]*int64 `json:"rows"`    // lowest and highest number of rows; the highest is nil if not all rows were counted
 	Counted bool      `json:"counted"` // all rows were counted
@@ -106,7 +106,7 @@ func report(s sweep.Spec, found sweep.Totals, writes int, all bool, w Work) Repo
 }
 
 // queriesOf estimates how many queries the work makes for the counted rows, and for each further row. A count makes more queries than the work,
-// because the count's workers do nothing but query, and therefore take ranges from each other sooner. So queriesOf calculates the queries from the
+// because the count's workers only make queries, and therefore take ranges from each other sooner. So queriesOf calculates the queries from the
 // number of full pages. In three cases, it uses the queries of the count instead. With a filter, pages are not full. For listed rows, and with a
 // strategy in which workers take no ranges from each other, the work makes the same queries as the count.
 func queriesOf(s sweep.Spec, found sweep.Totals) (queries, each float64) {

@@ -30,7 +30,7 @@ type Record struct {
 type Option struct {
 	Name    string
 	Keep    Keep
-	Value   string // in the form of a record
+	Value   string // as a record stores the value
 	Default string // the value if the option is not given
 	Again   bool   // the record must not contain the value, because the value may be secret, or decides where rows or tokens are sent
 }
@@ -87,8 +87,8 @@ func Parse(text json.RawMessage, command string) (Record, error) {
 	return r, nil
 }
 
-// Restore returns the recorded values of the options that a resumed command does not give. It fails in three cases: a given option has changed but
-// must not, an option is missing that the record must not choose, or the record contains an option that no record may contain.
+// Restore returns the recorded values of the options that a resumed command does not give. It fails in three cases: a given option has changed
+// although it must not, an option that the record must not choose is missing, or the record contains an option that no record may contain.
 //
 // An option that names a file may change, because the file may have been moved. For example, the disk with the file of --failed may have been full.
 // The digest shows whether --rows is still the same list. Options that apply after a copy may be added, and limits may change.

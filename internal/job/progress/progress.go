@@ -31,7 +31,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Style is how progress is shown.
+// Style defines how progress is shown.
 type Style string
 
 // The styles.

@@ -58,7 +58,7 @@ func addKey(ctx context.Context, list *lines.Reader, within key.Range, keys *swe
 		return task.ErrInterrupted
 	}
 	var row struct{ PartitionKey, RowKey *string }
-	err = input.Part(l.Text, &row) // reads only the keys, because the rows that scan prints have further properties
+	err = input.Part(l.Text, &row) // reads only the keys, because rows that a scan has printed have further properties
 	if err == nil && (row.PartitionKey == nil || row.RowKey == nil) {
 		err = errors.New("PartitionKey or RowKey is missing")
 	}

@@ -26,12 +26,12 @@ import (
 // page's line on the disk before it processes the page's rows. The snapshot is renewed when the file has grown much. Nothing in the file is secret
 // except keys of rows.
 //
-// If a thief finds nothing, its line is that of a step without rows. In a sweep of listed keys, the snapshot's header contains the last key taken
-// from the list ("listed", "after").
+// The line of a thief that finds nothing is the same as that of a step without rows. In a sweep of listed keys, the snapshot's header contains the
+// last key taken from the list ("listed", "after").
 type Checkpoint struct {
 	file     *journal.File // nil for a checkpoint that records nothing
 	listed   bool          // the rows to sweep are listed
-	after    *key.Key      // the last key that the sweep has taken from the list, nil for none
+	after    *key.Key      // the last key that the sweep has taken from the list; nil for none
 	consumes bool          // later queries do not return a row that is done, for example after a deletion
 	pages    bool          // some lines of pages with unprocessed rows may not be on the disk yet
 
@@ -193,7 +193,7 @@ func (c *Checkpoint) vain(did Totals) { c.append(line{Vain: true, Totals: did}) 
 
 func (c *Checkpoint) end(s *step) { c.append(line{End: s.ID}) }
 
-// flush writes what was recorded since the last call.
+// flush writes the lines that were recorded since the last call.
 func (c *Checkpoint) flush(f *frontier, t Totals) error {
 	if c.file == nil {
 		return nil

@@ -2,8 +2,8 @@
 // instead of messages and with a [Checkpoint] instead of the ledger.
 //
 // The unfinished part of a sweep is its frontier: the unread steps, and the pages whose rows are not all done, in table order. One goroutine owns the
-// frontier (loop.go) and starts queries and units of work in other goroutines, as many concurrently as are worthwhile (package pace). It always reads
-// the first waiting step, which keeps the frontier short. It reads no step while the pages in memory exceed a budget.
+// frontier (loop.go) and starts queries and units of work in other goroutines. It runs as many of them concurrently as are worthwhile (package pace).
+// It always reads the first waiting step, which keeps the frontier short. It reads no step while the pages in memory exceed a budget.
 //
 // A run is one process's part of a sweep, from its start or a resume to its end (loop.go, read.go). Its plan decides which queries are made
 // (plan.go). Its pacer decides how many queries run concurrently, and how much memory pages use (pacer.go). Its state consists of the frontier, the

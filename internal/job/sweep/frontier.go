@@ -10,7 +10,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// state is what a step is doing.
+// state describes what a step is doing.
 type state uint8
 
 const (
@@ -31,7 +31,7 @@ type step struct {
 	started int             // the number of running units
 }
 
-// savedStep is a step in the form of a checkpoint.
+// savedStep is a step as a checkpoint stores it.
 type savedStep struct {
 	ID        int64 `json:"id"`
 	scan.Step `json:"step"`

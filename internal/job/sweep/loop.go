@@ -267,7 +267,7 @@ func (r *run) steal() {
 	}
 	least := 0.0
 	if r.inOrder && !r.scan.partitions || r.state.comparison != nil {
-		// In order, pages wait long for their turn, and a comparison makes two queries for each page. So stealing from a range of less than a page
+		// In table order, pages wait long for their turn, and a comparison makes two queries for each page. So stealing from a range of less than a page
 		// gains nothing.
 		least = float64(r.scan.PageRows)
 	}
@@ -282,9 +282,8 @@ func (r *run) steal() {
 	}
 }
 
-// start runs a task (a query or a unit) in a goroutine. Afterwards, the loop calls the function ended with the duration and the error. A panic of the
-// task becomes its error. start prefers a goroutine that has already run a task, because a request needs a deep stack, and a new goroutine must grow
-// its stack.
+// start runs a task (a query or a unit) in a goroutine. Afterwards, the loop passes the duration and the error to the function ended. A panic of the task
+// becomes its error. start prefers a goroutine that has already run a task, because a request needs a deep stack, and a new goroutine must grow its stack.
 func (r *run) start(do func() error, ended func(took time.Duration, err error)) {
 	one := func() {
 		began := time.Now()

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	firstPage = 1 << 20 // the expected bytes of the first page
+	firstPage = 1 << 20 // the expected size of the first page, in bytes
 
 	// firstReads and firstUnits are the numbers of concurrent queries and units at the beginning. Each unnecessary query costs one request for a
 	// stolen range without rows. But if the sweep started with fewer queries, the pace would still be rising when half of a small table has been
@@ -31,7 +31,7 @@ type pacer struct {
 	inOrder       bool         // pages are processed in table order, so they wait in memory for their turn
 	part          *memory.Part // the sweep's part of the process's memory; nil before the first page
 	over          memory.Held  // the bytes that the sweep holds beyond twice its room
-	page, largest int          // expected bytes of a page, and bytes of the largest page so far
+	page, largest int          // the expected size of a page, and the size of the largest page so far, in bytes
 	units         int          // the number of units of the last page that had rows
 }
 
@@ -132,7 +132,7 @@ func (p *pacer) limit() int {
 // enoughRead reports whether the rows that were read keep the target busy for the time that reading two more pages takes. If so, the sweep reads no
 // more rows for now, because rows that are not done when the process dies must be read again.
 func (p *pacer) enoughRead(f *frontier) bool {
-	if p.inOrder || p.target.took == 0 { // in order, only one unit runs at a time
+	if p.inOrder || p.target.took == 0 { // in table order, only one unit runs at a time
 		return false
 	}
 	coming := f.ready + f.reads*p.units
@@ -163,7 +163,7 @@ func (p *pacer) heldBytes(f *frontier) int64 {
 }
 
 // returnUnused returns memory that the sweep does not hold. The sweep may hold more bytes than its room. The budget does not contain these bytes, and
-// the garbage collector's limit allows for twice the room. So the bytes beyond twice the room are counted in the field over.
+// the garbage collector's limit allows for twice the room. So p.over counts the bytes beyond twice the room.
 func (p *pacer) returnUnused(f *frontier) {
 	bytes := p.heldBytes(f)
 	p.part.Keep(bytes)
@@ -176,8 +176,9 @@ func (p *pacer) release() {
 	p.over.Set(0)
 }
 
-// expect updates the expected size of the next pages. The expected size is the average, because pages of stolen ranges are often empty, but at least
-// half of the largest page. In table order, pages are held for long, so each page is expected to be as large as the largest.
+// expect updates the expected size of the next pages. The expected size is the average size, because pages of stolen ranges are often empty. But it
+// is at least half the size of the largest page. In table order, pages are held for long, so each page is expected to be as large as the largest page
+// so far.
 func (p *pacer) expect(bytes int) {
 	if p.largest == 0 {
 		p.page = bytes

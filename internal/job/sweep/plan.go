@@ -39,8 +39,8 @@ func (p *plan) firstSteps() (all []savedStep) {
 	return all
 }
 
-// ranges returns the ranges of the sweep. This is a single range without the row From, and two ranges with it: the rest of the row's partition, and
-// the partitions after that partition.
+// ranges returns the ranges of the sweep. If the row From is not set, this is a single range. If the row is set, there are two ranges: the rest of
+// the row's partition, and the partitions after that partition.
 func (p *plan) ranges() []key.Range {
 	all, from := p.scan.Bounds.Range(), p.scan.From
 	if from == nil {

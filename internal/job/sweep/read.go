@@ -47,8 +47,8 @@ func (r *run) startRead(s *step) {
 	})
 }
 
-// readEnded handles the answer to a step's query. After a resume, only the rows of the page that belong to the step
-// count.
+// readEnded handles the answer to a step's query. After a resume, it uses only those rows of the page that belong to
+// the step.
 func (r *run) readEnded(s *step, p storage.Page, did Totals, err error) {
 	if err != nil {
 		r.state.cancelRead(s, Totals{Requests: did.Requests})

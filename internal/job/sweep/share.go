@@ -10,7 +10,7 @@ import (
 // each sweep gets an equal part of the workers and the memory. Make a Share with [NewShare]. A sweep without a Share shares its limits with no other
 // sweep.
 type Share struct {
-	reads, writes, others *storage.Limit // limits of rows per second; others is for a comparison's destination
+	reads, writes, others *storage.Limit // limits on rows per second; the field others is for a comparison's destination
 	source, target        pool
 	sweeps                atomic.Int64 // the number of running sweeps
 }

@@ -14,7 +14,7 @@ import (
 // together, only in this file.
 type sweepState struct {
 	frontier    *frontier
-	checkpoint  *Checkpoint // records nothing if the sweep has none
+	checkpoint  *Checkpoint // if the sweep has no checkpoint, this one records nothing
 	totals      Totals      // the totals of this run and earlier runs
 	ours        Totals      // the totals of this run
 	bytes       int64       // bytes of all pages of this run
@@ -24,8 +24,8 @@ type sweepState struct {
 	consumes   bool // later queries do not return a row that is done, for example after a deletion
 }
 
-// open restores the state from the checkpoint. after is the last key that earlier runs have taken from the list. resumed reports whether there were
-// earlier runs.
+// open restores the state from the checkpoint. The result after is the last key that earlier runs have taken from the list. The result resumed is
+// true if there were earlier runs.
 func (b *sweepState) open(listed bool) (after *key.Key, resumed bool, err error) {
 	c := b.checkpoint
 	if c.frontier == nil {
@@ -120,7 +120,8 @@ func (b *sweepState) recordPage(s *step, p readPage, did Totals) {
 	b.drop(s)
 }
 
-// compare counts the rows of a page that do not belong to a unit. In a comparison, it also counts the differences, and returns those to list.
+// compare counts the rows of a page that do not belong to a unit. In a comparison, it also counts the differences, and returns the differences to be
+// listed.
 func (b *sweepState) compare(rows []storage.Row, inUnits int64, did *Totals) []Difference {
 	if b.comparison == nil {
 		did.Rows += int64(len(rows)) - inUnits

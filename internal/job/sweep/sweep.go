@@ -23,8 +23,8 @@ type Spec struct {
 	partitions bool // only partition keys are needed, so the sweep skips rows
 	// From, if set, is a row within the bounds. Only rows after From are read. The strategy must be Serial, or Steal must be set.
 	From *key.Key
-	// Keys, if set, are the keys of the rows to sweep, and the bounds and the strategy are ignored. One query searches for several keys of a
-	// partition. Without a filter, a key that is not in the table counts as a failed row. A resumed sweep needs the same keys again.
+	// If Keys is set, it contains the keys of the rows to sweep, and the bounds and the strategy are ignored. One query searches for several keys of
+	// a partition. Without a filter, a key that is not in the table counts as a failed row. A resumed sweep needs the same keys again.
 	Keys *Keys
 }
 
@@ -86,8 +86,8 @@ type Trace struct {
 	Page scan.Page
 }
 
-// Each calls fn with the rows in table order, page by page, although pages are read in any order. If the pages that wait for their turn fill the
-// memory, Each reads only the next page in order.
+// Each calls fn with the rows in table order, page by page, although pages are read in any order. If waiting pages use up the memory, Each reads
+// only the next page in order.
 func Each(ctx context.Context, s Spec, o Options, fn func([]storage.Row) error) (Totals, error) {
 	return newRun(s, o, inOrder(fn), true).do(ctx)
 }

@@ -52,6 +52,6 @@ type Progress struct {
 	Working  int           // running units
 	Limit    int           // how many concurrent queries and units are worthwhile, according to the measurements so far
 	Bytes    int64         // bytes of the pages that this run has read
-	Stopping bool          // the sweep was interrupted, and running requests end
+	Stopping bool          // the sweep was interrupted, and waits for its running requests
 	Ended    bool
 }

@@ -22,7 +22,7 @@ type Applied struct {
 }
 
 // Apply carries out a plan once. It copies the missing and different rows as they are now in the source, and then deletes the extra rows. It deletes
-// nothing if a row could not be copied. o contains the options of the comparison.
+// nothing if a row could not be copied. The argument o contains the options of the comparison.
 //
 // Apply writes or deletes a row only if the row is unchanged in the destination since the plan was made. It deletes a row only if the source still
 // lacks the row. It does not check this for a fixed source, such as an export, because such a source does not change.
@@ -63,7 +63,7 @@ func (p *Plan) Apply(ctx context.Context, s sweep.Spec, destination *storage.Tab
 }
 
 // plannedRows reads the rows of a plan as they are now in the source, with the ETags in the plan. Each of its pages covers the same part of the table
-// as a page of the comparison. So it makes at most about as many queries as the comparison did.
+// as a page of the comparison. So it makes about as many queries as the comparison did, or fewer.
 type plannedRows struct {
 	storage.Source
 	filter string

@@ -21,7 +21,7 @@ import (
 //
 // A merged page is made from a page of each table, and ends where one of these two pages ends. The remaining rows of the other page are held for the
 // next query. That query reads more of a table only if less than a page of the table's rows is held. So if the tables are equal, a merged page takes
-// one query of each table, and both queries run concurrently. Fewer rows than two pages of each table are held.
+// one query of each table, and both queries run concurrently. At any time, less than two pages of each table's rows are held.
 //
 // The token of a merged page contains the tokens of both tables, and the key of the last merged row. Holding rows only saves time: after a resume, or
 // if there was no memory for the rows, pair reads them again from the token.
@@ -40,8 +40,8 @@ type pair struct {
 }
 
 // Pair returns a source that has the rows of two places. Its pages should be read one after another. It holds at most the given number of bytes of
-// rows, within the budget, and reads again the rows that it could not hold. The argument only is a filter without "or" for the first place's rows, or
-// "" for all rows. [Differences] interprets the source's rows.
+// rows, within the budget, and reads again the rows that it could not hold. If the argument only is not "", it is a filter without "or" for the first
+// place's rows. [Differences] interprets the source's rows.
 func Pair(source, destination storage.Source, depth Depth, only string, most int64, budget *memory.Budget) storage.Source {
 	p := newPair(source, destination, Options{Depth: depth, Only: only}, func() int64 { return most })
 	p.budget = budget
@@ -244,7 +244,7 @@ func (s *side) bytes() (n int64) {
 	return n
 }
 
-// add adds the answer to the next query. Rows up to the given key are merged already.
+// add adds the answer to the next query. The rows up to the given key have already been merged.
 func (s *side) add(a storage.Page, after *key.Key) {
 	rows := a.Rows
 	for after != nil && len(rows) > 0 && rows[0].Key.Compare(*after) <= 0 {

@@ -93,13 +93,13 @@ const (
 	pageName = "Page" // the number of the comparison's page that had the row
 )
 
-// entries are rows of a plan. text contains the last rows, and blocks reads all earlier rows from the file.
+// entries are rows of a plan. The field text contains the last rows, and the field blocks reads all earlier rows from the file.
 type entries struct {
 	text   []byte
 	blocks []io.Reader
 }
 
-// blockBytes is how much text is collected before it is written to the file.
+// blockBytes is the number of bytes of text that are collected before they are written to the file.
 const blockBytes = 64 << 10
 
 func (e *entries) add(f *PlanFile, row storage.Row, page int64) error {
@@ -120,7 +120,7 @@ func (e *entries) flush(f *PlanFile) error {
 }
 
 // each calls fn with the rows, in parts. The rows of a part are in table order, and have their ETags. The rows can be read only once: a second call
-// of each finds no rows.
+// finds no rows.
 func (e *entries) each(fn func(rows place.Rows, pages []int64) error) error {
 	return place.Windows(place.JSONLines(io.MultiReader(e.blocks...)), false, nil, func(rows place.Rows, _ int) error {
 		pages := make([]int64, len(rows))
@@ -132,8 +132,8 @@ func (e *entries) each(fn func(rows place.Rows, pages []int64) error) error {
 	})
 }
 
-// add adds the differing rows of a page, with the ETags of the destination's rows. stay is the number of further extra rows, which the sync leaves in
-// the destination.
+// add adds the differing rows of a page, with the ETags of the destination's rows. The argument stay is the number of further extra rows, which the
+// sync leaves in the destination.
 func (p *Plan) add(missing, different, extra []storage.Row, stay int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -221,7 +221,8 @@ func (c comparison) Do(ctx context.Context, o storage.RequestOptions, rows []sto
 	return r, c.plan.add(missing, of[sweep.Different], extra, stay)
 }
 
-// findExisting returns those of a partition's rows that exist in a place. It uses no filter. From a table, it reads only the given properties.
+// findExisting returns those of the given rows, which have one partition, that exist in a place. It uses no filter. If the place is a table,
+// findExisting reads only the given properties.
 func findExisting(ctx context.Context, o storage.RequestOptions, from storage.Source, rows []storage.Row, properties ...string) (map[key.Key]storage.Row, error) {
 	if len(rows) == 0 {
 		return nil, nil

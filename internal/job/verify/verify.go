@@ -27,7 +27,7 @@ type Depth int
 const (
 	Exact    Depth = iota // the same properties, with the same types and values
 	Contains              // the destination's row has at least the source's properties
-	Keys                  // the destination has a row with the key
+	Keys                  // the destination has a row with the same key
 )
 
 // DepthOf returns the depth at which all copied rows count as equal after a copy in the given mode.
