@@ -31,7 +31,7 @@ const (
 	NotProxied                // the Functions host does not pass requests on as they were sent
 )
 
-// Fate is what happens to a queue message after an error.
+// Fate defines what happens to a queue message after an error.
 type Fate int
 
 // The fates of a message.
@@ -41,8 +41,7 @@ const (
 	Poison             // retries cannot help, but the host still retries, and then moves the message to the poison queue
 )
 
-// outcomes is the table of each kind's consequences. The statuses are numbers, so that pure
-// packages can use errors without net/http.
+// outcomes lists the consequences of each kind. The statuses are numbers, so that a package can use these errors without importing net/http.
 var outcomes = [...]struct {
 	code   string // the kind's name in logs
 	status int    // the HTTP status
@@ -161,8 +160,8 @@ func newf(kind Kind, field, format string, args ...any) *Error {
 	return &Error{Kind: kind, Field: field, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Because adds the cause, and returns the error. Callers see the cause if the status is below 500. Otherwise only the log shows
-// it.
+// The method Because adds the cause to the error, and returns the error. Callers see the cause if the status is below 500. Otherwise only the log
+// shows it.
 func (e *Error) Because(cause error) *Error {
 	e.Err = cause
 	return e

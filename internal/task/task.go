@@ -42,7 +42,7 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Group is an [errgroup.Group] whose functions may panic. The zero value is ready.
+// Group is an [errgroup.Group] whose functions may panic. The zero value is ready for use.
 type Group struct {
 	group  errgroup.Group
 	cancel context.CancelCauseFunc // nil for a group without a context

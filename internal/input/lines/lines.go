@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// MaxBytes is the maximum length of a line. It exceeds the longest record.
+	// MaxBytes is the maximum length of a line. It exceeds the length of the longest possible record.
 	MaxBytes = 4 << 20
 	// maxAhead is the maximum number of lines that Arriving reads ahead and passes to one call of fn.
 	maxAhead = 1000
@@ -53,7 +53,7 @@ type Reader struct {
 	number  int
 }
 
-// NewReader returns a reader of the lines of in. A line may have at most limit bytes, such as [MaxBytes].
+// NewReader returns a reader of the lines of an input. A line may have at most limit bytes, such as [MaxBytes].
 func NewReader(in io.Reader, limit int) *Reader {
 	r := &Reader{scanner: bufio.NewScanner(in), limit: limit}
 	r.scanner.Buffer(nil, limit)
@@ -80,9 +80,9 @@ func (r *Reader) Next() (Line, error) {
 	return Line{}, io.EOF
 }
 
-// Arriving calls fn with the lines of in as they arrive, until the input ends or fn fails. Each call gets the lines that have arrived since the last
-// call: at most 1,000 lines, and no further line once their text has [MaxBytes] bytes. When ctx ends, fn still gets the lines that were read. Then
-// Arriving returns the error of ctx, even while a read of in blocks.
+// Arriving passes the lines of an input to fn as they arrive, until the input ends or fn fails. Each call gets the lines that have arrived since the
+// last call: at most 1,000 lines, and no more lines once their text has reached [MaxBytes] bytes. When ctx ends, fn still gets the lines that were
+// read. Then Arriving returns the error of ctx, even while reading from the input blocks.
 func Arriving(ctx context.Context, in io.Reader, fn func([]Line) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

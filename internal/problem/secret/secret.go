@@ -55,8 +55,8 @@ func Hide(text string) string {
 // minPart is the shortest part of a secret, in characters, that [Cut] finds. A signature has 44 characters.
 const minPart = 12
 
-// Cut replaces the given secrets, and parts of these secrets, in a text with …. It finds them in upper and lower case, and in all escaped forms of
-// URLs, JSON, HTML and form data. It ignores secrets of fewer than 8 characters.
+// Cut replaces the given secrets, and parts of these secrets, by an ellipsis (…) wherever they occur in a text. It finds them in upper and lower
+// case, and in all escaped forms of URLs, JSON, HTML and form data. It ignores secrets of fewer than 8 characters.
 func Cut(text string, secrets ...string) string {
 	for _, s := range secrets {
 		if len(s) >= 8 {

@@ -99,8 +99,8 @@ func (b *Budget) Coming() *Part {
 	return &Part{&holding{budget: b, from: b.coming}, true}
 }
 
-// Half is the maximum number of bytes that work takes, unless the work is known to need more. Waiting for more than this would delay all work that
-// waits after it.
+// Half is the maximum number of bytes that work takes, unless the work is known to need more. Work that waits for more bytes would delay all work
+// that comes after it.
 func (b *Budget) Half() int64 { return b.Share(2) }
 
 // Share is the number of bytes for each of n users of the memory for large work, if all get the same.
@@ -111,7 +111,7 @@ func (b *Budget) Share(n int) int64 {
 	return max(1, b.large.bytes/int64(n))
 }
 
-// Usage is how much of a budget is used.
+// Usage describes how much of a budget is used.
 type Usage struct {
 	Bytes   int64 // the whole budget
 	Used    int64 // the bytes that parts hold now
@@ -187,8 +187,8 @@ type holding struct {
 
 	mu     sync.Mutex // guards the fields below
 	bytes  int64
-	used   int64 // see [Part.Use]; exceeds bytes only if the part has the whole pool
-	wanted int64 // the most bytes that were used or requested
+	used   int64 // see [Part.Use]; exceeds the field bytes only if the part has the whole pool
+	wanted int64 // the largest number of bytes that was used or requested
 	over   bool  // the part was released and cannot grow, even if other goroutines of the same work still use it
 }
 
@@ -214,7 +214,7 @@ func (p *Part) Grow(bytes int64) bool {
 	return p.grow(bytes)
 }
 
-// Bounded returns the same part for work that can be split. The returned part never exceeds the memory for large work.
+// Bounded returns this part in a form for work that can be split. In this form, the part never exceeds the memory for large work.
 func (p *Part) Bounded() *Part {
 	if p == nil {
 		return nil
@@ -291,7 +291,8 @@ func (p *Part) Used() int64 {
 	return p.used
 }
 
-// Wanted returns the most bytes that were used or requested. After [ErrFull], the work needs this number of bytes, which is more than the part had.
+// Wanted returns the largest number of bytes that was used or requested. After [ErrFull], the work needs this number of bytes, which is more than the
+// part had.
 func (p *Part) Wanted() int64 {
 	if p == nil {
 		return 0

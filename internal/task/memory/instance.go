@@ -19,7 +19,7 @@ const (
 	// defaultMemory is the assumed size of an instance without other information: the default of Flex Consumption. (Microsoft Learn,
 	// "Azure Functions Flex Consumption plan hosting")
 	defaultMemory = 2048 * mib
-	// hostMemory is how much of an instance's memory the Functions host uses: 180 to 220 MB were measured.
+	// hostMemory is the memory of an instance that the Functions host uses: 180 to 220 MB were measured.
 	hostMemory = 220 * mib
 	// otherMemory is the memory of the process outside its budget: the runtime, caches, requests under way, and garbage between two
 	// collections.

@@ -1,5 +1,5 @@
-// Package memory limits the memory of a process through which rows pass. Everything that holds rows takes its part of one
-// [Budget] before it reads. The garbage collector's limit follows from the budget.
+// Package memory limits the memory of a process through which rows pass. All work that holds rows takes its part of one [Budget] before it reads. The
+// garbage collector's limit follows from the budget.
 package memory
 
 import (
