@@ -160,7 +160,7 @@ func newf(kind Kind, field, format string, args ...any) *Error {
 	return &Error{Kind: kind, Field: field, Detail: fmt.Sprintf(format, args...)}
 }
 
-// The method Because adds the cause to the error, and returns the error. Callers see the cause if the status is below 500. Otherwise only the log
+// Because adds the cause to the error, and returns the error. Callers see the cause if the status is below 500. Otherwise only the log
 // shows it.
 func (e *Error) Because(cause error) *Error {
 	e.Err = cause
