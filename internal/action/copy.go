@@ -28,7 +28,8 @@ const (
 // Modes lists all modes.
 var Modes = []Mode{Replace, Merge, Skip, Fail}
 
-// maxErrors is the number of 500 answers to a row or a transaction after which the row or transaction counts as their cause.
+// maxErrors is the number of answers with status 500 after which a row or a transaction counts as
+// their cause.
 const maxErrors = 10
 
 // How often and when a write is repeated after a conflict. If another program writes a row at the same time, the service answers 409 even to an upsert.
@@ -37,8 +38,9 @@ const (
 	conflictPause = 50 * time.Millisecond // first pause before an upsert is repeated; it doubles each time
 )
 
-// Copy writes rows into one table exactly as they were read. Rows of one partition are written in entity group transactions as
-// large as the service allows, several transactions concurrently. A Copy is safe for concurrent use.
+// Copy writes rows into one table exactly as they were read. It writes the rows of a partition in entity group
+// transactions that are as large as the service allows, several of them concurrently. A Copy is safe for concurrent
+// use.
 type Copy struct {
 	Destination *storage.Table
 	Mode        Mode
@@ -166,8 +168,8 @@ func failedRow(err error, n int) (refusal *storage.Error, index int) {
 	return refusal, refusal.Index
 }
 
-// brokenRow returns the failure of a row for which the service fails each time although it accepts other rows. It returns false
-// if the service fails for all rows, which must wait until the service recovers.
+// brokenRow returns the failure of a row for which the service fails each time although it accepts other rows. If the
+// service fails for all rows, it returns false, because the rows must wait until the service recovers.
 func brokenRow(k key.Key, err, others error) (Failure, bool) {
 	var e *storage.Error
 	if others != nil || !errors.As(err, &e) {
@@ -220,9 +222,10 @@ func (c Copy) resolve(ctx context.Context, part *memory.Part, rows []storage.Row
 	return left, nil
 }
 
-// Existing returns those of the given rows that exist, as they are in the table. The given rows are in one partition and in table order. The first
-// query begins at the first row. Each further query begins at the first given row that no query has reached. Because many other rows may lie between
-// the given rows, such a query reads a single row, unless queries read only keys.
+// Existing returns those of the given rows that exist, as they are in the table. The given rows are in one partition
+// and in table order. The first query begins at the first row. Each further query begins at the first given row that no
+// query has reached. Such a query reads a single row, because many other rows may lie between the given rows. But if q
+// selects properties, such as only the keys, queries read full pages.
 func Existing(rows []storage.Row, q storage.Query, query func(storage.Query) (storage.Page, error)) (map[key.Key]storage.Row, error) {
 	found := map[key.Key]storage.Row{}
 	for last := rows[len(rows)-1].Key; len(rows) > 0; {

@@ -43,9 +43,10 @@ func (l *Limiter) Started(partition string, rows int) {
 	l.partitions.Started(partition, rows, time.Now())
 }
 
-// Send calls the function send after [Limiter.Started], with options derived from o. The function send makes one request, or
-// several in sequence, such as the transactions of a unit. If the partition throttles one of these requests, the request is
-// repeated once the partition can accept all of the rows. send returns how many rows it wrote or read.
+// Send calls the function send after [Limiter.Started], with options derived from o. The function send makes one
+// request, or several in sequence, such as the transactions of a unit. If the partition throttles one of these
+// requests, the request is repeated as soon as the partition can accept all of the rows. send returns how many rows it
+// wrote or read.
 func (l *Limiter) Send(o storage.RequestOptions, partition string, rows int, send func(storage.RequestOptions) (int, error)) error {
 	o.OnBusy = func() time.Duration {
 		l.mu.Lock()

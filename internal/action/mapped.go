@@ -32,17 +32,17 @@ type Mapped struct {
 const (
 	// maxMapped is the maximum size of unwritten mapped rows, in bytes. It is needed because a page's rows may grow by a factor of a hundred.
 	maxMapped = 8 << 20
-	// mappedWeight is the number of bytes of memory for each byte of a mapped row, which exists as a value, as text, and in the transaction that
-	// writes it.
+	// mappedWeight is the number of bytes of memory for each byte of a mapped row's text. The row exists as a value, as
+	// text, and in the transaction that writes it.
 	mappedWeight = 3
 	// maxText is the maximum size of a mapped row's text, in bytes. The service allows 1 MiB at two bytes per character, and a character takes at most
 	// six bytes of text.
 	maxText = 3 << 20
 )
 
-// withReserve reserves memory for the largest row if the work must not be restarted, because a restart would put messages twice. Units for which no
-// other memory is free use the reserve one after another. If no memory is free for the reserve, withReserve returns [memory.ErrFull] before any work
-// is done.
+// withReserve reserves memory for the largest row if the work must not be restarted, because a restart would put
+// messages twice. Units use the reserve one after another, if no other memory is free. If no memory is free for the
+// reserve, withReserve returns [memory.ErrFull] before any work is done.
 func (m Mapped) withReserve(part *memory.Part) (Work, error) {
 	if _, keyed := m.Work.(Changing); keyed {
 		return m, nil
@@ -199,7 +199,7 @@ func (s slotted) Changes() *storage.Table {
 	return nil
 }
 
-// Do handles a unit once a slot is free.
+// Do handles a unit as soon as a slot is free.
 func (s slotted) Do(ctx context.Context, o storage.RequestOptions, unit []storage.Row) (Result, error) {
 	if err := s.slots.Acquire(ctx, 1); err != nil {
 		return Result{}, err

@@ -123,10 +123,11 @@ func rowOf(e storage.Entity) row {
 	return r
 }
 
-// noEntry matches the error of text/template for a key that a map lacks.
+// noEntry matches the error of text/template for a missing map key.
 var noEntry = regexp.MustCompile(`map has no entry for key ("[^"]*")$`)
 
-// nameMissing replaces the error for a key that a map lacks by an error that names the property. Other errors are unchanged.
+// nameMissing replaces the error of a missing map key with an error that names the property. Other
+// errors are unchanged.
 func nameMissing(err error) error {
 	if m := noEntry.FindStringSubmatch(err.Error()); m != nil {
 		return fmt.Errorf("the row has no property %s", m[1])
@@ -197,7 +198,8 @@ func (b *budget) printf(format string, args ...any) (string, error) {
 	if wideFormat.MatchString(format) {
 		return "", errors.New("printf accepts only widths of up to 999, written as digits")
 	}
-	// Every verb can write any argument, with up to 12 bytes for each byte of the argument.
+	// Each verb of the format can write any argument, with up to 12 bytes for each byte of the
+	// argument.
 	longest := 1000
 	for _, a := range args {
 		longest = max(longest, 12*weight(a))

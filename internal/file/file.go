@@ -47,8 +47,8 @@ func (p Path) String() string { return filepath.Join(p.dir, filepath.FromSlash(p
 // Namespaces")
 var devices = regexp.MustCompile(`^(?i:con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]) *([.:].*)?$`)
 
-// portable reports whether a file's name is also valid on Windows. Such a name does not contain a drive, is not a device, and does not mean the same
-// as another name.
+// portable reports whether a file's name is also valid on Windows. Such a name does not contain a drive, is not a
+// device, and does not lead to the same file as another name.
 func portable(name string) bool {
 	return !strings.ContainsAny(name, `\:*?"<>|`) && !strings.HasSuffix(name, ".") && !strings.HasSuffix(name, " ") && !devices.MatchString(name)
 }
@@ -70,7 +70,8 @@ func (p Path) check() error {
 	return nil
 }
 
-// inDirectory calls fn with the directory. It fails if a directory between that directory and the file is a link. Its errors begin with the path.
+// inDirectory calls fn with the path's directory. It fails if a directory between p.dir and the
+// file is a link. Its errors begin with the path.
 func (p Path) inDirectory(fn func(*os.Root) error) error { return p.withPath(p.inRoot(fn)) }
 
 // withPath returns the error with this path in place of the path of another file, such as a temporary file.

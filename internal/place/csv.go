@@ -19,10 +19,11 @@ import (
 	"tablesweep/internal/task"
 )
 
-// CSV is Azure Storage Explorer's form of rows: PartitionKey, RowKey, Timestamp, and for each property a column and a column of its types, such as
-// Name and Name@type. If a row lacks a property, both its cells are empty. If a property is an empty text, the cell of its type is not empty. A text
-// without a type gets the type in [CSV.Types], or else the only type in its column. If its column has several types, the text gets the type in the
-// first row. If the first row has no type, or the column has none, the text is a String.
+// CSV is Azure Storage Explorer's form of rows: PartitionKey, RowKey, Timestamp, and for each property a column and a
+// column of its types, such as Name and Name@type. If a row lacks a property, both its cells are empty. If a property
+// is an empty text, the cell of its type is not empty. A text without a type gets the type in [CSV.Types] or, without
+// one, the only type in its column. If its column has several types, the text gets the type in the first row. If the
+// first row has no type, or the column has none, the text is a String.
 type CSV struct {
 	Delimiter byte                    // 0 for a comma; a first line sep= takes precedence
 	Types     map[string]storage.Type // for each column, the type of texts without a type
@@ -54,7 +55,7 @@ func (c *columnTypes) addType(t storage.Type, firstRow bool) {
 	c.first = c.first || firstRow
 }
 
-// usualType returns the type of the column's texts without a type of their own.
+// usualType returns the type of those texts in the column that have no type of their own.
 func (c *columnTypes) usualType() storage.Type {
 	if len(c.seen) == 1 || c.first {
 		return c.seen[0]
@@ -101,9 +102,9 @@ func (c CSV) reader(from io.Reader) *csvReader {
 	return &csvReader{CSV: c, in: bufio.NewReaderSize(from, 64<<10)}
 }
 
-// Learn reads a file to find the types of its columns, and returns a CSV for reading it again. An input that can be read only once, such as a pipe,
-// is read without Learn. Such a reading fails if a type contradicts the way in which earlier texts were read. If ctx ends, the error is
-// [task.ErrInterrupted].
+// Learn reads a file to find the types of its columns, and returns a CSV for reading it again. An input that can be
+// read only once, such as a pipe, is read without Learn. Without Learn, reading fails if a type contradicts the way in
+// which earlier texts were read. If ctx ends, the error is [task.ErrInterrupted].
 func (c CSV) Learn(ctx context.Context, from io.Reader) (CSV, error) {
 	r := c.reader(from)
 	if err := r.readHeader(); err != nil {

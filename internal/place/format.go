@@ -37,7 +37,7 @@ const (
 
 	maxProperties = 300
 	pageBytes     = 4 << 20  // the maximum bytes of a page's JSON, unless a single row is larger
-	maxPage       = 16 << 20 // the maximum bytes of any page, encoded and decoded
+	maxPage       = 16 << 20 // the maximum bytes of a page, encoded or decoded
 )
 
 // ExportID is the id of an export, in its claim and its manifest. Two exports never have the same id.
@@ -63,8 +63,8 @@ func (h preamble) check(name, format string) error {
 // proofName is the start of the last member, which contains the SHA-256 of all bytes before it.
 const proofName = `,"proof":"`
 
-// withChecksum returns the JSON of a claim or a manifest with its own hash, from which [parse] notices any change, even in the name of a member that
-// the reader does not know.
+// withChecksum returns the JSON of a claim or a manifest with its own hash. By this hash, [parse] notices any change,
+// even in the name of a member that the reader does not know.
 func withChecksum(v any) []byte {
 	text := bytes.TrimSuffix(asJSON(v), []byte("}\n"))
 	return fmt.Appendf(text, "%s%x\"}\n", proofName, sha256.Sum256(text))
@@ -333,7 +333,7 @@ type page struct {
 	properties  Properties
 
 	columns     []storage.Column // the columns of the last rows
-	sameColumns int64            // the number of rows with these columns that the properties do not count yet
+	sameColumns int64            // the number of rows with these columns that are not yet counted in the properties
 }
 
 // add appends a row, which must be after the last row in table order. If the page is full, add appends nothing and returns false. If timestamp is
@@ -398,7 +398,8 @@ func NewFile(c *Codec) *FileDraft {
 	return d
 }
 
-// Held returns the maximum bytes of memory that the draft may take, including the copy that is made when the content grows.
+// Held returns the maximum number of bytes of memory that the draft uses, including the copy that
+// is made when the content grows.
 func (d *FileDraft) Held() int64 { return d.heldBytes() + int64(2*cap(d.content)-len(d.content)) }
 
 // heldBytes returns how many bytes of memory the draft uses for the JSON of the current page, for pages that are being encoded, and for encoded pages.
@@ -466,7 +467,7 @@ func (s *Seal) Add(f File) ([]byte, error) {
 	return line, nil
 }
 
-// Manifest returns m with the facts about the files and the rows.
+// Manifest adds the facts about the files and the rows to m, and returns the result.
 func (s *Seal) Manifest(m Manifest) Manifest {
 	if s.sum == nil {
 		s.sum = sha256.New()

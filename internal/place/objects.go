@@ -94,7 +94,7 @@ func resolved(path string) string {
 
 // Put implements [Objects]. The file gets its name only after its content is on the disk.
 func (d Directory) Put(_ context.Context, name string, content []byte) (made bool, err error) {
-	if !strings.Contains(name, "/") { // not in the directory data, which may have many files, because Leftover finds the remains there
+	if !strings.Contains(name, "/") { // not in the data directory, which may have many files, because Leftover finds the remains there
 		_ = d.pathTo(name).Clear() // safe, because the export is locked
 	}
 	err = d.pathTo(name).Create(func(w io.Writer) error {
@@ -107,7 +107,8 @@ func (d Directory) Put(_ context.Context, name string, content []byte) (made boo
 	return err == nil, err
 }
 
-// clear removes the remains of killed processes, except those in the directory data. The export must be locked.
+// clear removes the remains of killed processes, except those in the data directory. The export
+// must be locked.
 func (d Directory) clear() (err error) {
 	for _, name := range []string{ClaimName, FilesName, ManifestName, JournalName} {
 		err = errors.Join(err, d.pathTo(name).Clear())

@@ -209,9 +209,9 @@ func ClearLate(ctx context.Context, o Objects) error {
 	return forEach(late, func(i int) error { return o.Delete(ctx, late[i]) })
 }
 
-// removeLate deletes objects that late steps have written to an export whose data is deleted. For an export of many tables, removeLate also deletes
-// the objects and claims of tables that the export does not list. It keeps objects beside the manifest or the list of files of another export,
-// because these belong to the other export.
+// removeLate deletes objects that late steps have written to an export whose data is deleted. For an export of many
+// tables, removeLate also deletes the objects and claims of tables that the export does not list. It keeps the objects
+// that lie beside another export's manifest or list of files, because they belong to that export.
 func (r *remover) removeLate(ctx context.Context, id ExportID, many bool) error {
 	if *r.left <= 0 {
 		return errEnough
@@ -350,7 +350,7 @@ func (r *remover) removeLists(ctx context.Context, prefix string, id ExportID) e
 	if _, err := r.hasClaim(ctx, prefix+ClaimName, format, id); err != nil {
 		return err
 	}
-	*r.left -= 3 // these two objects, and the manifest that is deleted already
+	*r.left -= 3 // these two objects, and the manifest, which is already deleted
 	return r.inTurn(ctx, prefix+FilesName, prefix+ClaimName)
 }
 

@@ -24,7 +24,7 @@ import (
 const (
 	windowRows  = 50_000
 	windowBytes = 16 << 20
-	maxWindow   = 128 << 20 // the maximum window of zstd, which is the default of its tool
+	maxWindow   = 128 << 20 // the maximum window that the zstd tool accepts by default
 )
 
 // Rows are rows in memory, in table order. They answer queries like a table.

@@ -28,7 +28,8 @@ const (
 	maxNamed     = 10       // the maximum number of tables that an error names
 )
 
-// Tables is the content of tables.json, the manifest of an export of many tables. It is written last, so the export is complete if it exists.
+// Tables is the content of tables.json, the manifest of an export of many tables. tables.json is
+// written last, so the export is complete if this object exists.
 type Tables struct {
 	preamble
 	Account    string        `json:"account"`    // "" for the exports of several accounts

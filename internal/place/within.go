@@ -20,7 +20,8 @@ import (
 // markers are the names of the objects that mark a place as an export.
 var markers = []string{TablesName, tablesClaimName, ManifestName, ClaimName}
 
-// formatPrefix is the beginning of the content of marking objects. It is checked because other programs may have objects with the same names.
+// formatPrefix is the beginning of the content of marking objects. The content is checked because
+// other programs may have objects with the same names.
 const formatPrefix = `{"format":"tablesweep-`
 
 // hasMarker reports whether an object exists that marks the place as an export.
@@ -93,7 +94,8 @@ func checkApart(ctx context.Context, to Objects, patience time.Duration) error {
 	}
 }
 
-// patience is approximately the time for which an export waits until an export within it yields. Yielding takes a few requests.
+// patience is about how long an export waits for an export within it to yield. Yielding takes a few
+// requests.
 const patience = 4 * time.Second
 
 // Take puts a claim, as [PutClaim] does, and then checks whether another export has begun at the same moment around the place or within it. Each

@@ -49,7 +49,8 @@ type Writer struct {
 // JournalName is the name of an export's journal in its directory. The journal of an export in blobs is a file on this machine.
 const JournalName = "export.ckpt"
 
-// event is an entry of the journal: the claim, or a line of files.jsonl. The journal may escape the JSON differently.
+// event is an entry of the journal: the claim, or a line of files.jsonl. The line is a string,
+// because a journal may escape JSON differently from files.jsonl.
 type event struct {
 	Claim *Claim `json:"claim,omitempty"`
 	Line  string `json:"line,omitempty"`
@@ -284,7 +285,8 @@ func (w *Writer) write(ctx context.Context, p *page, last bool) error {
 	return nil
 }
 
-// Holds returns the approximate bytes of memory of the current file. It may be called while rows are added.
+// Holds returns about how many bytes of memory the current file uses. It may be called while rows
+// are added.
 func (w *Writer) Holds() int64 { return w.bytes.Load() }
 
 // End ends the sequence of rows. If err is nil, End writes the remaining rows, and the caller must then call [Writer.Complete]. If err is not nil,

@@ -32,7 +32,8 @@ const (
 	blobService  = "Blob"
 )
 
-// The operations of this package, except queries, transactions and reads of blobs, whose good answers depend on the request.
+// The operations whose good answers do not depend on the request: all except queries, transactions
+// and reads of blobs.
 var (
 	createTable = operation{tableService, []int{http.StatusCreated, http.StatusNoContent}, createdTable}
 	listTables  = operation{tableService, []int{http.StatusOK}, tableList}
@@ -84,9 +85,9 @@ func strangeRefusal(err error) bool {
 	return errors.As(err, &a) && a.status >= http.StatusMultipleChoices && a.status < http.StatusInternalServerError
 }
 
-// validateAnswer returns nil if the service sent the answer, and the answer is good for the operation or a refusal. The argument id is
-// the request's id. A good answer must have the required headers, and a refusal must have an error code. No other code decides whether
-// the service sent an answer.
+// validateAnswer returns nil if the service sent the answer, and the answer is either good for the operation or a
+// refusal. The argument id is the request's id. A good answer must have the required headers, and a refusal must have
+// an error code. No other code decides whether the service sent an answer.
 func (o operation) validateAnswer(id string, required requiredHeaders, status int, h http.Header, body []byte) error {
 	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	a := &strangeAnswer{service: o.service, status: status, contentType: kind}
@@ -219,8 +220,8 @@ func messageList[M any](complete func(M) bool) func(http.Header, []byte) error {
 	}
 }
 
-// transaction is an entity group transaction as an [operation]. kinds are the kinds of its operations. If one of them failed, that
-// operation's answer is stored in failed.
+// transaction is an entity group transaction as an [operation]. kinds are the kinds of its operations. If an operation
+// fails, its answer is stored in failed.
 func transaction(kinds []OpKind, failed **part) operation {
 	return operation{tableService, []int{http.StatusAccepted}, func(h http.Header, body []byte) (err error) {
 		*failed, err = readChangeset(h.Get("Content-Type"), body, kinds)
@@ -236,8 +237,9 @@ type part struct {
 	body   []byte
 }
 
-// readChangeset reads a transaction's answer, which is a changeset. The changeset has a part for each operation, or a single part for
-// the operation that failed. readChangeset returns the failed operation's part. The part of a written row must have an ETag.
+// readChangeset reads a transaction's answer, which is a changeset. The changeset has a part for each operation, or a
+// single part for the operation that failed. readChangeset returns the failed operation's part. A part about a written
+// row must have an ETag.
 func readChangeset(contentType string, body []byte, kinds []OpKind) (*part, error) {
 	outer, ok := partsOf(contentType, body)
 	if !ok || len(outer) != 1 {

@@ -10,7 +10,7 @@ import (
 // more, somebody has set the wall clock or the machine has slept, and the service's time is unknown.
 const maxDifference = time.Second
 
-// clock derives the service's time from the header Date of the service's answers, which has whole seconds.
+// clock derives the service's time from the Date headers of its answers, which state whole seconds.
 type clock struct {
 	mu        sync.Mutex // guards the fields below
 	at, wall  time.Time  // times of this machine's monotonic clock and wall clock when the service's time was between low and high
@@ -19,7 +19,8 @@ type clock struct {
 	date      time.Time
 }
 
-// observe narrows the bounds of the service's time with an answer that has just arrived. The answer's request was sent at the time sent.
+// observe narrows the bounds of the service's time with an answer that has just arrived. The
+// argument sent is the time when the answer's request was sent.
 func (c *clock) observe(answer *http.Response, sent time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,8 +49,9 @@ func (c *clock) bounds(now time.Time) (low, high time.Time, ok bool) {
 	return c.low.Add(passed), c.high.Add(passed), true
 }
 
-// Now corrects local, which is the time by the caller's clock. It returns the possible service time that is nearest to local. If the process has had
-// no answer yet, or if somebody has set the machine's clock since the last answer, known is false and now is local.
+// Now corrects local, which is the time by the caller's clock. It returns the time nearest to local that the service's
+// clock may show. If the process has had no answer yet, or if somebody has set the machine's clock since the last
+// answer, known is false and Now returns local.
 func (t *Table) Now(local time.Time) (now time.Time, known bool) {
 	c := &t.account.clock
 	c.mu.Lock()

@@ -40,7 +40,7 @@ const (
 // rules lists the consequences of each outcome. A request's tries are repeated until its patience ends.
 var rules = [...]struct {
 	tries   int           // maximum of failed tries while the host answers other requests
-	lasts   time.Duration // maximum time during which every try has this outcome; 0 for the whole patience
+	lasts   time.Duration // how long all tries may have this outcome; 0 for the whole patience
 	woken   int           // number of pauses that end early when another request has a good answer
 	slows   bool          // OnBusy is called
 	failure bool          // the outcome counts for [RequestOptions.MaxErrors]

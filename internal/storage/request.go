@@ -101,7 +101,8 @@ func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{})
 
 type patienceKey struct{}
 
-// callerPatience is the patience of a caller, and the time when it began. The zero callerPatience does not limit.
+// callerPatience is the patience of a caller, and the time when it began. The zero value sets no
+// limit.
 type callerPatience struct {
 	began    time.Time
 	patience time.Duration

@@ -26,7 +26,7 @@ const (
 	maxRetryDelay = 5 * time.Second
 	tryTimeout    = 40 * time.Second // plus sendTime for each byte of the body
 
-	firstPatience = 15 * time.Second // for a host that has never answered, on an unproven connection
+	firstPatience = 15 * time.Second // for a host that has never answered; see [Options.Unproven]
 	noticed       = 2 * time.Second  // if all tries fail for this time, there is an outage
 	silence       = 20 * time.Second // if a host is silent for this time, there is an outage even if no try has failed; sending a large body may take this long
 )
@@ -36,9 +36,9 @@ const DefaultPatience = 10 * time.Minute
 
 // Outage is a time in which a connection's requests have had no good answer.
 type Outage struct {
-	Connection string // its setting's name, or else its host
+	Connection string // the name of its setting, or its host if it has no setting
 	Since      time.Time
-	Cause      string // how the newest failed try failed, without its URL, and when, if that is long ago; "no answer yet" before the first failure
+	Cause      string // how the newest failed try failed, without its URL; begins with the failure's age if it is old; "no answer yet" before the first failure
 	Refused    bool   // the newest failed try had no connection or a broken one, so the host is neither silent nor busy
 	Waiting    int    // requests that wait for an answer now
 }
@@ -92,8 +92,8 @@ type retries struct {
 	mu      sync.Mutex
 	pending int           // requests without an answer, pauses included
 	paused  int           // pending requests that are in a pause
-	since   time.Time     // time of the last good answer, or of the beginning of the first request after it
-	cause   string        // cause of the last failure after the time since
+	since   time.Time     // time of the last good answer or, if a request began later, of the first such request
+	cause   string        // cause of the last failure since then
 	failure time.Time     // time of the last failure
 	good    int64         // good answers so far
 	wake    chan struct{} // the next good answer closes this channel
@@ -356,7 +356,8 @@ func (r *retries) silencePatience() time.Duration {
 	return r.patience
 }
 
-// backoff returns a pause with a random part. The pause grows with the number of tries, from about first to maxRetryDelay.
+// backoff returns a pause with a random part. The pause grows with the number of tries, from about
+// the argument first to maxRetryDelay.
 func backoff(first time.Duration, try int) time.Duration {
 	longest := min(time.Duration(int(1)<<min(try, 20)-1)*min(first, maxRetryDelay), maxRetryDelay)
 	return time.Duration(float64(longest) * (rand.Float64()/4 + 0.75))

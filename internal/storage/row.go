@@ -172,7 +172,7 @@ func (r *rowReader) share(text []byte) {
 // rowReader reads a page in one pass. Its methods return false for forms that they do not support.
 type rowReader struct {
 	in   []byte
-	at   int // number of bytes of the field in that have been read
+	at   int // number of bytes of r.in that have been read
 	out  []byte
 	rows []Row
 
@@ -181,7 +181,7 @@ type rowReader struct {
 	changed bool     // the columns differ from the previous row's
 	names   map[string]string
 	foreign bool // there is only one row, which may come from any program, see [ParseLine]
-	twice   bool // set if a foreign row has two properties of one name
+	twice   bool // set if a foreign row has two properties with the same name
 }
 
 func (r *rowReader) readPage() bool {
@@ -240,7 +240,7 @@ const (
 	typeSuffix    = `@odata.type"`
 )
 
-// readRow reads a row, and appends it to rows and its JSON to out.
+// readRow reads a row, and appends the row to r.rows and its JSON to r.out.
 func (r *rowReader) readRow() bool {
 	if !r.next('{') {
 		return false
@@ -316,7 +316,7 @@ func (r *rowReader) appendMember(name, text []byte) {
 	r.out = append(append(append(append(r.out, name...), ':'), text...), ',')
 }
 
-// move moves the end of out, which begins at the position begin, to the earlier position target.
+// move moves the end of r.out, from the position begin on, to the earlier position target.
 func (r *rowReader) move(begin, target int) {
 	if begin > target {
 		r.out = slices.Insert(r.out[:begin], target, bytes.Clone(r.out[begin:])...)

@@ -149,8 +149,8 @@ func MemoryOf(text, rows int) int64 { return pageWeight*int64(text) + rowWeight*
 // pageBytes is the size, in bytes, that a page's text should not exceed. It allows a thousand rows of 4 KB, even with the service's additions.
 const pageBytes = 9 << 19
 
-// Top computes a page's maximum number of rows from the size of the previous page, so that each page of a scan has about 4 MiB of text. The
-// zero value does not limit.
+// Top computes a page's maximum number of rows from the size of the previous page, so that each page of a scan has
+// about 4 MiB of text. The zero value limits nothing.
 type Top struct{ rows int }
 
 // Limit returns how many rows to request, at most the given number.
@@ -198,7 +198,7 @@ func (p Page) Entities() []Entity {
 	return entities
 }
 
-// Query reads one page. A short or empty page may have a Next.
+// Query reads one page. Even a short or empty page may have a Next.
 func (t *Table) Query(ctx context.Context, q Query) (Page, error) {
 	var p Page
 	var unreadable error

@@ -95,8 +95,8 @@ func (e *Inexact) Error() string { return e.Name + " " + e.Err.Error() }
 
 func (e *Inexact) Unwrap() error { return e.Err }
 
-// exact changes the text of a number beyond Int32, so that the number is stored as Int64. It refuses values that a table would silently
-// change. The table itself refuses values outside its types.
+// exact changes the text of a number beyond Int32, so that the number is stored as Int64. It refuses values that a
+// table would silently change. The table itself refuses values that are not legal for their types.
 func (p *Property) exact() error {
 	number := p.Value.Kind() == '0'
 	switch {

@@ -18,7 +18,7 @@ const (
 	// firstSilence is how long a request's first try may be silent. The service may take 30 s to answer, so each further try may be
 	// silent for 10 s longer than the previous try. sendTime allows for the time of sending a large body.
 	firstSilence = 10 * time.Second
-	sendTime     = time.Second / (32 << 10) // for each byte of a body
+	sendTime     = time.Second / (32 << 10) // added for each byte of a body
 )
 
 type try struct {
@@ -27,7 +27,7 @@ type try struct {
 	limit    time.Duration  // time for the whole answer, even while bytes arrive
 	allowed  time.Duration  // longest silence before the try is abandoned
 	patience callerPatience // the caller's patience
-	lastByte atomic.Int64   // time of the answer's last byte, or else of the try's beginning, in nanoseconds
+	lastByte atomic.Int64   // time of the answer's last byte, or of the try's beginning if no byte has come, in nanoseconds
 	giveUp   context.CancelCauseFunc
 }
 
@@ -80,7 +80,7 @@ func (r *retries) tryOnce(req *policy.Request, number int, began time.Time) (*ht
 	resp, err := req.Next()
 	if err == nil {
 		r.clock.observe(resp, t.sent)
-		if caller.Err() != nil { // send nothing after the deadline, because a commit relies on its deadline
+		if caller.Err() != nil { // send nothing after the deadline, because the caller of a commit relies on this
 			resp, err = nil, caller.Err()
 		}
 	}

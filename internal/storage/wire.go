@@ -39,7 +39,7 @@ type exchange struct {
 	creates      bool           // the request makes a table, queue or container
 
 	transaction bool // the request is a batch
-	// buffer, if set, holds the bodies of good answers, until release.
+	// buffer, if set, holds the bodies of good answers until release is called.
 	buffer  *bytes.Buffer
 	answers *bufferPool // the buffer's pool
 	weight  int64       // bytes of memory for each byte of a good answer; 0 if the answer's memory is not counted
@@ -199,7 +199,7 @@ func (captureAnswer) Do(req *policy.Request) (*http.Response, error) {
 	x := exchangeOf(req.Raw().Context())
 	x.options.Counter.countSent()
 	x.tries++
-	id := strconv.FormatUint(rand.Uint64(), 36) // not from crypto/rand: a simulation seeds crypto/rand, and tries that begin at the same time would take its numbers in a random order
+	id := strconv.FormatUint(rand.Uint64(), 36) // not from crypto/rand: a simulation seeds crypto/rand, and concurrent tries would take the seeded numbers in a random order
 	req.Raw().Header[clientRequestID] = []string{id}
 	resp, err := req.Next()
 	x.sent = req.Raw()

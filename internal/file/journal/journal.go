@@ -52,7 +52,7 @@ type File struct {
 	file    *os.File
 	crc     []byte       // the CRC of the last line
 	pending bytes.Buffer // lines that are not written yet
-	start   int64        // the bytes of the snapshot
+	start   int64        // the length of the snapshot in bytes
 	size    int64        // the bytes written
 	disk    int64        // the written bytes that are known to be on the disk
 }

@@ -2,8 +2,8 @@ package pace
 
 import "time"
 
-// The times in which budgets fill. A budget never exceeds the number of requests or rows that the limit allows in that
-// time. limitAhead makes up for short pauses.
+// How long an empty budget takes to fill. A budget never exceeds the number of requests or rows that the limit allows
+// in that time. limitAhead makes up for short pauses.
 const (
 	ahead      = 100 * time.Millisecond
 	limitAhead = 250 * time.Millisecond
@@ -39,8 +39,8 @@ func (l *Limit) Use(n float64, now time.Time) {
 	l.budget -= n
 }
 
-// untilFree returns how long to wait until the budget is 1, at least a millisecond. A caller that does not wait that long would use its request or
-// row in advance.
+// untilFree returns how long to wait until the budget is 1: at least a millisecond. After a shorter wait, a caller
+// would use a request or row in advance.
 func (l *Limit) untilFree() time.Duration {
 	return max(time.Millisecond, time.Duration((1-l.budget)/l.rate*float64(time.Second)))
 }

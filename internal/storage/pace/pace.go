@@ -35,7 +35,7 @@ const (
 	worthwhile = 0.25 // a step up is worthwhile if throughput grows by at least this share of the step
 	lull       = 4    // measurements between a step up that was not worthwhile and the next step up
 	calm       = 6    // measurements between the discovery of a limit and the next step up
-	rounds     = 2    // a measurement has this many times as many requests as run concurrently
+	rounds     = 2    // minimum number of requests in a measurement, as a multiple of the limit
 	minMeasure = 50 * time.Millisecond
 )
 
@@ -43,10 +43,10 @@ const (
 const (
 	enough         = 100         // a measurement has this many requests
 	longest        = time.Second // a measurement ends after this time at the latest
-	tolerated      = 1.25        // a trial begins if the share exceeds this multiple of the floor by more than chance explains
+	tolerated      = 1.25        // a trial begins if the share of refusals exceeds this multiple of the floor by more than chance explains
 	deviations     = 3           // chance explains an excess of at most this number of standard deviations
 	crowded        = 0.3         // a larger share lowers the limit without a trial
-	fallen         = 0.4         // a trial finds a limit if the share falls by at least this fraction
+	fallen         = 0.4         // a trial finds a limit if the share of refusals falls by at least this fraction
 	spared         = 0.75        // a trial also finds a limit if half of the load still gets more than this fraction of the answers
 	enoughRefusals = 10          // a trial continues until the floor predicts this number of refusals
 	high           = 0.05        // a larger share counts as the floor only after a second trial
@@ -62,7 +62,7 @@ type Pace struct {
 
 	limited  bool    // a limit of the service was found
 	previous float64 // limit before the last step if that was a step up; otherwise 0
-	rate     float64 // requests per second at the limit previous
+	rate     float64 // requests per second at the previous limit
 	wait     int     // measurements before the next step up
 
 	counted  float64 // requests since the measurement of refusals began

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Partitions measures how many rows per second each throttling partition accepts, and limits the partition to a lower rate. A limit of concurrent
-// requests would not help, because a partition throttles by its rate, even if few requests are concurrent. The zero value does not limit.
+// Partitions measures how many rows per second each throttling partition accepts, and limits the partition to a lower
+// rate. A limit of concurrent requests would not help, because a partition throttles by its rate, even if few requests
+// are concurrent. The zero value limits nothing.
 type Partitions struct {
 	limits map[string]*partition
 	many   int // if there are more limits than this, idle limits are dropped
@@ -59,9 +60,9 @@ func (p *Partitions) Started(key string, rows int, now time.Time) {
 	}
 }
 
-// Throttled records that a request with the given number of rows was throttled. It returns the pause before the repetition, which differs between
-// requests so that they are not all repeated at the same time. Before the partition has answered a request after its first throttling, Throttled
-// returns 0, because the account may be the cause.
+// Throttled records that a request with the given number of rows was throttled. It returns the pause before the
+// repetition, which differs between requests so that they are not all repeated at the same time. Throttled returns 0
+// until the partition has answered a request after its first throttling, because the account may be the cause.
 func (p *Partitions) Throttled(key string, rows int, now time.Time) time.Duration {
 	l, ok := p.limits[key]
 	if !ok {
@@ -113,8 +114,9 @@ func (p *Partitions) forget(now time.Time) {
 // shows the rate that it accepts. After the adjustment, requests that were already under way may still be throttled, so the next
 // measurement begins after them.
 //
-// A few requests may be throttled by chance, so a measurement continues until the share of refusals is clear. If a partition has not
-// throttled for a long time, its rate is far below the rate that it accepts, so the rate grows faster.
+// A few requests may be throttled by chance, so a measurement continues until the share of refusals is clear. If a
+// partition has not throttled for a long time, its limit is far below the rate that it accepts, so the limit grows
+// faster.
 func (l *partition) measure(now time.Time) {
 	took := now.Sub(l.began)
 	n := l.answered + l.refused
