@@ -34,7 +34,7 @@ const maxErrors = 10
 
 // How often and when a write is repeated after a conflict. If another program writes a row at the same time, the service answers 409 even to an upsert.
 const (
-	maxConflicts  = 5                     // number of 409 answers after which a row fails
+	maxConflicts  = 5                     // number of answers with status 409 after which a row fails
 	conflictPause = 50 * time.Millisecond // first pause before an upsert is repeated; it doubles each time
 )
 

@@ -62,7 +62,8 @@ func (l *Limiter) Send(o storage.RequestOptions, partition string, rows int, sen
 	return err
 }
 
-// Do waits until the partition is free, and does the same as [Limiter.Send]. Waiting callers take turns.
+// Do waits until the partition is free, and then does the same as [Limiter.Send]. Waiting callers
+// take turns.
 func (l *Limiter) Do(ctx context.Context, o storage.RequestOptions, partition string, rows int, send func(storage.RequestOptions) (int, error)) error {
 	if !l.Free(partition) {
 		if err := l.wait(ctx, partition); err != nil {

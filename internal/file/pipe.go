@@ -11,8 +11,9 @@ import (
 // grace is how long an interrupted command may still write to a pipe.
 const grace = time.Second
 
-// OpenPipe opens a file that the user names, as [os.OpenFile] does. The file may be a pipe or a device. When ctx ends, OpenPipe stops waiting for the
-// pipe's other end, and pending reads and writes fail with [os.ErrDeadlineExceeded].
+// OpenPipe opens a file as [os.OpenFile] does. The user names this file, which may be a pipe or a device. When ctx
+// ends, OpenPipe stops waiting for the pipe's other end, and pending reads and writes fail with
+// [os.ErrDeadlineExceeded].
 func OpenPipe(ctx context.Context, path string, flag int, mode os.FileMode) (*os.File, error) {
 	type result struct {
 		f   *os.File

@@ -170,7 +170,8 @@ func (p position) token() *key.Token {
 	return &key.Token{Partition: fmt.Sprintf("%d/%d/%d", p.file, p.page, p.row)}
 }
 
-// pageSource holds what a query uses to read pages: the export's objects, which use the options of the query's requests, and the query's memory.
+// pageSource reads pages for a query. It contains the export's objects, which use the options of
+// the query's requests, and the query's memory.
 type pageSource struct {
 	Objects
 	memory *memory.Part

@@ -131,7 +131,7 @@ type PageMark struct {
 // MarshalJSON writes the mark as an array of two values.
 func (p PageMark) MarshalJSON() ([]byte, error) { return json.Marshal([]any{p.Bytes, p.Hash}) }
 
-// UnmarshalJSON reads the form of MarshalJSON.
+// UnmarshalJSON reads the form that MarshalJSON writes.
 func (p *PageMark) UnmarshalJSON(text []byte) error {
 	pair := []any{&p.Bytes, &p.Hash}
 	if err := json.Unmarshal(text, &pair); err != nil {

@@ -32,9 +32,10 @@ type Objects interface {
 	Parents() []Objects
 }
 
-// CheckObjects lists the objects whose names start with the prefix, and compares them with the given lengths, because other programs may have deleted
-// or replaced objects. It fails with [ErrDamaged] if an object of lengths is missing or has another length. CheckObjects calls the function other
-// with the name of each object that lengths does not contain.
+// CheckObjects lists the objects whose names start with the prefix, and compares them with the given lengths, because
+// other programs may have deleted or replaced objects. It fails with [ErrDamaged] if an object that lengths contains is
+// missing or has another length. CheckObjects calls the function other with the name of each object that lengths does
+// not contain.
 func CheckObjects(ctx context.Context, o Objects, prefix string, lengths map[string]int64, other func(name string)) error {
 	there := map[string]int64{}
 	err := o.List(ctx, prefix, func(name string, bytes int64) error {

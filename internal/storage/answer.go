@@ -136,7 +136,7 @@ func (e *endpoint) requires(x *exchange) requiredHeaders {
 	return requiredHeaders{!e.cosmos, e.echoField(x).Load()}
 }
 
-// echoField returns the field, transactions or others, that records answers to requests like x.
+// echoField returns the field that records answers to requests of x's kind: transactions or others.
 func (e *endpoint) echoField(x *exchange) *atomic.Bool {
 	if x.transaction {
 		return &e.transactions

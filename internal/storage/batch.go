@@ -184,8 +184,8 @@ func (b *Batch) sendsPlain() bool {
 	return len(b.kinds) == 1 && n >= 0 && n+len(b.table.account.connection.tableURL) <= maxPlainURL
 }
 
-// buildRequest returns the request to send. If plain is true, this is a plain request for the only operation. Otherwise it is the
-// transaction.
+// buildRequest returns the request to send. If plain is true, the result is a plain request for the only operation.
+// Otherwise it is the transaction.
 func (b *Batch) buildRequest(plain bool) request {
 	if !plain {
 		b.write("--changeset_", b.boundary, "--\r\n--batch_", b.boundary, "--\r\n")

@@ -239,7 +239,7 @@ func parseFields(s string) (map[string]string, error) {
 // nearest returns the known name that differs from the given name in the fewest letters.
 func nearest(name string) string {
 	distance := func(known string) int {
-		row := make([]int, len(known)+1) // edit distances between the letters of name that were compared and each prefix of known
+		row := make([]int, len(known)+1) // edit distances between the compared letters of name and each prefix of known
 		for i := range row {
 			row[i] = i
 		}
@@ -332,7 +332,7 @@ var accountName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]*$`)
 const accountNameForm = "the account's name alone, letters, digits and hyphens"
 
 // isEndpoint reports whether a URL consists only of scheme, host and path. Other URLs
-// must not be printed, because a query may be a SAS.
+// must not be printed, because a URL's query may be a SAS.
 func isEndpoint(endpoint string) bool {
 	u, err := url.Parse(endpoint)
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil && !strings.ContainsAny(endpoint, "?#") && !strings.ContainsAny(u.Path, "?=")

@@ -61,7 +61,8 @@ func beingDeleted(code string) bool {
 	return code == "TableBeingDeleted" || code == "QueueBeingDeleted" || code == "ContainerBeingDeleted"
 }
 
-// Broken reports whether err means that the service could not carry out a request: a 500 answer that does not mean overload.
+// Broken reports whether err means that the service could not carry out a request: an answer with
+// status 500 that does not mean overload.
 func Broken(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && brokenBy(e.Status, e.Code)

@@ -77,7 +77,8 @@ func (l *Limit) Binds() bool {
 	return time.Since(l.waited) < 250*time.Millisecond
 }
 
-// Expects returns how many rows a query for at most top rows is expected to return.
+// Expects returns how many rows a query is expected to return. The argument top is the query's
+// maximum.
 func (l *Limit) Expects(top int) float64 {
 	if l == nil {
 		return 0

@@ -18,8 +18,9 @@ type RequestOptions struct {
 	// Once means that requests are not retried. It is for callers that do their own retries and must notice soon that the service
 	// answers again.
 	Once bool
-	// MaxErrors, if set, is the number of consecutive 500 answers after which a request ends, because the request itself may be
-	// their cause. Answers that mean overload do not count. The [Error] of such a request is [Broken].
+	// MaxErrors, if set, is the number of consecutive answers with status 500 after which a request ends, because the
+	// request itself may be their cause. Answers that mean overload do not count. The [Error] of such a request is
+	// [Broken].
 	MaxErrors int
 	// Stop, if set and closed, ends retries. Requests that have been sent continue.
 	Stop <-chan struct{}

@@ -78,8 +78,8 @@ func (e *AwayError) Sentence() string {
 	return sentence + ": " + e.cause
 }
 
-// retries is a per-call policy. It retries a request while a retry may help, and records how long the host has given no good answer. All
-// requests to a host share one value of this type.
+// retries is a per-call policy. It retries a request while a retry may help, and records for how long the host has
+// given no good answer. All requests to a host share one value of this type.
 type retries struct {
 	connection   string // as in [Outage]
 	patience     time.Duration

@@ -367,8 +367,8 @@ func setPlainKey(to *string, v scalar, last string) bool {
 // annotatedTypes lists the types that need an annotation.
 var annotatedTypes = map[string]Type{`"Edm.Int64"`: Int64, `"Edm.Double"`: Double, `"Edm.DateTime"`: DateTime, `"Edm.Guid"`: GUID, `"Edm.Binary"`: Binary}
 
-// annotatedProperty reads the property that must follow the annotation. It returns false for nulls and for types that need no
-// annotation, which decodePage reads.
+// annotatedProperty reads the property that must follow the annotation. It returns false for nulls and for types that
+// need no annotation; decodePage reads those.
 func (r *rowReader) annotatedProperty(annotation, text []byte) bool {
 	r.appendMember(annotation, text)
 	kind, ok := annotatedTypes[string(text)]

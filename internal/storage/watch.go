@@ -80,7 +80,7 @@ func (r *retries) tryOnce(req *policy.Request, number int, began time.Time) (*ht
 	resp, err := req.Next()
 	if err == nil {
 		r.clock.observe(resp, t.sent)
-		if caller.Err() != nil { // send nothing after the deadline, because the caller of a commit relies on this
+		if caller.Err() != nil { // an answer after the caller's deadline does not count, because a commit relies on its deadline
 			resp, err = nil, caller.Err()
 		}
 	}

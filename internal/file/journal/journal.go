@@ -162,7 +162,7 @@ func goodLines(text []byte) (lines []line, offsets []int64, known int64, err err
 	return lines, offsets, known, nil
 }
 
-// sum returns the CRC of a line from the CRC of the previous line and the line's body.
+// sum computes the CRC of a line from the CRC of the previous line and the line's body.
 func sum(before, body []byte) []byte {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	return fmt.Appendf(nil, "%08x", crc32.Update(crc32.Checksum(before, table), table, body))
@@ -268,7 +268,7 @@ func (f *File) Renew(snapshot []any) error {
 func (f *File) put() error {
 	at := file.PathAt(f.path)
 	if f.file == nil {
-		_ = at.Clear() // removes what killed processes have left
+		_ = at.Clear() // removes the remains of killed processes
 	}
 	if f.file == nil && f.read == nil {
 		return at.Create(func(w io.Writer) error {

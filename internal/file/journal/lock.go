@@ -79,7 +79,8 @@ func (f *File) release() error {
 	return err
 }
 
-// withPath returns the error with the path that the user has given in place of the path of another file, such as a temporary file.
+// withPath replaces the path of another file, such as a temporary file, by the given path in the
+// error.
 func withPath(path string, err error) error {
 	var p *os.PathError
 	var l *os.LinkError

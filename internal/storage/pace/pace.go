@@ -12,10 +12,11 @@
 // the floor starts no further trial. A high floor needs a second trial, because a service that accepts bursts answers more
 // requests before a trial than during it.
 //
-// A partition that throttles gets a limit in rows per second: nine tenths of the rate that it answered while it throttled. The limit grows by 3 % in
-// each second in which the partition is busy and refuses less than a twentieth of the requests. After every ten measurements without throttling, this
-// growth doubles, up to sixteen times 3 %. The limit rises from 10 rows per second to 200 in a minute if each request has a single row, and in ten
-// minutes if each request has a hundred rows.
+// A partition that throttles gets a limit in rows per second: nine tenths of the rate at which it answered while it
+// throttled. The limit grows by 3 % in each second in which the partition is busy and refuses less than a twentieth of
+// the requests. After every ten measurements without throttling, this growth doubles, up to sixteen times 3 %. The
+// limit rises from 10 rows per second to 200 in a minute if each request has a single row, and in ten minutes if each
+// request has a hundred rows.
 //
 // Several processes may use a partition without knowledge of each other. The rules have one known weakness: a partition that refuses a tenth of all
 // requests at any load is slowed down to 10 rows per second. A rule without this weakness would let one process take the rate of all others.
@@ -41,7 +42,7 @@ const (
 
 // Constants for the share of refused requests:
 const (
-	enough         = 100         // a measurement has this many requests
+	enough         = 100         // minimum number of requests in a measurement
 	longest        = time.Second // a measurement ends after this time at the latest
 	tolerated      = 1.25        // a trial begins if the share of refusals exceeds this multiple of the floor by more than chance explains
 	deviations     = 3           // chance explains an excess of at most this number of standard deviations
@@ -70,7 +71,7 @@ type Pace struct {
 	counting time.Duration
 	stale    int     // requests to ignore, because they may have been sent before the last step down
 	floor    float64 // share of requests that the service refuses at any load
-	trial    float64 // limit before the current trial; 0 without one
+	trial    float64 // limit before the current trial; 0 if there is no trial
 	before   float64 // lower bound of the share of requests that were refused before the trial
 	served   float64 // requests answered per second before the trial
 	twice    bool    // the current trial is the second one
@@ -150,7 +151,7 @@ func (p *Pace) judge() {
 		p.halve(served)
 	case p.trial > 0:
 		p.limit, p.trial, p.twice, p.floor = p.trial, 0, false, share
-		p.limited = false // the earlier discovery of a limit may have been chance
+		p.limited = false // the limit may have been discovered by chance
 		p.reset()
 	case many:
 		if p.warming {
