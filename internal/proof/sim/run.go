@@ -115,7 +115,7 @@ func Run(p Plan, log zerolog.Logger) (Stats, []string) {
 // messages. A message that the host cannot decode is a violation. If the text of the app's lines changes, TestBugsAreFound fails.
 func (w *world) onLog(_ *zerolog.Event, _ zerolog.Level, message string) {
 	switch {
-	case message == "a step's message was lost, and is sent again":
+	case message == "a step's message was lost, and has been sent again":
 		w.count(&w.stats.Resent)
 	case strings.HasPrefix(message, "message has reached MaxDequeueCount"):
 		w.count(&w.stats.Poisoned)

@@ -15,7 +15,7 @@ import (
 // DiedOver explains why a scan fails if a step has killed MaxDeliveries processes. The first
 // delivery is not recorded, but counts unless it is known to have ended.
 func DiedOver(step ledger.StepID) error {
-	return fmt.Errorf("step %s was begun %d times and never finished: the handler died or ran out of time each time", step, scans.MaxDeliveries)
+	return fmt.Errorf("step %s was begun %d times and never finished: each time, the handler died or ran out of time", step, scans.MaxDeliveries)
 }
 
 // hopeless returns why a lost step cannot be done, or nil if its message should be sent again.

@@ -87,7 +87,7 @@ func (l *Life) advanceGroup(ctx context.Context, id ledger.ScanID, ended int) er
 }
 
 // groupLost explains why a group without its row fails, or cannot be retried.
-const groupLost = "the state table lacks the group's row, which names its tables; somebody has deleted it. Start a new scan"
+const groupLost = "the state table lacks the group's row, which names the tables; somebody has deleted the row. Start a new scan"
 
 // endLost ends a running group that lacks its row.
 func (l *Life) endLost(ctx context.Context, id ledger.ScanID) error {

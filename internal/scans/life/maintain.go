@@ -217,7 +217,7 @@ func (u *Upkeep) resend(ctx context.Context, s suspect) error {
 	if err := u.scans.Send(ctx, s.Message); err != nil {
 		return err
 	}
-	zerolog.Ctx(ctx).Warn().Str("scan", string(s.Scan)).Str("step", string(s.seen.ID)).Dur("age", s.seen.Age).Int("sends", s.seen.Sends+1).Msg("a step's message was lost, and is sent again")
+	zerolog.Ctx(ctx).Warn().Str("scan", string(s.Scan)).Str("step", string(s.seen.ID)).Dur("age", s.seen.Age).Int("sends", s.seen.Sends+1).Msg("a step's message was lost, and has been sent again")
 	return nil
 }
 

@@ -184,7 +184,7 @@ func (ex *exports) exportedFiles(ctx context.Context, id ledger.ScanID, rows int
 		return err
 	})
 	if err == nil && has != rows {
-		err = fmt.Errorf("%w: the files that it records contain %d of %d rows", errFilesLost, has, rows)
+		err = fmt.Errorf("%w: the recorded files contain %d of %d rows", errFilesLost, has, rows)
 	}
 	slices.SortFunc(files, func(a, b scans.ExportFile) int { return a.File.First.Key().Compare(b.File.First.Key()) })
 	return files, err

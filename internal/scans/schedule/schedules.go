@@ -338,7 +338,7 @@ func (sd *Scheduler) advance(ctx context.Context, row ledger.Record, now time.Ti
 func (sd *Scheduler) requestStart(ctx context.Context, d calendar.Decision, r *scheduleRow) error {
 	l := zerolog.Ctx(ctx).With().Str("schedule", r.row.Name()).Time("occurrence", d.Occurrence).Int("missed", d.Missed).Str("scan", string(r.Last.ID)).Logger()
 	if !d.Start {
-		l.Warn().Msg("an occurrence was skipped, because the scan of the previous one is still running")
+		l.Warn().Msg("an occurrence was skipped, because the scan of the previous occurrence is still running")
 		return nil
 	}
 	l.Info().Msg("a scheduled scan starts")
