@@ -66,7 +66,7 @@ func takePlaces(c *cobra.Command, o placed, args []string) error {
 	if len(args) > len(names) {
 		err := usagef("%s takes %s, but %d are given", c.Name(), progress.Plural(int64(len(names)), "place"), len(args))
 		if names == nil {
-			err = job.Hint(usagef("with --all or --tables, %s takes no place as an argument", c.Name()), "give the place by --from or --to, or use export or import")
+			err = job.Hint(usagef("with --all or --tables, %s does not accept a place as an argument", c.Name()), "give the place by --from or --to, or use export or import")
 		}
 		return asValue(c, err)
 	}

@@ -36,9 +36,9 @@ func (o *insertOptions) run(r *call) error {
 	r.changes = true
 	switch {
 	case o.once != "" && (len(args) != 1 || o.upsert):
-		return usagef("--idempotency-key is for inserting one record, given as an argument")
+		return usagef("--idempotency-key is for inserting one record that is given as an argument")
 	case o.ifMatch != "" && (len(args) != 1 || !o.upsert):
-		return usagef("--if-match is for --upsert of one record, given as an argument")
+		return usagef("--if-match needs --upsert and exactly one record as an argument")
 	case len(args) == 0 && isTerminal(r.In):
 		return usagef(`give records as arguments or on stdin; "tablesweep catalog import" reads a file`)
 	}

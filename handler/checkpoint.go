@@ -57,7 +57,7 @@ func (r *call) restore() error {
 	case r.point.New != "":
 		return usagef("--checkpoint is for a new run, and --resume continues an earlier run; give only one of them")
 	case place.InBlobs(r.point.Resume):
-		return usagef("--resume needs the file that --checkpoint created, which is never in blobs")
+		return usagef("--resume needs the file that --checkpoint created; this file is never in blobs")
 	}
 	set, err := r.point.Open(r.givenFlags())
 	if err != nil {

@@ -79,7 +79,7 @@ func (f *yesFlag) confirm(r *call, do, warning, hint, description, answer string
 		return nil
 	}
 	if !isTerminal(r.In) {
-		return job.Hint(usagef("stdin is not a terminal; cannot confirm to %s", do), hint)
+		return job.Hint(usagef("stdin is not a terminal; cannot ask whether to %s", do), hint)
 	}
 	fmt.Fprintf(r.toErr, "%s? %sType %s to continue: ", strings.ToUpper(do[:1])+do[1:], warning, description)
 	given, err := readAnswer(r.ctx, r.In)

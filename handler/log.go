@@ -73,7 +73,7 @@ func (o *logTailOptions) run(r *call) error {
 	stream := r.args[0]
 	switch {
 	case o.follow && o.since != "" && o.top > 0:
-		return usagef("--follow begins either with the --top newest events or at --since; give one of the two")
+		return usagef("--top and --since both set where --follow begins; give only one of the two")
 	case o.follow && o.top > logtail.MaxTop:
 		return usagef("--top is %d; with --follow, it must be at most %d", o.top, logtail.MaxTop)
 	}

@@ -247,7 +247,7 @@ func (f *csvFlags) form(isName func(string) bool) (*place.CSV, error) {
 		name, text, _ := strings.Cut(one, ":")
 		t, known := odata.ParseType("Edm." + strings.TrimPrefix(text, "Edm."))
 		if !known || !isName(name) {
-			return nil, usagef("--types has %q; it must be Name:Edm.Int32, or name another type of the Table service", one)
+			return nil, usagef("--types has %q; it must be a name and a type of the Table service, such as Name:Edm.Int32", one)
 		}
 		form.Types[name] = t
 	}

@@ -67,7 +67,7 @@ func (f *accountFlags) openBlobs(r *call, flag string, at location, in *connecti
 	var inAccount string
 	if !place.IsURL(at.path) {
 		if inAccount = at.path[len(place.InAccount):]; at.sas != "" {
-			return nil, usagef("--%s %s: a SAS, and anything else after a question mark, needs a URL: https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX?SAS", flag, at.path)
+			return nil, usagef("--%s %s: a SAS or other text after a question mark needs a URL, such as https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX?SAS", flag, at.path)
 		}
 		a, err := f.openAccount(r, in)
 		if err != nil {

@@ -236,6 +236,6 @@ func (o *scansRetryOptions) run(r *call) error {
 	if err := e.RequestRetry(r.ctx, ledger.ScanID(id), o.failed); err != nil {
 		return o.refused("retry scan "+id, err)
 	}
-	r.Meter.Print("requested", "the app retries the scan within a minute, unless it is already running; tablesweep scans show "+id+" shows its progress")
+	r.Meter.Print("requested", "the app retries the scan within a minute, unless the scan is already running; tablesweep scans show "+id+" shows its progress")
 	return nil
 }

@@ -58,9 +58,9 @@ func (o *syncOptions) check(r *call, from, to place.Kind) error {
 		if o.deleteExtra {
 			flags = "--yes --max-deletes N makes the changes without asking, if at most N rows are extra"
 		}
-		return job.Hint(usagef("stdin is not a terminal; cannot confirm to change %s", cmp.Or(o.to.path, "many tables")), flags+"; --dry-run shows the planned changes")
+		return job.Hint(usagef("stdin is not a terminal; cannot ask whether to change %s", cmp.Or(o.to.path, "many tables")), flags+"; --dry-run shows the planned changes")
 	case o.deleteExtra && o.maxDeletes < 0:
-		return job.Hint(usagef("--delete-extra with --yes needs --max-deletes N"), "N is the maximum number of rows that may be deleted; --dry-run shows how many are extra")
+		return job.Hint(usagef("--delete-extra with --yes needs --max-deletes N"), "N is the maximum number of rows that may be deleted; --dry-run shows how many rows are extra")
 	}
 	return nil
 }
@@ -247,7 +247,7 @@ func (o *syncOptions) checkEqual(plan job.SyncPlan, done job.SyncResult) error {
 	case done.Extra > 0 && !o.deleteExtra:
 		return job.Hint(job.ErrDifferent, "--delete-extra deletes the rows that only the destination has")
 	case o.program != "" && o.Filter != "":
-		return job.Hint(job.ErrDifferent, "--filter chooses the source's rows before --map, and the destination's rows as they are; the map must not change the properties that the filter compares")
+		return job.Hint(job.ErrDifferent, "--filter applies to the source's rows before --map, and to the destination's rows as they are; the map must not change the properties that the filter compares")
 	case plan.Leave > 0:
 		return job.Hint(job.ErrDifferent, "the source also has rows with the keys of the extra rows, but --filter leaves them out; sync without --filter")
 	}

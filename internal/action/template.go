@@ -55,7 +55,7 @@ func checkFlow(list *parse.ListNode) error {
 		case *parse.RangeNode:
 			return fmt.Errorf("%q has the keyword range, but a row is not a list; {{json .}} writes all of its properties", n)
 		case *parse.TemplateNode:
-			return fmt.Errorf("%q is not supported: write the content of that template instead", n)
+			return fmt.Errorf("%q is not supported: replace it by the text of the template that it calls", n)
 		case *parse.IfNode:
 			branch = &n.BranchNode
 		case *parse.WithNode:

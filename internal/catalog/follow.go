@@ -95,7 +95,7 @@ func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) 
 }
 
 // errLostTrail means that the place to which a record has moved can no longer be determined.
-var errLostTrail = errors.New("where the record has moved can no longer be determined")
+var errLostTrail = errors.New("the record has moved, and its new place can no longer be determined")
 
 // trace follows the moves of a record from the identity start to the record's current identity. It returns the live head of the
 // current identity, or nil if the record was deleted. The argument lineage is that of the record's writes, as in [wal.Write].

@@ -15,7 +15,7 @@ import (
 // and the second time, with last set to true, to write the rows.
 func (o Options) writeCSV(form place.CSV, c *place.Codec, out io.Writer, each func(last bool, fn func([]storage.Row) error) (sweep.Totals, error)) (t sweep.Totals, err error) {
 	columns := &place.Columns{CSV: form, Lossy: func(k key.Key, name string) {
-		o.Meter.Print("changed", fmt.Sprintf("PartitionKey %q RowKey %q: %s is not valid Unicode, which CSV cannot hold; the file has U+FFFD in its place", k.Partition, k.Row, name))
+		o.Meter.Print("changed", fmt.Sprintf("PartitionKey %q RowKey %q: CSV cannot hold the invalid Unicode in %s; the file has U+FFFD instead", k.Partition, k.Row, name))
 	}}
 	if t, err = each(false, columns.See); err != nil {
 		return t, err

@@ -102,7 +102,7 @@ func (o CopyOptions) narrow(ctx context.Context, s *sweep.Spec) (w *changes, win
 	case w.from.IsZero():
 		text = "copies all rows"
 	}
-	o.Meter.Print("since", text+"; it does not find deleted rows")
+	o.Meter.Print("since", text+"; --since does not find deleted rows")
 	return w, window, nil
 }
 
@@ -143,7 +143,7 @@ func (o CopyOptions) remember(ctx context.Context, w *changes, s sweep.Spec) (er
 			why = "contains none of these rows"
 		}
 		err = Refuse("since", " last: according to --state %s, earlier copies wrote rows to %s, which %s; leave --since out to copy all rows again, or give another --state", o.State, to.Address(), why)
-		return Hint(err, "without this check, the rows of earlier copies that have not changed since would stay missing")
+		return Hint(err, "--since copies only changed rows, so the other rows of earlier copies would stay missing")
 	}
 }
 
@@ -177,7 +177,7 @@ func (w *changes) endCopy(err error, rows int64) error {
 	state := w.state
 	if err == nil && !state.dryRun {
 		if err = state.file.Renew([]any{success{w.began, state.was.Rows + rows}}); err != nil {
-			err = Hint(fmt.Errorf("the rows are copied, but --state could not be updated: %w", err), "the next --since last copies them again")
+			err = Hint(fmt.Errorf("the rows are copied, but --state could not be updated: %w", err), `the next copy with "--since last" copies these rows again`)
 		}
 	}
 	if state.file.Close(); err != nil && state.made {

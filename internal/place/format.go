@@ -207,7 +207,7 @@ func ParseFile(line []byte) (f File, err error) {
 	}
 	switch {
 	case bytes != f.Bytes || f.Rows < int64(len(f.Pages)) || f.Rows > int64(len(f.Pages))*storage.PageRows || f.Rows == 0:
-		err = errors.New("its numbers of rows and bytes are not the sums over its pages")
+		err = errors.New("its numbers of rows and bytes differ from the sums of its pages")
 	case f.First.Key().Compare(f.Last.Key()) > 0:
 		err = errors.New("its first key is greater than its last key")
 	case !dataPath.MatchString(f.Path):
@@ -455,7 +455,7 @@ type Seal struct {
 // Add adds a file and returns its line of files.jsonl. It fails if the file does not follow the last added file in table order.
 func (s *Seal) Add(f File) ([]byte, error) {
 	if s.last != nil && s.last.Compare(f.First.Key()) >= 0 {
-		return nil, fmt.Errorf("%s does not come after the file before it", f.Path)
+		return nil, fmt.Errorf("the first key of %s is not greater than the last key of the file before it", f.Path)
 	}
 	if s.sum == nil {
 		s.sum = sha256.New()

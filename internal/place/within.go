@@ -86,7 +86,7 @@ func checkApart(ctx context.Context, to Objects, patience time.Duration) error {
 			return err
 		}
 		if pause <= 0 || pause >= patience {
-			return fmt.Errorf("%w: it contains another export, with %s", ErrTaken, name)
+			return fmt.Errorf("%w: it contains %s, which belongs to another export", ErrTaken, name)
 		}
 		if !task.Sleep(ctx, pause) {
 			return ctx.Err()

@@ -106,7 +106,7 @@ func normalizeDouble(v jsontext.Value) (jsontext.Value, error) {
 		return jsontext.Value("0.0"), nil
 	}
 	if !odata.KeepsNumber(string(v)) {
-		return nil, fmt.Errorf("has more digits than a Double keeps, which would change it to %s; round the number, or send it as a string", shortest(v))
+		return nil, fmt.Errorf("has more digits than a Double keeps, and would become %s; round the number, or send it as a string", shortest(v))
 	}
 	if bytes.ContainsAny(v, ".eE") {
 		return bytes.Clone(v), nil

@@ -18,7 +18,7 @@ var errNoBlobs = errors.New("the connection has no blob endpoint: add BlobEndpoi
 // as for queues. (Microsoft Learn, "Naming and referencing containers, blobs, and metadata")
 func CheckContainerName(name string) error {
 	if CheckQueueName(name) != nil {
-		return fmt.Errorf("container name %s must be 3 to 63 lower-case letters, digits and single hyphens between them", secret.Name(name))
+		return fmt.Errorf("container name %s must have 3 to 63 characters: lower-case letters and digits, with single hyphens between them", secret.Name(name))
 	}
 	return nil
 }

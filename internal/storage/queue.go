@@ -27,7 +27,7 @@ var queueName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 // CheckQueueName returns nil if a queue's name is legal, and otherwise an error with the reason.
 func CheckQueueName(name string) error {
 	if len(name) < 3 || len(name) > 63 || !queueName.MatchString(name) {
-		return fmt.Errorf("queue name %s must be 3 to 63 lower-case letters, digits and single hyphens between them", secret.Name(name))
+		return fmt.Errorf("queue name %s must have 3 to 63 characters: lower-case letters and digits, with single hyphens between them", secret.Name(name))
 	}
 	return nil
 }

@@ -196,7 +196,7 @@ func (s streams) follow(stream string, given url.Values, top int, w http.Respons
 func checkAfter(given url.Values) error {
 	for _, other := range []string{"since", "cursor"} {
 		if given.Has(other) {
-			return problem.Invalidf(other, "reads backwards from the newest event, but the parameter after reads forwards; remove one of the two")
+			return problem.Invalidf(other, `reads backwards from the newest event, but "after" reads forwards; remove one of the two`)
 		}
 	}
 	return nil

@@ -179,7 +179,7 @@ func cutEnd(item string, ends ...string) (field, end string, err error) {
 	if i := strings.LastIndexByte(field, ':'); i >= 0 {
 		field, end = strings.TrimSpace(field[:i]), strings.TrimSpace(field[i+1:])
 		if !slices.Contains(ends, end) {
-			err = fmt.Errorf("unknown ending %q; known endings are %s (a name with a colon needs an ending: %q)",
+			err = fmt.Errorf("unknown ending %q; known endings are %s (if the name contains a colon, add an ending: %q)",
 				end, strings.Join(ends, ", "), field+":"+end+":"+ends[0])
 		}
 	}

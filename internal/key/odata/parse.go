@@ -61,7 +61,7 @@ func (p *parser) and() (node, error) {
 
 func (p *parser) unary() (node, error) {
 	if p.depth++; p.depth > maxDepth {
-		return nil, errors.New("too many nested parentheses and not operators")
+		return nil, errors.New(`too many nested parentheses and "not" operators`)
 	}
 	defer func() { p.depth-- }()
 	if p.keyword("not") {

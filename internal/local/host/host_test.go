@@ -227,7 +227,7 @@ func TestCrash(t *testing.T) {
 	if len(seen) != 5 {
 		t.Errorf("the messages were delivered to %d processes, want 5", len(seen))
 	}
-	if got := len(r.log.lines("exited with code 9, and is restarted")); got != 3 {
+	if got := len(r.log.lines("exited with code 9, and is being restarted")); got != 3 {
 		t.Errorf("%d crashes logged, want 3", got)
 	}
 }

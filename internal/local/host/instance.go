@@ -90,7 +90,7 @@ func (in *instance) supervise(ctx context.Context) {
 		case p.wanted.Load(), p.code == 200: // the real host makes the same distinction
 			in.log.Info().Msg("the handler process has ended, and is being restarted")
 		default:
-			in.log.Error().Msgf("the handler process exited with code %d, and is restarted", p.code)
+			in.log.Error().Msgf("the handler process exited with code %d, and is being restarted", p.code)
 		}
 	}
 }

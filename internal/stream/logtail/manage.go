@@ -164,7 +164,7 @@ func (s *Streams) deleteEvents(ctx context.Context, stream, escaped string, befo
 	}
 	notes := oncePartition + escaped // otherwise a retry of an append would insert its events again
 	if _, err := action.DeleteFound(ctx, s.options.Table, storage.Query{Range: key.Range{Partition: &notes}}, older); err != nil {
-		return removed, fmt.Errorf("the stream %q was not deleted completely; the notes of its idempotency keys remain: %w", stream, err)
+		return removed, fmt.Errorf("the stream %q was not deleted completely; the rows of its idempotency keys remain: %w", stream, err)
 	}
 	err = s.options.Table.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: l.etag, Row: storage.Entity{
 		Key:        key.Key{Partition: streamsPartition, Row: escaped},

@@ -41,7 +41,7 @@ func escapeName(stream string) (string, error) {
 		b.WriteRune(r)
 	}
 	if n := key.Units(b.String()); n > maxNameUnits {
-		return "", problem.Invalidf("stream", "is too long: as a key, the name takes %d characters, but at most %d are allowed; a character other than letters and digits may take several", n, maxNameUnits)
+		return "", problem.Invalidf("stream", "is too long: the name takes %d characters in a key, but at most %d are allowed; each character other than letters and digits may take several", n, maxNameUnits)
 	}
 	return b.String(), nil
 }

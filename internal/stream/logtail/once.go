@@ -54,7 +54,7 @@ func (s *Streams) AppendOnce(ctx context.Context, stream string, records record.
 	}
 	keys, err := keysFrom(n.first, records.Len())
 	if err != nil {
-		return nil, fmt.Errorf("the append to stream %q failed, because of the note of the Idempotency-Key: %w", stream, err)
+		return nil, fmt.Errorf("the append to stream %q failed, because the stored row of the Idempotency-Key is invalid: %w", stream, err)
 	}
 	if ids, err := s.complete(ctx, n.shard, keys, records, known); err != nil {
 		return nil, s.notAppended(stream, escaped, &PartialError{IDs: ids, Err: err})
@@ -83,7 +83,7 @@ func (s *Streams) take(ctx context.Context, escaped, idempotencyKey string, n no
 			continue
 		}
 		if v := row.Int("Version"); v != version {
-			return note{}, false, fmt.Errorf("the note of the Idempotency-Key has version %d, but this program knows only version %d", v, version)
+			return note{}, false, fmt.Errorf("the stored row of the Idempotency-Key has version %d, but this program knows only version %d", v, version)
 		}
 		used := note{first: row.Get("First"), shard: Shard(row.Get("Partition")), content: row.Get("Content")}
 		if used.content != n.content {
@@ -91,7 +91,7 @@ func (s *Streams) take(ctx context.Context, escaped, idempotencyKey string, n no
 		}
 		return used, true, nil
 	}
-	return note{}, false, problem.Busyf("", "other processes keep inserting and deleting the note of the Idempotency-Key; try again")
+	return note{}, false, problem.Busyf("", "other processes keep inserting and deleting the row of the Idempotency-Key; try again")
 }
 
 // complete inserts events with these keys into a shard. If known is true, some of the events may exist, and only missing events
