@@ -14,7 +14,7 @@ import (
 // maxNames is the maximum number of names in a list of tables or queues.
 const maxNames = 1000
 
-// Names maps a kind (connections, tables or queues) to the names of that kind.
+// Names is a map from a kind (connections, tables or queues) to the names of that kind.
 type Names map[string][]string
 
 // Connections returns the sorted names of the connections that a request may use.

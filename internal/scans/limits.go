@@ -28,7 +28,7 @@ const (
 	SlotRequests = 3               // how many requests a step makes for its own slot and those of its children
 	slotTries    = 100             // the maximum number of tries to take slots; a try fails if another step takes slots at the same time
 	slotPause    = 20 * time.Millisecond
-	stepShare    = 4 // a page has the rows that the limit allows in a second, divided by stepShare
+	stepShare    = 4 // a page has as many rows as the limit allows in a second, divided by stepShare
 	leastRows    = 10
 )
 
@@ -75,7 +75,7 @@ func (l Limits) slots(u *ledger.Used, now time.Time, n int) []time.Time {
 	return slots
 }
 
-// TakeSlots adds the rows and requests of ended steps to what the scan has used, and takes a time slot for each message.
+// TakeSlots adds the rows and requests of ended steps to those that the scan has used, and takes a time slot for each message.
 func (ss *Scans) TakeSlots(ctx context.Context, limits *Limits, id ledger.ScanID, ended int64, done ledger.Totals, messages []Message) error {
 	if limits == nil {
 		return nil

@@ -40,10 +40,10 @@ const (
 	CopyRows      = "CopyRows"      // steps that read a key range again to write its rows
 )
 
-// Functions lists the queue-triggered functions, sorted by name.
+// Functions is the sorted list of the queue-triggered functions.
 var Functions = []string{CopyRows, ScanPartition, ScanPrefix}
 
-// Queues names each function's queue.
+// Queues is a map from each function to the name of its queue.
 var Queues = map[string]string{
 	ScanPrefix:    "tablesweep-scan-prefix",
 	ScanPartition: "tablesweep-scan-partition",
@@ -91,7 +91,7 @@ type RowRetry struct {
 	Behind  string `json:"behind,omitempty"`
 }
 
-// Function names the function that handles the message.
+// Function returns the name of the function that handles the message.
 func (m Message) Function() string {
 	switch {
 	case m.HandedOver || m.RowRetry != nil || m.Delete != nil:

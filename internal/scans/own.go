@@ -41,7 +41,7 @@ func FatalIfOwn(err error) error {
 	return err
 }
 
-// CheckTable returns an error about a request's field if no scan may change the table.
+// CheckTable returns an error about a request's field if scans must not change the table.
 func (ss *Scans) CheckTable(field string, t *storage.Table) error {
 	field += ".table"
 	if slices.ContainsFunc(ss.Options.Kept, t.Same) {
@@ -66,7 +66,7 @@ func (ss *Scans) HostsTable(t *storage.Table) string {
 	return ""
 }
 
-// checkQueue returns an error if no scan may put messages into a queue of the account.
+// checkQueue returns an error if scans must not put messages into a queue of the account.
 func (ss *Scans) checkQueue(field string, a *storage.Account, name string) error {
 	switch {
 	case strings.HasSuffix(name, PoisonSuffix):
@@ -77,7 +77,7 @@ func (ss *Scans) checkQueue(field string, a *storage.Account, name string) error
 	return nil
 }
 
-// checkContainer returns an error if no scan may export into a container of the account.
+// checkContainer returns an error if scans must not export into a container of the account.
 func (ss *Scans) checkContainer(field string, a *storage.Account, name string) error {
 	o := ss.Options
 	switch {

@@ -91,7 +91,7 @@ const (
 	Verify  = "verify"  // compares the rows with those of a destination
 )
 
-// ActionTypes lists all action types.
+// ActionTypes is the list of all action types.
 var ActionTypes = []string{Copy, Count, Keys, Enqueue, Delete, Verify}
 
 // MaxSegments is the maximum number of queries that an invocation may make. With this number, a commit fits into one transaction of 100 rows,
@@ -266,7 +266,7 @@ func (r Request) checkNames() error {
 	return errors.Join(append(errs, storage.CheckFilter(r.Filter))...)
 }
 
-// fieldErrors lists the errors in a request.
+// fieldErrors is the list of the errors in a request.
 type fieldErrors []error
 
 func (w *fieldErrors) add(field, format string, args ...any) {

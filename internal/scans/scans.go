@@ -26,7 +26,7 @@ const (
 type Options struct {
 	// Own is the app's own account. It contains the queues and the state table.
 	Own *storage.Account
-	// Accounts maps the names of settings to the accounts that scans may use. A request without a connection uses AzureWebJobsStorage.
+	// Accounts is a map from the names of settings to the accounts that scans may use. A request without a connection uses AzureWebJobsStorage.
 	Accounts map[string]*storage.Account
 	// StateTable is the ledger's table.
 	StateTable string

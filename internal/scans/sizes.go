@@ -10,8 +10,8 @@ import (
 // firstPart is the number of bytes of memory that a scan's first step takes. A page of small rows needs about this many.
 const firstPart = 2 << 20
 
-// Sizes learns how much memory a step needs, and how many rows a page can have. It learns from the steps that a scan has run in this process. It
-// is safe for concurrent use.
+// Sizes estimates how much memory a step needs, and how many rows a page can have. It learns from the steps that a scan has run in this process.
+// It is safe for concurrent use.
 type Sizes struct {
 	mu   sync.Mutex
 	part int64 // bytes of memory that a step probably needs; 0 if unknown
@@ -36,7 +36,7 @@ func (s *Sizes) LearnMemory(bytes int64) {
 	s.part = max(bytes, s.part*3/4)
 }
 
-// Top returns how many rows to request, at most limit.
+// Top returns how many rows a query should request; at most limit.
 func (s *Sizes) Top(limit int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

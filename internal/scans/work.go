@@ -35,7 +35,7 @@ type plan struct {
 	Missing func(context.Context) (bool, error)
 	// Destination is the table that the work writes to or compares with; nil if the work uses no such table.
 	Destination *storage.Table
-	// Container is the place in a container that the work writes files to; nil if it writes none.
+	// Container is the place in a container to which the work writes files; nil if it writes none.
 	Container *place.Blobs
 	// Properties is set if the work needs more than the keys of a row.
 	Properties bool

@@ -52,10 +52,10 @@
 //
 // # Start requests
 //
-// [life.Life.RequestStart] puts a start request into the ledger, under the scan's id. Any instance fulfils the request: when it gets the request's message,
-// at the end of another scan, or in Maintain. A start inserts rows and never replaces any, so all instances may try. For an export, the API
-// makes a start request, and then claims the place. If the process dies in between or soon after, another instance fulfils the request. If
-// this instance finds the place already claimed for the same id, it continues.
+// [life.Life.RequestStart] puts a start request into the ledger, under the scan's id. Any instance may fulfil the request: when it gets the request's
+// message, at the end of another scan, or in Maintain. A start inserts rows and never replaces any, so all instances may try. For an export, the API makes
+// a start request, and then claims the place. If the process dies in between or soon after, another instance fulfils the request. If this instance finds
+// the place already claimed for the same id, it continues.
 //
 // A command without the app's connections makes such requests by [life.Life.RequestCheckedStart] and [life.Life.RequestRetry].
 //

@@ -35,7 +35,8 @@ const MaxFailed = 4 * dataPiece
 // failedPerQuery is the number of rows that a query of [ScanData.FailedRows] reads.
 const failedPerQuery = 10
 
-// ScanData reads and writes the rows of a scan that are not steps: failed rows, files, hints, and how much of its limits the scan has used.
+// ScanData is the part of the ledger that reads and writes the rows of a scan that are not steps: failed rows, files, hints, and the used
+// part of the scan's limits.
 type ScanData struct{ rows }
 
 // FailedRows calls fn with [Done.FailedRows] of each step, newest commit first, until fn returns false. Each step has a position in this
@@ -66,7 +67,7 @@ func (l ScanData) FailedAt(ctx context.Context, id ScanID, position string) ([]b
 }
 
 // FailedBefore returns the positions of rows that failed before an attempt. It begins after the position in the argument previous, and
-// reads pages of n positions until a page contains such a row. The result last is the last position that it read, or "" if there are no
+// reads pages of n positions until a page contains such a row. The second result is the last position that it read, or "" if there are no
 // more positions.
 func (l ScanData) FailedBefore(ctx context.Context, id ScanID, previous string, attempt int64, n int) (positions []string, last string, err error) {
 	r := id.rows(failedPrefix)

@@ -41,15 +41,15 @@ func level(id ScanID, n int) key.Range {
 	return id.rows(levelPrefix(n))
 }
 
-// Folds reads and folds the rows of done steps.
+// Folds is the part of the ledger that reads and folds the rows of done steps.
 type Folds struct{ rows }
 
 // FoldEvery is the average number of steps that a fold replaces. A fold costs two requests.
 const FoldEvery = 48
 
-// FoldAfter is called after each step's commit. On average, one of n calls folds the scan's done steps, where n is the argument every. The
-// step's id decides whether a call folds, because processes do not share a counter. Each higher level is folded less often by the same
-// factor, so a fold replaces about n rows on every level.
+// FoldAfter is called after each step's commit. On average, one call in n folds the scan's done steps; n is the argument every. The step's
+// id decides whether a call folds, because processes do not share a counter. Each higher level is folded less often by the same factor, so
+// a fold replaces about n rows on every level.
 func (l Folds) FoldAfter(ctx context.Context, id ScanID, step StepID, every int, join Join) error {
 	h := fnv.New64a()
 	h.Write([]byte(step))

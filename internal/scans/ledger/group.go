@@ -31,7 +31,7 @@ func listRow(id ScanID) string {
 	return allPrefix + string(id)
 }
 
-// Members counts the members of a group by state. It is zero for other scans.
+// Members is the number of a group's members in each state. It is zero for other scans.
 type Members struct {
 	All       int64 `json:"all"`
 	Waiting   int64 `json:"waiting"` // members that have not begun; set only in a status
@@ -73,7 +73,7 @@ type Group struct {
 	ID     ScanID
 	Tables []byte        // the tables of all members; opaque
 	Begun  int           // how many members the attempt has begun
-	Open   []int         // which of the begun members are not known to have ended
+	Open   []int         // the begun members that are not known to have ended
 	Age    time.Duration // time since the last change of the group's row, by the service's clock
 
 	todo []int // the members of the attempt; nil means all members

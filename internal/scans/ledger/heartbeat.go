@@ -24,7 +24,7 @@ const (
 	maxHeartbeatCause   = 1000 // characters
 )
 
-// Processes reads and writes the heartbeats of processes, and the rows of Maintain.
+// Processes is the part of the ledger that reads and writes the heartbeats of processes, and the rows of Maintain.
 type Processes struct{ rows }
 
 // HeartbeatTime is the interval between the heartbeats of a process. A process writes heartbeats only if it has held a step for
@@ -129,7 +129,7 @@ const (
 // Observation lists the pending steps that may be lost, as Maintain saw them at one time. Maintain in another process may continue from it.
 type Observation struct {
 	At         time.Time            `json:"-"`     // when the observation ended, by the service's clock; zero if there was none
-	Steps      map[StepID]time.Time `json:"steps"` // when the row of each step that may be lost was last written
+	Steps      map[StepID]time.Time `json:"steps"` // for each step that may be lost, when its row was last written
 	Heartbeats map[string]time.Time `json:"beats"` // when each process wrote its last heartbeat
 }
 

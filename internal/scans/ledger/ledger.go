@@ -186,7 +186,7 @@ func New(table *storage.Table) *Ledger {
 	return &Ledger{all, Steps{all}, Processes{all}, Records{all}, Requests{all}, ScanData{all}, Folds{all}}
 }
 
-// With returns a ledger of the same table, with options for the ledger's requests.
+// With returns a ledger of the same table whose requests have these options.
 func (l *Ledger) With(o storage.RequestOptions) *Ledger { return New(l.table.With(o)) }
 
 // Now returns the time by the service's clock. The argument local is the time by the caller's clock. If the difference between the two clocks

@@ -11,7 +11,7 @@ import (
 // limitsRow is the key of the row that stores [Used] for a scan with limits.
 const limitsRow = "y"
 
-// Used records how much of its limits a scan or group has used.
+// Used records how much of the limits a scan or group has used.
 type Used struct {
 	Steps, Rows, Requests int64
 	Waiting               int64     // steps that have a time slot and are not done
@@ -20,14 +20,13 @@ type Used struct {
 	etag string
 }
 
-// Used reads how much of its limits a scan has used.
+// Used reads how much of the limits a scan has used.
 func (l ScanData) Used(ctx context.Context, id ScanID) (Used, error) {
 	e, _, err := l.get(ctx, fmt.Sprintf("read what scan %s has used", id), string(id), limitsRow)
 	return Used{e.Int("Steps"), e.Int("Rows"), e.Int("Requests"), e.Int("Waiting"), e.Time("Next"), e.ETag}, err
 }
 
-// Use records how much of its limits a scan has used. It reports false if another process has written the row since u
-// was read.
+// Use records how much of the limits a scan has used. It reports false if another process has written the row since u was read.
 func (l ScanData) Use(ctx context.Context, id ScanID, u Used) (bool, error) {
 	row := op(storage.Replace, id, limitsRow, storage.Int64Property("Steps", u.Steps), storage.Int64Property("Rows", u.Rows),
 		storage.Int64Property("Requests", u.Requests), storage.Int64Property("Waiting", u.Waiting), storage.TimeProperty("Next", u.Next))

@@ -38,7 +38,7 @@ func (p Pending) Deaths() int {
 	return p.Begun + 1
 }
 
-// Steps reads and writes the rows of pending steps.
+// Steps is the part of the ledger that reads and writes the rows of pending steps.
 type Steps struct{ rows }
 
 // FirstPending reads up to one page of a scan's pending steps.

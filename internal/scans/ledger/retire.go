@@ -70,7 +70,7 @@ func (l *Ledger) currentFigures(ctx context.Context, id ScanID) (Listed, error) 
 	return found.asListed(), nil
 }
 
-// asListed returns an ended scan in the form in which the list of all scans has it.
+// asListed returns an ended scan as it appears in the list of all scans.
 func (s Snapshot) asListed() Listed {
 	l := Listed{Scan: s.Scan, Summarized: true, Totals: s.Sums.Totals, Members: s.Members}
 	l.Pending, _ = s.Sums.Pending()

@@ -79,7 +79,7 @@ func (l *Ledger) snapshot(ctx context.Context, id ScanID, detail bool) (Snapshot
 	return Snapshot{}, fmt.Errorf("%s: the rows of its steps are being combined; try again", what)
 }
 
-// snapshotTries is the maximum number of times that [Ledger.Snapshot] reads a scan. It reads again after a fold.
+// snapshotTries is the maximum number of times that [Ledger.Snapshot] reads a scan. Snapshot reads again after a fold.
 const snapshotTries = 5
 
 // detailPages is the maximum number of pages that [Ledger.Detail] reads, unless the done rows fill more pages.

@@ -30,7 +30,7 @@ const (
 // Retry reports whether the request is for a retry.
 func (a StartKind) Retry() bool { return a == Retry || a == RetryFailed }
 
-// Requests reads and writes the rows of start requests.
+// Requests is the part of the ledger that reads and writes the rows of start requests.
 type Requests struct{ rows }
 
 // StartRequest is a request to start or retry the scan with a given id. Any instance may fulfil it.

@@ -73,7 +73,7 @@ type Sums struct {
 	balance  int64        // sum of the hashes of the children's ids, minus the hashes of the done steps' ids; it wraps around
 }
 
-// Pending returns how many steps are pending, and an estimate of their work.
+// Pending returns the number of pending steps, and an estimate of their work.
 func (s Sums) Pending() (steps int64, ahead scan.Outlook) {
 	return s.children - s.Steps, s.ahead
 }

@@ -12,7 +12,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// rows reads and writes the ledger's table. Its errors name the purpose of the request.
+// rows is the ledger's table. The errors of its methods name the purpose of the request.
 type rows struct{ table *storage.Table }
 
 // op returns the write of one row.

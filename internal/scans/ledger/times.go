@@ -14,8 +14,8 @@ const (
 	maxPoints = 240
 )
 
-// Times counts the work of each interval of time, by the service's clock. The intervals are as short as possible, but at least 5
-// seconds long, and the scan spans at most 240 of them. The zero value has no work.
+// Times is the work of each interval of time, by the service's clock. The intervals are as short as possible, but at least 5 seconds long,
+// and the scan spans at most 240 of them. The zero value has no work.
 type Times struct {
 	doublings uint            // the interval is finest << doublings
 	points    map[int64]Point // by the number of the interval, counted from 1970
@@ -90,8 +90,8 @@ func (t *Times) double() {
 // timesVersion is the form of Times in a row.
 const timesVersion = 1
 
-// pack returns the stored form of the times: a version, the doublings, and the points in order. A point has the distance from
-// the previous point, and the counts. All numbers are varints.
+// pack returns the stored form of the times: a version, the doublings, and the points in order. A point contains its distance from the
+// previous point, and its counts. All numbers are varints.
 func (t Times) pack() []byte {
 	b := []byte{timesVersion}
 	b = binary.AppendUvarint(b, uint64(t.doublings))

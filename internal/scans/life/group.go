@@ -216,7 +216,7 @@ func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 		}
 		return true
 	})
-	if err != nil || m.Running > 0 { // a member that was retried without its group is running, and endGroup is called again at that member's end
+	if err != nil || m.Running > 0 { // a member is running because it was retried without its group; endGroup is called again at the member's end
 		return err
 	}
 	as := ledger.Ending{State: ledger.Succeeded, NoTable: int64(len(gone))}

@@ -75,8 +75,8 @@ func observationOf(k ledger.Observation, again []suspect) observation {
 	return l
 }
 
-// missing reports whether the step may be lost according to this observation. The argument function names the function whose queue holds the
-// step's message.
+// missing reports whether the step may be lost according to this observation. The argument function is the name of the function whose queue
+// holds the step's message.
 func (l observation) missing(step ledger.StepID, function string) bool {
 	p, pending := l.steps[step]
 	return pending && (!l.fronts[function].mayHave(p) || p.Age > lostIfBusy<<min(p.Sends, 6))

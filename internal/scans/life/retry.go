@@ -127,7 +127,7 @@ func (l *Life) retriable(ctx context.Context, s ledger.Scan, rows bool) error {
 		}
 		return nil
 	}
-	r, _ := scans.ParseStored(s.Request) // a request of a newer version is checked by an instance of that version
+	r, _ := scans.ParseStored(s.Request) // an instance of the newer version checks a request of that version
 	pending, _ := found.Sums.Pending()
 	switch {
 	case s.State == ledger.Canceled || pending > 0:

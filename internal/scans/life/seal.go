@@ -27,7 +27,7 @@ const (
 	program  = "tablesweep"
 )
 
-// exports claims the places of exports, and completes or withdraws exports.
+// exports is the part of Life that claims the places of exports, and completes or withdraws exports.
 type exports struct {
 	scans  *scans.Scans
 	ledger *ledger.Ledger
@@ -58,7 +58,7 @@ func (ex *exports) claim(ctx context.Context, o *scans.RunnableScan, id ledger.S
 	}
 	err := scans.CheckFree(ctx, to, member)
 	if problem.Of(err).Kind == problem.Conflict {
-		if there, err := claimOf(ctx, to); err == nil && there.ID == place.ExportID(id) { // the claim is by another process that died or was faster
+		if there, err := claimOf(ctx, to); err == nil && there.ID == place.ExportID(id) { // another process made the claim, and died or was faster
 			if is, err := begun(); is || err != nil {
 				return err
 			}

@@ -330,7 +330,7 @@ func (sd *Scheduler) Schedules(ctx context.Context) (ScheduleList, error) {
 // BackupStatus is the status of a backup.
 type BackupStatus struct {
 	Backup
-	// Outdated is set if the schedule's setting keep no longer keeps the backup. An outdated backup is deleted soon, unless keepDryRun is set.
+	// Outdated is set if the backup is no longer kept according to the schedule's setting keep. An outdated backup is deleted soon, unless keepDryRun is set.
 	Outdated bool `json:"outdated,omitempty"`
 	// Restore is the command that restores the backup.
 	Restore string `json:"restore"`

@@ -36,7 +36,7 @@ type Schedule struct {
 	Cron       string         `json:"cron"`
 	Request    jsontext.Value `json:"request"`
 	Keep       *calendar.Keep `json:"keep,omitempty"`
-	KeepDryRun bool           `json:"keepDryRun,omitempty"` // shows which backups keep would delete, but deletes none
+	KeepDryRun bool           `json:"keepDryRun,omitempty"` // shows which backups the setting keep would delete, but deletes none
 
 	cron    calendar.Cron
 	request scans.Request // the request; its prefix still contains {date}

@@ -19,8 +19,7 @@ type FailedRows struct {
 	Total  int64             `json:"total"` // failed rows of the scan; in a comparison, rows that differ
 	Kept   int64             `json:"kept"`  // failed rows that are listed: the first thousand of each step
 	Cursor string            `json:"cursor,omitempty"`
-	// Groups has the listed rows of the last steps, grouped by the code of the reason, largest group first. Only the first page has
-	// groups.
+	// Groups contains the listed rows of the last steps, grouped by the code of the reason, largest group first. Only the first page has groups.
 	Groups  []FailedGroup `json:"groups,omitempty"`
 	Grouped int64         `json:"grouped,omitempty"` // the rows in groups
 }

@@ -28,7 +28,7 @@ const (
 	maxOpen   = 100
 )
 
-// states lists the states that a scan may have.
+// states is the list of the states that a scan may have.
 var states = []ledger.State{ledger.Running, ledger.Succeeded, ledger.Failed, ledger.Canceled}
 
 // ListQuery selects a page of the list of scans. An empty filter matches every scan.

@@ -234,7 +234,7 @@ func joined(ranges []KeyRange, mustJoin func(i int, last KeyRange) bool) []KeyRa
 	return merged
 }
 
-// worse returns the state of two merged neighbours.
+// worse returns the state of the range that two merged neighbours become.
 func worse(a, b string) string {
 	for _, state := range []string{RangeFailed, rangePending, rangeLeased} {
 		if a == state || b == state {

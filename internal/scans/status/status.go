@@ -35,12 +35,12 @@ type Status struct {
 		Pending int64 `json:"pending"`
 		Done    int64 `json:"done"`
 	} `json:"steps"`
-	// Differences counts the differences that a comparison has found; nil for other scans.
+	// Differences is the number of differences that a comparison has found; nil for other scans.
 	Differences *Differences `json:"differences,omitempty"`
 	// Verification is the scan that verifies this one. Verifies is the id of the scan that this one verifies.
 	Verification *Verification `json:"verification,omitempty"`
 	Verifies     ledger.ScanID `json:"verifies,omitempty"`
-	// Members counts the tables of a group; nil for other scans. The figures of a group are sums over its members.
+	// Members is the number of tables in a group, by state; nil for other scans. The figures of a group are sums over its members.
 	Members *ledger.Members `json:"members,omitempty"`
 	At      time.Time       `json:"at,omitzero"` // when the figures were read, by the service's clock; absent for an ended scan in a list
 	// LastStepAt is when the last step was done, by the service's clock.
@@ -184,9 +184,9 @@ func (l Leased) waits(idle time.Duration) bool {
 	return idle >= idleTime || !slices.ContainsFunc(l.Instances, func(i Instance) bool { return !i.waits })
 }
 
-// leased returns the scan's pending steps that heartbeats name. A process without a heartbeat for repairTime holds no steps. If not all pending
-// steps were read, a step counts as pending unless it is among the newest done ones. The argument connections lists the connections that the scan
-// uses.
+// leased returns the scan's pending steps that heartbeats name. A process without a heartbeat for repairTime is assumed to hold no steps. If not
+// all pending steps were read, a step counts as pending unless it is among the newest done ones. The argument connections lists the connections
+// that the scan uses.
 func leased(s ledger.Snapshot, connections []string, heartbeats []ledger.Heartbeat) Leased {
 	held := map[ledger.StepID]bool{}
 	l := Leased{Instances: []Instance{}}

@@ -7,12 +7,12 @@ import (
 	"tablesweep/internal/scans/ledger"
 )
 
-// Differences counts the rows that differ between the places of a comparison.
+// Differences is the number of rows that differ between the places of a comparison, by kind.
 type Differences struct {
 	Missing   int64 `json:"missing"`   // rows that only the source has
 	Extra     int64 `json:"extra"`     // rows that only the destination has
 	Different int64 `json:"different"` // rows with different content in the two places
-	// Tables counts the tables that are no longer in the source. Only a verification of an export continues without them.
+	// Tables is the number of tables that are no longer in the source. Only a verification of an export continues without them.
 	Tables int64 `json:"tables,omitempty"`
 }
 

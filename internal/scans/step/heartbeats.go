@@ -23,9 +23,9 @@ const (
 	heartbeatTry   = 3 * time.Second
 )
 
-// heartbeats records which steps a process holds, and writes its heartbeats. A heartbeat names each step at most ledger.HeartbeatTime
-// after the step began. Steps that have ended by then are in no heartbeat, so short steps cost nothing. The type is safe for concurrent
-// use.
+// heartbeats is the record of the steps that a process holds. It also writes the process's heartbeats. A heartbeat names each step at most
+// ledger.HeartbeatTime after the step began. Steps that have ended by then are in no heartbeat, so short steps cost nothing. The type is
+// safe for concurrent use.
 //
 // Any step without children may be the last step of its scan. So when a process releases its last held step of a scan, it checks whether
 // the scan has ended. It does so only if one of the released steps had no children.
@@ -45,7 +45,7 @@ type heldStep struct {
 	since      time.Time          // when the step began
 	deliveries int                // number of running deliveries
 	until      time.Time          // the host delivers a failed step again before this time
-	waits      time.Time          // since when the step has waited for memory; zero if it does not wait
+	waits      time.Time          // when the step's wait for memory began; zero if it does not wait
 	mayEnd     bool               // this step, or a step released before it, has ended without children
 	counters   []*storage.Counter // the request counters of the running deliveries
 }

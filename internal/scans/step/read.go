@@ -29,7 +29,7 @@ const (
 	commitRows = 7
 )
 
-// readResult has the rows that an invocation has read, and the steps that it has not done.
+// readResult contains the rows that an invocation has read, and the steps that it has not done.
 type readResult struct {
 	spans    [][]storage.Row // in table order; no row is missing inside a span
 	children []scans.Message
@@ -46,7 +46,7 @@ type pageOrStep struct {
 	end  scan.PageEnd // of the page
 }
 
-// reading is the state of an invocation that reads.
+// reading is the state of an invocation while it reads.
 type reading struct {
 	found   []pageOrStep // in table order
 	queries int
@@ -173,7 +173,7 @@ func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy
 	return nil
 }
 
-// result returns the result of reading for a message. The steps that were not done become its children.
+// result returns the result of reading for a message. The steps that were not done become the children of the message's step.
 func (r *reading) result(m scans.Message) readResult {
 	s := readResult{queries: int64(r.queries)}
 	gap := true // a step lies between the last rows and the next ones

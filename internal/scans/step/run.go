@@ -27,7 +27,7 @@ const stepTime = 8 * time.Minute
 // This file follows a message from top to bottom: Run → process → begin → do → commit → follow. step.go contains the kinds of steps,
 // giveup.go handles errors, and end.go in package life ends scans.
 
-// Steps runs the steps of scans. Each message runs one step.
+// Steps is the part of the engine that runs the steps of scans. Each message runs one step.
 type Steps struct {
 	scans      *scans.Scans
 	life       *life.Life
@@ -161,7 +161,7 @@ func (s *Steps) process(ctx context.Context, m scans.Message, delivery int, coun
 	return reportOf(m, out, time.Since(start), result), out.deletion, nil
 }
 
-// stepResult has the work that a step has done, and the steps that it has created. One commit records both.
+// stepResult describes the work that a step has done, and the steps that it has created. One commit records both.
 type stepResult struct {
 	done     ledger.Done
 	children []scans.Message // the messages to send
@@ -201,7 +201,7 @@ func (s *Steps) begin(ctx context.Context, o storage.RequestOptions, limits *sca
 	return p, true, err
 }
 
-// unrecorded reports whether a delivery is the step's first, whose beginning the ledger does not record.
+// unrecorded reports whether a delivery is the step's first one. The ledger does not record the beginning of that delivery.
 func unrecorded(p ledger.Pending, delivery int) bool {
 	return delivery == 1 && p.Sends == 0 && p.Begun == 0 && !p.FirstEnded
 }

@@ -30,7 +30,7 @@ type kind interface {
 type stepScan struct {
 	*scans.RunnableScan
 	options storage.RequestOptions // the options of the step's requests
-	files   *place.Blobs           // the container for the scan's files, with these options; nil if the scan writes none
+	files   *place.Blobs           // the container for the scan's files, with the step's options; nil if the scan writes none
 	held    *stepMemory            // the step's memory
 }
 
