@@ -98,9 +98,9 @@ func (rd *Reader) Changes(ctx context.Context, top int, cursor string, since tim
 //
 // Changes are listed in the order in which the service has written them. If two writes of one record were under way at the same
 // time, two answers may list their changes in the wrong order. The change with the greater ETag is the later one. A call makes
-// one request for each of the 16 shards. Once in two minutes, a call makes twice as many requests. If a write is some minutes
-// old but not yet a change, for example because it cannot be applied, each call makes twice as many requests, and the service
-// searches all changes since that write.
+// one request for each of the 16 shards. Once every two minutes, a call makes twice as many requests. If a write is some
+// minutes old but not yet a change, for example because it cannot be applied, each call makes twice as many requests, and the
+// service searches all changes since that write.
 func (rd *Reader) ChangesAfter(ctx context.Context, after string, top int, take func(Change)) (logtail.Next, error) {
 	if _, err := rd.guard.Now(ctx); err != nil {
 		return logtail.Next{}, err

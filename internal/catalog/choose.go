@@ -48,7 +48,7 @@ func (ch *chooser) choose(ctx context.Context, q Lookup, on Condition) (*store.H
 }
 
 // chosen returns the head of the only record that the query finds, or nil. If the query has an ID, the head may be that of a
-// deleted record. The result firstHashes is as in [refused].
+// deleted record. For the result firstHashes, see [refused].
 func (ch *chooser) chosen(ctx context.Context, q Lookup) (h *store.Head, firstHashes []index.FirstHash, err error) {
 	if q.ID != "" {
 		h, err = ch.reader.headOf(ctx, q.ID)

@@ -53,7 +53,7 @@ func (cl *clearer) readTombstones(ctx context.Context, w wal.Write, known map[in
 	return l, err
 }
 
-// deleteRows deletes the rows that have not changed since they were read. If no row has changed, the result unchanged is true.
+// deleteRows deletes the rows that have not changed since they were read. If no row has changed, unchanged is true.
 func (cl *clearer) deleteRows(ctx context.Context, rows []storage.Entity) (unchanged bool, err error) {
 	unchanged = true
 	for _, row := range rows {

@@ -156,8 +156,8 @@ var errNotToDelete = errors.New("the record was written after the deletion was c
 // checkDeletable returns errNotToDelete if the record of a live head must not be deleted. There are two possible reasons.
 // First, this deletion has already deleted the identity once. Second, the head's write is newer than the claim, and the claim
 // belongs to another try. The head is read before the claim. Therefore, if the first try was suspended and a repetition has
-// taken the claim over, the first try deletes no newer writes. The argument row is the index row in which the record was found,
-// or empty.
+// taken the claim over, the first try does not delete newer records. The argument row is the index row in which the record was
+// found, or empty.
 func (x *bulkDeletion) checkDeletable(ctx context.Context, h *store.Head, row storage.Entity, version int64) error {
 	x.mu.Lock()
 	again := x.removed[h.Identity]
@@ -186,8 +186,8 @@ func (x *bulkDeletion) isNewer(h *store.Head, row storage.Entity, version int64)
 	return !x.claim.Made.IsZero() && !older(h.Written) && !(version == h.Version && older(row.Timestamp))
 }
 
-// deletePages deletes the records that the query finds, page by page. If the search may have missed a record that has moved, the
-// result missed is true.
+// deletePages deletes the records that the query finds, page by page. If the search may have missed a record that has moved,
+// missed is true.
 func (x *bulkDeletion) deletePages(ctx context.Context, q Lookup) (missed bool, err error) {
 	x.behind = false
 	part := memory.PartIn(ctx)
@@ -334,9 +334,9 @@ func (x *bulkDeletion) removeFound(ctx context.Context, h *store.Head, m match) 
 	return done, err
 }
 
-// readAhead starts to read the slots of the write's index rows. It takes the slot of the argument row, which was already read,
-// from that row. The returned function waits until the slots are read, and returns them. It omits slots that could not be read, and slots of other records,
-// because before the write these slots may become slots of this record.
+// readAhead starts to read the slots of the write's index rows. The argument row was already read, so its slot is not read
+// again. The returned function waits until the slots are read, and returns them. It omits slots that could not be read. It also
+// omits slots of other records, because they may become slots of this record before the write.
 func (wr *Writer) readAhead(ctx context.Context, w wal.Write, row storage.Entity) func() knownSlots {
 	slots := make([]*store.Slot, len(w.Partitions))
 	var g task.Group

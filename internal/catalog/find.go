@@ -184,8 +184,8 @@ func (x *search) takeRows(ctx context.Context, s mergedPage, after string) (last
 	return "", false, nil
 }
 
-// raceKeys reads a page under each index key, all concurrently. It returns the first page that reaches the end, or whose number
-// of matches is at least the argument need. If there is no such page, it returns the page that ends at the greatest RowKey.
+// raceKeys concurrently reads a page under each index key. It returns the first page that reaches the end, or whose number of
+// matches is at least the argument need. If there is no such page, it returns the page that ends at the greatest RowKey.
 func (rd *Reader) raceKeys(ctx context.Context, p plan, keys []wanted, rows index.RowRange, top, need int) mergedPage {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -98,8 +98,8 @@ func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) 
 var errLostTrail = errors.New("the record has moved, and its new place can no longer be determined")
 
 // trace follows the moves of a record from the identity start to the record's current identity. It returns the live head of the
-// current identity, or nil if the record was deleted. The argument lineage is that of the record's writes, as in [wal.Write].
-// If another record has one of the identities, or if there are more moves than hops, the error is errLostTrail. For each move,
+// current identity, or nil if the record was deleted. The argument lineage is that of the record's writes; see [wal.Write]. If
+// another record has one of the identities, or if there are more moves than hops, the error is errLostTrail. For each move,
 // trace makes one request and subtracts one from hops.
 func (rd *Reader) trace(ctx context.Context, first index.FirstHash, start, lineage wal.FormerIdentity, hops *int) (*store.Head, error) {
 	for *hops > 0 {

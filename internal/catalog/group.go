@@ -63,9 +63,9 @@ func chunks(all []member) iter.Seq2[[]member, int64] {
 	}
 }
 
-// inGroups carries out the writes, many concurrently. When writes to one shard are ready to commit, they wait for each other,
-// and one transaction commits them. In the background, another transaction finishes their entries. If members fail, inGroups
-// returns the error of one of them.
+// inGroups carries out the writes, many at the same time. When writes to one shard are ready to commit, they wait for each
+// other, and one transaction commits them. In the background, another transaction finishes their entries. If members fail,
+// inGroups returns the error of one of them.
 func (ct *committer) inGroups(ctx context.Context, all []member) error {
 	shards := map[store.Shard][]member{}
 	for _, m := range all {
@@ -132,8 +132,8 @@ func (t *turn) join(ctx context.Context, m *commitment) bool {
 	return true
 }
 
-// leave ends the turn, so the group no longer waits for this member. If the group waits for no other member, leave commits the
-// group.
+// leave ends the turn, so the group no longer waits for this member. If the group does not wait for any other member, leave
+// commits the group.
 func (t *turn) leave(ctx context.Context) {
 	if t == nil || t.over {
 		return
@@ -192,8 +192,8 @@ func (ct *committer) finishLater(ctx context.Context, e applied) {
 	t.carried = append(t.carried, e)
 }
 
-// doLater calls the function do in the background. If the process already has too much work under way, or dies before do has
-// ended, Maintain does the work later.
+// doLater calls the function do in the background. If the process already has too much work under way, or dies before the call
+// has ended, Maintain does the work later.
 func (ct *committer) doLater(ctx context.Context, do func(context.Context) error) {
 	left := func(err error) {
 		zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", ct.Name).Msg("a log entry is not completed yet; Maintain will complete the entry")

@@ -96,8 +96,8 @@ type Reader struct {
 	logSizes logtail.Sizes // sizes of changes
 }
 
-// Find returns the records that match the query. It makes one request for each value of an index key, all concurrently. It makes
-// more requests if it must read more than 1,000 rows, or if records move while it reads.
+// Find returns the records that match the query. It makes one request for each value of an index key, all at the same time. It
+// makes more requests if it must read more than 1,000 rows, or if records move while it reads.
 func (rd *Reader) Find(ctx context.Context, q Lookup) (Matches, error) {
 	found, err := rd.search(ctx, q, nil, false)
 	return matchesOf(found), err

@@ -32,8 +32,7 @@ type SchemaGuard struct {
 	readAt time.Time // when the result in the field stored was read
 }
 
-// storedSchema is the result of the last read of the stored schema. A read that finds a different schema does not change this
-// result.
+// storedSchema is the latest result of reading the stored schema. A read that finds a different schema does not change it.
 type storedSchema int
 
 const (

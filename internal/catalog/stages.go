@@ -435,8 +435,8 @@ func (st *stages) complete(ctx context.Context, shard store.Shard, id wal.EntryI
 
 // applyFor applies the pending entries of records with these hashes of first index values. It makes one request for each of
 // their shards. A shard may contain large entries of other records. Therefore applyFor reads only the records of entries that
-// it applies, one at a time. If applyFor has found entries that are not hopeless, the result some is true.
-func (st *stages) applyFor(ctx context.Context, firstHashes []index.FirstHash) (some bool, err error) {
+// it applies, one at a time. If applyFor has found entries that are not hopeless, found is true.
+func (st *stages) applyFor(ctx context.Context, firstHashes []index.FirstHash) (found bool, err error) {
 	var shards []store.Shard
 	for _, first := range firstHashes {
 		shards = append(shards, store.ShardOf(first))

@@ -171,7 +171,7 @@ type Result struct {
 	Err error
 }
 
-// InsertAll inserts records as Insert does, many concurrently; see [Writer.WriteAll]. The function keyOf returns the
+// InsertAll inserts records as Insert does, but many at the same time; see [Writer.WriteAll]. The function keyOf returns the
 // Idempotency-Key for the record with the index i. If keyOf is nil, no record has a key. The results do not contain the
 // records.
 func (wr *Writer) InsertAll(ctx context.Context, records record.Some, keyOf func(i int) string) []Result {
@@ -186,7 +186,7 @@ func (wr *Writer) InsertAll(ctx context.Context, records record.Some, keyOf func
 	})
 }
 
-// WriteAll writes records, many concurrently. Records with the same identity are written one after another, in their order.
+// WriteAll writes records, many at the same time. Records with the same identity are written one after another, in their order.
 // WriteAll calls the function write with each record's index. It returns a result for each record. If the process dies, some
 // records are written and some are not. Once Maintain has run, every record is either completely written or not written.
 func (wr *Writer) WriteAll(ctx context.Context, records record.Some, write func(ctx context.Context, i int) (Written, error)) []Result {

@@ -114,8 +114,8 @@ func tighter(a, b Bound, side int) bool {
 type Token struct {
 	Partition string `json:"p"`
 	Row       string `json:"r,omitempty"` // the service may leave out the row key
-	// After is the last key of the earlier pages. All keys of the token's page are greater. If the earlier pages had no row, or
-	// if the key was not recorded, After is nil.
+	// After is the last key of the earlier pages. The keys of the next page are greater. If the earlier pages had no row, or if
+	// the key was not recorded, After is nil.
 	After *Key `json:"a,omitempty"`
 }
 

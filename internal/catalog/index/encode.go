@@ -82,11 +82,11 @@ func rowStem(sort string) string {
 // mark starts an escape in a result of [ordered].
 const mark = '\uFFFD'
 
-// ordered escapes a sort value. The results sort like the values. The legal characters below mark do not change. Every other
-// character becomes three parts: the greatest unescaped character below it, then the mark, then two hex digits. The mark sorts
-// after every other character that can follow the first part. There is one exception: U+0000 to U+001F sort directly after the
-// space, because no unescaped character sorts before the space. If a value is a prefix of another value, its result is a prefix
-// of the other result.
+// ordered escapes a sort value. The results sort like the values. The legal characters below the mark do not change. Every
+// other character becomes three parts: the greatest unescaped character below it, then the mark, then two hex digits. The mark
+// sorts after every other character that can follow the first part. There is one exception: U+0000 to U+001F sort directly
+// after the space, because no unescaped character sorts before the space. If a value is a prefix of another value, its result
+// is a prefix of the other result.
 func ordered(sort string) string {
 	i := strings.IndexFunc(sort, isEscaped)
 	if i < 0 {
@@ -134,7 +134,7 @@ func ceil(k string) string {
 	return k[:i] + string(r)
 }
 
-// lowByte returns two hex digits for a character. Characters for which [below] is the same have different digits.
+// lowByte returns two hex digits for a character. Characters with the same result of [below] have different digits.
 func lowByte(r rune) string { return hex.EncodeToString([]byte{byte(r)}) }
 
 // checkText returns an error for text that the service cannot store.

@@ -67,7 +67,7 @@ func (s Schema) Identity(get func(field string) (value string, ok bool)) (Identi
 	return id, nil
 }
 
-// SortOf returns the record's normalised sort value, for [Window.Contains]. The function get is as in [Schema.Identity].
+// SortOf returns the record's normalised sort value, for [Window.Contains]. For the function get, see [Schema.Identity].
 func (s Schema) SortOf(get func(field string) (value string, ok bool)) (string, error) {
 	raw, ok := get(s.Sort.Field)
 	if !ok || raw == "" {

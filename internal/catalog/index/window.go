@@ -108,12 +108,12 @@ func (w Window) Contains(sort string) bool {
 // before reports whether sort value a sorts before b.
 func before(a, b string) bool { return key.Less(ordered(a), ordered(b)) }
 
-// Behind returns the smallest range that contains all rows of the window whose RowKeys follow the argument after. If after is
+// Behind returns the smallest range that contains all rows of the window whose RowKeys are greater than rowKey. If rowKey is
 // "", these are all rows of the window. If there cannot be such a row, ok is false.
-func (w Window) Behind(after string) (rows RowRange, ok bool) {
+func (w Window) Behind(rowKey string) (rows RowRange, ok bool) {
 	var all interval
 	for _, iv := range w.intervals() {
-		if iv.high != "" && !key.Less(iv.low, iv.high) || after != "" && iv.high != "" && !key.Less(after, iv.high) {
+		if iv.high != "" && !key.Less(iv.low, iv.high) || rowKey != "" && iv.high != "" && !key.Less(rowKey, iv.high) {
 			continue
 		}
 		if !ok || key.Less(iv.low, all.low) {
@@ -128,8 +128,8 @@ func (w Window) Behind(after string) (rows RowRange, ok bool) {
 		return RowRange{}, false
 	}
 	switch {
-	case after != "" && !key.Less(after, all.low):
-		rows.Low = &key.Bound{Key: after, Open: true}
+	case rowKey != "" && !key.Less(rowKey, all.low):
+		rows.Low = &key.Bound{Key: rowKey, Open: true}
 	case all.low != "":
 		rows.Low = &key.Bound{Key: all.low}
 	}

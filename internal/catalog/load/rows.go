@@ -186,10 +186,10 @@ func (e *rowError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.
 
 func (e *rowError) Unwrap() error { return e.Err }
 
-// Write writes many rows, several concurrently. It calls the function write, such as the catalog's Insert, for each row. Rows
-// of the same record are written one after another, in their order. Write calls the function show with each row's result, in
-// the order of the rows. If a row was refused, the result's Err is the reason, and the other rows are still written. If the
-// storage has failed, Write returns a [rowError] after it has shown the results of all other rows.
+// Write writes rows, several at the same time. It calls the function write, such as the catalog's Insert, for each row. Rows of
+// the same record are written one after another, in their order. Write calls the function show with each row's result, in the
+// order of the rows. If a row was refused, the result's Err is the reason, and the other rows are still written. If the storage
+// has failed, Write returns a [rowError] after it has shown the results of all other rows.
 func Write(ctx context.Context, c *catalog.Catalog, rows []Row, write func(context.Context, record.Record) (catalog.Written, error), show func(Row, catalog.Result) error) error {
 	var records record.Decoded
 	for _, row := range rows {

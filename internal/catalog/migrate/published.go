@@ -176,9 +176,9 @@ func publishedRecord(row storage.Entity) record.Record {
 	return store.Without(record.FromProperties(row.Properties), store.PublishedOperation)
 }
 
-// carryOut carries out one entry of the published program. If that is not possible, it reports the entry, and settled is false. If
-// carried is true, the program itself has carried out the entry. Such an entry counts as settled even if it cannot be repeated,
-// because later writes have replaced its result.
+// carryOut carries out one entry of the published program. If that is not possible, it reports the entry, and settled is false.
+// If carried is true, the program itself has carried out the entry. Such an entry counts as settled even if it cannot be
+// carried out again, because later writes have replaced its result.
 func (m *migrator) carryOut(ctx context.Context, row storage.Entity, carried bool) (settled bool, err error) {
 	r := publishedRecord(row)
 	id, err := m.Identify(r)

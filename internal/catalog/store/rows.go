@@ -46,10 +46,10 @@ const (
 	ParkedColumn   = record.OwnPrefix + "parked"
 )
 
-// SlotColumns are the columns from which a [Slot] is made. For a row of another program, all columns are needed.
+// SlotColumns are the columns that a [Slot] needs. For a row of another program, all columns are needed.
 var SlotColumns = []string{identityColumn, VersionColumn, GoneColumn}
 
-// EntryColumns are the columns from which an [Entry] is made, without its record.
+// EntryColumns are the columns that an [Entry] without its record needs.
 var EntryColumns = []string{formatColumn, kindColumn, WritesColumn}
 
 // Entry is a log entry with its key and its record.

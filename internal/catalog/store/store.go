@@ -127,7 +127,7 @@ func Overtaken(err error) bool {
 	return storage.Conflict(err) || storage.HasCode(err, "UpdateConditionNotSatisfied", "ResourceNotFound", "EntityNotFound")
 }
 
-// Copy is the result of reading a row at the key of one of a record's index rows.
+// Copy is the result of reading the key of one of a record's index rows.
 type Copy struct {
 	At     key.Key
 	Row    storage.Entity

@@ -24,9 +24,8 @@ type Filter struct {
 // Comparisons returns the number of comparisons in the filter. The service limits this number.
 func (f *Filter) Comparisons() int { return f.comparisons }
 
-// Match reports whether the row satisfies the filter. If the row lacks a property, or has it
-// with another type, every comparison with that property is false. Then both "a eq 1" and
-// "a ne 1" are false, but "not (a eq 1)" is true.
+// Match reports whether the row satisfies the filter. If the row lacks a property, or has it with another type, every
+// comparison with that property is false. In that case, both "a eq 1" and "a ne 1" are false, but "not (a eq 1)" is true.
 func (f *Filter) Match(row Row) bool { return f.root.match(row) }
 
 // Range returns a range of keys that contains all matching rows. It uses only the comparisons of PartitionKey and RowKey that

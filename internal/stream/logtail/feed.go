@@ -105,7 +105,7 @@ func (f Feed) after(ctx context.Context, after string, top int) (Next, []arrival
 	if err != nil {
 		return Next{}, nil, err
 	}
-	oldest, err := f.oldestBound(ctx, from)
+	limit, err := f.newestBound(ctx, from)
 	if err != nil {
 		return Next{}, nil, err
 	}
@@ -118,7 +118,7 @@ func (f Feed) after(ctx context.Context, after string, top int) (Next, []arrival
 		return Next{}, nil, err
 	}
 	found, more := takeDue(rows, top, readUntil)
-	return Next{found, from.advance(rows, readUntil, oldest).String(), more}, rows, nil
+	return Next{found, from.advance(rows, readUntil, limit).String(), more}, rows, nil
 }
 
 // start returns the position after all rows that the log contains now, and the rows that it has read. If a position cannot
@@ -128,11 +128,11 @@ func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
 	for now := f.Now(); ; {
 		at := now.Add(-startRead)
 		from := position{newer: Since(at.Add(-window)), floor: ticksOf(at)}
-		oldest, err := f.oldestBound(ctx, position{})
+		limit, err := f.newestBound(ctx, position{})
 		if err != nil {
 			return Next{}, nil, err
 		}
-		from.newer = max(from.newer, oldest)
+		from.newer = max(from.newer, limit)
 		rows, readUntil, err := f.arrivals(ctx, from, false)
 		if err != nil {
 			return Next{}, nil, err
@@ -154,14 +154,14 @@ func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
 			}
 			continue
 		}
-		return Next{After: from.advance(rows, readUntil, oldest).String()}, rows, nil
+		return Next{After: from.advance(rows, readUntil, limit).String()}, rows, nil
 	}
 }
 
-// oldestBound returns the newest bound that is possible in a position after p. "" means that any bound is possible. Call
-// oldestBound before the rows are read, because the reading must find rows that are written between the call and the reading.
-// It makes no request if p's own bound is recent enough.
-func (f Feed) oldestBound(ctx context.Context, p position) (bound string, err error) {
+// newestBound returns the newest bound that is possible in a position after p, or "" if any bound is possible. Call newestBound
+// before the rows are read, because the reading must find rows that are written between the call and the reading. If p's own
+// bound is recent enough, newestBound makes no request.
+func (f Feed) newestBound(ctx context.Context, p position) (bound string, err error) {
 	if f.Oldest == nil {
 		return "", nil
 	}

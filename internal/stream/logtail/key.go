@@ -34,7 +34,7 @@ type Clock struct {
 // NewClock returns a clock for one writer, such as a process.
 func NewClock() *Clock { return &Clock{writer: strings.ToLower(rand.Text()[:12])} }
 
-// NextKey returns a key with the time now. If now is earlier than the latest key's time, the key has that time.
+// NextKey returns a key with the given time. If the latest key's time is later, the new key has that time.
 func (c *Clock) NextKey(now time.Time) string {
 	return c.nextKeys(now, 1)[0]
 }

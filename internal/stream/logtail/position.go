@@ -27,8 +27,8 @@ const (
 
 // The capacity of a position. Callers send a position in a URL, and hosts accept only a few thousand characters there.
 const (
-	// maxSingle is the maximum number of groups that are newer than readUntil. Newer rows without a group are returned by a later
-	// call, when they are older than readUntil.
+	// maxSingle is the maximum number of groups that are newer than readUntil. A later call returns the remaining newer rows, once
+	// its readUntil has passed them.
 	maxSingle = 50
 	// maxGroups is the maximum number of groups. Besides the groups that are newer than readUntil, 100,000 rows need about 30
 	// groups. They need more groups only if rows become visible late between most of these groups.
@@ -72,8 +72,8 @@ type position struct {
 	groups    []group // newest first, at most maxGroups
 }
 
-// group describes adjacent rows that the follower has received, with the sum over their ids. Among the rows of its oldest tick
-// and of its newest tick, the follower may have received only those with the older ids.
+// group describes adjacent rows that the follower has received, with the sum over their ids. Of the rows in the group's oldest
+// and newest tick, the follower may have received only those with the older ids.
 type group struct {
 	from, to ticks // Timestamps of its oldest and its newest row
 	sum      uint64
@@ -233,9 +233,9 @@ func (p position) markReceived(rows []arrival) {
 // advance returns the follower's next position. The follower has received the rows for which given is true, and all rows that
 // were written before readUntil and are not in the argument rows. The rows must be sorted newest first. Older groups have more
 // rows, because late rows are nearly always among the newest rows. Each tick after readUntil has its own group, because the
-// shards were read at different moments. The argument oldest is the newest bound that the position may have, or "" if any bound
+// shards were read at different moments. The argument limit is the newest bound that the position may have, or "" if any bound
 // is possible.
-func (p position) advance(rows []arrival, readUntil ticks, oldest string) position {
+func (p position) advance(rows []arrival, readUntil ticks, limit string) position {
 	next := position{readUntil: readUntil, floor: ticksOf(readUntil.time().Add(-againMost))}
 	if len(rows) > againRows {
 		next.floor = max(next.floor, rows[againRows].written)
@@ -247,8 +247,8 @@ func (p position) advance(rows []arrival, readUntil ticks, oldest string) positi
 		}
 	}
 	next.floor = max(next.floor, p.floor)
-	next.newer = max(min(p.newer, Since(next.floor.time().Add(-window))), oldest) // of two bounds, the smaller one is newer
-	for _, a := range rows {                                                      // the bound must include all rows that are read again, even rows with old ids
+	next.newer = max(min(p.newer, Since(next.floor.time().Add(-window))), limit) // of two bounds, the smaller one is newer
+	for _, a := range rows {                                                     // the bound must include all rows that are read again, even rows with old ids
 		if a.written >= next.floor {
 			next.newer = max(next.newer, a.id+"~")
 		}

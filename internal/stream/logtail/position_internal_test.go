@@ -156,7 +156,7 @@ func (s *shards) write(n int, apart time.Duration) {
 	}
 }
 
-// oldest returns the bound that [Feed.oldestBound] would return.
+// oldest returns the bound that [Feed.newestBound] would return.
 func (s *shards) oldest() string {
 	if s.pending == 0 {
 		return ""

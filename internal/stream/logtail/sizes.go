@@ -16,8 +16,7 @@ const largePage = MaxAnswer / 8
 // requests fewer rows if rows are large. The zero value does not limit the number of rows.
 type Sizes struct{ mean atomic.Int64 }
 
-// Rows returns the number of rows to request if the given number of bytes is enough. The result is not greater than limit. See
-// [Fewer].
+// Rows returns the number of rows that probably have the given number of bytes, but at most limit rows. See [Fewer].
 func (s *Sizes) Rows(ctx context.Context, limit int, bytes int64) int {
 	if few, ok := ctx.Value(fewKey{}).(int); ok {
 		limit = min(limit, few)
