@@ -19,11 +19,11 @@ type Workers struct {
 	forks   forks
 }
 
-// NewWorkers returns workers that have not read a page yet. page is the number of rows in a full page.
+// NewWorkers returns workers that have not read a page yet. The argument page is the number of rows in a full page.
 func NewWorkers(page int) *Workers { return &Workers{page: float64(page)} }
 
-// Page handles the answer to the query of a piece's step. yield is the number of leading keys that belong to the piece. rest contains the step that
-// continues after these keys, or nothing at the end.
+// Page handles the answer to the query of a piece's step. The result yield is the number of leading keys that belong to the piece. The result rest
+// contains the step that continues after these keys, or nothing at the end.
 func (w *Workers) Page(s *Piece, step scan.Step, p scan.Page) (yield int, rest []scan.Step) {
 	yield = p.CountBefore(s.End)
 	more := p.Next != nil && yield == len(p.Keys)
@@ -138,7 +138,7 @@ func (a *ahead) keyAfter(pages float64, partition string) (k key.Key, ok bool) {
 	return key.Key{Partition: next}, ok
 }
 
-// Theft is a part of a piece, the victim, that is divided among new pieces, the thieves.
+// Theft divides a part of a piece (the victim) among new pieces (the thieves).
 type Theft struct {
 	Victim  *Piece   // the victim's end is the key at which the first thief begins
 	Thieves []*Piece // in key order
@@ -198,8 +198,8 @@ func (w *Workers) assign(pieces []*Piece, idle int) []int {
 	return given
 }
 
-// expectedPages returns how many pages thieves may expect in a piece: the expected number of unread pages, or the number of pages read since a thief found
-// something in the piece, whichever is greater. Each consecutive thief that has found nothing reduces the result.
+// expectedPages returns the number of pages that thieves may expect in a piece: the expected number of unread pages, or the number of pages read since a
+// thief found something in the piece, whichever is greater. Each consecutive thief that has found nothing reduces the result.
 func (w *Workers) expectedPages(s *Piece) float64 {
 	const most = 300
 	if s.last == nil {

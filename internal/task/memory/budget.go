@@ -103,7 +103,7 @@ func (b *Budget) Coming() *Part {
 // that comes after it.
 func (b *Budget) Half() int64 { return b.Share(2) }
 
-// Share is the number of bytes for each of n users of the memory for large work, if all get the same.
+// Share is the number of bytes for each of n users of the memory for large work, if all of them get the same number.
 func (b *Budget) Share(n int) int64 {
 	if b == nil {
 		return math.MaxInt64
@@ -127,8 +127,8 @@ func (b *Budget) Usage() Usage {
 	return Usage{Bytes: b.large.bytes + b.small.bytes + b.coming.bytes, Used: b.used.Load(), Most: b.most.Load(), Waiting: b.waiting.Load()}
 }
 
-// Take waits until it is its turn and the bytes are free, and then takes the bytes. Work that needs more than the whole budget gets the whole budget,
-// and runs alone. If ctx ends first, the error is that of ctx. The caller must not hold another part.
+// Take waits for its turn and for enough free bytes, and then takes the bytes. Work that needs more than the whole budget gets the whole budget, and
+// runs alone. If ctx ends first, the error is that of ctx. The caller must not hold another part.
 func (b *Budget) Take(ctx context.Context, bytes int64) (*Part, error) {
 	if b == nil {
 		return nil, ctx.Err()
@@ -194,7 +194,7 @@ type holding struct {
 
 type partKey struct{}
 
-// In returns a context with the part.
+// In returns a context that contains the part.
 func (p *Part) In(ctx context.Context) context.Context { return context.WithValue(ctx, partKey{}, p) }
 
 // PartIn returns the context's part, or nil.
