@@ -67,8 +67,8 @@ func (p *Checkpoint) Open(options []Option) (set map[string]string, err error) {
 	return set, nil
 }
 
-// journalIn returns the path of the journal in a directory. export is true if the directory contains an unfinished export. Otherwise, the journal is
-// that of a command about many tables.
+// journalIn returns the path of the journal in a directory. The result export is true if the directory contains an unfinished export. Otherwise, the
+// journal is that of a command about many tables.
 func journalIn(dir string) (path string, export bool) {
 	for _, name := range []string{place.JournalName, place.ClaimName} {
 		export = export || IsThere(filepath.Join(dir, name))

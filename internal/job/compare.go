@@ -18,7 +18,7 @@ const exportWorkers = 8
 type PairOptions struct {
 	Options
 	To         Place
-	AllWorkers bool // use all workers even to compare an export
+	AllWorkers bool // all workers are used, even to compare an export
 }
 
 // comparison returns the options of a comparison of the two places.

@@ -285,8 +285,8 @@ func reporter(m *progress.Meter, more string) func([]action.Failure) error {
 }
 
 // expectRows gives the meter the number of the job's rows: the number that the source reports, the length of the list, or the result of a count alongside
-// the job. A job with a limit on requests or rows has no such count, because the count would exceed the limit. The argument removes is true if the job
-// removes rows. The count ends when ctx ends.
+// the job. A job with a limit on requests or rows runs without such a count, because the count would exceed the limit. The argument removes is true if
+// the job removes rows. The count ends when ctx ends.
 func (j *Job) expectRows(ctx context.Context, known int64, removes bool) error {
 	o := j.options
 	switch {

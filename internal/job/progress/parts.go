@@ -38,7 +38,7 @@ func (p *Parts) Begin(table string) *Meter {
 	return &Meter{style: None, parts: p, table: table}
 }
 
-// End ends the work on a table. done is false if this work must be repeated.
+// End ends the work on a table. The argument done is false if this work must be repeated.
 func (p *Parts) End(m *Meter, done bool) {
 	p.endSweep(m)
 	p.mu.Lock()

@@ -228,7 +228,7 @@ func (m *Meter) End() {
 	m.begun, m.live = false, false
 }
 
-// Print writes a message on its own line. kind is a word such as "warning".
+// Print writes a message on its own line. The argument kind is a word such as "warning".
 func (m *Meter) Print(kind, text string) {
 	if m.parts != nil {
 		if kind != "changes" { // changes concern all tables, and are printed only once

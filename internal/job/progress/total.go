@@ -44,7 +44,7 @@ type counting struct {
 // worthwhile reports whether the phase should be counted. This is the case if the phase has run for some time, and makes so many requests that the
 // requests of a count hardly matter.
 func worthwhile(p sweep.Progress) bool {
-	const long, requests = 10 * time.Second, 4 // the least duration of the phase, and its least number of requests per query
+	const long, requests = 10 * time.Second, 4 // the shortest duration of a counted phase, and its smallest number of requests per query
 	return p.Elapsed >= long && p.Run.Queries > 0 && p.Run.Requests >= requests*p.Run.Queries
 }
 
@@ -90,7 +90,7 @@ func (m *Meter) consult(p sweep.Progress) {
 	}
 }
 
-// addShare adds the share that is done and the time left to the figures. It adds neither if the phase has already done more rows than the total.
+// addShare adds two figures: the share that is done, and the time left. It adds neither if the phase has already done more rows than the total.
 func (f *Figures) addShare(of total, p sweep.Progress, rates *rates) {
 	if !of.isExact() || p.Rows > of.high {
 		return

@@ -26,7 +26,7 @@ type Difference struct {
 	Detail string  `json:"detail,omitempty"` // which properties differ, and how; "" unless Different
 }
 
-// Comparison is work with the rows of two tables, which [Spec.Source] reads like a single table. Its Split returns rows of the source.
+// Comparison is work with the rows of two tables, which [Spec.Source] treats as a single table. Its method Split returns rows of the source.
 type Comparison interface {
 	action.Work
 	// Compare returns how many of a page's rows are in the source, and all differences

@@ -69,8 +69,8 @@ func (s *side) ended(took time.Duration) {
 	s.took += (took - s.took) / 8
 }
 
-// freeRequests returns how many more requests may be started. Requests that wait to be sent again do not count, up to a quarter of the limit. Further
-// waiting requests count, because the service must not get more requests if many of them wait.
+// freeRequests returns how many more requests may be started. Up to a quarter of the limit, requests that wait to be sent again do not count. If more
+// requests wait, the others count, because the service must not get more requests while many of them wait.
 func (s *side) freeRequests(begun int) int {
 	limit := s.pace.Limit()
 	free := limit - begun + min(int(s.waiting.Load()), limit/4)
@@ -92,7 +92,7 @@ func (s *side) tick(elapsed time.Duration) (measured bool) {
 
 // throttle is an answer by which the service throttles a request.
 type throttle struct {
-	unit      bool // a write to the partition below was throttled; otherwise, a query
+	unit      bool // true if a write to the partition was throttled; false if a query was
 	partition string
 	confined  bool // the request was a query of one partition
 	waits     bool // the answer names a time to wait

@@ -96,7 +96,7 @@ func (b *sweepState) recordPage(s *step, p readPage, did Totals) {
 	if s.Through == nil {
 		listed = b.compare(p.rows, p.inUnits, &did)
 	} else if gone = max(0, s.Left-p.inUnits); len(p.children) == 0 && b.consumes {
-		// The rows that are gone were done, but the process died before it recorded this.
+		// The missing rows were done, but the process died before it recorded this.
 		did.Rows += gone
 		did.Written += gone
 	}

@@ -23,7 +23,7 @@ import (
 // next query. That query reads more of a table only if less than a page of the table's rows is held. So if the tables are equal, a merged page takes
 // one query of each table, and both queries run concurrently. At any time, less than two pages of each table's rows are held.
 //
-// The token of a merged page contains the tokens of both tables, and the key of the last merged row. Holding rows only saves time: after a resume, or
+// The token of a merged page contains the tokens of both tables, and the key of the last merged row. The held rows only save time: after a resume, or
 // if there was no memory for the rows, pair reads them again from the token.
 type pair struct {
 	places [2]storage.Source // source and destination
@@ -40,10 +40,10 @@ type pair struct {
 }
 
 // Pair returns a source that has the rows of two places. Its pages should be read one after another. It holds at most the given number of bytes of
-// rows, within the budget, and reads again the rows that it could not hold. If the argument only is not "", it is a filter without "or" for the first
-// place's rows. [Differences] interprets the source's rows.
-func Pair(source, destination storage.Source, depth Depth, only string, most int64, budget *memory.Budget) storage.Source {
-	p := newPair(source, destination, Options{Depth: depth, Only: only}, func() int64 { return most })
+// rows, within the budget, and reads again the rows that it could not hold. The argument filter is a condition without "or" for the first place's
+// rows, or "" for all rows. [Differences] interprets the source's rows.
+func Pair(source, destination storage.Source, depth Depth, filter string, most int64, budget *memory.Budget) storage.Source {
+	p := newPair(source, destination, Options{Depth: depth, Only: filter}, func() int64 { return most })
 	p.budget = budget
 	return p
 }
@@ -212,7 +212,7 @@ func (p *pair) heldBytes() int64 {
 	return p.bytes
 }
 
-// expire drops the rows held for a token, if they are still those of the given position.
+// expire drops the rows that are held for a token, if they still belong to the given position.
 func (p *pair) expire(token key.Token, at *position) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

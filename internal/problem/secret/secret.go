@@ -46,7 +46,7 @@ func Name(name string) string {
 	return fmt.Sprintf("%q", name)
 }
 
-// Hide returns the text with … in place of everything that looks like a secret.
+// Hide returns the text with an ellipsis (…) in place of everything that looks like a secret.
 func Hide(text string) string {
 	text = labelled.ReplaceAllString(text, "$1$2"+hidden)
 	return padded.ReplaceAllString(text, hidden)
