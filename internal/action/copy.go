@@ -44,9 +44,9 @@ const (
 type Copy struct {
 	Destination *storage.Table
 	Mode        Mode
-	// Compared may be set only without a mode. If Compared is set, a row is written only if the destination's row has not changed
-	// since the comparison. In this case, the caller gives each source row the ETag of the destination's row, or "" if the
-	// destination had no such row. A changed row of the destination is kept.
+	// Compared must not be set together with a mode. If Compared is set, a row is written only if the destination's row
+	// has not changed since the comparison. In this case, the caller gives each source row the ETag of the
+	// destination's row, or "" if the destination had no such row. A changed row of the destination is kept.
 	Compared bool
 }
 
@@ -63,7 +63,8 @@ func Transactions(rows []storage.Row) int { return len(Copy{}.Split(rows)) }
 // Changes implements [Changing].
 func (c Copy) Changes() *storage.Table { return c.Destination }
 
-// Split divides rows, which must be in table order, into units for [Copy.Do]. A unit ends where the partition changes or a transaction is full.
+// Split divides rows into units for [Copy.Do]. The rows must be in table order. A unit ends where
+// the partition changes or a transaction is full.
 func (Copy) Split(rows []storage.Row) [][]storage.Row {
 	var all [][]storage.Row
 	for start, i := 0, 0; i < len(rows); i++ {
@@ -82,7 +83,7 @@ func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.R
 	o.MaxErrors = maxErrors
 	var r Result
 	limit := len(rows)
-	conflicts := map[key.Key]int{} // number of conflicts by row; the zero key counts those that name no row
+	conflicts := map[key.Key]int{} // number of conflicts of each row; the zero key is for conflicts that name no row
 	for len(rows) > 0 {
 		b := c.Destination.Batch()
 		for b.Rows() < min(limit, len(rows)) && b.Add(c.op(rows[b.Rows()])) {

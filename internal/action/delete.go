@@ -24,7 +24,7 @@ type Delete struct {
 // Changes implements [Changing].
 func (d Delete) Changes() *storage.Table { return d.Table }
 
-// Split divides rows, which must be in table order, into transactions.
+// Split divides rows into transactions. The rows must be in table order.
 func (Delete) Split(rows []storage.Row) [][]storage.Row { return Copy{}.Split(rows) }
 
 // DeleteFound deletes the rows that a query finds. If include is not nil, DeleteFound calls it with the key and Timestamp of each row, and deletes

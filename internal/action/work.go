@@ -51,7 +51,8 @@ func (f Failure) String() string {
 
 // Work handles rows for an action: [Copy], [Delete] or [Enqueue]. Its methods are called concurrently.
 type Work interface {
-	// Split divides the rows of a page, which are in table order, into units. It leaves out rows that need no work.
+	// Split divides a page's rows into units. The rows are in table order. Split leaves out rows
+	// that need no work.
 	Split(rows []storage.Row) [][]storage.Row
 	// Do handles a unit. Its requests use the options. Do must be idempotent, because an interrupted unit is repeated. An error
 	// stops all work. A refused row does not cause an error, but a failure in the result.

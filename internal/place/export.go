@@ -170,8 +170,8 @@ func (p position) token() *key.Token {
 	return &key.Token{Partition: fmt.Sprintf("%d/%d/%d", p.file, p.page, p.row)}
 }
 
-// pageSource reads pages for a query. It contains the export's objects, which use the options of
-// the query's requests, and the query's memory.
+// pageSource contains what is needed to read pages for a query: the query's memory, and the
+// export's objects, which use the options of the query's requests.
 type pageSource struct {
 	Objects
 	memory *memory.Part
@@ -315,7 +315,8 @@ func (e *Export) decode(encoded []byte, at position) (rows []storage.Row, bytes 
 	return rows, len(text), err
 }
 
-// checkCount compares a file's number of rows with the number in files.jsonl, once all pages of the file have been read.
+// checkCount compares a file's number of rows with the number in files.jsonl, after all pages of
+// the file have been read.
 func (e *Export) checkCount(f *dataFile, page, rows int) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

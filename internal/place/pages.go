@@ -11,7 +11,8 @@ import (
 	"tablesweep/internal/task"
 )
 
-// Pages divides rows, which must be in table order, into pages. It encodes the pages on all cores, and passes them on in order.
+// Pages divides rows into pages. The rows must be in table order. Pages encodes the pages on
+// all cores, and passes them on in order.
 type Pages struct {
 	codec     *Codec
 	timestamp bool // rows keep their Timestamps

@@ -14,7 +14,7 @@ import (
 
 // Removal is the progress of an export's deletion.
 type Removal struct {
-	Tables int  `json:"tables,omitempty"` // in an export of many tables, the number of tables whose data is deleted; once Gone is set, the number of tables that are deleted completely
+	Tables int  `json:"tables,omitempty"` // in an export of many tables, the number of tables whose data is deleted; after Gone is set, the number of tables that are deleted completely
 	Files  int  `json:"files,omitempty"`  // the number of deleted data files of the next table
 	Gone   bool `json:"gone,omitempty"`   // all data is deleted, so the lists can be deleted
 	Done   bool `json:"-"`                // everything is deleted
@@ -216,7 +216,7 @@ func (r *remover) removeLate(ctx context.Context, id ExportID, many bool) error 
 	if *r.left <= 0 {
 		return errEnough
 	}
-	late, taken, in := map[string][]string{}, map[string]bool{}, DataPrefix // late and taken are indexed by the common beginning of the names of an export's objects
+	late, taken, in := map[string][]string{}, map[string]bool{}, DataPrefix // each key of late and taken is the common prefix of the names of an export's objects
 	if many {
 		in = ""
 	}

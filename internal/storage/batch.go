@@ -177,8 +177,8 @@ const maxPlainURL = 2048
 // batchTarget is the path of transactions.
 const batchTarget = "/$batch"
 
-// sendsPlain reports whether to send the batch as a plain request, which costs a third of the processor time of a transaction.
-// The service may refuse empty keys in URLs, so rows with such keys are sent in transactions.
+// sendsPlain reports whether to send the batch as a plain request, which costs a third of a transaction's processor
+// time. The service may refuse empty keys in URLs, so rows with such keys are sent in transactions.
 func (b *Batch) sendsPlain() bool {
 	n := b.target.to - b.target.from
 	return len(b.kinds) == 1 && n >= 0 && n+len(b.table.account.connection.tableURL) <= maxPlainURL

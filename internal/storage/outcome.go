@@ -22,8 +22,8 @@ type outcome int
 
 const (
 	decided    outcome = iota + 1 // the service or the caller has decided: a repetition would end the same way
-	unanswered                    // no connection could be made, or it broke, or no answer came
-	refused                       // another server answered 3xx or 4xx, such as a proxy that is misconfigured for a moment
+	unanswered                    // no connection could be made, a connection broke, or no answer came
+	refused                       // another server, such as a proxy that is misconfigured for a moment, answered 3xx or 4xx
 	outOfTime                     // the service, or a proxy in front of it, gave up
 	tooBusy                       // the service is overloaded
 	failing                       // the service could not carry out the request, perhaps because of the request itself
@@ -39,7 +39,7 @@ const (
 
 // rules lists the consequences of each outcome. A request's tries are repeated until its patience ends.
 var rules = [...]struct {
-	tries   int           // maximum of failed tries while the host answers other requests
+	tries   int           // maximum number of failed tries while the host answers other requests
 	lasts   time.Duration // how long all tries may have this outcome; 0 for the whole patience
 	woken   int           // number of pauses that end early when another request has a good answer
 	slows   bool          // OnBusy is called

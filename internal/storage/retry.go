@@ -38,7 +38,7 @@ const DefaultPatience = 10 * time.Minute
 type Outage struct {
 	Connection string // the name of its setting, or its host if it has no setting
 	Since      time.Time
-	Cause      string // how the newest failed try failed, without its URL; begins with the failure's age if it is old; "no answer yet" before the first failure
+	Cause      string // how the newest failed try failed, without its URL; the failure's age comes first if the failure is old; "no answer yet" before the first failure
 	Refused    bool   // the newest failed try had no connection or a broken one, so the host is neither silent nor busy
 	Waiting    int    // requests that wait for an answer now
 }

@@ -17,7 +17,8 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// PageRows is the service's maximum of rows in a query's answer. (Microsoft Learn, "Query timeout and pagination")
+// PageRows is the service's maximum number of rows in a query's answer. (Microsoft Learn, "Query
+// timeout and pagination")
 const PageRows = 1000
 
 var tableName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{2,62}$`)
