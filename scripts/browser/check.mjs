@@ -291,7 +291,7 @@ const cases = {
     assert.equal(await page.locator("dt:text-is('Rows read') + dd").textContent(), "200");
     assert.equal((await api("GET", `scans/${id}`)).rows.written, 200);
     await page.locator(".legend", { hasText: /^done: 1 range$/ }).waitFor();
-    assert.match(await page.locator(".plot").first().getAttribute("aria-label"), /^Rows a second, from .*: at most \d/);
+    assert.match(await page.locator(".plot").first().getAttribute("aria-label"), /^Rows per second, from .*: at most \d/);
     await page.locator(".strip").focus();
     await page.keyboard.press("ArrowRight");
     assert.equal(await page.locator(".ranges output").textContent(), "done, 200 rows read, from the beginning to the end");
@@ -306,7 +306,7 @@ const cases = {
     const page = await open();
     const id = await begin(page, { "source.table": "Source", "action.type": "count", "limits.rowsPerSecond": "1" });
     await badge(page, "running");
-    await page.getByText("at most 1 row a second").first().waitFor();
+    await page.getByText("at most 1 row per second").first().waitFor();
     await page.getByRole("button", { name: "Cancel …" }).click();
     await page.getByRole("button", { name: "No, leave it" }).click();
     assert.equal((await api("GET", `scans/${id}`)).state, "running");

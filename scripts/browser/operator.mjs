@@ -331,7 +331,7 @@ export const operator = ({ until, open, home, fill, api, hostile }) => ({
     await page.locator(".badge", { hasText: "running: waiting" }).waitFor();
     assert.deepEqual(await known(), ["Rows read", "Time"]); // unknown figures are not shown
     assert.equal(await page.locator("main progress:visible").count(), 0); // a bar without a share looks like 0%
-    assert.equal(await figure("Rows a second"), "–; over the last minute");
+    assert.equal(await figure("Rows per second"), "–; over the last minute");
     assert.equal(await figure("Instances"), "2; 4 + 1 steps");
     assert.match(await figure("Requests"), /42 throttled/);
     await page.evaluate(() => { window.behind = 3_600_000; });

@@ -173,7 +173,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     const plot = page.locator(".plot").first();
     await until("the last interval", async () => / at 2 Jan 2026, 10:00:05/.test(await plot.getAttribute("aria-label")));
     // The scan covers one second of the first interval, and two seconds of the last.
-    assert.match(await plot.getAttribute("aria-label"), /^Rows a second, from 2 Jan 2026, 10:00:04 to 2 Jan 2026, 10:00:07: at most 4,000,000, 1,000,000 at/);
+    assert.match(await plot.getAttribute("aria-label"), /^Rows per second, from 2 Jan 2026, 10:00:04 to 2 Jan 2026, 10:00:07: at most 4,000,000, 1,000,000 at/);
     await plot.focus();
     await page.keyboard.press("End");
     assert.equal(await page.locator(".chart output").first().textContent(), "2 Jan 2026, 10:00:05: 1,000,000 rows/s");
@@ -183,7 +183,7 @@ export const played = ({ until, open, home, fill, hostile }) => ({
     await page.locator(".strip").focus();
     await page.keyboard.press("Home");
     assert.match(await page.locator(".ranges output").textContent(), /^with failures, 6,000,000 rows read, from the beginning to ".*\\u\{202e\}"$/);
-    assert.equal(await page.locator("dt:text-is('Rows a second') + dd").textContent(), "2,000,000");
+    assert.equal(await page.locator("dt:text-is('Rows per second') + dd").textContent(), "2,000,000");
     assert.equal(await page.getByRole("button", { name: "Retry …" }).isVisible(), false); // no step is pending
     assert.equal(await page.getByText("could not be written").count(), 2); // the error, which is hidden, and the box
     assert.equal(await page.locator(".banner:visible").count(), 0);

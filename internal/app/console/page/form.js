@@ -41,8 +41,8 @@ const fields = [
   { name: 'segmentsPerSubsequentPrefix', label: 'Queries for other prefixes', group: 'How', of: rows, strategy: ['prefix'], number: true },
   { name: 'segmentSize', label: 'Rows per query', group: 'How', number: true, hint: '1 to 1,000' },
   { name: 'segmentsPerInvocation', label: 'Queries per invocation', group: 'How', number: true, hint: '1 to 24' },
-  { name: 'limits.rowsPerSecond', label: 'Rows a second, at most', group: 'How', number: true },
-  { name: 'limits.requestsPerSecond', label: 'Requests a second, at most', group: 'How', number: true },
+  { name: 'limits.rowsPerSecond', label: 'Rows per second, at most', group: 'How', number: true },
+  { name: 'limits.requestsPerSecond', label: 'Requests per second, at most', group: 'How', number: true },
 ];
 const groups = { From: 'Source', Action: 'Action', Range: 'Range and filter', How: 'Advanced: strategy and limits' };
 

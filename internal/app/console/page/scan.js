@@ -41,7 +41,7 @@ function confirmed(title, text, yes, danger) {
 // figures are the numbers at the top. The most important ones are large.
 function figures() {
   const large = { rows: figure('Rows read'), took: figure('Time'), share: figure('Progress'), left: figure('Time left') }; // figures that are not always shown come last
-  const small = { written: figure('Rows written'), rate: figure('Rows a second'), steps: figure('Steps'), instances: figure('Instances'), requests: figure('Requests'), cost: figure('Cost') };
+  const small = { written: figure('Rows written'), rate: figure('Rows per second'), steps: figure('Steps'), instances: figure('Instances'), requests: figure('Requests'), cost: figure('Cost') };
   const all = { ...large, ...small };
   const list = (kind, some) => h('dl', { class: `figures ${kind}` }, Object.values(some).map((f) => f.element));
   return {
@@ -70,8 +70,8 @@ function figures() {
 // detail shows the ranges and the timeline, which may be older than the figures.
 function detail(id) {
   const strip = new Strip();
-  const rows = new TimeChart('Rows a second', ['rows/s']);
-  const requests = new TimeChart('Requests a second', ['requests/s', 'throttled/s']);
+  const rows = new TimeChart('Rows per second', ['rows/s']);
+  const requests = new TimeChart('Requests per second', ['requests/s', 'throttled/s']);
   const asOf = h('span', { class: 'hint' });
   const note = h('p', { class: 'hint', hidden: true });
   const element = h('div', {}, h('section', {}, h('div', { class: 'title' }, h('h2', {}, 'Key space'), asOf), note, strip.element),

@@ -19,7 +19,7 @@ export function partOf({ range, filter, select, strategy, action, limits }, most
   const [head, left, tail] = shorten(filter ?? '', most);
   return [bound('prefix', range?.prefix), bound('after', range?.after), bound('before', range?.before), filter && `where ${head}${left ? ` … ${tail}` : ''}`,
     select && (select.length ? `properties ${select.map(quoted).join(', ')}` : 'keys only'), action?.map && 'mapped', strategy && `strategy ${strategy}`,
-    ...['row', 'request'].map((of) => limits?.[`${of}sPerSecond`] && `at most ${plural(limits[`${of}sPerSecond`], of)} a second`)].filter(Boolean).join(', ');
+    ...['row', 'request'].map((of) => limits?.[`${of}sPerSecond`] && `at most ${plural(limits[`${of}sPerSecond`], of)} per second`)].filter(Boolean).join(', ');
 }
 
 // titleOf describes a scan in one line. A scan of a part of a table has another description than a scan of the whole table.
