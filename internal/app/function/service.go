@@ -61,13 +61,13 @@ func (h healthCache) get(ctx context.Context) health.Report {
 
 // checks makes the checks of the app itself and of its storage.
 func (a App) checks(ctx context.Context) []health.Check {
-	settings := health.Of("settings", "right", a.Gates.Settings.Err())
+	settings := health.NewCheck("settings", "right", a.Gates.Settings.Err())
 	if settings.State != health.OK {
 		return []health.Check{settings}
 	}
-	checks := []health.Check{settings, health.Of("storage", "prepared", a.Gates.Own.Err())}
+	checks := []health.Check{settings, health.NewCheck("storage", "prepared", a.Gates.Own.Err())}
 	for _, name := range slices.Sorted(maps.Keys(a.Gates.Catalogs)) {
-		c := health.Of("catalog "+a.Catalogs[name].Name, "prepared", a.Gates.Catalogs[name].Err())
+		c := health.NewCheck("catalog "+a.Catalogs[name].Name, "prepared", a.Gates.Catalogs[name].Err())
 		if c.State == health.Failed { // only a warning, because scans work without a catalog
 			c.State = health.Warning
 		}
@@ -83,7 +83,7 @@ func (a App) checks(ctx context.Context) []health.Check {
 	}
 	checks = append(checks, a.Health.Check(ctx)...)
 	if err := g.Wait(); err != nil { // a panic
-		schedules = []health.Check{health.Of("schedules", "", err)}
+		schedules = []health.Check{health.NewCheck("schedules", "", err)}
 	}
 	return append(checks, schedules...)
 }

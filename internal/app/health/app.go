@@ -32,7 +32,8 @@ type App struct {
 	Memory   *memory.Budget
 }
 
-// Check makes the checks of a running app. It sends six requests to its own storage and one to each other account.
+// Check makes the checks of a running app. The app sends six requests to its own storage, and one to each other
+// account.
 func (a App) Check(ctx context.Context) []Check {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -51,7 +52,7 @@ func (a App) Check(ctx context.Context) []Check {
 		func() []Check {
 			heartbeats, err := ledger.New(table).Heartbeats(ctx)
 			if err != nil && !storage.NotFound(err) {
-				return []Check{Of("steps", "", err)}
+				return []Check{NewCheck("steps", "", err)}
 			}
 			return []Check{judgeHeartbeats(heartbeats)}
 		},
@@ -66,7 +67,7 @@ func (a App) Check(ctx context.Context) []Check {
 			if storage.NotFound(err) {
 				err = errors.New("there is no such queue; the app creates its queues when it starts")
 			}
-			return []Check{Of("queue "+name, fmt.Sprintf("about %d messages", n), err)}
+			return []Check{NewCheck("queue "+name, fmt.Sprintf("about %d messages", n), err)}
 		})
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.Others)) {
@@ -83,7 +84,7 @@ func checkMaintained(ctx context.Context, state *storage.Table) []Check {
 	m, err := ledger.New(state).Maintained(ctx)
 	checks := checkClock(state)
 	if err != nil && !storage.NotFound(err) {
-		return append(checks, Of("Maintain", "", err))
+		return append(checks, NewCheck("Maintain", "", err))
 	}
 	return append(checks, judgeMaintained(m)...)
 }
@@ -104,7 +105,7 @@ func (a App) hostJSON() Check {
 		return Check{"host.json", Unknown, "there is none in this folder; run the command in the app's folder"}
 	}
 	if err != nil {
-		return Of("host.json", "", err)
+		return NewCheck("host.json", "", err)
 	}
 	return judgeHost(read)
 }
@@ -115,5 +116,5 @@ func mayWrite(ctx context.Context, name string, t *storage.Table) Check {
 	if err == nil && !exists {
 		return Check{name, Failed, "there is no table " + t.Name() + "; the app creates it when it starts"}
 	}
-	return Of(name, t.Name()+" can be written", err)
+	return NewCheck(name, t.Name()+" can be written", err)
 }

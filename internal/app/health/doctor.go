@@ -101,7 +101,7 @@ func (d Doctor) checkOwn(ctx context.Context, c config.Config) []Check {
 	const name = "connection " + storage.HostConnection
 	a, err := open(c.Own)
 	if err != nil {
-		return []Check{Of(name, "", err)}
+		return []Check{NewCheck(name, "", err)}
 	}
 	account := checkTables(ctx, storage.HostConnection, c.Own, a)
 	if account.State == Failed { // every other check would report the same error
@@ -150,7 +150,7 @@ func checkTables(ctx context.Context, setting string, c storage.Connection, a *s
 	if a == nil {
 		var err error
 		if a, err = open(c); err != nil {
-			return Of(name, "", err)
+			return NewCheck(name, "", err)
 		}
 	}
 	table := a.Table(nowhere).With(storage.RequestOptions{Once: true})
@@ -182,7 +182,7 @@ func checkQueue(ctx context.Context, c storage.Connection, a *storage.Account, q
 	name := "role on queue " + queue
 	q, err := a.Queue(queue)
 	if err != nil {
-		return Of(name, "", err)
+		return NewCheck(name, "", err)
 	}
 	exists, err := q.With(storage.RequestOptions{Once: true}).MayWrite(ctx)
 	switch {
@@ -214,7 +214,7 @@ func catalog(ctx context.Context, c config.CatalogSettings) []Check {
 	name := "catalog " + c.Title()
 	a, err := open(c.Connection)
 	if err != nil {
-		return []Check{Of(name, "", err)}
+		return []Check{NewCheck(name, "", err)}
 	}
 	once := storage.RequestOptions{Once: true}
 	return []Check{mayWrite(ctx, name, a.Table(c.Table).With(once)), mayWrite(ctx, name+", log", a.Table(c.WAL).With(once))}
@@ -235,7 +235,7 @@ func (d Doctor) checkSite(ctx context.Context) Check {
 	defer cancel()
 	status, answer, err := s.Send(ctx, http.MethodGet, "/api/health", nil)
 	if err != nil {
-		return Of(name, "", err)
+		return NewCheck(name, "", err)
 	}
 	return judgeSite(host, status, s, answer)
 }

@@ -55,8 +55,8 @@ func NewReport(at time.Time, checks []Check) Report {
 	return Report{Status: worst, At: at.UTC(), Checks: checks}
 }
 
-// Of returns a check in the state OK with the detail, or a failed check if err is not nil.
-func Of(name, detail string, err error) Check {
+// NewCheck returns a check in the state OK with the detail, or a failed check if err is not nil.
+func NewCheck(name, detail string, err error) Check {
 	if err != nil {
 		return Check{name, Failed, oneLine(err.Error())}
 	}
@@ -74,7 +74,7 @@ func runAll(parts []func() []Check) []Check {
 		})
 	}
 	if err := g.Wait(); err != nil { // a panic
-		return []Check{Of("checks", "", err)}
+		return []Check{NewCheck("checks", "", err)}
 	}
 	return slices.Concat(found...)
 }

@@ -91,7 +91,7 @@ func TestJudgeHost(t *testing.T) {
 }
 
 func TestDetailsAreOneLine(t *testing.T) {
-	got := Of("x", "", errors.Join(errors.New("a\x1b[31m"), errors.New(strings.Repeat("é", 500)))).Detail
+	got := NewCheck("x", "", errors.Join(errors.New("a\x1b[31m"), errors.New(strings.Repeat("é", 500)))).Detail
 	if strings.ContainsAny(got, "\n\x1b") || len([]rune(got)) != maxDetail+1 {
 		t.Errorf("%q", got)
 	}

@@ -105,7 +105,7 @@ func play(t *testing.T) *playground {
 	p.write("no-keys", "ERROR: Encountered an error (InternalServerError) from host runtime.\n")
 	p.write("answer", `{"title":"Service Unavailable","detail":"storage is not ready"}`)
 	p.write("answer-status", "503")
-	healthy, err := json.Marshal(health.NewReport(time.Now(), []health.Check{health.Of("settings", "right", nil)}))
+	healthy, err := json.Marshal(health.NewReport(time.Now(), []health.Check{health.NewCheck("settings", "right", nil)}))
 	proof.Must(t, err)
 	p.write("healthy", string(healthy))
 	p.write("signed-in", "")
