@@ -211,7 +211,7 @@ func openTable(a *storage.Account, flag, name string) (*storage.Table, error) {
 	return a.Table(name), nil
 }
 
-// connectionFlags name one account.
+// connectionFlags are the flags that name one account.
 type connectionFlags struct {
 	accountFlags
 	connection connection
@@ -225,7 +225,7 @@ func (f *connectionFlags) account(r *call) (*storage.Account, error) {
 	return f.openAccount(r, &f.connection)
 }
 
-// tableFlags name one table.
+// tableFlags are the flags that name one table.
 type tableFlags struct {
 	connectionFlags
 	table location

@@ -222,7 +222,7 @@ func badFlag(c *cobra.Command, err error) error {
 	return usagef("%s", text)
 }
 
-// reason returns why a flag's value is invalid.
+// reason returns the reason why a flag's value is invalid.
 func reason(e *pflag.InvalidValueError) error {
 	var number *strconv.NumError
 	want := ""

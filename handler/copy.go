@@ -47,7 +47,7 @@ func (o *copyOptions) options() []option {
 	})
 }
 
-// pairFlags name two places.
+// pairFlags are the flags that name two places.
 type pairFlags struct {
 	accountFlags
 	manyFlags

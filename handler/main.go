@@ -74,7 +74,8 @@ const (
 	lastWords = 700 * time.Millisecond
 )
 
-// interrupts returns contexts that signals end. After the first signal, commands finish the work under way and end. The second signal ends them immediately.
+// interrupts returns two contexts that are ended by signals. After the first signal, commands finish the work under way and end. The second signal ends them
+// immediately.
 func interrupts() (first, second context.Context) {
 	first, begin := context.WithCancel(context.Background())
 	second, end := context.WithCancel(context.Background())
