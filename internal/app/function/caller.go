@@ -50,8 +50,8 @@ func (h Host) onlyFromHost(next http.Handler) http.Handler {
 }
 
 // foreignName returns the request's host name if it is not a name of this machine. A web page can send requests to this machine
-// by the page's own name, if that name resolves to this machine (DNS rebinding). In a request through a Functions host, the
-// name is in X-Forwarded-Host. In a direct request to this port, the name is in Host.
+// under the page's own host name, if that name resolves to this machine (DNS rebinding). In a request through a Functions host,
+// the name is in X-Forwarded-Host. In a direct request to this port, the name is in Host.
 func foreignName(r *http.Request) (name string, foreign bool) {
 	names := append([]string{r.Host}, r.Header.Values("X-Forwarded-Host")...)
 	if i := slices.IndexFunc(names, func(name string) bool { return !loopback.Is(name) }); i >= 0 {

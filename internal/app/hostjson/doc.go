@@ -23,7 +23,7 @@ type App struct {
 	OnlyFunctions []string
 }
 
-// Queues contains the settings extensions.queues of host.json.
+// Queues contains the settings in extensions.queues of host.json.
 type Queues struct {
 	BatchSize         int           // messages per get, 1 to 32
 	NewBatchThreshold int           // the next get waits until at most this number of messages is in progress

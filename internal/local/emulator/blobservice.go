@@ -60,7 +60,7 @@ type blob struct {
 	lease
 	created time.Time
 	content []byte
-	header  [][2]string // the headers about its content, with their names in answers
+	header  [][2]string // the headers about its content, named as in answers
 	md5     string
 }
 
@@ -217,7 +217,7 @@ func (s blobService) parse(c *call) (operation, error) {
 			}
 			write := method != http.MethodGet
 			if err := b.meetsConditions(write); errors.Is(err, errNotModified) {
-				return b.blob.answer(http.StatusNotModified, [2]string{"X-Ms-Error-Code", "ConditionNotMet"}), nil // in other cases, this code has status 412
+				return b.blob.answer(http.StatusNotModified, [2]string{"X-Ms-Error-Code", "ConditionNotMet"}), nil // otherwise the code ConditionNotMet has status 412
 			} else if err != nil {
 				return response{}, err
 			}

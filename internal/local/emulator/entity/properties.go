@@ -1,8 +1,8 @@
 // Package entity parses, checks and stores the properties of table rows.
 //
 // [Decoder] converts a client's JSON into [Properties]: the row's custom properties as one JSON text in the service's minimal-metadata form. Because the
-// properties are stored as text, most of a page is copied, a Double without a fraction remains distinct from an Int32 (3.0 stays 3.0), and a row costs one
-// allocation. Properties do not include the keys and the timestamp, which the table stores.
+// properties are stored as text, most of a page is copied unchanged, a Double without a fraction remains distinct from an Int32 (3.0 stays 3.0), and a row
+// costs one allocation. Properties do not include the keys and the timestamp, which the table stores.
 package entity
 
 import (
@@ -125,7 +125,8 @@ func (p Property) text() string {
 	return string(text)
 }
 
-// Merge returns the properties of p and of changes, sorted by name. A property of changes replaces the one of p with the same name.
+// Merge returns the properties of p and of changes, sorted by name. If both have a property of the same name, Merge takes the one
+// from changes.
 func (p Properties) Merge(changes Properties) Properties {
 	var all []Property
 	for q := range p.All() {

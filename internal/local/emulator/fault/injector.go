@@ -77,7 +77,7 @@ func (in *Injector) Counts() map[string]int {
 	return maps.Clone(in.fired)
 }
 
-// Plan decides the faults of a request. It counts planned failures and latency as fired.
+// Plan decides the faults of a request. Planned failures and latency count as fired.
 func (in *Injector) Plan(now time.Time, req Request) Plan {
 	plan := Plan{Copies: 1}
 	if len(in.rules) == 0 {
