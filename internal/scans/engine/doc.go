@@ -38,13 +38,13 @@
 //
 // The pauses between messages for the same step double, from 30 s to 16 minutes. A second message is harmless, because a step is committed once. If a request
 // takes at most 200 ms, heartbeats and observations add at most 1 % to the number of requests (sim.TestFindingLostStepsIsCheap). They add more only if steps
-// are long, and the process makes fewer than 100 requests in 5 seconds.
+// are long and the process makes fewer than 100 requests in 5 seconds.
 //
 // # Steps that cannot be done
 //
 // A step may kill its process. So every delivery except the first is marked in the pending row before the step begins. If the step ends with an
-// error, this mark is removed. The scan fails, and names the step, before a sixth process begins the step. If the first message was never sent, the
-// scan fails before a fifth process, because a missing first message looks like the death of a first process.
+// error, this mark is removed. Before a sixth process begins the step, the scan fails with an error that names it. If the first message was never
+// sent, the scan fails before a fifth process, because a missing first message looks like the death of a first process.
 //
 // A storage failure never fails a scan by itself. After five deliveries, the message is in the poison queue. Maintain
 // removes it, and resends the step's message because the step is lost. The scan fails, with the last reason, only when a step has been lost

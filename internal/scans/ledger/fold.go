@@ -48,8 +48,8 @@ type Folds struct{ rows }
 const FoldEvery = 48
 
 // FoldAfter is called after each step's commit. On average, one call in n folds the scan's done steps; n is the argument every. The step's
-// id decides whether a call folds, because processes do not share a counter. Each higher level is folded less often by the same factor, so
-// a fold replaces about n rows on every level.
+// id decides whether a call folds, because processes do not share a counter. Each higher level is folded less often by the factor n, so a
+// fold replaces about n rows on every level.
 func (l Folds) FoldAfter(ctx context.Context, id ScanID, step StepID, every int, join Join) error {
 	h := fnv.New64a()
 	h.Write([]byte(step))

@@ -17,7 +17,7 @@ type Pending struct {
 	Sends   int           // how often its message was sent again
 	Reason  string        // why the step failed at its message's last delivery; "" before that
 	After   time.Time     // the earliest time to begin the step, by the service's clock; zero means immediately
-	At      time.Time     // when its row was last written, by the service's clock; or After, if that is later
+	At      time.Time     // the time when its row was last written, by the service's clock, or After if that is later
 	Age     time.Duration // time since At, by the service's clock; negative before At
 	Lost    time.Duration // time since its message was first sent again; 0 if it was never sent again
 

@@ -61,8 +61,8 @@ func (l observation) toStore(suspects []suspect) ledger.Observation {
 	return k
 }
 
-// observationOf converts the stored observation k of another Maintain. The result has only steps that were seen again at least ObservationPause
-// later and at most observationKept later.
+// observationOf converts the stored observation k of another Maintain. The result contains only steps that were seen again at least
+// ObservationPause and at most observationKept later.
 func observationOf(k ledger.Observation, again []suspect) observation {
 	l := observation{steps: map[ledger.StepID]ledger.Pending{}, heartbeats: k.Heartbeats, fronts: map[string]front{}}
 	for _, s := range again {

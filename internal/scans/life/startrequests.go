@@ -145,7 +145,7 @@ func (l *Life) tryStart(ctx context.Context, a ledger.StartRequest) error {
 	return l.ledger.RefuseStart(ctx, a, scans.Shortened(err.Error()))
 }
 
-// cancelStarted cancels a scan that this or another instance started while its request was withdrawn, and removes the request.
+// cancelStarted cancels a scan that this or another instance started while the start request was withdrawn, and removes the request.
 func cancelStarted(ctx context.Context, l *Life, a ledger.StartRequest) error {
 	_, err := l.ledger.Scan(ctx, a.ID)
 	if err == nil {
@@ -160,7 +160,7 @@ func cancelStarted(ctx context.Context, l *Life, a ledger.StartRequest) error {
 	return l.ledger.DropStartRequest(ctx, a)
 }
 
-// refused reports whether a start request is refused after this error of its start, because later tries would fail in the same way. The
+// refused reports whether a start request is refused, because its start failed with this error and later tries would also fail. The
 // argument age is the request's age.
 func refused(err error, age time.Duration) bool {
 	if errors.As(err, new(*unopenedError)) && !errors.As(err, new(*scans.OwnError)) {

@@ -396,7 +396,7 @@ func (sd *Scheduler) RunNow(ctx context.Context, name string, sent claim.Sent) (
 	return "", problem.Conflictf("name", "other processes are changing the schedule at the same time; try again")
 }
 
-// mayBegin refuses an occurrence in the same minute as another occurrence, or while the last scan is running.
+// mayBegin refuses an occurrence if another one has the same minute, or if the last scan is still running.
 func (r *scheduleRow) mayBegin(s *Schedule, minute time.Time) error {
 	switch {
 	case r.runs():

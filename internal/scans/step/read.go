@@ -25,7 +25,7 @@ const (
 	// unknown before it arrives.
 	roundQueries = 12
 	// commitRows is the maximum number of rows that a step's commit writes or deletes besides those of its children. These rows are the step's
-	// pending row, its done row, a file or failed rows, the failed rows that it has retried, and the child that deletes rows.
+	// pending row, its done row, a file or failed rows, the failed rows that it has retried, and the row of the child that deletes rows.
 	commitRows = 7
 )
 
