@@ -111,7 +111,7 @@ func (g *gauge) interval(depth int, char rune, path bool) (low, high float64) {
 	return low * rare, high * rare
 }
 
-// char returns that character of a position whose interval contains u.
+// char returns the character of a position. The character's interval contains u.
 func (g *gauge) char(depth int, u float64, path bool) rune {
 	s := g.scale(depth)
 	if path && depth < len(g.here) && isSeparator(g.here[depth]) {
