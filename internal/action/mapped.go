@@ -35,8 +35,8 @@ const (
 	// mappedWeight is the number of bytes of memory for each byte of a mapped row's text. The row exists as a value, as
 	// text, and in the transaction that writes it.
 	mappedWeight = 3
-	// maxText is the maximum size of a mapped row's text, in bytes. The service allows 1 MiB at two bytes per character, and a character takes at most
-	// six bytes of text.
+	// maxText is the maximum size of a mapped row's text, in bytes. The service allows 1 MiB, with two bytes per
+	// character. In the text, a character takes at most six bytes.
 	maxText = 3 << 20
 )
 

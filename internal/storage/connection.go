@@ -204,7 +204,7 @@ var fieldNames = []string{
 	"BlobSecondaryEndpoint", "QueueSecondaryEndpoint", "TableSecondaryEndpoint", "FileSecondaryEndpoint",
 }
 
-// parseFields returns the values of a connection string by their names in lower case.
+// parseFields returns the values of a connection string. The keys are their names in lower case.
 func parseFields(s string) (map[string]string, error) {
 	fields := map[string]string{}
 	for part := range strings.SplitSeq(s, ";") {

@@ -120,8 +120,9 @@ func Expired(err error) bool {
 	return errors.As(err, &e) && !e.expired.IsZero()
 }
 
-// expiry returns when the SAS of a refused request expired, according to the SAS's parameter se. The result is zero if the request had
-// no SAS, or if the SAS was still valid at the answer's time. (Microsoft Learn, "Create an account SAS")
+// expiry returns the time at which the SAS of a refused request expired, according to the SAS's parameter se. The
+// result is zero if the request had no SAS, or if the SAS was still valid at the answer's time. (Microsoft Learn,
+// "Create an account SAS")
 func expiry(refusal *http.Response) time.Time {
 	now, err := http.ParseTime(refusal.Header.Get("Date"))
 	if err != nil || refusal.Request == nil {

@@ -39,8 +39,8 @@ func (r Row) JSON() jsontext.Value {
 	return r.json
 }
 
-// Timestamp returns when the row was last modified, by the service's clock. The result is zero if the query did not select the
-// Timestamp.
+// Timestamp returns the time of the row's last modification, by the service's clock. The result is zero if the query
+// did not select the Timestamp.
 func (r Row) Timestamp() time.Time {
 	if r.timestamp == nil {
 		return time.Time{}
