@@ -92,9 +92,9 @@ func (rd *Reader) Changes(ctx context.Context, top int, cursor string, since tim
 }
 
 // ChangesAfter calls the function take with each change after a position. The changes of a call are sorted by id, oldest first.
-// There are at most top changes; top must be from 1 to MaxTop. The argument after is the position: [logtail.Now], a time, the
-// id of a change, or the result of an earlier call. Each change is found once. If the position is a time or an id, ChangesAfter
-// lists the changes committed since that time, or since the change with that id.
+// A call lists at most top changes; top must be from 1 to MaxTop. The argument after is the position: [logtail.Now], a time,
+// the id of a change, or the result of an earlier call. Each change is found once. If the position is a time or an id,
+// ChangesAfter lists the changes committed since that time, or since the change with that id.
 //
 // Changes are listed in the order in which the service has written them. If two writes of one record were under way at the same
 // time, two answers may list their changes in the wrong order. The change with the greater ETag is the later one. A call makes

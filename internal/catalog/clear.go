@@ -193,7 +193,7 @@ func (cl *clearer) clearDue(ctx context.Context, shard store.Shard) error {
 	due.Range.Low = &key.Bound{Key: store.ClearPrefix + key.Inverted(cl.Clock())} // notes that are due later sort before this key
 	return cl.Log.All(ctx, due, func(p storage.Page) error {
 		rows := slices.DeleteFunc(p.Entities(), func(row storage.Entity) bool {
-			return p.Date.Sub(row.Timestamp) < clearAfter-time.Minute // our clock or the writer's clock is wrong
+			return p.Date.Sub(row.Timestamp) < clearAfter-time.Minute // not due; our clock or the writer's clock is wrong
 		})
 		var g task.Group
 		g.SetLimit(store.Parallel)

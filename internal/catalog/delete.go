@@ -59,10 +59,10 @@ func (d Deleted) Summary() string {
 
 // Delete deletes all records that the query finds. It also completes deletions and moves that a crash has interrupted. A
 // deletion that has deleted at least one record ends early if deleteTime is over, or if there is no memory for the next
-// records. Then the result's More is true. After an error, [Deleted.Summary] describes the deletions so far, and a retry
-// continues. If there is a condition, the query must find only one record. If the query has an ID, the record with that ID must
-// exist. The query's Top and Cursor must not be set. If the function noted is not nil, it is called after each deletion with
-// the number of records deleted so far.
+// records. In that case, the result's More is true. After an error, [Deleted.Summary] describes the deletions so far, and a
+// retry continues. If there is a condition, the query must find only one record. If the query has an ID, the record with that
+// ID must exist. The query's Top and Cursor must not be set. If the function noted is not nil, it is called after each deletion
+// with the number of records deleted so far.
 //
 // If the condition has an id (see [Condition]), the deletion is carried out once. The first try deletes all records that it
 // finds, even records written after it began, but no record twice. A repetition returns the first try's result. If the first

@@ -187,7 +187,7 @@ func (rd *Reader) list(ctx context.Context, q Lookup) (answer, error) {
 				if err != nil {
 					return answer{}, cmp.Or(checked(), err)
 				}
-				if m != nil { // also a record whose row lies behind this page, because the token may lead past that row
+				if m != nil { // takes even a record whose row lies behind this page, because the token may lead past that row
 					err = x.add(ctx, *m)
 				}
 				if err != nil {

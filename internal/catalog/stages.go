@@ -73,7 +73,8 @@ type refused struct {
 
 func (e *refused) Unwrap() error { return e.error }
 
-// refuse returns a refusal with the error err, caused by records with these first index values. If err is nil, it returns nil.
+// refuse returns a refusal with the error err. Records with these first index values have caused it. If err is nil, it returns
+// nil.
 func refuse(err error, firstHashes ...index.FirstHash) error {
 	if err == nil {
 		return nil
@@ -209,7 +210,7 @@ func (st *stages) replacement(ctx context.Context, old *store.Head, w wal.Write,
 	case wal.Same:
 		return decision{record: r, same: old}, nil
 	case wal.Taken:
-		// The record found may be this record, which has moved there since its head was read.
+		// The found record may be this record: it may have moved there since its head was read.
 		now, err := st.ReadHead(ctx, old.First, old.Identity)
 		if err == nil && (now == nil || now.ETag != old.ETag) {
 			return decision{}, ErrRaced

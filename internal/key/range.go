@@ -155,7 +155,7 @@ func (b Bounds) Intersect(other Bounds) Bounds {
 	case strings.HasPrefix(b.Prefix, other.Prefix):
 	case strings.HasPrefix(other.Prefix, b.Prefix):
 		both.Prefix = other.Prefix
-	default: // no key is within both
+	default: // no key is within both bounds
 		both.Before = b.Prefix
 	}
 	return both

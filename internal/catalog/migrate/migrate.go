@@ -127,7 +127,7 @@ func (m *migrator) takeOverRows(ctx context.Context) error {
 		g.SetLimit(store.Parallel)
 		for _, rows := range m.byIdentity(p.Entities()) {
 			g.Go(func() error {
-				for _, row := range rows { // one after another, because the first row is adopted
+				for _, row := range rows { // one after another, because the first call adopts the record
 					if err := m.takeOverRow(ctx, row); err != nil {
 						return err
 					}

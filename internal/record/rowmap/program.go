@@ -40,7 +40,7 @@ var unbounded = strings.Fields("transpose fromstream truncate_stream jn yn")
 // searches contains the functions that use a regular expression.
 var searches = strings.Fields("test match capture scan split splits sub gsub")
 
-// cheap contains the functions whose instructions each take constant time and create no value.
+// cheap contains the functions whose instructions each take constant time and do not create a value.
 var cheap = strings.Fields("empty error select first limit skip until while repeat nulls values strings numbers booleans arrays objects iterables scalars " +
 	"finites normals range type has in not isempty toboolean floor ceil round sqrt pow log abs fabs")
 
@@ -144,7 +144,7 @@ func (g *guard) guardCreation(t *gojq.Term) *gojq.Query {
 		return g.guardCall(t.Func, does)
 	case t.Str != nil && t.Str.Queries != nil:
 		for i, q := range t.Str.Queries {
-			if q.Term.Str == nil { // the query is not the text between values
+			if q.Term.Str == nil { // the query is a value in a text, not the text between values
 				t.Str.Queries[i] = inParentheses(checked(q))
 			}
 		}

@@ -58,7 +58,7 @@ func New(o Options) (*Map, error) {
 	return m, nil
 }
 
-// Change is a property whose type a map has changed without an annotation.
+// Change describes a property: a map has changed its type without an annotation.
 type Change struct {
 	Name     string
 	From, To storage.Type
@@ -100,13 +100,13 @@ func (m *Map) changed(c Change) {
 	}
 }
 
-// Rows maps a row to none, one or several rows, with any keys. An error concerns only this row, unless the error is that of the
+// Rows maps a row to zero, one or several rows, with any keys. An error concerns only this row, unless the error is that of the
 // context.
 //
-// The program reads a value as a number, a boolean or a string. If a property of the output has the same name and value as a property of the
-// row, it keeps that property's type and text. If only the name is the same, it keeps the type if the value fits. Any other value becomes a
-// String, a Boolean, an Int32 if it is whole and in range, or a Double. A member "P@odata.type" sets the type of P. Members that are null are
-// dropped. Timestamp and members whose names start with "odata." are ignored.
+// The program reads a value as a number, a boolean or a string. If a property of the output has the same name and value as a
+// property of the row, it keeps that property's type and text. If only the name is the same and the value fits, it keeps the
+// type. Any other value becomes a String, a Boolean, an Int32 if it is whole and in range, or a Double. A member "P@odata.type"
+// sets the type of P. Members that are null are dropped. Timestamp and members whose names start with "odata." are ignored.
 func (m *Map) Rows(ctx context.Context, e storage.Entity) (rows []storage.Entity, err error) {
 	if e, err = m.rename(e); err != nil || m.query == nil {
 		return []storage.Entity{e}, err
@@ -182,7 +182,7 @@ func (m *Map) rename(e storage.Entity) (storage.Entity, error) {
 	return e, nil
 }
 
-// ErrMoved is the error of a row whose key a map changes, although rows must stay in key order.
+// ErrMoved means that a map changes a row's key, although rows must stay in key order.
 var ErrMoved = errors.New("the map changes its key")
 
 // Kept is a source whose rows are the mapped rows of another source. If the map changes a key, [Kept.Read] fails with

@@ -200,7 +200,7 @@ func (c Claims) Record(ctx context.Context, of Claim, answer string) (kept bool,
 		there, found, err := c.Table.Get(ctx, of.row.Key)
 		switch now := there.Get(answerColumn); {
 		case err != nil || !found || now != "":
-			return now == answer, err // an equal answer is our own, or equivalent
+			return now == answer, err // if the answers are equal, it does not matter which try has recorded them
 		}
 		of.row = there // a repetition has taken the claim over
 	}

@@ -41,10 +41,11 @@
 // since the first of these moments, the position can record about 50. Further rows are returned by a later call. At 1,000
 // events per second, a follower that calls once per second with top=1000 reads 1.3 rows per event.
 //
-// Timestamps have no index, so the service must read all rows of a query's key range. Therefore a call queries only ids from a
-// minute before the last call. An append that takes longer than 50 s fails, and a writer whose clock is wrong corrects the
-// times in its ids by the Date of the service's answers. A follower misses an event only if the event is written more than a
-// minute after the time in its id. That can happen if a request hangs in the network, or if another program writes the row.
+// Timestamps have no index, so the service must read all rows of a query's key range. Therefore a call queries only ids that
+// are at most a minute older than the last call. An append that takes longer than 50 s fails, and a writer whose clock is wrong
+// corrects the times in its ids by the Date of the service's answers. A follower misses an event only if the event is written
+// more than a minute after the time in its id. That can happen if a request hangs in the network, or if another program writes
+// the row.
 //
 // A [Feed] follows other logs in the same way. Rows of such a log may be written more than a minute after the time in their
 // keys; see [Feed.Oldest].
@@ -55,7 +56,7 @@
 //
 // # Deleting events
 //
-// The deletion of a stream deletes the stream's rows whose Timestamp is not later than the deletion's claim. Events that are
+// The deletion of a stream deletes the stream's rows whose Timestamp is earlier than the deletion's claim. Events that are
 // appended after the claim stay, even if the request is sent again. The stream's row is marked, but not deleted, because
 // running writers do not insert it again, and readers need its number of shards. Retention deletes old events, in transactions
 // of a hundred rows.

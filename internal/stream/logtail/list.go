@@ -27,7 +27,7 @@ type listing struct {
 	shards int // greatest number in any writer's settings; 0 if there is no row
 	age    time.Duration
 	etag   string
-	empty  bool      // the stream was deleted; a writer that reads this mark removes it
+	empty  bool      // the stream was deleted; a writer that reads this mark removes the mark
 	readAt time.Time // our time directly before the row was read
 }
 

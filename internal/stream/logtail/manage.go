@@ -145,9 +145,10 @@ func (s *Streams) Delete(ctx context.Context, stream string, sent claim.Sent) (D
 	return done, nil
 }
 
-// deleteEvents deletes the events of a stream, and its notes of idempotency keys. The argument before is a time by the service's
-// clock. If before is not zero, events and notes that were written later stay. It returns the number of deleted events.
-func (s *Streams) deleteEvents(ctx context.Context, stream, escaped string, before time.Time) (removed int64, err error) {
+// deleteEvents deletes the events of a stream, and its notes of idempotency keys. The argument limit is a time by the service's
+// clock. If limit is not zero, only events and notes that were written before limit are deleted. It returns the number of
+// deleted events.
+func (s *Streams) deleteEvents(ctx context.Context, stream, escaped string, limit time.Time) (removed int64, err error) {
 	l, err := s.readListing(ctx, escaped)
 	if err != nil {
 		return 0, fmt.Errorf("the stream %q was not deleted: %w", stream, err)
@@ -155,7 +156,7 @@ func (s *Streams) deleteEvents(ctx context.Context, stream, escaped string, befo
 	if l.shards == 0 {
 		return 0, problem.NotFoundf("", "there is no stream %s", secret.Name(stream))
 	}
-	older := func(row storage.Row) bool { return before.IsZero() || row.Timestamp().Before(before) }
+	older := func(row storage.Row) bool { return limit.IsZero() || row.Timestamp().Before(limit) }
 	for _, shard := range s.logOf(escaped, l).Shards {
 		n, err := action.DeleteFound(ctx, s.options.Table, storage.Query{Range: key.Range{Partition: new(string(shard))}}, older)
 		if removed += n; err != nil {

@@ -138,7 +138,7 @@ func (s *Streams) toWrite(ctx context.Context, stream string) (shards []Shard, e
 		return nil, "", problem.Invalidf("stream", "contains text that looks like a key, a signature or a token; remove this text, because names of streams are stored and shown")
 	}
 	if _, known := s.options.Table.Now(s.options.Now()); !known {
-		s.forget(escaped) // so that the service's next answer shows its time
+		s.forget(escaped) // so that the service's next answer shows the service's time
 	}
 	n, err := s.shardsToWrite(ctx, stream, escaped)
 	if err != nil {
@@ -311,7 +311,7 @@ func ParseTime(text string, now time.Time) (time.Time, error) {
 		return now.Add(-d), nil
 	}
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if t, err := time.Parse(layout, text); err == nil && t.Year() >= 1 && t.Year() <= 9998 { // in range in every time zone
+		if t, err := time.Parse(layout, text); err == nil && t.Year() >= 1 && t.Year() <= 9998 { // the year is valid in every time zone
 			return t, nil
 		}
 	}
@@ -327,7 +327,7 @@ func eventOf(row storage.Row) (Event, error) {
 }
 
 // read reads the first pages of a span of a stream. If the reading takes too long, the stream may have more shards by then, so
-// read reads again.
+// read starts again.
 func (s *Streams) read(ctx context.Context, stream string, span Span, top int) (*merge, error) {
 	escaped, err := escapeName(stream)
 	if err != nil {
