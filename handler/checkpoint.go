@@ -68,7 +68,7 @@ func (r *call) restore() error {
 		switch {
 		case !restored:
 		case r.part != nil && o.usage != "":
-			err = fmt.Errorf("--%s was not given to the command for many tables", o.name)
+			err = fmt.Errorf("the checkpoint has --%s, but the command for many tables was run without this flag", o.name)
 		default:
 			err = o.value().Set(value)
 		}

@@ -152,7 +152,7 @@ func TestForgedTable(t *testing.T) {
 		place string
 		want  string
 	}{
-		{map[string]string{"from": "orders", "to": "orders", "prefix": "p0"}, "/orders", "--prefix was not given to the command for many tables"},
+		{map[string]string{"from": "orders", "to": "orders", "prefix": "p0"}, "/orders", "the checkpoint has --prefix, but the command for many tables was run without this flag"},
 		{map[string]string{"from": "orders", "to": "orders"}, "/elsewhere", "the checkpoint is for "},
 	} {
 		points := t.TempDir()

@@ -25,7 +25,7 @@ type logAppendOptions struct {
 
 func (o *logAppendOptions) options() []option {
 	return append(o.logFlags.options("print each event's id and time as JSON"),
-		option{"file", perRun, &o.file, nil, "file with one event per line; - is stdin, the default if no argument is an event"})
+		option{"file", perRun, &o.file, nil, "file with one event per line, or - for stdin (the default if no argument is an event)"})
 }
 
 func (o *logAppendOptions) run(r *call) error {
@@ -143,5 +143,5 @@ func (a *appender) withCount(err error) error {
 	if err == nil || a.done == 0 {
 		return err
 	}
-	return job.Hint(err, fmt.Sprintf("%d events were appended; leave them out when you try again", a.done))
+	return job.Hint(err, fmt.Sprintf("events that were appended: %d; leave them out when you try again", a.done))
 }

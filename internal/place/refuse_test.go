@@ -42,7 +42,7 @@ func TestOpenRefuses(t *testing.T) {
 		"manifest.json is not as it was written": func(f map[string]string) {
 			f[place.ManifestName] = strings.Replace(f[place.ManifestName], `"files"`, `"filter":"A eq 1","files"`, 1)
 		},
-		"its proof is not the hash of the text before it": func(f map[string]string) { // a manifest without a proof
+		"its proof does not match the text before the proof": func(f map[string]string) { // a manifest without a proof
 			f[place.ManifestName], _, _ = strings.Cut(f[place.ManifestName], `,"proof":`)
 			f[place.ManifestName] += "}\n"
 		},

@@ -128,7 +128,7 @@ func TestOpenTablesRefuses(t *testing.T) {
 		"tables.json has version 2":                 changed(place.TablesName, `"version":1`, `"version":2`),
 		`its format is "tablesweep-export"`:         func(f map[string]string) { f[place.TablesName] = f["a/"+place.ManifestName] },
 		"tables.json: unexpected end of JSON input": func(f map[string]string) { f[place.TablesName] = "" },
-		"not the hash of the text before it":        changed(place.TablesName, `"proof"`, `"prooF"`),
+		"does not match the text before the proof":  changed(place.TablesName, `"proof"`, `"prooF"`),
 	} {
 		files := maps.Clone(all)
 		change(files)

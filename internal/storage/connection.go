@@ -281,7 +281,7 @@ func connectionFromFields(fields map[string]string) (Connection, error) {
 		return Connection{}, fmt.Errorf("the connection string's SharedAccessSignature must be one line")
 	}
 	if c.key == "" && c.sas == "" {
-		return Connection{}, fmt.Errorf("the connection string has neither AccountKey nor SharedAccessSignature; to sign in with Entra ID give the account's URL instead")
+		return Connection{}, fmt.Errorf("the connection string has neither AccountKey nor SharedAccessSignature; to sign in with Entra ID, give the account's URL instead")
 	}
 	if c.key != "" {
 		if c.account == "" {
