@@ -129,7 +129,7 @@ type lister struct {
 	err    error
 }
 
-// options returns the flags. Their descriptions call the findings by the given noun.
+// options returns the flags. Their descriptions use the given noun for the findings.
 func (l *lister) options(noun string) []option {
 	return []option{
 		{"all", perRun, &l.all, nil, fmt.Sprintf("print all %s, not only the first %d", noun, maxListed)},

@@ -77,7 +77,8 @@ type outcome struct {
 	catalog.Meta
 }
 
-// refusedRecords returns the error of a command that finished although n records were refused, or nil if n is 0. The exit code is 3.
+// refusedRecords returns the error of a command that finished although n records were refused, or nil if n is 0. The program then
+// exits with code 3.
 func refusedRecords(n int) error {
 	if n == 0 {
 		return nil

@@ -185,7 +185,7 @@ func asValue(c *cobra.Command, err error) error {
 
 var errNoValue = job.Hint(errors.New("has no value"), "give the flag a value, or leave it out")
 
-// noEmptyFlags refuses a flag whose value is empty. In a script, the value is most often a
+// noEmptyFlags refuses a flag whose value is empty. In a script, an empty value is most often a
 // variable that is not set, and delete --rows "" must not delete all rows.
 func noEmptyFlags(c *cobra.Command) (err error) {
 	c.Flags().Visit(func(f *pflag.Flag) {
