@@ -55,7 +55,7 @@ var Settings = []Setting{
 	{"TABLESWEEP_LOG_LEVEL", "info", "`trace`, `debug`, `info`, `warn` or `error`"},
 }
 
-// Config contains the settings. Its connections do not print secrets.
+// Config contains the settings. When printed, its connections do not show secrets.
 type Config struct {
 	Own storage.Connection
 	// Connections contains the connections that scans may use, by the names of their settings.
@@ -159,7 +159,7 @@ func Load(settings storage.Settings) (Config, error) {
 	}
 	if c.LogLevel, err = zerolog.ParseLevel(value("TABLESWEEP_LOG_LEVEL")); err != nil {
 		errs = append(errs, errors.New("setting TABLESWEEP_LOG_LEVEL must be trace, debug, info, warn or error"))
-		c.LogLevel = zerolog.InfoLevel // for the log of this error
+		c.LogLevel = zerolog.InfoLevel // so that this error can be logged
 	}
 	return c, errors.Join(errs...)
 }

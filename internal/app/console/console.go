@@ -6,8 +6,8 @@
 // sent only in a header. The page shows the content of tables as text: it creates elements and never markup. Its
 // Content-Security-Policy, with Trusted Types, refuses markup and inline script.
 //
-// A list costs one call per refresh, for any number of scans. A refresh happens every 3 s while a scan runs, and once a minute while
-// the page is hidden. While the app does not answer, the pauses between refreshes double up to a minute.
+// A list of scans costs one call per refresh, for any number of scans. A refresh happens every 3 s while a scan runs, and once a
+// minute while the page is hidden. While the app does not answer, the pauses between refreshes double up to a minute.
 package console
 
 import (

@@ -67,14 +67,14 @@ func pastHost(r *http.Request) bool {
 	return hasHeader(r, "Origin", "Sec-Fetch-Site") && !hasHeader(r, envelope.HeaderInvocation, "X-Ms-Invocation-Id", "X-Forwarded-Host")
 }
 
-// withoutPreflight reports whether the request's Content-Type is missing or is one that forms use. For any page, a browser
-// sends such a request without a preflight. (WHATWG Fetch, "CORS-safelisted request-header")
+// withoutPreflight reports whether the request's Content-Type is missing or is one that forms use. A browser sends such a
+// request from any page without a preflight. (WHATWG Fetch, "CORS-safelisted request-header")
 func withoutPreflight(r *http.Request) bool {
 	return slices.Contains([]string{"", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain"}, mediaType(r))
 }
 
-// ofOtherSite reports whether a browser has sent a request, other than GET, HEAD and a preflight, for a page of another site.
-// Core Tools require no key, so without this check any page that the developer opens could start scans.
+// ofOtherSite reports whether a page of another site has made a browser send the request. GET, HEAD and preflights do not
+// count. Core Tools require no key, so without this check any page that the developer opens could start scans.
 func ofOtherSite(r *http.Request) bool {
 	as := *r
 	as.Host = cmp.Or(r.Header.Get("X-Forwarded-Host"), r.Host)

@@ -80,8 +80,8 @@ func messageBody(v json.RawMessage) []byte {
 
 // invocationHandler handles the host's calls of a queue or timer function.
 //
-// The host calls it for every message and every due timer. After a status other than 2xx, the host delivers the message again,
-// up to maxDequeueCount times in all.
+// The host calls a queue function for every message, and a timer function when its timer is due. After a status other than
+// 2xx, the host delivers the message again, up to maxDequeueCount times in all.
 func invocationHandler(f Function) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()

@@ -1,8 +1,8 @@
 // Package hostjson reads a function app's files in the same way as the Functions host: host.json and local.settings.json.
 //
-// It supports the parts of these files on which the app depends: the settings of the queue extension, functionTimeout and the
-// custom handler. If an unsupported setting would change how the app runs, the package returns an error with the setting's name.
-// It opens only these files, and starts no process.
+// The package supports the parts of host.json on which the app depends: the settings of the queue extension, functionTimeout
+// and the custom handler. If an unsupported setting would change how the app runs, the package returns an error with the
+// setting's name. It opens only host.json and local.settings.json, and starts no process.
 //
 // (Microsoft Learn: "host.json reference for Azure Functions", "Azure Functions
 // custom handlers", "Azure Queue storage trigger", "Timer trigger", "HTTP trigger")

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// day is the maximum of every time span in these files except functionTimeout.
+// day is the maximum of every time span in host.json except functionTimeout.
 const day = 24 * time.Hour
 
 func (a *App) readHost(data []byte, x expander, p *problems) {
@@ -22,7 +22,7 @@ func (a *App) readHost(data []byte, x expander, p *problems) {
 	a.readQueues(extensions.object("queues"))
 	a.readHTTP(extensions.object("http"))
 	a.readHandler(o, x)
-	// Other extensions and sections do not change how these triggers run.
+	// Other extensions and sections do not change how the app's triggers run.
 	a.OnlyFunctions = o.texts("functions")
 	o.ignore("$schema", "aggregator", "applicationInsights", "concurrency", "extensionBundle", "healthMonitor",
 		"logging", "managedDependency", "singleton", "telemetryMode", "watchDirectories", "watchFiles")

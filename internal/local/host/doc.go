@@ -5,6 +5,7 @@
 // instances. A timer fires once for all instances.
 //
 // As with the real host, no handler gets a signal, the messages of a killed host stay hidden for ten minutes, and only one of the hosts on a storage account
-// runs a timer. The package does not scale with the load. If a handler ends, the host does not end, but starts the handler again. The host supports only
-// these three triggers, and only the functions in the list of package function. A test of that package compares the function.json files with the list.
+// runs a timer. The number of instances does not depend on the load. If a handler ends, the host does not end, but starts the handler again. The host
+// supports only HTTP, queue and timer triggers, and only the functions in the list of package function. A test of that package compares the function.json
+// files with the list.
 package host

@@ -35,8 +35,8 @@ type Queue struct {
 	mu       sync.Mutex // guards the fields below
 	metadata map[string]string
 	sequence uint64
-	// Each stored message is in all three of these fields. They contain the messages by the time at which they become visible, by the time at which they
-	// expire, and by id. Several messages have the same id only if a duplicate was put.
+	// Each stored message is in all three of the following fields. They contain the messages by the time at which they become visible, by the time at
+	// which they expire, and by id. Several messages have the same id only if a duplicate was put.
 	visible *btree.BTreeG[*Message]
 	expiry  *btree.BTreeG[*Message]
 	byID    map[string][]*Message
@@ -223,7 +223,8 @@ func (q *Queue) SetMetadata(metadata map[string]string) {
 	q.metadata = metadata
 }
 
-// newID returns a random Guid from crypto/rand. The faults of a message depend on its id, and tests can make crypto/rand deterministic.
+// newID returns a random Guid from crypto/rand. The faults of a message depend on its id. Tests can make crypto/rand, and therefore the
+// id, deterministic.
 func newID() string { return uuid.NewString() }
 
 // newReceipt returns a random receipt in the service's form.
