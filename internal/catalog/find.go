@@ -23,7 +23,7 @@ const firstRows = 64
 
 // match is a record that a query has found.
 type match struct {
-	row     storage.Row // contains the record; without a key if the record was found by way of a tombstone
+	row     storage.Row // contains the record; has no key if the record was found through a tombstone
 	id      index.Identity
 	version int64 // the row's version
 	state   wal.VersionClaim

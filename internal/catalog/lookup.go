@@ -64,8 +64,8 @@ type Matches struct {
 	Cursor string
 }
 
-// matchesOf returns a reader's answer in the form for callers. Meta has one element for each row, and is never nil. The rows
-// are not copied.
+// matchesOf converts a reader's answer to Matches. Meta has one element for each row, and is never nil. The rows are not
+// copied.
 func matchesOf(a answer) Matches {
 	r := Matches{Cursor: a.next, rows: make([]storage.Row, len(a.found)), Meta: make([]Meta, len(a.found))}
 	for i, f := range a.found {

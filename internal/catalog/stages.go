@@ -158,7 +158,7 @@ func (wr *Writer) writeMemory(r record.Record) int64 {
 	return int64(1+len(wr.Schema.Keys)) * storage.MemoryOf(textOf(r), 1)
 }
 
-// textOf returns the length of a record's names and values in rows.
+// textOf returns the length of a record's names and values, as a row stores them.
 func textOf(r record.Record) (bytes int) {
 	for _, p := range r.Properties() {
 		bytes += len(p.Name) + len(p.Value)
@@ -195,7 +195,8 @@ func insertDecision(h *store.Head, w wal.Write, r record.Record) decision {
 	return decision{kind: wal.Insert, record: r, updates: []headUpdate{{h, w, store.HashOf(r)}}}
 }
 
-// replacement decides whether the record r replaces the record of the live head old. The argument w describes r's index rows.
+// replacement decides whether the record r replaces another record. The argument old is the live head of that record, and w
+// describes r's index rows.
 func (st *stages) replacement(ctx context.Context, old *store.Head, w wal.Write, r record.Record) (decision, error) {
 	var target *store.Head
 	if old.Identity != w.Identity {
@@ -244,9 +245,9 @@ func (st *stages) removal(ctx context.Context, h *store.Head, r record.Record, s
 	return decision{kind: wal.Delete, record: r, updates: []headUpdate{{h, wal.Removal(h.State()), ""}}, slots: slots}, st.afterMove(ctx, h)
 }
 
-// afterMove must be called before a write that replaces or removes the record of the head old. If the record's last write was a
-// move, afterMove writes the rows of the move. Otherwise a query by a former value could find the old record after the later
-// write was acknowledged.
+// afterMove must be called before a write that replaces or removes a record. The argument old is the record's head. If the
+// record's last write was a move, afterMove writes the rows of the move. Otherwise a query by a former value could find the old
+// record after the later write was acknowledged.
 func (st *stages) afterMove(ctx context.Context, old *store.Head) error {
 	if old.Instead == nil {
 		return nil

@@ -105,7 +105,7 @@ func (w Window) Contains(sort string) bool {
 	return !before(sort, w.from) && (before(sort, w.to) || strings.HasPrefix(sort, w.to))
 }
 
-// before reports whether sort value a sorts before b.
+// before reports whether the sort value a comes before the sort value b.
 func before(a, b string) bool { return key.Less(ordered(a), ordered(b)) }
 
 // Behind returns the smallest range that contains all rows of the window whose RowKeys are greater than rowKey. If rowKey is

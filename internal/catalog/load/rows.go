@@ -27,7 +27,7 @@ const (
 	maxBytes = 16 << 20
 )
 
-// FailedExt is the ending of the name of the file with an import's failed rows.
+// FailedExt ends the name of the file with an import's failed rows.
 const FailedExt = ".failed"
 
 // Row is one row of an input: a record, or the error in the row.

@@ -121,8 +121,8 @@ func Removal(head *Head) Write {
 	return w
 }
 
-// Replacement decides whether a record with w's identity replaces the record of the live head old. The argument target is the
-// head of w's identity, or nil. If w and old have the same identity, target is ignored.
+// Replacement decides whether a record with w's identity replaces another record. The argument old is the live head of that
+// record, and target is the head of w's identity, or nil. If w and old have the same identity, target is ignored.
 func Replacement(old, target *Head, w Write, content ContentHash, now time.Time) ([]Write, Verdict) {
 	if old.Identity == w.Identity {
 		if old.Content == content {
@@ -141,9 +141,9 @@ func Replacement(old, target *Head, w Write, content ContentHash, now time.Time)
 	return []Write{left, w}, Commit
 }
 
-// TakeIdentity returns the write that moves the record of the head old to w's identity. The argument target is the head of w's
-// identity. The write's version is greater than the versions of both heads. Another write, in the same entry or a later one,
-// removes the old identity.
+// TakeIdentity returns the write that moves a record to w's identity. The argument old is the record's head, and target is the
+// head of w's identity. The write's version is greater than the versions of both heads. Another write, in the same entry or a
+// later one, removes the old identity.
 func TakeIdentity(old, target *Head, w Write, now time.Time) Write {
 	w = following(target, w, now)
 	w.Version = max(w.Version, old.Version+1)

@@ -248,7 +248,7 @@ func propertyOf(name string, t storage.Type, v any) (p storage.Property, ok bool
 	return p, err == nil
 }
 
-// exact reports whether a Double is exactly the whole number in text.
+// exact reports whether a Double exactly equals the whole number in the text.
 func exact(f float64, text string) bool { return strconv.FormatFloat(f, 'f', 0, 64) == text }
 
 // equalValues reports whether two values are equal. A number in the values may have any of its forms in Go.

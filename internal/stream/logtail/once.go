@@ -29,9 +29,9 @@ type note struct {
 	content string // hash of the events
 }
 
-// AppendOnce appends events as [Streams.Append] does, with an idempotency key. For a day, a repeated append of the same events
-// with the same key to the same stream returns the ids of the first append, and inserts missing events. If the events differ,
-// the error is [problem.KeyReused]. All events are written to one shard.
+// AppendOnce appends events with an idempotency key, as [Streams.Append] does without one. For a day, a repeated append of the
+// same events with the same key to the same stream returns the ids of the first append, and inserts missing events. If the
+// events differ, the error is [problem.KeyReused]. All events are written to one shard.
 func (s *Streams) AppendOnce(ctx context.Context, stream string, records record.Some, idempotencyKey string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, appendTime)
 	defer cancel()
