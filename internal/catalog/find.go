@@ -134,8 +134,8 @@ type search struct {
 }
 
 // takeRows adds the matches of a merged page to the answer. If the answer is complete, full is true. In that case, the result
-// last is the RowKey of the last row taken. If no row was taken, it is the same as after. Of several rows with the same RowKey,
-// takeRows takes all or none.
+// last is the RowKey of the last row taken. If no row was taken, it is equal to the argument after. Of several rows with the
+// same RowKey, takeRows takes all or none.
 func (x *search) takeRows(ctx context.Context, s mergedPage, after string) (last string, full bool, err error) {
 	states := make([]wal.VersionClaim, len(s.rows))
 	for i, c := range s.rows {

@@ -34,7 +34,7 @@ const (
 // impure contains the functions whose result does not depend on the row alone, or that also end the runs of other rows.
 var impure = strings.Fields("now localtime strflocaltime input inputs env $ENV halt halt_error debug stderr input_filename input_line_number modulemeta get_search_list builtins")
 
-// unbounded contains the functions that, in one instruction, can take too much memory or time even for small values.
+// unbounded contains the functions that can take too much memory or time in one instruction, even for small values.
 var unbounded = strings.Fields("transpose fromstream truncate_stream jn yn")
 
 // searches contains the functions that use a regular expression.
