@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// day is the maximum of every time span in host.json except functionTimeout.
 const day = 24 * time.Hour
 
 func (a *App) readHost(data []byte, x expander, p *problems) {
