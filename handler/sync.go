@@ -37,7 +37,7 @@ func (o *syncOptions) options() []option {
 // check returns an error if the flags do not fit the places, or if the sync needs a confirmation and stdin is not a terminal.
 func (o *syncOptions) check(r *call, from, to place.Kind) error {
 	if from == place.KindFile || from == place.KindStream {
-		return usagef("--from %s is %v, but sync needs rows in order; import it into a table first", o.from.path, from)
+		return usagef("--from %s is %v, but sync needs rows in order; import the rows into a table first", o.from.path, from)
 	}
 	if to != place.KindTable {
 		return usagef("--to %s is %v, but sync changes only tables; export writes files", o.to.path, to)

@@ -93,7 +93,7 @@ func (o *verifyOptions) check(r *call, from, to place.Kind) error {
 		kind       place.Kind
 	}{{"from", o.from.path, from}, {"to", o.to.path, to}} {
 		if p.kind != place.KindTable && p.kind != place.KindExport {
-			return usagef("--%s %s is %v, but verify needs rows in order; import it into a table first", p.flag, p.path, p.kind)
+			return usagef("--%s %s is %v, but verify needs rows in order; import the rows into a table first", p.flag, p.path, p.kind)
 		}
 	}
 	return o.conflicts(r, o.besideAccounts(from, to))

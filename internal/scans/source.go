@@ -35,7 +35,7 @@ func (x *Export) Open(ctx context.Context) (*place.Export, error) {
 	}
 	content, err := place.Open(ctx, x.objects)
 	if err == nil && x.Hash != "" && x.Hash != content.Hash() {
-		content, err = nil, fmt.Errorf("%s now contains another export, %s instead of %s; start a new scan", x.objects.Address(), content.Hash(), x.Hash)
+		content, err = nil, fmt.Errorf("%s now contains another export, with the hash %s instead of %s; start a new scan", x.objects.Address(), content.Hash(), x.Hash)
 	}
 	x.Content = content
 	return content, err

@@ -108,7 +108,7 @@ func TestBadRequests(t *testing.T) {
 		{"copy onto itself by another name", with(`"Target"`, `"Source","connection":"OTHER"`), 400, "action.destination", "is the source itself"},
 		{"bad mode", with(`"type":"copy"`, `"type":"copy","mode":"upsert"`), 400, "action.mode", "replace, merge, skip or fail"},
 		{"count with destination", with("copy", "count"), 400, "action.destination", "not a field of count"},
-		{"bad filter", with(`"action"`, `"filter":"Name is x","action"`), 400, "filter", "refuses it"},
+		{"bad filter", with(`"action"`, `"filter":"Name is x","action"`), 400, "filter", "refuses this filter"},
 		{"filter of 13 comparisons", with(`"action"`, `"filter":"`+strings.Repeat("A eq 1 or ", 12)+`A eq 1","action"`), 400, "filter", "13 comparisons"},
 		{"limit of 0", with(`"action"`, `"limits":{"rowsPerSecond":5,"requestsPerSecond":0},"action"`), 400, "limits.requestsPerSecond", "at least 1"},
 		{"limit below 0", with(`"action"`, `"limits":{"rowsPerSecond":-5},"action"`), 400, "limits.rowsPerSecond", "at least 1"},

@@ -158,7 +158,7 @@ func (s Schema) checkKeys() error {
 			errs = append(errs, fmt.Errorf("index key %q: queries pass the function key in a parameter of the same name; rename the field", k.Field))
 		}
 		if s.Rank(k.Field) < i {
-			errs = append(errs, fmt.Errorf("index key %q is named twice; case makes no difference", k.Field))
+			errs = append(errs, fmt.Errorf("index key %q is named twice; case is ignored", k.Field))
 		}
 	}
 	return errors.Join(errs...)

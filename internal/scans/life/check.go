@@ -92,7 +92,7 @@ func probe(ctx context.Context, o *scans.RunnableScan, now time.Time) error {
 		if _, _, alone := o.Source.Read(ctx, storage.RequestOptions{}, storage.Query{Filter: r.Filter, Top: 1}); storage.Permanent(alone) {
 			err = alone
 		}
-		return problem.Invalidf("filter", "the Table service refuses it; check its syntax and the types of its values").Because(err)
+		return problem.Invalidf("filter", "the Table service refuses this filter; check the syntax and the types of the values").Because(err)
 	}
 	return scans.Refusal("source", "the Table service refuses to read it; check the connection and its permissions", err)
 }
@@ -251,7 +251,7 @@ func (ck *Checker) mayOverwrite(ctx context.Context, o *scans.RunnableScan) erro
 	others := slices.DeleteFunc(slices.Clone(o.Tables), func(name string) bool { return ck.scans.CheckTable("", to.Table(name)) != nil }) // the group leaves out the other tables
 	there, err := to.TableStates(ctx, others, concurrentTables)
 	if err != nil {
-		return scans.Refusal("action.destination", "the Table service refuses to read its tables; check the connection and its permissions", err)
+		return scans.Refusal("action.destination", "the Table service refuses to read the tables of this account; check the connection and its permissions", err)
 	}
 	if full := storage.WithRows(there); full != nil {
 		return problem.Conflictf("action.overwrite", "must be true, because %d of %d tables in the destination (%s) have rows that the copy would write over; mode skip keeps these rows", len(full), len(o.Tables), problem.Named(full, namedMembers))

@@ -119,7 +119,7 @@ func (w written) write(ctx context.Context, o *stepScan, rows []storage.Row, del
 	done.Written, done.Failed = r.Written, int64(len(r.Failed))
 	if len(r.Failed) > 0 {
 		f := r.Failed[0]
-		zerolog.Ctx(ctx).Warn().Int("rows", len(r.Failed)).Str("partitionKey", f.Key.Partition).Str("rowKey", f.Key.Row).Str("reason", f.Reason).Msg("rows failed; the first of them is named here")
+		zerolog.Ctx(ctx).Warn().Int("rows", len(r.Failed)).Str("partitionKey", f.Key.Partition).Str("rowKey", f.Key.Row).Str("reason", f.Reason).Msg("rows failed; this entry names the first of them")
 	}
 	return r.Failed, nil
 }
