@@ -1,6 +1,6 @@
 // Package check compares a catalog's index rows with each other and with its log, and repairs them.
 //
-// It reads the index and the heads once, into a tally that needs little memory. If the tally shows differences, the package
+// The package reads the index and the heads once, into a tally that needs little memory. If the tally shows differences, it
 // reads the index and the heads again, and checks the suspect records one by one. A write under way is not an error, so the
 // package reads the rows of every difference again before it reports the difference.
 package check

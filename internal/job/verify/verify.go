@@ -1,6 +1,6 @@
 // Package verify compares two tables row by row, including values and types.
 //
-// It sweeps both tables as if they were a single table with the rows of both (pair.go). So it compares ranges in any order, with as many concurrent
+// The package sweeps both tables as if they were a single table with the rows of both (pair.go). So it compares ranges in any order, with as many concurrent
 // requests as are worthwhile, and a checkpoint records the progress. Memory is bounded, whatever the size of the tables and the number of
 // differences.
 //

@@ -19,7 +19,7 @@ import (
 //   - the other partitions that share the prefix and that character;
 //   - the prefix again, from the next character on.
 //
-// It differs from the published form in one bound. The published form ends one query before prefix + U+FFFF and begins the next query after it, so it
+// Prefix differs from the published form in one bound. The published form ends one query before prefix + U+FFFF and begins the next query after it, so it
 // misses keys that start with prefix + U+FFFF. Here, both bounds are the next prefix in key order (package key), so no key is missed.
 type Prefix struct {
 	// FirstSegments is the number of non-empty pages that a prefix step reads before it splits, if the step's prefix is longer than its parent's. 0

@@ -11,7 +11,7 @@ const (
 
 // Limit is a number of requests or rows per second. It is not safe for concurrent use.
 //
-// It replaces golang.org/x/time/rate, because a page's number of rows is known only after the answer. The caller must be able to correct the budget
+// Limit replaces golang.org/x/time/rate, because a page's number of rows is known only after the answer. The caller must be able to correct the budget
 // if the number of rows differs from the expected number.
 type Limit struct {
 	rate   float64 // per second
