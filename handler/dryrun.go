@@ -89,7 +89,7 @@ func printEstimate(out io.Writer, verb string, r estimate.Report, price float64,
 		text = fmt.Sprintf("would %s rows, but %v were not enough to find one; --dry-run=full counts to the end\n", verb, seconds(dryRunTime))
 	}
 	if r.Missing > 0 {
-		text += fmt.Sprintf("of the list, %s would fail: no row in the table has that key\n", grouped(r.Missing, "row"))
+		text += fmt.Sprintf("%s of the list would fail, because no row of the table has such a key\n", grouped(r.Missing, "row"))
 	}
 	_, err := fmt.Fprintf(out, "%s%s\n", text, sentence)
 	return err

@@ -89,7 +89,7 @@ func (j *jobFlags) perform(r *call, prepared *job.Job, verb string) error {
 	case done.Lines.Unproven:
 		hint = "--failed FILE lists all of them; when the cause is removed, " + job.ImportAgain
 	case j.failed != "":
-		hint = fmt.Sprintf("%s lists them; when the cause is removed, --rows %s retries only those", j.failed, j.failed)
+		hint = fmt.Sprintf("%s lists the failed rows; when the cause is removed, --rows %s retries only these rows", j.failed, j.failed)
 	}
 	return job.Hint(failedRows(done.Failed), hint)
 }
