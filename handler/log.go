@@ -21,7 +21,7 @@ type logFlags struct {
 	json    bool
 }
 
-// options returns the options. asJSON is the description of --json.
+// options returns the options of a command on streams. asJSON is the description of --json.
 func (f *logFlags) options(asJSON string) []option {
 	return append(f.connectionFlags.options("the table's account"), []option{
 		{"table", perRun, &f.table, nil, "the table of streams (default: the setting TABLESWEEP_LOG_TABLE, or " + logtail.DefaultTable + ")"},

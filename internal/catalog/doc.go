@@ -117,7 +117,7 @@
 // place. Therefore a call follows each tombstone that, according to the service's times, may be younger than the call. If a call
 // reads several partitions, whose pages never show the same moment, it follows all tombstones of the last minutes. If a record
 // has moved more than maxHops times, or another record has taken one of its places, the call is refused as busy. Therefore a
-// call finds every record that was under the key all the time. A record that moves between two calls may be missed.
+// call finds every record that was under the key during the whole call. A record that moves between two calls may be missed.
 //
 // If the last write of a record was a move, a write that replaces or removes the record first writes the rows of the move.
 // Otherwise a query by a former value of the record could return an older version than that of an acknowledged write.

@@ -113,7 +113,7 @@ func TestStreamNamesOverHTTP(t *testing.T) {
 	// differ from the name that was sent, so the error does not repeat the name.
 	for _, path := range []string{"a/b", "a%2Fb", "a%5Cb", "a%252Fb", "50%25", "a//b", "/a"} {
 		w := a.fetch(t, "POST", "/api/log/"+path, "{}", nil)
-		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "send the name escaped as /api/log?stream=NAME") {
+		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "escape the name, and send it as /api/log?stream=NAME") {
 			t.Errorf("path %s: status %d, body %s; want 400 and a hint at /api/log?stream=NAME", path, w.Code, w.Body)
 		}
 	}

@@ -219,7 +219,7 @@ type taker struct {
 	left time.Duration
 }
 
-// forLittle reserves a part for a call that needs little. If a larger part is free without waiting, forLittle reserves that part
+// forLittle reserves a part of the memory for a call that needs little. If a larger part is free without waiting, forLittle reserves that part
 // instead.
 func (t *taker) forLittle(ctx context.Context) (*memory.Part, error) {
 	if part, ok := t.from.TryTake(rowsMemory); ok {

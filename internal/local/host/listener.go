@@ -44,8 +44,8 @@ type listener struct {
 
 // Poll polls a queue for a function of an instance until ctx ends, as a [Host] does. random returns numbers in [0, 1), which determine the waits between
 // polls of an empty queue. invoke runs the function with a decoded message. If invoke fails, the message is delivered again. A message is settled when it is
-// deleted, visible again or in the poison queue. Poll returns when all its messages are settled or work has ended. When work ends, invoke must end as well,
-// because the instance is lost and settles no more messages.
+// deleted, visible again or in the poison queue. When ctx has ended, Poll returns as soon as all its messages are settled. The end of the context work
+// means that the instance is lost. Then Poll settles no more messages and returns, and invoke must also end.
 func Poll(ctx, work context.Context, messages, poison *storage.Queue, options hostjson.Queues, random func() float64, log zerolog.Logger,
 	invoke func(ctx context.Context, m envelope.Message) error) {
 	l := listener{queue: messages, poison: poison, options: options, random: random, invoke: invoke, log: log}

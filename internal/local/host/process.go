@@ -24,7 +24,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// readyPoll is the interval at which the real host requests / from a starting handler. Any HTTP answer means ready.
+// readyPoll is the interval at which the real host sends GET / to a starting handler. Any HTTP answer means ready.
 // (WorkerConstants of azure-functions-host)
 const readyPoll = 25 * time.Millisecond
 
