@@ -32,7 +32,11 @@ func (l *Ledger) Finish(ctx context.Context, id ScanID, now time.Time, seal func
 		if err != nil {
 			return false, err
 		}
-		as.Error = fmt.Sprintf("%d rows could not be written; the first: %s", s.Totals.Failed, first)
+		rows := "1 row"
+		if s.Totals.Failed > 1 {
+			rows = fmt.Sprintf("%d rows", s.Totals.Failed)
+		}
+		as.Error = fmt.Sprintf("%s could not be written; the first: %s", rows, first)
 	}
 	if as.Error == "" {
 		if as, err = seal(s); err != nil {
