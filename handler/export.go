@@ -17,7 +17,7 @@ func (o *copyOptions) check(r *call, from, to place.Kind) error {
 	case r.name == "import" && (from == place.KindTable || to != place.KindTable):
 		return usagef("import copies from files to a table, not %s; use copy instead", o.describe(from, to))
 	case inLines && to != place.KindTable:
-		return usagef("the rows of --from %s may be in any order, and only a table accepts such rows; import the file into a table", o.from.path)
+		return usagef("the rows of --from %s are perhaps not sorted, so only a table can be the destination; import the file into a table", o.from.path)
 	}
 	err := o.conflicts(r, append(o.besideAccounts(from, to), []conflict{
 		{"rows", o.Many(), "the flag is only for a single table"},

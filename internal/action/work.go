@@ -1,7 +1,7 @@
 // Package action contains the actions of a scan: it copies rows into a table, deletes rows, or puts a message for each row into a queue. An action
 // splits a page's rows into units and handles each unit separately. It does not depend on scans or checkpoints.
 //
-// A step may be repeated, so every action is idempotent, except that messages may arrive twice. If the service refuses a row, the
+// A step may be repeated, so every action is idempotent, except enqueue, which may send a message twice. If the service refuses a row, the
 // work continues with the other rows, and the result contains the row's key and the reason.
 //
 // A copy writes the rows of one partition in entity group transactions of up to 100 rows and 4 MiB. If a transaction is refused

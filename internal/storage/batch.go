@@ -134,7 +134,7 @@ func (b *Batch) append(op Op) {
 
 // escapeSeparators escapes U+2028 and U+2029 in JSON, because Azurite treats them as ends of lines.
 func escapeSeparators(json []byte) []byte {
-	if !bytes.Contains(json, []byte("\xe2\x80")) { // both characters begin with these bytes
+	if !bytes.Contains(json, []byte("\xe2\x80")) { // the first two bytes of U+2028 and U+2029
 		return json
 	}
 	json = bytes.ReplaceAll(json, []byte("\u2028"), []byte(`\u2028`))

@@ -155,7 +155,7 @@ func (s Schema) checkKeys() error {
 		case "top", "cursor", "row_from", "row_to", "row_prefix", "select":
 			errs = append(errs, fmt.Errorf("index key %q: queries have a parameter of the same name; rename the field", k.Field))
 		case "code":
-			errs = append(errs, fmt.Errorf("index key %q: queries pass the function key in a parameter of the same name; rename the field", k.Field))
+			errs = append(errs, fmt.Errorf("index key %q: in URLs, the parameter with this name carries the function key; rename the field", k.Field))
 		}
 		if s.Rank(k.Field) < i {
 			errs = append(errs, fmt.Errorf("index key %q is named twice; case is ignored", k.Field))

@@ -317,7 +317,7 @@ func (s *readResult) passOn(m scans.Message) {
 	s.children = append(handed, s.children...)
 }
 
-// note returns a step's note. If the ends of many pages with long keys do not fit, note leaves out some of them.
+// note returns a step's note. A note's size is limited. If the keys at which the pages ended do not all fit, some of them are left out.
 func (s *readResult) note() []byte {
 	for most := len(s.ends); most > 0; most /= 2 {
 		if b := scans.JSON(scan.Thin(s.ends, most)); len(b) <= scans.MaxNote {
