@@ -66,7 +66,7 @@ func (c *Cache[T]) getSince(ctx context.Context, id ledger.ScanID, start time.Ti
 			c.mu.Lock()
 			err := of.failed
 			c.mu.Unlock()
-			if errors.Is(err, storage.ErrAway) && storage.HasPatience(ctx) { // the wait has used up this call's time; another read would take as long again
+			if errors.Is(err, storage.ErrAway) && storage.HasPatience(ctx) { // the wait has used up this call's time, and another read would take the same time
 				return value, err
 			}
 		case <-ctx.Done():

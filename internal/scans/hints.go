@@ -100,8 +100,8 @@ func (o *RunnableScan) Use(packed []byte) error {
 	return nil
 }
 
-// ownHints gives o the hints that are stored with the scan. Without them, o cannot run the scan's steps, which refer to
-// them. So for hints of a newer version, the error is [problem.Stale].
+// ownHints gives o the hints that are stored with the scan. Without these hints, o cannot run the scan's steps, which refer to the hints. So for hints
+// of a newer version, the error is [problem.Stale].
 func (ss *Scans) ownHints(ctx context.Context, id ledger.ScanID, o *RunnableScan) error {
 	packed, err := ss.Ledger.Hints(ctx, id)
 	if err != nil {

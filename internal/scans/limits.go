@@ -28,7 +28,7 @@ const (
 	SlotRequests = 3               // how many requests a step makes for its own slot and those of its children
 	slotTries    = 100             // the maximum number of tries to take slots; a try fails if another step takes slots at the same time
 	slotPause    = 20 * time.Millisecond
-	stepShare    = 4 // a page has as many rows as the limit allows in a second, divided by stepShare
+	stepShare    = 4 // a page's number of rows is the limit's rows per second, divided by stepShare
 	leastRows    = 10
 )
 

@@ -83,7 +83,7 @@ func StartOf(body []byte) ledger.ScanID {
 	return s.Scan
 }
 
-// RowRetry selects the failed rows of earlier attempts that a step retries. The field At is their position. If At is empty, the step
+// RowRetry selects the failed rows that a step retries. The rows failed in earlier attempts. The field At is the rows' position. If At is empty, the step
 // creates one step for each position after Behind.
 type RowRetry struct {
 	Attempt int64  `json:"attempt"` // the attempt that retries the rows
@@ -220,7 +220,7 @@ type ReadPage struct {
 	Token *key.Token `json:"token,omitempty"`
 	Last  key.Key    `json:"last"` // the key of the last row that the step processed
 	Rows  int64      `json:"rows"` // how many rows the step processed, as the action counts them; 0 until they are counted
-	// Partitions are the partitions that the step processed, if it left the rows between them to another step.
+	// Partitions are the partitions that the step processed, if another step processes the rows between these partitions.
 	Partitions []string `json:"partitions,omitempty"`
 
 	Span int `json:"-"` // the index of the span of rows to which the page belongs

@@ -10,7 +10,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A scan may read and export every table. A scan may not change tables of the app or its host. A deletion there would remove records and events while
+// A scan may read and export every table, but must not change tables of the app or its host. A deletion there would remove records and events while
 // the calls that write them still succeed. Each step and each retry checks this, because the settings may have changed since the scan began.
 
 // hostContainers is the prefix of the names of the Functions host's containers in the app's account. These containers hold locks, keys, and the state

@@ -38,7 +38,8 @@ type Request struct {
 	// SegmentsPerFirstPrefix and SegmentsPerSubsequentPrefix are options of the prefix strategy; see [scan.Prefix].
 	SegmentsPerFirstPrefix      int `json:"segmentsPerFirstPrefix,omitempty"`
 	SegmentsPerSubsequentPrefix int `json:"segmentsPerSubsequentPrefix,omitempty"`
-	// Limits is nil if the scan has no limits. With limits, a segment has as many rows as they allow in a quarter of a second, unless SegmentSize is set.
+	// Limits is nil if the scan has no limits. With limits, a segment has as many rows as the limits allow in a quarter of a second, unless SegmentSize
+	// is set.
 	Limits *Limits `json:"limits,omitempty"`
 }
 
@@ -58,7 +59,7 @@ type TableRef struct {
 	Export string `json:"export,omitempty"`
 }
 
-// Action is what a scan does with the rows.
+// Action describes what a scan does with the rows.
 type Action struct {
 	Type string `json:"type"` // one of the action types
 	// Destination is the table to which a copy or keys action writes, or the place to which a copy exports. Start creates a missing table or
@@ -132,7 +133,7 @@ func ParseRequest(body []byte) (Request, error) {
 }
 
 // checkSides refuses a request that names the source's connection but not the destination's, because it would be unclear which account is meant.
-// It does not check stored requests. In these, a side without a connection is still in the app's own storage.
+// It does not check stored requests. In a stored request, a source or destination without a connection is still in the app's own storage.
 func (r Request) checkSides() error {
 	var errs fieldErrors
 	missing := func(field, connection string) {
@@ -244,7 +245,7 @@ func (r Request) Check() error {
 }
 
 // checkNames checks the parts of a request that become parts of a URL or a query. [Scans.Open] calls it each time, because somebody may have
-// edited the row that has the request.
+// edited the row that contains the request.
 func (r Request) checkNames() error {
 	var errs fieldErrors
 	errs = append(errs, r.Source.check("source"))

@@ -103,7 +103,7 @@ type Loaded struct {
 	Members int64     // the number of a group's members; 0 for other scans
 }
 
-// CheckRunning returns an error that drops the message of a step, unless the scan is running.
+// CheckRunning returns nil if the scan is running. Otherwise, it returns an error that makes the caller drop the step's message.
 func (s *Loaded) CheckRunning() error {
 	if s.State == ledger.Running {
 		return nil

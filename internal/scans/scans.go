@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	ScanTime  = time.Second      // how old a scan's state may be when a step begins, or when it sends a request to the source or the destination
+	ScanTime  = time.Second      // how old a scan's state may be when a step begins, or when the step sends a request to the source or the destination
 	hintsTime = 10 * time.Minute // how long an idle scan's hints stay cached
 	StartTime = 30 * time.Second // the time limit for a start, because a caller waits
 )
@@ -39,7 +39,7 @@ type Options struct {
 	SegmentsPerInvocation int
 	// FoldEvery is the average number of done steps that a fold replaces; 0 means 48.
 	FoldEvery int
-	// Retention is how long scans are kept after their end; 0 means 90 days. It must exceed the 7 days that messages live.
+	// Retention is how long scans are kept after their end; 0 means 90 days. It must exceed the 7 days for which queues keep messages.
 	Retention time.Duration
 	// Memory is the budget from which steps take memory before they read. Steps leave a quarter of the budget to other calls. If Memory is nil,
 	// there is no limit.

@@ -7,7 +7,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// firstPart is the number of bytes of memory that a scan's first step takes. A page of small rows needs about this many.
+// firstPart is the number of bytes of memory that a scan's first step takes. A page of small rows needs about as much memory.
 const firstPart = 2 << 20
 
 // Sizes estimates how much memory a step needs, and how many rows a page can have. It learns from the steps that a scan has run in this process.

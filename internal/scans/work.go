@@ -41,7 +41,7 @@ type plan struct {
 	Properties bool
 }
 
-// work is what the steps of a scan do with the rows that they read: [counting], [Writing], [Deleting], [Exporting] or [Comparing]. All
+// work describes what the steps of a scan do with the rows that they read: [counting], [Writing], [Deleting], [Exporting] or [Comparing]. All
 // work is idempotent, because a step may be repeated. Package step does the work.
 type work interface {
 	// queries returns the default maximum number of queries in an invocation.
@@ -99,7 +99,7 @@ func (ss *Scans) plan(r Request, source *storage.Table) (plan, error) {
 	case Exporting:
 		w.Kept = rows
 		p.Work = w
-	case Writing: // the rows of one partition may become rows of others, so CopyRows writes none of them
+	case Writing: // a map may turn the rows of one partition into rows of other partitions, so CopyRows writes none of them
 		w.Action, w.Packs = action.Mapped{Work: w.Action, Map: rows.Rows, Limiter: &ss.limiter}, false
 		p.Work = w
 	}
@@ -321,12 +321,12 @@ func (ss *Scans) exportTo(ref TableRef) (plan, error) {
 	}, nil
 }
 
-// takenBy returns the error for a place that already has an object.
+// takenBy returns the error for a place that already contains an object.
 func takenBy(name string, _ int64) error {
 	return problem.Conflictf("action.destination", "is taken: it contains %s; name another prefix", name)
 }
 
-// CheckFree fails if a place has objects, or if it lies within another export, because readers of the other export would find this one.
+// CheckFree fails if a place contains objects, or if it lies within another export, because readers of the other export would find this one.
 // A member's place lies within its group's export.
 func CheckFree(ctx context.Context, to *place.Blobs, member bool) error {
 	err := to.List(ctx, "", takenBy)

@@ -30,8 +30,8 @@ func ParseCron(s string) (Cron, error) {
 	}
 	spec := parsed.(*cron.SpecSchedule)
 	spec.Location = time.UTC
-	// NCRONTAB fires when the day of the month and the weekday both match. Package cron does so only if one of the two
-	// fields is marked as *.
+	// NCRONTAB fires when the day of the month and the weekday both match. In package cron, this rule applies only if one of the two fields is marked
+	// as *.
 	spec.Dom |= starBit
 	c := Cron{spec}
 	if c.Next(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Keep has the number of backups that each rule of a schedule keeps. The rules are those of restic: keep the last backups, and keep the
+// Keep contains, for each rule of a schedule, the number of backups that the rule keeps. The rules are those of restic: keep the last backups, and keep the
 // newest backup of each of the last days, weeks and months that have a backup. Days are in UTC, and weeks follow ISO 8601.
 type Keep struct {
 	Last    int `json:"last,omitempty"`
@@ -30,7 +30,7 @@ func (k Keep) Check() error {
 const mostKept = 1000
 
 // Outdated returns the indexes of the backups that are not kept. The occurrences are those of all successful backups, newest first. The
-// newest backup is always kept. A rule that has not yet kept its number of backups also keeps the oldest backup.
+// newest backup is always kept. A rule that finds fewer backups than its number also keeps the oldest backup.
 func (k Keep) Outdated(occurrences []time.Time) (outdated []int) {
 	rules := []struct {
 		left int

@@ -34,10 +34,10 @@ const mostMissed = 1000
 type Decision struct {
 	Occurrence time.Time // the newest due occurrence; the zero time if none is due
 	Start      bool      // the occurrence's scan must start; if false, the occurrence is skipped
-	Missed     int       // earlier occurrences that no check found in time, at most 1,000
+	Missed     int       // number of earlier occurrences that no check found in time; at most 1,000
 }
 
-// Decide returns the occurrence that is due. The argument decided is the newest occurrence that an earlier call decided. The argument running
+// Decide returns the occurrence that is due. The argument decided is the newest occurrence that an earlier call returned. The argument running
 // is true while the schedule's last scan runs. If several occurrences are due, only the newest one starts. No occurrence starts before the
 // last scan has ended.
 func (c Cron) Decide(decided time.Time, running bool, now time.Time) Decision {

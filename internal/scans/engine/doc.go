@@ -17,9 +17,9 @@
 //
 // # Which steps are lost
 //
-// When a host dies, the messages that it had received stay hidden for ten minutes. No setting in host.json changes that. So a message's age does not
-// show whether its step is lost. Heartbeats show that. A process that has held a step for 5 seconds writes a heartbeat every 5 seconds: a row that
-// names all its steps. Short steps cost no heartbeat.
+// When a host dies, the messages that it had received stay hidden for ten minutes. No setting in host.json changes that. So the age of a message does
+// not show whether its step is lost, but heartbeats do. A process that has held a step for 5 seconds writes a heartbeat every 5 seconds: a row that
+// names all its steps. Short steps cause no heartbeats.
 //
 // Maintain observes the scans twice, 10 seconds apart. It reads the pending steps, peeks into the queues, and reads the heartbeats. A step is lost
 // if neither observation saw its message, and no heartbeat written between the observations names the step.
@@ -43,8 +43,8 @@
 // # Steps that cannot be done
 //
 // A step may kill its process. So every delivery except the first is marked in the pending row before the step begins. If the step ends with an
-// error, this mark is removed. Before a sixth process begins the step, the scan fails with an error that names it. If the first message was never
-// sent, the scan fails before a fifth process, because a missing first message looks like the death of a first process.
+// error, this mark is removed. Before a sixth process begins the step, the scan fails with an error that names the step. If the first message was never
+// sent, the scan fails before a fifth process begins the step, because the missing message counts as the death of a first process.
 //
 // A storage failure never fails a scan by itself. After five deliveries, the message is in the poison queue. Maintain
 // removes it, and resends the step's message because the step is lost. The scan fails, with the last reason, only when a step has been lost
@@ -52,10 +52,10 @@
 //
 // # Start requests
 //
-// [life.Life.RequestStart] puts a start request into the ledger, under the scan's id. Any instance may fulfil the request: when it gets the request's
-// message, at the end of another scan, or in Maintain. A start inserts rows and never replaces any, so all instances may try. For an export, the API makes
-// a start request, and then claims the place. If the process dies in between or soon after, another instance fulfils the request. If this instance finds
-// the place already claimed for the same id, it continues.
+// [life.Life.RequestStart] puts a start request into the ledger, under the scan's id. Any instance may fulfil the request. It does so when it gets the
+// request's message, when another scan ends, or when it runs Maintain. A start inserts rows and never replaces any, so all instances may try to start
+// the scan. For an export, the API makes a start request, and then claims the place. If the process dies in between or soon after, another instance
+// fulfils the request. If this instance finds the place already claimed for the same id, it continues.
 //
 // A command without the app's connections makes such requests by [life.Life.RequestCheckedStart] and [life.Life.RequestRetry].
 //
@@ -70,5 +70,5 @@
 // A page of more than 200 transactions is handed over to CopyRows if the step has children. Then the children need not wait for the writes.
 // A message to CopyRows is a key range: the open interval between the first and the last partition of consecutive pages. CopyRows reads the
 // range again, which costs about seven requests, including the message. The first and last partition may continue on other pages, so the
-// step writes their rows itself. A step of a delete hands over nothing, because its children begin before it deletes rows.
+// step writes their rows itself. A step of a delete does not hand over pages, because its children begin before it deletes rows.
 package engine

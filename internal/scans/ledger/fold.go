@@ -33,7 +33,7 @@ func isFolded(e storage.Entity) bool { return strings.HasPrefix(e.Key.Row, folde
 
 func levelPrefix(level int) string { return fmt.Sprintf("%s%d|", foldedPrefix, level) }
 
-// level returns the range of a scan's done rows of level n. Level 0 has the rows of single steps.
+// level returns the range of a scan's done rows of level n. Level 0 contains the rows of single steps.
 func level(id ScanID, n int) key.Range {
 	if n == 0 {
 		return key.Range{Partition: id.partition(), Low: &key.Bound{Key: donePrefix + "0"}, High: &key.Bound{Key: donePrefix + ":", Open: true}}
@@ -47,9 +47,9 @@ type Folds struct{ rows }
 // FoldEvery is the average number of steps that a fold replaces. A fold costs two requests.
 const FoldEvery = 48
 
-// FoldAfter is called after each step's commit. On average, one call in n folds the scan's done steps; n is the argument every. The step's
-// id decides whether a call folds, because processes do not share a counter. Each higher level is folded less often by the factor n, so a
-// fold replaces about n rows on every level.
+// FoldAfter is called after each step's commit. The argument every is the average number of calls for one fold of the scan's done steps. The step's id
+// decides whether a call folds, because processes do not share a counter. Each higher level is folded less often by the same factor, so a fold on any
+// level replaces about this number of rows.
 func (l Folds) FoldAfter(ctx context.Context, id ScanID, step StepID, every int, join Join) error {
 	h := fnv.New64a()
 	h.Write([]byte(step))

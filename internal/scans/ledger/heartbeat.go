@@ -113,7 +113,7 @@ func (l Processes) ForgetHeartbeat(ctx context.Context, b Heartbeat) error {
 }
 
 // The partition "maintain" has two rows, which all processes share. The row "last" describes Maintain's last run. Its property Poison is the number of
-// messages in the poison queues, and Error is the run's error. The row "look" has the last observation of steps that may be lost. It has the property
+// messages in the poison queues, and Error is the run's error. The row "look" contains the last observation of steps that may be lost. It has the property
 // Version, and an [Observation] as JSON in data properties (see data.go).
 const (
 	maintainPartition     = "maintain"
@@ -126,7 +126,8 @@ const (
 	maxObservedHeartbeats = 2000
 )
 
-// Observation lists the pending steps that may be lost, as Maintain saw them at one time. Maintain in another process may continue from it.
+// Observation lists the pending steps that may be lost, as Maintain saw them at one time. Maintain may continue from an observation that another
+// process wrote.
 type Observation struct {
 	At         time.Time            `json:"-"`     // when the observation ended, by the service's clock; zero if there was none
 	Steps      map[StepID]time.Time `json:"steps"` // for each step that may be lost, when its row was last written

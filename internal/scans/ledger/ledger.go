@@ -15,7 +15,7 @@
 //	g                a group's tables, and its progress (see group.go)
 //	y                how much of its limits a scan has used (see limits.go)
 //
-// STEP is the step's id. TICKS is the 19 digits of [key.Inverted]. Other partitions have:
+// STEP is the step's id. TICKS is the 19 digits of [key.Inverted]. Other partitions contain:
 //
 //	PartitionKey  RowKey        row
 //	scans         a|ID          each scan, with its figures once it has ended
@@ -29,17 +29,17 @@
 //
 // An id starts with inverted ticks, so lists are newest first. Version in a scan's row is 1; a reader refuses any other version.
 //
-// A restarted scan begins a new attempt. Each attempt is listed as open under its own key, before the scan's row becomes
-// running. So a process that closes an earlier attempt late does not remove a running scan from the list.
+// A restarted scan begins a new attempt. Each attempt is listed as open under its own key, before the state in the scan's row becomes running. So a
+// process that closes an earlier attempt late does not remove a running scan from the list.
 //
 // One transaction commits a step (see [Ledger.Commit]). Counters are sums over done (d) rows, so nothing is counted twice. Once an attempt has
 // no pending (p) row, it never gets another one. The scan itself has a done row without a step, whose child is the first step. So sums over
 // done rows also count the pending steps.
 //
-// Somebody may delete rows by hand. Counts alone may not reveal such a loss. For example, a lost done row with two children and a lost pending
-// row cancel each other out. So each done row has a Balance: the sum of the hashes of its children's ids, minus the hash of its own id. First is
-// the sum of the hashes of the steps with which attempts began. First plus all balances equals the sum of the hashes of the pending steps, even
-// after folds. If the two sides differ, the scan fails.
+// Somebody may delete rows by hand. Counts alone may not reveal such a loss. For example, a lost done row with two children and a lost pending row
+// cancel each other out. So each done row has a Balance: the sum of the hashes of its children's ids, minus the hash of its own id. The scan's First is
+// the sum of the hashes of the steps with which attempts began. First plus all balances equals the sum of the hashes of the pending steps, even after
+// folds. If the two sides differ, the scan fails.
 //
 // # Done rows
 //
@@ -54,11 +54,10 @@
 // row. Rows that a status does not need (x, w) sort after these. With many pending steps, a second request reads the scan's row. Heartbeats
 // need a third request.
 //
-// When a scan ends, one transaction removes it from the list of open scans and puts its summary into the list of all scans, unless a later
-// attempt is listed there. A canceled or failed scan may still have running steps. The sums of these steps are added 15 minutes later. Until
-// then, a list reads the scan itself. A day after a scan's end, its done rows are folded into one row. When a scan's retention is over, its
-// own row is removed first, and only if the row has not changed. So a retry never finds a half-removed scan. The scan's row in the list is
-// removed last.
+// When a scan ends, one transaction removes it from the list of open scans and puts its summary into the list of all scans, unless a later attempt is
+// listed there. A canceled or failed scan may still have running steps. The sums of these steps are added 15 minutes later. Until then, a list reads
+// the scan's own rows. A day after a scan's end, its done rows are folded into one row. When a scan's retention is over, its own row is removed first,
+// and only if the row has not changed. So a retry never finds a half-removed scan. The scan's row in the list is removed last.
 //
 // # Limits
 //

@@ -15,7 +15,7 @@ const limitsRow = "y"
 type Used struct {
 	Steps, Rows, Requests int64
 	Waiting               int64     // steps that have a time slot and are not done
-	Next                  time.Time // the service's time at which a step might begin if no step were waiting; zero before the first step
+	Next                  time.Time // the earliest time, by the service's clock, at which a step may begin if no other step is waiting; zero before the first step
 
 	etag string
 }

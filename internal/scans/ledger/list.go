@@ -156,7 +156,7 @@ func (l rows) unlistInTurn(ctx context.Context, what string, rows ...string) err
 // Listed is a scan in the list of all scans.
 type Listed struct {
 	Scan
-	// Summarized is set if the scan has ended and its row in the list has its figures. If it is not set, only the scan's ID is known.
+	// Summarized is set if the scan has ended and its row in the list contains its figures. Otherwise, only the scan's ID is known.
 	Summarized bool
 	Unsettled  bool // the scan was canceled or failed minutes ago while steps were pending, and the figures are those of that moment
 	Totals     Totals

@@ -82,7 +82,7 @@ func (l *Ledger) DropEnded(ctx context.Context, old EndedScan) error {
 	return unlessOvertaken(l.write(ctx, "tidy up scan "+string(old.ID), unlist(endedPrefix+string(old.ID), old.etag)))
 }
 
-// Outdated returns the ids of at most n scans that started at least age ago and whose rows in the list have not changed for that time.
+// Outdated returns the ids of at most n scans that started at least age ago and whose rows in the list have not changed for the same time.
 func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration, n int) ([]ScanID, error) {
 	r := key.WithPrefix(scansPartition, allPrefix)
 	r.Low = &key.Bound{Key: allPrefix + key.Inverted(now.Add(-age))}
@@ -96,9 +96,9 @@ func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration,
 	return old, err
 }
 
-// Remove removes a listed scan that ended at least age ago. It removes the scan's own row first, so that no process can continue the scan.
-// The argument limit is the approximate maximum number of transactions. Remove returns the number of transactions that it made. The scan
-// stays listed until all its rows are gone. A group's members are removed before the group's other rows.
+// Remove removes a listed scan if at least the duration age has passed since its end. It removes the scan's own row first, so that no process can
+// continue the scan. The argument limit is the approximate maximum number of transactions. Remove returns the number of transactions that it made. The
+// scan stays listed until all its rows are gone. A group's members are removed before the group's other rows.
 func (l *Ledger) Remove(ctx context.Context, id ScanID, now time.Time, age time.Duration, limit int) (made int, err error) {
 	what := "remove scan " + string(id)
 	s, err := l.Scan(ctx, id)

@@ -87,7 +87,7 @@ func (l *Ledger) nothingPending(ctx context.Context, id ScanID) (Scan, error) {
 	return Scan{}, nil
 }
 
-// Ending is how a scan ends.
+// Ending describes how a scan ends.
 type Ending struct {
 	State   State
 	Error   string // why the scan failed

@@ -13,7 +13,7 @@ import (
 type Totals struct {
 	Steps        int64
 	Rows         int64 // rows that steps yielded
-	Written      int64 // rows that the action has written, or that already had the content that it would write
+	Written      int64 // rows that the action has written, and rows that already had the intended content
 	Failed       int64 // rows that could not be written
 	Gone         int64 // failed rows that were no longer in the source when they were processed again; not counted in Failed
 	Queries      int64

@@ -14,7 +14,7 @@ const (
 	maxPoints = 240
 )
 
-// Times is the work of each interval of time, by the service's clock. The intervals are as short as possible, but at least 5 seconds long,
+// Times records the work of each interval of time, by the service's clock. The intervals are as short as possible, but at least 5 seconds long,
 // and the scan spans at most 240 of them. The zero value has no work.
 type Times struct {
 	doublings uint            // the interval is finest << doublings

@@ -107,8 +107,8 @@ func (l *Life) saveHints(ctx context.Context, id ledger.ScanID) error {
 	return nil
 }
 
-// Cancel ends a running scan. The scan's pending steps are kept, and their messages are dropped. From [scans.ScanTime] after Cancel's
-// return, no step begins, and running steps send only commits and the rest of an enqueue's page. Requests that were already sent may
+// Cancel ends a running scan. The scan's pending steps are kept, and their messages are dropped. When [scans.ScanTime] has passed since Cancel's
+// return, no step begins any longer, and running steps send only commits and the rest of an enqueue's page. Requests that were already sent may
 // complete. Cancel also withdraws a requested start or retry that has not begun.
 func (l *Life) Cancel(ctx context.Context, id ledger.ScanID) error {
 	as := ledger.Ending{State: ledger.Canceled}

@@ -20,7 +20,7 @@ const estimateTime = 20 * time.Second
 // ledgerRequests is the number of requests that a step makes to the ledger and the queues.
 const ledgerRequests = 3
 
-// usualQueries is roughly the mean number of queries in an invocation. An invocation may make more, but seldom finds enough steps to do so.
+// usualQueries is roughly the mean number of queries in an invocation. An invocation may make more queries, but seldom finds enough steps for them.
 const usualQueries = 2
 
 // Estimate counts the rows that a scan would read, and returns what it would cost. It checks the permission to write to the

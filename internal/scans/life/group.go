@@ -23,7 +23,7 @@ import (
 )
 
 // A group applies one action to many tables. For each table, it has a member, which is a scan. The tables are chosen once, when the group
-// starts. A process begins a member by a change of the group's row. The message of a start request then starts the member. At most openMembers
+// starts. To begin a member, a process changes the group's row. The message of a start request then starts the member. At most openMembers
 // are open at the same time. When a member ends, the next one begins. When a process finds that all members have ended, it ends the group.
 // Maintain completes the work that crashes interrupted.
 
@@ -268,8 +268,8 @@ func (l *Life) complete(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 	return nil
 }
 
-// cancelMembers cancels the open members of a canceled group. If cancelMembers fails, Maintain cancels the members. Their steps have
-// already stopped, because a member counts as running only while its group is running.
+// cancelMembers cancels the open members of a canceled group. If cancelMembers fails, Maintain cancels the members. The members' steps have already
+// stopped, because a member counts as running only while its group is running.
 func (l *Life) cancelMembers(ctx context.Context, id ledger.ScanID) {
 	g, err := l.ledger.Group(ctx, id)
 	for _, n := range g.Open {
@@ -302,7 +302,7 @@ func (l *Life) retryGroup(ctx context.Context, s ledger.Scan) error {
 		}
 	}
 	now, err := l.scans.Now(ctx)
-	if wait := latest.Sub(now); err == nil && wait >= 0 { // the time of a member's end decides to which attempt it belongs, and clocks may differ by a second
+	if wait := latest.Sub(now); err == nil && wait >= 0 { // a member's end belongs to the attempt in which it occurred, and clocks may differ by a second
 		task.Sleep(ctx, min(wait, time.Second)+time.Millisecond)
 		now, err = l.scans.Now(ctx)
 	}

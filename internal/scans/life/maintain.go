@@ -35,7 +35,7 @@ type Upkeep struct {
 	tidied atomic.Pointer[ledger.ScanID] // the last ended scan that was tidied up; if nil, tidying begins with the newest
 }
 
-// NewUpkeep returns the upkeep of these scans.
+// NewUpkeep returns an Upkeep for the given scans.
 func NewUpkeep(of *scans.Scans, life *Life) (*Upkeep, error) {
 	u := &Upkeep{scans: of, life: life, ledger: of.Ledger}
 	for _, function := range scans.Functions {

@@ -35,8 +35,8 @@ const (
 type observation struct {
 	steps      map[ledger.StepID]ledger.Pending // pending steps by id
 	heartbeats map[string]time.Time             // the time of each process's last heartbeat
-	holders    map[ledger.StepID][]string       // the processes whose heartbeats name a step, by step
-	fronts     map[string]front                 // the queues' oldest visible messages, by function
+	holders    map[ledger.StepID][]string       // for each step, the processes whose heartbeats name it
+	fronts     map[string]front                 // for each function, the oldest visible messages of its queue
 }
 
 func newObservation(steps map[ledger.StepID]ledger.Pending, heartbeats []ledger.Heartbeat, waits map[string]front) observation {
@@ -50,7 +50,7 @@ func newObservation(steps map[ledger.StepID]ledger.Pending, heartbeats []ledger.
 	return l
 }
 
-// toStore returns the part of an observation that another Maintain needs: the suspects that are old enough to be lost, and the heartbeats.
+// toStore returns the part of an observation that a later run of Maintain needs: the suspects that are old enough to be lost, and the heartbeats.
 func (l observation) toStore(suspects []suspect) ledger.Observation {
 	k := ledger.Observation{Steps: map[ledger.StepID]time.Time{}, Heartbeats: l.heartbeats}
 	for _, s := range suspects {
@@ -61,7 +61,7 @@ func (l observation) toStore(suspects []suspect) ledger.Observation {
 	return k
 }
 
-// observationOf converts the stored observation k of another Maintain. The result contains only steps that were seen again at least
+// observationOf converts the observation k, which an earlier run of Maintain stored. The result contains only steps that were seen again at least
 // ObservationPause and at most observationKept later.
 func observationOf(k ledger.Observation, again []suspect) observation {
 	l := observation{steps: map[ledger.StepID]ledger.Pending{}, heartbeats: k.Heartbeats, fronts: map[string]front{}}

@@ -20,8 +20,8 @@ const (
 	poisonHidden = 10 * time.Minute
 )
 
-// drainPoison deletes messages in the poison queues, to which the host moves messages after their last delivery. Steps that are still
-// pending are then lost, and their messages are sent again. drainPoison keeps messages that this app did not make.
+// drainPoison deletes messages in the poison queues, to which the host moves messages after their last delivery. If the step of a deleted message is
+// still pending, the step counts as lost, and its message is sent again. drainPoison keeps messages that this app did not make.
 func (u *Upkeep) drainPoison(ctx context.Context) error {
 	var errs error
 	for _, q := range u.poison {

@@ -22,7 +22,7 @@ const retrySends = 32
 // failed again once the pending steps are done. If the scan failed only because of failed rows, a retry would change
 // nothing, and Retry refuses it.
 //
-// Old messages of the scan are harmless, except that one may fail the scan again after fewer deliveries than a new message gets. The retry of a
+// Old messages of the scan are harmless, except that an old message may fail the scan again sooner, because it has fewer deliveries left. The retry of a
 // group retries all members that have not succeeded, including their failed rows. A proxying Functions host may send one request several times.
 // So if the scan is running, or has succeeded by a retry, Retry changes nothing and returns nil.
 func (l *Life) Retry(ctx context.Context, id ledger.ScanID) error { return l.retry(ctx, id, false, 0) }
@@ -163,7 +163,7 @@ func (l *Life) sendPending(ctx context.Context, id ledger.ScanID, s ledger.Scan)
 		}
 		return sending.Err()
 	}
-	var limited []ledger.Pending // all steps take their slots in one call, so that the slots follow each other
+	var limited []ledger.Pending // all steps take their slots in one call, so that the slots are consecutive
 	err = l.ledger.EachPending(ctx, id, func(steps []ledger.Pending) error {
 		if r.Limits == nil {
 			return send(steps)

@@ -36,9 +36,9 @@ func (l *Life) Start(ctx context.Context, r scans.Request) (ledger.ScanID, error
 	return l.StartOnce(ctx, r, claim.Sent{})
 }
 
-// StartOnce is Start for a request that may be repeated. A repetition gets the id of the scan that the first try has started. If the first try did not
-// start the scan, the repetition starts it with the same id. A claim records the id before the scan is recorded. The claim is kept for as long as the
-// scan, even if the request is refused, because another try may be starting the scan.
+// StartOnce does the same as Start, for a request that may be repeated. A repetition gets the id of the scan that the first try has started. If the
+// first try did not start the scan, the repetition starts it with the same id. A claim records the id before the scan is recorded. The claim is kept
+// for as long as the scan, even if the request is refused, because another try may be starting the scan.
 func (l *Life) StartOnce(ctx context.Context, r scans.Request, sent claim.Sent) (ledger.ScanID, error) {
 	ctx, cancel := context.WithTimeout(ctx, scans.StartTime)
 	defer cancel()
@@ -72,7 +72,7 @@ func (l *Life) StartOnce(ctx context.Context, r scans.Request, sent claim.Sent) 
 	return l.start(ctx, r, ledger.ScanID(made.Answer))
 }
 
-// start launches a scan. For an export, it then removes the start request that the claim has made.
+// start launches a scan. For an export, start then removes the start request that was made with the claim.
 func (l *Life) start(ctx context.Context, r scans.Request, id ledger.ScanID) (ledger.ScanID, error) {
 	id, err := l.launch(ctx, r, id, l.checker.mayOverwrite)
 	if id != "" && r.Exports() && (err == nil || problem.FateOf(err) != problem.Retry) {
@@ -84,7 +84,7 @@ func (l *Life) start(ctx context.Context, r scans.Request, id ledger.ScanID) (le
 }
 
 // launch checks a request, and records its scan with the id, or with a new one if id is "". If the function allow is not nil, it can refuse the scan
-// before it is recorded. launch returns the id if the scan may have been recorded.
+// before launch records the scan. launch returns the id if the scan may have been recorded.
 func (l *Life) launch(ctx context.Context, r scans.Request, id ledger.ScanID, allow func(context.Context, *scans.RunnableScan) error) (ledger.ScanID, error) {
 	o, err := l.checker.check(ctx, r)
 	if err != nil {
@@ -125,7 +125,7 @@ func (l *Life) create(ctx context.Context, id ledger.ScanID, now time.Time, o *s
 	if err := first.Prepare(); err != nil {
 		return err
 	}
-	if id.IsMember() { // a member with a small table has no other step
+	if id.IsMember() { // a member with a small table has only this step, so the limits must apply to this step
 		slot := []scans.Message{first}
 		if err := l.scans.TakeSlots(ctx, o.Request.Limits, id, 0, ledger.Totals{}, slot); err != nil {
 			return err

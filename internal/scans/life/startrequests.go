@@ -14,7 +14,7 @@ import (
 )
 
 // A start request is a row in the ledger with a scan's id and request. Any instance may start the scan. The process that made the request may die,
-// and several processes may request and start the same scan, but the scan starts only once. If the scan cannot be started, the row gets the reason.
+// and several processes may request and start the same scan, but the scan starts only once. If the scan cannot be started, the reason is stored in the row.
 // A command without the app's connections requests a retry in the same way. The row of a retry names the attempt that is to be retried, so the scan
 // is retried only once.
 
@@ -24,12 +24,12 @@ const (
 	// settingsTime is how long instances with older settings may run beside instances with newer settings. Instances with older settings cannot
 	// open requests that need the newer settings.
 	settingsTime = 15 * time.Minute
-	lateStart    = time.Hour   // for this time after a request's withdrawal, a scan that the request still starts is canceled
+	lateStart    = time.Hour   // if a withdrawn request still starts a scan within this time, the scan is canceled
 	startsTime   = time.Minute // the time limit for all starts; the next Maintain continues
 )
 
 // RequestStart makes a start request for a scan with this id, unless such a request exists. It also sends a message, so that the scan starts
-// soon. Without the message, Maintain starts the scan.
+// soon. Even without the message, Maintain starts the scan later.
 func (l *Life) RequestStart(ctx context.Context, id ledger.ScanID, r scans.Request) error {
 	return l.requestStart(ctx, ledger.StartRequest{ID: id, Request: scans.JSON(r)})
 }
@@ -54,7 +54,7 @@ func (l *Life) RequestCheckedStart(ctx context.Context, r scans.Request) (ledger
 	return id, l.requestStart(ctx, ledger.StartRequest{ID: id, Request: scans.JSON(r), Kind: ledger.CheckedStart})
 }
 
-// RequestRetry makes a request for a retry of a scan. If rows is true, the retry includes failed rows. RequestRetry makes only the checks that need
+// RequestRetry requests a retry of a scan. If rows is true, the retry includes failed rows. RequestRetry makes only the checks that need
 // no storage except the ledger.
 func (l *Life) RequestRetry(ctx context.Context, id ledger.ScanID, rows bool) error {
 	s, retryable, err := l.mayRetry(ctx, id, rows, 0)

@@ -372,8 +372,8 @@ func (sd *Scheduler) Backups(ctx context.Context, name string, top int, cursor s
 // unquoted lists the characters that are safe in a shell without quotes.
 const unquoted = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz:/._-"
 
-// restore returns the command that restores a backup. The user replaces its placeholders WHERE and NEW_TABLE. Neither is accepted as a name,
-// because the command writes over rows of the table that it names.
+// restore returns the command that restores a backup. The user replaces its placeholders WHERE and NEW_TABLE. Neither placeholder is accepted as a
+// name, because the command writes over rows of the table that it names.
 func (b Backup) restore() string {
 	from := "blob:" + b.Place.Container + "/" + b.Place.Prefix
 	if strings.ContainsFunc(from, func(r rune) bool { return !strings.ContainsRune(unquoted, r) }) {

@@ -345,8 +345,8 @@ func (sd *Scheduler) requestStart(ctx context.Context, d calendar.Decision, r *s
 	return sd.life.RequestStart(ctx, r.Last.ID, *r.Request)
 }
 
-// RunNow makes an occurrence of a schedule now, starts its scan, and returns the scan's id. A repetition of the request gets the same id. The next
-// occurrence does not change. There is at most one occurrence per minute, so that each has its own {date}.
+// RunNow adds an occurrence of the current minute to a schedule, starts its scan, and returns the scan's id. A repetition of the request gets the same
+// id. The next occurrence does not change. There is at most one occurrence per minute, so that each has its own {date}.
 func (sd *Scheduler) RunNow(ctx context.Context, name string, sent claim.Sent) (ledger.ScanID, error) {
 	s := sd.setting(name)
 	if s == nil {
@@ -407,7 +407,7 @@ func (r *scheduleRow) mayBegin(s *Schedule, minute time.Time) error {
 	return nil
 }
 
-// begin puts an occurrence into the row as the last one. The caller saves the row, and then makes the start request.
+// begin records an occurrence in the row as the schedule's last occurrence. The caller saves the row, and then makes the start request.
 func (r *scheduleRow) begin(s *Schedule, occurrence, now time.Time, by string) {
 	request := s.requestAt(occurrence)
 	r.Last, r.Request, r.DecidedAt, r.RunBy = &Run{ID: ledger.ScanID(calendar.ID(s.Name, occurrence)), Occurrence: occurrence, State: ledger.Running}, &request, now, by
@@ -422,8 +422,8 @@ func (r *scheduleRow) runs() bool { return r.Last != nil && r.Last.State == ledg
 // somebody may have deleted its rows.
 const traceTime = 24 * time.Hour
 
-// recordEnd records the current state of the scan that a schedule started last. A failed scan may be retried later. A success is recorded only
-// after its backup.
+// recordEnd records the current state of the scan that a schedule started last. A failed scan may be retried later. A success is recorded only after
+// the success's backup has been recorded.
 func (sd *Scheduler) recordEnd(ctx context.Context, r *scheduleRow, now time.Time) (changed bool, err error) {
 	if r.Last == nil || r.Request == nil {
 		return false, nil

@@ -72,7 +72,7 @@ func unreadRange(r key.Range) pendingRange {
 	return s
 }
 
-// disjoint returns the pending ranges of the range whole, in key order. From each range, it removes the pages that were read, and the
+// disjoint returns the pending ranges within the argument whole, in key order. From each range, it removes the pages that were read, and the
 // overlap with the previous range.
 func disjoint(pending []pendingRange, ends []scan.PageEnd, whole pendingRange) []pendingRange {
 	for i, p := range pending {

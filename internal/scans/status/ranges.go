@@ -66,7 +66,7 @@ type latestHeartbeats struct {
 	at         time.Time // by the service's clock
 }
 
-// steps returns the steps of a scan that the heartbeats name. It returns none if the heartbeats were read more than detailTime before now.
+// steps returns the steps that the heartbeats name for a scan. It returns none if the heartbeats were read more than detailTime before now.
 func (h *latestHeartbeats) steps(scan ledger.ScanID, now time.Time) map[ledger.StepID]bool {
 	steps := map[ledger.StepID]bool{}
 	if h == nil || now.Sub(h.at) > detailTime {
@@ -141,7 +141,7 @@ func redone(ends []scan.PageEnd) []scan.PageEnd {
 	return pages
 }
 
-// division is an unfinished division of a scan's range. It has the ranges from the beginning of the scan's range up to a key.
+// division is an unfinished division of a scan's range. It contains the ranges from the beginning of the scan's range up to a key.
 type division struct {
 	ranges []KeyRange
 	at     key.Key        // where the next range begins
@@ -234,7 +234,7 @@ func joined(ranges []KeyRange, mustJoin func(i int, last KeyRange) bool) []KeyRa
 	return merged
 }
 
-// worse returns the state of the range that two merged neighbours become.
+// worse returns the state of a merged range. The arguments are the states of its two parts.
 func worse(a, b string) string {
 	for _, state := range []string{RangeFailed, rangePending, rangeLeased} {
 		if a == state || b == state {

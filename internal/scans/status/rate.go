@@ -29,7 +29,7 @@ const (
 	throttling     = 0.2 // share of throttled requests
 )
 
-// rates are a scan's recent progress.
+// rates describes a scan's recent progress.
 type rates struct {
 	rate, late float64       // rows per second over the last minute, and over lateTime
 	lately     ledger.Point  // the last minute's work

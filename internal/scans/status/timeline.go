@@ -29,7 +29,7 @@ func (rd *Reader) Timeline(ctx context.Context, id ledger.ScanID) (Timeline, err
 const detailTime = 15 * time.Second
 
 // detail returns a scan's detail, at most detailTime old. If the scan is running and the detail is older than [scans.ScanTime], one request reads
-// the scan's state. So the reader soon notices that another process has ended the scan. A group has no detail, and the error is a Conflict.
+// the scan's state. So the reader soon notices that another process has ended the scan. For a group, which has no detail, the error is a Conflict.
 func (rd *Reader) detail(ctx context.Context, id ledger.ScanID) (ledger.Snapshot, error) {
 	read := func(ledger.Snapshot) (ledger.Snapshot, error) { return rd.ledger.Detail(ctx, id) }
 	found, err := rd.details.Get(ctx, id, read)

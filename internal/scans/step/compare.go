@@ -18,7 +18,7 @@ import (
 // number.
 const maxDifferences = 1000
 
-// compared is the work of a verification's step: it compares the rows of two places. It holds only the differences.
+// compared is the work of a verification's step: it compares the rows of two places. It keeps only the differences in memory.
 type compared struct {
 	scans.Comparing
 	done        ledger.Totals

@@ -127,7 +127,7 @@ func (h *heartbeats) release(step ledger.StepID, again bool) (mayHaveEnded bool)
 	held.mayEnd = false
 	for _, other := range h.steps {
 		if other.scan == held.scan && other.deliveries > 0 {
-			other.mayEnd = true // the release of that step checks the scan's end
+			other.mayEnd = true // when that step is released, the process checks whether the scan has ended
 			return false
 		}
 	}

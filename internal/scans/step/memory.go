@@ -77,7 +77,7 @@ func (h *stepMemory) do(ctx context.Context, does func(*memory.Part) error) erro
 	}
 }
 
-// releaseUnused releases the memory that the read rows do not use. Writing them needs no more memory, but may take long. A step that was begun
+// releaseUnused releases the memory that the read rows do not use. Writing these rows needs no more memory, but may take a long time. A step that was begun
 // again keeps all its memory, because writing may need this memory.
 func (h *stepMemory) releaseUnused() {
 	if !h.grown {

@@ -80,7 +80,7 @@ func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Mess
 	w := written{Writing: o.Writes()}
 	of, mapped := w.Action.(action.Mapped)
 	meant := 0          // how many of the retried rows were found
-	lacking := int64(0) // rows that the pages no longer have
+	lacking := int64(0) // rows that the pages no longer contain
 	for i, p := range was.Pages {
 		read, err := o.readAgain(ctx, p, &done.Queries)
 		if err != nil {

@@ -21,7 +21,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// stepTime is a step's own deadline, below host.json's functionTimeout.
+// stepTime is the time limit of a step. It is shorter than functionTimeout in host.json.
 const stepTime = 8 * time.Minute
 
 // This file follows a message from top to bottom: Run → process → begin → do → commit → follow. step.go contains the kinds of steps,
@@ -66,7 +66,7 @@ func (s *Steps) Run(ctx context.Context, body []byte, delivery int) (report stri
 	return strings.Trim(report+"; "+deleted, "; "), err
 }
 
-// step runs a message's step until the deadline of the context working. If the step leaves a deletion to this invocation, step returns the
+// step runs a message's step until the deadline of the context in the argument working. If the step leaves a deletion to this invocation, step returns the
 // deletion's message as left.
 func (s *Steps) step(ctx, working context.Context, m scans.Message, delivery int) (report string, left *scans.Message, err error) {
 	var counter storage.Counter
@@ -207,7 +207,7 @@ func unrecorded(p ledger.Pending, delivery int) bool {
 }
 
 // committedBefore handles the message of a step that was committed before. If the delivery is repeated, a process may have died between
-// the commit and the scan's end. So the scan is ended now if no step is pending.
+// the commit and the scan's end. So committedBefore ends the scan if no step is pending.
 func (s *Steps) committedBefore(ctx context.Context, scan ledger.ScanID, delivery int) error {
 	if delivery > 1 {
 		if _, err := s.life.Finish(ctx, scan); err != nil {
@@ -286,9 +286,9 @@ func reportOf(m scans.Message, out stepResult, took time.Duration, result commit
 	return report
 }
 
-// waitsForSlot returns an error that drops the message of a step that cannot begin yet. If a message arrives long before the slot, it was
-// sent before a retry, and another message will arrive when the slot begins. If earlier steps cost more than estimated, the scan may have
-// exceeded its limits. In that case, the step takes another slot, after all taken slots.
+// waitsForSlot returns nil if the step can begin. Otherwise, it returns an error that makes the caller drop the step's message. If a message arrives
+// long before the slot, it was sent before a retry, and another message will arrive when the slot begins. If earlier steps cost more than estimated,
+// the scan may have exceeded its limits. In that case, the step takes another slot, after all taken slots.
 func (s *Steps) waitsForSlot(ctx context.Context, limits *scans.Limits, scan ledger.ScanID, p ledger.Pending, delivery int) error {
 	now, err := s.scans.Now(ctx)
 	if err != nil {

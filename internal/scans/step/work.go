@@ -47,7 +47,7 @@ func (o *stepScan) newWork() stepWork {
 	return counted{}
 }
 
-// holding holds all rows until the end.
+// holding keeps all rows in memory until the step's end.
 type holding struct{}
 
 func (holding) parallel() bool { return true }
