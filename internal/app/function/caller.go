@@ -17,7 +17,7 @@ import (
 
 // Host describes the Functions host that started the handler.
 type Host struct {
-	// Secret is in every request of the host. It is "" if the host has no secret, as with the real host.
+	// Secret is in every request of the host. If the host has no secret, like the real host, Secret is "".
 	Secret string
 	// Worker is this process's id, which a host with a secret sets.
 	Worker string

@@ -24,9 +24,9 @@ type inserted struct {
 // error of each further record.
 const maxListedErrors = 1000
 
-// insertRecords inserts several records, and answers with a result for each. key is the request's Idempotency-Key. If key is not "", record n gets its own key,
-// which consists of key, a blank and n. One key for all records is not enough, because the records are in several shards and some records may be refused. Each
-// record is decoded for the check, and again for its insertion.
+// insertRecords inserts several records, and answers with a result for each. The argument key is the request's Idempotency-Key. If key is not "",
+// record n gets its own key, which consists of key, a blank and n. One key for all records is not enough, because the records are in several shards and
+// some records may be refused. Each record is decoded for the check, and again for its insertion.
 func insertRecords(c *catalog.Catalog, texts record.Texts, key string, w http.ResponseWriter, r *http.Request) error {
 	results := make([]inserted, len(texts))
 	var good record.Texts

@@ -51,7 +51,7 @@ type Function struct {
 
 	Route     string   // for an HTTP function, its route below /api
 	Methods   []string // for an HTTP function; if empty, the host passes on all methods and the app refuses wrong ones
-	maxBody   int64    // for an HTTP function, the maximum bytes of a body; 0 means maxRequest
+	maxBody   int64    // for an HTTP function, the maximum size of a body in bytes; 0 means maxRequest
 	Anonymous bool     // calls of this HTTP function need no key
 
 	// gates delay calls until the app is ready for these calls.

@@ -13,7 +13,7 @@ const (
 	jsonLines  = "application/x-ndjson"
 	mergePatch = "application/merge-patch+json"
 
-	problemType = "application/problem+json" // of an answer with the members of RFC 9457
+	problemType = "application/problem+json" // the type of an answer with the members of RFC 9457
 )
 
 // bodyTypes are the accepted media types of a JSON body, including the type that curl -d sends by default.

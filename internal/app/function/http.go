@@ -106,7 +106,7 @@ func (b *gzipBody) Close() error { return b.packed.Close() }
 func withDeadlines(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w)
-		// This fails only in tests, whose connections have no deadlines.
+		// This call fails only in tests, whose connections have no deadlines.
 		_ = c.SetWriteDeadline(time.Now().Add(requestTime + answerTime))
 		if r.Body != http.NoBody {
 			_ = c.SetReadDeadline(time.Now().Add(bodyTime)) // the server clears the deadline when the body has arrived
@@ -213,7 +213,7 @@ func readBody(r *http.Request, others ...string) ([]byte, error) {
 	return bytes.TrimPrefix(b, []byte(lines.ByteOrderMark)), nil
 }
 
-// readAll reads a request's body. If the body's length is known, a single allocation holds it.
+// readAll reads a request's body. If the body's length is known, readAll allocates memory only once.
 func readAll(r *http.Request) ([]byte, error) {
 	if r.ContentLength <= 0 || r.ContentLength > maxRecord || r.Header.Get("Content-Encoding") != "" {
 		return io.ReadAll(r.Body)

@@ -45,8 +45,9 @@ const (
 	againMemory = 16 << 20 // the minimum part when a call is served again because rowsMemory was too small
 	smallAnswer = 16 << 10 // minimum part of a call while it answers
 
-	// A body needs memory for its length, and for twice its length while the body's buffer grows. Events need additional memory in transactions. Records need
-	// additional memory for each index key and for the log, but only a limited number of records is written concurrently. One record may have 15 index keys.
+	// A body needs memory for up to twice its length, because its buffer grows while the body arrives. Events need additional memory in transactions.
+	// Records need additional memory for each index key and for the log, but only a limited number of records is written concurrently. One record may
+	// have 15 index keys.
 	bodyWeight    = 2
 	eventsWeight  = 4
 	recordsWeight = 13
@@ -106,7 +107,7 @@ type replayableBody struct {
 	err  error // the error after text; nil if more bytes may follow
 }
 
-// begin reads the beginning of the body, at most the given number of bytes. After that it releases the part.
+// begin reads the beginning of the body, at most the given number of bytes. After that, it releases its part of the memory.
 func (b *replayableBody) begin(part *memory.Part, most int64) error {
 	defer part.Release()
 	coming := &heldBody{ReadCloser: b.ReadCloser, part: part, weigh: func(bytes int64) int64 { return bytes }}

@@ -16,7 +16,7 @@ import (
 const maxRecords = 1000
 
 // split returns the texts of a body's records. If inLines is true, each line is a record. Otherwise the body is one record,
-// or an array of records. noun is the word for a record in errors. Package record checks the content of the texts.
+// or an array of records. The argument noun is the word for a record in errors. Package record checks the content of the texts.
 func split(body []byte, inLines bool, noun string) (texts record.Texts, several bool, err error) {
 	if inLines {
 		texts, err = splitLines(body, noun)
@@ -25,8 +25,8 @@ func split(body []byte, inLines bool, noun string) (texts record.Texts, several 
 	return splitRecords(body, noun)
 }
 
-// splitRecords returns the JSON texts of a body's records: the body itself, or the elements of an array. noun is the word
-// for a record in errors.
+// splitRecords returns the JSON texts of a body's records: the body itself, or the elements of an array. The argument noun is the word for a record in
+// errors.
 func splitRecords(body []byte, noun string) (texts []jsontext.Value, several bool, err error) {
 	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '[' {
 		return []jsontext.Value{body}, false, nil

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	tryTime    = 20 * time.Second // for one attempt; calls that wait for the attempt get its error
+	tryTime    = 20 * time.Second // the time limit of one attempt; calls that wait for the attempt get its error
 	firstPause = time.Second      // pause after a failure; doubles up to maxPause
 	maxPause   = 4 * time.Second  // short, so that work continues soon after an outage
 	reportTime = time.Minute      // time between two reports of failures
@@ -77,8 +77,8 @@ func (g *Gate) Err() error {
 	return err
 }
 
-// state returns the result of Err as err. The channel changed is closed when the current attempt has ended. act is true if a
-// person must act.
+// state returns the result of Err as err. The channel changed is closed when the current attempt has ended. The result act is true if a person must
+// act.
 func (g *Gate) state() (changed <-chan struct{}, act bool, err error) {
 	if g == nil {
 		return nil, false, nil

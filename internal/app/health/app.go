@@ -110,7 +110,7 @@ func (a App) hostJSON() Check {
 	return judgeHost(read)
 }
 
-// mayWrite checks that the rows of one of the app's own tables can be written.
+// mayWrite checks whether the app can write rows of one of its own tables.
 func mayWrite(ctx context.Context, name string, t *storage.Table) Check {
 	exists, err := t.MayWrite(ctx)
 	if err == nil && !exists {

@@ -72,8 +72,8 @@ func settingsCheck(c config.Config) Check {
 		strings.Join(slices.Sorted(maps.Keys(c.Connections)), ", "), cmp.Or(strings.Join(catalogs, ", "), "none"))}
 }
 
-// refusedCheck returns a failed check. The check names the missing role, or another possible reason for the refusal. t is any
-// table of the account.
+// refusedCheck returns a failed check. The check names the missing role, or another possible reason for the refusal. The argument t is any table of the
+// account.
 func refusedCheck(name, who string, err error, c storage.Connection, t *storage.Table, role string) Check {
 	detail := who + oneLine(err.Error())
 	var e *storage.Error
@@ -123,7 +123,7 @@ func (d Doctor) checkOwn(ctx context.Context, c config.Config) []Check {
 	return runAll(append(parts, func() []Check { return []Check{checkBlobs(ctx, c.Own, a)} }))
 }
 
-// deployed reports whether an app seems to have started in the account before. It returns true if the account has a table or a
+// deployed reports whether an app has probably used the account before. It returns true if the account has a table or a
 // queue of the app, or if that is unknown.
 func deployed(ctx context.Context, a *storage.Account, stateTable string) bool {
 	once := storage.RequestOptions{Once: true}
@@ -177,7 +177,7 @@ func checkTables(ctx context.Context, setting string, c storage.Connection, a *s
 	return Check{name, OK, who + ": tables can be read but not written, so scans can use the account as a source but not as a destination"}
 }
 
-// checkQueue checks that messages can be written to a queue.
+// checkQueue checks whether messages can be put into a queue.
 func checkQueue(ctx context.Context, c storage.Connection, a *storage.Account, queue string) Check {
 	name := "role on queue " + queue
 	q, err := a.Queue(queue)
@@ -194,7 +194,7 @@ func checkQueue(ctx context.Context, c storage.Connection, a *storage.Account, q
 	return Check{name, OK, "messages can be written"}
 }
 
-// checkBlobs checks that the Functions host can read its locks. Without the locks, no timer runs.
+// checkBlobs checks whether the Functions host can read its locks. Without the locks, no timer runs.
 func checkBlobs(ctx context.Context, c storage.Connection, a *storage.Account) Check {
 	locks, err := a.Container(hostContainer)
 	if err != nil {

@@ -28,14 +28,14 @@ const (
 	// shortestRetry is the minimum wait before a message's next delivery. Without a wait, all five deliveries of a message
 	// could fail in one short outage.
 	shortestRetry = 5 * time.Second
-	// shortestTimeout is longer than any invocation.
+	// shortestTimeout is the shortest functionTimeout that causes no warning. No step takes longer.
 	shortestTimeout = 10 * time.Minute
 	// memoryCheck is the name of the memory check, which doctor always shows.
 	memoryCheck = "memory"
 )
 
-// judgeClock judges a clock by its lead over the service's clock. The lead is below 0 if the clock is behind. It is inexact, because the Date of an answer has
-// whole seconds.
+// judgeClock judges a clock by its lead over the service's clock. The lead is below 0 if the clock is behind. The lead is inexact, because the Date of
+// an answer has whole seconds.
 func judgeClock(lead time.Duration) Check {
 	how := "ahead of"
 	if lead < 0 {
@@ -115,8 +115,8 @@ func judgeMaintained(m ledger.Maintained) []Check {
 	return []Check{run, poison}
 }
 
-// JudgeSchedules judges the schedules of an app. settingsErr is the error of invalid schedules in the settings. err is the error of reading the list. If the
-// app has no schedule, JudgeSchedules returns no check.
+// JudgeSchedules judges the schedules of an app. The argument settingsErr describes invalid schedules in the settings. If the list could not be read,
+// the argument err is not nil. If the app has no schedule, JudgeSchedules returns no check.
 func JudgeSchedules(list schedule.ScheduleList, settingsErr, err error) (checks []Check) {
 	const name = "schedules"
 	if settingsErr != nil {

@@ -29,7 +29,7 @@ type Queues struct {
 	NewBatchThreshold int           // the next get waits until at most this number of messages is in progress
 	MaxPolling        time.Duration // maximum wait between polls of an empty queue
 	Visibility        time.Duration // wait before the retry of a failed message
-	MaxDequeue        int           // deliveries before a message goes to the poison queue
+	MaxDequeue        int           // number of failed deliveries after which the host moves a message to the poison queue
 	Base64            bool          // messages are base64
 }
 

@@ -123,7 +123,7 @@ func (o *object) span(name string, fallback, low, high time.Duration) time.Durat
 	return d
 }
 
-// object returns the object in a field. It is empty if the field is absent.
+// object returns the object in a field. If the field is absent, the result is empty.
 func (o *object) object(name string) *object {
 	var raw json.RawMessage
 	if !o.take(name, "an object", &raw) {

@@ -16,7 +16,7 @@ type parentProcess int
 
 func parent() parentProcess { return parentProcess(os.Getppid()) }
 
-// ended returns a channel that is closed when the parent has ended. The end is noticed because an orphan gets another parent.
+// ended returns a channel that is closed when the parent has ended. The parent has ended if this process has another parent.
 // The channel stays open if ctx ends earlier.
 func (p parentProcess) ended(ctx context.Context) <-chan struct{} {
 	gone := make(chan struct{})
