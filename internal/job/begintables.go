@@ -45,7 +45,7 @@ func (c Choice) String() string {
 	return "--tables " + strings.Join(c.Patterns, ",")
 }
 
-// matchingNames returns the names that are chosen. It fails unless each pattern matches at least one name.
+// matchingNames returns the chosen names. It fails unless each pattern matches at least one name.
 func (c Choice) matchingNames(names []string) ([]string, error) {
 	if c.All && c.Patterns != nil {
 		return nil, Refuse("", "--all and --tables cannot be combined")
@@ -203,7 +203,7 @@ func (t *Tables) find(ctx context.Context) error {
 	return t.checkTables(ctx, names)
 }
 
-// checkTables returns errors that the job of a single table cannot notice. For a comparison, it also adds the tables that only the destination has.
+// checkTables detects errors that the job of a single table cannot notice. For a comparison, it also adds the tables that only the destination has.
 func (t *Tables) checkTables(ctx context.Context, names []string) error {
 	known := map[string]string{}
 	for _, name := range names {

@@ -40,7 +40,7 @@ type Checkpoint struct {
 	Command     string         // the command's name, which must be the same in the record
 	New, Resume string         // New is the file to create. Resume is the file to resume from, or its directory. Either may be ""
 	In          string         // the file's name, if New is the directory that contains it; otherwise ""
-	Export      place.ExportID // the id of the export of many tables that the command makes; "" for other commands
+	Export      place.ExportID // the id of the command's export of many tables; "" for other commands
 	File        *journal.File
 	Record      jobrecord.Record // the file's record
 }
@@ -67,8 +67,8 @@ func (p *Checkpoint) Open(options []Option) (set map[string]string, err error) {
 	return set, nil
 }
 
-// journalIn returns the path of the journal in a directory. The result export is true if the directory contains an unfinished export. Otherwise, the
-// journal is that of a command about many tables.
+// journalIn returns the path of the journal in a directory. If the result export is true, the directory contains an unfinished export. Otherwise,
+// the journal belongs to a command that processes many tables.
 func journalIn(dir string) (path string, export bool) {
 	for _, name := range []string{place.JournalName, place.ClaimName} {
 		export = export || IsThere(filepath.Join(dir, name))
@@ -160,7 +160,7 @@ func (p *Checkpoint) InResumedDirectory(path string) bool {
 	return ok
 }
 
-// fromRecord returns the value of an option from its form in a record. ok is false if the record must not choose that option.
+// fromRecord converts the recorded form of an option to the option's value. ok is false if the record must not choose that option.
 func (o Option) fromRecord(kept, home string) (value string, ok bool) {
 	switch {
 	case o.leadsElsewhere(kept), o.Kind == AProgram && strings.HasPrefix(kept, "@"): // the record must not choose a file whose content becomes a program

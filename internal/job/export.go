@@ -89,8 +89,8 @@ func placeTaken(err error) error {
 	return Hint(Refuse("to", ": %w", err), "name a place that is empty or does not exist; --resume continues an export that is not complete")
 }
 
-// eachRow passes rows to the function add. The argument last is the key after which it begins, or nil for all rows. The function fileBytes
-// returns the memory, in bytes, of the file to which add writes. fileBytes may be nil.
+// eachRow passes rows to the function add. The argument last is the key after which the rows begin, or nil for all rows. The function
+// fileBytes returns the memory, in bytes, of the file to which add writes. fileBytes may be nil.
 func (x *exporter) eachRow(ctx context.Context, last *key.Key, fileBytes func() int64, add func([]storage.Row) error) (sweep.Totals, error) {
 	s, o := x.spec, x.sweepOptions(x.Rows)
 	s.From, o.Beside = last, fileBytes
@@ -121,7 +121,7 @@ func (x *exporter) export(ctx context.Context, record Record, began time.Time) (
 			m, err = w.Complete(ctx, x.manifest(w.Claim.StartedAt, finished))
 		}
 	}
-	if errors.Is(err, place.ErrComplete) { // an earlier process completed the export, but died before it recorded this
+	if errors.Is(err, place.ErrComplete) { // an earlier process completed the export, but died before it recorded the completion
 		var e *place.Export
 		if e, err = place.Open(ctx, x.To.Objects); err == nil {
 			m = e.Manifest()

@@ -101,7 +101,7 @@ func (j *Job) Estimate(ctx context.Context, limit time.Duration, price float64) 
 	return Estimate{r, j.intent.verb, sentence}, err
 }
 
-// leadsTo returns a sentence that describes a destination and says whether it exists.
+// leadsTo returns a sentence that describes a destination and says whether the destination exists.
 func leadsTo(destination, takes string, missing bool) string {
 	if missing {
 		return fmt.Sprintf("the destination %s does not exist and would be created", destination)
@@ -145,7 +145,7 @@ func (j *Job) runner(w work) func(context.Context, Record, time.Time) (Result, e
 			}
 			return sweep.Do(ctx, j.spec, o, j.options.mapWork(w.action))
 		})
-		if _, ok := w.action.(action.Enqueue); ok { // no other action does harm if it is repeated
+		if _, ok := w.action.(action.Enqueue); ok { // repeating any other action is harmless
 			done.Doubts = done.Totals.Doubts
 		}
 		return done, err
@@ -163,7 +163,7 @@ type work struct {
 	try     func([]storage.Row) error   // checks the rows of the first page, and its error ends the job; nil for no check
 }
 
-// readList reads the job's list of rows, if there is one. It keeps only the keys within the bounds of the sweep.
+// readList reads the job's list of rows, if the job has a list. It keeps only the keys within the bounds of the sweep.
 func (j *Job) readList(ctx context.Context) error {
 	o := j.options
 	if o.List == "" {

@@ -16,7 +16,7 @@ type ScanOptions struct {
 	PageRows int               // rows per query
 	Limit    int               // at most this many rows, the first ones in table order; 0 for all
 	Trace    func(sweep.Trace) // called with each query; may be nil
-	quiet    bool              // this scan does not report the failed rows, because another scan of the same rows does
+	quiet    bool              // this scan does not report the failed rows, because another scan of the same rows reports them
 }
 
 // errEnough ends a scan that has read as many rows as requested.

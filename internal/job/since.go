@@ -147,7 +147,7 @@ func (o CopyOptions) remember(ctx context.Context, w *changes, s sweep.Spec) (er
 	}
 }
 
-// decide returns the window, whose times are those of the service's clock.
+// decide returns the window. Its times are by the service's clock.
 func (o CopyOptions) decide(w *changes) (window string, err error) {
 	var bound time.Time
 	if w.state != nil {
@@ -186,7 +186,7 @@ func (w *changes) endCopy(err error, rows int64) error {
 	return err
 }
 
-// sinceState is the file of --state, which is locked. The file is a journal about one copy, and its event is the last success.
+// sinceState is the locked file of --state. The file is a journal about one copy, and its event is the last success.
 type sinceState struct {
 	file   *journal.File // nil in a dry run if there is no state
 	dryRun bool          // the run changes nothing

@@ -226,7 +226,7 @@ func (h Home) Address() string {
 }
 
 // tableNames returns the sorted names of the tables, including incomplete exports. The result own contains the tables in which an app or its host
-// keeps its own state. They are separate, because writing their old rows back would undo later work of the app.
+// keeps its own state. These tables are returned separately, because writing old rows back to them would undo later work of the app.
 func (h Home) tableNames(ctx context.Context) (names, own []string, err error) {
 	if h.Account == nil {
 		names, err = place.ExportsIn(ctx, h.Objects)

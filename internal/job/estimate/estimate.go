@@ -107,8 +107,8 @@ func report(s sweep.Spec, found sweep.Totals, writes int, all bool, w Work) Repo
 
 // queriesOf estimates how many queries the work makes for the counted rows, and for each further row. A count makes more queries than the work,
 // because the count's workers only make queries, and therefore take ranges from each other sooner. So queriesOf calculates the queries from the
-// number of full pages. In three cases, it uses the queries of the count instead. With a filter, pages are not full. For listed rows, and with a
-// strategy in which workers take no ranges from each other, the work makes the same queries as the count.
+// number of full pages. In three cases, it uses the count's number of queries instead. With a filter, pages are not full. For listed rows, and
+// with a strategy in which workers take no ranges from each other, the work makes the same queries as the count.
 func queriesOf(s sweep.Spec, found sweep.Totals) (queries, each float64) {
 	if !s.Steal || s.Filter != "" || s.Keys != nil {
 		return float64(found.Queries), float64(found.Queries) / float64(max(1, found.Rows))

@@ -23,7 +23,7 @@ type Record struct {
 	Again   []string          `json:"again,omitempty"`  // names of options that must be given again, because their values may be secret or lead to another account
 	Places  []string          `json:"places"`           // addresses of the command's tables and queue
 	Rows    string            `json:"rows,omitempty"`   // a digest of the list of rows
-	Export  string            `json:"export,omitempty"` // the id of the export of many tables that the command makes
+	Export  string            `json:"export,omitempty"` // the id of the command's export of many tables
 }
 
 // Option is an option of a command.

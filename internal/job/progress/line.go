@@ -8,7 +8,7 @@ import (
 	"tablesweep/internal/input/lines"
 )
 
-// Figures are the figures that the meter shows.
+// Figures are the values that the meter shows.
 type Figures struct {
 	Phase      string   `json:"phase,omitempty"`
 	Rows       int64    `json:"rows"`
@@ -30,7 +30,7 @@ type Figures struct {
 	noun       string   // the word for rows in text
 }
 
-// figure is one figure of the line.
+// figure is one value in the meter's line.
 type figure struct {
 	rank int // if there is not enough room, figures with higher ranks are removed first; a rank of 0 or below is never removed
 	text string

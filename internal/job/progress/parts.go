@@ -61,7 +61,7 @@ func (p *Parts) endSweep(m *Meter) {
 	delete(p.under, m)
 }
 
-// show stores the progress of a table's sweep, if m is not nil, and displays the sum.
+// show displays the sum. If m is not nil, it first stores the progress of a table's sweep.
 func (p *Parts) show(m *Meter, one sweep.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

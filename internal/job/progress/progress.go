@@ -1,8 +1,8 @@
 // Package progress reports on stderr what a command does: the progress of its sweeps, the storage that the command waits for, and the rows that
 // failed. On a terminal, it updates one line for each sweep. Elsewhere it writes a line of JSON every few seconds.
 //
-// The package shows only figures that are certain. The share of rows that is done and the time left depend on the number of all rows. A count
-// alongside the work may find that number ([Meter.CountBeside]).
+// The package shows only figures that are certain. To show the share of rows that is done and the time left, the package needs the number of
+// all rows. A count alongside the work may find that number ([Meter.CountBeside]).
 //
 // The count reads only keys, with at most 32 workers. It begins after 10 s, and only if the work makes at least four requests per query. So short
 // work, and work that only reads, is not counted and costs nothing extra. If the work writes transactions of 100 rows, a count adds about one request
@@ -55,7 +55,7 @@ const (
 // use.
 type Meter struct {
 	out   io.Writer  // for the live line, which uses control characters
-	text  io.Writer  // for everything else
+	text  io.Writer  // for all other output
 	width func() int // returns the terminal's width in columns; 0 if unknown
 	parts *Parts     // set if this meter shows one of several tables
 	table string
@@ -288,7 +288,7 @@ func (m *Meter) Await(ctx context.Context, a Account) {
 	}()
 }
 
-// observe shows the outages that requests wait for, and the end of earlier outages.
+// observe shows the outages that delay requests, and the end of earlier outages.
 func (m *Meter) observe() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -338,7 +338,7 @@ func (m *Meter) figuresOf(p sweep.Progress) Figures {
 	return f
 }
 
-// fit cuts a line off after the given number of columns, unless columns is below 1.
+// fit shortens a line to the given number of columns, unless columns is below 1.
 func fit(text string, columns int) string {
 	if r := []rune(text); columns > 0 && len(r) > columns {
 		return string(r[:columns])

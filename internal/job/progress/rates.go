@@ -10,7 +10,7 @@ import (
 const window = 5 * time.Second
 
 // rates measures the number of rows per second.
-type rates struct{ samples []sample } // the first sample is that of the phase's beginning
+type rates struct{ samples []sample } // the first sample was taken when the phase began
 
 type sample struct {
 	at   time.Duration

@@ -1,6 +1,6 @@
-// Package rowlist reads and writes lists of rows. A list is a file with a JSON object in each line, in which only PartitionKey and RowKey count. A
-// job writes such a list of its failed rows, with the reasons. The rows that a scan prints also form a list. A job may process the rows of a list
-// instead of those of a range.
+// Package rowlist reads and writes lists of rows. A list is a file with a JSON object in each line. Only the object's PartitionKey and RowKey
+// matter. A job writes such a list of its failed rows, with the reasons. The rows that a scan prints also form a list. A job may process the rows
+// of a list instead of those of a range.
 package rowlist
 
 import (
@@ -72,8 +72,8 @@ func addKey(ctx context.Context, list *lines.Reader, within key.Range, keys *swe
 	return nil
 }
 
-// Writer appends failed rows to a file. The file may be a device or a pipe. When the context with which the file was opened ends, the writer stops
-// waiting for the file.
+// Writer appends failed rows to a file. The file may be a device or a pipe. The writer stops waiting for the file when the context ends that was
+// passed to [Create] or [Continue].
 type Writer struct {
 	file    *os.File
 	to      io.Writer // the file, or for a terminal a writer that removes control characters

@@ -61,7 +61,7 @@ type span struct {
 
 func (s span) contains(k key.Key) bool { return s.First.Compare(k) <= 0 && k.Compare(s.Last) <= 0 }
 
-// frontier is the unfinished part of a sweep, in table order. It only records queries and units, and starts none.
+// frontier is the unfinished part of a sweep, in table order. It records queries and units, but does not start them.
 type frontier struct {
 	steps list.List // its elements are of type *step
 	next  int64     // the next step's id

@@ -86,9 +86,9 @@ func rowsIn(rows []string, in key.Range) []string {
 	return all
 }
 
-// searchRest returns the steps that search for the keys beyond a page, and how many of the step's keys the page has answered. If the page ended
-// early, many other rows lie between the keys. Then each of two steps searches for one half of the remaining keys, so there are at most as many
-// queries as keys.
+// searchRest returns the steps that search for the keys beyond a page, and the number of the step's keys that need no further query. If the
+// page ended early, many other rows lie between the keys. Then each of two steps searches for one half of the remaining keys, so there are at
+// most as many queries as keys.
 func (s *step) searchRest(p scan.Page) (children []scan.Step, answered int) {
 	if p.Next == nil {
 		return nil, len(s.Wanted)

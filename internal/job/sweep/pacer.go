@@ -69,8 +69,8 @@ func (s *side) ended(took time.Duration) {
 	s.took += (took - s.took) / 8
 }
 
-// freeRequests returns how many more requests may be started. Up to a quarter of the limit, requests that wait to be sent again do not count. If more
-// requests wait, the others count, because the service must not get more requests while many of them wait.
+// freeRequests returns how many more requests may be started. Requests that wait to be sent again do not count, up to a quarter of the limit. Further
+// waiting requests count, because the service must not get more requests while many of them wait.
 func (s *side) freeRequests(begun int) int {
 	limit := s.pace.Limit()
 	free := limit - begun + min(int(s.waiting.Load()), limit/4)
@@ -129,8 +129,8 @@ func (p *pacer) limit() int {
 	return p.source.limit() + p.target.limit()
 }
 
-// enoughRead reports whether the rows that were read keep the target busy for the time that reading two more pages takes. If so, the sweep reads no
-// more rows for now, because rows that are not done when the process dies must be read again.
+// enoughRead reports whether the rows that were read keep the target busy while two more pages are read. If so, the sweep reads no more rows for
+// now, because rows that are not done when the process dies must be read again.
 func (p *pacer) enoughRead(f *frontier) bool {
 	if p.inOrder || p.target.took == 0 { // in table order, only one unit runs at a time
 		return false

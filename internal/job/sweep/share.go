@@ -45,8 +45,8 @@ type pool struct {
 // part returns how many concurrent requests one sweep may make.
 func (p *pool) part() int { return max(1, int(p.most)/p.share.sweepCount()) }
 
-// take reserves a request. It reports false if no request is free. A sweep that has just begun waits until the other sweeps have reduced their
-// requests to their part.
+// take reserves a request. It reports false if all requests are taken. A sweep that has just begun waits until the other sweeps have reduced
+// their requests to their part.
 func (p *pool) take() bool {
 	if p.begun.Add(1) > p.most {
 		p.begun.Add(-1)

@@ -58,8 +58,8 @@ type Options struct {
 	// Failed, if set, is called with the failed rows of each unit, never concurrently. Before it returns nil, it must store the rows, because a
 	// resumed sweep does not report them again. An error stops the sweep, and a resumed sweep repeats the unit.
 	Failed func([]action.Failure) error
-	// If Abort is closed after the context was canceled, the sweep cancels the running requests. Without this, a canceled sweep waits up to 30 s for
-	// these requests.
+	// If Abort is closed after the context was canceled, the sweep cancels the running requests. Without Abort, a canceled sweep waits up to 30 s
+	// for these requests.
 	Abort <-chan struct{}
 	// Watch, if set, is called with the progress: about once a second, when the context is canceled, and once at the end. The calls are never
 	// concurrent.

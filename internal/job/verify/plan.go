@@ -41,7 +41,7 @@ func (f *PlanFile) Close() {
 		return
 	}
 	_ = f.file.Close()
-	_ = os.Remove(f.file.Name()) // on Windows, an open file keeps its name until now
+	_ = os.Remove(f.file.Name()) // on Windows, the name of an open file cannot be removed earlier
 }
 
 // append appends text, and returns a reader of that text.
