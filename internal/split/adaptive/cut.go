@@ -34,7 +34,7 @@ func (st strand) openRange(r key.Range, g *gauge, pieces int) []scan.Step {
 
 // divide makes the strand the first of the pieces between the cuts. The strand pays for the cuts and divides its remaining credit evenly. Each piece
 // may make at least one cut, unless hints have cut it. The expected number of pages is the geometric mean of the earlier expectation and the new
-// measurement, and is divided among the pieces. The strand never learns whether the next piece is empty. Therefore it counts a cut in a level
+// measurement, and is divided among the pieces. The strand never learns whether the next piece is empty. Therefore it counts each cut in a level
 // without known siblings, and expects fewer pages at its next cut.
 func (st *strand) divide(g *gauge, cuts []string) {
 	n := float64(len(cuts))

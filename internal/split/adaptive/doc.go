@@ -4,9 +4,9 @@
 //
 // # The idea
 //
-// A scan that reads page after page makes the fewest queries and takes the longest. To be faster, a scan is cut into pieces. But every piece has a
-// cost: its last page is half full on average, and a piece without rows costs a whole query. To cut pieces of many pages, a scan must know where the
-// rows are, and how many there are.
+// A scan that reads page after page makes the fewest queries and takes the longest. To make a scan faster, the strategy cuts the scan into pieces.
+// But every piece has a cost: its last page is half full on average, and a piece without rows costs a whole query. To cut pieces of many pages, a
+// scan must know where the rows are, and how many there are.
 //
 // The storage does not report this, but every page is evidence. A thousand keys from "k1" to "k3" suggest about three thousand keys from "k3" to
 // "k9". But keys are not only numbers: paths, URLs and dotted names share long prefixes, and the number of keys below two such prefixes may differ by
@@ -33,7 +33,7 @@
 // even distances, because a script may have thousands of letters.
 //
 // The piece after a blind cut may be empty, and the piece before the cut never learns this. Therefore a strand that has cut blindly expects fewer
-// keys in blind levels until it finds some. Its pieces do the same.
+// keys in blind levels until it finds keys there. Its pieces do the same.
 //
 // A partition that fills two pages becomes a strand of its own. It is cut by row keys, and read at the same time as the partitions after it. Shorter
 // partitions are not cut, because cuts would cost queries for few rows.

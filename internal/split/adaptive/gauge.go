@@ -42,8 +42,8 @@ func newGauge(a alphabet, here string, end *string) *gauge {
 }
 
 // survey estimates the keys that follow, from the deepest level of the last key to the top. In a level in which the trail has siblings, it assumes
-// that their density continues. In other levels, the estimate depends on the probability that keys fork there. That probability is lower if no
-// siblings were found in a larger share of the level, and after more blind cuts.
+// that their density continues. In other levels, the estimate depends on the probability that keys fork there. The larger the share of the level
+// in which no siblings were found, and the more blind cuts were made, the lower is this probability.
 func (g *gauge) survey(t trail, f forks) {
 	const (
 		smoothing = 0.5  // weight of the last sibling, which is still being read

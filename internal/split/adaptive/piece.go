@@ -18,7 +18,7 @@ type Piece struct {
 	within   bool    // the piece's keys are in the partition that the victim was reading
 	believed float64 // the number of pages that was expected when the piece was cut
 
-	misses float64 // consecutive thieves that found nothing
+	misses float64 // number of consecutive thieves that found nothing
 	since  int     // pages read since a thief found something
 	robbed int     // number of thieves cut from the piece since its last page
 	streak int     // how many consecutive pages, up to the last page read, lay in one partition

@@ -15,8 +15,8 @@ func (st strand) slack() float64 { return 0.75 * cmp.Or(st.Share, 1) }
 // hasOutgrownHint reports whether the strand has exceeded its slack. Then the number of unread pages is a guess.
 func (st strand) hasOutgrownHint() bool { return st.Due < -st.slack() }
 
-// End returns the key where a pending step of this strategy stops before its range's end, or nil if it reads to the end. The result launches is true
-// if the step also starts the steps of pieces after its range.
+// End returns the key at which a pending step of this strategy stops before the end of its range, or nil if the step reads to the end. If launches
+// is true, the step also starts the steps of pieces after its range.
 func End(s scan.Step) (stop *key.Key, launches bool) {
 	var st strand
 	if json.Unmarshal(s.State, &st) != nil {

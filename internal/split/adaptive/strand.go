@@ -149,8 +149,8 @@ func (st *strand) endsInLong(p scan.Page) bool {
 	return st.Streak >= long
 }
 
-// stopAfterPartition makes the strand stop after the page's last partition. It returns a strand for the partitions after it, and their range, which
-// may be empty.
+// stopAfterPartition makes the strand stop after the page's last partition. It returns a strand for the later partitions, and the range of these
+// partitions, which may be empty.
 func (st *strand) stopAfterPartition(s scan.Step, p scan.Page) (strand, key.Range) {
 	last := p.Last().Partition
 	r := s.AfterPartition(last).Range

@@ -23,7 +23,7 @@ type Workers struct {
 func NewWorkers(page int) *Workers { return &Workers{page: float64(page)} }
 
 // Page handles the answer to the query of a piece's step. The result yield is the number of leading keys that belong to the piece. The result rest
-// contains the step that continues after these keys, or nothing at the end.
+// contains the step that continues after these keys. At the end of the piece, rest is empty.
 func (w *Workers) Page(s *Piece, step scan.Step, p scan.Page) (yield int, rest []scan.Step) {
 	yield = p.CountBefore(s.End)
 	more := p.Next != nil && yield == len(p.Keys)

@@ -42,7 +42,7 @@ func (e PageEnd) fullRows(segment int) int {
 	return max(e.Rows, e.Rows*segment/e.Requested)
 }
 
-// Thin returns at most the given number of ends, in table order. It merges neighbouring ends.
+// Thin merges neighbouring ends, and returns at most the given number of ends, in table order.
 func Thin(ends []PageEnd, most int) []PageEnd {
 	ends = sortedEnds(ends)
 	pages := (len(ends) + most - 1) / most // the number of ends that are merged into one
@@ -217,7 +217,7 @@ func divide(partition string, hints []key.Key) []key.Range {
 // Sum returns a checksum of the hints.
 func (h *Hints) Sum() uint64 {
 	f := fnv.New64a()
-	for _, k := range h.Keys { // the separating byte occurs in no key
+	for _, k := range h.Keys { // the separating byte does not occur in keys
 		for _, text := range []string{k.Partition, k.Row} {
 			io.WriteString(f, text)
 			f.Write([]byte{0xFF})
