@@ -170,8 +170,8 @@ func (p position) token() *key.Token {
 	return &key.Token{Partition: fmt.Sprintf("%d/%d/%d", p.file, p.page, p.row)}
 }
 
-// pageSource contains what is needed to read pages for a query: the query's memory, and the
-// export's objects, which use the options of the query's requests.
+// pageSource holds the memory and the objects with which a query reads pages. The objects use the options of
+// the query's requests.
 type pageSource struct {
 	Objects
 	memory *memory.Part

@@ -333,7 +333,7 @@ type page struct {
 	properties  Properties
 
 	columns     []storage.Column // the columns of the last rows
-	sameColumns int64            // the number of rows with these columns that are not yet counted in the properties
+	sameColumns int64            // how many rows with these columns are still missing from the counts of properties
 }
 
 // add appends a row, which must be after the last row in table order. If the page is full, add appends nothing and returns false. If timestamp is
@@ -373,7 +373,7 @@ func sameList(a, b []storage.Column) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// countColumns adds the rows that are not counted yet to the counts of properties.
+// countColumns updates the counts of properties with the rows that were not counted yet.
 func (p *page) countColumns() {
 	for _, one := range p.columns {
 		p.properties.count(one.Name, one.Type.String(), p.sameColumns)

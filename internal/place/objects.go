@@ -33,9 +33,9 @@ type Objects interface {
 }
 
 // CheckObjects lists the objects whose names start with the prefix, and compares them with the given lengths, because
-// other programs may have deleted or replaced objects. It fails with [ErrDamaged] if an object that lengths contains is
-// missing or has another length. CheckObjects calls the function other with the name of each object that lengths does
-// not contain.
+// other programs may have deleted or replaced objects. It fails with [ErrDamaged] if an object in lengths is missing or
+// has another length. For each object that is not in lengths, CheckObjects calls the function other with the object's
+// name.
 func CheckObjects(ctx context.Context, o Objects, prefix string, lengths map[string]int64, other func(name string)) error {
 	there := map[string]int64{}
 	err := o.List(ctx, prefix, func(name string, bytes int64) error {
@@ -95,7 +95,7 @@ func resolved(path string) string {
 
 // Put implements [Objects]. The file gets its name only after its content is on the disk.
 func (d Directory) Put(_ context.Context, name string, content []byte) (made bool, err error) {
-	if !strings.Contains(name, "/") { // not in the data directory: it may have many files, and Leftover finds the remains there
+	if !strings.Contains(name, "/") { // the data directory is excluded, because it may contain many files, and Leftover finds the remains there
 		_ = d.pathTo(name).Clear() // safe, because the export is locked
 	}
 	err = d.pathTo(name).Create(func(w io.Writer) error {

@@ -66,8 +66,8 @@ var (
 	ErrNoObject = errors.New("it does not begin with {") // the error of the first line
 )
 
-// JSONLines reads rows from lines with one JSON object each. A line that is not a row ends the input. If a table would store a different value than
-// the row has, the error is a [BadLine].
+// JSONLines reads rows from lines with one JSON object each. A line that is not a row ends the input. If storing the row in a table would change a
+// value, the error is a [BadLine].
 func JSONLines(from io.Reader) Lines {
 	in := lines.NewReader(from, maxLine)
 	return func() (row storage.Row, bytes int, err error) {

@@ -20,8 +20,8 @@ import (
 // markers are the names of the objects that mark a place as an export.
 var markers = []string{TablesName, tablesClaimName, ManifestName, ClaimName}
 
-// formatPrefix is the beginning of an object that marks a place as an export. This beginning is
-// checked because other programs may have objects with the same names.
+// formatPrefix is the beginning of the content of each object that marks a place as an export. This beginning
+// is checked because objects of other programs may have the same names.
 const formatPrefix = `{"format":"tablesweep-`
 
 // hasMarker reports whether an object exists that marks the place as an export.

@@ -34,7 +34,7 @@ type Writer struct {
 	*FileDraft
 	Claim  Claim // the export's claim, which may be that of an earlier process
 	Seal   Seal  // the facts about the complete files; must not be used while rows are added
-	Whole  bool  // set if an earlier process has written all rows, so that only [Writer.Complete] is missing
+	Whole  bool  // set if an earlier process has written all rows, so that only [Writer.Complete] must be called
 	to     Objects
 	member bool             // see Options.Member
 	put    map[string]int64 // the lengths of the data files
