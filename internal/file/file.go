@@ -90,8 +90,7 @@ func (p Path) withPath(err error) error {
 	return err
 }
 
-// writeError marks an error of a function that writes a file, if the error is not about the file. [Path.withPath] does not change the text of such an
-// error.
+// writeError marks an error of a function that writes a file. The error is not about the file, so [Path.withPath] does not change its text.
 type writeError struct{ error }
 
 func (p Path) inRoot(fn func(*os.Root) error) error {
