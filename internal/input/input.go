@@ -112,7 +112,7 @@ func Once(names ...string) []Parameter {
 	return all
 }
 
-// hostParameters are the parameters of the Functions host that the app receives as well: the function's key, and the key's name.
+// hostParameters are the parameters of the Functions host that the app also receives: the function's key, and the key's name.
 var hostParameters = []string{"code", "clientId"}
 
 // Query reads a URL's query string. It refuses parameters that are not in params, invalid UTF-8, and parameters that are repeated or empty although

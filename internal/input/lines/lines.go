@@ -40,7 +40,7 @@ func JSON(w io.Writer) *json.Encoder {
 	return e
 }
 
-// Line is a line of the input that is not blank, without surrounding white space.
+// Line is a line of the input, without the white space around its text. It is never blank.
 type Line struct {
 	Number int // the first line of the input is 1
 	Text   []byte

@@ -32,9 +32,9 @@ func writePlain(b *strings.Builder, r rune) {
 
 func steers(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
-// PlainWriter writes text in the form of [Plain], but keeps line feeds and tabs. JSON keeps its meaning. Everything that this
-// program writes to a terminal passes through a PlainWriter, because errors, names and rows come from elsewhere. It is safe for
-// concurrent use.
+// PlainWriter writes text in the form of [Plain], but keeps line feeds and tabs. Text that is JSON keeps its meaning.
+// Everything that this program writes to a terminal passes through a PlainWriter, because errors, names and rows come from
+// elsewhere. It is safe for concurrent use.
 type PlainWriter struct {
 	to io.Writer
 
