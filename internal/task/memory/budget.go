@@ -303,7 +303,7 @@ func (p *Part) Wanted() int64 {
 }
 
 // Keep returns all but the given bytes to the budget. It never takes bytes from the budget. If more than the given bytes count as used, the number of
-// used bytes falls to the given bytes. A part of the large pool stays in that pool, however few bytes it keeps.
+// used bytes falls to the given number. A part of the large pool stays in that pool, however few bytes it keeps.
 func (p *Part) Keep(bytes int64) {
 	if p == nil {
 		return
