@@ -103,8 +103,7 @@ type blobCall struct {
 	blob      *blob      // nil if it does not exist
 }
 
-// blobRoute is a supported request. Its path has no part if it is for the account, one part for a container, and two parts for a
-// blob.
+// blobRoute is a supported request. Its path has no parts for the account, one part for a container, and two parts for a blob.
 type blobRoute struct {
 	name    string // the name in Microsoft's documentation
 	method  string // GET includes HEAD
@@ -217,7 +216,7 @@ func (s blobService) parse(c *call) (operation, error) {
 			}
 			write := method != http.MethodGet
 			if err := b.meetsConditions(write); errors.Is(err, errNotModified) {
-				return b.blob.answer(http.StatusNotModified, [2]string{"X-Ms-Error-Code", "ConditionNotMet"}), nil // otherwise the code ConditionNotMet has status 412
+				return b.blob.answer(http.StatusNotModified, [2]string{"X-Ms-Error-Code", "ConditionNotMet"}), nil // in all other cases, the code ConditionNotMet has status 412
 			} else if err != nil {
 				return response{}, err
 			}
@@ -234,7 +233,7 @@ func (s blobService) parse(c *call) (operation, error) {
 
 var errNotModified = errors.New("the blob is not modified")
 
-// meetsConditions returns an error if the request's conditions forbid the request.
+// meetsConditions returns an error if the request's conditions are not met.
 // https://learn.microsoft.com/rest/api/storageservices/specifying-conditional-headers-for-blob-service-operations
 func (b *blobCall) meetsConditions(write bool) error {
 	match, none := strings.Trim(b.Header.Get("If-Match"), `"`), strings.Trim(b.Header.Get("If-None-Match"), `"`)
@@ -277,8 +276,8 @@ type entry struct {
 	Metadata   *elements
 }
 
-// list answers with a page of the sorted names, as entries. If a name contains the delimiter after the prefix, the list has only the name's beginning, up to
-// that delimiter.
+// list answers with a page of the sorted names, as entries. If a name contains the delimiter after the prefix, the list contains only the name's beginning,
+// up to that delimiter.
 func (b *blobCall) list(element string, all []string, describe func(name string) (elements, resource)) (response, error) {
 	type entries struct {
 		XMLName xml.Name
@@ -389,7 +388,7 @@ func hash(content []byte) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// checked returns the hash of the request's body, which must match the hash in a header, if there is one.
+// checked returns the hash of the request's body. If a header contains a hash, both hashes must be equal.
 func (b *blobCall) checked() (string, error) {
 	found := hash(b.body)
 	for _, header := range []string{"Content-MD5", "X-Ms-Blob-Content-MD5"} {

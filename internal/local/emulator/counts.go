@@ -10,19 +10,19 @@ import (
 // failed request whose form was valid.
 type Counts struct {
 	Query         int64 `json:"query"`     // queries of entities
-	QueryRows     int64 `json:"queryRows"` // rows in the answers of these queries
+	QueryRows     int64 `json:"queryRows"` // rows in the answers to queries
 	Point         int64 `json:"point"`     // reads of one entity by its key
 	Insert        int64 `json:"insert"`
 	Update        int64 `json:"update"` // replaced or upserted
 	Merge         int64 `json:"merge"`
 	Delete        int64 `json:"delete"`
 	Batch         int64 `json:"batch"`         // entity group transactions
-	BatchEntities int64 `json:"batchEntities"` // entities in these transactions
+	BatchEntities int64 `json:"batchEntities"` // entities in the entity group transactions
 	Tables        int64 `json:"tables"`        // creating, deleting and listing tables
 
 	QueuePut      int64 `json:"queuePut"`
 	QueueGet      int64 `json:"queueGet"`
-	QueueMessages int64 `json:"queueMessages"` // messages in the answers of these gets
+	QueueMessages int64 `json:"queueMessages"` // messages in the answers to gets
 	QueuePeek     int64 `json:"queuePeek"`
 	QueueUpdate   int64 `json:"queueUpdate"`
 	QueueDelete   int64 `json:"queueDelete"`

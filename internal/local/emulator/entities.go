@@ -69,7 +69,7 @@ const (
 	nextRow       = "x-ms-continuation-NextRowKey"
 )
 
-// headers returns the token's two parts. The second part is empty at the start of a partition. The service's tokens may have this form as well.
+// headers returns the token's two parts. The second part is empty at the start of a partition. The service's tokens may also have this form.
 func (t token) headers() (partition, row string) {
 	partition = encodeToken(t.key.Partition + "\x00" + strconv.Itoa(t.hops))
 	if t.key.Row != "" {

@@ -18,7 +18,7 @@ type lease struct {
 	broken   bool
 }
 
-const endless = -time.Second // a lease's duration
+const endless = -time.Second // the duration of a lease that never expires
 
 // state returns the service's name for the lease's state.
 func (l lease) state(now time.Time) string {

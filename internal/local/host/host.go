@@ -140,7 +140,7 @@ func (h *Host) Key() string { return h.options.Key }
 // signal beforehand.
 func (h *Host) drain() {
 	done := make(chan struct{})
-	go func() { // ends when the work ends, at the latest with the processes
+	go func() { // ends when the invocations have ended, at the latest when the processes are killed
 		h.busy.Wait()
 		close(done)
 	}()

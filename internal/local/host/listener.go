@@ -52,8 +52,8 @@ func Poll(ctx, work context.Context, messages, poison *storage.Queue, options ho
 	l.poll(ctx, work)
 }
 
-// poll polls until ctx ends: whenever at most newBatchThreshold messages are unfinished, it gets batchSize messages. After that, it returns when all its
-// messages are settled or work has ended.
+// poll polls until ctx ends: whenever at most newBatchThreshold messages are unfinished, it gets batchSize messages. After ctx has ended, it returns
+// when all its messages are settled or the context work has ended.
 func (l *listener) poll(ctx, work context.Context) {
 	finished := make(chan struct{})
 	held := 0

@@ -65,7 +65,7 @@ func isFile(path string) bool {
 type process struct {
 	cmd     *exec.Cmd
 	address string        // HOST:PORT
-	id      string        // proves that this process uses the port; "" if nothing proves it
+	id      string        // proves that this process uses the port; "" if the process cannot prove this
 	secret  string        // proves that the host sent a request
 	done    chan struct{} // closed when the process has ended
 	code    int           // exit code, valid after done; -1 if a signal ended it

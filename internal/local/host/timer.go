@@ -30,7 +30,7 @@ type timer struct {
 	state chan envelope.Status
 }
 
-// keepTimer fires one function's timer until ctx ends. When work ends, the function's runs end.
+// keepTimer fires one function's timer until ctx ends. When the context work ends, the function's runs end.
 func (h *Host) keepTimer(ctx, work context.Context, f hosted) {
 	t := &timer{
 		host: h, function: f, state: make(chan envelope.Status, 1),
@@ -81,7 +81,7 @@ func (t *timer) renew(ctx context.Context) {
 	}
 }
 
-// keep stores the schedule's state for the next holder. Like the real host, the timer waits until the state is stored, at the start and after each run.
+// keep stores the schedule's state for the next holder. At the start and after each run, the timer waits until the state is stored, like the real host.
 // (TimerListener and StorageScheduleMonitor of the WebJobs SDK)
 func (t *timer) keep(ctx context.Context, status envelope.Status) {
 	for t.record(ctx, &status) != nil && task.Sleep(ctx, t.host.options.Times.Pause) {

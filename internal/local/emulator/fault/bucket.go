@@ -57,7 +57,7 @@ func partitionName(req Request) string {
 	return "/" + req.Table + "/" + req.Queue + "/" + req.Partition
 }
 
-// bucket returns the bucket of k, after it has added the tokens for the time until now.
+// bucket adds the tokens for the time until now to the bucket of k, and returns this bucket.
 func (in *Injector) bucket(now time.Time, k bucketKey) *bucket {
 	rate := in.rules[k.rule].rate
 	b := in.buckets[k]

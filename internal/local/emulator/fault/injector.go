@@ -46,7 +46,7 @@ type Injector struct {
 
 	mu      sync.Mutex // guards the fields below
 	fired   map[string]int
-	seen    map[uint64]int // how often every hashed identity has occurred
+	seen    map[uint64]int // how often each identity has occurred, by the identity's hash
 	buckets map[bucketKey]*bucket
 }
 

@@ -1,7 +1,7 @@
 // Package queue stores the emulated Queue service's queues in memory.
 //
-// A [Store] contains named queues. A [Queue] returns its messages in the order in which they become visible. Callers pass the time. The package does not use
-// HTTP, XML or faults.
+// A [Store] contains named queues. A [Queue] returns its messages in the order in which they become visible. Callers pass the time. The package does not
+// handle HTTP or XML, and does not inject faults.
 package queue
 
 import (
@@ -21,10 +21,10 @@ import (
 type Message struct {
 	ID           string
 	Text         string
-	PopReceipt   string // proves the most recent receipt
+	PopReceipt   string // proves that its holder has received the message most recently
 	Inserted     time.Time
 	Expires      time.Time
-	Visible      time.Time // when it can be received (again)
+	Visible      time.Time // when the message can be received, or received again
 	DequeueCount int
 
 	sequence uint64 // order of messages that become visible at the same time

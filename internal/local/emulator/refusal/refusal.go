@@ -9,7 +9,7 @@ import "net/http"
 // Error is a request's refusal.
 type Error struct {
 	Code    string      // from the documented error codes of the Table, Queue and Blob services
-	Message string      // one sentence for a person that explains the error
+	Message string      // one sentence that explains the error to a person
 	Details [][2]string // additional names and values, in answers of the Queue service
 }
 

@@ -51,7 +51,7 @@ func (s *Store) Create(name string, now time.Time) (*Table, error) {
 	return t, nil
 }
 
-// Delete removes a table and its rows. For the given time, every use of its name is refused as TableBeingDeleted. The error is a
+// Delete removes a table and its rows. For the given time, every use of its name is refused with the error TableBeingDeleted. The error is a
 // *refusal.Error.
 func (s *Store) Delete(name string, now time.Time, blocked time.Duration) error {
 	id := strings.ToLower(name)

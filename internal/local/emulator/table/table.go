@@ -1,7 +1,7 @@
 // Package table stores the emulated Table service's tables in memory, with their rows in key order.
 //
 // A [Store] contains named tables. A [Table] applies operations atomically, and answers queries in pages at the cost of an index: O(log n + rows visited).
-// Callers pass the time. The package does not use HTTP, JSON bodies or faults.
+// Callers pass the time. The package does not handle HTTP or JSON bodies, and does not inject faults.
 package table
 
 import (
@@ -74,7 +74,7 @@ func less(a, b Row) bool {
 }
 
 // Rows is an implementation of a table that replaces the one in memory. For example, it can compute rows when they
-// are read, or inspect or drop them when they are written. Its methods behave like those of [Table], and may be
+// are read, or inspect or drop rows when they are written. Its methods behave like those of [Table], and may be
 // called concurrently.
 type Rows interface {
 	Get(k key.Key) (Row, error)
