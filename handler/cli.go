@@ -101,7 +101,7 @@ func hintFor(err error) string {
 	return ""
 }
 
-// aboutFlags reports whether an error is about flags, so that a list of the flags helps the user.
+// aboutFlags reports whether an error is about flags. If so, a list of the flags helps the user.
 func aboutFlags(err error) bool {
 	text := err.Error()
 	return strings.HasPrefix(text, "--") || strings.HasPrefix(text, "unknown ") || strings.HasSuffix(text, "only flags")
@@ -197,8 +197,8 @@ func noEmptyFlags(c *cobra.Command) (err error) {
 }
 
 // badFlag turns the error of a wrong flag into a usage error. If the flag does not exist, the error repeats
-// only its name, because a connection may follow it. If the command does not exist
-// either, the error is about the command.
+// only its name, because the text after the name may be a connection. If the command does not exist either,
+// the error is about the command.
 func badFlag(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError

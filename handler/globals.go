@@ -29,8 +29,8 @@ func addGlobals(root *cobra.Command) {
 	}
 }
 
-// servePprof serves the process's profiles until the process ends. Only programs on this machine can read them, because they show what
-// the process works on. The command line is not served, because it may contain secrets.
+// servePprof serves the process's profiles until the process ends. Only programs on this machine can read them, because the profiles
+// show what the process works on. The command line is not served, because it may contain secrets.
 func servePprof(addr string) (net.Addr, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {

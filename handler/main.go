@@ -94,7 +94,7 @@ func interrupts() (first, second context.Context) {
 	return first, second
 }
 
-// shared holds the values that all commands share: the output on stderr, and the second interrupt, which ends them immediately.
+// shared holds the values that all commands share: the output on stderr, and the second interrupt, which ends the commands immediately.
 type shared struct {
 	meter     *progress.Meter
 	second    context.Context

@@ -135,7 +135,7 @@ func (r *call) eachTable(t *job.Tables, do func(*call, job.Own) error) error {
 // nil.
 func (r *call) endTables(t *job.Tables, report reportFlags, began time.Time, err error) error {
 	if t.Journal != nil {
-		err = errors.Join(err, t.Journal.Close()) // it must be closed before it is removed
+		err = errors.Join(err, t.Journal.Close()) // the journal must be closed before it is removed
 	}
 	err = cmp.Or(err, failedTables(t))
 	if err == nil {
@@ -145,7 +145,7 @@ func (r *call) endTables(t *job.Tables, report reportFlags, began time.Time, err
 		err = printErr
 	}
 	switch {
-	case t.To == nil: // count cannot be resumed
+	case t.To == nil: // the command is count, which cannot be resumed
 	case err == nil:
 		err = r.finish(func() error { return nil })
 	default:

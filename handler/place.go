@@ -170,7 +170,7 @@ func (p *pairFlags) besideAccounts(from, to place.Kind) []conflict {
 	}
 }
 
-// openPair opens both places, which must differ. compare is true if the command only compares the places, so it reads both.
+// openPair opens both places, which must differ. If compare is true, the command only compares the places, and therefore reads both.
 func (p *pairFlags) openPair(r *call, compare bool) (from, to job.Place, err error) {
 	_, toKind, err := p.kinds()
 	if err == nil {
@@ -202,7 +202,7 @@ func (p *pairFlags) openPair(r *call, compare bool) (from, to job.Place, err err
 	return from, to, nil
 }
 
-// mayChange refuses a table in which an app or a Functions host stores its state, in any account. flag is the flag that names the table.
+// mayChange refuses any table, in any account, in which an app or a Functions host stores its state. flag is the flag that names the table.
 func mayChange(r *call, flag string, to *storage.Table) error {
 	if storage.OfHost(to.Name()) {
 		return job.Hint(usagef("--%s: table %s has a name that a Functions host gives to its own tables", flag, to.Name()), "name another table")

@@ -31,7 +31,8 @@ var otherNames = map[string]string{
 	"--map-dry-run": "--dry-run", "--source": "--from", "--destination": "--to", "--target": "--to", "--upsert": "--mode",
 }
 
-// replaced maps removed flags to their replacements. If other commands still have the flag, the key begins with the name of a command that no longer has it.
+// replaced maps removed flags to their replacements. If other commands still have the flag, the key begins with the name of a command that no longer
+// has the flag.
 var replaced = map[string]string{
 	"--mirror": "tablesweep sync FROM TO --delete-extra", "--repair": "tablesweep sync FROM TO",
 	"--overlap": "--since-overlap", "--max-deletes": "tablesweep sync FROM TO --delete-extra --max-deletes N",
