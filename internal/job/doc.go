@@ -11,8 +11,8 @@
 // The preparation changes nothing in storage. It decides the job's [Facts]: the addresses of its places, a digest of its list of rows, and the window
 // of changed rows. A [Checkpoint] stores these facts, and a resumed job uses the stored facts.
 //
-// Before the run, a caller may request confirmation, or use [Job.Estimate] to show what the job would do. After the run, it prints the result, and
-// removes the checkpoint.
+// Before the run, a caller may request confirmation, or use [Job.Estimate] to show what the job would do. After the run, the caller prints the
+// result, and removes the checkpoint.
 //
 // [Copy] copies a table, an export, or rows in any order, to a table or to files. [Verify] compares places. [Sync] makes a table equal to another
 // place. [Enqueue] puts a message into a queue for each row. [Delete] deletes rows. [Tables] runs a job for each of many tables, and several of these

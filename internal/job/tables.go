@@ -54,7 +54,7 @@ type Tables struct {
 	From          Home
 	To            *Home       // nil if the command has only one place
 	Failed, State string      // directories that contain a file for each table; "" for none
-	Compares      bool        // the job compares the tables and does not write them
+	Compares      bool        // the job only compares the tables, and does not write to them
 	AllowExtra    bool        // a table that exists only in the destination is not a difference
 	Options       []Option    // the command's options, with their given values
 	Checkpoint    *Checkpoint // the checkpoint of the command; the tables' checkpoints are in a directory

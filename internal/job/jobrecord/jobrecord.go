@@ -90,8 +90,8 @@ func Parse(text json.RawMessage, command string) (Record, error) {
 // Restore returns the recorded values of the options that a resumed command does not give. It fails in three cases: a given option has changed
 // although it must not, an option that the record must not choose is missing, or the record contains an option that no record may contain.
 //
-// An option that names a file may change, because the file may have been moved. For example, the disk with the file of --failed may have been full.
-// The digest shows whether --rows is still the same list. Options that apply after a copy may be added, and limits may change.
+// An option that names a file may change, because the file may have been moved. For example, the disk that holds the file of --failed may have been
+// full. The digest shows whether --rows is still the same list. Options that apply after a copy may be added, and limits may change.
 func (r Record) Restore(options []Option) (set map[string]string, err error) {
 	all := map[string]Option{}
 	for _, o := range options {

@@ -7,7 +7,7 @@ import (
 	"tablesweep/internal/job/sweep"
 )
 
-// Parts shows the work on several tables as the progress of one command. The tables are worked on concurrently.
+// Parts shows the work on several tables as the progress of one command. The command works on several tables concurrently.
 type Parts struct {
 	meter *Meter
 	began time.Time

@@ -30,8 +30,8 @@ type Line struct {
 	Reason       string `json:"reason,omitempty"`
 }
 
-// Read returns the keys of a list that lie within a range, and a digest of the whole list. If ctx
-// ends, it fails with [task.ErrInterrupted].
+// Read returns the keys of a list that lie within a range, and a digest of the whole list. If ctx ends, Read
+// fails with [task.ErrInterrupted].
 func Read(ctx context.Context, in io.Reader, within key.Range) (keys *sweep.Keys, digest string, err error) {
 	keys = &sweep.Keys{}
 	sum := sha256.New()

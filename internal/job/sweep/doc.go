@@ -18,8 +18,8 @@
 // The checkpoint's lines are a journal, with a line for each finished unit of work. A page that was unfinished when the process died is read again
 // with the same token, and only the rows of the first reading are counted. If a killed deletion had already removed some of these rows, they are now
 // missing and count as deleted. The new end of a victim is journaled before its thieves make their first queries. The number of pages to read again
-// is bounded, because the sweep reads ahead only as many rows as it can process in the time of two page reads. While a process uses the checkpoint,
-// it locks a file beside the checkpoint. The checkpoint contains the addresses of its tables and queue, but no account keys and no signatures.
+// is bounded, because the sweep reads ahead only as many rows as it can process while two pages are read. While a process uses the checkpoint, it
+// locks a file beside the checkpoint. The checkpoint contains the addresses of its tables and queue, but no account keys and no signatures.
 //
 // # In table order
 //

@@ -70,7 +70,7 @@ func takeGroup(keys *[]key.Key) (partition string, rows []string) {
 	return partition, rows
 }
 
-// wantedStep returns the step that searches for the given row keys of a partition, which are sorted.
+// wantedStep returns the step that searches for the given sorted row keys of a partition.
 func wantedStep(partition string, rows []string) scan.Step {
 	return scan.Step{Range: key.Range{Partition: &partition, Low: &key.Bound{Key: rows[0]}, High: &key.Bound{Key: rows[len(rows)-1]}}}
 }

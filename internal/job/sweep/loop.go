@@ -186,7 +186,7 @@ func (r *run) loop(ctx context.Context) error {
 	return r.err
 }
 
-// interruptError returns the error of an interrupted sweep. The error names the number of requests without an answer.
+// interruptError returns the error of an interrupted sweep. The error contains the number of requests without an answer.
 func (r *run) interruptError() error {
 	if r.broken == 0 {
 		return task.ErrInterrupted

@@ -13,9 +13,9 @@ import (
 const (
 	firstPage = 1 << 20 // the expected size of the first page, in bytes
 
-	// firstReads and firstUnits are the numbers of concurrent queries and units at the beginning. Each unnecessary query costs one request for a
-	// stolen range without rows. But if the sweep started with fewer queries, the pace would still be rising when half of a small table has been
-	// read. The number of units can be larger, because no unit is unnecessary.
+	// firstReads and firstUnits are the numbers of concurrent queries and units at the beginning. An unnecessary query reads a stolen range
+	// without rows, which costs one request. But if the sweep started with fewer queries, the pace would still be rising when half of a small
+	// table has been read. The number of units can be larger, because no unit is unnecessary.
 	firstReads = 24
 	firstUnits = 64
 )
@@ -177,8 +177,8 @@ func (p *pacer) release() {
 }
 
 // expect updates the expected size of the next pages. The expected size is the average size, because pages of stolen ranges are often empty. But it
-// is at least half the size of the largest page. In table order, pages are held for long, so each page is expected to be as large as the largest page
-// so far.
+// is at least half the size of the largest page. In table order, pages are held for a long time, so each page is expected to be as large as the
+// largest page so far.
 func (p *pacer) expect(bytes int) {
 	if p.largest == 0 {
 		p.page = bytes

@@ -24,7 +24,7 @@ type PlanFile struct {
 	end  int64
 }
 
-// NewPlanFile makes the file, which no other user can read. Where the system allows it, NewPlanFile removes the file's name immediately. Then the
+// NewPlanFile makes a file that no other user can read. Where the system allows it, NewPlanFile removes the file's name immediately. Then the
 // system deletes the file when the process ends, even after a crash.
 func NewPlanFile() (*PlanFile, error) {
 	f, err := os.CreateTemp("", "tablesweep-") // mode 0600
