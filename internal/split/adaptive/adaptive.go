@@ -72,7 +72,7 @@ func (st strand) advance(s scan.Step, p scan.Page) []scan.Step {
 	if v.partition != nil || st.Partitions || !st.endsInLong(p) {
 		return st.cut(s, p, v, g, st.pieceCount(g))
 	}
-	// A partition of several pages becomes a strand of its own. The keys after it become another strand.
+	// A partition of several pages becomes a strand of its own. The keys after this partition become another strand.
 	rest, outer := st.stopAfterPartition(s, p)
 	v = st.view(s, p)
 	inner := st.survey(s, v)

@@ -22,7 +22,7 @@ type letter struct {
 	weight float64
 }
 
-// alphabet holds the characters at which keys branch, as far as a strand has learned them, in key order.
+// alphabet holds the characters at which a strand has seen keys branch, in key order.
 type alphabet []letter
 
 // alphabetJSON is the form of an alphabet in a message.

@@ -7,7 +7,8 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// cut divides the rest of the strand into the given number of pieces, or fewer if cuts coincide. The first piece continues with the token.
+// cut divides the rest of the strand into the given number of pieces, or into fewer pieces if some cuts are the same key. The first piece continues
+// with the token.
 func (st strand) cut(s scan.Step, p scan.Page, v view, g *gauge, pieces int) []scan.Step {
 	cuts := g.cuts(pieces)
 	st.divide(g, cuts)
@@ -32,10 +33,10 @@ func (st strand) openRange(r key.Range, g *gauge, pieces int) []scan.Step {
 	return append([]scan.Step{st.step(r)}, others...)
 }
 
-// divide makes the strand the first of the pieces between the cuts. The strand pays for the cuts and divides its remaining credit evenly. Each piece
-// may make at least one cut, unless hints have cut it. The expected number of pages is the geometric mean of the earlier expectation and the new
-// measurement, and is divided among the pieces. The strand never learns whether the next piece is empty. Therefore it counts each cut in a level
-// without known siblings, and expects fewer pages at its next cut.
+// divide makes the strand the first of the pieces between the cuts. The strand pays for the cuts and divides its remaining credit evenly among the
+// pieces. Each piece may make at least one cut, unless hints have cut it. The expected number of pages is the geometric mean of the earlier
+// expectation and the new measurement, and is divided among the pieces. The strand never learns whether the next piece is empty. Therefore it counts
+// each cut in a level without known siblings, and expects fewer pages at its next cut.
 func (st *strand) divide(g *gauge, cuts []string) {
 	n := float64(len(cuts))
 	st.First = false

@@ -14,12 +14,12 @@
 // characters branch at the next character, and keys that branch off the path to the last key read are the last key's siblings. A strand has a
 // [trail], which records for each depth how many siblings were read, and what share of the possible siblings they cover. After each page,
 //
-//   - the strand learns which characters follow where keys branch ([alphabet]): "3" may be one of ten digits, or the only digit
+//   - the strand learns which characters occur where keys branch ([alphabet]): "3" may be one of ten digits, or the only digit
 //     that occurs;
 //   - it learns how often keys branch after a separator, a digit or another character ([forks]), because the letters of a fixed
 //     name have no siblings;
 //   - it estimates the keys that follow, from the deepest level of the last key to the top ([gauge]). In a level with known
-//     siblings, it assumes that their density continues. A level without known siblings is blind, and the estimate relies on the
+//     siblings, it assumes that their density continues. A level without known siblings is blind, and there the estimate relies on the
 //     forks;
 //   - it cuts the rest into up to twelve pieces, with one more piece for each 1.5 expected pages, as far as it has credit. The
 //     pieces near the last key are smaller, because the estimate is best for near keys.

@@ -126,8 +126,8 @@ func (g *gauge) char(depth int, u float64, path bool) rune {
 	return s.charAt(u)
 }
 
-// position returns the place of a key in the level of the given depth, as a number in [0, 1). The key must share its first depth characters with the
-// last key read.
+// position returns the place of a key in the level of the given depth, as a number in [0, 1). The key and the last key read must have at least this
+// number of first characters in common.
 func (g *gauge) position(k []rune, depth int) float64 {
 	sum, width, path := 0.0, 1.0, true
 	for i := depth; i < len(k) && width > tooSmall; i++ {
@@ -167,7 +167,7 @@ func (g *gauge) keyAfter(pages float64) (k string, ok bool) {
 	return "", false
 }
 
-// keyIn returns the key at the given share of the stretch. The key is no longer than it must be to be accurate to a fraction of a page.
+// keyIn returns the key at the given share of the stretch. The key is as short as possible, but accurate to a fraction of a page.
 func (g *gauge) keyIn(s stretch, share float64) string {
 	const longest, exact = 10, 0.05
 	u := s.from + share*(s.to-s.from)

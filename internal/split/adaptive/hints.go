@@ -28,8 +28,8 @@ func hintStep(h *scan.Hints, pieces []key.Range, g group, piece int) scan.Step {
 	return st.step(pieces[piece])
 }
 
-// launch adds to a decision the children of a step with a group: a step for each part of the group and, if more is true, a step for the rest of its
-// own piece.
+// For a step with a group, launch adds the step's children to a decision: a step for each part of the group and, if more is true, a step for the
+// rest of its own piece.
 func (x Strategy) launch(s scan.Step, st strand, p scan.Page, more bool, o scan.Decision) (scan.Decision, error) {
 	g := *st.Group
 	if x.Hints == nil || x.Hints.Sum() != g.Sum {

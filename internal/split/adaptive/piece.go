@@ -7,7 +7,7 @@ import (
 )
 
 // Piece is a range of keys that one of a process's [Workers] reads in order. Its JSON form contains only its end. A piece that is decoded from JSON
-// can be read further, and can be cut after its next page.
+// can still be read, and can be cut after its next page.
 type Piece struct {
 	// End is the first key that belongs to another piece, or nil. Only [Workers.Steal] changes it.
 	End *key.Key `json:"end,omitempty"`
@@ -29,7 +29,7 @@ type Piece struct {
 	ahead *ahead   // the estimate of the unread keys; nil if there is none yet
 }
 
-// NewPiece returns a piece for a range of partitions, or of one partition's rows. The first query of the piece uses the same range.
+// NewPiece returns a piece for a range of partitions, or for a range of rows in one partition. The first query of the piece uses the same range.
 func NewPiece(r key.Range) *Piece { return &Piece{End: r.End()} }
 
 // Range returns the range of a thief's first query. It may extend beyond the piece's end.

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// trail summarizes the keys that a strand has read, level by level. The level of a depth contains the keys that share this number of characters with
-// the last key read, and differ in the next character. These keys are the siblings of the last key in that level.
+// trail summarizes the keys that a strand has read, level by level. The level of depth n contains the keys that share n characters with the last key
+// read, and differ in the next character. These keys are the siblings of the last key in that level.
 type trail struct {
 	Here *string `json:"here,omitempty"` // the last key read, nil if there is none
 	// The first key read lies outside the levels that are deeper than Fresh. So in those levels, all keys that sort before Here have been read.

@@ -151,7 +151,7 @@ func (h *Hints) Weigh(ends []PageEnd, segment int) {
 	}
 }
 
-// Check returns an error if the hints are useless for a scan with the bounds. Unsorted hints would lose rows.
+// Check returns an error if the hints are useless for a scan with the bounds. With unsorted hints, a scan would lose rows.
 func (h *Hints) Check(b key.Bounds) error {
 	if h.Bounds != b {
 		return errors.New("hints were made for other bounds")
