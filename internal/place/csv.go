@@ -19,11 +19,11 @@ import (
 	"tablesweep/internal/task"
 )
 
-// CSV is Azure Storage Explorer's form of rows: PartitionKey, RowKey, Timestamp, and for each property a column and a
-// column of its types, such as Name and Name@type. If a row lacks a property, both its cells are empty. If a property
-// is an empty text, the cell of its type is not empty. A text without a type gets the type in [CSV.Types] or, if
-// there is none, the only type in its column. If its column has several types, the text gets the type in the first
-// row. If the first row has no type, or the column has none, the text is a String.
+// CSV is Azure Storage Explorer's form of rows: PartitionKey, RowKey, Timestamp, and for each property two columns,
+// one of values and one of types, such as Name and Name@type. If a row lacks a property, both its cells are empty. If
+// a property is an empty text, the cell of its type is not empty. A text without a type gets the type in [CSV.Types]
+// or, if there is none, the only type in its column. If its column has several types, the text gets the type in the
+// first row. If the first row has no type, or the column has none, the text is a String.
 type CSV struct {
 	Delimiter byte                    // 0 for a comma; a first line sep= takes precedence
 	Types     map[string]storage.Type // for each column, the type of texts without a type

@@ -21,10 +21,10 @@ type Removal struct {
 }
 
 // Remove deletes an export of one table or of many, or continues a deletion. *left is the approximate number of objects that this call may delete,
-// and Remove subtracts the number of deleted objects. Remove deletes only the objects that the export's lists name, and objects that late steps of
-// the export's scan have written to the same place. It deletes the manifest before the data, so that nobody reads the export while it is incomplete.
-// It deletes the claim last, so that an interrupted call can be repeated. It deletes nothing if the place belongs to another export, or if a list is
-// missing or was changed.
+// and Remove subtracts the number of deleted objects from it. Remove deletes only the objects that the export's lists name, and objects that late
+// steps of the export's scan have written to the same place. It deletes the manifest before the data, so that nobody reads the export while it is
+// incomplete. It deletes the claim last, so that an interrupted call can be repeated. It deletes nothing if the place belongs to another export, or
+// if a list is missing or was changed.
 //
 // Remove deletes lists only if the given progress records that the data is deleted. So the caller must store the result of each call before the next
 // call. Otherwise Remove could not distinguish a deleted list from a lost list.

@@ -58,7 +58,7 @@ func Claimed(ctx context.Context, o Objects) (bool, error) {
 	return name != "", err
 }
 
-// FreeOfTables fails with [ErrTaken] if the place has a complete or unfinished export, or lies within one.
+// FreeOfTables fails with [ErrTaken] if the place contains a complete or unfinished export, or lies within one.
 func FreeOfTables(ctx context.Context, to Objects) error {
 	name, err := firstOf(ctx, to, markers...)
 	if name != "" {
