@@ -1,5 +1,5 @@
 // Package journal stores the file of a checkpoint or a state. Lines are only appended to the file. Each line reveals changes of itself and of the
-// lines before it. The meaning of the lines is up to the caller.
+// lines before it. The caller decides what the lines mean.
 //
 // A line is
 //
