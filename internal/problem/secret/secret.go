@@ -22,7 +22,7 @@ var (
 	// labelled matches a secret after the secret's name, as in connection strings and URLs. It also matches escaped forms in URLs, but not the
 	// placeholder of a template.
 	labelled = regexp.MustCompile(`(?i)((?:\b|%[0-9a-f]{2})(?:AccountKey|SharedAccessKey|SharedAccessSignature|Client_?Secret|Password|Pwd|sig)(?:\s*=\s*|%3D))[^\s;&"'<>\\{}]+|((?:\b|%[0-9a-f]{2})code(?:=|%3D))[a-z0-9+/_%=-]{16,}`)
-	// padded matches a key of at least 32 bytes in either alphabet of base64, with its padding, and a token of Entra ID.
+	// padded matches two kinds of secrets: a padded key of at least 32 bytes in either alphabet of base64, and a token of Entra ID.
 	padded = regexp.MustCompile(`(?i)[a-z0-9+/_-]{42,}(?:={1,2}|%3D(?:%3D)?)|\beyJ[a-z0-9_-]{10,}\.[a-z0-9_-]{10,}\.[a-z0-9_-]*`)
 	// base64 matches base64 of at least the length of a 32-byte key. Free text may contain such base64 for other reasons, but names hardly ever do.
 	base64 = regexp.MustCompile(`[A-Za-z0-9+/]{44,}`)
