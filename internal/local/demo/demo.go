@@ -1,5 +1,5 @@
 // Package demo shows the main job end to end on one machine. It loads real rows into embedded storage, and starts several handler processes, which copy the
-// rows over the Functions host's protocol. After that it verifies the copy, and scans the rows once more with each strategy.
+// rows and get their work over the Functions host's protocol. After that it verifies the copy, and scans the rows once more with each strategy.
 package demo
 
 import (

@@ -35,8 +35,8 @@ type Queue struct {
 	mu       sync.Mutex // guards the fields below
 	metadata map[string]string
 	sequence uint64
-	// Each stored message is in all three of the following fields. They contain the messages by the time at which they become visible, by the time at
-	// which they expire, and by id. Several messages have the same id only if a duplicate was put.
+	// Each stored message is in all three of the following fields. The fields index the messages by the time at which they become visible, by the
+	// time at which they expire, and by id. Several messages have the same id only if a duplicate was put.
 	visible *btree.BTreeG[*Message]
 	expiry  *btree.BTreeG[*Message]
 	byID    map[string][]*Message
