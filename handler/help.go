@@ -18,7 +18,7 @@ import (
 )
 
 // helpFiles are the help texts of the commands. For example, catalog-import.txt is the help of "tablesweep catalog import", with examples after the line
-// EXAMPLES. <<since>> stands for parts/since.txt, which several texts include. Lines that begin with a space are not wrapped, but all others are.
+// EXAMPLES. <<since>> stands for parts/since.txt, which several texts include. All lines are wrapped, except lines that begin with a space.
 //
 //go:embed help
 var helpFiles embed.FS
@@ -71,7 +71,7 @@ func withParts(text []byte) string {
 	})
 }
 
-// helpCommand returns the command "help". It prints all of a command's help, while --help prints one page.
+// helpCommand returns the command "help". This command prints all of a command's help, while --help prints one page.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",

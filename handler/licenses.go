@@ -13,8 +13,8 @@ import (
 //go:embed licenses
 var notices embed.FS
 
-// printLicenses prints the licences of the program and of all that is linked into it. If notices.txt is missing, printLicenses lists the linked modules
-// instead.
+// printLicenses prints the licences of the program and of all code that is linked into it. If notices.txt is missing, printLicenses lists the linked
+// modules instead.
 func printLicenses(w io.Writer) error {
 	text, err := notices.ReadFile("licenses/notices.txt")
 	if err != nil {

@@ -122,8 +122,8 @@ func kindOf(flag string, at location) (place.Kind, error) {
 	return kind, nil
 }
 
-// source opens the table or export from which the command reads. A directory has no account, so source refuses a connection together with a directory. If ofUse
-// is set, source accepts the connection, because the command needs it for something else.
+// source opens the table or export from which the command reads. A directory has no account, so source refuses a connection together with a directory. If
+// ofUse is set, source accepts the connection, because the command needs it for another purpose.
 func (f *sourceFlags) source(r *call, ofUse bool) (p job.Place, err error) {
 	kind, err := kindOf("table", f.table)
 	if err != nil {
