@@ -55,7 +55,7 @@ func (s Summary) Makespan(workers, hop int) float64 {
 func MeansTable(results []Result, rows int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d rows, means over %d key sets. Time 1 is a query.\n\n", rows, Summarize(results, Serial, rows).Sets)
-	b.WriteString("| strategy | queries ÷ optimum (worst) | empty | invocations per 1,000 rows |")
+	b.WriteString("| strategy | queries ÷ optimum (worst set) | empty queries | invocations per 1,000 rows |")
 	rule := "|---|--:|--:|--:|"
 	for _, workers := range workerCounts() {
 		for _, hop := range hops() {
@@ -164,8 +164,9 @@ func Mean(figures []Figure, column func(Figure) float64) (mean float64, worst Fi
 // RealTable returns a table of the adaptive strategy's figures on real sets, followed by the means and the worst sets.
 func RealTable(figures []Figure) string {
 	var b strings.Builder
-	b.WriteString("| keys | pages | queries ÷ optimum | empty | time ÷ published | hop 10 | ÷ prefix | ÷ bound (eight steps) | " +
-		"four: ÷ published | hop 10 | ÷ prefix | ÷ bound | hints: queries; ÷ bound | hints of 80 % | progress, hints | progress, 80 % |\n")
+	b.WriteString("| keys | pages | queries ÷ optimum | empty queries | time ÷ published | hop 10: time ÷ published | time ÷ prefix | time ÷ bound (eight steps) | " +
+		"four: time ÷ published | four, hop 10: time ÷ published | four: time ÷ prefix | four: time ÷ bound | hints: queries ÷ optimum; time ÷ bound | " +
+		"hints of 80 %: queries ÷ optimum; time ÷ bound | progress with hints | progress with hints of 80 % |\n")
 	b.WriteString("|---|" + strings.Repeat("--:|", 15) + "\n")
 	for _, f := range figures {
 		fmt.Fprintf(&b, "| %s | %d | %.2f | %.1f %% | %.2f | %.2f | %.2f | %.2f (%.2f) | %.2f | %.2f | %.2f | %.2f | %.2f; %.2f | %.2f; %.2f | %s | %s |\n", f.Set, f.Pages, f.Queries, 100*f.Empty,
