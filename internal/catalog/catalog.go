@@ -47,7 +47,7 @@ func New(o Options) *Catalog {
 	return &Catalog{s, guard, reader, writer, &Maintainer{Store: s, guard: guard, stages: writes, clearer: &clearer{s}, keepChanges: o.KeepChanges}}
 }
 
-// Close waits for the background work that remains when a write or a query has been answered.
+// Close waits for the background work that continues after writes and queries are answered.
 func (c *Catalog) Close() {
 	_ = c.Reader.reading.Wait()              // the callers have received the errors
 	_ = c.Writer.committer.background.Wait() // errors are logged, and Maintain completes the writes

@@ -30,8 +30,8 @@ type tombstones struct {
 // later.
 type clearer struct{ *store.Store }
 
-// readTombstones reads the tombstones of a deletion, and older rows of its identity. The argument known contains the ETags of
-// tombstones that need not be read, by partition.
+// readTombstones reads the tombstones of a deletion, and older rows of its identity. Tombstones whose ETags are in the argument
+// known are not read; known contains these ETags by partition.
 func (cl *clearer) readTombstones(ctx context.Context, w wal.Write, known map[index.PartitionKey]string) (tombstones, error) {
 	l := tombstones{write: w}
 	for _, partition := range w.Partitions {
@@ -123,8 +123,8 @@ func (cl *clearer) readNoted(ctx context.Context, notes []storage.Entity) ([][]t
 }
 
 // settle deletes the tombstones that are no longer needed. For each note whose tombstones need not wait, it returns operations.
-// One operation deletes the note. If only the head remains to be deleted, a second operation replaces the row that the note
-// names in Later with a note that lists only the head.
+// One operation deletes the note. If only the head remains to be deleted, a second operation replaces a later note with one
+// that lists only the head. The field Later of the first note contains the later note's RowKey.
 func (cl *clearer) settle(ctx context.Context, notes []storage.Entity, left [][]tombstones, pending func(identity index.IdentityHash) bool) (done [][]storage.Op, err error) {
 	settled := make([][]storage.Op, len(notes)) // an element is nil if a tombstone must wait, or after an error
 	var g task.Group

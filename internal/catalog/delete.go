@@ -21,16 +21,15 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// deleteTime is the time after which a deletion of many records does not delete further records, because hosts limit a call to
-// some minutes.
+// deleteTime is the time after which a deletion of many records stops. Hosts limit a call to some minutes.
 const deleteTime = 100 * time.Second
 
 // Deleted is the result of a deletion.
 type Deleted struct {
 	Records int  `json:"deleted"`
 	More    bool `json:"more,omitzero"` // records may remain; repeat the call to delete them
-	// If Repeated is true, an earlier try of the request did not end, or ended before this try. Records does not count the
-	// records that the earlier try has deleted.
+	// If Repeated is true, an earlier try of the request was interrupted, or a repetition ended before this try. Records counts
+	// only the records that this try has deleted.
 	Repeated bool `json:"repeated,omitzero"`
 
 	// After an error, the following fields count the found records that Records does not count.
@@ -336,7 +335,7 @@ func (x *bulkDeletion) removeFound(ctx context.Context, h *store.Head, m match) 
 
 // readAhead starts to read the slots of the write's index rows. The argument row was already read, so its slot is not read
 // again. The returned function waits until the slots are read, and returns them. It omits slots that could not be read. It also
-// omits slots of other records, because they may become slots of this record before the write.
+// omits slots that contain other records, because such a slot may contain this record by the time of the write.
 func (wr *Writer) readAhead(ctx context.Context, w wal.Write, row storage.Entity) func() knownSlots {
 	slots := make([]*store.Slot, len(w.Partitions))
 	var g task.Group
@@ -382,7 +381,7 @@ func (x *bulkDeletion) removeUnseen(ctx context.Context, h *store.Head) (done bo
 }
 
 // deleteOne deletes the only record that the query finds, for the request with the id o. If the query has an ID and finds no
-// record, deleteOne returns an error. If a query without an ID finds no record, the result is zero.
+// record, deleteOne returns an error. If a query without an ID finds no record, deleteOne returns the zero value.
 func (wr *Writer) deleteOne(ctx context.Context, q Lookup, on Condition, o claim.ID) (Deleted, error) {
 	done, err := wr.writeOne(ctx, q, on, o, func(h *store.Head) (decision, error) {
 		r, found, err := wr.reader.contents(ctx, h)

@@ -114,13 +114,14 @@
 // A page of one partition shows the state at one moment, and a move within the partition is one transaction. Between two pages
 // of one call, a record may move from the unread rows of the partition to the rows already read. The record leaves a tombstone,
 // whose tsw_next names the next identity. That identity's head may name a further identity, and so on to the record's current
-// place. Therefore a call follows each tombstone that, according to the service's times, may be younger than the call. If a call
-// reads several partitions, whose pages never show the same moment, it follows all tombstones of the last minutes. If a record
-// has moved more than maxHops times, or another record has taken one of its places, the call is refused as busy. Therefore a
-// call finds every record that was under the key during the whole call. A record that moves between two calls may be missed.
+// place. Therefore a call follows each tombstone that, by the service's clock, may have been written after the start of the
+// call. If a call reads several partitions, whose pages never show the same moment, it follows all tombstones of the last
+// minutes. If a record has moved more than maxHops times, or another record has taken one of its places, the call is refused as
+// busy. Therefore a call finds every record that was under the key during the whole call. A record that moves between two calls
+// may be missed.
 //
 // If the last write of a record was a move, a write that replaces or removes the record first writes the rows of the move.
-// Otherwise a query by a former value of the record could return an older version than that of an acknowledged write.
+// Otherwise a query by a former value could return the record as it was before a write that was already acknowledged.
 //
 // # Schemas
 //

@@ -75,8 +75,8 @@ type answer struct {
 //
 // A matching record has the same RowKey under each index key of the query. Therefore search reads a page under every key
 // concurrently, and uses the first page that has enough matches. If no page has enough, search continues with the key whose
-// page ends at the greatest RowKey, because the fewest other records share that key's value. A cursor is a RowKey, so it is
-// valid under every key. One page shows the state at one moment. Before the same call reads the next page, a record may move
+// page ends at the greatest RowKey, because that key's value belongs to the fewest other records. A cursor is a RowKey, so it
+// is valid under every key. One page shows the state at one moment. Before the same call reads the next page, a record may move
 // from the unread rows to the rows already read. Therefore search follows the tombstones that may be younger than the call; see
 // trail.follow. Pages of several partitions never show the same moment.
 func (rd *Reader) search(ctx context.Context, q Lookup, gone func(storage.Entity), all bool) (answer, error) {
@@ -184,8 +184,8 @@ func (x *search) takeRows(ctx context.Context, s mergedPage, after string) (last
 	return "", false, nil
 }
 
-// raceKeys concurrently reads a page under each index key. It returns the first page that reaches the end, or whose number of
-// matches is at least the argument need. If there is no such page, it returns the page that ends at the greatest RowKey.
+// raceKeys concurrently reads a page under each index key. It returns the first page that reaches the end or contains enough
+// matches; the argument need is that number. If there is no such page, it returns the page that ends at the greatest RowKey.
 func (rd *Reader) raceKeys(ctx context.Context, p plan, keys []wanted, rows index.RowRange, top, need int) mergedPage {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

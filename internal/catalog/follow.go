@@ -37,8 +37,8 @@ func newTrail(rd *Reader, p plan) trail {
 	return trail{Reader: rd, plan: p, start: time.Now()}
 }
 
-// leadsOn reports whether a row is a tombstone whose record may have moved to rows that the call has already read, or to a
-// partition in which the record's row is not yet written. If several is true, the call reads several partitions.
+// leadsOn reports whether a row is a tombstone that the call must follow: the record may have moved to rows that the call has
+// already read, or to a partition in which its row is not yet written. If several is true, the call reads several partitions.
 func (t *trail) leadsOn(row storage.Entity, several bool) bool {
 	switch {
 	case row.Get(store.NextColumn) == "":
@@ -98,9 +98,9 @@ func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) 
 var errLostTrail = errors.New("the record has moved, and its new place can no longer be determined")
 
 // trace follows the moves of a record from the identity start to the record's current identity. It returns the live head of the
-// current identity, or nil if the record was deleted. The argument lineage is that of the record's writes; see [wal.Write]. If
-// another record has one of the identities, or if there are more moves than hops, the error is errLostTrail. For each move,
-// trace makes one request and subtracts one from hops.
+// current identity, or nil if the record was deleted. The argument lineage is the Lineage of the record's writes; see
+// [wal.Write]. If another record has one of the identities, or if there are more moves than hops, the error is errLostTrail.
+// For each move, trace makes one request and subtracts one from hops.
 func (rd *Reader) trace(ctx context.Context, first index.FirstHash, start, lineage wal.FormerIdentity, hops *int) (*store.Head, error) {
 	for *hops > 0 {
 		*hops--

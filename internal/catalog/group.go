@@ -27,8 +27,8 @@ const (
 	// bulkWriters is the maximum number of concurrent writes. This number of writes keeps a laptop's connection busy, and does
 	// not overload the log's shards.
 	bulkWriters = 2 * groupWrites
-	// weightBytes is the number of bytes of a record that count as one more concurrent write. A write keeps a copy of the
-	// record in memory for each index key and for the log.
+	// A record's write counts as one concurrent write, and as one more for each weightBytes bytes of the record. A write keeps
+	// a copy of the record in memory for each index key and for the log.
 	weightBytes = 8 << 10
 	// maxBackground is the maximum number of writes that are completed in the background, after their answers. The number is
 	// limited because each of these writes may take minutes if the storage is slow.

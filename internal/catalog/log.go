@@ -55,10 +55,10 @@ func (m *commitment) ops() []storage.Op {
 	return append(ops, m.more...)
 }
 
-// commitAll commits writes of different identities of one shard. It gives each entry a time by the service's clock that is
-// later than the times of the entry's heads. Followers of the changes find an entry only if it is committed within a minute of
-// its time. The work before the commit may have taken minutes, so commitAll checks the schema again. During a migration, it
-// does not check the schema, because the process has not yet read its own schema from the log.
+// commitAll commits writes of different identities of one shard. Each entry's time comes from the service's clock, and is later
+// than the times of the entry's heads. Followers of the changes find an entry only if it is committed within a minute of its
+// time. The work before the commit may have taken minutes, so commitAll checks the schema again. During a migration, it does
+// not check the schema, because the process has not yet read its own schema from the log.
 func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 	if ct.guard.lastRead() == schemaOurs {
 		if err := ct.guard.Writable(ctx); err != nil {
@@ -85,8 +85,8 @@ func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 
 // commitIn commits writes of different identities of one shard in one transaction. If the transaction is refused because of one
 // write, commitIn commits the other writes again. Each write gets its own error. The transactions use the context committing,
-// which ends earlier than ctx because the entries already have their times. With ctx, commitIn can still determine the result
-// of a transaction.
+// which ends earlier than ctx because the entries already have their times. After that, commitIn uses ctx to determine a
+// transaction's result.
 func (ct *committer) commitIn(ctx, committing context.Context, all []*commitment) {
 	again := func(some []*commitment) error {
 		ct.commitIn(ctx, committing, some)

@@ -26,8 +26,8 @@ const (
 	fillTime = 10 * time.Second
 	// maxEmpty is the maximum number of consecutive empty pages that a query reads.
 	maxEmpty = 20
-	// maxAnswer is the maximum size in bytes of the rows of an answer's records. Their JSON is smaller. A single record may be
-	// larger than maxAnswer.
+	// maxAnswer is the maximum number of bytes of an answer's rows. The JSON of their records is smaller. A single record may
+	// be larger than maxAnswer.
 	maxAnswer = logtail.MaxAnswer
 	// readMost is the approximate number of bytes that a query requests in one request if rows are large.
 	readMost = maxAnswer + maxAnswer/4
@@ -59,8 +59,8 @@ type Matches struct {
 	Meta []Meta        // the Meta of each record
 	// Cursor is the cursor for the next page, or "" if there is none. A page may have a cursor although it has fewer records
 	// than requested, or none. A query ends a page after about ten seconds, or before the page exceeds 8 MiB of records. A
-	// record that exists all the time and does not move is returned exactly once. A record that moves between two pages may be
-	// returned twice or not at all.
+	// record that exists and does not move while the pages are read is returned exactly once. A record that moves between two
+	// pages may be returned twice or not at all.
 	Cursor string
 }
 

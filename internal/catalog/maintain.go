@@ -15,7 +15,7 @@ import (
 	"tablesweep/internal/stream/claim"
 )
 
-// inFlight is the age up to which Maintain leaves an entry to the entry's own writer.
+// Maintain leaves an entry that is younger than inFlight to the entry's own writer.
 const inFlight = 20 * time.Second
 
 // Maintainer completes interrupted writes, and deletes rows that are no longer needed. Packages check and migrate use it to

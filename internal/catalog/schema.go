@@ -32,7 +32,8 @@ type SchemaGuard struct {
 	readAt time.Time // when the result in the field stored was read
 }
 
-// storedSchema is the latest result of reading the stored schema. A read that finds a different schema does not change it.
+// storedSchema is the latest result of reading the stored schema. A read that finds a different schema does not change this
+// result.
 type storedSchema int
 
 const (

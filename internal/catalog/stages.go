@@ -50,7 +50,7 @@ type decision struct {
 // knownSlots are the slots of a write's index rows that were already read.
 type knownSlots map[index.PartitionKey]store.Slot
 
-// headUpdate is the update of a head by which a write becomes the newest write of its identity.
+// headUpdate makes a write the newest write of its identity: it updates the identity's head.
 type headUpdate struct {
 	from    *store.Head // the head as it was read; nil if there was no head
 	to      wal.Write
@@ -73,8 +73,8 @@ type refused struct {
 
 func (e *refused) Unwrap() error { return e.error }
 
-// refuse returns a refusal with the error err. Records with these first index values have caused it. If err is nil, it returns
-// nil.
+// refuse returns a refusal with the error err. The records that caused the refusal have these first index values. If err is
+// nil, refuse returns nil.
 func refuse(err error, firstHashes ...index.FirstHash) error {
 	if err == nil {
 		return nil
@@ -211,7 +211,7 @@ func (st *stages) replacement(ctx context.Context, old *store.Head, w wal.Write,
 	case wal.Same:
 		return decision{record: r, same: old}, nil
 	case wal.Taken:
-		// The found record may be this record: it may have moved there since its head was read.
+		// The record with the new identity may be the old record itself, if it has moved there since its head was read.
 		now, err := st.ReadHead(ctx, old.First, old.Identity)
 		if err == nil && (now == nil || now.ETag != old.ETag) {
 			return decision{}, ErrRaced
@@ -475,7 +475,7 @@ func settled(err error) bool {
 }
 
 // applyPending applies an entry of any writer. If another record has taken the row key of an insertion, or if the service will
-// always refuse its rows, applyPending withdraws the insertion and returns a [withdrawn] error.
+// always refuse the insertion's rows, applyPending withdraws the insertion and returns a [withdrawn] error.
 func (st *stages) applyPending(ctx context.Context, e store.Entry) error {
 	writes, newer, err := st.newestWrites(ctx, e)
 	if err != nil {

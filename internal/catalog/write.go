@@ -113,8 +113,8 @@ func (wr *Writer) Replace(ctx context.Context, r record.Record, selector Lookup,
 	return Written{Unchanged, metaOf(h.Write), r}, wr.stages.complete(ctx, store.ShardOf(h.First), h.Entry)
 }
 
-// movedTo checks whether an identity's last write has moved a record to it. If so, movedTo returns the identity's live head,
-// and the write that removed the record from its former place. Otherwise the head is nil.
+// movedTo checks whether the last write of an identity has moved a record to this identity. If so, movedTo returns the
+// identity's live head, and the write that removed the record from its former place. Otherwise the head is nil.
 func (wr *Writer) movedTo(ctx context.Context, id index.Identity) (h *store.Head, from wal.Write, err error) {
 	h, err = wr.ReadHead(ctx, id.First(), id.Hash())
 	if err != nil || !h.Live() {

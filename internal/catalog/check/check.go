@@ -243,8 +243,8 @@ type checker struct {
 
 	mu  sync.Mutex // guards the fields below
 	sum Result
-	// covered contains hashes of the index rows' keys, and of the identities, that were checked with a head. The method
-	// checkRows does not check these rows.
+	// covered contains hashes of the keys and identities that were checked with a head. The method checkRows does not check
+	// index rows with these keys or identities.
 	covered map[uint64]bool
 }
 
@@ -262,7 +262,7 @@ func (k *checker) isCovered(at key.Key, identities ...index.IdentityHash) bool {
 	return k.covered[sumOf(at.Partition, at.Row)] || slices.ContainsFunc(identities, func(identity index.IdentityHash) bool { return k.covered[sumOf(string(identity))] })
 }
 
-// count adds d to the number n of the summary.
+// count adds d to n, one of the summary's numbers.
 func (k *checker) count(n *int, d int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -75,8 +75,8 @@ func (k *checker) checkTombstone(ctx context.Context, row storage.Entity, s stor
 	return nil
 }
 
-// checkDeletedRow handles a row that contains a record, although according to the head the record is deleted. Either the deletion
-// has not changed the row, or the row contains a later write that is not in the log.
+// checkDeletedRow handles a row that contains a record although the record's head is a deletion. Either the deletion has not
+// changed the row, or the row contains a later write that is not in the log.
 func (k *checker) checkDeletedRow(ctx context.Context, row storage.Entity, s store.Slot, h *store.Head) error {
 	if changing, err := k.isChanging(ctx, h); changing || err != nil {
 		return err
@@ -94,7 +94,7 @@ func (k *checker) checkDeletedRow(ctx context.Context, row storage.Entity, s sto
 	})
 }
 
-// placement describes a row in a place where another record should have a row.
+// placement describes a row that was found at the key of another record's index row.
 type placement int
 
 const (
@@ -137,7 +137,7 @@ func (k *checker) placementOf(ctx context.Context, x store.Copy) (placement, err
 	return strayCopy, nil
 }
 
-// checkMisplacedRow handles a row whose key is not that of an index row of its record.
+// checkMisplacedRow handles a row that contains a record, but does not have the key of any of the record's index rows.
 func (k *checker) checkMisplacedRow(ctx context.Context, row storage.Entity, id index.Identity, r record.Record) error {
 	there, err := k.WrittenEverywhere(ctx, id, r)
 	if err != nil {

@@ -19,7 +19,7 @@ func (k Key) digits(raw string) (string, error) {
 		case r >= '0' && r <= '9':
 			b.WriteRune(r)
 		case unicode.IsDigit(r):
-			// Without these digits, different identifiers would become the same.
+			// If these digits were left out, different identifiers could become equal.
 			return "", problem.Invalidf(k.Field, "%q has digits of another script; use the digits 0 to 9", raw)
 		}
 	}

@@ -13,9 +13,9 @@ import (
 var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
 
 // Number returns the text that represents a number in keys. All spellings of a number have the same text: 3.10 and 31e-1 become
-// 3.1, and 7.0 becomes 7. Whole numbers within 64 bits are written in full. Other numbers get the shortest text of the same
-// Double, in the form of JavaScript and RFC 8785: 1e+21, 1.5e-7. If the text is not a number, or lies beyond the range of a
-// Double, ok is false.
+// 3.1, and 7.0 becomes 7. Whole numbers within 64 bits are written in full. Other numbers get the shortest text that denotes
+// the same Double, in the form of JavaScript and RFC 8785: 1e+21, 1.5e-7. If the text is not a number, or lies beyond the range
+// of a Double, ok is false.
 func Number(text string) (canonical string, ok bool) {
 	if !jsonNumber.MatchString(text) {
 		return "", false
@@ -38,8 +38,8 @@ func Number(text string) (canonical string, ok bool) {
 }
 
 // The sort value of a number has three parts: the sign, the position of the number's first digit relative to the point, and the
-// digits. Each part has a fixed length, so as text, the sort values are in the order of the numbers. For a negative number, the
-// sort value is the [complement] of these parts.
+// digits. Each part has a fixed length, so the sort values, compared as text, are in the order of the numbers. For a negative
+// number, the sort value is the [complement] of these parts.
 const (
 	positive      = "6" // the sign of a positive number; its complement is 3
 	numberDigits  = 19  // an Int64 has at most 19 digits
@@ -47,7 +47,7 @@ const (
 	exponentShift = 500 // with this number added, a Double's position (-323 to 309) has three digits
 )
 
-// sortNumber returns the sort value of a number. As text, sort values are in the order of their numbers, least first.
+// sortNumber returns the sort value of a number. Compared as text, sort values are in the order of their numbers, least first.
 func sortNumber(text string) (string, error) {
 	canonical, ok := Number(text)
 	if !ok {

@@ -60,8 +60,8 @@ func IsCSV(name string) bool {
 	return strings.EqualFold(filepath.Ext(name), ".csv")
 }
 
-// newRowReader returns a reader of a file's rows. If IsCSV is true for the name, the file must contain CSV in the given form, and otherwise JSON
-// lines. A CSV file that is not a pipe is read twice: the first reading finds the types of the columns.
+// newRowReader returns a reader of a file's rows. The file must contain CSV in the given form if IsCSV is true for the name,
+// and JSON lines otherwise. A CSV file that is not a pipe is read twice: the first reading finds the types of the columns.
 func newRowReader(ctx context.Context, name string, in io.ReadSeeker, form place.CSV) (*rowReader, error) {
 	if IsCSV(name) {
 		f, err := newCSV(ctx, in, form)

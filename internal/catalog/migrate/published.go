@@ -210,8 +210,8 @@ func (m *migrator) carryOut(ctx context.Context, row storage.Entity, carried boo
 	}
 }
 
-// decide decides on an entry with the record r. The result do is a function that carries out the entry. If that is not
-// possible, do is nil, and the result left is the reason. If left is also "", the entry needs no work.
+// decide decides on an entry with the record r. The result do is a function that carries out the entry. If the entry cannot be
+// carried out, do is nil, and the result left is the reason. If the entry needs no work, do is nil, and left is "".
 func (m *migrator) decide(ctx context.Context, row storage.Entity, id index.Identity, r record.Record) (do func() error, left string, err error) {
 	operation := row.Get(store.PublishedOperation)
 	if operation != store.PublishedInsert && operation != publishedDelete {

@@ -111,8 +111,8 @@ func (s *Store) ReadHead(ctx context.Context, first index.FirstHash, identity in
 }
 
 // Recorded returns the row of a committed entry, which may be pending or one of the changes. One transaction moves an entry to
-// the changes, and Recorded reads the changes last. Therefore it also finds an entry that moves between these two reads. It
-// finds neither applied withdrawals nor entries whose changes were deleted because of their age.
+// the changes, and Recorded reads the changes last. Therefore it also finds an entry that moves between these two reads.
+// Recorded does not find withdrawals that were applied, or entries whose changes were deleted because of their age.
 func (s *Store) Recorded(ctx context.Context, shard Shard, id wal.EntryID) (row storage.Entity, found bool, err error) {
 	for _, prefix := range []string{EntryPrefix, ChangePrefix} {
 		if row, found, err = s.Log.Get(ctx, shard.EntryKey(prefix, id)); found || err != nil {
@@ -127,7 +127,7 @@ func Overtaken(err error) bool {
 	return storage.Conflict(err) || storage.HasCode(err, "UpdateConditionNotSatisfied", "ResourceNotFound", "EntityNotFound")
 }
 
-// Copy is the result of reading the key of one of a record's index rows.
+// Copy is the row, if any, that was read at the key of one of a record's index rows.
 type Copy struct {
 	At     key.Key
 	Row    storage.Entity

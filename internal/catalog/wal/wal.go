@@ -5,8 +5,8 @@
 // transaction commits a write: it inserts the log's [Entry] and updates the head. The transaction fails if the head has changed
 // since the write was decided. Therefore the writes of an identity have one order, independent of clocks, and of two concurrent
 // writers only one succeeds. After the commit, the index rows are written. A row is replaced only by a write with a greater
-// version ([Decide]). A deletion leaves a tombstone, a row with only identity and version, which stops older writes that are
-// still under way.
+// version ([Decide]). A deletion leaves a tombstone, which contains only the identity and the version. A tombstone stops older
+// writes that are still under way.
 package wal
 
 import (
@@ -217,8 +217,8 @@ func Superseded(rows []VersionClaim) []bool {
 	return old
 }
 
-// NextTime returns the time of an entry that follows the heads. If the latest head's time is not before now, the result is one
-// tick later than that time. Otherwise the result is the argument now.
+// NextTime returns the time of an entry that follows the heads. The result is the argument now or, if the latest head's time is
+// not earlier than that, one tick after the latest head's time.
 func NextTime(now time.Time, heads ...*Head) time.Time {
 	now = now.Truncate(key.Tick)
 	for _, h := range heads {
