@@ -223,8 +223,8 @@ func variable(name string) *gojq.Query { return call(name) }
 
 func identity() *gojq.Query { return &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeIdentity}} }
 
-// budget counts the work for a row, and ends the run at a limit. It is the context of a program's run, and the library calls
-// Done before each instruction. One run handles many rows, because the library would create new stacks for each run.
+// budget counts the work for a row, and ends the run at a limit. It is the context of a program's run, and gojq calls Done
+// before each instruction. One run handles many rows, because gojq would create new stacks for each run.
 type budget struct {
 	context.Context
 	code     *gojq.Code
@@ -383,8 +383,8 @@ func (b *budget) checkText(v any, limit int, action string) {
 	}
 }
 
-// countSearch counts a search as perSearch instructions, because the library reads the text again for each match and keeps the
-// regular expression.
+// countSearch counts a search as perSearch instructions, because gojq reads the text again for each match and keeps the regular
+// expression.
 func (b *budget) countSearch(v any) {
 	b.checkText(v, maxSearched, "searches by a regular expression in")
 	text, _ := v.(string)

@@ -58,7 +58,7 @@ func New(o Options) (*Map, error) {
 	return m, nil
 }
 
-// Change describes a property: a map has changed its type without an annotation.
+// Change describes a property whose type a map has changed without an annotation.
 type Change struct {
 	Name     string
 	From, To storage.Type

@@ -36,10 +36,10 @@
 //
 // A follower queries for the rows that were written since its last call, by the Timestamp that the service sets. A row may
 // become visible late. To find such rows, each call reads a few rows again: the newest 200 rows of the last 30 s, or all rows
-// of the last 0.2 s if these are more. The follower's position, a text of less than 3,000 characters, records which of these
-// rows the follower has received: it contains sums over groups of ids (position.go). Shards are read at different moments. Of
-// the rows written since the first of these moments, the position can record about 50. Further rows are returned by a later
-// call. At 1,000 events per second, a follower that calls once per second with top=1000 reads 1.3 rows per event.
+// of the last 0.2 s if these are more. The follower's position is a text of less than 3,000 characters. It records which of
+// these rows the follower has received, with sums over groups of ids (position.go). Shards are read at different moments. The
+// position can record about 50 of the rows that were written since the first of these moments. Further rows are returned by a
+// later call. At 1,000 events per second, a follower that calls once per second with top=1000 reads 1.3 rows per event.
 //
 // Timestamps have no index, so the service must read all rows of a query's key range. Therefore a call queries only ids that
 // are at most a minute older than the last call. An append that takes longer than 50 s fails, and a writer whose clock is wrong
@@ -52,7 +52,7 @@
 //
 // If a query takes 30 ms, one follower gets 4,000 events per second. That is twice the number that the service writes to a
 // partition per second. If a follower is slower than the writers, each call reads all rows after its position, and fails if
-// these are more than 100,000 rows.
+// there are more than 100,000.
 //
 // # Deleting events
 //

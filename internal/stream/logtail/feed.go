@@ -31,7 +31,7 @@ const (
 	maxHeld = 3 * MaxAnswer
 	// placeBytes is the number of bytes of memory for a place and its strings.
 	placeBytes = 256
-	// A new follower begins with the rows that were written within the last startRead.
+	// A new follower makes its first position from the rows that were written in the period startRead before the call.
 	startRead = 2 * time.Second
 )
 
@@ -63,8 +63,8 @@ type Feed struct {
 	Log
 	// Now returns the service's time.
 	Now func() time.Time
-	// Oldest returns a time that is not later than the time in the key of any row that may still be written. The write itself may
-	// take a further minute. If Oldest is nil, the keys of new rows contain the present time.
+	// Oldest returns a lower bound for the times in the keys of rows that may still be written. The write itself may take a
+	// further minute. If Oldest is nil, the keys of new rows contain the present time.
 	Oldest func(ctx context.Context) (time.Time, error)
 
 	// merge reads the first pages of a span. If it is nil, Log.merge is used.
@@ -79,7 +79,7 @@ type Feed struct {
 // For any value of top, a call makes one query for each 1,000 rows that it reads from a partition. It reads the new rows, and
 // up to 200 earlier rows, or the rows of the last 0.2 s if these are more. The service searches all rows whose keys are at most
 // a minute older than the last call, because Timestamps have no index. If a call cannot keep the contents of a row in memory,
-// it reads the row again with a separate request. Among large rows, it must do so only for rows that became visible late.
+// it reads the row again with a separate request. If rows are large, this is necessary only for rows that became visible late.
 func (f Feed) After(ctx context.Context, after string, top int) (Next, error) {
 	if err := input.Top(top, MaxTop); err != nil {
 		return Next{}, err
@@ -223,8 +223,8 @@ func (f Feed) arrivals(ctx context.Context, p position, contents bool) (rows []a
 }
 
 // thin drops the contents of rows that the follower will probably not receive next. It keeps at most MaxAnswer bytes of the
-// oldest rows after p.newest, and at most MaxAnswer bytes of the oldest rows up to p.newest. The follower will probably receive
-// only a few of the rows up to p.newest again. It returns the number of bytes that remain.
+// oldest rows after p.newest, and at most MaxAnswer bytes of the oldest rows up to p.newest. The follower has received most
+// rows up to p.newest, and probably needs only a few of them again. It returns the number of bytes that remain.
 func (p position) thin(rows []arrival) (held int) {
 	slices.SortFunc(rows, func(a, b arrival) int { return a.compare(b.place) })
 	var kept [2]int // bytes of rows after p.newest, and of rows up to p.newest

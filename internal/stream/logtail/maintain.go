@@ -53,7 +53,7 @@ func (s *Streams) trimAll(ctx context.Context) (removed int64, errs []error) {
 	if err != nil {
 		errs = append(errs, fmt.Errorf("the list of streams cannot be read: %w", err))
 	}
-	// The order is random. Otherwise a stream that takes all the time would always block the same other streams.
+	// The order is random. Otherwise a stream that uses up the time would always block the same other streams.
 	rand.Shuffle(len(streams), func(i, j int) { streams[i], streams[j] = streams[j], streams[i] })
 	for _, l := range streams {
 		n, err := s.trim(ctx, l, date)

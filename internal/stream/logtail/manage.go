@@ -103,8 +103,8 @@ func readListCursor(cursor string) (*key.Bound, error) {
 // Deleted is the result of a stream's deletion.
 type Deleted struct {
 	Events int64 `json:"deleted"`
-	// If Repeated is true, an earlier try of the request was interrupted. Events does not include the events that the earlier
-	// try has deleted.
+	// If Repeated is true, an earlier try of the request was interrupted, or a repetition ended before this try. Events counts
+	// only the events that this try has deleted.
 	Repeated bool `json:"repeated,omitzero"`
 }
 

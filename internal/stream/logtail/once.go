@@ -22,7 +22,7 @@ const (
 	maxRaces = 20 // maximum number of tries; a further try is needed if another process writes the same events
 )
 
-// note describes the append in which an idempotency key was used. Its events have consecutive ids, in one shard.
+// note describes the append in which an idempotency key was used. The append's events have consecutive ids, in one shard.
 type note struct {
 	first   string // the oldest event's id
 	shard   Shard

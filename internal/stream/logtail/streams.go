@@ -235,9 +235,9 @@ type EventQuery struct {
 	Cursor string // only events older than this id
 }
 
-// Read calls the function take with the newest events of a stream, newest first, until take returns false. A stream without events is
-// not an error. The result cursor is the cursor for the next page, which contains older events, or "" if there are no older events.
-// Read makes one query for each shard, and sometimes a query for the stream's row.
+// Read calls the function take with the newest events of a stream, newest first, until take returns false. A stream without
+// events is not an error. The next page contains older events; the result cursor is its cursor, or "" if there are no older
+// events. Read makes one query for each shard, and sometimes a query for the stream's row.
 func (s *Streams) Read(ctx context.Context, stream string, q EventQuery, take func(Event) bool) (cursor string, err error) {
 	if err := input.Top(q.Top, MaxTop); err != nil {
 		return "", err
