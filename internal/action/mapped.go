@@ -13,8 +13,8 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// Mapped is [Work] that maps each row and handles the results, which are called the row's mapped rows. Counts and failures are about source rows. A
-// source row counts as written if all of its mapped rows are written, and as failed if one of them failed. Other source rows are skipped.
+// Mapped is a [Work] that maps each row and handles the results, which are called the row's mapped rows. Counts and failures are about source rows.
+// A source row counts as written if all of its mapped rows are written, and as failed if one of them failed. Other source rows are skipped.
 type Mapped struct {
 	Work
 	// Map returns a row's mapped rows. If it returns an error, only this row fails.
@@ -40,9 +40,9 @@ const (
 	maxText = 3 << 20
 )
 
-// withReserve reserves memory for the largest row if the work must not be restarted, because a restart would put
-// messages twice. Units use the reserve one after another, if no other memory is free. If no memory is free for the
-// reserve, withReserve returns [memory.ErrFull] before any work is done.
+// If the work puts messages, withReserve reserves memory for the largest row. Such work must not be restarted, because a
+// restart would put messages twice. Units use the reserve one after another, if no other memory is free. If no memory is free
+// for the reserve, withReserve returns [memory.ErrFull] before any work is done.
 func (m Mapped) withReserve(part *memory.Part) (Work, error) {
 	if _, keyed := m.Work.(Changing); keyed {
 		return m, nil

@@ -101,7 +101,7 @@ type value struct {
 	read bool
 }
 
-// String returns the same string each time, without new memory, because a template may use the value often.
+// String makes the string once and returns the same string each time, because a template may use the value often.
 func (v *value) String() string {
 	if !v.read {
 		v.text, v.read = v.p.Text(), true

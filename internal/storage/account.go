@@ -23,8 +23,8 @@ type Options struct {
 	// Name names the account in errors and outages. It is the name of the setting that contains the account's connection. By default, each endpoint is
 	// named after its host.
 	Name string
-	// Patience is how long a request waits for a host that gives no good answer. The default is [DefaultPatience]. The
-	// request's own deadline may be earlier.
+	// Patience is how long a request waits for a good answer from its host. The default is [DefaultPatience]. The request's own
+	// deadline may be earlier.
 	Patience time.Duration
 	// Unproven means that the connection may contain a typing error. Until a host has answered for the first time, a request
 	// to it fails immediately if the host is unreachable, and otherwise after 15 s without an answer.
@@ -85,7 +85,7 @@ func (a *Account) String() string { return a.connection.String() }
 func (a *Account) Same(other *Account) bool { return a.connection.Same(other.connection) }
 
 // Outages returns the outages of the account's connections, at most one for each name. During an outage, a connection's
-// requests have no good answer.
+// requests do not get a good answer.
 func (a *Account) Outages() []Outage {
 	var all []Outage
 	for _, r := range a.retries {

@@ -124,8 +124,8 @@ const clientRequestID = "X-Ms-Client-Request-Id"
 // endpoint records which headers a service's endpoint sends with good answers.
 type endpoint struct {
 	cosmos bool // Cosmos DB's answers have no version. (recordings of the tests of azure-sdk-for-python)
-	// Whether good answers have contained the request's id. Transactions are recorded separately, because Azurite's answers to
-	// transactions do not contain the id.
+	// These fields record whether good answers have contained the request's id. Transactions have a field of their own, because
+	// Azurite's answers to transactions do not contain the id.
 	transactions, others atomic.Bool
 }
 
@@ -220,8 +220,8 @@ func messageList[M any](complete func(M) bool) func(http.Header, []byte) error {
 	}
 }
 
-// transaction is an entity group transaction as an [operation]. kinds are the kinds of its operations. If an operation
-// fails, its answer is stored in failed.
+// transaction is an entity group transaction as an [operation]. The argument kinds lists the kinds of its operations. If an
+// operation fails, its answer is stored in failed.
 func transaction(kinds []OpKind, failed **part) operation {
 	return operation{tableService, []int{http.StatusAccepted}, func(h http.Header, body []byte) (err error) {
 		*failed, err = readChangeset(h.Get("Content-Type"), body, kinds)

@@ -40,8 +40,8 @@ type Op struct {
 	IfMatch string
 }
 
-// Batch builds an entity group transaction: operations on rows of one partition, which succeed or fail together. A batch may
-// contain each row once, can be sent once, and enforces the service's limits.
+// Batch builds an entity group transaction: operations on rows of one partition, which succeed or fail together. A batch can
+// contain a row only once, and can be sent only once. It enforces the service's limits.
 type Batch struct {
 	table    *Table
 	boundary string
@@ -196,8 +196,8 @@ func (b *Batch) buildRequest(plain bool) request {
 	return b.first
 }
 
-// Do sends the transaction. If the service refuses an operation, it carries out none of them, and the [Error] contains
-// the refused operation's Index. An empty transaction sends nothing.
+// Do sends the transaction. If the service refuses an operation, it carries out none of the operations, and the [Error]
+// contains the refused operation's Index. An empty transaction sends nothing.
 func (b *Batch) Do(ctx context.Context) error {
 	if len(b.kinds) == 0 {
 		return nil

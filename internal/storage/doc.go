@@ -24,24 +24,24 @@
 //
 // # Answers
 //
-// answer.go decides for each try, before the retries, whether the service sent the answer. An answer of the service is
-// a good and complete answer to its operation, or a refusal with an error code. A proxy's page or half an answer is
-// neither. After either of these, the request is repeated as after a broken connection. If the request is a write, the
-// service may already have carried it out. If only 3xx and 4xx come for 30 s, the request ends. If a proxy refuses a
-// single row, the row is immediately sent as a transaction, because a plain request has its key in the URL. Each try
-// has an id. So an answer that arrives twice is not mistaken for the answer to the next request. Once a good answer of
-// an endpoint has contained its request's id, each later good answer must do so. The answer to a row's write must have
-// an ETag. Answers are not compressed, except blobs that are stored compressed. The keys of a page must ascend, lie in
-// the query's range, and follow the keys of earlier pages. Two kinds of damage cannot be noticed: a page without some
-// of its rows, and a deletion that is confirmed with the request's id but was not carried out.
+// answer.go decides for each try, before the retries, whether the service sent the answer. An answer of the service is a good
+// and complete answer to its operation, or a refusal with an error code. A proxy's page or half an answer is neither. After
+// either of these, the request is repeated as after a broken connection. If the request is a write, the service may already
+// have carried it out. If only such answers with status 3xx or 4xx come for 30 s, the request ends. If a proxy refuses a single
+// row, the row is immediately sent as a transaction, because a plain request has its key in the URL. Each try has an id. So an
+// answer that arrives twice is not mistaken for the answer to the next request. Once a good answer of an endpoint has contained
+// its request's id, each later good answer must contain its request's id. The answer to a row's write must have an ETag.
+// Answers are not compressed, except blobs that are stored compressed. The keys of a page must ascend, lie in the query's
+// range, and follow the keys of earlier pages. Two kinds of damage cannot be noticed: a page without some of its rows, and a
+// deletion that is confirmed with the request's id but was not carried out.
 //
 // # Retries
 //
 // One policy (retry.go) retries 503, 500, time-outs and broken connections until the caller's deadline or the account's
-// patience ends. So throttling slows callers down, but does not make their requests fail. Pauses grow up to 5 seconds,
-// and honour Retry-After. All requests to a host share their knowledge of the host. After an outage, the first good
-// answer wakes all requests that wait for the host. While the host answers other requests, a request ends after 40
-// failed tries, or after 400 if the host is busy. A command's connection may contain a typing error. So if its host
-// refuses connections before its first good answer, the error is reported immediately. Every error names the account's
-// setting, or its host if there is no setting, and the reason of the last failure.
+// patience ends. So throttling slows callers down, but does not make their requests fail. Pauses grow up to 5 seconds, and
+// honour Retry-After. All requests to a host share their knowledge of the host. After an outage, the first good answer wakes
+// all requests that wait for the host. While the host answers other requests, a request ends after 40 failed tries, or after
+// 400 if the host is busy. A command's connection may contain a typing error. So if the host refuses connections before the
+// first good answer, the error is reported immediately. Every error names the account's setting, or its host if there is no
+// setting, and the reason of the last failure.
 package storage

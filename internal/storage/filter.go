@@ -56,7 +56,7 @@ func CheckFilter(filter string) error {
 		return problem.Invalidf("filter", "opens %d parentheses that it does not close", depth)
 	case strings.Count(filter, "'")%2 == 1:
 		return problem.Invalidf("filter", "opens a quote that it does not close; to put a quote into a string, double it: ''")
-	case max(n, joined) > maxComparisons: // joined counts too, because a Boolean property is a comparison without eq
+	case max(n, joined) > maxComparisons: // a Boolean property alone is a comparison without eq; joined also counts such comparisons
 		return problem.Invalidf("filter", "has %d comparisons, but at most %d are allowed: the service allows 15, and a step's range needs some of them", max(n, joined), maxComparisons)
 	}
 	return nil

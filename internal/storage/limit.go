@@ -8,8 +8,8 @@ import (
 	"tablesweep/internal/storage/pace"
 )
 
-// Limit is a maximum number of requests or rows per second. Retries count. A Limit is safe for concurrent use. A nil
-// Limit limits nothing.
+// Limit is a maximum number of requests or rows per second. Retries count. A Limit is safe for concurrent use. A nil Limit does
+// not limit anything.
 type Limit struct {
 	turn chan struct{} // one request at a time holds the turn and waits for the limit
 

@@ -46,7 +46,7 @@ var rules = [...]struct {
 	failure bool          // the outcome counts for [RequestOptions.MaxErrors]
 }{
 	unanswered: {tries: maxRetries, woken: math.MaxInt},
-	refused:    {tries: maxBusyRetries, lasts: refusedFor, woken: 3}, // other requests' answers prove little about this one
+	refused:    {tries: maxBusyRetries, lasts: refusedFor, woken: 3}, // other requests' answers prove little about this request
 	outOfTime:  {tries: maxBusyRetries},
 	tooBusy:    {tries: maxBusyRetries, slows: true},
 	failing:    {tries: maxBusyRetries, slows: true, failure: true},

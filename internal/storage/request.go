@@ -109,9 +109,10 @@ type callerPatience struct {
 	patience time.Duration
 }
 
-// WithPatience returns a context for requests that end with [ErrAway] if an account gives no good answer for the given time. This time counts from
-// now or from the account's last good answer, whichever is later. Unlike a deadline, patience does not end requests while the account answers. The
-// account's own patience may end earlier. If patience is 0, only the account's own patience counts.
+// WithPatience returns a context for requests that end with [ErrAway] if an account does not give a good answer for the given
+// time. This time counts from now or from the account's last good answer, whichever is later. Unlike a deadline, patience does
+// not end requests while the account answers. The account's own patience may end earlier. If patience is 0, only the account's
+// own patience counts.
 func WithPatience(ctx context.Context, patience time.Duration) context.Context {
 	return context.WithValue(ctx, patienceKey{}, callerPatience{time.Now(), patience})
 }
@@ -122,7 +123,8 @@ func HasPatience(ctx context.Context) bool {
 	return h.patience > 0
 }
 
-// remaining returns the rest of the caller's patience with a host that has given no good answer since the given time.
+// remaining returns the rest of the caller's patience, which counts from the given time or from its own beginning, whichever is
+// later.
 func (h callerPatience) remaining(since time.Time) time.Duration {
 	if h.patience == 0 {
 		return math.MaxInt64

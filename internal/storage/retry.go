@@ -34,7 +34,7 @@ const (
 // DefaultPatience is how long requests wait for an account that stops answering.
 const DefaultPatience = 10 * time.Minute
 
-// Outage is a time in which a connection's requests have had no good answer.
+// Outage is a time in which a connection's requests do not get good answers.
 type Outage struct {
 	Connection string // the name of its setting, or its host if it has no setting
 	Since      time.Time
@@ -43,8 +43,8 @@ type Outage struct {
 	Waiting    int    // requests that wait for an answer now
 }
 
-// ErrAway is the error of a request that had no good answer within the account's patience or before its own deadline. An [AwayError]
-// wraps it.
+// ErrAway is the error of a request that did not get a good answer within the account's patience or before its own deadline. An
+// [AwayError] wraps it.
 var ErrAway = errors.New("no good answer")
 
 // AwayError is an [ErrAway] with the details of the outage.
@@ -78,8 +78,8 @@ func (e *AwayError) Sentence() string {
 	return sentence + ": " + e.cause
 }
 
-// retries is a per-call policy. It retries a request while a retry may help, and records for how long the host has
-// given no good answer. All requests to a host share one value of this type.
+// retries is a per-call policy. It retries a request while a retry may help, and records how long the host has not given a good
+// answer. All requests to a host share one value of this type.
 type retries struct {
 	connection   string // as in [Outage]
 	patience     time.Duration
@@ -299,7 +299,7 @@ func (r *retries) recordFailure(c *course) (chance bool, wake <-chan struct{}) {
 	return chance, r.wake
 }
 
-// outage returns the current outage: since when, and why, the host has given no good answer. ok is false if the host answers, or if no request was
+// outage returns the current outage, with its beginning and its cause. ok is false if the host answers, or if no request was
 // made since its last good answer.
 func (r *retries) outage() (o Outage, ok bool) {
 	r.mu.Lock()

@@ -316,7 +316,7 @@ func (r *rowReader) appendMember(name, text []byte) {
 	r.out = append(append(append(append(r.out, name...), ':'), text...), ',')
 }
 
-// move moves the end of r.out, from the position begin on, to the earlier position target.
+// move moves the end of r.out that starts at the position begin to the earlier position target.
 func (r *rowReader) move(begin, target int) {
 	if begin > target {
 		r.out = slices.Insert(r.out[:begin], target, bytes.Clone(r.out[begin:])...)
@@ -411,7 +411,7 @@ func special(name []byte) bool {
 		bytes.HasPrefix(name, []byte(odataPrefix)) || bytes.HasPrefix(name, []byte(laterPrefix)) || bytes.HasSuffix(name, []byte(typeSuffix))
 }
 
-// next skips white space, and the character c if it comes next. It reports whether c came next.
+// next skips white space, and the character c if c follows the white space. It reports whether c follows.
 func (r *rowReader) next(c byte) bool {
 	r.skipSpace()
 	return r.skip(c)
@@ -428,7 +428,7 @@ func (r *rowReader) skipSpace() {
 	}
 }
 
-// skip skips the character c if it comes next, and reports whether it did.
+// skip skips the character c if c comes next, and reports whether c came next.
 func (r *rowReader) skip(c byte) bool {
 	if r.at < len(r.in) && r.in[r.at] == c {
 		r.at++

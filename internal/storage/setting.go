@@ -80,10 +80,10 @@ const (
 // serviceParts contains the parts with the services' addresses. Its keys are the names that the services have in host names.
 var serviceParts = map[string]string{"blob": "blobServiceUri", "queue": "queueServiceUri", "table": "tableServiceUri"}
 
-// SettingConnection reads the connection of a setting, in any form that the Functions host accepts. The setting's
-// value is the connection, or the connection has the identity form. In the identity form, NAME__accountName or the
-// address of one of the services names the account, and other parts name the identity. Errors name the setting to
-// change, and repeat no value.
+// SettingConnection reads the connection of a setting, in any form that the Functions host accepts. The setting's value is the
+// connection, or the connection has the identity form. In the identity form, NAME__accountName or the address of one of the
+// services names the account, and other parts name the identity. Errors name the setting to change, and do not repeat any
+// value.
 func SettingConnection(name string, settings Settings) (Connection, error) {
 	if err := settings.CheckSpelling(name); err != nil {
 		return Connection{}, err

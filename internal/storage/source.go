@@ -17,7 +17,7 @@ type Source interface {
 	Read(ctx context.Context, o RequestOptions, q Query) (p Page, queries int, err error)
 }
 
-// Hinted is a [Source] that knows keys at which it can be divided, so that a scan of it can begin at many keys concurrently.
+// Hinted is a [Source] that can be divided at known keys, so a scan can begin at many of these keys concurrently.
 type Hinted interface {
 	Source
 	// Hints calls fn with keys of rows in table order. rows is the number of rows after the previous call's key, up to and

@@ -31,7 +31,8 @@ type exchange struct {
 	tries      int           // requests sent
 	try        *try          // the current try
 	sent       *http.Request // the request of the last try, with its signature
-	// clientSecret is the secret with which the account signs in to Entra ID, or "". An answer of Entra ID may repeat it.
+	// clientSecret is the secret with which the account signs in to Entra ID, or "". An answer of Entra ID may contain this
+	// secret.
 	clientSecret string
 	patience     callerPatience // the caller's patience
 	rows         float64        // number of rows that each try writes, or is expected to read

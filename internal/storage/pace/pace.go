@@ -21,7 +21,7 @@
 // Several processes may use a partition without knowledge of each other. The rules have one known weakness: a partition that refuses a tenth of all
 // requests at any load is slowed down to 10 rows per second. A rule without this weakness would let one process take the rate of all others.
 //
-// The package is pure: callers report events and durations.
+// The package does no I/O and reads no clock: callers report events and times.
 package pace
 
 import (
