@@ -22,7 +22,7 @@ const maxFailedRows = 1000
 type KeptRows struct {
 	Rows   []FailedRow    `json:"rows"`   // the first failed rows
 	Failed int64          `json:"failed"` // how many rows failed
-	Pages  []ReadPage     `json:"pages"`  // the pages that have failed rows
+	Pages  []ReadPage     `json:"pages"`  // the pages that contain failed rows
 	Ends   []scan.PageEnd `json:"ends"`   // the ends of these pages, with each page's number of failed rows
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // In a scan with limits, each step has a time slot, and does not begin before that time. When a step commits, it takes slots for its
-// children. A child's message is hidden until the child's slot. So waiting costs no invocation, and all instances together keep to the
+// children. A child's message is hidden until the child's slot. So a waiting step occupies no invocation, and all instances together keep to the
 // limits. The scans of a group share its limits.
 
 // Limits are the maximum numbers of rows and requests per second. They apply to all steps of a scan, in all instances together. 0 means no
@@ -24,7 +24,7 @@ type Limits struct {
 
 const (
 	slotBehind   = 3 * time.Second // a part of a limit that was unused in this time may be used later
-	SlotEarly    = 2 * time.Second // a message may arrive this much before its slot, because times of messages are whole seconds
+	SlotEarly    = 2 * time.Second // a message may arrive this long before its slot, because times of messages are whole seconds
 	SlotRequests = 3               // how many requests a step makes for its own slot and those of its children
 	slotTries    = 100             // the maximum number of tries to take slots; a try fails if another step takes slots at the same time
 	slotPause    = 20 * time.Millisecond

@@ -102,8 +102,8 @@ func (m Message) Function() string {
 	return ScanPrefix
 }
 
-// Ahead estimates the work of the step and all its descendants. The estimate depends on the message alone, so every process gets
-// the same result. Work means reading, so a deletion has none.
+// Ahead estimates the work of the step and all its descendants. The estimate depends only on the message, so every process gets the same result. Work
+// means reading, so a deletion has no work.
 func (m Message) Ahead() scan.Outlook {
 	if m.Delete != nil {
 		return scan.Outlook{}

@@ -11,8 +11,8 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// Each done step has a note in its row: where its pages ended, how many rows they had, and how many of these rows could not be written.
-// Ranges and hints are made from notes. A step's note is JSON. A folded row's note is packed.
+// The row of each done step contains a note. The note says where the step's pages ended, how many rows the pages had, and how many of these rows could
+// not be written. Ranges and hints are made from notes. A step's note is JSON. A folded row's note is packed.
 
 const (
 	// MaxNote is the maximum number of bytes in a note. A note of this size fits into a Binary property.

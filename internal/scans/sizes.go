@@ -51,8 +51,8 @@ func (s *Sizes) Learn(requested, rows, bytes, answers int) {
 	s.rows.Learn(requested, rows, max(bytes, bytes*s.made/1000), answers)
 }
 
-// LearnMapped learns how many bytes a map has made from the given numbers of rows and bytes. From then on, a page has as many
-// rows as the map turns into 4 MiB.
+// LearnMapped learns how many bytes a map has made from the given numbers of rows and bytes. From then on, a query requests only as many rows as the
+// map turns into 4 MiB.
 func (s *Sizes) LearnMapped(rows, bytes, made int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

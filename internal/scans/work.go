@@ -58,13 +58,13 @@ func (counting) queries() int { return 4 }
 type Writing struct {
 	Action action.Work
 	What   string // names the work in errors, such as "delete rows"
-	// Packs is set if Writing makes transactions. A page of many partitions takes long to write, so CopyRows writes it.
+	// Packs is set if Writing makes transactions. A page of many partitions takes a long time to write, so CopyRows writes it.
 	Packs bool
 }
 
 func (Writing) queries() int { return 1 }
 
-// Writes returns the work of a scan that writes or deletes rows. For other scans, the result has no action.
+// Writes returns the work of a scan that writes or deletes rows. For other scans, the result contains no action.
 func (o *RunnableScan) Writes() Writing {
 	switch w := o.Work.(type) {
 	case Writing:

@@ -12,9 +12,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A group is a scan of many tables. It has no steps. For each table it has a member, which is a scan. The members are in a list of their
-// own, "m|GROUP|NUMBER", in the partition of the lists. NUMBER has five digits, and a member's id ends with it. The group's partition has
-// one more row:
+// A group is a scan of many tables. It has no steps. For each table, a group has a member, which is a scan. The members are in a separate list, with
+// the keys "m|GROUP|NUMBER", in the partition of the lists. NUMBER has five digits, and a member's id ends with it. The group's partition has one more
+// row:
 //
 //	g    the members to run in this attempt (Todo; all if absent), how many of these were begun (Begun),
 //	     and which of the begun members are not known to have ended (Open); the tables (see data.go)
@@ -98,7 +98,7 @@ func (l *Ledger) CreateGroup(ctx context.Context, id ScanID, now time.Time, requ
 	return l.create(ctx, s, op(storage.Insert, id, groupRow, append(dataProperties(tables), storage.Int64Property("Begun", 0))...))
 }
 
-// RestartGroup is [Ledger.Restart] for a group. The new attempt runs the members in todo.
+// RestartGroup does the same as [Ledger.Restart], for a group. The new attempt runs the members in todo.
 func (l *Ledger) RestartGroup(ctx context.Context, s Scan, now time.Time, todo []int) error {
 	begun := int64(0)
 	if len(todo) == 0 {

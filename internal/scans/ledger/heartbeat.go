@@ -14,8 +14,8 @@ import (
 )
 
 // A process that holds steps writes a heartbeat every few seconds: a row of its own in the partition "beats". The row has the properties Version, Steps
-// and Waiting. Steps lists "SCAN/STEP/THROTTLES/REQUESTS" for each step, separated by spaces. Waiting is a JSON list of the connections or memory that
-// the process waits for.
+// and Waiting. Steps lists the steps in the form "SCAN/STEP/THROTTLES/REQUESTS", separated by spaces. Waiting is a JSON list of the connections or
+// memory that the process waits for.
 const (
 	heartbeatsPartition = "beats"
 	heartbeatVersion    = 1
@@ -78,7 +78,7 @@ func (l Processes) WriteHeartbeat(ctx context.Context, b Heartbeat) error {
 	return l.write(ctx, "write a heartbeat", op(storage.Replace, heartbeatsPartition, b.Process, properties...))
 }
 
-// Heartbeats returns the last heartbeat of each process. A heartbeat that another version wrote has no steps in the result.
+// Heartbeats returns the last heartbeat of each process. For a heartbeat that another version wrote, the result contains no steps.
 func (l Processes) Heartbeats(ctx context.Context) ([]Heartbeat, error) {
 	var heartbeats []Heartbeat
 	for p, err := range l.pages(ctx, "read heartbeats", storage.Query{Range: key.WithPrefix(heartbeatsPartition, "")}) {

@@ -219,7 +219,7 @@ func (l *Ledger) Create(ctx context.Context, id ScanID, now time.Time, request, 
 // create adds a scan to the lists, and records the scan together with the given other rows.
 func (l *Ledger) create(ctx context.Context, s Scan, more ...storage.Op) error {
 	inAll := runningRow(s.ID, 1)
-	inAll.Kind = storage.Merge // another process may have started this scan, and the scan may have ended since; then the row already has the scan's figures
+	inAll.Kind = storage.Merge // another process may have started this scan, and the scan may have ended; if so, the row already contains the scan's figures
 	if err := l.write(ctx, "list scan "+string(s.ID), inAll, list(openRow(s.ID, 1))); err != nil {
 		return err
 	}

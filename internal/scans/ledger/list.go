@@ -12,7 +12,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// The lists of scans, in a partition of their own. Each list has a prefix.
+// The lists of scans are in a separate partition. The keys of each list begin with the list's prefix.
 const (
 	scansPartition = "scans"
 	allPrefix      = "a|"

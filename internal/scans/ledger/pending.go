@@ -80,7 +80,7 @@ func pendingOf(p storage.Page) []Pending {
 	return steps
 }
 
-// pendingStep returns the pending step in a row. The argument readAt is when the row was read, by the service's clock. If readAt is zero,
+// pendingStep returns the pending step in a row. The argument readAt is the time when the row was read, by the service's clock. If readAt is zero,
 // Age and Lost have no meaning.
 func pendingStep(e storage.Entity, readAt time.Time) Pending {
 	p := Pending{

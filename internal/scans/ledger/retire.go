@@ -14,7 +14,7 @@ import (
 // EndedScan is an ended scan that has not been tidied up.
 type EndedScan struct {
 	ID      ScanID
-	Settled bool          // the list of all scans has the scan's final figures
+	Settled bool          // the list of all scans contains the scan's final figures
 	Age     time.Duration // time since the scan's end or, if later, since its final figures were listed; by the service's clock
 
 	etag string

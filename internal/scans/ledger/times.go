@@ -15,7 +15,7 @@ const (
 )
 
 // Times records the work of each interval of time, by the service's clock. The intervals are as short as possible, but at least 5 seconds long,
-// and the scan spans at most 240 of them. The zero value has no work.
+// and the scan spans at most 240 of them. The zero value contains no work.
 type Times struct {
 	doublings uint            // the interval is finest << doublings
 	points    map[int64]Point // by the number of the interval, counted from 1970

@@ -133,7 +133,7 @@ func (l *Life) memberState(ctx context.Context, group *scans.Loaded, id ledger.S
 	return is, l.ledger.MoveToEnded(ctx, ledger.OpenScan{ID: id, Attempt: s.Attempt})
 }
 
-// endedBefore reports whether a member ended without success before the group's attempt, which retries it.
+// endedBefore reports whether a member ended without success before the group's current attempt. This attempt retries the member.
 func endedBefore(group *scans.Loaded, m ledger.Scan) bool {
 	return m.State != ledger.Running && m.State != ledger.Succeeded && !m.LeftOut && m.Finished.Before(group.Resumed)
 }
@@ -225,7 +225,7 @@ func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 		why = "left out, because this app or its host uses them for itself"
 	}
 	as.Note = noteOf(why, out) + noteOf("the source no longer has these tables", gone)
-	if lost := m.All - m.Ended() - m.Running; lost > 0 { // every member is listed before it is over
+	if lost := m.All - m.Ended() - m.Running; lost > 0 { // every member is in the group's list before the member ends
 		as.State, as.Error = ledger.Failed, fmt.Sprintf("the state table lacks the rows of %d tables in the group's list; somebody has deleted them. Start a new scan", lost)
 	} else if bad := m.All - m.Succeeded - m.LeftOut; bad > 0 {
 		as.State, as.Error = ledger.Failed, scans.Shortened(fmt.Sprintf("%d of %d tables failed: %s. %s", bad, m.All, strings.Join(failed, ", "), strings.Join(reasons, "; ")))

@@ -23,7 +23,7 @@ func (g *GoneError) Unwrap() error { return g.error }
 // Gone returns err as the error of a table that does not exist.
 func Gone(err error) error { return &GoneError{err} }
 
-// LeavesOut reports whether a scan's error makes its group leave the scan out. An export leaves out tables that are gone. A copy leaves out tables
+// LeavesOut reports whether a group leaves out a scan that has failed with this error. An export leaves out tables that are gone. A copy leaves out tables
 // of the app and its host.
 func LeavesOut(id ledger.ScanID, r scans.Request, err error) bool {
 	if !id.IsMember() {

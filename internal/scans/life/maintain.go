@@ -74,7 +74,7 @@ func (u *Upkeep) Maintain(ctx context.Context) error {
 }
 
 // sendLost finds lost steps of the running scans, and resends their messages. Its first observation also counts as the second observation of the
-// previous Maintain, which ran a minute ago and may have died.
+// previous run of Maintain, which began a minute ago and may have died.
 func (u *Upkeep) sendLost(ctx context.Context, running []ledger.ScanID) error {
 	suspects, before, errs := u.observe(ctx, running, nil)
 	suspects, err := u.continueFromLast(ctx, suspects, before)
@@ -108,7 +108,7 @@ func (u *Upkeep) continueFromLast(ctx context.Context, suspects []suspect, lates
 		return suspects, err
 	}
 	before := observationOf(last, suspects)
-	if at := suspects[0].seen; at.At.Add(at.Age).Sub(last.At) >= ObservationPause { // if each Maintain stored its observation and died within seconds, no observation would ever be old enough to count
+	if at := suspects[0].seen; at.At.Add(at.Age).Sub(last.At) >= ObservationPause { // if each run of Maintain stored its observation and died within seconds, no observation would ever be old enough to count
 		err = u.ledger.WriteObservation(ctx, keep)
 	}
 	err = errors.Join(err, u.resendLost(ctx, suspects, before, latest))

@@ -114,7 +114,7 @@ func (f front) mayHave(p ledger.Pending) bool {
 	return f.steps[p.ID] || !f.all && !f.newest.After(p.At.Add(margin))
 }
 
-// lost reports whether the step is lost according to two observations, at least ObservationPause apart.
+// lost reports whether the step is lost according to two observations. The observations are at least ObservationPause apart.
 func lost(before, after observation, step ledger.StepID, function string) bool {
 	was, is := before.steps[step], after.steps[step]
 	switch {

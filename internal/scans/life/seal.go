@@ -33,7 +33,7 @@ type exports struct {
 	ledger *ledger.Ledger
 }
 
-// claim claims the place for this scan while the place is still empty. Before that, it makes a start request, so that another process
+// claim claims the place for this scan if the place is still empty. Before the claim, it makes a start request, so that another process
 // starts the scan if this one dies after the claim.
 func (ex *exports) claim(ctx context.Context, o *scans.RunnableScan, id ledger.ScanID) error {
 	to, claimOf, c := o.Container, place.ClaimOf, place.NewClaim(place.ExportID(id), scans.JSON(o.Request), o.Began, program)
@@ -118,8 +118,8 @@ func (ex *exports) collect(ctx context.Context, s ledger.Scan, rows int64) (*col
 	return &collected{o, claim, files}, clearLeftovers(ctx, to, files)
 }
 
-// seal completes the export of a scan without pending steps. It does nothing for other scans. Several processes may call it at the same time,
-// and repeatedly.
+// seal completes the export of a scan without pending steps. It does nothing for other scans. Several processes may call seal at the same time, and
+// each may call it repeatedly.
 func (ex *exports) seal(ctx context.Context, s ledger.Listed) error {
 	x, err := ex.collect(ctx, s.Scan, s.Totals.Written)
 	if err != nil || x == nil {

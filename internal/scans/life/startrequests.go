@@ -25,7 +25,7 @@ const (
 	// open requests that need the newer settings.
 	settingsTime = 15 * time.Minute
 	lateStart    = time.Hour   // if a withdrawn request still starts a scan within this time, the scan is canceled
-	startsTime   = time.Minute // the time limit for all starts; the next Maintain continues
+	startsTime   = time.Minute // the time limit for all starts in one run of Maintain; the next run continues
 )
 
 // RequestStart makes a start request for a scan with this id, unless such a request exists. It also sends a message, so that the scan starts
@@ -145,7 +145,7 @@ func (l *Life) tryStart(ctx context.Context, a ledger.StartRequest) error {
 	return l.ledger.RefuseStart(ctx, a, scans.Shortened(err.Error()))
 }
 
-// cancelStarted cancels a scan that this or another instance started while the start request was withdrawn, and removes the request.
+// cancelStarted cancels a scan that this or another instance started although the start request was withdrawn. It also removes the request.
 func cancelStarted(ctx context.Context, l *Life, a ledger.StartRequest) error {
 	_, err := l.ledger.Scan(ctx, a.ID)
 	if err == nil {

@@ -16,7 +16,7 @@ const (
 	unfinishedStart = 10 * time.Minute
 	// wholeTime is the time from a scan's end until its done steps are folded into one row.
 	wholeTime = 24 * time.Hour
-	// tidyScans, removeReads, removeScans and removeWrites limit the work of one Maintain. Maintain reads more scans than it removes, so that
+	// tidyScans, removeReads, removeScans and removeWrites limit the work of one run of Maintain. Maintain reads more scans than it removes, so that
 	// running scans and scans of another version do not hide the others.
 	tidyScans    = 10
 	removeReads  = 100
@@ -64,7 +64,7 @@ func (u *Upkeep) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err
 	return true, nil
 }
 
-// tidyEnded does a minute's share of the work on ended scans, on the next page of their list. It puts the final figures of canceled and failed
+// tidyEnded does a minute's share of the work on ended scans: it handles the next page of their list. It puts the final figures of canceled and failed
 // scans into the list, and folds done rows.
 func (u *Upkeep) tidyEnded(ctx context.Context) error {
 	behind := ledger.ScanID("")

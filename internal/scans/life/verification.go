@@ -54,7 +54,7 @@ func (l *Life) turnOf(ctx context.Context, id ledger.ScanID) (turn, error) {
 	return dropped, nil
 }
 
-// endingOf returns how a scan ends when its steps are done. A comparison fails if there are differences, or if an export's number of rows
+// endingOf returns the ending of a scan whose steps are done. A comparison fails if there are differences, or if an export's number of rows
 // differs from the number in its manifest. In the verification of an export, differences are only information, because the source may have
 // changed since the export.
 func (l *Life) endingOf(ctx context.Context, s ledger.Listed) (as ledger.Ending, err error) {

@@ -26,7 +26,7 @@ import (
 )
 
 // Any instance may advance schedules at any time. A process that advances a schedule reads the schedule's row, and package calendar decides which
-// occurrence is due. The process records this occurrence in the row, if the row has not changed. Only then does it make the start request. So each
+// occurrence is due. The process records this occurrence in the row, if the row has not changed. After that, it makes the start request. So each
 // occurrence is decided once. If the process dies before the start request, the next process that advances the schedule makes the request, with
 // the same id.
 
@@ -161,7 +161,7 @@ func New(of *scans.Scans, reader *status.Reader, lives *life.Life, schedules []S
 	return &Scheduler{schedules: schedules, scans: of, status: reader, life: lives, ledger: of.Ledger, advances: scans.NewCache[struct{}](readersPause, readersPause)}
 }
 
-// CheckSchedules checks the app's schedules against its settings. For example, a connection may be missing.
+// CheckSchedules checks whether the app's settings contain everything that its schedules need, for example connections.
 func (sd *Scheduler) CheckSchedules() (errs error) {
 	for _, s := range sd.schedules {
 		if _, err := sd.scans.Open(s.requestAt(time.Unix(0, 0))); err != nil {
@@ -245,8 +245,8 @@ func (sd *Scheduler) AdvanceSchedules(ctx context.Context, prune bool) error {
 // readersPause is the shortest time between two runs of [Scheduler.AdvanceBeforeReading] in a process.
 const readersPause = 10 * time.Second
 
-// AdvanceBeforeReading is [Scheduler.AdvanceSchedules] for calls that are about to read schedules or backups. It deletes nothing. If this process
-// has already run it within readersPause, it does nothing.
+// AdvanceBeforeReading does the same as [Scheduler.AdvanceSchedules] for calls that are about to read schedules or backups, but deletes nothing. If the
+// last run in this process is at most readersPause ago, AdvanceBeforeReading does nothing.
 func (sd *Scheduler) AdvanceBeforeReading(ctx context.Context) error {
 	_, err := sd.advances.Get(ctx, "", func(struct{}) (struct{}, error) { return struct{}{}, sd.AdvanceSchedules(ctx, false) })
 	return err
@@ -464,7 +464,7 @@ func (sd *Scheduler) recordEnd(ctx context.Context, r *scheduleRow, now time.Tim
 // maxUnproved is the maximum number of backups whose verifications are checked each minute.
 const maxUnproved = 3
 
-// outcomeOf returns the status of a requested scan. For a scan that is not yet started, the status has only the state and perhaps a refusal. If
+// outcomeOf returns the status of a requested scan. For a scan that is not yet started, the status contains only the state and perhaps a refusal. If
 // neither the scan nor its start request exists, found is false.
 func (sd *Scheduler) outcomeOf(ctx context.Context, id ledger.ScanID) (s status.Status, found bool, err error) {
 	s, err = sd.status.Status(ctx, id)

@@ -215,8 +215,8 @@ func (l *lister) add(ctx context.Context, scans []ledger.Listed) error {
 	return nil
 }
 
-// listed returns the status of a scan in the list. It reads the scan if the scan's row in the list has no final figures. It also reads a
-// copy's verification if this page has not contained the verification, because a page may end between the verification and the copy.
+// listed returns the status of a scan in the list. It reads the scan if the scan's row in the list contains no final figures. It also reads a copy's
+// verification if the verification is not on this page, because a page may end between the verification and the copy.
 func (l *lister) listed(ctx context.Context, s ledger.Listed) (st Status, err error) {
 	if s.Summarized && !s.Unsettled {
 		st, err = l.reader.summarized(s)

@@ -59,7 +59,7 @@ func (rd *Reader) Ranges(ctx context.Context, id ledger.ScanID) (Ranges, error) 
 	return Ranges{At: found.Date, Ranges: ranges, Sampled: !found.Whole}, nil
 }
 
-// latestHeartbeats stores the heartbeats that a status has read. [Reader.Ranges] takes the held steps from them. This costs no request,
+// latestHeartbeats stores the heartbeats that a status has read. [Reader.Ranges] takes the held steps from these heartbeats. This costs no request,
 // because a caller that shows ranges also requests the status.
 type latestHeartbeats struct {
 	heartbeats []ledger.Heartbeat

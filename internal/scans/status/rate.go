@@ -62,7 +62,7 @@ func ratesOf(s ledger.Scan, points []ledger.Point, interval time.Duration, last,
 	return p
 }
 
-// worked sums up the work from now-since until now. An interval that is partly within this time counts partly. worked assumes
+// worked sums up the work from now-since until now. An interval that is partly within this time counts in proportion. worked assumes
 // that no work was done before the attempt began or after now.
 func worked(points []ledger.Point, interval time.Duration, began, now time.Time, since time.Duration) ledger.Point {
 	var sum ledger.Point
@@ -110,9 +110,8 @@ func (p rates) phase(done, pending int64, l Leased) (phase, cause string) {
 	return Working, ""
 }
 
-// secondsLeft estimates how many more seconds a scan takes. The arguments are how many rows the scan has read, how many pages
-// these rows fill, and the scan's remaining work. secondsLeft returns nil if hints do not cover all this work, if little is done,
-// or if the rate is unsteady.
+// secondsLeft estimates how many more seconds a scan takes. The arguments are how many rows the scan has read, how many pages these rows fill, and the
+// scan's remaining work. secondsLeft returns nil if hints do not cover all this work, if little of the work is done, or if the rate is unsteady.
 func (p rates) secondsLeft(rows int64, pages float64, ahead scan.Outlook) *float64 {
 	share, ok := ahead.Progress(pages)
 	switch {

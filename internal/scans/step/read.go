@@ -35,7 +35,7 @@ type readResult struct {
 	children []scans.Message
 	queries  int64
 	ends     []scan.PageEnd   // of the pages, unless an earlier step has read them
-	pages    []scans.ReadPage // pages that have rows
+	pages    []scans.ReadPage // pages that contain rows
 }
 
 // pageOrStep is a page that was read, or a step that is not yet done.
@@ -273,8 +273,8 @@ func (o *stepScan) query(step scan.Step) storage.Query {
 }
 
 // ownTransactions is the maximum number of transactions that an invocation with children writes itself, because the children wait for them. The
-// invocation leaves further spans to CopyRows, but not spans of at most rereadRequests transactions. CopyRows makes that many requests for a
-// span: for the message, for the step, and to read the rows again.
+// invocation leaves further spans to CopyRows, but not spans of at most rereadRequests transactions. CopyRows makes rereadRequests requests for a span:
+// for the message, for the step, and to read the rows again.
 const (
 	ownTransactions = 200
 	rereadRequests  = 7

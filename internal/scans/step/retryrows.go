@@ -113,7 +113,7 @@ func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Mess
 	case !all:
 		lacking = int64(len(was.Rows) - meant)
 	}
-	// If the list is incomplete, it is unknown which failed rows are gone. Rows that fail again are not gone, so they limit the number.
+	// If the list is incomplete, it is unknown which failed rows are gone. Rows that fail again are not gone, so they are subtracted.
 	done.Gone = min(lacking, was.Failed-done.Failed)
 	if all || o.Deletes() {
 		done.Written = was.Failed - done.Failed - done.Gone

@@ -20,7 +20,7 @@ import (
 type stepWork interface {
 	// parallel reports whether an invocation may make several queries concurrently, and leave gaps between their rows.
 	parallel() bool
-	// add adds the rows of a page to the work. The argument readAt is when the page was read. add returns the rows that the step holds until
+	// add adds the rows of a page to the work. The argument readAt is the time when the page was read. add returns the rows that the step holds until
 	// its end.
 	add(ctx context.Context, of scan.Step, readAt time.Time, rows []storage.Row) (held []storage.Row, err error)
 	// uses returns how many bytes of memory the step uses besides the held rows.
@@ -99,8 +99,8 @@ func (w written) count(rows []storage.Row) (n int64) {
 	return n
 }
 
-// write does the work with the rows and adds the result to done. It returns the rows that could not be written. If the service
-// failed for one of these rows without refusing it (Broken), write fails, except in the last delivery.
+// write does the work with the rows and adds the result to done. It returns the rows that could not be written. If the service neither wrote nor
+// refused one of these rows (Broken), write fails, except in the last delivery.
 func (w written) write(ctx context.Context, o *stepScan, rows []storage.Row, delivery int, done *ledger.Totals) ([]action.Failure, error) {
 	options := o.options
 	if o.Request.Action.Type == scans.Enqueue && options.MayProceed != nil { // MayProceed is called only before the step's first message, because a retry of a half-done step would send all messages again
