@@ -19,7 +19,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// Setting describes one setting, for the table in docs/settings.md and its test.
+// Setting describes one setting, for the table in docs/settings.md and for the test of this table.
 type Setting struct{ Name, Default, Meaning string }
 
 // DeploymentContainer is the setting with the URL of the blob container that contains the deployed app.

@@ -40,7 +40,7 @@ type File struct {
 	ETag    string // a weak ETag, because the compressed and the uncompressed content have the same ETag
 }
 
-// Named returns the file with the given name. The name "" means the page itself. found is false if there is no file of this name.
+// Named returns the file with the given name. The name "" means the page itself. The result found is false if there is no file of this name.
 func Named(name string) (f File, found bool) {
 	if name == "" {
 		name = "index.html"

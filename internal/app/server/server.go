@@ -110,7 +110,7 @@ func Serve(ctx context.Context, settings storage.Settings, stdout, stderr io.Wri
 	return Restart{end(ctx, server, app.Catalogs, grace)}
 }
 
-// end waits until the current work is done, but at most for grace. Other processes repeat or complete the remaining work.
+// end waits until the current work is done, but at most for the time grace. Other processes repeat or complete the remaining work.
 func end(ctx context.Context, server *http.Server, catalogs function.Catalogs, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	watchTime = 2 * time.Second  // between two checks of the accounts
+	watchTime = 2 * time.Second  // time between two checks of the accounts
 	awayTime  = 30 * time.Second // an outage that lasts this long causes a warning
 	awayAgain = time.Minute      // time between two warnings about a connection
 )
