@@ -165,7 +165,7 @@ func (t *Tables) choose(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// find chooses the tables, and makes a checkpoint if one was requested. An export to a directory always has its checkpoint there.
+// find chooses the tables, and makes a checkpoint if one was requested. The checkpoint of an export to a directory is always in that directory.
 func (t *Tables) find(ctx context.Context) error {
 	names, err := t.choose(ctx)
 	if err != nil {

@@ -154,7 +154,7 @@ func relativeTo(home, path string) (rel string, ok bool) {
 	return "./" + filepath.ToSlash(rel), errors.Join(err, toErr, relErr) == nil && rel != "." && filepath.IsLocal(rel)
 }
 
-// InResumedDirectory reports whether a file is within the directory of the resumed checkpoint. The record may choose such a file.
+// InResumedDirectory reports whether a file is within the directory of the resumed checkpoint. The record is allowed to choose such a file.
 func (p *Checkpoint) InResumedDirectory(path string) bool {
 	_, ok := relativeTo(homeOf(p.Resume), path)
 	return ok
@@ -163,7 +163,7 @@ func (p *Checkpoint) InResumedDirectory(path string) bool {
 // fromRecord converts the recorded form of an option to the option's value. ok is false if the record must not choose that option.
 func (o Option) fromRecord(kept, home string) (value string, ok bool) {
 	switch {
-	case o.leadsElsewhere(kept), o.Kind == AProgram && strings.HasPrefix(kept, "@"): // the record must not choose a file whose content becomes a program
+	case o.leadsElsewhere(kept), o.Kind == AProgram && strings.HasPrefix(kept, "@"): // the record must not choose a file whose content would be run as a program
 		return "", false
 	case !o.isPath(kept):
 		return kept, true

@@ -63,7 +63,7 @@ type Lines struct {
 // Run runs the job. If it returns [task.ErrInterrupted], the rest of the job can be resumed from the journal.
 func (j *Job) Run(ctx context.Context, r Record) (Result, error) { return j.run(ctx, r, time.Now()) }
 
-// Close closes the job's files. Its argument is the error of the command that ran the job. If this error is nil, Close records the success in the
+// Close closes the job's files. The argument is the error of the command that ran the job. If this error is nil, Close records the success in the
 // state of [Since]. Otherwise, Close returns the error.
 func (j *Job) Close(err error) error {
 	if j.in != nil {

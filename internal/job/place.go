@@ -65,7 +65,7 @@ func (p Place) CheckEnding(ctx context.Context, option string) error {
 	switch {
 	case claimed:
 		return nil
-	case err != nil && place.InBlobs(p.Path): // outside blobs, the error may mean that the path is that of a file
+	case err != nil && place.InBlobs(p.Path): // outside blobs, the error may mean that the path leads to a file
 		return blobHint(fmt.Errorf("--%s: %w", option, err))
 	}
 	return Hint(Refuse(option, " %s: files that end with %s are not supported", p.Path, ending),
@@ -102,8 +102,8 @@ func (p *Place) Read(ctx context.Context, option string) error {
 	return Hint(refusal, fmt.Sprintf("this export is not complete; tablesweep export --resume %s completes it", with))
 }
 
-// tryRow reads one row of the source. This reports a missing table or a bad filter before anything is created. If the source is a table, tryRow
-// returns the time of the service's answer. Otherwise it returns this machine's time.
+// tryRow reads one row of the source. So a missing table or a bad filter is reported before anything is created. If the source is a table,
+// tryRow returns the time of the service's answer. Otherwise it returns this machine's time.
 func tryRow(ctx context.Context, s sweep.Spec) (time.Time, error) {
 	p, err := firstPage(ctx, s, 1)
 	if p.Date.IsZero() {

@@ -39,8 +39,8 @@ func NewSync(ctx context.Context, o PairOptions, deletes bool) (*Sync, error) {
 	return &Sync{options: o, spec: s, deletes: deletes}, refuseMoved("map", err)
 }
 
-// Plan compares the places, and returns the plan. A missing destination counts as empty. Plan changes nothing. It stores the plan's rows in the file.
-// A plan without a file cannot be carried out.
+// Plan compares the places, and returns the plan. A missing destination counts as empty. Plan changes nothing in storage. It stores the plan's rows
+// in the file. A plan without a file cannot be carried out.
 func (s *Sync) Plan(ctx context.Context, f *verify.PlanFile) (p SyncPlan, found verify.Result, err error) {
 	p.rows = verify.NewPlan(f, s.deletes)
 	if found, err = s.compare(ctx, p.rows); err != nil {

@@ -59,8 +59,8 @@ type Tables struct {
 	Options       []Option    // the command's options, with their given values
 	Checkpoint    *Checkpoint // the checkpoint of the command; the tables' checkpoints are in a directory
 	Do            func(context.Context, *Part) error
-	// Overwrites is called once, before anything is written, with the destination's tables that have rows but no state. Its error ends the job.
-	// Overwrites is nil if no confirmation is needed.
+	// Overwrites is called once, before anything is written, with the destination's tables that have rows but no state. If it returns an error,
+	// the job ends. Overwrites is nil if no confirmation is needed.
 	Overwrites func(tables []string) error
 
 	All     []TableResult // the tables and their results; set by Begin
@@ -233,7 +233,7 @@ func (h Home) tableNames(ctx context.Context) (names, own []string, err error) {
 		err = blobHint(err)
 	} else {
 		err = h.Account.TableNames(ctx, func(name string) error {
-			if !strings.HasPrefix(name, "$") { // names with $ are those of the service's own tables
+			if !strings.HasPrefix(name, "$") { // only the service's own tables have names with $
 				names = append(names, name)
 			}
 			return nil

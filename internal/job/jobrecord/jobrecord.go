@@ -15,7 +15,7 @@ import (
 // version changes with the record's form.
 const version = 1
 
-// Record is the record of a command. It is stored as JSON.
+// Record is a checkpoint's record of a command. It is stored as JSON.
 type Record struct {
 	Version int               `json:"version"`
 	Command string            `json:"command"`

@@ -32,7 +32,7 @@ type Figures struct {
 
 // figure is one value in the meter's line.
 type figure struct {
-	rank int // if there is not enough room, figures with higher ranks are removed first; a rank of 0 or below is never removed
+	rank int // if there is not enough room, figures with higher ranks are removed first; a figure with a rank of 0 or below is never removed
 	text string
 	join string // the separator before the figure
 }
@@ -93,8 +93,8 @@ func (f Figures) news() (shown []figure) {
 	return shown
 }
 
-// join joins figures to text of at most the given number of columns. If columns is below 1, there is no limit. It removes the least important figures
-// first. A cause may be long, so join shortens the cause before removing it.
+// join joins figures to text of at most the given number of columns. If columns is below 1, there is no limit. join removes the least important
+// figures first. A cause may be long, so join shortens the cause before removing it.
 func join(shown []figure, columns int) string {
 	for {
 		text := ""

@@ -12,7 +12,7 @@ import (
 
 const (
 	keysMost  = 256 << 20            // the maximum memory of a list, in bytes
-	keyWeight = 32                   // the memory of a key besides its text, in bytes
+	keyWeight = 32                   // the memory that a key uses in addition to its text, in bytes
 	groupRows = storage.MaxBatchRows // the maximum number of keys that one query searches for
 
 	// A query requests a page of groupMeets rows, plus keyMeets rows for each key that it searches for.

@@ -95,7 +95,7 @@ type throttle struct {
 	unit      bool // true if a write to the partition was throttled; false if a query was
 	partition string
 	confined  bool // the request was a query of one partition
-	waits     bool // the answer names a time to wait
+	waits     bool // the answer contains a time to wait
 }
 
 // throttled handles a throttled request. A throttled unit shows that its partition is busy. Several busy partitions show that the account is busy. So

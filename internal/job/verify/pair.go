@@ -39,9 +39,9 @@ type pair struct {
 	most   func() int64
 }
 
-// Pair returns a source that has the rows of two places. Its pages should be read one after another. It holds at most the given number of bytes of
-// rows, within the budget, and reads again the rows that it could not hold. The argument filter is a condition without "or" for the first place's
-// rows, or "" for all rows. [Differences] interprets the source's rows.
+// Pair returns a source that has the rows of two places. Its pages should be read one after another. The source holds at most the given number of
+// bytes of rows, within the budget, and reads again the rows that it could not hold. The argument filter is a condition without "or" for the first
+// place's rows, or "" for all rows. [Differences] interprets the source's rows.
 func Pair(source, destination storage.Source, depth Depth, filter string, most int64, budget *memory.Budget) storage.Source {
 	p := newPair(source, destination, Options{Depth: depth, Only: filter}, func() int64 { return most })
 	p.budget = budget
@@ -52,7 +52,8 @@ func newPair(source, destination storage.Source, o Options, most func() int64) *
 	return &pair{places: [2]storage.Source{source, destination}, depth: o.Depth, only: o.Only, held: map[key.Token]*position{}, most: most}
 }
 
-// heldTime is the longest time for which rows are held within a budget. It is limited because the step that continues may run in another process.
+// heldTime is the longest time for which rows are held within a budget. The time is limited, because the step that continues may run in another
+// process.
 const heldTime = 5 * time.Second
 
 // position is the point within a query's range at which the next page begins.

@@ -87,7 +87,7 @@ func (p *Plan) Counts() PlanCounts {
 	return p.counts
 }
 
-// The properties that a row in the file has besides its key.
+// The properties that a row in the file has in addition to its key.
 const (
 	etagName = "ETag" // the ETag of the destination's row; "" if the destination has no such row
 	pageName = "Page" // the number of the comparison's page that had the row
@@ -221,8 +221,8 @@ func (c comparison) Do(ctx context.Context, o storage.RequestOptions, rows []sto
 	return r, c.plan.add(missing, of[sweep.Different], extra, stay)
 }
 
-// findExisting returns those of the given rows that exist in a place. All given rows have the same partition. It uses no filter. If the place is a
-// table, findExisting reads only the given properties.
+// findExisting returns the given rows that exist in a place. All given rows have the same partition. findExisting does not use a filter. If the
+// place is a table, findExisting reads only the given properties.
 func findExisting(ctx context.Context, o storage.RequestOptions, from storage.Source, rows []storage.Row, properties ...string) (map[key.Key]storage.Row, error) {
 	if len(rows) == 0 {
 		return nil, nil
