@@ -21,7 +21,7 @@
 //   - it estimates the keys that follow, from the deepest level of the last key to the top ([gauge]). In a level with known
 //     siblings, it assumes that their density continues. A level without known siblings is blind, and there the estimate relies on the
 //     forks;
-//   - it cuts the rest into up to twelve pieces, with one more piece for each 1.5 expected pages, as far as it has credit. The
+//   - it cuts the rest into up to twelve pieces, with one more piece for each 1.5 expected pages, as far as its credit allows. The
 //     pieces near the last key are smaller, because the estimate is best for near keys.
 //
 // Estimates are poor: there are often a hundred times more rows than expected. Therefore pieces are small, and credit limits the cuts. A scan starts
@@ -43,8 +43,8 @@
 //
 // # Cutting a strand that has a token
 //
-// The first piece continues after the page. The service ties a continuation token to the query that returned it, so the piece's step continues the
-// same query, with the same filter and the new token. The step's state names the key at which the next piece starts. The step yields no row at or after
+// The first piece continues after the page. The service ties a continuation token to the query that returned it, so the piece's step continues the same
+// query, with the same filter and the new token. The step's state contains the key at which the next piece starts. The step yields no row at or after
 // that key, and ends with the first page that contains such a row. Only rows of this last page are read twice. A new query from the last key on would
 // read the page's last partition again, or need a step for the rest of this partition. Using the token with a narrower filter would save a page, but no
 // document of the service allows this.

@@ -72,7 +72,7 @@ func (w *Workers) read(s *Piece, keys []key.Key) {
 	}
 	if before == nil || before.Partition != last.Partition {
 		if before != nil || s.from.Partition != last.Partition {
-			s.inner = trail{} // the old trail is that of another partition
+			s.inner = trail{} // the old trail belongs to another partition
 		}
 	}
 	if w.Partitions || !inside && s.streak == 0 {

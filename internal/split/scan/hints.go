@@ -21,7 +21,7 @@ type Hints struct {
 	Keys   []key.Key  `json:"keys"` // in table order
 	// Pages contains the number of full pages in each piece between hints. Pages with large rows, which hold fewer rows, are converted to full pages.
 	Pages []float64 `json:"pages"`
-	// Share is the fraction of a full page's rows that a page holds if the rows are large, and 0 otherwise.
+	// If the rows are large, Share is the fraction of a full page's rows that a page holds. Otherwise, Share is 0.
 	Share float64 `json:"share,omitempty"`
 }
 

@@ -25,7 +25,7 @@ type Prefix struct {
 	// FirstSegments is the number of non-empty pages that a prefix step reads before it splits, if the step's prefix is longer than its parent's. 0
 	// means 1.
 	FirstSegments int
-	// NextSegments is the same number for a step whose prefix is the same as its parent's.
+	// NextSegments is the number of non-empty pages that a prefix step reads before it splits, if the step's prefix is the same as its parent's.
 	NextSegments int
 	// KeepPartitions makes the strategy skip the unread rows of a page's last partition. It still finds all partition keys, which is enough to list
 	// them.
