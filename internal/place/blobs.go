@@ -35,8 +35,8 @@ func InContainer(account *storage.Account, container, prefix string) (*Blobs, er
 	return &Blobs{c, prefix, strings.TrimSuffix(c.Address()+"/"+prefix, "/")}, nil
 }
 
-// CleanPrefix returns a prefix in the form that it has in names of blobs: empty, or with a slash at its end. The error explains why the prefix is not
-// legal in names of blobs.
+// CleanPrefix returns the form that a prefix has in names of blobs: empty, or with a slash at its end. The error explains why the prefix is not legal
+// in names of blobs.
 func CleanPrefix(prefix string) (string, error) {
 	if secret.In(prefix) {
 		return "", errors.New("the prefix contains text that looks like a key or a signature; remove this text, because prefixes are stored and shown")

@@ -40,7 +40,7 @@ const (
 	maxColumns    = 10_000
 )
 
-// columnTypes are the types in a column, as far as the column was read.
+// columnTypes are the types in the part of a column that was read so far.
 type columnTypes struct {
 	seen    []storage.Type // the different types
 	first   bool           // the first row has a type
@@ -169,7 +169,8 @@ type Record struct {
 	Err        error // the reason why the line is not a record
 }
 
-// Records reads CSV whose rows have no keys. Each call of next returns one row. first is the text before the rows, such as the line of column names.
+// Records reads CSV whose rows have no keys. Each call of next returns one row. The result first is the text before the rows, such as the line of
+// column names.
 func (c CSV) Records(from io.Reader) (first []byte, next func() (Record, error), err error) {
 	r := c.reader(from)
 	if err := r.readHeader(); err != nil {
@@ -467,7 +468,7 @@ func (r *csvReader) decideType(c *csvColumn, t storage.Type, typed bool, line in
 	return t, nil
 }
 
-// typeOf returns the type of a cell. typed reports whether the type is in the column of types.
+// typeOf returns the type of a cell. The result typed reports whether the type is in the column of types.
 func (c csvColumn) typeOf(cells []string) (t storage.Type, typed bool, err error) {
 	if c.typed < 0 || cells[c.typed] == "" {
 		return storage.String, false, nil

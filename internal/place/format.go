@@ -36,8 +36,8 @@ const (
 	fileBytes = 32 << 20
 
 	maxProperties = 300
-	pageBytes     = 4 << 20  // the maximum bytes of a page's JSON, unless a single row is larger
-	maxPage       = 16 << 20 // the maximum bytes of a page, encoded or decoded
+	pageBytes     = 4 << 20  // the maximum number of bytes of a page's JSON, unless a single row is larger
+	maxPage       = 16 << 20 // the maximum number of bytes of a page, encoded or decoded
 )
 
 // ExportID is the id of an export, in its claim and its manifest. Two exports never have the same id.
@@ -433,8 +433,8 @@ func dataName(order, hash string, c *Codec) string {
 	return DataPrefix + order + "-" + hash[:min(len(hash), hashDigits)] + ".jsonl" + exts[c.compress]
 }
 
-// End returns the file's line and its content. order is the start of the file's name: six digits, or a step's id. Afterwards, the draft is empty, and
-// its next page overwrites the content.
+// End returns the file's line and its content. The argument order is the start of the file's name: six digits, or a step's id. Afterwards, the draft
+// is empty, and its next page overwrites the content.
 func (d *FileDraft) End(order string) (f File, content []byte) {
 	f, content = d.file, d.content
 	f.SHA256 = hashOf(content)

@@ -24,7 +24,7 @@ type Objects interface {
 	Get(ctx context.Context, name string, offset, most int64) ([]byte, error)
 	// List calls fn with the objects whose names start with the prefix.
 	List(ctx context.Context, prefix string, fn func(name string, bytes int64) error) error
-	// Delete removes an object. It is not an error if the object does not exist.
+	// Delete removes an object. A missing object is not an error.
 	Delete(ctx context.Context, name string) error
 	// Address identifies the place, without secrets.
 	Address() string

@@ -170,8 +170,8 @@ func lostList(name, what string) error {
 // stepFile matches the names of data files that the app's steps write.
 var stepFile = regexp.MustCompile(`^data/[0-9a-v]{24}-[0-9a-f]{16}\.jsonl\.zst$`)
 
-// Withdraw deletes the claim of an export of one table that will not be completed. It is not an error if the claim is missing or
-// belongs to another export.
+// Withdraw deletes the claim of an export of one table that will not be completed. A missing claim, or a claim of another
+// export, is not an error.
 func Withdraw(ctx context.Context, o Objects, id ExportID) error {
 	return withdraw(ctx, o, Claim{preamble: preamble{format, version, id}})
 }
@@ -264,7 +264,7 @@ func (r *remover) removeLate(ctx context.Context, id ExportID, many bool) error 
 	return errEnough
 }
 
-// removeData deletes the data of one table's export. prefix is the beginning of the names of the export's objects.
+// removeData deletes the data of one table's export. The argument prefix is the beginning of the names of the export's objects.
 func (r *remover) removeData(ctx context.Context, prefix string, id ExportID) error {
 	if *r.left <= 0 {
 		return errEnough

@@ -23,7 +23,7 @@ const (
 
 const (
 	tablesFormat = "tablesweep-tables"
-	maxTables    = 64 << 20 // the maximum bytes of tables.json
+	maxTables    = 64 << 20 // the maximum number of bytes of tables.json
 	tablesAtOnce = 8        // the maximum number of manifests that are read concurrently
 	maxNamed     = 10       // the maximum number of tables that an error names
 )
@@ -91,8 +91,8 @@ func firstOf(ctx context.Context, o Objects, names ...string) (string, error) {
 	return "", nil
 }
 
-// ClaimTables claims the place for an export of many tables, as [Take] does. begun is set if an earlier process has claimed the place and begun the
-// export.
+// ClaimTables claims the place for an export of many tables, as [Take] does. The argument begun is true if an earlier process has claimed the place
+// and begun the export.
 func ClaimTables(ctx context.Context, to Objects, c Claim, begun bool) error {
 	if b, ok := to.(*Blobs); ok {
 		if err := b.Make(ctx); err != nil {
@@ -105,8 +105,8 @@ func ClaimTables(ctx context.Context, to Objects, c Claim, begun bool) error {
 	return ofTables(to, Take(ctx, to, c, nil))
 }
 
-// SealTables writes tables.json, which makes an export of many tables complete. It may be repeated, because the content depends only on the manifests
-// of the exports.
+// SealTables writes tables.json, which makes an export of many tables complete. The call may be repeated, because the content depends only on the
+// manifests of the exports.
 func SealTables(ctx context.Context, to Objects, id ExportID, names []string) error {
 	t := Tables{preamble: preamble{tablesFormat, version, id}, Tables: make([]TableExport, len(names))}
 	manifests := make([]Manifest, len(names))
@@ -187,7 +187,8 @@ func OpenTables(ctx context.Context, from Objects) (t Tables, err error) {
 	return t, nil
 }
 
-// defect describes the defect of a listed export. It returns "" if there is none. existing lists the exports in the place, complete or not.
+// defect describes the defect of a listed export. It returns "" if there is none. The argument existing lists the exports in the place, complete or
+// not.
 func (e TableExport) defect(ctx context.Context, from Objects, existing []string) (string, error) {
 	if !slices.Contains(existing, e.Name) {
 		return e.Name + " is missing", nil

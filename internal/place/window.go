@@ -40,8 +40,8 @@ func CheckFilter(filter string) error {
 	return err
 }
 
-// take examines rows and adds those that match the query to the page p. If the page becomes full, rest contains the rows that were not examined.
-// ended reports whether the query's range has ended.
+// take examines rows and adds those that match the query to the page p. If the page becomes full, the result rest contains the rows that were
+// not examined. The result ended reports whether the query's range has ended.
 func (w window) take(rows []storage.Row, p *storage.Page) (rest []storage.Row, ended bool) {
 	for i, row := range rows {
 		side := w.Range.Side(row.Key)
