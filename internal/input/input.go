@@ -22,7 +22,7 @@ import (
 )
 
 // JSON decodes one JSON value into v. It refuses unknown names, repeated names, invalid UTF-8, and any text after the value. A name in the wrong case
-// is unknown. Its errors are [problem.Invalid], and name the field if there is one.
+// is unknown. All errors are [problem.Invalid], and name the field if there is one.
 func JSON(text []byte, v any) error { return decode(text, v, json.RejectUnknownMembers(true)) }
 
 // Part decodes as [JSON] does, but ignores unknown names. It is for an object that may have more fields than v.
@@ -117,7 +117,7 @@ var hostParameters = []string{"code", "clientId"}
 
 // Query reads a URL's query string. It refuses parameters that are not in params, invalid UTF-8, and parameters that are repeated or empty although
 // their [Parameter] does not allow this. It ignores the host's own parameters, unless params contains a parameter with the same name. The result
-// contains only names from params. Its errors are [problem.Invalid], and name the parameter if there is one.
+// contains only names from params. All errors are [problem.Invalid], and name the parameter if there is one.
 func Query(raw string, params []Parameter) (url.Values, error) {
 	given, err := url.ParseQuery(raw)
 	if err != nil {
@@ -146,7 +146,7 @@ func Query(raw string, params []Parameter) (url.Values, error) {
 	return read, nil
 }
 
-// Top checks the parameter top, which is the maximum number of items in the answer. It must be from 1 to the given limit.
+// Top checks the parameter top, which is the maximum number of items in the answer. The parameter must be from 1 to the given limit.
 func Top(n, limit int) error {
 	if n < 1 || n > limit {
 		return problem.Invalidf("top", "must be a number from 1 to %d", limit)
