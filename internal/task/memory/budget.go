@@ -90,8 +90,8 @@ func (b *Budget) Steps() *Budget {
 	return &Budget{newPool(max(1, b.large.bytes*3/4), b.large), b.small, b.coming, b.counts}
 }
 
-// Coming returns a part for input whose sender sets the speed. The part is empty at the beginning, and grows as input arrives. Such parts use a
-// reserve of their own, for which no other work waits. Therefore a slow sender does not delay other work.
+// Coming returns a part for input that arrives at its sender's speed. The part is empty at the beginning, and grows as input arrives. Such
+// parts use a reserve of their own, for which no other work waits. Therefore a slow sender does not delay other work.
 func (b *Budget) Coming() *Part {
 	if b == nil {
 		return nil

@@ -15,7 +15,7 @@ const (
 	// limit is the garbage collector's limit. Far less memory is in use, but without a limit the heap would grow, between two collections, to a
 	// multiple of the memory in use.
 	limit = Command + otherMemory
-	// percent lets the heap grow, between two collections, to four times the memory in use, if that is below the limit. A copy makes garbage at the
+	// percent lets the heap grow, between two collections, to four times the memory in use, but not beyond the limit. A copy makes garbage at the
 	// speed of its requests.
 	percent = 300
 	// fileWeight is the maximum number of bytes in memory per byte of a loaded file.
@@ -23,7 +23,7 @@ const (
 )
 
 // Limit sets the garbage collector's limit and percentage, unless the environment sets them. The files, such as a checkpoint, are loaded into memory.
-// They raise the limit, because otherwise the collector would run all the time. Missing files do not count.
+// Each file raises the limit, because otherwise the collector would run constantly. Missing files do not count.
 func Limit(files ...string) {
 	bytes := int64(limit)
 	for _, path := range files {
@@ -34,8 +34,8 @@ func Limit(files ...string) {
 	limitGC(bytes)
 }
 
-// Held is a large piece of memory that the limit does not include, such as work larger than its budget. While it is held, it raises the limit,
-// because otherwise the collector would run all the time. The zero value holds nothing.
+// Held is a large piece of memory that the limit does not include, such as work larger than its budget. Held raises the limit while this
+// memory is held, because otherwise the collector would run constantly. The zero value holds nothing.
 type Held struct{ bytes int64 }
 
 var mu sync.Mutex // guards changes of the limit by Held
