@@ -86,8 +86,8 @@ func cutParts(contentType string, body []byte) ([][]byte, error) {
 	return parts, nil
 }
 
-// cutDelimiter cuts the body at the first line that is the delimiter or the closing delimiter. rest is nil if there is no such
-// line.
+// cutDelimiter cuts the body at the first line that is the delimiter or the closing delimiter. If there is no such line, the
+// result rest is nil.
 func cutDelimiter(body, delimiter []byte) (part, rest []byte, closed bool) {
 	for from := 0; ; {
 		i := bytes.Index(body[from:], delimiter)

@@ -54,7 +54,7 @@ type resource struct {
 	modified time.Time
 }
 
-// blob is a blob. Its content does not change.
+// blob is a stored blob. Its content does not change.
 type blob struct {
 	resource
 	lease

@@ -56,7 +56,8 @@ func (l lease) allows(id string, write bool, now time.Time) error {
 	return refusal.New("LeaseLost", "A lease ID was specified, but the lease for the blob has expired.")
 }
 
-// change returns the lease after an action. proposed and duration apply to a new lease. period applies to a break, and is below 0 if absent.
+// change returns the lease after an action. The arguments proposed and duration apply to a new lease. The argument period applies to a break, and is
+// below 0 if absent.
 func (l lease) change(action, id, proposed string, duration, period time.Duration, now time.Time) (lease, error) {
 	refuse := func(code, message string) (lease, error) { return l, refusal.New(code, message) }
 	state, mine := l.state(now), l.id != "" && strings.EqualFold(l.id, map[bool]string{true: proposed, false: id}[action == "acquire"])

@@ -240,7 +240,8 @@ func (s tableService) parseTables(c *call, t target) (operation, error) {
 	return op, nil
 }
 
-// preferred answers a creation with the new resource, or without the resource if the client prefers that. location is the resource's URL.
+// preferred answers a creation with the new resource, or without the resource if the client prefers that. The argument location is the resource's
+// URL.
 func (s tableService) preferred(c *call, prefer, location string, render func(metadata) []byte) response {
 	if prefer == "return-no-content" {
 		r := response{status: http.StatusNoContent}

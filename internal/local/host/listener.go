@@ -42,10 +42,10 @@ type listener struct {
 	log     zerolog.Logger
 }
 
-// Poll polls a queue for a function of an instance until ctx ends, as a [Host] does. random returns numbers in [0, 1), which determine the waits between
-// polls of an empty queue. invoke runs the function with a decoded message. If invoke fails, the message is delivered again. A message is settled when it is
-// deleted, visible again or in the poison queue. When ctx has ended, Poll returns as soon as all its messages are settled. The end of the context work
-// means that the instance is lost. Then Poll settles no more messages and returns, and invoke must also end.
+// Poll polls a queue for a function of an instance until ctx ends, as a [Host] does. The function random returns numbers in [0, 1), which determine the
+// waits between polls of an empty queue. The function invoke runs the app's function with a decoded message. If invoke fails, the message is delivered
+// again. A message is settled when it is deleted, visible again or in the poison queue. When ctx has ended, Poll returns as soon as all its messages are
+// settled. The end of the context work means that the instance is lost. Then Poll settles no more messages and returns, and invoke must also end.
 func Poll(ctx, work context.Context, messages, poison *storage.Queue, options hostjson.Queues, random func() float64, log zerolog.Logger,
 	invoke func(ctx context.Context, m envelope.Message) error) {
 	l := listener{queue: messages, poison: poison, options: options, random: random, invoke: invoke, log: log}
@@ -213,7 +213,7 @@ type backoff struct {
 	exponent int
 }
 
-// next returns the next wait. random is in [0, 1).
+// next returns the next wait. The argument random is in [0, 1).
 func (b *backoff) next(found bool, random float64) time.Duration {
 	if found {
 		b.current, b.exponent = min(minPolling, b.most), 1

@@ -38,8 +38,8 @@ type command struct {
 	env  []string
 }
 
-// newCommand resolves the handler's executable and its environment. A relative path is a file of the app if this file exists, and otherwise a program on the
-// PATH.
+// newCommand resolves the handler's executable and its environment. A relative path leads to a file of the app if this file exists, and otherwise names a
+// program on the PATH.
 func newCommand(o Options, h hostjson.Handler, settings storage.Settings) command {
 	root := o.Root
 	if abs, err := filepath.Abs(root); err == nil {

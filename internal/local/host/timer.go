@@ -19,7 +19,8 @@ const (
 	soonAgain = renewal / 3
 )
 
-// timer runs one function's schedule for all instances of the host. Only one of the hosts on a storage account runs it. Its runs never overlap.
+// timer runs one function's schedule for all instances of the host. Only one of the hosts on a storage account runs the timer. The timer's runs never
+// overlap.
 type timer struct {
 	host     *Host
 	function hosted
@@ -88,7 +89,7 @@ func (t *timer) keep(ctx context.Context, status envelope.Status) {
 	}
 }
 
-// record renews the lease, and stores the schedule's state in it. changed is the new state, or nil if the state has not changed.
+// record renews the lease, and stores the schedule's state in it. The argument changed is the new state, or nil if the state has not changed.
 func (t *timer) record(ctx context.Context, changed *envelope.Status) error {
 	status := <-t.state
 	defer func() { t.state <- status }()

@@ -22,7 +22,7 @@ import (
 // The service's limits on an entity.
 // https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model
 const (
-	maxProperties    = 252 // besides PartitionKey, RowKey and Timestamp
+	maxProperties    = 252 // in addition to PartitionKey, RowKey and Timestamp
 	maxPropertyBytes = 64 << 10
 	maxEntityBytes   = 1 << 20
 	maxNameUnits     = 255
@@ -200,7 +200,7 @@ func (p Property) size() int {
 	return 8
 }
 
-// CheckKey applies the service's rules to a key. name is PartitionKey or RowKey. The error is a *refusal.Error.
+// CheckKey applies the service's rules to a key. The argument name is PartitionKey or RowKey. The error is a *refusal.Error.
 func CheckKey(name, s string) error {
 	for i, r := range s {
 		switch {

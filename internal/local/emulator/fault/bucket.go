@@ -39,7 +39,8 @@ func (in *Injector) admit(now time.Time, i int, req Request) bool {
 	return true
 }
 
-// Charge subtracts entities from the limit of the request's partition. entities is the number of returned rows or messages, without req.Entities.
+// Charge subtracts entities from the limit of the request's partition. The argument entities is the number of returned rows or messages, without
+// those that req.Entities already counts.
 func (in *Injector) Charge(now time.Time, req Request, entities int) {
 	if !req.Confined || entities <= 0 {
 		return

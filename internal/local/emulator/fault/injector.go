@@ -16,7 +16,7 @@ type Request struct {
 	Queue     string
 	Partition string // the partition that the request affects, if Confined; "" for a queue
 	Confined  bool   // the request affects only one partition or one queue
-	Entities  int    // the number of entities or messages that the request affects, as far as known before it is carried out
+	Entities  int    // the number of entities or messages that the request affects, as far as this number is known before the request is carried out
 	Identity  string // distinguishes this request from others, but not from its own retries
 }
 

@@ -48,7 +48,7 @@ import (
 	"time"
 )
 
-// Name names a rule, in specs and in counts.
+// Name is a rule's name, in specs and in counts.
 type Name string
 
 // The rules' names.

@@ -218,8 +218,8 @@ type Query struct {
 	From   key.Key       // where to continue; the zero key is the start
 }
 
-// Bounds returns the range of keys that the query may find. start is the first key of the range, and end is the first key after the range. end is nil if the
-// range has no upper limit.
+// Bounds returns the range of keys that the query may find. The result start is the first key of the range. The result end is the first key after the range,
+// or nil if the range has no upper limit.
 func (q Query) Bounds() (start key.Key, end *key.Key) {
 	if q.Filter == nil {
 		return q.From, nil
