@@ -138,7 +138,7 @@ func (f *accountFlags) openAccount(r *call, at *connection) (*storage.Account, e
 	return a, err
 }
 
-// parseConnection parses a flag's connection. name is the setting's name, or "" if the flag does not name a setting.
+// parseConnection parses a flag's connection. The result name is the setting's name, or "" if the flag does not name a setting.
 func parseConnection(flag, connection string) (c storage.Connection, name string, err error) {
 	if !job.IsSetting(connection) {
 		c, err = storage.ParseConnection(connection)

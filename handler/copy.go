@@ -65,8 +65,8 @@ func (p *pairFlags) options() []option {
 	})
 }
 
-// copyPlaces returns the command copy, or an alias of it. refused are the flags that an alias always refuses. They are hidden, not removed, so that an error
-// can explain why they are refused.
+// copyPlaces returns the command copy, or an alias of it. The argument refused lists the flags that an alias always refuses. These flags are hidden, not
+// removed, so that an error can explain why they are refused.
 func copyPlaces(use, short string, refused ...string) *cobra.Command {
 	c := command(use, short, &copyOptions{})
 	for _, name := range refused {

@@ -97,7 +97,7 @@ func printEstimate(out io.Writer, verb string, r estimate.Report, price float64,
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 
-// below returns the greatest number less than n that has at most three significant digits.
+// below returns the greatest number below n with at most three significant digits.
 func below(n int64) int64 {
 	last := int64(1) // the value of the last significant digit
 	for n-1 >= 1000*last {

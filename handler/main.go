@@ -67,8 +67,8 @@ func (w withoutAnswers) Write(line []byte) (int, error) {
 }
 
 const (
-	// forwarded is the time after an interrupt in which a second one counts as the same interrupt, because wrapper programs forward interrupts that this process
-	// has also received.
+	// forwarded is the time after an interrupt during which another interrupt counts as the same one, because wrapper programs forward interrupts that this
+	// process has also received.
 	forwarded = 200 * time.Millisecond
 	// lastWords is the longest time that a command may take to end after the second interrupt.
 	lastWords = 700 * time.Millisecond

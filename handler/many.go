@@ -46,8 +46,8 @@ func (f *accountFlags) openHome(r *call, flag string, at location, in *connectio
 	return h, err
 }
 
-// manyPlaces opens the place that contains the source's tables, and the place for the destination's tables. The two places must differ. fits returns an error
-// if the options do not fit the kinds of the places.
+// manyPlaces opens the place that contains the source's tables, and the place for the destination's tables. The two places must differ. The function fits
+// returns an error if the options do not fit the kinds of the places.
 func (p *pairFlags) manyPlaces(r *call, t *job.Tables, fits func(r *call, from, to place.Kind) error) (err error) {
 	if r.point.File != nil && len(r.point.Record.Places) == 1 { // the checkpoint lies in the directory of the export, which may have moved
 		p.to = location{path: strings.TrimRight(r.point.Resume, "/") + "/"}
@@ -93,7 +93,7 @@ type tablesResult struct {
 	Seconds   float64 `json:"seconds"` // of this run
 }
 
-// allTables runs a command for many tables in this process. do runs the command for one table, with a copy of the command's options.
+// allTables runs a command for many tables in this process. The function do runs the command for one table, with a copy of the command's options.
 func (r *call) allTables(t *job.Tables, report reportFlags, do func(*call, job.Own) error) error {
 	began := time.Now()
 	if err := r.beginTables(t, report); err != nil {

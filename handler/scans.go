@@ -155,7 +155,7 @@ func shownName(name string) string {
 // scanDetail is a command that prints one of the engine's reports about a scan.
 type scanDetail[T any] struct {
 	scansFlags
-	request string // the API request that is answered with the same JSON
+	request string // the API request whose answer is the same JSON
 	get     func(*engine.Engine, context.Context, ledger.ScanID) (T, error)
 	show    func(io.Writer, T)
 }
