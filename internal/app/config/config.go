@@ -37,7 +37,7 @@ var Settings = []Setting{
 	{"TABLESWEEP_CONNECTIONS", storage.HostConnection, "The names of settings, separated by commas. Each of these settings contains a connection that scans may use"},
 	{"TABLESWEEP_STATE_TABLE", DefaultStateTable, "The table in which the ledger of scans is stored"},
 	{"TABLESWEEP_SCAN_RETENTION", "90", "The number of days for which a scan is kept after its end; at least 8. A failed or canceled scan can be retried while it is kept"},
-	{schedulesSetting, "", "Scans that start by themselves, as JSON: `[{\"name\":\"nightly\",\"cron\":\"0 0 3 * * *\",\"request\":{…},\"keep\":{\"daily\":14,\"monthly\":12}}]`. See [backup.md](backup.md)"},
+	{schedulesSetting, "", "Scans that the app starts at given times, as JSON: `[{\"name\":\"nightly\",\"cron\":\"0 0 3 * * *\",\"request\":{…},\"keep\":{\"daily\":14,\"monthly\":12}}]`. See [backup.md](backup.md)"},
 	{"TABLESWEEP_PRICE", "0.00036", "The price of 10,000 storage requests in dollars. Scans, estimates and dry runs compute their costs with it"},
 	{"TABLESWEEP_LOG_TABLE", logtail.DefaultTable, "The table in which streams are stored"},
 	{"TABLESWEEP_LOG_RETENTION", logtail.Forever, "How long events are kept, such as `30d`, `2w` or `12h`"},
