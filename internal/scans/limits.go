@@ -23,7 +23,7 @@ type Limits struct {
 }
 
 const (
-	slotBehind   = 3 * time.Second // a part of a limit that was unused in this time may be used later
+	slotBehind   = 3 * time.Second // how long the unused part of a limit may still be used
 	SlotEarly    = 2 * time.Second // a message may arrive this long before its slot, because times of messages are whole seconds
 	SlotRequests = 3               // how many requests a step makes for its own slot and those of its children
 	slotTries    = 100             // the maximum number of tries to take slots; a try fails if another step takes slots at the same time

@@ -67,8 +67,8 @@
 //
 // # Handing writes over
 //
-// A page of more than 200 transactions is handed over to CopyRows if the step has children. Then the children need not wait for the writes.
-// A message to CopyRows is a key range: the open interval between the first and the last partition of consecutive pages. CopyRows reads the
+// A page of more than 200 transactions is handed over to CopyRows if the step has children, so that the children need not wait for the writes.
+// A message to CopyRows contains a key range: the open interval between the first and the last partition of consecutive pages. CopyRows reads the
 // range again, which costs about seven requests, including the message. The first and last partition may continue on other pages, so the
 // step writes their rows itself. A step of a delete does not hand over pages, because its children begin before it deletes rows.
 package engine

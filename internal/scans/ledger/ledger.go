@@ -27,14 +27,14 @@
 //	beats         PROCESS       the steps that a living process holds (see heartbeat.go)
 //	maintain                    when Maintain last ran, and what it saw (see heartbeat.go)
 //
-// An id starts with inverted ticks, so lists are newest first. Version in a scan's row is 1; a reader refuses any other version.
+// An id starts with inverted ticks, so lists are newest first. In a scan's row, Version is 1. A reader refuses any other version.
 //
 // A restarted scan begins a new attempt. Each attempt is listed as open under its own key, before the state in the scan's row becomes running. So a
 // process that closes an earlier attempt late does not remove a running scan from the list.
 //
-// One transaction commits a step (see [Ledger.Commit]). Counters are sums over done (d) rows, so nothing is counted twice. Once an attempt has
-// no pending (p) row, it never gets another one. The scan itself has a done row without a step, whose child is the first step. So sums over
-// done rows also count the pending steps.
+// One transaction commits a step (see [Ledger.Commit]). Counters are sums over done (d) rows, so nothing is counted twice. Once an attempt has no
+// pending (p) row, it never gets another one. The scan itself has a done row that belongs to no step. The child in this row is the first step. So sums
+// over done rows also count the pending steps.
 //
 // Somebody may delete rows by hand. Counts alone may not reveal such a loss. For example, a lost done row with two children and a lost pending row
 // cancel each other out. So each done row has a Balance: the sum of the hashes of its children's ids, minus the hash of its own id. The scan's First is
@@ -64,7 +64,7 @@
 // A partition processes 2,000 entities per second. A step costs six to eight entities: three for its commit, one to check whether it is pending,
 // and two to four for folding. So a scan makes 200 to 300 commits per second. This rate is just enough to copy partitions of ten rows: 200 steps
 // per second make 20,000 transactions per second, the destination's limit. A step of a count makes four queries, because steps of one query
-// would exceed the partition's limit. A scan's ledger stays one partition.
+// would exceed the partition's limit. The rows of a scan's steps are always in one partition.
 //
 // The package decides nothing about scans. Requests and messages are opaque to it.
 package ledger

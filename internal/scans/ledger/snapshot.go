@@ -33,10 +33,10 @@ type Snapshot struct {
 	Date time.Time
 }
 
-// Snapshot reads a scan, the sums over its done steps, and the pending steps on the same page. One request is enough, because folding keeps
-// the number of done rows small. If there are many pending steps, a second request is needed. If folding is late or pages are short,
-// further requests are needed. A single page shows the done rows at one moment. If there are several pages, Snapshot makes sure that no
-// fold came between them, because a fold could hide a row or count it twice. Snapshot returns [ErrNotFound] if there is no such scan.
+// Snapshot reads a scan, the sums over its done steps, and the pending steps on the same page. One request is enough, because folding keeps the number
+// of done rows small. If there are many pending steps, a second request is needed. If folding is late or pages are short, further requests are needed.
+// A single page shows the done rows at one moment. If there are several pages, Snapshot makes sure that no fold happened between them, because after a
+// fold a row could be missing or be counted twice. Snapshot returns [ErrNotFound] if there is no such scan.
 func (l *Ledger) Snapshot(ctx context.Context, id ScanID) (Snapshot, error) {
 	return l.snapshot(ctx, id, false)
 }
