@@ -74,8 +74,8 @@ func notedWrites(note storage.Entity) (writes []wal.Write, err error) {
 	return writes, err
 }
 
-// clearTombstones deletes the tombstones that the notes list, and then the notes, if no older write can still be under way. The
-// heads stay for a day.
+// For each note, if no older write can still be under way, clearTombstones deletes the tombstones that the note lists, and then
+// the note. The heads stay for a day.
 func (cl *clearer) clearTombstones(ctx context.Context, shard store.Shard, notes []storage.Entity) error {
 	if len(notes) == 0 {
 		return nil

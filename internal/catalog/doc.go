@@ -33,11 +33,11 @@
 // has the key of another record's row, the insertion is withdrawn: one transaction deletes the insertion's entry and commits a
 // removal.
 //
-// A crash before the end of the commit leaves nothing. A later crash leaves the entry. Such an entry is applied and finished by
-// [Maintainer.Maintain], by package check, or by a retry of the write. Every write to an index row is conditional on the row's
-// version. Therefore applying an entry is idempotent: any number of processes may apply the entry, repeatedly or late, in any
-// order. If the service will always refuse an entry's rows, the entry is parked: Maintain skips the entry, and package check
-// reports it.
+// A crash before the end of the commit has no effect. After a later crash, the entry is in the log. Such an entry is applied
+// and finished by [Maintainer.Maintain], by package check, or by a retry of the write. Every write to an index row is
+// conditional on the row's version. Therefore applying an entry is idempotent: any number of processes may apply the entry,
+// repeatedly or late, in any order. If the service will always refuse an entry's rows, the entry is parked: Maintain skips the
+// entry, and package check reports it.
 //
 // Writes are decided from heads, while readers use index rows. Therefore, before a write is refused, the entries of the records
 // that caused the refusal are applied (stages.write). A client that reads after a 412, 409 or 404 finds the reason, because an

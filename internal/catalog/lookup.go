@@ -57,8 +57,8 @@ type Lookup struct {
 type Matches struct {
 	rows []storage.Row // the records' rows
 	Meta []Meta        // the Meta of each record
-	// Cursor is the cursor for the next page, or "" if there is none. A page may have a cursor although it has fewer records
-	// than requested, or none. A query ends a page after about ten seconds, or before the page exceeds 8 MiB of records. A
+	// Cursor is the cursor for the next page, or "" if there is none. Even a page with fewer records than requested, or without
+	// records, may have a cursor. A query ends a page after about ten seconds, or before the page exceeds 8 MiB of records. A
 	// record that exists and does not move while the pages are read is returned exactly once. A record that moves between two
 	// pages may be returned twice or not at all.
 	Cursor string
@@ -187,7 +187,7 @@ func (rd *Reader) list(ctx context.Context, q Lookup) (answer, error) {
 				if err != nil {
 					return answer{}, cmp.Or(checked(), err)
 				}
-				if m != nil { // takes even a record whose row lies behind this page, because the token may lead past that row
+				if m != nil { // takes even a record whose row lies after this page, because the token may lead past that row
 					err = x.add(ctx, *m)
 				}
 				if err != nil {

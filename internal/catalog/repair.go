@@ -72,7 +72,7 @@ func (mt *Maintainer) Adopt(ctx context.Context, id index.Identity, r record.Rec
 	return err
 }
 
-// Restore writes a record again although its head is that of a deletion.
+// Restore writes a deleted record again. The argument h is the head of the deletion.
 func (mt *Maintainer) Restore(ctx context.Context, h *store.Head, id index.Identity, r record.Record) error {
 	w, verdict := wal.Insertion(h.State(), store.WriteFor(id), store.HashOf(r), mt.Clock())
 	if verdict != wal.Commit {

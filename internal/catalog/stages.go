@@ -83,8 +83,8 @@ func refuse(err error, firstHashes ...index.FirstHash) error {
 }
 
 // write carries out the decision that the function decide returns, for the request with the id o. If another writer is faster,
-// write calls decide again. If decide refuses while writes of the records that caused the refusal are under way, write
-// completes these writes and calls decide again. Therefore a client that reads after a refusal sees the records that caused it.
+// write calls decide again. If decide refuses because of records that are still being written, write completes these writes and
+// calls decide again. Therefore a client that reads after a refusal sees the records that caused the refusal.
 func (st *stages) write(ctx context.Context, o claim.ID, decide func() (decision, error)) (Written, error) {
 	for range maxRaces {
 		var done Written
@@ -166,7 +166,7 @@ func textOf(r record.Record) (bytes int) {
 	return bytes
 }
 
-// reserve reserves memory for a write in ctx's [memory.Part]: the given number of bytes, in addition to the data that was read. It
+// reserve reserves the given number of bytes for a write in ctx's [memory.Part], in addition to the data that was read, and
 // releases the rest of the part. The error is [memory.ErrFull].
 func (wr *Writer) reserve(ctx context.Context, bytes int64) error {
 	part := memory.PartIn(ctx)
@@ -278,7 +278,7 @@ func (st *stages) completeLast(ctx context.Context, d decision, o claim.ID) (Wri
 type applied struct {
 	store.Entry
 	sure bool                          // every request was answered at the first try, so the service cannot carry out any of them later
-	gone map[index.PartitionKey]string // ETags of the written tombstones, by partition, as far as the answers contain them
+	gone map[index.PartitionKey]string // ETags of the written tombstones, by partition; without those that the answers do not contain
 }
 
 // apply writes the index rows of an entry's writes, in all partitions concurrently. If some partitions fail, it still writes the
@@ -363,8 +363,8 @@ func (st *stages) applyTo(ctx context.Context, partition index.PartitionKey, wri
 	return "", tooManyRaces()
 }
 
-// readSlot reads the slot of the write's row in a partition. It does not read the record, which may be large, unless another
-// program wrote the row. In that case, it needs the record to determine the identity.
+// readSlot reads the slot of the write's row in a partition. It reads the record, which may be large, only if another program
+// wrote the row: in that case, the record determines the identity.
 func (st *stages) readSlot(ctx context.Context, partition index.PartitionKey, w wal.Write) (store.Slot, error) {
 	at := w.At(partition)
 	row, found, err := st.Index.Get(ctx, at, store.SlotColumns...)

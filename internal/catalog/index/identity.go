@@ -105,8 +105,8 @@ type Partition struct {
 }
 
 // Partitions returns the partitions that a query by an index key's value reads. It returns the partition of the text. If the
-// text is a number, but not in the form of [Number], it also returns the partition of that form. It ignores the case of the
-// field's name. Errors are [problem.Invalid]. For an unknown field, the error lists the index keys.
+// text is a number, but not in the form of [Number], it also returns the partition of the number in that form. It ignores the
+// case of the field's name. Errors are [problem.Invalid]. For an unknown field, the error lists the index keys.
 func (s Schema) Partitions(field, value string) ([]Partition, error) {
 	i := s.Rank(field)
 	if i < 0 {

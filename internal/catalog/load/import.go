@@ -140,7 +140,7 @@ func (im *importer) run(ctx context.Context, rows *rowReader) (err error) {
 	return nil
 }
 
-// note reports the progress after every shownRows rows, and after all rows of a call of insert. The argument start is the
+// note reports the progress after every shownRows rows, and after the last row of a call of insert. The argument start is the
 // progress when that call began.
 func (im *importer) note(start Note, written, all int) {
 	if im.Noted != nil && (written%shownRows == 0 || written == all) {

@@ -177,7 +177,7 @@ const (
 )
 
 // Settle decides whether the tombstones of the write are still needed to stop older writes. The argument pending must be true
-// if the identity has a pending entry. The caller must have read the rows before the head, and the head before the entries.
+// if the identity has a pending entry. The caller must have read these in this order: the rows, the head, the entries.
 func Settle(h *Head, w Write, pending bool) Clearing {
 	switch {
 	case h == nil || h.Version != w.Version:
