@@ -223,9 +223,9 @@ func (c Copy) resolve(ctx context.Context, part *memory.Part, rows []storage.Row
 	return left, nil
 }
 
-// Existing returns those of the given rows that exist, as they are in the table. The given rows are in one partition
-// and in table order. The first query begins at the first row. Each further query begins at the first given row that no
-// query has reached. Such a query reads a single row, because many other rows may lie between the given rows. But if q
+// Existing reads the given rows from the table, and leaves out rows that do not exist there. The given rows are in one
+// partition and in table order. The first query begins at the first row. Each further query begins at the first given row that
+// no query has reached. Such a query reads a single row, because many other rows may lie between the given rows. But if q
 // selects properties, such as only the keys, queries read full pages.
 func Existing(rows []storage.Row, q storage.Query, query func(storage.Query) (storage.Page, error)) (map[key.Key]storage.Row, error) {
 	found := map[key.Key]storage.Row{}

@@ -81,7 +81,8 @@ func (b *Batch) Rows() int { return len(b.kinds) }
 func (b *Batch) Add(op Op) bool {
 	before := b.body.Len()
 	b.append(op)
-	// Azurite stores a row whose row key begins with a comma under another key, if the row is part of a larger transaction.
+	// If a row's row key begins with a comma, and the row is part of a larger transaction, Azurite stores the row under another
+	// key.
 	alone := strings.HasPrefix(op.Row.Key.Row, ",") && b.table.account.connection.account == devAccount
 	if len(b.kinds) > 0 && (alone || b.alone || len(b.kinds) == MaxBatchRows || b.body.Len() > maxBatchBytes-1024) {
 		b.body.Truncate(before)

@@ -73,8 +73,8 @@ type Value struct {
 	Float float64 // Double
 }
 
-// compare compares two values. Numbers of different types are compared by value. Other values of different types have no order,
-// nor has NaN. In these cases, ok is false.
+// compare compares two values. Numbers of different types are compared by value. Other values of different types cannot be
+// compared, and neither can NaN. In these cases, ok is false.
 func compare(a, b Value) (c int, ok bool) {
 	switch {
 	case a.isNumber() && b.isNumber():

@@ -100,8 +100,8 @@ func (m *Map) changed(c Change) {
 	}
 }
 
-// Rows maps a row to zero, one or several rows, with any keys. An error concerns only this row, unless the error is that of the
-// context.
+// Rows maps a row to zero, one or several rows, with any keys. An error concerns only this row, unless it is the context's
+// error.
 //
 // The program reads a value as a number, a boolean or a string. If a property of the output has the same name and value as a
 // property of the row, it keeps that property's type and text. If only the name is the same and the value fits, it keeps the
@@ -124,7 +124,7 @@ func (m *Map) Rows(ctx context.Context, e storage.Entity) (rows []storage.Entity
 	}
 	out := b.begin(ctx, in)
 	defer func() {
-		if b.searches < maxSearches { // the library keeps compiled regular expressions, and rows may contain different ones
+		if b.searches < maxSearches { // gojq keeps compiled regular expressions, and rows may contain different ones
 			m.idle.Put(b)
 		}
 	}()

@@ -111,9 +111,9 @@ func (p *Partitions) forget(now time.Time) {
 	p.many = max(1000, 2*len(p.limits))
 }
 
-// measure adjusts the rate to the requests since the last measurement. If a partition throttles, the number of rows that it answers
-// shows the rate that it accepts. After the adjustment, requests that were already under way may still be throttled, so the next
-// measurement begins after them.
+// measure adjusts the rate, based on the requests since the last measurement. If a partition throttles, the number of rows that
+// it answers shows the rate that it accepts. After the adjustment, requests that were already under way may still be throttled,
+// so the next measurement begins after these requests.
 //
 // A few requests may be throttled by chance, so a measurement continues until the share of refusals is clear. If a
 // partition has not throttled for a long time, its limit is far below the rate that it accepts, so the limit grows

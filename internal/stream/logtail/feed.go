@@ -19,8 +19,8 @@ import (
 // Now is the position after all rows that the log contains at the time of the call.
 const Now = "now"
 
-// MaxAnswer is the maximum number of bytes of JSON in one answer with events, changes or records. An answer with only one of
-// them may be larger.
+// MaxAnswer is the maximum number of bytes of JSON in one answer with events, changes or records. An answer with a single
+// event, change or record may be larger.
 const MaxAnswer = 8 << 20
 
 const (
@@ -175,9 +175,9 @@ func (f Feed) newestBound(ctx context.Context, p position) (bound string, err er
 	return Since(t.Add(-window)), err
 }
 
-// arrivals reads the rows that a follower at the position p may not have received, newest first. They include every row written
-// up to the time readUntil, except rows that were read before the position was made. If contents is true, the rows that the
-// follower receives next have their contents.
+// arrivals reads the rows that a follower at the position p has possibly not received, newest first. They include every row
+// written up to the time readUntil, except rows that were read before the position was made. If contents is true, the rows that
+// the follower receives next have their contents.
 func (f Feed) arrivals(ctx context.Context, p position, contents bool) (rows []arrival, readUntil ticks, err error) {
 	span := Span{Newer: p.newer}
 	if p.floor > 0 {

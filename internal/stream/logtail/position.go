@@ -220,7 +220,7 @@ func (p position) markReceived(rows []arrival) {
 		some := cut(func(a arrival) bool { return a.written < g.from })
 		var sum uint64
 		for i := len(some) - 1; i >= 0; i-- {
-			if sum = add(sum, some[i].id); sum == g.sum { // further rows of the group's newest tick may not have been received
+			if sum = add(sum, some[i].id); sum == g.sum { // the follower has possibly not received further rows of the group's newest tick
 				for ; i < len(some); i++ {
 					some[i].given = true
 				}
