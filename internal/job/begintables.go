@@ -142,7 +142,7 @@ func (t *Tables) restore(ctx context.Context) error {
 	}
 	for _, r := range t.All {
 		if list := pathIn(t.Failed, r.Table, failedExt); r.State == Pending && list != "" && !IsThere(t.checkpointOf(r.Table)) {
-			if err := rowlist.Remove(ctx, list); err != nil { // the table begins again, so its old list is obsolete
+			if err := rowlist.Remove(ctx, list); err != nil { // the work on the table begins again, so the table's old list is obsolete
 				return Refuse("failed", ": %w", err)
 			}
 		}

@@ -49,7 +49,7 @@ type Result struct {
 	Lines        Lines
 	Export       Exported
 	Comparison   verify.Result
-	// Begun is false if an error prevented the job from beginning, or if the job cannot be resumed.
+	// Begun is false if an error prevented the job from beginning, or if a failed export needs other advice than to resume it.
 	Begun bool
 }
 

@@ -50,7 +50,7 @@ func (w Since) Check() error {
 	return nil
 }
 
-// changes selects the rows of a copy that [Since] limits.
+// changes selects the rows of a copy if [Since] limits the copy to changed rows.
 type changes struct {
 	from  time.Time   // the copy reads only rows written since this time; zero for all rows
 	began time.Time   // when the first run began, by the service's clock
@@ -194,7 +194,7 @@ type sinceState struct {
 	was    success       // the last success; zero for none
 }
 
-// stateJob is the job in a state's journal.
+// stateJob is stored as the job of a state's journal.
 type stateJob struct {
 	Since *sinceCopy `json:"since"`
 }

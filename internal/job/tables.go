@@ -84,7 +84,7 @@ type sharedLimits struct {
 	sweeps   *sweep.Share
 }
 
-// NamesIn returns the names of the tables that are in a state.
+// NamesIn returns the names of the tables that are in the given state.
 func (t *Tables) NamesIn(state string) (names []string) {
 	for _, r := range t.All {
 		if r.State == state {

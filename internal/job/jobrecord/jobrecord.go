@@ -1,7 +1,7 @@
 // Package jobrecord defines a checkpoint's record of the command that made the checkpoint: the command's options, the addresses of its places, and a
 // digest of its list of rows. The package decides which options a resumed command takes from the record, and which options must not change. A record
 // contains no secrets. The file may come from somebody else. Therefore a record may contain only options that the command allows in a record, and
-// never chooses a connection.
+// the record never chooses a connection.
 package jobrecord
 
 import (

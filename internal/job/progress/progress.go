@@ -167,7 +167,7 @@ func (m *Meter) Show(p sweep.Progress) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	stopping := p.Stopping && !m.figures.Stopping && p.Reading+p.Working > 0
-	at := p.Elapsed.Round(refresh) // rounded, because calls come a little early or late
+	at := p.Elapsed.Round(refresh) // rounded, because calls may come a little early or late
 	m.consult(p)
 	m.figures, m.begun = m.figuresOf(p), true
 	switch {

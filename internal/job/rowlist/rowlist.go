@@ -183,8 +183,8 @@ func (w *Writer) Add(rows []action.Failure) error {
 	return nil
 }
 
-// Close closes the file. If unused is true, it removes the file if the file is empty, because an empty file would block the next start of a job that
-// cannot be resumed.
+// Close closes the file. If unused is true, it removes an empty file, because an empty file would block the next start of a job that cannot be
+// resumed.
 func (w *Writer) Close(unused bool) error {
 	info, err := w.file.Stat()
 	if err == nil && unused && info.Mode().IsRegular() && info.Size() == 0 {

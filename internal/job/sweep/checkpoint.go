@@ -26,8 +26,8 @@ import (
 // page's line on the disk before it processes the page's rows. The snapshot is renewed when the file has grown much. Nothing in the file is secret
 // except keys of rows.
 //
-// The line of a thief that finds nothing is the same as that of a step without rows. In a sweep of listed keys, the snapshot's header contains the
-// last key taken from the list ("listed", "after").
+// A thief that finds nothing and a step without rows have the same line. In a sweep of listed keys, the snapshot's header contains the last key
+// taken from the list ("listed", "after").
 type Checkpoint struct {
 	file     *journal.File // nil for a checkpoint that records nothing
 	listed   bool          // the rows to sweep are listed

@@ -53,7 +53,7 @@ type savedStep struct {
 // isConsistent reports whether the step is consistent: a step for listed keys must have one partition.
 func (s savedStep) isConsistent() bool { return s.Wanted == nil || s.Range.Partition != nil }
 
-// span is a run of neighbouring rows, both ends included.
+// span is a range of neighbouring rows, including both ends.
 type span struct {
 	First key.Key `json:"a"`
 	Last  key.Key `json:"b"`

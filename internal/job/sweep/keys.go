@@ -60,7 +60,7 @@ func (k *Keys) keysAfter(after *key.Key) []key.Key {
 	return k.keys[at:]
 }
 
-// takeGroup removes the keys of one query from the beginning of a list. All of them have the same partition.
+// takeGroup removes the keys of one query from the beginning of a list, and returns them. All of them have the same partition.
 func takeGroup(keys *[]key.Key) (partition string, rows []string) {
 	partition = (*keys)[0].Partition
 	for len(*keys) > 0 && len(rows) < groupRows && (*keys)[0].Partition == partition {

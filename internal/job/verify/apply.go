@@ -15,7 +15,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Applied counts the rows of a plan by what was done with them.
+// Applied counts what was done with the rows of a plan.
 type Applied struct {
 	Written, Deleted, Failed int64
 	Kept                     int64 // rows that other programs have changed in the destination or the source since the plan was made

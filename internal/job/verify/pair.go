@@ -82,7 +82,7 @@ type rest struct {
 	bytes int // bytes of memory that the whole page uses, because the rows keep the page in memory
 }
 
-// bookmark is the form of a position in a token.
+// bookmark is a position in the form that a token stores.
 type bookmark struct {
 	Sides [2]sideMark `json:"s"`
 	After *key.Key    `json:"a,omitempty"`
@@ -245,7 +245,7 @@ func (s *side) bytes() (n int64) {
 	return n
 }
 
-// add adds the answer to the next query. The rows up to the given key have already been merged.
+// add adds a page, which is the answer to the side's next query. The rows up to the given key have already been merged.
 func (s *side) add(a storage.Page, after *key.Key) {
 	rows := a.Rows
 	for after != nil && len(rows) > 0 && rows[0].Key.Compare(*after) <= 0 {
