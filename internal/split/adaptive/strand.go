@@ -47,7 +47,7 @@ func (st strand) step(r key.Range) scan.Step {
 // rounded rounds a number for a message.
 func rounded(f float64) float64 { return math.Round(f*1000) / 1000 }
 
-// continueAfter returns the step that continues after the page with this state.
+// continueAfter returns the step that continues with this state after the page.
 func (st strand) continueAfter(s scan.Step, p scan.Page) scan.Step {
 	if st.Partitions {
 		r := s.AfterPartition(p.Last().Partition).Range

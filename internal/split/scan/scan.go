@@ -37,7 +37,7 @@ type Step struct {
 	State json.RawMessage `json:"state,omitempty"`
 }
 
-// Continue returns the step that continues after the page with the token.
+// Continue returns the step that uses the token to continue after the page.
 func (s Step) Continue(token key.Token) Step {
 	s.Token = &token
 	s.Page++
