@@ -70,7 +70,7 @@ func FreeOfTables(ctx context.Context, to Objects) error {
 	return ofTables(to, err)
 }
 
-// ofTables adapts an error about a place to an export of many tables.
+// ofTables adds the place's address to the error [ErrTaken]. It returns all other errors unchanged.
 func ofTables(to Objects, err error) error {
 	if errors.Is(err, ErrTaken) {
 		err = fmt.Errorf("%s %w", to.Address(), err)
