@@ -155,7 +155,7 @@ func (b *Budget) TryTake(bytes int64) (p *Part, ok bool) {
 	return b.part(from, n), true
 }
 
-// poolFor returns the pool of a part for the given bytes, and the size of the part.
+// poolFor returns the pool that provides a part for the given bytes, and the size of the part.
 func (b *Budget) poolFor(bytes int64) (*pool, int64) {
 	if bytes <= Small {
 		return b.small, max(0, bytes)
