@@ -119,7 +119,7 @@ func (s tableService) understandPart(p batchPart, d *entity.Decoder) (w write, n
 	return w, t.resource, err
 }
 
-// check applies the rules that relate an operation to the ones before it.
+// check applies the rules that relate an operation to earlier operations.
 func (b *batch) check(name string, w write, duplicate bool) error {
 	switch {
 	case !strings.EqualFold(name, b.table):

@@ -129,7 +129,7 @@ func badJSON(err error) error {
 	if errors.Is(err, jsontext.ErrDuplicateName) {
 		return refusal.New("DuplicatePropertiesSpecified", "A property is specified more than one time.")
 	}
-	if strings.Contains(err.Error(), "invalid surrogate pair") { // package jsontext has no error value for this error
+	if strings.Contains(err.Error(), "invalid surrogate pair") { // package jsontext has no error value for this case
 		return invalidInput("a text has half a surrogate pair, which embedded storage does not keep")
 	}
 	return invalidInput("the body is not a JSON object")

@@ -92,7 +92,7 @@ const (
 	UpdateMessage Kind = "update-message"
 	DeleteMessage Kind = "delete-message"
 	Clear         Kind = "clear"
-	Queues        Kind = "queues" // create, delete, list queues, and their metadata
+	Queues        Kind = "queues" // create, delete and list queues; read and set their metadata
 
 	PutBlob    Kind = "put-blob"
 	GetBlob    Kind = "get-blob"

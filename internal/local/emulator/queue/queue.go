@@ -36,7 +36,7 @@ type Queue struct {
 	metadata map[string]string
 	sequence uint64
 	// Each stored message is in all three of the following fields. The fields index the messages by the time at which they become visible, by the
-	// time at which they expire, and by id. Several messages have the same id only if a duplicate was put.
+	// time at which they expire, and by id. Several messages have the same id only if Put has stored several copies of a message.
 	visible *btree.BTreeG[*Message]
 	expiry  *btree.BTreeG[*Message]
 	byID    map[string][]*Message
