@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/job/progress"
 )
 
-// dryRunTime is the longest time for which a dry run counts, unless the dry run is full.
+// dryRunTime is the longest time for which a dry run counts rows, unless the dry run is full.
 const dryRunTime = 30 * time.Second
 
 // dryRun is the flag --dry-run, a switch that also accepts the value full.
