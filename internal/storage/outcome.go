@@ -40,8 +40,8 @@ const (
 // rules lists the consequences of each outcome. A request's tries are repeated until its patience ends.
 var rules = [...]struct {
 	tries   int           // maximum number of failed tries while the host answers other requests
-	lasts   time.Duration // how long all tries may have this outcome; 0 for the whole patience
-	woken   int           // number of pauses that end early when another request has a good answer
+	lasts   time.Duration // a request ends after consecutive tries have had this outcome for this time; 0 means the whole patience
+	woken   int           // number of pauses that end early when another request gets a good answer
 	slows   bool          // OnBusy is called
 	failure bool          // the outcome counts for [RequestOptions.MaxErrors]
 }{

@@ -44,7 +44,7 @@ const (
 const (
 	enough         = 100         // minimum number of requests in a measurement
 	longest        = time.Second // a measurement ends after this time at the latest
-	tolerated      = 1.25        // a trial begins if the share of refusals exceeds this multiple of the floor by more than chance explains
+	tolerated      = 1.25        // a trial begins if the share of refusals exceeds this multiple of the floor by more than chance can explain
 	deviations     = 3           // chance explains an excess of at most this number of standard deviations
 	crowded        = 0.3         // a larger share lowers the limit without a trial
 	fallen         = 0.4         // a trial finds a limit if the share of refusals falls by at least this fraction
