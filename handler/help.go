@@ -57,7 +57,7 @@ func addHelp(c *cobra.Command) {
 	}
 }
 
-// withParts replaces each <<part>> in a help text by that part's text.
+// withParts replaces each <<part>> in a help text by that part's text, and <<served>> by [emulator.ServedBlobs].
 func withParts(text []byte) string {
 	return helpPart.ReplaceAllStringFunc(strings.TrimSuffix(string(text), "\n"), func(found string) string {
 		if found == "<<served>>" {
