@@ -232,7 +232,7 @@ type tableFlags struct {
 }
 
 func (f *tableFlags) options() []option {
-	return append(f.connectionFlags.options("the table's account"), option{"table", fixed, &f.table, nil, "the same as the argument; give only one of the two"})
+	return append(f.connectionFlags.options("the table's account"), option{"table", fixed, &f.table, nil, "the table, if it is not given as an argument"})
 }
 
 // connectionSettings returns the names of settings that contain a connection, in any form.

@@ -66,7 +66,7 @@ func takePlaces(c *cobra.Command, o placed, args []string) error {
 	if len(args) > len(names) {
 		err := usagef("%s takes %s, but %d are given", c.Name(), progress.Plural(int64(len(names)), "place"), len(args))
 		if names == nil {
-			err = job.Hint(usagef("with --all or --tables, %s does not accept a place as an argument", c.Name()), "give the place by --from or --to, or use export or import")
+			err = job.Hint(usagef("%s accepts no place as an argument if --all or --tables is given", c.Name()), "give the place by --from or --to, or use export or import")
 		}
 		return asValue(c, err)
 	}
@@ -90,7 +90,7 @@ func takePlaces(c *cobra.Command, o placed, args []string) error {
 		case form[i] == "TABLE": // the argument can only be a table
 			at.table = true
 		case job.IsThere(text):
-			return usagef("%[1]s could be a table, or a file or directory of that name; write table:%[1]s or ./%[1]s", text)
+			return usagef("%[1]s could mean a table, a file or a directory; write table:%[1]s or ./%[1]s", text)
 		}
 	}
 	return nil

@@ -163,8 +163,8 @@ type selection struct {
 
 func (s *selection) options() []option {
 	return []option{
-		{"row-from", perRun, &s.rowFrom, nil, "only records whose sort value is this or comes after it"},
-		{"row-to", perRun, &s.rowTo, nil, "only records whose sort value is this, starts with it, or comes before it"},
+		{"row-from", perRun, &s.rowFrom, nil, "only records whose sort value equals this or comes after it"},
+		{"row-to", perRun, &s.rowTo, nil, "only records whose sort value comes before this, equals it or starts with it"},
 	}
 }
 

@@ -48,7 +48,7 @@ func (o *catalogCheckOptions) summary(sum check.Result) error {
 		case !o.repair && left > sum.Untracked:
 			err = job.Hint(err, "--repair repairs the rows whose records are in the log")
 		case sum.Untracked > 0:
-			err = job.Hint(err, "rows that are not in the log stay; tablesweep catalog export and catalog import move their records to another catalog")
+			err = job.Hint(err, "--repair does not change rows that are not in the log; to move their records to another catalog, use tablesweep catalog export and catalog import")
 		}
 	}
 	return err

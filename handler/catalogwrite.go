@@ -36,7 +36,7 @@ func (o *insertOptions) run(r *call) error {
 	r.changes = true
 	switch {
 	case o.once != "" && (len(args) != 1 || o.upsert):
-		return usagef("--idempotency-key is for inserting one record that is given as an argument")
+		return usagef("--idempotency-key needs exactly one record, which is given as an argument")
 	case o.ifMatch != "" && (len(args) != 1 || !o.upsert):
 		return usagef("--if-match needs --upsert and exactly one record as an argument")
 	case len(args) == 0 && isTerminal(r.In):
@@ -163,7 +163,7 @@ func (o *catalogDeleteOptions) options() []option {
 	return slices.Concat(o.catalogFlags.options(), o.selection.options(), o.yesFlag.options(), []option{
 		o.conditionFlag.option("; only one record may match"),
 		{"json", perRun, &o.json, nil, "print the number as JSON"},
-		{"dry-run", perRun, &o.dryRun, nil, "delete nothing; count the records"},
+		{"dry-run", perRun, &o.dryRun, nil, "count the records that would be deleted, and delete none"},
 	})
 }
 
@@ -211,7 +211,7 @@ func (o *catalogDeleteOptions) deleteAll(ctx context.Context, meter *progress.Me
 			err = fmt.Errorf("%s: %w", summary, err)
 		}
 		if err != nil && deleted > 0 {
-			err = fmt.Errorf("deleted %s, then failed: %w", progress.Plural(deleted, "record"), err)
+			err = fmt.Errorf("failed after it had deleted %s: %w", progress.Plural(deleted, "record"), err)
 		}
 		if err != nil {
 			return 0, err

@@ -16,7 +16,7 @@ type checkpointFlags struct{ checkpoint, resume string }
 
 func (f *checkpointFlags) options() []option {
 	return []option{
-		{"checkpoint", perRun, &f.checkpoint, nil, "new file to record the progress in; it is removed at the end"},
+		{"checkpoint", perRun, &f.checkpoint, nil, "new file for the progress; it is removed when the command has finished"},
 		{"resume", perRun, &f.resume, nil, "resume from this checkpoint"},
 	}
 }
@@ -57,7 +57,7 @@ func (r *call) restore() error {
 	case r.point.New != "":
 		return usagef("--checkpoint is for a new run, and --resume continues an earlier run; give only one of them")
 	case place.InBlobs(r.point.Resume):
-		return usagef("--resume needs the file that --checkpoint created; this file is never in blobs")
+		return usagef("--resume takes the file that --checkpoint created, not a place in blobs")
 	}
 	set, err := r.point.Open(r.givenFlags())
 	if err != nil {

@@ -167,7 +167,7 @@ func noArgs(c *cobra.Command, args []string) error {
 	case c.HasSubCommands():
 		return usagef("there is no such command")
 	case job.IsSetting(args[0]):
-		return asValue(c, usagef("%s takes no argument such as %q, only flags", c.Name(), args[0]))
+		return asValue(c, usagef("%s does not accept the argument %q, only flags", c.Name(), args[0]))
 	}
 	return usagef("%s takes no argument, only flags", c.Name())
 }

@@ -34,9 +34,9 @@ type copyOptions struct {
 func (o *copyOptions) options() []option {
 	return slices.Concat(o.pairFlags.options(), o.rowFlags.options(), o.jobFlags.options(), o.mapFlags.options(), o.csvFlags.options(), []option{
 		o.selectOption(),
-		{"since", fixed, &o.Since.Text, nil, "only rows written since a time, within a duration such as 24h, or since the last success (last)"},
+		{"since", fixed, &o.Since.Text, nil, "only rows written since this: a time, a duration before now such as 24h, or last, which means the last success"},
 		{"state", aFile, &o.State, nil, "file that stores when the last success began"},
-		{"since-overlap", fixed, &o.Overlap, 5 * time.Minute, "begin this much before the time of --since"},
+		{"since-overlap", fixed, &o.Overlap, 5 * time.Minute, "also copy rows that were written up to this long before --since"},
 		{"since-window", fixed, &o.window, nil, ""},
 		o.formatOption(),
 		choose("mode", fixed, &o.mode, "how to treat rows that already exist: replace, merge, skip, fail", "", action.Modes...),

@@ -37,7 +37,7 @@ func (o *countOptions) run(r *call) error {
 func (o *countOptions) countMany(r *call) error {
 	from, err := o.openHome(r, "table", o.table, &o.connection)
 	if err == nil && from.Local() && o.connection.given() {
-		err = usagef("--connection does not fit --table %s, which is a directory", o.table.path)
+		err = usagef("--table %s is a directory, which has no connection; leave --connection out", o.table.path)
 	}
 	if err != nil {
 		return err

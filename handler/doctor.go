@@ -21,7 +21,7 @@ type doctorOptions struct {
 func (o *doctorOptions) options() []option {
 	return []option{
 		{"url", perRun, &o.URL, nil, "the app's address, such as https://APP.azurewebsites.net"},
-		{"key", perRun, &o.key, "TABLESWEEP_KEY", "name of the environment variable with a function key"},
+		{"key", perRun, &o.key, "TABLESWEEP_KEY", "name of the environment variable that contains a function key"},
 		{"json", perRun, &o.json, nil, "print the report as JSON"},
 	}
 }

@@ -18,7 +18,7 @@ func (o *emulatorOptions) options() []option {
 		{"table-addr", perRun, &o.table, "127.0.0.1:10002", "address of the Table service; port 0 means any free port"},
 		{"queue-addr", perRun, &o.queue, "127.0.0.1:10001", "address of the Queue service; port 0 means any free port"},
 		{"blob-addr", perRun, &o.blob, "127.0.0.1:10000", "address of the Blob service; port 0 means any free port"},
-		{"well-known-key", perRun, &o.wellKnown, nil, "keep the well-known key of all emulators, even if other machines can reach this one"},
+		{"well-known-key", perRun, &o.wellKnown, nil, "use the well-known key of all emulators, even if other machines can reach this emulator"},
 		{"latency", perRun, &o.Latency, nil, "minimum duration of each request, such as 10ms"},
 		{"faults", perRun, &o.Faults, nil, "faults to inject, and how often; see above"},
 	}

@@ -143,5 +143,5 @@ func (a *appender) withCount(err error) error {
 	if err == nil || a.done == 0 {
 		return err
 	}
-	return job.Hint(err, fmt.Sprintf("events that were appended: %d; leave them out when you try again", a.done))
+	return job.Hint(err, fmt.Sprintf("when you try again, leave out the events that are already appended: %d", a.done))
 }

@@ -39,7 +39,7 @@ func (f *accountFlags) openHome(r *call, flag string, at location, in *connectio
 		err = fmt.Errorf("%s is %v", at.path, kind)
 	}
 	if err != nil {
-		return h, job.Hint(usagef("--%s: %w; with many tables, give a directory or a prefix of blobs", flag, err), "leave the flag out for the tables of an account, or give a path with a slash, such as backup/")
+		return h, job.Hint(usagef("--%s: %w; with many tables, give a directory or a prefix of blobs", flag, err), "for the tables of an account, leave the flag out; for a directory, give a path with a slash, such as backup/")
 	}
 	h.Place, err = f.openPlace(r, flag, at, in)
 	h.Path = strings.TrimRight(at.path, "/") + "/"

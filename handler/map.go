@@ -88,10 +88,10 @@ func (f *mapFlags) open() (*rowmap.Map, error) {
 	for _, pair := range f.rename {
 		from, to, _ := strings.Cut(pair, "=")
 		if !isProperty(from) || !isProperty(to) {
-			return nil, usagef("--rename is %q; it must be OLD=NEW, the old and the new name of a property; to change keys, use --map", pair)
+			return nil, usagef("--rename is %q; it must be OLD=NEW, where OLD and NEW are names of properties; to change keys, use --map", pair)
 		}
 		if _, twice := o.Rename[from]; twice || slices.Contains(f.drop, from) || slices.Contains(slices.Collect(maps.Values(o.Rename)), to) {
-			return nil, usagef("--rename %s: give each property one new name, and no two properties the same name", pair)
+			return nil, usagef("--rename %s: a property has two new names or is also dropped, or two properties have the same new name", pair)
 		}
 		o.Rename[from] = to
 	}

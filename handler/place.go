@@ -67,7 +67,7 @@ func (f *accountFlags) openBlobs(r *call, flag string, at location, in *connecti
 	var inAccount string
 	if !place.IsURL(at.path) {
 		if inAccount = at.path[len(place.InAccount):]; at.sas != "" {
-			return nil, usagef("--%s %s: a SAS or other text after a question mark needs a URL, such as https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX?SAS", flag, at.path)
+			return nil, usagef("--%s %s: only a URL can have a SAS or other text after a question mark; write https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX?SAS", flag, at.path)
 		}
 		a, err := f.openAccount(r, in)
 		if err != nil {
@@ -90,7 +90,7 @@ func (f *accountFlags) openBlobs(r *call, flag string, at location, in *connecti
 		switch {
 		case own == known:
 		case in.given():
-			return nil, usagef("--%s does not fit --%s %s, whose URL has a SAS or names another account", in.flag, flag, at.path)
+			return nil, usagef("--%s cannot be combined with --%s %s, because this URL has a SAS or names another account", in.flag, flag, at.path)
 		default:
 			name = ""
 		}
@@ -133,7 +133,7 @@ func (f *sourceFlags) source(r *call, ofUse bool) (p job.Place, err error) {
 		return p, usagef("--table takes a table or an export, not %v; import writes its rows to a table", kind)
 	}
 	if kind == place.KindExport && !place.InBlobs(f.table.path) && f.connection.given() && !ofUse {
-		return p, usagef("--connection does not fit --table %s, which is a directory", f.table.path)
+		return p, usagef("--table %s is a directory, which has no connection; leave --connection out", f.table.path)
 	}
 	if p, err = f.openPlace(r, "table", f.table, &f.connection); err != nil {
 		return p, err
@@ -157,7 +157,7 @@ func (p *pairFlags) namesBoth(table bool) error {
 	if !inAccount || !p.fromConnection.given() || p.toConnection.orElse(&p.connection).given() {
 		return nil
 	}
-	return job.Hint(usagef("--to-connection is missing: if the source's connection is given, the destination's must be given as well"), "--connection gives both; "+storage.HostConnection+" is the default of both")
+	return job.Hint(usagef("--to-connection is missing: if the source's connection is given, the destination's must be given as well"), "--connection sets both; without these flags, both are "+storage.HostConnection)
 }
 
 // besideAccounts returns the connection flags that do not fit the two places, because one or both of the places are not in an account.

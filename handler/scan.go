@@ -75,7 +75,7 @@ func (o *scanOptions) run(r *call) error {
 	}
 	for name, fits := range map[string]bool{"delimiter": o.format == "csv", "types": false} {
 		if r.text(name) != "" && !fits {
-			return usagef("--%s does not fit --format %s", name, o.format)
+			return usagef("--%s cannot be combined with --format %s", name, o.format)
 		}
 	}
 	m, err := o.mapFlags.open()

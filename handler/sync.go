@@ -149,7 +149,7 @@ func (o *syncOptions) syncTables(r *call) error {
 	sum.Failed = int64(len(failed))
 	var nothing error // the error if nothing was done and every failed table was refused
 	if len(failed) > 0 && len(failed) == refused && (o.dryRun || !sum.Changes()) {
-		nothing = usagef("refused %d of %s (%s), and changed nothing", refused, progress.Plural(len(all.All), "table"), problem.Named(failed, 10))
+		nothing = usagef("nothing was changed, because sync refused %d of %s (%s)", refused, progress.Plural(len(all.All), "table"), problem.Named(failed, 10))
 	}
 	switch {
 	case err != nil:

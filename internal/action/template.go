@@ -32,7 +32,7 @@ type Template struct{ parsed *template.Template }
 // with type annotations. A property that the row lacks is an error. {{with index . "Name"}}…{{end}} avoids this error.
 func ParseTemplate(text string) (*Template, error) {
 	if secret.In(text) {
-		return nil, errors.New("seems to contain a key, a signature or a token; remove it, because templates are stored and others can read the messages. Give the secret to the messages' reader in another way")
+		return nil, errors.New("seems to contain a key, a signature or a token; remove it, because others can read stored templates and messages. Give the secret in another way to the program that reads the messages")
 	}
 	t, err := template.New("message").Option("missingkey=error").Funcs((&budget{}).functions(storage.Entity{})).Parse(text)
 	if err != nil {
@@ -53,7 +53,7 @@ func checkFlow(list *parse.ListNode) error {
 		var branch *parse.BranchNode
 		switch n := n.(type) {
 		case *parse.RangeNode:
-			return fmt.Errorf("%q has the keyword range, but a row is not a list; {{json .}} writes all of its properties", n)
+			return fmt.Errorf("%q is a loop, but a row is not a list; to write all properties, use {{json .}}", n)
 		case *parse.TemplateNode:
 			return fmt.Errorf("%q is not supported: replace it by the text of the template that it calls", n)
 		case *parse.IfNode:

@@ -113,7 +113,7 @@ func (wr *Writer) deleteAll(ctx context.Context, q Lookup, p plan, o claim.ID, n
 	if err == nil && !o.None() && !x.done.More {
 		switch kept, err := claimsIn(wr.Log).Record(ctx, claimed, store.Encode(x.done)); {
 		case err != nil: // a repetition will return the number of records that the repetition itself deletes
-			zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", wr.Name).Msg("the answer to a deletion was not stored; a repeated request deletes the records that match when it arrives")
+			zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", wr.Name).Msg("the answer to a deletion was not stored; if the request is repeated, it deletes the records that match at that time")
 		case !kept: // a repetition has ended before this try, and recorded its answer
 			x.done.Repeated = true
 		}
@@ -150,7 +150,7 @@ func (x *bulkDeletion) run(ctx context.Context, q Lookup) error {
 }
 
 // errNotToDelete means that a record must not be deleted.
-var errNotToDelete = errors.New("the record was written after the deletion was claimed")
+var errNotToDelete = errors.New("the record was written after the deletion had begun")
 
 // checkDeletable returns errNotToDelete if the record of a live head must not be deleted. There are two possible reasons.
 // First, this deletion has already deleted the identity once. Second, the head's write is newer than the claim, and the claim

@@ -21,7 +21,7 @@ func Example() {
 	}
 	// Output:
 	// {"table":"Orders","top":5} → <nil>
-	// {"Table":"Orders"} → Table: is not a field here; check its spelling, its case and its position
+	// {"Table":"Orders"} → Table: is not a field at this position; check the field's spelling, case and position
 	// {"table":"A","table":"B"} → table: is given twice; give it once
 	// {"top":"many"} → top: must be a whole number
 	// top=5&cursor= → map[cursor:[] top:[5]] <nil>

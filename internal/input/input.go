@@ -47,7 +47,7 @@ func explain(text []byte, err error) error {
 	case errors.As(err, &syntax) && errors.Is(err, jsontext.ErrDuplicateName):
 		return problem.Invalidf(field(syntax.JSONPointer), "is given twice; give it once")
 	case errors.As(err, &semantic) && errors.Is(err, json.ErrUnknownName):
-		return problem.Invalidf(field(semantic.JSONPointer), "is not a field here; check its spelling, its case and its position")
+		return problem.Invalidf(field(semantic.JSONPointer), "is not a field at this position; check the field's spelling, case and position")
 	case errors.As(err, &semantic) && semantic.GoType != nil:
 		return problem.Invalidf(field(semantic.JSONPointer), "must be %s", kind(semantic.GoType))
 	case errors.Is(err, io.EOF):
@@ -132,7 +132,7 @@ func Query(raw string, params []Parameter) (url.Values, error) {
 			return nil, problem.Invalidf(name, "is not a parameter of this call; %s", listed(params))
 		}
 		if slices.ContainsFunc(values, func(v string) bool { return !utf8.ValidString(v) }) {
-			return nil, problem.Invalidf(name, "is not valid UTF-8; escape the bytes of UTF-8")
+			return nil, problem.Invalidf(name, "is not valid UTF-8; encode the text in UTF-8, and then escape its bytes")
 		}
 	}
 	for _, p := range params {

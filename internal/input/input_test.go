@@ -29,7 +29,7 @@ func TestJSON(t *testing.T) {
 		{"a correct value", `{"action":"count","size":3,"part":{"key":"k"},"names":["a"],"dry":true}`, "", ""},
 		{"white space around it", " \n{}\n", "", ""},
 		{"null is not given", `{"part":null,"size":null}`, "", ""},
-		{"another case", `{"Action":"delete"}`, "Action", "check its spelling, its case"},
+		{"another case", `{"Action":"delete"}`, "Action", "check the field's spelling, case"},
 		{"the same name in another case", `{"action":"count","Action":"delete"}`, "Action", "is not a field"},
 		{"another case within", `{"part":{"Key":"k"}}`, "part.Key", "is not a field"},
 		{"unknown", `{"part":{"colour":1}}`, "part.colour", "is not a field"},

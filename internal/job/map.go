@@ -48,7 +48,7 @@ func refuseMoved(option string, err error) error {
 	if !errors.Is(err, rowmap.ErrMoved) {
 		return err
 	}
-	return Hint(Refuse(option, " needs rows in key order, so the map must not change keys: %w", err), "copy the rows to a table with the map, and then use that table without the map")
+	return Hint(Refuse(option, " needs rows in key order, so the map must not change keys: %w", err), "copy the rows to another table with the map, and then run this command on that table without the map")
 }
 
 // mapRows returns the mapped rows, and the rows for which the map fails.

@@ -42,7 +42,7 @@ func ParseSince(text string, now time.Time) (time.Time, error) {
 func (w Since) Check() error {
 	switch {
 	case w.Text == LastSuccess && w.State == "":
-		return Refuse("since", " last needs --state FILE, which stores when the last successful copy began")
+		return Refuse("since", " last needs --state FILE; the file stores the time at which the last successful copy began")
 	case w.Text != "" && w.Text != LastSuccess:
 		_, err := ParseSince(w.Text, time.Now())
 		return err

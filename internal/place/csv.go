@@ -192,12 +192,12 @@ func (r *csvReader) next() (rec csvRecord, row storage.Entity, err error) {
 		case rec.blank():
 			continue
 		case rec.wrong == nil && !r.hasAllCells(&rec):
-			rec.wrong = fmt.Errorf("it has %d cells, but the line of columns has %d", len(rec.cells), len(r.columns))
+			rec.wrong = fmt.Errorf("it has %d cells, but the first line names %d columns", len(rec.cells), len(r.columns))
 		case rec.wrong == nil && slices.ContainsFunc(r.keys[:], func(i int) bool { return i >= 0 && strings.Contains(rec.cells[i], "\n") }):
 			rec.wrong = errors.New("its key contains a line break, which keys cannot contain")
 		}
 		if rec.wrong != nil && rec.last > rec.line {
-			return rec, row, fmt.Errorf("lines %d to %d are not a row: %w; because of the quotes there, it is unclear where the next row begins", rec.line, rec.last, rec.wrong)
+			return rec, row, fmt.Errorf("lines %d to %d are not a row: %w; their quotes make it unclear where the next row begins", rec.line, rec.last, rec.wrong)
 		}
 		if rec.wrong == nil {
 			row, rec.wrong, err = r.parseRow(rec)
@@ -455,7 +455,7 @@ func (r *csvReader) decideType(c *csvColumn, t storage.Type, typed bool, line in
 		c.types.untyped = cmp.Or(c.types.untyped, line)
 	default:
 		if c.types.addType(t, r.rows == 1); c.types.untyped > 0 && c.types.usualType() != before {
-			return t, fmt.Errorf("line %d: %s is an %v, but on line %d it had no type and was read as an %v; give --types %[2]s:%[3]v, or give the rows as a file, which is read twice", line, c.name, t, c.types.untyped, before)
+			return t, fmt.Errorf("line %d: %s is an %v, but on line %d it had no type and was read as an %v; give --types %[2]s:%[3]v, or give the rows as a file, because only a file can be read twice to find the types", line, c.name, t, c.types.untyped, before)
 		}
 	}
 	if c.types.mixed() && !c.warned && r.Mixed != nil {

@@ -65,7 +65,7 @@ func TestCSVForms(t *testing.T) {
 		{"types that are empty, and given by the option", "PartitionKey,RowKey,N,N@type\np,1,4,\np,2,,\n", place.CSV{Types: types}, `{"PartitionKey":"p","RowKey":"1","N":4}{"PartitionKey":"p","RowKey":"2"}`, ""},
 		{"no types, a delimiter, blank lines", "RowKey;N;PartitionKey\n\n1;7;\"p;q\"\n\r\n", place.CSV{Delimiter: ';', Types: types}, `{"PartitionKey":"p;q","RowKey":"1","N":7}`, ""},
 		{"trailing commas, in some lines", "PartitionKey,RowKey,N,N@type,\np,1,4,Int32,\np,2,5,,,,\np,3,6,Int32\n", place.CSV{}, `{"PartitionKey":"p","RowKey":"1","N":4}{"PartitionKey":"p","RowKey":"2","N":5}{"PartitionKey":"p","RowKey":"3","N":6}`, ""},
-		{"text after a trailing comma", "PartitionKey,RowKey,\np,1,x\np,2,\n", place.CSV{}, `{"PartitionKey":"p","RowKey":"2"}`, "line 2 is not a row: it has 3 cells, but the line of columns has 2"},
+		{"text after a trailing comma", "PartitionKey,RowKey,\np,1,x\np,2,\n", place.CSV{}, `{"PartitionKey":"p","RowKey":"2"}`, "line 2 is not a row: it has 3 cells, but the first line names 2 columns"},
 		{"blanks around names, keys in any case", " partitionkey , ROWKEY,\tN, N@type \np,1,4, Int32 \n", place.CSV{}, `{"PartitionKey":"p","RowKey":"1","N":4}`, ""},
 		{"types in OData's form", "PartitionKey@odata.type,PartitionKey,RowKey,N@odata.type,N\nEdm.String,p,1,Edm.Int64,4\n", place.CSV{}, `{"PartitionKey":"p","RowKey":"1","N@odata.type":"Edm.Int64","N":"4"}`, ""},
 		{"Excel's delimiter", "\ufeffsep=;\r\nPartitionKey;RowKey;N\r\np;1;7\r\np;2;x\r\n", place.CSV{Types: types}, `{"PartitionKey":"p","RowKey":"1","N":7}`, `line 4 is not a row: N must be an Edm.Int32; it is "x"`},
@@ -73,8 +73,8 @@ func TestCSVForms(t *testing.T) {
 			`{"PartitionKey":"p","RowKey":"4","N@odata.type":"Edm.Int64","N":"9007199254740993"}`, `line 2 is not a row: N must be a number that an Edm.Double stores exactly, or an Edm.String; it is "9007199254740993"; ` +
 				`line 3 is not a row: N must have at most 7 decimal places in its seconds, because an Edm.DateTime stores no more; otherwise, make it an Edm.String; it is "2026-02-03T04:05:06.12345678Z"; line 4 is not a row: N must be an Edm.Double; it is "1e400"`},
 		{"bad values", "PartitionKey,RowKey,N,N@type\np,1,x,Int32\np,2,1,Int33\np,3,1\np,4,1,Int32,x\np,5,\"a\"b,String\np,6,a\"b,String\np,7,\xff,String\n\xff,8,1,Int32\np,9,1,Int32\n", place.CSV{},
-			`{"PartitionKey":"p","RowKey":"9","N":1}`, `line 2 is not a row: N must be an Edm.Int32; it is "x"; line 3 is not a row: N has the type "Int33", which properties cannot have; line 4 is not a row: it has 3 cells, but the line of columns has 4; ` +
-				`line 5 is not a row: it has 5 cells, but the line of columns has 4; line 6 is not a row: there is text after a closing quote; line 7 is not a row: there is a quote in a cell that does not begin with a quote; ` +
+			`{"PartitionKey":"p","RowKey":"9","N":1}`, `line 2 is not a row: N must be an Edm.Int32; it is "x"; line 3 is not a row: N has the type "Int33", which properties cannot have; line 4 is not a row: it has 3 cells, but the first line names 4 columns; ` +
+				`line 5 is not a row: it has 5 cells, but the first line names 4 columns; line 6 is not a row: there is text after a closing quote; line 7 is not a row: there is a quote in a cell that does not begin with a quote; ` +
 				`line 8 is not a row: N is not valid Unicode; it is "\xff"; line 9 is not a row: its key is not valid Unicode`},
 	} {
 		rows, bad, err := readCSV(tt.form, tt.text)
@@ -87,7 +87,7 @@ func TestCSVForms(t *testing.T) {
 		"": "it is empty", "\xff\xfeP\x00a\x00": "line 1: it is UTF-16; save it as UTF-8", "\xfe\xff\x00P": "it is UTF-16", keys + "\xe4\n": "line 1: it is not UTF-8", "a,b\n": "no column PartitionKey; the first line must contain", "PartitionKey;RowKey\n": `the delimiter seems to be ";"`, keys + "A,A\n": `the column "A" twice`, keys + "A, A \n": `the column "A" twice, as "A" and " A "; rename or remove one`, keys + "rowkey\n": `the column "RowKey" twice, as "RowKey" and "rowkey"`,
 		keys + "A,A@type,A@odata.type\n": `the column "A@type" twice, as "A@type" and "A@odata.type"`, keys + "A,,B\n": `"" is not a property name`, "sep=x\n" + keys: "line 1: the delimiter is", "sep=;\na\n": "line 2: it has no column PartitionKey", keys + "A@type\n": `no column "A"`,
 		keys + "a b\n": "is not a property name", keys + "A\n": "--types names N", keys + "N\np,1,\"x\ny\"z\n": "lines 2 to 3 are not a row", keys + "N\np,1,\"x\np,2,y\n": "a quote is not closed", keys + "N\np,1,\"x": "a quote is not closed",
-		keys + "N\np,1,\"x\np,2,\"y\"\np,3,1\n": "lines 2 to 5 are not a row: there is text after a closing quote; because of the quotes there",
+		keys + "N\np,1,\"x\np,2,\"y\"\np,3,1\n": "lines 2 to 5 are not a row: there is text after a closing quote; their quotes make it unclear",
 	} {
 		if rows, bad, err := readCSV(place.CSV{Types: types}, text); err == nil || !strings.Contains(err.Error(), want) || rows != nil || bad != nil {
 			t.Errorf("%q: got the defects %v and the error %v, want %q", text, rows, err, want)
@@ -105,7 +105,7 @@ func TestKeylessRows(t *testing.T) {
 	}
 	for _, want := range []string{
 		`3 "012;7;now;p;5;Int64" {"PartitionKey":"","RowKey":"","eid":"012","the age":7,"Timestamp":"now","partitionkey":"p","N@odata.type":"Edm.Int64","N":"5"} <nil>`,
-		`5 "\"a\r\nb\";x;;;;" the age must be an Edm.Int32; it is "x"`, `8 "1;2;3" it has 3 cells, but the line of columns has 6`, `9 "3;;;;\"\";String" {"PartitionKey":"","RowKey":"","eid":"3","N":""} <nil>`,
+		`5 "\"a\r\nb\";x;;;;" the age must be an Edm.Int32; it is "x"`, `8 "1;2;3" it has 3 cells, but the first line names 6 columns`, `9 "3;;;;\"\";String" {"PartitionKey":"","RowKey":"","eid":"3","N":""} <nil>`,
 	} {
 		r, err := next()
 		got := fmt.Sprintf("%d %q ", r.Line, r.Text)

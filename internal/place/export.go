@@ -91,10 +91,10 @@ func (e *Export) open(ctx context.Context) error {
 	}
 	m := e.manifest
 	if sum != m.Files.SHA256 {
-		return fmt.Errorf("%s is not as it was written: its hash is not the one in %s", FilesName, ManifestName)
+		return fmt.Errorf("%s has changed since it was written: its hash is not the one in %s", FilesName, ManifestName)
 	}
 	if seal.files != m.Files.Count || seal.rows != m.Rows || seal.bytes != m.Bytes {
-		return fmt.Errorf("%s does not match %s: it lists %d files with %d rows and %d bytes, not %d files with %d rows and %d bytes",
+		return fmt.Errorf("%s does not match %s: the former says that there are %d files with %d rows and %d bytes, not %d files with %d rows and %d bytes",
 			ManifestName, FilesName, m.Files.Count, m.Rows, m.Bytes, seal.files, seal.rows, seal.bytes)
 	}
 	return nil
@@ -294,7 +294,7 @@ func (e *Export) readPage(ctx context.Context, from pageSource, at position) (ro
 func (e *Export) decode(encoded []byte, at position) (rows []storage.Row, bytes int, err error) {
 	f := &e.files[at.file]
 	if shortHash(encoded) != f.Pages[at.page].Hash {
-		return nil, 0, errors.New("this page is not as it was written: its hash differs")
+		return nil, 0, errors.New("this page has changed since it was written: its hash differs")
 	}
 	text, err := e.codec.decode(encoded)
 	if err == nil {
@@ -305,7 +305,7 @@ func (e *Export) decode(encoded []byte, at position) (rows []storage.Row, bytes 
 	case len(rows) == 0 || len(rows) > storage.PageRows:
 		err = fmt.Errorf("this page has %d rows; it must have 1 to %d", len(rows), storage.PageRows)
 	case at.page == 0 && rows[0].Key != f.First.Key(), at.page == len(f.Pages)-1 && rows[len(rows)-1].Key != f.Last.Key():
-		err = fmt.Errorf("the first or last key of this page differs from %s", FilesName)
+		err = fmt.Errorf("the first or the last key of this page is not the one in %s", FilesName)
 	}
 	for i := 1; err == nil && i < len(rows); i++ {
 		if k := rows[i].Key; rows[i-1].Key.Compare(k) >= 0 {

@@ -36,13 +36,13 @@ func TestOpenRefuses(t *testing.T) {
 			f[place.ManifestName] = strings.Replace(f[place.ManifestName], `"version":1`, `"version":2`, 1)
 		},
 		"does not belong to an export": func(f map[string]string) { f[place.ManifestName] = `{"version":1,"entries":[]}` },
-		"does not match files.jsonl: it lists 1 files with 31 rows": func(f map[string]string) {
+		"does not match files.jsonl: the former says that there are 1 files with 31 rows": func(f map[string]string) {
 			f[place.ManifestName] = withChecksum(strings.Replace(f[place.ManifestName], `"rows":30`, `"rows":31`, 1))
 		},
-		"manifest.json is not as it was written": func(f map[string]string) {
+		"manifest.json has changed since it was written": func(f map[string]string) {
 			f[place.ManifestName] = strings.Replace(f[place.ManifestName], `"files"`, `"filter":"A eq 1","files"`, 1)
 		},
-		"its proof does not match the text before the proof": func(f map[string]string) { // a manifest without a proof
+		"the proof does not match the text before it": func(f map[string]string) { // a manifest without a proof
 			f[place.ManifestName], _, _ = strings.Cut(f[place.ManifestName], `,"proof":`)
 			f[place.ManifestName] += "}\n"
 		},
@@ -53,10 +53,10 @@ func TestOpenRefuses(t *testing.T) {
 		"is not the path of a data file": func(f map[string]string) {
 			f[place.FilesName] = strings.Replace(f[place.FilesName], `"path":"data/`, `"path":"data/../../`, 1)
 		},
-		"has more than 65536 bytes":          func(f map[string]string) { f[place.ManifestName] += strings.Repeat(" ", 65536) },
-		"no such file or directory":          func(f map[string]string) { delete(f, data) },
-		"this page is not as it was written": func(f map[string]string) { f[data] = f[data][:100] },
-		"bytes 0 to":                         func(f map[string]string) { f[data] = string(huge.Encode(make([]byte, 17<<20))) },
+		"has more than 65536 bytes":                  func(f map[string]string) { f[place.ManifestName] += strings.Repeat(" ", 65536) },
+		"no such file or directory":                  func(f map[string]string) { delete(f, data) },
+		"this page has changed since it was written": func(f map[string]string) { f[data] = f[data][:100] },
+		"bytes 0 to": func(f map[string]string) { f[data] = string(huge.Encode(make([]byte, 17<<20))) },
 		`this program does not know the format "jsonl" with the compression "lz4"`: func(f map[string]string) {
 			f[place.ManifestName] = withChecksum(strings.Replace(f[place.ManifestName], `"zstd"`, `"lz4"`, 1))
 		},
@@ -113,7 +113,7 @@ func TestForgedExports(t *testing.T) {
 	}{
 		{place.None, a + b, 3, "the file has 2 rows, but must have 3 rows according to files.jsonl"},
 		{place.None, a + a + b, 3, "is not greater than the key before it"},
-		{place.None, b + a, 2, "the first or last key of this page differs"},
+		{place.None, b + a, 2, "the first or the last key of this page is not"},
 		{place.None, a + "x" + b, 2, "line 2"},
 		{place.None, a + `{"PartitionKey":"b"}`, 2, "line 2: a row lacks a key"},
 		{place.Zstd, a + strings.Repeat("\n", 16<<20) + b, 2, "it decompresses to more than 16 MiB"},

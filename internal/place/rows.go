@@ -62,7 +62,7 @@ type Lines func() (row storage.Row, bytes int, err error)
 // The errors of text that is not JSON lines.
 var (
 	ErrArray    = errors.New("it begins an array")
-	ErrSpread   = errors.New("it ends within an object")
+	ErrSpread   = errors.New("it ends in the middle of an object")
 	ErrNoObject = errors.New("it does not begin with {") // the error of the first line
 )
 

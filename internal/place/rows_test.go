@@ -211,7 +211,7 @@ func TestKindOf(t *testing.T) {
 			t.Errorf("%s: got the kind %v, error %v; want %v", text, got, err, want)
 		}
 	}
-	if _, err := place.KindOf("blob:backups/x.jsonl.zst"); err == nil || !strings.Contains(err.Error(), "not single files") {
+	if _, err := place.KindOf("blob:backups/x.jsonl.zst"); err == nil || !strings.Contains(err.Error(), "not a single file") {
 		t.Errorf("got %v", err)
 	}
 	for text, want := range map[string]string{

@@ -124,11 +124,11 @@ func TestOpenTablesRefuses(t *testing.T) {
 			delete(f, "b/"+place.ManifestName)
 			f["c/"+place.ManifestName] += " "
 		},
-		"tables.json is not as it was written":      changed(place.TablesName, `"b"`, `"d"`),
-		"tables.json has version 2":                 changed(place.TablesName, `"version":1`, `"version":2`),
-		`its format is "tablesweep-export"`:         func(f map[string]string) { f[place.TablesName] = f["a/"+place.ManifestName] },
-		"tables.json: unexpected end of JSON input": func(f map[string]string) { f[place.TablesName] = "" },
-		"does not match the text before the proof":  changed(place.TablesName, `"proof"`, `"prooF"`),
+		"tables.json has changed since it was written": changed(place.TablesName, `"b"`, `"d"`),
+		"tables.json has version 2":                    changed(place.TablesName, `"version":1`, `"version":2`),
+		`its format is "tablesweep-export"`:            func(f map[string]string) { f[place.TablesName] = f["a/"+place.ManifestName] },
+		"tables.json: unexpected end of JSON input":    func(f map[string]string) { f[place.TablesName] = "" },
+		"does not match the text before it":            changed(place.TablesName, `"proof"`, `"prooF"`),
 	} {
 		files := maps.Clone(all)
 		change(files)

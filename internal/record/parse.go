@@ -167,7 +167,7 @@ func annotations(members []member) (map[string]storage.Type, error) {
 	}
 	for _, of := range slices.Sorted(maps.Keys(types)) {
 		if !given[of] && len(errs) < maxErrors {
-			errs = append(errs, problem.Invalidf(of+typeSuffix, "gives a type to the field %q, which is missing; add the field, or rename this one, because names that end with %s are reserved for types", of, typeSuffix))
+			errs = append(errs, problem.Invalidf(of+typeSuffix, "is the type of the field %q, which is missing; add that field, or choose another name, because names that end with %s are reserved for types", of, typeSuffix))
 		}
 	}
 	return types, errors.Join(errs...)
@@ -185,7 +185,7 @@ func parseField(m member, types map[string]storage.Type) (Field, error) {
 	}
 	if f.Nested = kind == '{' || kind == '['; f.Nested {
 		if annotated {
-			return f, problem.Invalidf(m.name, "is an object or array, which cannot be an %v; leave out the annotation", t)
+			return f, problem.Invalidf(m.name, "is an object or array, which cannot have the type %v; leave the type out", t)
 		}
 		var err error
 		if f.Value, err = nest(m); err != nil {

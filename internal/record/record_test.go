@@ -178,7 +178,7 @@ func TestRefusals(t *testing.T) {
 		{"annotation alone", `{"a@odata.type":"Edm.Guid"}`, problem.Invalid, "a@odata.type", "missing"},
 		{"unknown type", `{"a@odata.type":"Edm.Byte","a":1}`, problem.Invalid, "a@odata.type", "one of"},
 		{"type is not a string", `{"a@odata.type":1,"a":1}`, problem.Invalid, "a@odata.type", "one of"},
-		{"typed object", `{"a@odata.type":"Edm.String","a":{}}`, problem.Invalid, "a", "annotation"},
+		{"typed object", `{"a@odata.type":"Edm.String","a":{}}`, problem.Invalid, "a", "leave the type out"},
 		{"Boolean", `{"a@odata.type":"Edm.Boolean","a":1}`, problem.Invalid, "a", "true or false"},
 		{"Int32", `{"a@odata.type":"Edm.Int32","a":2147483648}`, problem.Invalid, "a", "2147483647"},
 		{"Int64", `{"a@odata.type":"Edm.Int64","a":"1.5"}`, problem.Invalid, "a", "whole number"},

@@ -370,7 +370,7 @@ func (t TableRef) check(field string) error {
 	case t.Export != "" && t.Container == "":
 		return problem.Invalidf(field+".export", "is only for an export in a container; leave it out")
 	case t.Container == "" && t.Prefix != "":
-		return problem.Invalidf(field+".prefix", "is only for a container, but none is given; leave it out")
+		return problem.Invalidf(field+".prefix", "is only for a place in a container, but no container is given; leave it out")
 	case t.Container == "" && t.Table == "":
 		return problem.Invalidf(field+".table", "is missing; name a table or a container")
 	case t.Container == "":

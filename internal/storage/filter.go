@@ -35,7 +35,7 @@ func CheckFilter(filter string) error {
 				depth--
 			}
 			if depth < 0 {
-				return problem.Invalidf("filter", "closes a parenthesis that it has not opened")
+				return problem.Invalidf("filter", "has a closing parenthesis without an opening one")
 			}
 		}
 		for word := range strings.FieldsFuncSeq(piece, func(r rune) bool { return r == '(' || r == ')' || unicode.IsSpace(r) }) {
@@ -53,11 +53,11 @@ func CheckFilter(filter string) error {
 	}
 	switch {
 	case depth > 0:
-		return problem.Invalidf("filter", "opens %d parentheses that it does not close", depth)
+		return problem.Invalidf("filter", "lacks %d closing parentheses", depth)
 	case strings.Count(filter, "'")%2 == 1:
-		return problem.Invalidf("filter", "opens a quote that it does not close; to put a quote into a string, double it: ''")
+		return problem.Invalidf("filter", "has a string without a closing quote; to put a quote into a string, double it: ''")
 	case max(n, joined) > maxComparisons: // a Boolean property alone is a comparison without eq; joined also counts such comparisons
-		return problem.Invalidf("filter", "has %d comparisons, but at most %d are allowed: the service allows 15, and a step's range needs some of them", max(n, joined), maxComparisons)
+		return problem.Invalidf("filter", "has %d comparisons, but at most %d are allowed: the service allows 15, and every step needs some for its range", max(n, joined), maxComparisons)
 	}
 	return nil
 }

@@ -250,7 +250,7 @@ func (q Query) inOrder(rows []Row) error {
 	}
 	first, last := rows[0].Key, rows[len(rows)-1].Key
 	unsorted := func(k key.Key) error {
-		return fmt.Errorf("%w: PartitionKey %q RowKey %q comes too late", errUnsorted, k.Partition, k.Row)
+		return fmt.Errorf("%w: PartitionKey %q RowKey %q comes after a greater key", errUnsorted, k.Partition, k.Row)
 	}
 	if q.Token != nil && q.Token.After != nil && q.Token.After.Compare(first) >= 0 {
 		return unsorted(first)

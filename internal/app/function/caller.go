@@ -108,7 +108,7 @@ func isForwarded(r *http.Request) bool {
 
 // errNotProxied returns the error for callers of a host that does not proxy requests.
 func errNotProxied() error {
-	return problem.NotProxiedf("", "the Functions host does not pass requests on unchanged: set customHandler.enableProxyingHttpRequest to true in host.json, "+
+	return problem.NotProxiedf("", "the Functions host changes requests before it passes them on: set customHandler.enableProxyingHttpRequest to true in host.json, "+
 		"or, if it is, update the host (Core Tools, or the image of a container)")
 }
 

@@ -90,7 +90,7 @@ func (c Catalogs) byName(name string) (*catalog.Catalog, error) {
 	if found := c[name]; found != nil {
 		return found, nil
 	}
-	p := problem.NotFoundf("", "this app has no catalog without a name; to create one, set TABLE_CATALOG_NAME")
+	p := problem.NotFoundf("", "this call is for the catalog of the setting TABLE_CATALOG_NAME, which is not set")
 	if name != "" {
 		p.Detail = fmt.Sprintf("there is no catalog %s; to create it, add it to the setting TABLESWEEP_CATALOGS", secret.Name(name))
 	}
@@ -110,7 +110,7 @@ func insertRecord(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) er
 	}
 	for _, name := range []string{ifMatch, ifNoneMatch} {
 		if r.Header.Get(name) != "" {
-			return problem.Invalidf(name, "is for PUT, PATCH and DELETE; POST never changes an existing record")
+			return problem.Invalidf(name, "is only for PUT, PATCH and DELETE; leave it out, because POST never changes an existing record")
 		}
 	}
 	body, err := readBody(r, jsonLines)
@@ -425,7 +425,7 @@ func readQuery(s index.Schema, r *http.Request, allowed ...string) (catalog.Look
 	}
 	if given.Has("row_prefix") {
 		if given.Has("row_from") || given.Has("row_to") {
-			return q, problem.Invalidf("row_prefix", "cannot be combined with row_from and row_to, which it replaces; remove these two")
+			return q, problem.Invalidf("row_prefix", "cannot be combined with row_from or row_to; remove these two, or remove row_prefix")
 		}
 		q.RowFrom, q.RowTo = given.Get("row_prefix"), given.Get("row_prefix")
 		if _, err := s.Window(q.RowFrom, q.RowTo); err != nil {

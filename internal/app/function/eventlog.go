@@ -49,7 +49,7 @@ func streamOf(r *http.Request, given url.Values) (string, error) {
 	case given.Has("stream"):
 		return "", problem.Invalidf("stream", "is in the path and in the query; give it once")
 	case strings.ContainsAny(stream, `%/\`):
-		return "", problem.Invalidf("stream", `must not contain %%, / or \ if it is in the path, because a host may change these; escape the name, and send it as /api/log?stream=NAME`)
+		return "", problem.Invalidf("stream", `must not contain %%, / or \ if it is in the path, because a host may change these; send the escaped name in the query instead: /api/log?stream=ESCAPED`)
 	}
 	return stream, nil
 }

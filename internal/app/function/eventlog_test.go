@@ -113,8 +113,8 @@ func TestStreamNamesOverHTTP(t *testing.T) {
 	// differ from the name that was sent, so the error does not repeat the name.
 	for _, path := range []string{"a/b", "a%2Fb", "a%5Cb", "a%252Fb", "50%25", "a//b", "/a"} {
 		w := a.fetch(t, "POST", "/api/log/"+path, "{}", nil)
-		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "escape the name, and send it as /api/log?stream=NAME") {
-			t.Errorf("path %s: status %d, body %s; want 400 and a hint at /api/log?stream=NAME", path, w.Code, w.Body)
+		if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "send the escaped name in the query instead: /api/log?stream=ESCAPED") {
+			t.Errorf("path %s: status %d, body %s; want 400 and a hint at /api/log?stream=ESCAPED", path, w.Code, w.Body)
 		}
 	}
 	for path, name := range map[string]string{"é%3F%23": "é?#", "a%20b/": "a b", "..x": "..x", "A+b": "A+b"} {

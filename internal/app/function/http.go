@@ -317,7 +317,7 @@ func problemOf(err error) *problem.Error {
 	case storage.Passing(err):
 		return problem.Busyf("", "try again later: %v", err)
 	case storage.Denied(err):
-		return problem.Busyf("", "the storage refuses this app; its key, its SAS or its role may have changed: %v", err)
+		return problem.Busyf("", "the storage refuses this app, perhaps because the app's key, SAS or role has changed: %v", err)
 	}
 	return problem.Of(err)
 }

@@ -132,9 +132,9 @@ func TestBadRequests(t *testing.T) {
 		{"empty range", with(`"action"`, `"range":{"after":"b","before":"a"},"action"`), 400, "range", "no partition key fits"},
 		{"empty property name", with(`"action"`, `"select":["A",""],"action"`), 400, "select", "not a property's name"},
 		{"property name with a dash", with(`"action"`, `"select":["a-b"],"action"`), 400, "select", "not a property's name"},
-		{"filter that closes the range's parenthesis", with(`"action"`, `"filter":"A eq 1) or (A eq 2","action"`), 400, "filter", "closes a parenthesis"},
-		{"filter with an open parenthesis", with(`"action"`, `"filter":"(A eq 1","action"`), 400, "filter", "does not close"},
-		{"filter with an open quote", with(`"action"`, `"filter":"A eq 'x","action"`), 400, "filter", "opens a quote"},
+		{"filter that closes the range's parenthesis", with(`"action"`, `"filter":"A eq 1) or (A eq 2","action"`), 400, "filter", "has a closing parenthesis"},
+		{"filter with an open parenthesis", with(`"action"`, `"filter":"(A eq 1","action"`), 400, "filter", "lacks 1 closing"},
+		{"filter with an open quote", with(`"action"`, `"filter":"A eq 'x","action"`), 400, "filter", "without a closing quote"},
 		{"state table", with("Target", "tablesweep"), 400, "action.destination.table", "keeps this app's scans"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

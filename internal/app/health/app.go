@@ -102,7 +102,7 @@ func checkClock(t *storage.Table) []Check {
 func (a App) hostJSON() Check {
 	read, err := hostjson.Load(a.Root, a.Settings.Get)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Check{"host.json", Unknown, "there is none in this folder; run the command in the app's folder"}
+		return Check{"host.json", Unknown, "this folder has no host.json; run the command in the app's folder"}
 	}
 	if err != nil {
 		return NewCheck("host.json", "", err)

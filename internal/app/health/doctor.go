@@ -248,7 +248,7 @@ func judgeSite(host string, status int, s Site, answer []byte) Check {
 	means := map[int][]State{http.StatusOK: {OK, Warning}, http.StatusServiceUnavailable: {Failed}}
 	switch {
 	case status == http.StatusUnauthorized && s.Key == "":
-		return Check{name, Failed, host + " answers, but needs a key; with --key, give the name of the environment variable that contains the key"}
+		return Check{name, Failed, host + " answers, but needs a key; put the key into an environment variable, and give the variable's name with --key"}
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		return Check{name, Failed, host + " answers, but refuses the key: it must be a host key, or a key of the function Service"}
 	case err != nil || len(report.Checks) == 0 || !slices.Contains(means[status], report.Status):

@@ -98,13 +98,13 @@ func judgeMemory(i memory.Instance, u memory.Usage) Check {
 func judgeMaintained(m ledger.Maintained) []Check {
 	const name = "Maintain"
 	if m.At.IsZero() {
-		return []Check{{name, Warning, "has never run, although it runs every minute while the app is running; check that the app is started, and read its log"}}
+		return []Check{{name, Warning, "has never run, but should run every minute; check that the app is started, and read its log"}}
 	}
 	ago := fmt.Sprintf("ran %v ago", m.Age().Round(time.Second))
 	run := Check{name, OK, ago}
 	switch {
 	case m.Age() >= maintainLate:
-		run = Check{name, Warning, ago + ", although it runs every minute while the app is running; check that the app is started, and read its log"}
+		run = Check{name, Warning, ago + ", but should run every minute; check that the app is started, and read its log"}
 	case m.Error != "":
 		run = Check{name, Warning, ago + " and failed: " + oneLine(m.Error)}
 	}
@@ -157,13 +157,13 @@ func judgeHost(a hostjson.App) Check {
 	case !q.Base64:
 		return Check{name, Failed, `messageEncoding must be "base64", because the app sends its messages in base64`}
 	case !a.Handler.Proxy:
-		return Check{name, Failed, "enableProxyingHttpRequest must be true, because the app needs requests as their callers sent them"}
+		return Check{name, Failed, "enableProxyingHttpRequest must be true, because the app needs the unchanged requests of its callers"}
 	case q.MaxDequeue != scans.MaxDeliveries:
-		return Check{name, Warning, fmt.Sprintf("maxDequeueCount is %d; set it to %d, because the app relies on that number of deliveries", q.MaxDequeue, scans.MaxDeliveries)}
+		return Check{name, Warning, fmt.Sprintf("maxDequeueCount is %d; set it to %d, the number of deliveries that the app expects", q.MaxDequeue, scans.MaxDeliveries)}
 	case q.Visibility < shortestRetry:
-		return Check{name, Warning, fmt.Sprintf("visibilityTimeout is %v, so the host gives up on a message within seconds during an outage; set it to 00:00:10", q.Visibility)}
+		return Check{name, Warning, fmt.Sprintf("visibilityTimeout is %v, so during an outage, the host gives up on a message within seconds; set it to 00:00:10", q.Visibility)}
 	case a.FunctionTimeout > 0 && a.FunctionTimeout < shortestTimeout:
 		return Check{name, Warning, fmt.Sprintf("functionTimeout is %v, but a step takes up to 9 minutes, and after the timeout the host ends the process with all its steps; set functionTimeout to 00:10:00", a.FunctionTimeout)}
 	}
-	return Check{name, OK, fmt.Sprintf("batchSize %d and newBatchThreshold %d: up to %d concurrent steps of each function on an instance; visibilityTimeout %v", q.BatchSize, q.NewBatchThreshold, q.BatchSize+q.NewBatchThreshold, q.Visibility)}
+	return Check{name, OK, fmt.Sprintf("batchSize %d and newBatchThreshold %d: each function runs up to %d steps at the same time on an instance; visibilityTimeout %v", q.BatchSize, q.NewBatchThreshold, q.BatchSize+q.NewBatchThreshold, q.Visibility)}
 }

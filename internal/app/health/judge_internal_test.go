@@ -50,7 +50,7 @@ func TestJudgeMaintained(t *testing.T) {
 	}{
 		{"never", ledger.Maintained{Now: now}, Warning, "", "has never run"},
 		{"just now", ledger.Maintained{Now: now, At: now.Add(-30 * time.Second)}, OK, OK, "ran 30s ago"},
-		{"long ago", ledger.Maintained{Now: now, At: now.Add(-time.Hour)}, Warning, OK, "ran 1h0m0s ago, although it runs every minute"},
+		{"long ago", ledger.Maintained{Now: now, At: now.Add(-time.Hour)}, Warning, OK, "ran 1h0m0s ago, but should run every minute"},
 		{"failed", ledger.Maintained{Now: now, At: now.Add(-time.Minute), Error: "a\nb"}, Warning, OK, "and failed: a; b"},
 		{"poison", ledger.Maintained{Now: now, At: now, Poison: 3}, OK, Warning, "ran 0s ago"},
 	} {

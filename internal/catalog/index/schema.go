@@ -153,9 +153,9 @@ func (s Schema) checkKeys() error {
 		case "":
 			continue // this error was already reported
 		case "top", "cursor", "row_from", "row_to", "row_prefix", "select":
-			errs = append(errs, fmt.Errorf("index key %q: queries have a parameter of the same name; rename the field", k.Field))
+			errs = append(errs, fmt.Errorf("index key %q cannot be used in queries, because another parameter of a query has this name; rename the field", k.Field))
 		case "code":
-			errs = append(errs, fmt.Errorf("index key %q: in URLs, the parameter with this name carries the function key; rename the field", k.Field))
+			errs = append(errs, fmt.Errorf("index key %q cannot be used in queries, because the parameter of this name contains the function key; rename the field", k.Field))
 		}
 		if s.Rank(k.Field) < i {
 			errs = append(errs, fmt.Errorf("index key %q is named twice; case is ignored", k.Field))
@@ -179,7 +179,7 @@ func cutEnd(item string, ends ...string) (field, end string, err error) {
 	if i := strings.LastIndexByte(field, ':'); i >= 0 {
 		field, end = strings.TrimSpace(field[:i]), strings.TrimSpace(field[i+1:])
 		if !slices.Contains(ends, end) {
-			err = fmt.Errorf("unknown ending %q; known endings are %s (if the name contains a colon, add an ending: %q)",
+			err = fmt.Errorf("unknown ending %q; known endings are %s (if the colon is part of the field's name, add an ending: %q)",
 				end, strings.Join(ends, ", "), field+":"+end+":"+ends[0])
 		}
 	}
@@ -196,7 +196,7 @@ func checkName(field, end string, err error) (string, string, error) {
 	case !utf8.ValidString(field):
 		err = errors.Join(err, errors.New("the name is not valid UTF-8"))
 	case strings.ContainsAny(field, ",;"):
-		err = errors.Join(err, errors.New("a name with ',' or ';' cannot be configured; rename the field"))
+		err = errors.Join(err, errors.New("the settings cannot contain a name with ',' or ';'; rename the field"))
 	}
 	return field, end, err
 }

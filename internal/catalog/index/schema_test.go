@@ -80,14 +80,14 @@ func TestParseReportsAllErrors(t *testing.T) {
 		{"unknown normaliser", "ssn:digit", "x", []string{`"digit"`, "lower, digits, exact", `"ssn:digit:lower"`}},
 		{"unknown order", "eid", "t:oldest", []string{`"oldest"`, "text, newest"}},
 		{"query parameters", "top,Cursor,row_from,ROW_TO,Code", "x",
-			[]string{`"top": queries`, `"Cursor": queries`, `"row_from": queries`, `"ROW_TO": queries`, `"Code": in URLs, the parameter with this name carries the function key`}},
+			[]string{`"top" cannot be used in queries`, `"Cursor" cannot`, `"row_from" cannot`, `"ROW_TO" cannot`, `"Code" cannot be used in queries, because the parameter of this name contains the function key`}},
 		{"too many", strings.Repeat("x,", 15) + "y", "x", []string{"16 index keys", "at most 15"}},
 		{"too long", strings.Repeat("é", 256), "x", []string{"256 characters", "at most 255"}},
 		{"too long to sort by", "eid", strings.Repeat("é", 256), []string{"256 characters"}},
 		{"not text", "a\xff", "x", []string{"not valid UTF-8"}},
 		{"separator", "a;b", "x", []string{"';'"}},
 		{"several", "top,ssn:digit,top", "t:oldest",
-			[]string{`"top": queries`, `"digit"`, `"top" is named twice`, `"oldest"`}},
+			[]string{`"top" cannot`, `"digit"`, `"top" is named twice`, `"oldest"`}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -126,7 +126,7 @@ func (f *File) parse(text []byte) error {
 		}
 	}
 	if len(lines) <= first.Lines || len(lines) < len(offsets) && offsets[len(lines)] < known {
-		return fmt.Errorf("%w: line %d is not as it was written", ErrDamaged, len(lines)+1)
+		return fmt.Errorf("%w: line %d has changed since it was written", ErrDamaged, len(lines)+1)
 	}
 	f.job, f.read = first.Job, []json.RawMessage{}
 	for _, l := range lines[1:] {

@@ -121,8 +121,8 @@ func TestReadRefuses(t *testing.T) {
 		{"an unknown member of a line", chained(head, strings.Replace(one, `"event"`, `"more":1,"event"`, 1)), "line 2: "},
 		{"an unknown member of an event", chained(head, strings.Replace(one, `"n"`, `"m"`, 1)), "line 2: "},
 		{"another spelling", chained(head, strings.Replace(one, `"n"`, `"N"`, 1)), "line 2: "},
-		{"no head", chained(head, one, one)[len(head)+10:], "line 1 is not as it was written"},
-		{"a snapshot without its end", chained(strings.Replace(head, `"lines":0`, `"lines":2`, 1), one), "line 3 is not as it was written"},
+		{"no head", chained(head, one, one)[len(head)+10:], "line 1 has changed since it was written"},
+		{"a snapshot without its end", chained(strings.Replace(head, `"lines":0`, `"lines":2`, 1), one), "line 3 has changed since it was written"},
 	} {
 		if _, err := read(tt.text); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got error %v, want %s", tt.name, err, tt.want)

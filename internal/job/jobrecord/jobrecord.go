@@ -101,9 +101,9 @@ func (r Record) Restore(options []Option) (set map[string]string, err error) {
 	for _, name := range slices.Sorted(maps.Keys(r.Flags)) {
 		switch o, known := all[name]; {
 		case !known:
-			return nil, fmt.Errorf("the file has the flag --%s, which this command does not have", name)
+			return nil, fmt.Errorf("the file contains the flag --%s, which this command does not accept", name)
 		case o.Keep == PerRun:
-			return nil, fmt.Errorf("the file has the flag --%s, which a checkpoint cannot have", name)
+			return nil, fmt.Errorf("the file contains the flag --%s, which cannot be stored in a checkpoint", name)
 		case !o.isGiven() && (o.Keep != EachRun || r.Flags[name] == o.Default):
 			set[name] = r.Flags[name]
 		}

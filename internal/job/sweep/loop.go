@@ -195,7 +195,7 @@ func (r *run) interruptError() error {
 	if r.state.consumes {
 		do = "delete"
 	}
-	return fmt.Errorf("%w; unanswered requests, which may still %s rows: %d", task.ErrInterrupted, do, r.broken)
+	return fmt.Errorf("%w; some requests are still without an answer and may %s rows: %d", task.ErrInterrupted, do, r.broken)
 }
 
 func (r *run) watch() {

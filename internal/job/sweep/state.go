@@ -33,9 +33,9 @@ func (b *sweepState) open(listed bool) (after *key.Key, resumed bool, err error)
 	}
 	switch {
 	case c.listed && !listed:
-		return nil, true, errors.New("the checkpoint is for listed rows, but the list is missing")
+		return nil, true, errors.New("the checkpoint was made with a list of rows, but this command has no list")
 	case listed && !c.listed:
-		return nil, true, errors.New("the checkpoint is not for listed rows")
+		return nil, true, errors.New("the checkpoint was made without a list of rows, but this command has a list")
 	}
 	b.frontier, b.totals = c.frontier, c.totals
 	b.differences.add(c.found)

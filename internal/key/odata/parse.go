@@ -23,7 +23,7 @@ func Parse(s string) (*Filter, error) {
 	p := &parser{rest: s, length: len(s)}
 	root, err := p.or()
 	if err == nil && p.skipSpace() != "" {
-		err = errors.New("expected the end, \"and\" or \"or\"")
+		err = errors.New("expected \"and\", \"or\" or the end of the filter")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("filter at character %d: %w", p.length-len(p.rest)+1, err)

@@ -170,7 +170,7 @@ func load(o Options) (*Host, error) {
 		return nil, fmt.Errorf("function app in %s: %w", o.Root, err)
 	}
 	if !a.Handler.Proxy {
-		return nil, errors.New("host.json: customHandler.enableProxyingHttpRequest must be true, because the app needs requests as their callers sent them")
+		return nil, errors.New("host.json: customHandler.enableProxyingHttpRequest must be true, because the app needs the unchanged requests of its callers")
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy, transport.DisableCompression = nil, true

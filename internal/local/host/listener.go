@@ -176,7 +176,7 @@ func (l *listener) invokeRenewing(ctx context.Context, m *storage.Message, text 
 			if err == nil {
 				m.PopReceipt, receipt = next, next
 			} else if ctx.Err() == nil {
-				l.log.Warn().Err(err).Str("message", m.ID).Msg("the message could not be kept hidden")
+				l.log.Warn().Err(err).Str("message", m.ID).Msg("the message's lease could not be extended, so the message may reappear")
 			}
 		}
 	}(*m)

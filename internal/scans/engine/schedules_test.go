@@ -559,13 +559,13 @@ func TestParseSchedules(t *testing.T) {
 	const mirror = `[{"name":"a","cron":"0 0 3 * * *","request":{"source":{"tables":"*","connection":"A"},"action":{"type":"copy","destination":{"connection":"B"}}}}]`
 	for text, want := range map[string]string{
 		`{}`:                          "must be a JSON array",
-		`[{"Name":"x"}]`:              "0.Name: is not a field here",
+		`[{"Name":"x"}]`:              "0.Name: is not a field at this position",
 		`[` + good + `]`:              "",
 		good:                          "must be a JSON array",
 		`[` + good + `,` + good + `]`: "; has the same name as another",
-		`[` + good + `,` + strings.Replace(good, "nightly", "other", 1) + `]`:                                                  "other: request: action.destination is the same place as that of nightly, or one",
-		`[` + good + `,` + strings.NewReplacer("nightly\"", "other\"", "{date}", "{date}/more").Replace(good) + `]`:            "other: request: action.destination is the same place as that of nightly, or one",
-		`[` + strings.Replace(good, "{date}", "{date}/more", 1) + `,` + strings.Replace(good, "nightly\"", "other\"", 1) + `]`: "other: request: action.destination is the same place as that of nightly, or one",
+		`[` + good + `,` + strings.Replace(good, "nightly", "other", 1) + `]`:                                                  "other: request: action.destination equals, contains or lies within the destination of nightly",
+		`[` + good + `,` + strings.NewReplacer("nightly\"", "other\"", "{date}", "{date}/more").Replace(good) + `]`:            "other: request: action.destination equals, contains or lies within the destination of nightly",
+		`[` + strings.Replace(good, "{date}", "{date}/more", 1) + `,` + strings.Replace(good, "nightly\"", "other\"", 1) + `]`: "other: request: action.destination equals, contains or lies within the destination of nightly",
 		strings.Replace(`[`+good+`]`, `"table":"Source"`, `"table":"Source","connection":"AccountKey=c2VjcmV0"`, 1):            "source.connection: looks like a secret; give",
 		`[{"name":"a b","cron":"0 0 3 * * *","request":{"source":{"table":"T"},"action":{"type":"count"}}}]`:                   "schedule 1: name must be",
 		strings.Replace(`[`+good+`]`, "0 0 3", "0 3", 1):                                                                       `nightly: cron: "0 3 * * *" does not have the six fields`,

@@ -85,7 +85,7 @@ func TestProof(t *testing.T) {
 				w.must(objects.Delete(t.Context(), name))
 				_, err := objects.Put(t.Context(), name, []byte(content))
 				w.must(err)
-				return "is not as it was written"
+				return "has changed since it was written"
 			},
 			func(objects *place.Blobs) string {
 				name, _ := w.dataOf(objects)

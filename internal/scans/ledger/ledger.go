@@ -165,7 +165,7 @@ var ErrNotFound = errors.New("no such scan")
 var ErrLeftOut = errors.New("the scan's group has left this scan out")
 
 // ErrScanLost means that a recorded scan's own row is gone, although its steps are there.
-var ErrScanLost = errors.New("the state table lacks the scan's own row; somebody has deleted the row. Start a new scan")
+var ErrScanLost = errors.New("the scan's own row is missing from the state table, because somebody has deleted the row; start a new scan")
 
 // Ledger is the table of scans. Its own methods read and write scans and their lists, and the methods of its parts read and write the other
 // rows. Ledger is safe for concurrent use.

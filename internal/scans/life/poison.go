@@ -58,7 +58,7 @@ func (u *Upkeep) drain(ctx context.Context, q *storage.Queue) error {
 				_, err = scans.ParseMessage(body)
 			}
 			if problem.FateOf(err) != problem.Done { // a message of a newer version is also deleted
-				zerolog.Ctx(ctx).Error().Str("queue", q.Name()).Str("message", got.ID).Err(err).Msg("a poison message was kept")
+				zerolog.Ctx(ctx).Error().Str("queue", q.Name()).Str("message", got.ID).Err(err).Msg("a message stays in the poison queue, because this app cannot handle it")
 				continue
 			}
 			// After an error of one message, continue with the others.

@@ -179,7 +179,7 @@ func (ex *exports) exportedFiles(ctx context.Context, id ledger.ScanID, rows int
 		}
 		has += f.File.Rows
 		if files = append(files, f); err == nil && len(files) > maxFiles {
-			err = fmt.Errorf("more than %d files; export the table in several scans, each with its own prefix", maxFiles)
+			err = fmt.Errorf("the export needs more than %d files; export the table in several scans, each with its own prefix", maxFiles)
 		}
 		return err
 	})

@@ -59,7 +59,7 @@ func ParseSchedules(text string) ([]Schedule, error) {
 		err := s.parse()
 		if err == nil && s.request.Exports() {
 			if i := slices.IndexFunc(exports, s.overlaps); i >= 0 {
-				err = fmt.Errorf("request: action.destination is the same place as that of %s, or one of the two places lies within the other; give each schedule its own prefix", exports[i].Name)
+				err = fmt.Errorf("request: action.destination equals, contains or lies within the destination of %s; give each schedule its own prefix", exports[i].Name)
 			}
 			exports = append(exports, s)
 		}
@@ -113,7 +113,7 @@ func (s *Schedule) parse() (err error) {
 	} else if s.request.Exports() && s.request.IsGroup() && strings.Contains(strings.TrimSuffix(strings.Trim(d.Prefix, "/"), "/"+tableMark), tableMark) {
 		errs = append(errs, errors.New("request: action.destination.prefix may contain "+tableMark+" only at its end, because the exports of many tables need one place"))
 	} else if s.request.NeedsOverwrite() {
-		errs = append(errs, errors.New("request: action.overwrite must be true, because each occurrence finds the rows that the previous one has copied; mode skip keeps these rows"))
+		errs = append(errs, errors.New("request: action.overwrite must be true, because each occurrence writes over the rows of the previous occurrence; mode skip keeps these rows"))
 	}
 	if s.Keep != nil {
 		if err := s.Keep.Check(); err != nil {

@@ -69,7 +69,7 @@ func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Mess
 	}
 	was, err := scans.ParseFailed(packed)
 	if err != nil {
-		return scans.Fatal(fmt.Errorf("failed rows at %s: %w", m.RowRetry.At, err))
+		return scans.Fatal(fmt.Errorf("the failed rows at %s cannot be read: %w", m.RowRetry.At, err))
 	}
 	all := int64(len(was.Rows)) < was.Failed || o.Request.Action.Type == scans.Keys
 	listed := map[key.Key]bool{}

@@ -214,7 +214,7 @@ func (s *Steps) committedBefore(ctx context.Context, scan ledger.ScanID, deliver
 			return err
 		}
 	}
-	return problem.Stalef("", "the step was committed by an earlier delivery")
+	return problem.Stalef("", "an earlier delivery of the message has committed the step")
 }
 
 // commitResult is the result of a step's commit.

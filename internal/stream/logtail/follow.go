@@ -46,7 +46,7 @@ func (s *Streams) Follow(ctx context.Context, stream string, o FollowOptions, sh
 		}
 		next, read, err := s.after(ctx, stream, after, maxBehind, showNew)
 		if errors.Is(err, errBehind) {
-			err = fmt.Errorf("%w; read these events first, without following", err)
+			err = fmt.Errorf("%w; read these events before you follow the stream", err)
 		}
 		if err == nil && after == Now && o.Newest > 0 { // runs after the call of After, so that no event between the two is missed
 			err = s.showNewest(ctx, stream, o.Newest, showNew)

@@ -27,7 +27,7 @@ func ParseRetention(text string) (time.Duration, error) {
 	}
 	d, err := input.Duration(text)
 	if err != nil || d < minRetention || d > maxRetention {
-		return 0, fmt.Errorf("%q is not a retention; use a time such as 30d, 2w or 12h, at least %v and at most 36500d, or %s", text, minRetention, Forever)
+		return 0, fmt.Errorf("%q is not a retention; use a time from %v to 36500d, such as 30d, 2w or 12h, or use %s", text, minRetention, Forever)
 	}
 	return d, nil
 }
