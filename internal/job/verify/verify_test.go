@@ -47,7 +47,7 @@ func withProperty(row storage.Entity, p storage.Property) storage.Entity {
 	return row
 }
 
-// TestCompareFindsEachDifference compares tables of 100,000 rows. Four rows differ, each in another way. The sweep starts with 32 concurrent queries, so
+// TestCompareFindsEachDifference compares tables of 100,000 rows. Four rows differ, each in another way. The sweep starts with 24 concurrent queries, so
 // many thieves find no rows in a table of this size. Compared with a start of 8 queries, this takes half the time and 1.5 times the queries.
 func TestCompareFindsEachDifference(t *testing.T) {
 	testsize.WithoutRace(t)
