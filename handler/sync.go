@@ -30,7 +30,7 @@ func (o *syncOptions) options() []option {
 		o.yesFlag.options(), []option{
 			{"delete-extra", perRun, &o.deleteExtra, nil, "delete rows that only the destination has"},
 			{"max-deletes", perRun, &o.maxDeletes, int64(-1), "refuse to delete more rows than this"},
-			{"dry-run", perRun, &o.dryRun, nil, "compare, show the planned changes, and make none"},
+			{"dry-run", perRun, &o.dryRun, nil, "compare and show the planned changes, but make none"},
 		})
 }
 

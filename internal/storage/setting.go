@@ -174,7 +174,7 @@ func identityFromParts(parts map[string]string) (*identity, error) {
 	case strings.EqualFold(v, "managedidentity"):
 		id.Managed = true
 	default:
-		return nil, fmt.Errorf("%s must be managedidentity or absent", credentialPart)
+		return nil, fmt.Errorf("%s must be managedidentity, or be left out", credentialPart)
 	}
 	application := id.TenantID != "" || id.ClientSecret != ""
 	switch {

@@ -247,7 +247,7 @@ func TestGroupFails(t *testing.T) {
 		id = w.start(groupExport("p2"))
 		w.onMessage = func([]byte) { w.must(w.objects("p2").Delete(t.Context(), "Table00/manifest.json")) }
 		w.drain()
-		if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, "Table00/manifest.json") || !strings.HasSuffix(s.Error, "; start a new scan, to another prefix") {
+		if s := w.status(id); s.State != ledger.Failed || !strings.Contains(s.Error, "Table00/manifest.json") || !strings.HasSuffix(s.Error, "; start a new scan with another prefix") {
 			t.Errorf("without a table's manifest, the group is %s with error %q", s.State, s.Error)
 		}
 	})

@@ -137,7 +137,7 @@ func (l *Life) retriable(ctx context.Context, s ledger.Scan, rows bool) error {
 		return problem.Conflictf("id", "every step is done, but %d rows have failed; to write them, fix the cause that the scan's error names, and retry with {\"rows\":\"failed\"}", found.Sums.Failed)
 	case r.Exports():
 		if _, err := l.exports.exportedFiles(ctx, s.ID, found.Sums.Written); errors.Is(err, errFilesLost) {
-			return problem.Conflictf("id", "%v; start a new scan, to another prefix", err)
+			return problem.Conflictf("id", "%v; start a new scan with another prefix", err)
 		}
 	}
 	return nil

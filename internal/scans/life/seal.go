@@ -158,7 +158,7 @@ func (ex *exports) seal(ctx context.Context, s ledger.Listed) error {
 func incomplete(err error) string {
 	advice := "correct the cause and retry, or export to another prefix"
 	if errors.Is(err, errFilesLost) || errors.Is(err, place.ErrNoExport) || errors.Is(err, fs.ErrNotExist) {
-		advice = "start a new scan, to another prefix"
+		advice = "start a new scan with another prefix"
 	}
 	return scans.Shortened("the export cannot be completed: " + err.Error() + "; " + advice)
 }

@@ -105,7 +105,7 @@ func (s *Schedule) parse() (err error) {
 		errs = append(errs, fmt.Errorf("cron: %q fires more than once a minute; its first field, the seconds, must be a number", s.Cron))
 	}
 	if len(s.Request) == 0 {
-		errs = append(errs, errors.New("request is missing: give a body as for POST /api/scans"))
+		errs = append(errs, errors.New("request is missing; write it like the body of POST /api/scans"))
 	} else if s.request, err = scans.ParseRequest(s.Request); err != nil {
 		errs = append(errs, fmt.Errorf("request: %w", err))
 	} else if d := s.request.Action.Destination; s.request.Exports() && !strings.Contains(d.Prefix, calendar.Date) {

@@ -68,6 +68,6 @@ func (s *Steps) failScan(ctx context.Context, m scans.Message, fatal *scans.Fata
 	if err := s.life.FailIfPending(ctx, m.Scan, m.ID, as); err != nil {
 		return "", errors.Join(fatal.Unwrap(), err)
 	}
-	zerolog.Ctx(ctx).Error().Err(fatal.Unwrap()).Msg("scan failed; the step stays pending for a retry")
+	zerolog.Ctx(ctx).Error().Err(fatal.Unwrap()).Msg("the scan failed; a retry of the scan repeats this step")
 	return "scan failed: " + fatal.Error(), nil
 }

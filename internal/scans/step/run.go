@@ -294,7 +294,7 @@ func (s *Steps) waitsForSlot(ctx context.Context, limits *scans.Limits, scan led
 	if err != nil {
 		return err
 	}
-	wait := problem.Stalef("", "the scan's limits do not allow the step yet; the app sends another message when they do")
+	wait := problem.Stalef("", "the scan's limits do not allow the step yet; when they do, the app sends a new message for the step")
 	if p.After.Sub(now) > scans.SlotEarly {
 		return wait
 	}

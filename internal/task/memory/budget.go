@@ -20,7 +20,7 @@ const reserved = 16
 
 // ErrFull means that work needs more memory than its part has, and that no more memory is free. The work must release its part and take a larger
 // part. Work that waits for memory while it holds a part may wait forever.
-var ErrFull = errors.New("the process's memory is taken by other work")
+var ErrFull = errors.New("other work is using the process's memory")
 
 // Budget limits the memory, in bytes, of the rows, bodies and answers that a process holds. Each call or step takes its part once, before it reads. A
 // nil Budget has no limit. A Budget is safe for concurrent use.
