@@ -190,7 +190,7 @@ func withdraw(ctx context.Context, o Objects, c Claim) error {
 	return o.Delete(ctx, c.name())
 }
 
-// ClearLate deletes objects that late steps of the app have written to a place without an export.
+// ClearLate is for a place that contains no export. It deletes the objects that steps of the app have written there too late.
 func ClearLate(ctx context.Context, o Objects) error {
 	var late []string
 	err := o.List(ctx, DataPrefix, func(name string, _ int64) error {

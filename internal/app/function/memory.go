@@ -41,7 +41,7 @@ const (
 	// memoryTime is the maximum time for which a call waits for its part of the memory.
 	memoryTime = 10 * time.Second
 
-	rowsMemory  = 4 << 20  // the part of a call that reads rows, if so much memory is free; few calls need more
+	rowsMemory  = 4 << 20  // what a call that reads rows reserves, if that much memory is free; few calls need more
 	againMemory = 16 << 20 // the minimum part when a call is served again because rowsMemory was too small
 	smallAnswer = 16 << 10 // minimum part of a call while it answers
 

@@ -72,7 +72,7 @@ func valueOf(p storage.Property) (v any, err error) {
 func (r *row) output(v any, changed func(Change)) (e storage.Entity, err error) {
 	out, ok := v.(map[string]any)
 	if !ok {
-		return e, fmt.Errorf("the program returns %s, not a row", strings.TrimPrefix(withArticle(gojq.TypeOf(v))+" "+gojq.Preview(v), "null "))
+		return e, fmt.Errorf("the jq program returns %s, not a row", strings.TrimPrefix(withArticle(gojq.TypeOf(v))+" "+gojq.Preview(v), "null "))
 	}
 	for _, k := range []struct {
 		name string

@@ -60,8 +60,8 @@ type reading struct {
 // read runs the message's step, and then its children if the scan allows an invocation more queries. With the adaptive strategy, as many children
 // as possible run concurrently. This strategy guesses where to divide a range. A wrong guess, which finds no rows, costs only a query here, but
 // would cost a message and a step if the child were sent as a message. With other strategies, only the first child runs. The child continues
-// where the rows end, so a partition that spans two pages is written together. Exports, comparisons and deletes also run only the first child,
-// because an export's file has no gaps, and a delete's pages must fit into a message.
+// where the rows end, so a partition that spans two pages is written together. Exports, comparisons and deletes run only the first child with any
+// strategy: an export's file must have no gaps, and a delete's pages must fit into one message.
 func (o *stepScan) read(ctx context.Context, m scans.Message, into stepWork) (readResult, error) {
 	r := reading{found: []pageOrStep{{step: &m.Step}}, into: into}
 	strategy := o.Strategy
