@@ -39,7 +39,7 @@ func (c *Cache[T]) Get(ctx context.Context, id ledger.ScanID, read func(was T) (
 	return c.getSince(ctx, id, time.Now().Add(-c.fresh), read)
 }
 
-// getSince does the same as Get, but returns only a value whose read began after start.
+// getSince is like Get, but returns only a value whose read began after start.
 func (c *Cache[T]) getSince(ctx context.Context, id ledger.ScanID, start time.Time, read func(was T) (T, error)) (T, error) {
 	for {
 		c.mu.Lock()
@@ -104,7 +104,7 @@ func (c *Cache[T]) fill(of *cached[T], read func(was T) (T, error)) (value T, er
 	return value, err
 }
 
-// forget drops values that were read too long ago. The caller holds mu.
+// forget drops values that are too old to keep. The caller holds mu.
 func (c *Cache[T]) forget() {
 	for id, of := range c.byID {
 		if of.reading == nil && time.Since(of.at) >= c.kept {

@@ -19,9 +19,9 @@ import (
 )
 
 // Hints. Each step notes where its pages ended. When a scan has ended, these ends become hints for the next scan of the
-// same rows. Scans with a filter neither leave nor use hints, because their pages show only the rows that match.
+// same rows. Scans with a filter neither make nor use hints, because their pages show only the rows that match.
 
-// HintsName returns the name under which the hints for the scan's rows are stored. It returns "" for a scan that leaves no
+// HintsName returns the name under which the hints for the scan's rows are stored. It returns "" for a scan that makes no
 // hints.
 func (o *RunnableScan) HintsName() string {
 	r := o.Request

@@ -23,8 +23,8 @@ type Limits struct {
 }
 
 const (
-	slotBehind   = 3 * time.Second // how long the unused part of a limit may still be used
-	SlotEarly    = 2 * time.Second // a message may arrive this long before its slot, because times of messages are whole seconds
+	slotBehind   = 3 * time.Second // the unused part of a limit may be used for this time
+	SlotEarly    = 2 * time.Second // times of messages are whole seconds, so a message may arrive this long before its slot
 	SlotRequests = 3               // how many requests a step makes for its own slot and those of its children
 	slotTries    = 100             // the maximum number of tries to take slots; a try fails if another step takes slots at the same time
 	slotPause    = 20 * time.Millisecond
@@ -59,8 +59,8 @@ func (l Limits) Takes(rows, requests int64) time.Duration {
 }
 
 // slots takes n slots. The argument now is the current time by the service's clock. Done steps count with their true cost, and each waiting
-// step with 90 % of the mean cost. A higher share would leave some of the limit unused. If 90 % is too little, [step.Steps] notices that
-// when the step's message arrives.
+// step with 90 % of the mean cost. With more than 90 %, some of the limit would stay unused. If 90 % is too little, [step.Steps] notices
+// that when the step's message arrives.
 func (l Limits) slots(u *ledger.Used, now time.Time, n int) []time.Time {
 	mean := l.Takes(u.Rows, u.Requests) * 9 / 10 / time.Duration(max(1, u.Steps))
 	if least := now.Add(-slotBehind); u.Next.Before(least) { // the limits are not used up, so u.Waiting may be too high: a step that ran twice took its children's slots twice

@@ -63,7 +63,7 @@ type Message struct {
 	Body  []byte    `json:"-"` // the JSON
 	After time.Time `json:"-"` // the earliest time to begin the step; zero means immediately
 
-	ID ledger.StepID `json:"-"` // the step's id: a hash of the body or, for a deletion, of the id of the step that read the rows
+	ID ledger.StepID `json:"-"` // the step's id: a hash of the body; for a deletion, a hash of the id of the step that read the rows
 }
 
 // start is the message for a start request.
@@ -208,8 +208,8 @@ func deletionID(step ledger.StepID) ledger.StepID {
 	return stepID([]byte("delete the rows read by " + step))
 }
 
-// DeletionOf returns the message for the deletion of the rows that m's step has read. The message does not contain the pages; the ledger
-// does.
+// DeletionOf returns the message for the deletion of the rows that m's step has read. The pages are not in the message, but in the
+// ledger.
 func (m Message) DeletionOf() Message {
 	return Message{Scan: m.Scan, Delete: &deletion{Of: m.ID}, ID: deletionID(m.ID)}
 }
@@ -220,7 +220,7 @@ type ReadPage struct {
 	Token *key.Token `json:"token,omitempty"`
 	Last  key.Key    `json:"last"` // the key of the last row that the step processed
 	Rows  int64      `json:"rows"` // how many rows the step processed, as the action counts them; 0 until they are counted
-	// Partitions are the partitions that the step processed, if another step processes the rows between these partitions.
+	// If another step processes the rows between some partitions, Partitions lists those that this step processed.
 	Partitions []string `json:"partitions,omitempty"`
 
 	Span int `json:"-"` // the index of the span of rows to which the page belongs

@@ -10,8 +10,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A scan may read and export every table, but must not change tables of the app or its host. A deletion there would remove records and events while
-// the calls that write them still succeed. Each step and each retry checks this, because the settings may have changed since the scan began.
+// A scan may read and export every table, but must not change tables of the app or its host. Otherwise, a scan could delete records and events
+// while the calls that write them still succeed. Each step and each retry checks this, because the settings may have changed since the scan began.
 
 // hostContainers is the prefix of the names of the Functions host's containers in the app's account. These containers hold locks, keys, and the state
 // of triggers.
@@ -60,7 +60,7 @@ func (ss *Scans) HostsTable(t *storage.Table) string {
 	switch {
 	case t.Same(o.Own.Table(o.StateTable)):
 		return "is the table that keeps this app's scans"
-	case storage.OfHost(name): // of this app's host, or of another app's host in that app's account
+	case storage.OfHost(name): // the table of a host: this app's, or another app's in that app's account
 		return "is a table of the Functions host"
 	}
 	return ""

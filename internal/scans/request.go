@@ -32,8 +32,8 @@ type Request struct {
 	Select      []string   `json:"select,omitzero"`       // properties to read; all if absent, only the keys if empty
 	Strategy    string     `json:"strategy,omitempty"`    // one of strategy.Names
 	SegmentSize int        `json:"segmentSize,omitempty"` // rows per query, 1 to 1,000
-	// SegmentsPerInvocation is the number of queries that one invocation may make. 0 means the app's setting. Without a setting, the number is
-	// 16 for a copy into a container, 4 for a count and 1 for other scans.
+	// SegmentsPerInvocation is the number of queries that one invocation may make. 0 means the app's setting. If there is none, the
+	// number is 16 for a copy into a container, 4 for a count and 1 for other scans.
 	SegmentsPerInvocation int `json:"segmentsPerInvocation,omitempty"`
 	// SegmentsPerFirstPrefix and SegmentsPerSubsequentPrefix are options of the prefix strategy; see [scan.Prefix].
 	SegmentsPerFirstPrefix      int `json:"segmentsPerFirstPrefix,omitempty"`
@@ -95,8 +95,8 @@ const (
 // ActionTypes is the list of all action types.
 var ActionTypes = []string{Copy, Count, Keys, Enqueue, Delete, Verify}
 
-// MaxSegments is the maximum number of queries that an invocation may make. With this number, a commit fits into one transaction of 100 rows,
-// because each segment adds at most three children, and one more if its rows are handed over.
+// MaxSegments is the maximum number of queries that an invocation may make. With this number, a commit fits into one transaction of 100 rows.
+// Each segment adds at most three children, and one more if its rows are handed over.
 const MaxSegments = 24
 
 // maxName is the maximum number of characters in a scan's name.
@@ -133,7 +133,7 @@ func ParseRequest(body []byte) (Request, error) {
 }
 
 // checkSides refuses a request that names the source's connection but not the destination's, because it would be unclear which account is meant.
-// It does not check stored requests. In a stored request, a source or destination without a connection is still in the app's own storage.
+// Stored requests are not checked. There, a source or destination without a connection is still in the app's own storage.
 func (r Request) checkSides() error {
 	var errs fieldErrors
 	missing := func(field, connection string) {

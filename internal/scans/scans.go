@@ -59,7 +59,7 @@ type Scans struct {
 	Loaded  *Cache[*Loaded]
 	Queues  map[string]*storage.Queue    // by function
 	limiter action.Limiter               // for requests to busy partitions
-	codec   func() (*place.Codec, error) // shared by all exports, because it keeps 15 MB for each page that it encodes concurrently
+	codec   func() (*place.Codec, error) // shared by all exports; it keeps 15 MB for each page that it encodes concurrently
 }
 
 // New returns the Scans of an app.

@@ -68,8 +68,8 @@ func (x *Export) Probe(ctx context.Context, field string, r Request) error {
 	return Unreadable(field, err)
 }
 
-// Unreadable turns an error from opening exports into an error of the request's field in which they are named. It does not change an error
-// that may be temporary.
+// Unreadable turns an error from opening exports into an error of the request's field that names them. It does not change an error that
+// may be temporary.
 func Unreadable(field string, err error) error {
 	switch {
 	case err == nil:

@@ -21,7 +21,7 @@ const (
 	heldBytes = 16 << 20
 
 	writeThere = "write to the destination"
-	// ExportRefused is the detail of a refusal by the Blob service.
+	// ExportRefused explains a refusal by the Blob service.
 	ExportRefused = "the Blob service refuses one of the operations that an export needs (to list, read and write blobs); check the name, the connection and its permissions"
 )
 
@@ -51,7 +51,7 @@ type work interface {
 // counting counts rows.
 type counting struct{}
 
-// queries is more than 1, because with one query per step, a large count would commit more often than the ledger's partition allows.
+// With one query per step, a large count would commit more often than the ledger's partition allows.
 func (counting) queries() int { return 4 }
 
 // Writing writes rows, or messages made from rows.
@@ -283,7 +283,7 @@ func (ss *Scans) comparison(r Request, o *RunnableScan) (plan, error) {
 	depth := verify.DepthOf(r.Action.Mode)
 	source := o.Source
 	if r.Action.Proof && o.Table() != nil {
-		source = storage.OrEmpty{Source: source} // with OrEmpty, the export is read to its end even if the table is gone
+		source = storage.OrEmpty{Source: source} // even if the table is gone, the export is read to its end
 	}
 	o.Reader = verify.Pair(source, o.Other, depth, only, heldBytes, ss.Options.Memory)
 	return plan{Work: Comparing{r.Action.AllowExtra}, Destination: table, Properties: depth != verify.Keys}, nil

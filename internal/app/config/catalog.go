@@ -15,8 +15,8 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// CatalogConnection is the setting with the connection of all catalogs that do not name another connection. If this setting is
-// empty, these catalogs use the app's own storage.
+// CatalogConnection is the setting with the connection of each catalog that does not name another one. If it is empty,
+// these catalogs use the app's own storage.
 const CatalogConnection = "AZURE_STORAGE_CONNECTION_STRING"
 
 // CatalogSettings are the settings of one catalog.

@@ -63,7 +63,7 @@ type Config struct {
 	StateTable            string
 	ScanRetention         time.Duration
 	Schedules             []schedule.Schedule
-	SchedulesErr          error   // the mistakes in invalid schedules, which are not part of Schedules
+	SchedulesErr          error   // the mistakes in invalid schedules; Schedules contains only valid ones
 	Price                 float64 // price of 10,000 storage requests, in dollars
 	LogTable              string
 	LogRetention          time.Duration                     // 0 means forever

@@ -7,7 +7,8 @@
 // Content-Security-Policy, with Trusted Types, refuses markup and inline script.
 //
 // A list of scans costs one call per refresh, for any number of scans. A refresh happens every 3 s while a scan runs, and once a
-// minute while the page is hidden. While the app does not answer, the pauses between refreshes double up to a minute.
+// minute while the page is hidden. While the app does not answer, each pause between refreshes is twice the previous one, up to
+// a minute.
 package console
 
 import (

@@ -63,7 +63,7 @@ func Queue(function string, m Message) []byte {
 	}})
 }
 
-// Status is the state of a timer's schedule, in the form that its function receives.
+// Status is the state of a timer's schedule, in the form that the timer's function receives.
 type Status struct {
 	Last    time.Time // time of the last run; zero before the first run
 	Next    time.Time // time of the next run, as computed before this run
@@ -96,6 +96,6 @@ func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(v) // cannot fail: it writes to memory, and JSON can represent v
+	_ = e.Encode(v) // never fails: it writes to memory, and v has a JSON form
 	return bytes.TrimSpace(b.Bytes())
 }

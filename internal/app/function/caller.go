@@ -17,7 +17,7 @@ import (
 
 // Host describes the Functions host that started the handler.
 type Host struct {
-	// Secret is in every request of the host. If the host has no secret, like the real host, Secret is "".
+	// Secret is in every request of the host. The real host has no secret, so Secret is "" there.
 	Secret string
 	// Worker is this process's id, which a host with a secret sets.
 	Worker string
@@ -25,7 +25,7 @@ type Host struct {
 	Development bool
 }
 
-// onlyFromHost returns a handler that passes a request to next only if the host itself has sent it or passed it on.
+// onlyFromHost returns a handler that passes only the host's requests to next: those that it made, and those that it passed on.
 func (h Host) onlyFromHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, foreign := foreignName(r)

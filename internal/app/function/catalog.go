@@ -402,7 +402,7 @@ func readSelector(s index.Schema, r *http.Request) (catalog.Lookup, catalog.Cond
 const maxValues = 100
 
 // readQuery reads the query string. The query string may contain index keys, spelled as in the settings, with their values.
-// It may also contain the parameters listed in allowed: some of row_from, row_to, row_prefix, top and cursor.
+// It may also contain the parameters in allowed, which are some of row_from, row_to, row_prefix, top and cursor.
 func readQuery(s index.Schema, r *http.Request, allowed ...string) (catalog.Lookup, error) {
 	var takes []input.Parameter
 	for _, k := range s.Keys {

@@ -26,7 +26,7 @@ const maxListedErrors = 1000
 
 // insertRecords inserts several records, and answers with a result for each. The argument key is the request's Idempotency-Key. If key is not "",
 // record n gets its own key, which consists of key, a blank and n. One key for all records is not enough, because the records are in several shards and
-// some records may be refused. Each record is decoded for the check, and again for its insertion.
+// some records may be refused. Each record is decoded twice: for the check and for its insertion.
 func insertRecords(c *catalog.Catalog, texts record.Texts, key string, w http.ResponseWriter, r *http.Request) error {
 	results := make([]inserted, len(texts))
 	var good record.Texts

@@ -11,8 +11,8 @@ import (
 	"tablesweep/internal/app/console"
 )
 
-// consoleRoute matches only file names. It is strict, because anybody may call an anonymous function, and the host must not
-// match paths of other functions with this route.
+// consoleRoute matches only file names. Anybody may call an anonymous function, so the route must not match paths of other
+// functions.
 const consoleRoute = "console/{file:regex(^[a-z]+[.](css|js|svg)$)?}"
 
 // consoleHeaders prevent the page from loading data from other sites, from sending data to them, and from running data as code.

@@ -44,8 +44,8 @@ type httpAnswer struct {
 	Header map[string]string `json:"headers"`
 }
 
-// ParseEnvelope parses the host's request for a queue or timer function. The request contains the trigger's data under the name
-// of the trigger's binding, and metadata. Errors are [problem.Invalid].
+// ParseEnvelope parses the host's request for a queue or timer function. The request contains metadata, and the trigger's data
+// under the name of the trigger's binding. Errors are [problem.Invalid].
 func ParseEnvelope(body []byte) (Invocation, error) {
 	var r struct{ Data, Metadata map[string]json.RawMessage }
 	if err := json.Unmarshal(body, &r); err != nil {
@@ -130,7 +130,7 @@ func (f Function) handle(ctx context.Context, r *http.Request) (report string, e
 // A host that does not proxy requests puts each request into an envelope. The caller gets a 502. Both the 502 and the
 // function's log contain the reason.
 func notProxiedHandler(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body) // the envelope is twice as long as the caller's body; an answer before the envelope's end would become an empty 500
+	_, _ = io.Copy(io.Discard, r.Body) // an answer before the end of the envelope, which is twice as long as the caller's body, would become an empty 500
 	err := errNotProxied()
 	writeJSON(w, r, http.StatusOK, response{
 		Outputs: outputs{&httpAnswer{

@@ -107,7 +107,7 @@ func (a App) maintain(ctx context.Context, _ Invocation) (string, error) {
 		})
 	}
 	_ = g.Wait() // errs contains each part's error
-	// A part with nothing to do, such as a catalog during a migration, must not hide a failed part.
+	// A part without work, such as a catalog during a migration, must not hide a failed part.
 	failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return problem.FateOf(err) == problem.Done })
 	if a.Gates.Own.Err() == nil {
 		failed = append(failed, a.Engine.WriteMaintained(ctx, errors.Join(failed...)))

@@ -54,7 +54,7 @@ func keepPrivate(next http.Handler) http.Handler {
 	})
 }
 
-// checkHeaders refuses a write if it has an unsupported header that would change the write's meaning.
+// checkHeaders refuses a write with an unsupported header that would change the write's meaning.
 func checkHeaders(r *http.Request) error {
 	switch {
 	case r.Method == http.MethodGet, r.Method == http.MethodHead:

@@ -50,7 +50,7 @@ const (
 )
 
 // withLimits limits the size of a request's body and the time of its handling. If the client disconnects, a request that may
-// write continues, because a later recovery would have to complete a half-done write.
+// write continues. Otherwise, a later recovery would have to complete a half-done write.
 func withLimits(bytes int64, t time.Duration, next http.Handler) http.Handler {
 	return withProblems(func(w http.ResponseWriter, r *http.Request) error {
 		ctx := r.Context()
@@ -106,7 +106,7 @@ func (b *gzipBody) Close() error { return b.packed.Close() }
 func withDeadlines(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w)
-		// This call fails only in tests, whose connections have no deadlines.
+		// This call fails only in tests, where connections have no deadlines.
 		_ = c.SetWriteDeadline(time.Now().Add(requestTime + answerTime))
 		if r.Body != http.NoBody {
 			_ = c.SetReadDeadline(time.Now().Add(bodyTime)) // the server clears the deadline when the body has arrived
@@ -337,7 +337,7 @@ type fieldError struct {
 	Detail string `json:"detail"`
 }
 
-// maxErrors is the maximum number of errors that an answer lists, for each record if there are several records. The limit is needed because a body may have
+// maxErrors is the maximum number of errors that an answer lists. For several records, it applies to each record. Without it, an answer could list
 // hundreds of thousands of errors.
 const maxErrors = 20
 

@@ -27,8 +27,8 @@ const (
 	needsForRecords
 	// needsForEvents is for calls with a body of events.
 	needsForEvents
-	// needsForRecord is for calls whose body changes a record. Such a call needs memory for the body, and for the data that the call reads and writes. It is
-	// served like a call with needsForRows, unless the body is too long to be kept for a repetition.
+	// needsForRecord is for calls whose body changes a record. Such a call needs memory for the body, and for the data that the call reads and writes.
+	// Unless the body is too long to be kept for a repetition, the call is served like one with needsForRows.
 	needsForRecord
 	// needsForRows is for calls that need memory for the rows that they read, for their answer and for their writes. A call with
 	// few rows does not wait for large calls to release memory. If the call's part of the memory is too small, the call is
@@ -42,7 +42,7 @@ const (
 	memoryTime = 10 * time.Second
 
 	rowsMemory  = 4 << 20  // what a call that reads rows reserves, if that much memory is free; few calls need more
-	againMemory = 16 << 20 // the minimum part when a call is served again because rowsMemory was too small
+	againMemory = 16 << 20 // if rowsMemory was too small, the call is served again with at least this part
 	smallAnswer = 16 << 10 // minimum part of a call while it answers
 
 	// A body needs memory for up to twice its length, because its buffer grows while the body arrives. Events need additional memory in transactions.
@@ -220,8 +220,8 @@ type taker struct {
 	left time.Duration
 }
 
-// forLittle reserves a part of the memory for a call that needs little. If a larger part is free without waiting, forLittle reserves that part
-// instead.
+// forLittle reserves a part of the memory for a call that needs little. If a larger part is free, forLittle reserves that part without
+// waiting.
 func (t *taker) forLittle(ctx context.Context) (*memory.Part, error) {
 	if part, ok := t.from.TryTake(rowsMemory); ok {
 		return part, nil
@@ -229,8 +229,8 @@ func (t *taker) forLittle(ctx context.Context) (*memory.Part, error) {
 	return t.part(ctx, memory.Small)
 }
 
-// guess returns how many bytes to reserve for work that may need the given number. The result is at most half of the memory,
-// because other calls wait until a large call gets its memory.
+// guess returns how many bytes to reserve for work that may need the given number. Other calls wait until a large call gets
+// its memory, so the result is at most half of the memory.
 func (t *taker) guess(bytes int64) int64 { return min(bytes, t.from.Half()) }
 
 // part waits for a part of the given size.

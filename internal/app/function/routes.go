@@ -47,7 +47,7 @@ func (all routes) handler() http.Handler {
 		other := otherMethod(handlers)
 		for _, method := range append(methods, http.MethodTrace) {
 			h := handlers[method]
-			if h == nil { // add a handler, because otherwise a pattern with a parameter in this place would match the method
+			if h == nil { // without a handler, the method would match a pattern with a parameter in this place
 				h = other
 			}
 			router.Method(method, pattern, withParameters(h))
@@ -72,7 +72,7 @@ func inLowerCase(next http.Handler) http.Handler {
 	})
 }
 
-// withParameters sets the parameters of the path as the caller sent them: unescaped, and not in lower case.
+// withParameters sets the path's parameters, unescaped and in the caller's case.
 func withParameters(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Pattern = chi.RouteContext(r.Context()).RoutePattern()

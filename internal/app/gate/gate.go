@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	tryTime    = 20 * time.Second // the time limit of one attempt; calls that wait for the attempt get its error
+	tryTime    = 20 * time.Second // the time limit of one attempt; calls that wait for the attempt get the attempt's error
 	firstPause = time.Second      // pause after a failure; doubles up to maxPause
 	maxPause   = 4 * time.Second  // short, so that work continues soon after an outage
 	reportTime = time.Minute      // time between two reports of failures
@@ -34,8 +34,8 @@ func New() *Gate { return &Gate{changed: make(chan struct{})} }
 // Prepare calls prepare until it succeeds, and then opens the gate. It calls report for the first failure, and at most once a
 // minute for later failures. It returns early only if ctx ends.
 //
-// If prepare returns a [problem.Error], only a person can remove the cause, so [Gate.Pass] returns this error immediately. After
-// any other error, Pass continues to wait.
+// A [problem.Error] from prepare means that a person must act, so [Gate.Pass] returns this error immediately. After any other
+// error, Pass continues to wait.
 func (g *Gate) Prepare(ctx context.Context, prepare func(context.Context) error, report func(error)) {
 	var reported time.Time
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {

@@ -72,7 +72,7 @@ func settingsCheck(c config.Config) Check {
 		strings.Join(slices.Sorted(maps.Keys(c.Connections)), ", "), cmp.Or(strings.Join(catalogs, ", "), "none"))}
 }
 
-// refusedCheck returns a failed check. The check names the missing role, or another possible reason for the refusal. The argument t is any table of the
+// refusedCheck returns a failed check. It names the missing role, or another possible reason for the refusal. The argument t is any table of the
 // account.
 func refusedCheck(name, who string, err error, c storage.Connection, t *storage.Table, role string) Check {
 	detail := who + oneLine(err.Error())

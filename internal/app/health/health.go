@@ -79,7 +79,7 @@ func runAll(parts []func() []Check) []Check {
 	return slices.Concat(found...)
 }
 
-// maxDetail is the maximum number of characters of an error in a detail. It is needed because a failed sign-in returns a
+// maxDetail is the maximum number of characters of an error in a detail. Without it, a failed sign-in would return a
 // page of text.
 const maxDetail = 400
 

@@ -51,8 +51,8 @@ func judgeClock(lead time.Duration) Check {
 	return Check{"clock", OK, "right to within " + clockSlack.String()}
 }
 
-// judgeOther judges another account by the answer to a query of a table that does not exist. While an account is unavailable,
-// scans wait, and continue once it answers.
+// judgeOther judges another account by the answer to a query of a table that does not exist. Scans wait while an account is
+// unavailable, and continue once it answers.
 func judgeOther(connection string, err error) Check {
 	name := "connection " + connection
 	switch {

@@ -26,10 +26,10 @@ type App struct {
 // Queues contains the settings in extensions.queues of host.json.
 type Queues struct {
 	BatchSize         int           // messages per get, 1 to 32
-	NewBatchThreshold int           // the next get waits until at most this number of messages is in progress
+	NewBatchThreshold int           // while more messages than this are in progress, there is no further get
 	MaxPolling        time.Duration // maximum wait between polls of an empty queue
 	Visibility        time.Duration // wait before the retry of a failed message
-	MaxDequeue        int           // number of failed deliveries after which the host moves a message to the poison queue
+	MaxDequeue        int           // after this number of failed deliveries, the host moves a message to the poison queue
 	Base64            bool          // messages are base64
 }
 

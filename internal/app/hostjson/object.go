@@ -17,8 +17,8 @@ func (p *problems) addf(format string, args ...any) {
 	p.errs = append(p.errs, fmt.Errorf(format, args...))
 }
 
-// object reads a JSON object field by field. It reports every field of a wrong type, and at the end every field that was not read. Each report contains the
-// field's place. Names match without regard to case, as in the host's configuration.
+// object reads a JSON object field by field. It reports each field that has a wrong type and, at the end, each field that was not read. Each report
+// contains the field's place. Names match without regard to case, as in the host's configuration.
 type object struct {
 	place    string // for example host.json: extensions.queues
 	fields   map[string]json.RawMessage

@@ -23,7 +23,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// prepare prepares the app's parts in the background, each behind a gate of its own. If the settings are wrong, prepare only
+// prepare prepares the app's parts in the background. Each part has its own gate. If the settings are wrong, prepare only
 // adds a gate that stays closed.
 func prepare(ctx context.Context, app *function.App, catalogs []config.CatalogSettings, settingsErr error) {
 	behind := func(what string, prepare func(context.Context) error) *gate.Gate {

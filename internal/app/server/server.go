@@ -20,8 +20,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// portVariables lists the variables with the port on which the Functions host expects the handler to listen. The second variable
-// has the older name.
+// portVariables lists the variables that contain the port on which the handler must listen for the Functions host. The second
+// variable has the older name.
 var portVariables = []string{"FUNCTIONS_CUSTOMHANDLER_PORT", "FUNCTIONS_HTTPWORKER_PORT"}
 
 // Port returns the port on which a Functions host expects the handler to listen, or "" if no host has started the process.
@@ -39,8 +39,8 @@ const (
 	// orphanTime is how long an orphan waits for its invocations to end. If an invocation takes longer, for example because it waits for storage, another
 	// process repeats its work.
 	orphanTime = 50 * time.Second
-	// startPause is the wait between a failed start and the exit. Without the wait, the host would restart the handler again and
-	// again without a pause.
+	// startPause is the wait between a failed start and the exit. Without this wait, the host would restart the handler again
+	// and again without a pause.
 	startPause = 2 * time.Second
 )
 

@@ -12,7 +12,7 @@ import (
 
 const (
 	watchTime = 2 * time.Second  // time between two checks of the accounts
-	awayTime  = 30 * time.Second // an outage that lasts this long causes a warning
+	awayTime  = 30 * time.Second // an outage of this length causes a warning
 	awayAgain = time.Minute      // time between two warnings about a connection
 )
 

@@ -12,7 +12,7 @@ import (
 type Cron struct{ spec *cron.SpecSchedule }
 
 // starBit marks a field that an expression writes as *. If either day field has this mark, package cron fires when both day fields match.
-// Without the mark, it fires when one of the two fields matches.
+// If neither field has it, package cron fires when one of them matches.
 const starBit = 1 << 63
 
 // ParseCron reads six NCRONTAB fields: second minute hour day month weekday. An expression that never fires is an error.

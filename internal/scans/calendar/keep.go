@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Keep contains, for each rule of a schedule, the number of backups that the rule keeps. The rules are those of restic: keep the last backups, and keep the
-// newest backup of each of the last days, weeks and months that have a backup. Days are in UTC, and weeks follow ISO 8601.
+// Keep contains the number of backups that each rule of a schedule keeps. The rules are those of restic: keep the last backups, and keep the newest backup
+// of each of the last days, weeks and months that have a backup. Days are in UTC, and weeks follow ISO 8601.
 type Keep struct {
 	Last    int `json:"last,omitempty"`
 	Daily   int `json:"daily,omitempty"`

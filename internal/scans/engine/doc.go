@@ -46,16 +46,16 @@
 // error, this mark is removed. Before a sixth process begins the step, the scan fails with an error that names the step. If the first message was never
 // sent, the scan fails before a fifth process begins the step, because the missing message counts as the death of a first process.
 //
-// A storage failure never fails a scan by itself. After five deliveries, the message is in the poison queue. Maintain
-// removes it, and resends the step's message because the step is lost. The scan fails, with the last reason, only when a step has been lost
-// for 4 hours. Any other failure of a step fails the scan at the fifth delivery.
+// A storage failure never fails a scan by itself. After five deliveries, the message is in the poison queue. Maintain removes this message,
+// and resends it because the step is lost. If a step has been lost for 4 hours, the scan fails with the step's last reason. Any other
+// failure of a step fails the scan at the fifth delivery.
 //
 // # Start requests
 //
 // [life.Life.RequestStart] puts a start request into the ledger, under the scan's id. Any instance may fulfil the request. It does so when it gets the
 // request's message, when another scan ends, or when it runs Maintain. A start inserts rows and never replaces any, so all instances may try to start
-// the scan. For an export, the API makes a start request, and then claims the place. If the process dies in between or soon after, another instance
-// fulfils the request. If this instance finds the place already claimed for the same id, it continues.
+// the scan. For an export, the API makes a start request, and then claims the place. If the process dies before or soon after the claim, another
+// instance fulfils the request. If this instance finds the place already claimed for the same id, it continues.
 //
 // A command without the app's connections makes such requests by [life.Life.RequestCheckedStart] and [life.Life.RequestRetry].
 //

@@ -57,7 +57,7 @@ func (l ScanData) FailedRows(ctx context.Context, id ScanID, from string, fn fun
 	return nil
 }
 
-// readFailed is the beginning of the errors of queries for failed rows.
+// Errors of queries for failed rows begin with readFailed.
 const readFailed = "read failed rows of scan "
 
 // FailedAt returns the failed rows at a position. It reports false if a retry has processed these rows.
@@ -136,7 +136,7 @@ func (l ScanData) SaveHints(ctx context.Context, name string, hints []byte) erro
 	return l.write(ctx, "save hints", op(storage.Replace, hintsPartition, name, dataProperties(hints)...))
 }
 
-// SavedHints returns the hints under a name, or nil if there are none. The empty name never has hints.
+// SavedHints returns the hints under a name, or nil if there are none. There are never hints under the name "".
 func (l ScanData) SavedHints(ctx context.Context, name string) ([]byte, error) {
 	if name == "" {
 		return nil, nil

@@ -20,7 +20,7 @@ import (
 // "d|-L|…" is a row of level L. Rows of one level are folded into one row of the next level. So the number of a scan's rows grows
 // with the logarithm of the number of its steps. Folded rows sort before other done rows, and have the same properties.
 
-// maxFold is the maximum number of rows that a fold replaces. The transaction has one row more, because it inserts the folded row.
+// maxFold is the maximum number of rows that a fold replaces. The transaction also inserts the folded row.
 const maxFold = storage.MaxBatchRows - 1
 
 // maxLevel is the highest level of a folded row.
@@ -71,8 +71,8 @@ func (l Folds) Fold(ctx context.Context, id ScanID, n, minimum int, join Join) (
 	return l.foldRows(ctx, id, p.Entities(), min(n+1, maxLevel), minimum, join)
 }
 
-// FoldAll folds at most one page of the scan's done rows, whatever their level. It reports whether the scan already had at most one
-// done row.
+// FoldAll folds at most one page of the scan's done rows, of any level. It reports whether the scan already had at most one done
+// row.
 func (l Folds) FoldAll(ctx context.Context, id ScanID, join Join) (whole bool, err error) {
 	p, err := l.query(ctx, "fold steps of scan "+string(id), storage.Query{Range: id.rows(donePrefix)})
 	if err != nil {

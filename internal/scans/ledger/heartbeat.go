@@ -93,11 +93,11 @@ func (l Processes) Heartbeats(ctx context.Context) ([]Heartbeat, error) {
 					step, counts, _ := strings.Cut(rest, "/")
 					throttled, requests, _ := strings.Cut(counts, "/")
 					h := Held{Scan: ScanID(scan), Step: StepID(step)}
-					h.Throttled, _ = strconv.ParseInt(throttled, 10, 64) // an unreadable number counts as 0, because it is only shown
+					h.Throttled, _ = strconv.ParseInt(throttled, 10, 64) // the number is only shown, so an unreadable one counts as 0
 					h.Requests, _ = strconv.ParseInt(requests, 10, 64)
 					b.Steps = append(b.Steps, h)
 				}
-				_ = json.Unmarshal([]byte(e.Get("Waiting")), &b.Waiting) // an unreadable list is ignored, because it is only shown
+				_ = json.Unmarshal([]byte(e.Get("Waiting")), &b.Waiting) // the list is only shown, so an unreadable one is ignored
 			}
 			heartbeats = append(heartbeats, b)
 		}

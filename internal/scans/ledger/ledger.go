@@ -33,8 +33,8 @@
 // process that closes an earlier attempt late does not remove a running scan from the list.
 //
 // One transaction commits a step (see [Ledger.Commit]). Counters are sums over done (d) rows, so nothing is counted twice. Once an attempt has no
-// pending (p) row, it never gets another one. The scan itself has a done row that belongs to no step. The child in this row is the first step. So sums
-// over done rows also count the pending steps.
+// pending (p) row, it never gets another one. The scan itself also has a done row. The child in this row is the first step. So sums over done rows
+// also count the pending steps.
 //
 // Somebody may delete rows by hand. Counts alone may not reveal such a loss. For example, a lost done row with two children and a lost pending row
 // cancel each other out. So each done row has a Balance: the sum of the hashes of its children's ids, minus the hash of its own id. The scan's First is
@@ -47,8 +47,8 @@
 // estimated work of the children, minus the work of the step itself. So the sums show the scan's progress, and no pending row is needed.
 //
 // Done rows are folded (fold.go), on average after every 48th commit. Folded rows are folded again, so a million steps
-// leave about 150 rows. A folded row also has a timeline, by the service's clock, and up to 512 keys at which pages ended,
-// for ranges and hints.
+// leave about 150 rows. A folded row also has a timeline by the service's clock. For ranges and hints, it has up to 512
+// keys at which pages ended.
 //
 // A status reads one page, which shows the rows at one moment. Folded rows sort first, then done rows, pending rows, and the scan's own
 // row. Rows that a status does not need (x, w) sort after these. With many pending steps, a second request reads the scan's row. Heartbeats
@@ -95,7 +95,7 @@ const (
 // State is the state of a scan.
 type State string
 
-// The states of a scan. Only a running scan's steps are worked on.
+// The states of a scan. Steps are done only while their scan is running.
 const (
 	Running   State = "running"
 	Succeeded State = "succeeded"
@@ -152,7 +152,7 @@ type Done struct {
 	FirstFailed string
 	// Attempt is the attempt in which the rows failed.
 	Attempt int64
-	// Redone is the position of an earlier attempt's failed rows, if the step has retried them. The commit deletes the ledger's row at this
+	// If the step has retried failed rows of an earlier attempt, Redone is their position. The commit deletes the ledger's row at this
 	// position, and fails if that row is gone. If Redone is set, Totals and Kept are differences from the earlier numbers.
 	Redone string
 	File   []byte // opaque; [ScanData.Files] returns it

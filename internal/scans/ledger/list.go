@@ -158,7 +158,7 @@ type Listed struct {
 	Scan
 	// Summarized is set if the scan has ended and its row in the list contains its figures. Otherwise, only the scan's ID is known.
 	Summarized bool
-	Unsettled  bool // the scan was canceled or failed minutes ago while steps were pending, and the figures are those of that moment
+	Unsettled  bool // the scan was canceled or failed minutes ago with pending steps, and its figures are from that moment
 	Totals     Totals
 	Pending    int64 // steps that were pending at the scan's end
 	Members    Members

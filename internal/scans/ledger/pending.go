@@ -60,7 +60,7 @@ func (l Steps) EachPending(ctx context.Context, id ScanID, fn func([]Pending) er
 	return nil
 }
 
-// readPending is the beginning of the errors of queries for pending steps.
+// Errors of queries for pending steps begin with readPending.
 const readPending = "read pending steps of scan "
 
 // Pending reads a pending step. It reports false if the step has been committed.

@@ -61,7 +61,7 @@ func (l *Ledger) Settle(ctx context.Context, old EndedScan) error {
 	return unlessOvertaken(l.write(ctx, "settle scan "+string(s.ID), endedRow(s, true, e.ETag), settled))
 }
 
-// currentFigures returns a scan with its figures as of now.
+// currentFigures returns a scan with its current figures.
 func (l *Ledger) currentFigures(ctx context.Context, id ScanID) (Listed, error) {
 	found, err := l.Snapshot(ctx, id)
 	if err != nil {
@@ -82,7 +82,7 @@ func (l *Ledger) DropEnded(ctx context.Context, old EndedScan) error {
 	return unlessOvertaken(l.write(ctx, "tidy up scan "+string(old.ID), unlist(endedPrefix+string(old.ID), old.etag)))
 }
 
-// Outdated returns the ids of at most n scans that started at least age ago and whose rows in the list have not changed for the same time.
+// Outdated returns the ids of at most n scans. Each started at least age ago, and the last change of its row in the list is also that old.
 func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration, n int) ([]ScanID, error) {
 	r := key.WithPrefix(scansPartition, allPrefix)
 	r.Low = &key.Bound{Key: allPrefix + key.Inverted(now.Add(-age))}

@@ -42,7 +42,7 @@ func (l *Ledger) Snapshot(ctx context.Context, id ScanID) (Snapshot, error) {
 }
 
 // Detail reads a scan with the notes of its done rows and at most a few thousand pending
-// steps. It makes a request for each thousand rows or 4 MiB.
+// steps. It makes one request per thousand rows or 4 MiB.
 func (l *Ledger) Detail(ctx context.Context, id ScanID) (Snapshot, error) {
 	return l.snapshot(ctx, id, true)
 }
@@ -85,7 +85,7 @@ const snapshotTries = 5
 // detailPages is the maximum number of pages that [Ledger.Detail] reads, unless the done rows fill more pages.
 const detailPages = 8
 
-// draft is a snapshot that is not yet complete.
+// draft is an incomplete snapshot.
 type draft struct {
 	Snapshot
 	pages     int

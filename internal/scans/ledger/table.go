@@ -47,8 +47,8 @@ func (l rows) pages(ctx context.Context, what string, q storage.Query) iter.Seq2
 	}
 }
 
-// IsLedger reports whether a table is the ledger of some app. It searches for the row of Maintain's last run, and for the lists of scans. It reports
-// false if the table does not exist, or if the caller may not read it.
+// IsLedger reports whether a table is an app's ledger. It searches for the row of Maintain's last run, and for the lists of scans. It reports false
+// if the table does not exist, or if the caller may not read it.
 func IsLedger(ctx context.Context, table *storage.Table) (is bool, err error) {
 	if table.Cosmos() { // a ledger is never in Cosmos DB
 		return false, nil

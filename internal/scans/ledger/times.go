@@ -106,7 +106,7 @@ func (t Times) pack() []byte {
 	return b
 }
 
-// unpackTimes reads the form that pack returns. For an unreadable form it returns no times, because they are only shown.
+// unpackTimes reads the form that pack returns. Times are only shown, so for an unreadable form it returns none.
 func unpackTimes(b []byte) Times {
 	if len(b) == 0 || b[0] != timesVersion {
 		return Times{}

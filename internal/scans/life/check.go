@@ -68,8 +68,8 @@ func (ck *Checker) check(ctx context.Context, r scans.Request) (*scans.RunnableS
 	return o, probeOther(ctx, o)
 }
 
-// probe reads one row of the source with the request's filter and properties. An export has no clock, so a scan of an export begins at the
-// time in the argument now.
+// probe reads one row of the source with the request's filter and properties. An export has no clock, so its scan begins at the time in
+// the argument now.
 func probe(ctx context.Context, o *scans.RunnableScan, now time.Time) error {
 	r := o.Request
 	if x := o.Export(); x != nil {

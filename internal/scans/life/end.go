@@ -35,7 +35,7 @@ func (l *Life) end(ctx context.Context, scan ledger.ScanID, as ledger.Ending) (b
 	return ended, err
 }
 
-// afterEnd starts the next member of an ended scan's group, or scans with start requests.
+// afterEnd starts the next member of a member's group. After any other scan, it starts requested scans.
 func (l *Life) afterEnd(ctx context.Context, scan ledger.ScanID) {
 	group, number, member := scan.InGroup()
 	if !member {
@@ -107,9 +107,9 @@ func (l *Life) saveHints(ctx context.Context, id ledger.ScanID) error {
 	return nil
 }
 
-// Cancel ends a running scan. The scan's pending steps are kept, and their messages are dropped. When [scans.ScanTime] has passed since Cancel's
-// return, no step begins any longer, and running steps send only commits and the rest of an enqueue's page. Requests that were already sent may
-// complete. Cancel also withdraws a requested start or retry that has not begun.
+// Cancel ends a running scan. The scan's pending steps are kept, and their messages are dropped. Once [scans.ScanTime] has passed after Cancel's
+// return, no step begins. Running steps then send only commits and the rest of an enqueue's page. Requests that were already sent may complete.
+// Cancel also withdraws a requested start or retry that has not begun.
 func (l *Life) Cancel(ctx context.Context, id ledger.ScanID) error {
 	as := ledger.Ending{State: ledger.Canceled}
 	ended, err := l.end(ctx, id, as)

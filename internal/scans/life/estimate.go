@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// estimateTime is the time limit for an estimate's count, because a caller waits for it.
+// estimateTime is the time limit for an estimate's count. A caller waits for the estimate.
 const estimateTime = 20 * time.Second
 
 // ledgerRequests is the number of requests that a step makes to the ledger and the queues.

@@ -302,7 +302,7 @@ func (l *Life) retryGroup(ctx context.Context, s ledger.Scan) error {
 		}
 	}
 	now, err := l.scans.Now(ctx)
-	if wait := latest.Sub(now); err == nil && wait >= 0 { // a member's end belongs to the attempt in which it occurred, and clocks may differ by a second
+	if wait := latest.Sub(now); err == nil && wait >= 0 { // clocks may differ by a second, and a member's end must belong to the attempt in which it occurred
 		task.Sleep(ctx, min(wait, time.Second)+time.Millisecond)
 		now, err = l.scans.Now(ctx)
 	}

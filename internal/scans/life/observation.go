@@ -61,8 +61,8 @@ func (l observation) toStore(suspects []suspect) ledger.Observation {
 	return k
 }
 
-// observationOf converts the observation k, which an earlier run of Maintain stored. The result contains only steps that were seen again at least
-// ObservationPause and at most observationKept later.
+// observationOf converts the observation k, which an earlier run of Maintain stored. The result contains only steps seen again after at least
+// ObservationPause and at most observationKept.
 func observationOf(k ledger.Observation, again []suspect) observation {
 	l := observation{steps: map[ledger.StepID]ledger.Pending{}, heartbeats: k.Heartbeats, fronts: map[string]front{}}
 	for _, s := range again {
@@ -104,8 +104,8 @@ func newFront(messages []storage.Message) front {
 }
 
 // mayHave reports whether the step's message may be visible in the queue, among the peeked messages or after them. The messages of a queue are
-// nearly in the order in which they became visible. So a message is not behind another one that was put into the queue much later. The message of
-// a failed step becomes visible some time after the failure was recorded.
+// nearly in the order in which they became visible. So no message comes after one that was put into the queue much later. The message of a failed
+// step becomes visible some time after the failure was recorded.
 func (f front) mayHave(p ledger.Pending) bool {
 	margin := ObservationPause
 	if p.Begun > 0 || p.FirstEnded {

@@ -16,7 +16,7 @@ import (
 const (
 	// drainTime is the time limit for draining the poison queues.
 	drainTime = time.Minute
-	// poisonHidden is how long a poison message stays hidden if this app did not make it.
+	// poisonHidden is how long a poison message that this app did not make stays hidden.
 	poisonHidden = 10 * time.Minute
 )
 

@@ -17,14 +17,13 @@ import (
 // retrySends is the maximum number of messages that [Life.Retry] sends concurrently.
 const retrySends = 32
 
-// Retry restarts the pending steps of a canceled or failed scan.
-// Done steps stay done and counted, and are never repeated. So failed rows stay failed, and the scan ends as
-// failed again once the pending steps are done. If the scan failed only because of failed rows, a retry would change
-// nothing, and Retry refuses it.
+// Retry restarts the pending steps of a canceled or failed scan. Done steps still count, and are never repeated. So
+// failed rows stay failed, and the scan ends as failed again once the pending steps are done. If the scan failed
+// only because of failed rows, a retry would change nothing, and Retry refuses it.
 //
-// Old messages of the scan are harmless, except that an old message may fail the scan again sooner, because it has fewer deliveries left. The retry of a
-// group retries all members that have not succeeded, including their failed rows. A proxying Functions host may send one request several times.
-// So if the scan is running, or has succeeded by a retry, Retry changes nothing and returns nil.
+// A message from before the retry has fewer deliveries left, so it may fail the scan sooner. Otherwise, such messages are harmless. The retry of a group
+// retries all members that have not succeeded, including their failed rows. A proxying Functions host may send one request several times. So if the scan
+// is running, or has succeeded by a retry, Retry changes nothing and returns nil.
 func (l *Life) Retry(ctx context.Context, id ledger.ScanID) error { return l.retry(ctx, id, false, 0) }
 
 // RetryFailed does the same as [Life.Retry], and also retries failed rows. It refuses a scan without failed rows.
@@ -33,7 +32,7 @@ func (l *Life) RetryFailed(ctx context.Context, id ledger.ScanID) error {
 }
 
 // retry begins the next attempt of a scan. The argument attempt is the attempt that the start request names, or 0 if the call needs no start
-// request. For an attempt other than 0, retry does nothing if the scan has a newer attempt, or if the request is gone.
+// request. If attempt is not 0, retry does nothing if the scan has a newer attempt, or if the request is gone.
 func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool, attempt int64) error {
 	s, retryable, err := l.mayRetry(ctx, id, rows, attempt)
 	if err != nil || !retryable {

@@ -16,11 +16,11 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// An export is a copy into a container. It writes the files of package [place]. A step that reads rows writes one blob, and its commit
-// records the blob as a file. The blob's name contains the step's id and the content's hash. Two deliveries of one step may have read different
-// rows. If blobs were named by the step alone, the late delivery would replace the committed blob. Blobs that no commit has recorded come
-// from deliveries that did not commit. A process that finds no pending step completes the export, which the code calls sealing. The
-// export's last objects depend only on the recorded files and the claim, so all processes that seal it write the same bytes.
+// An export is a copy into a container. It writes the files of package [place]. A step that reads rows writes one blob, and its commit records
+// the blob as a file. The blob's name contains the step's id and the content's hash. Two deliveries of one step may have read different rows.
+// If blobs were named by the step alone, the late delivery would replace the committed blob. Blobs without a record come from deliveries that
+// did not commit. A process that finds no pending step completes the export, which the code calls sealing. The export's last objects depend
+// only on the recorded files and the claim, so all processes that seal it write the same bytes.
 
 const (
 	maxFiles = 200_000 // the maximum number of files in an export

@@ -24,7 +24,7 @@ const (
 	// settingsTime is how long instances with older settings may run beside instances with newer settings. Instances with older settings cannot
 	// open requests that need the newer settings.
 	settingsTime = 15 * time.Minute
-	lateStart    = time.Hour   // if a withdrawn request still starts a scan within this time, the scan is canceled
+	lateStart    = time.Hour   // a scan that a withdrawn request still starts within this time is canceled
 	startsTime   = time.Minute // the time limit for all starts in one run of Maintain; the next run continues
 )
 

@@ -64,8 +64,8 @@ func (u *Upkeep) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err
 	return true, nil
 }
 
-// tidyEnded does a minute's share of the work on ended scans: it handles the next page of their list. It puts the final figures of canceled and failed
-// scans into the list, and folds done rows.
+// tidyEnded does one minute's part of the work on ended scans: it handles the next page of their list. It puts the final figures of canceled and
+// failed scans into the list, and folds done rows.
 func (u *Upkeep) tidyEnded(ctx context.Context) error {
 	behind := ledger.ScanID("")
 	if last := u.tidied.Load(); last != nil {

@@ -15,7 +15,7 @@ import (
 
 // A step of a comparison reads a range of two places as if they were one place with the rows of both. So if one place lacks a
 // row, the row still belongs to the step whose range contains it. As in an export, pages are read one after another. If the pages
-// of one place end at a later key than those of the other, the step keeps the rows after the earlier key in memory.
+// of the two places end at different keys, the step keeps the rows after the earlier key in memory.
 
 // requestVerification makes the start request for a scan's verification, if the scan's request includes one. The scan is about to succeed.
 func (l *Life) requestVerification(ctx context.Context, s ledger.Scan) error {

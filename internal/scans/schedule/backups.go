@@ -68,8 +68,8 @@ const (
 // readBack reports whether a verification has read the whole backup.
 func (p *Proof) readBack() bool { return p != nil && (p.State == Proved || p.State == Differs) }
 
-// recordBackup records the export of a scan that has succeeded. It returns the backup's proof, whose scan has not ended yet, or nil if there is no
-// proof.
+// recordBackup records the export of a scan that has succeeded. It returns the backup's proof, whose scan has not ended yet. If there is no proof,
+// it returns nil.
 func (sd *Scheduler) recordBackup(ctx context.Context, r *scheduleRow, s status.Status) (*Proof, error) {
 	b := Backup{
 		ID: s.ID, Occurrence: r.Last.Occurrence, FinishedAt: s.FinishedAt, Place: *s.Action.Destination, Table: s.Source.Table, Rows: s.Rows.Written, Note: s.Note,
@@ -127,9 +127,9 @@ func (s *Schedule) outdated(all []Backup) (outdated []int) {
 	return outdated
 }
 
-// prune does a share of the deletion of backups that are no longer kept. It does nothing if that deletion was completed after the last success.
-// Before it deletes anything, prune marks these backups. If another process has changed one of their rows, prune's decision is outdated, and
-// prune deletes nothing. If all marks succeed, prune deletes the marked backups, including those that were marked under earlier settings.
+// prune deletes a part of the backups that are no longer kept. It does nothing if their deletion was completed after the last success. Before
+// it deletes anything, prune marks these backups. If another process has changed one of their rows, prune's decision is outdated, and prune
+// deletes nothing. If all marks succeed, prune deletes the marked backups, including those that were marked under earlier settings.
 func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) error {
 	if r.Success == nil || r.Kept == r.Success.ID {
 		return nil
@@ -158,7 +158,7 @@ func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) err
 			return err
 		}
 	}
-	if s == nil { // the schedule may belong to another app, or may return to this app's settings
+	if s == nil { // another app may have the schedule, or this app's settings may get it back
 		return nil
 	}
 	r.Kept = r.Success.ID

@@ -208,7 +208,7 @@ type scheduleRow struct {
 	RunBy string `json:"runBy,omitempty"`
 	// Unproved lists the newest successes whose backups are not yet proved, at most [maxUnproved].
 	Unproved []ledger.ScanID `json:"unproved,omitempty"`
-	// Kept is the newest success after which the deletion of outdated backups was completed.
+	// Kept is the newest success after which all outdated backups were deleted.
 	Kept ledger.ScanID `json:"kept,omitempty"`
 
 	row ledger.Record
@@ -345,8 +345,8 @@ func (sd *Scheduler) requestStart(ctx context.Context, d calendar.Decision, r *s
 	return sd.life.RequestStart(ctx, r.Last.ID, *r.Request)
 }
 
-// RunNow adds an occurrence of the current minute to a schedule, starts its scan, and returns the scan's id. A repetition of the request gets the same
-// id. The next occurrence does not change. There is at most one occurrence per minute, so that each has its own {date}.
+// RunNow adds an occurrence for the current minute to a schedule, starts the occurrence's scan, and returns the scan's id. A repetition of the request
+// gets the same id. The next occurrence does not change. There is at most one occurrence per minute, so that each has its own {date}.
 func (sd *Scheduler) RunNow(ctx context.Context, name string, sent claim.Sent) (ledger.ScanID, error) {
 	s := sd.setting(name)
 	if s == nil {

@@ -31,7 +31,7 @@ type FailedGroup struct {
 	First []scans.FailedRow `json:"first"` // some rows of the group, in the order of the list
 }
 
-// groupSteps is the number of steps whose failed rows are grouped. Ten requests read these rows.
+// groupSteps is the number of steps whose failed rows are grouped. Reading these rows takes ten requests.
 const groupSteps = 100
 
 // maxGroups is the maximum number of groups in an answer. firstRows is the maximum number of rows that are shown for a group.

@@ -268,7 +268,7 @@ func parseListCursor(cursor string, group ledger.ScanID) (listCursor, error) {
 	return listCursor{open, previous}, nil
 }
 
-// foreignCursor is the error for a cursor that no answer of the call contained.
+// foreignCursor is the error for a cursor that does not come from an answer of the call.
 func foreignCursor() error {
 	return problem.Invalidf("cursor", "does not come from an answer of this call; leave it out to start from the beginning")
 }

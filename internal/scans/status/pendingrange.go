@@ -82,7 +82,7 @@ func disjoint(pending []pendingRange, ends []scan.PageEnd, whole pendingRange) [
 	var left []pendingRange
 	at := whole.low
 	for i, p := range pending {
-		if p.launches { // the other steps that this step will create follow its range, but only the hints show where they end
+		if p.launches { // this step will create steps after its range, and only the hints show where they end
 			p.high = whole.high
 			if i+1 < len(pending) {
 				p.high = &pending[i+1].low

@@ -185,8 +185,8 @@ func (d *division) add(high *key.Key, state string) {
 	d.ranges = append(d.ranges, r)
 }
 
-// edge returns a key in the form of an answer. The table's beginning is nil. If a NUL at the key's end excludes the key itself, edge
-// removes the NUL.
+// edge returns a key in the form of an answer. The table's beginning is nil. A NUL at the key's end only excludes the key itself,
+// and edge removes it.
 func edge(k key.Key) *Edge {
 	if k == (key.Key{}) {
 		return nil
@@ -195,8 +195,8 @@ func edge(k key.Key) *Edge {
 }
 
 // atMost merges neighbours until the number of ranges is at most limit. A merged range counts as pending or failed if a part of it is
-// pending or failed. So atMost first merges the done ranges with the fewest rows, and as many done rows as possible are still shown as
-// done.
+// pending or failed. So atMost first merges the done ranges with the fewest rows. Thus as many done rows as possible are still shown
+// as done.
 func atMost(limit int, ranges []KeyRange) []KeyRange {
 	for len(ranges) > limit {
 		var done []int

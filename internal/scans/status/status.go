@@ -83,7 +83,7 @@ type Cost struct {
 // Leased describes the steps that were begun, and are neither committed nor lost.
 type Leased struct {
 	Steps int64 `json:"steps"`
-	// Until is the latest time at which the steps' messages are sent again if their processes are dead now.
+	// If the steps' processes are dead now, the steps' messages are sent again at this time at the latest.
 	Until time.Time `json:"until"`
 	// Requests is the number of requests that the steps have made so far. Throttled is the number of these requests that the storage throttled.
 	// [Status] includes both numbers.
@@ -91,8 +91,8 @@ type Leased struct {
 	Throttled int64 `json:"throttled"`
 	// Instances are the living processes that hold the steps.
 	Instances []Instance `json:"instances"`
-	// Waiting lists the scan's connections whose requests fail for a living process, and memory if all of the scan's steps in a process wait
-	// for memory.
+	// Waiting lists the scan's connections whose requests fail for a living process. It also lists memory if all of the scan's steps in a
+	// process wait for it.
 	Waiting []ledger.Wait `json:"waiting,omitempty"`
 }
 

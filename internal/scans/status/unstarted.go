@@ -51,7 +51,7 @@ func (rd *Reader) addRetry(ctx context.Context, st *Status) error {
 }
 
 // ExplainAbsent replaces the ledger's error for a missing scan. The new error says whether there is a start request for the scan, and
-// whether it was refused. Calls that change a scan use ExplainAbsent. It returns other errors and nil unchanged.
+// whether it was refused. Calls that change a scan use ExplainAbsent. Other errors and nil are returned unchanged.
 func (rd *Reader) ExplainAbsent(ctx context.Context, id ledger.ScanID, err error) error {
 	if !errors.Is(err, ledger.ErrNotFound) {
 		return err

@@ -14,8 +14,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// maxDifferences is the approximate maximum number of differences that a scan lists. Steps that end at the same time may exceed this
-// number.
+// maxDifferences is the approximate maximum number of differences that a scan lists. If steps end at the same time, the scan may
+// list more.
 const maxDifferences = 1000
 
 // compared is the work of a verification's step: it compares the rows of two places. It keeps only the differences in memory.

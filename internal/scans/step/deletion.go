@@ -13,8 +13,9 @@ import (
 
 // If a step deleted rows and died before its commit, the next delivery would count fewer rows. So the step first commits that it has read
 // the rows. This commit adds the deletion as a pending child, with the pages and the number of their rows. The same invocation then deletes
-// the rows, without sending a message for the deletion, and its second commit records the number of rows that the first commit stored. If the invocation dies, the next delivery finds the step done,
-// and continues with the deletion, whose id is derived from the step's id. Maintain and a retry also send the deletion's message.
+// the rows without a message. Its second commit records the number of rows that the first commit stored. If the invocation dies, the next
+// delivery finds the step done, and continues with the deletion, whose id is derived from the step's id. Maintain and a retry also send the
+// deletion's message.
 
 // pagesToDelete collects the pages that a step leaves to its deletion. Their JSON must fit into a message.
 type pagesToDelete struct {

@@ -59,7 +59,7 @@ func (x *draft) add(ctx context.Context, _ scan.Step, at time.Time, rows []stora
 	return nil, nil
 }
 
-func (*draft) parallel() bool { return false } // a file has no gaps, so all its pages precede the remaining steps
+func (*draft) parallel() bool { return false } // the rows of a file have no gaps, so all its pages precede the remaining steps
 
 func (x *draft) uses() int64 { return x.Held() }
 
@@ -84,7 +84,7 @@ func (x *draft) put(ctx context.Context, to place.Objects, step ledger.StepID) (
 	if _, err := to.Put(ctx, f.Path, content); err != nil { // an existing blob of this name has the same content
 		return 0, nil, scans.FatalIfPermanent("write to the container", err)
 	}
-	if kept = scans.Pack(scans.JSON(scans.ExportFile{At: x.at, File: f})); len(kept) > ledger.MaxFile { // possible with thousands of long property names
+	if kept = scans.Pack(scans.JSON(scans.ExportFile{At: x.at, File: f})); len(kept) > ledger.MaxFile { // this can happen with thousands of long property names
 		f.Properties = place.Properties{More: true}
 		kept = scans.Pack(scans.JSON(scans.ExportFile{At: x.at, File: f}))
 	}

@@ -15,7 +15,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// failureTime is the time limit for recording a failure. The step's own time may be up by then.
+// failureTime is the time limit for recording a failure. The step's own time may have ended.
 const failureTime = 30 * time.Second
 
 // fatalOf returns the error that fails the scan, or nil if another delivery may succeed. The error of the last
@@ -31,8 +31,8 @@ func fatalOf(err error, delivery int) *scans.FatalError {
 	return scans.Fatal(fmt.Errorf("a step failed %d times; the last failure: %w", delivery, err))
 }
 
-// giveUp records that a delivery ended with an error and did not kill the process. For the last delivery of a message, it also records the
-// reason. It does nothing if err is nil, or if err means that the host will not deliver the message again.
+// giveUp records that a delivery has failed without killing the process. For the last delivery of a message, it also records the reason.
+// It does nothing if err is nil, or if err means that the host will not deliver the message again.
 func (s *Steps) giveUp(ctx context.Context, scan ledger.ScanID, p ledger.Pending, delivery int, err error) {
 	var fatal *scans.FatalError
 	if problem.FateOf(err) != problem.Retry || errors.As(err, &fatal) {

@@ -12,9 +12,9 @@ import (
 )
 
 // Memory. A step takes a part of the process's memory before it reads anything, and releases this part at the step's end. The size of a page is
-// unknown before the page arrives. So the part is as large as earlier steps of the scan needed, but at most half of the memory for steps. The
-// part grows while no other step or call waits. If the part cannot grow, the step releases all of it, waits for a larger part, and reads again.
-// So no step waits for memory while it holds a part. After reading, the step releases the memory that it no longer needs.
+// unknown before the page arrives. So the part has the size that earlier steps of the scan needed, but at most half of the memory for steps.
+// The part grows while no other step or call waits. If the part cannot grow, the step releases all of it, waits for a larger part, and reads
+// again. So no step waits for memory while it holds a part. After reading, the step releases the memory that it no longer needs.
 
 // memoryTime is how long a step waits for its part. The step's message stays hidden during this wait. The rest of stepTime is enough for
 // the work.

@@ -90,7 +90,7 @@ func (o *stepScan) read(ctx context.Context, m scans.Message, into stepWork) (re
 
 // affordable returns how many of the found steps the next round may run. The argument limit is the maximum number of queries for all rounds
 // together. affordable assumes pages of the mean size. Even if the pages are as large as possible, the invocation holds no more than readBytes
-// plus the pages of one round. The remaining steps fit into one commit, however many children the steps of the round have.
+// plus the pages of one round. The remaining steps fit into one commit, for any number of children of the round's steps.
 func (r *reading) affordable(limit int) int {
 	steps := 0
 	for _, f := range r.found {
@@ -126,7 +126,7 @@ func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy
 			o.options.Memory.SetUsed(used)
 			return nil
 		}
-		if o.Table() != nil && o.Reader == nil && storage.Gone(err) { // waiting does not help, even while the table is being deleted
+		if o.Table() != nil && o.Reader == nil && storage.Gone(err) { // the table is gone or being deleted, so waiting does not help
 			err = scans.Fatal(fmt.Errorf("read the source: %w", life.Gone(err)))
 		}
 		return scans.FatalIfPermanent("read the source", err)

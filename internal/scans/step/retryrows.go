@@ -93,7 +93,7 @@ func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Mess
 		for _, row := range read {
 			if all || listed[row.Key] {
 				meant++
-			} else if !mapped { // with a map, the other rows show which keys are taken
+			} else if !mapped { // a map also needs the other rows, which show the keys in use
 				continue
 			}
 			rows = append(rows, row)

@@ -151,7 +151,8 @@ func (s *Steps) process(ctx context.Context, m scans.Message, delivery int, coun
 		return "", nil, err
 	}
 	// Of two concurrent deliveries, only the one that committed the step, or may have committed it, sends messages. If both deliveries sent
-	// them, each descendant would also be done twice. A message for a child that does not exist is harmless, because it has no pending row.
+	// messages, each descendant would also be done twice. A message for a child that does not exist is harmless, because it has no pending
+	// row.
 	if result != overtaken {
 		s.follow(ctx, m, out)
 	}
@@ -286,8 +287,8 @@ func reportOf(m scans.Message, out stepResult, took time.Duration, result commit
 	return report
 }
 
-// waitsForSlot returns nil if the step can begin. Otherwise, it returns an error that makes the caller drop the step's message. If a message arrives
-// long before the slot, it was sent before a retry, and another message will arrive when the slot begins. If earlier steps cost more than estimated,
+// waitsForSlot returns nil if the step can begin. Otherwise, it returns an error that makes the caller drop the step's message. A message that
+// arrives long before the slot was sent before a retry. Another message will arrive when the slot begins. If earlier steps cost more than estimated,
 // the scan may have exceeded its limits. In that case, the step takes another slot, after all taken slots.
 func (s *Steps) waitsForSlot(ctx context.Context, limits *scans.Limits, scan ledger.ScanID, p ledger.Pending, delivery int) error {
 	now, err := s.scans.Now(ctx)

@@ -12,7 +12,7 @@ import (
 // kind lists the methods that differ between the three kinds of steps. A step reads rows and works with them, deletes the rows that another
 // step has read, or retries failed rows. Apart from that, all steps' messages are handled in the same way.
 type kind interface {
-	// justCommitted returns the step if this invocation has just recorded it as pending. Such a step need not be read from the ledger.
+	// If this invocation has just recorded the step as pending, justCommitted returns the step, so that it need not be read from the ledger.
 	justCommitted() (p ledger.Pending, ok bool)
 	// If this step is not pending, absent returns the message of a step to run instead, or nil.
 	absent(o *scans.RunnableScan) *scans.Message

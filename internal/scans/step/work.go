@@ -103,7 +103,7 @@ func (w written) count(rows []storage.Row) (n int64) {
 // refused one of these rows (Broken), write fails, except in the last delivery.
 func (w written) write(ctx context.Context, o *stepScan, rows []storage.Row, delivery int, done *ledger.Totals) ([]action.Failure, error) {
 	options := o.options
-	if o.Request.Action.Type == scans.Enqueue && options.MayProceed != nil { // MayProceed is called only before the step's first message, because a retry of a half-done step would send all messages again
+	if o.Request.Action.Type == scans.Enqueue && options.MayProceed != nil { // a retry of a half-done step would send all messages again, so MayProceed is called only before the step's first message
 		if err := options.MayProceed(ctx); err != nil {
 			return nil, err
 		}
