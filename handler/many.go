@@ -47,7 +47,7 @@ func (f *accountFlags) openHome(r *call, flag string, at location, in *connectio
 }
 
 // manyPlaces opens the place that contains the source's tables, and the place for the destination's tables. The two places must differ. The function fits
-// returns an error if the options do not fit the kinds of the places.
+// checks the options against the kinds of the places.
 func (p *pairFlags) manyPlaces(r *call, t *job.Tables, fits func(r *call, from, to place.Kind) error) (err error) {
 	if r.point.File != nil && len(r.point.Record.Places) == 1 { // the checkpoint lies in the directory of the export, which may have moved
 		p.to = location{path: strings.TrimRight(r.point.Resume, "/") + "/"}

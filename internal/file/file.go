@@ -74,7 +74,7 @@ func (p Path) check() error {
 // file is a link. Its errors begin with the path.
 func (p Path) inDirectory(fn func(*os.Root) error) error { return p.withPath(p.inRoot(fn)) }
 
-// withPath replaces the path of another file, such as a temporary file, by this path in the error.
+// In an error, withPath replaces the path of another file, such as a temporary file, by this path.
 func (p Path) withPath(err error) error {
 	var other *fs.PathError
 	var two *os.LinkError

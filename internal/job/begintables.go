@@ -233,7 +233,7 @@ func (t *Tables) checkTables(ctx context.Context, names []string) error {
 	return nil
 }
 
-// DestinationStates chooses the tables, and returns their states in the destination, which is an account. It changes nothing.
+// DestinationStates chooses the tables, and returns their states in the destination account. It changes nothing.
 func (t *Tables) DestinationStates(ctx context.Context) ([]storage.TableState, error) {
 	if err := t.checkOptions(ctx); err != nil {
 		return nil, err
@@ -285,8 +285,8 @@ func (t *Tables) checkpointOf(table string) string {
 	return pathIn(t.dir, table, TableExt)
 }
 
-// pathIn returns the path of a table's file in a directory. It returns "" if dir is "". It also returns "" for a name that no table can have, because
-// such a path may lead to another directory.
+// pathIn returns the path of a table's file in a directory. It returns "" if dir is "", or if no table can have the name, because the path of such a
+// name may lead to another directory.
 func pathIn(dir, table, ext string) string {
 	if dir == "" || storage.CheckTableName(table) != nil {
 		return ""

@@ -206,7 +206,7 @@ func notLines(err error) error {
 	return err
 }
 
-// interruptible returns a reader of the given input. The reader ends when ctx ends, even while the input blocks.
+// interruptible returns a reader of the given input. The reader ends when ctx ends, even if no input arrives.
 func interruptible(ctx context.Context, in io.Reader) io.ReadCloser {
 	out, to := io.Pipe()
 	go func() { // ends when the input or the process ends

@@ -49,7 +49,7 @@ type Result struct {
 	Lines        Lines
 	Export       Exported
 	Comparison   verify.Result
-	// Begun is false if an error prevented the job from beginning, or if a failed export needs other advice than to resume it.
+	// Begun is false if an error prevented the job from beginning, or if resuming is the wrong advice for a failed export.
 	Begun bool
 }
 

@@ -55,7 +55,7 @@ func (p Place) Local() bool {
 // inLines reports whether the place is a file or a stream, whose rows may be in any order.
 func (p Place) inLines() bool { return p.Kind == place.KindFile || p.Kind == place.KindStream }
 
-// CheckEnding refuses an export's path that ends like the path of a file of an unknown form, unless an export has already begun there.
+// CheckEnding refuses an export's path with the ending of an unknown form of file, unless an export has already begun there.
 func (p Place) CheckEnding(ctx context.Context, option string) error {
 	ending := place.UnknownEnding(p.Path)
 	if ending == "" || p.Objects == nil {

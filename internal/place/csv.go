@@ -528,7 +528,7 @@ func (c *Columns) Header() []byte {
 	return append([]byte(strings.Join(all, string(c.Delimiter))), "\r\n"...)
 }
 
-// Append appends the rows as lines. It fails if a row has a property that no row had in the calls of [Columns.See].
+// Append appends the rows as lines. It fails if a row has a property that [Columns.See] has not seen.
 func (c *Columns) Append(b []byte, rows []storage.Row) ([]byte, error) {
 	for _, text := range rows {
 		row := text.Entity()

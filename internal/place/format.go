@@ -94,7 +94,7 @@ type Claim struct {
 	preamble
 	Request   json.RawMessage `json:"request,omitempty"` // the request that made the export and can resume it
 	StartedAt time.Time       `json:"startedAt"`         // the start of the export, by the service's clock
-	Source    *Manifest       `json:"source,omitempty"`  // the manifest of the export that the app reads, without files and properties
+	Source    *Manifest       `json:"source,omitempty"`  // if the app reads an export, its manifest without files and properties
 	Program   string          `json:"program"`
 }
 

@@ -33,7 +33,7 @@ func hasMarker(ctx context.Context, o Objects, name string) (bool, error) {
 	return string(begins) == formatPrefix, err
 }
 
-// EnclosingExport returns the name of an object that shows that a place lies within an export, or "".
+// EnclosingExport returns the name of an object that marks an export around a place, or "".
 func EnclosingExport(ctx context.Context, o Objects) (string, error) {
 	for _, above := range o.Parents() {
 		for _, name := range markers {
@@ -45,7 +45,7 @@ func EnclosingExport(ctx context.Context, o Objects) (string, error) {
 	return "", nil
 }
 
-// exportInside returns the name of an object that proves that another export lies within a place, or "".
+// exportInside returns the name of an object that marks another export within a place, or "".
 func exportInside(ctx context.Context, o Objects) (string, error) {
 	var names []string
 	err := o.List(ctx, "", func(name string, _ int64) error {

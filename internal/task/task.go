@@ -47,7 +47,7 @@ type Group struct {
 	group  errgroup.Group
 	cancel context.CancelCauseFunc // nil for a group without a context
 	once   sync.Once               // sets failed only once
-	failed error                   // the first error, if there is a context; this error ends the context, so another function may return its error earlier than the failed function
+	failed error                   // the first error, if there is a context; it ends the context, so another function may return its own error before the failed function
 }
 
 // WithContext returns a group, and a context that ends with the first error or when Wait

@@ -79,8 +79,8 @@ func (f *File) release() error {
 	return err
 }
 
-// withPath replaces the path of another file, such as a temporary file, by the given path in the
-// error.
+// In an error, withPath replaces the path of another file, such as a temporary file, by the given
+// path.
 func withPath(path string, err error) error {
 	var p *os.PathError
 	var l *os.LinkError

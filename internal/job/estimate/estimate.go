@@ -20,8 +20,7 @@ import (
 const grace = 2 * time.Second
 
 // spare is the assumed number of queries per full page. It exceeds 1, because parallel readers also query ranges in which few or no rows are left.
-// The command copied tables of 600 pages with 1.1 to 2 queries per page. Scans in the app make 1.36 queries per page on average
-// (docs/measurements.md).
+// Copies of tables of 600 pages made 1.1 to 2 queries per page. Scans in the app make 1.36 queries per page on average (docs/measurements.md).
 const spare = 1.3
 
 const million = 1_000_000
@@ -107,8 +106,8 @@ func report(s sweep.Spec, found sweep.Totals, writes int, all bool, w Work) Repo
 
 // queriesOf estimates how many queries the work makes for the counted rows, and for each further row. A count makes more queries than the work,
 // because the count's workers only make queries, and therefore take ranges from each other sooner. So queriesOf calculates the queries from the
-// number of full pages. In three cases, it uses the count's number of queries instead. With a filter, pages are not full. For listed rows, and
-// with a strategy in which workers take no ranges from each other, the work makes the same queries as the count.
+// number of full pages. In three cases, it uses the count's number of queries instead: with a filter, because pages are then not full, and for
+// listed rows or a strategy in which workers take no ranges from each other, because the work makes the same queries.
 func queriesOf(s sweep.Spec, found sweep.Totals) (queries, each float64) {
 	if !s.Steal || s.Filter != "" || s.Keys != nil {
 		return float64(found.Queries), float64(found.Queries) / float64(max(1, found.Rows))

@@ -72,8 +72,8 @@ func addKey(ctx context.Context, list *lines.Reader, within key.Range, keys *swe
 	return nil
 }
 
-// Writer appends failed rows to a file. The file may be a device or a pipe. The writer stops waiting for the file when the context ends that was
-// passed to [Create] or [Continue].
+// Writer appends failed rows to a file. The file may be a device or a pipe. The writer stops waiting for the file when the context of [Create]
+// or [Continue] ends.
 type Writer struct {
 	file    *os.File
 	to      io.Writer // the file, or for a terminal a writer that removes control characters

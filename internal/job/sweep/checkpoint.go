@@ -33,7 +33,7 @@ type Checkpoint struct {
 	listed   bool          // the rows to sweep are listed
 	after    *key.Key      // the last key that the sweep has taken from the list; nil for none
 	consumes bool          // later queries do not return a row that is done, for example after a deletion
-	pages    bool          // some lines of pages with unprocessed rows may not be on the disk yet
+	pages    bool          // lines of pages with unprocessed rows may not be on the disk yet
 
 	// The fields below are the state of earlier runs.
 	frontier *frontier // the unfinished part; nil if there were no earlier runs

@@ -69,8 +69,8 @@ func (s *side) ended(took time.Duration) {
 	s.took += (took - s.took) / 8
 }
 
-// freeRequests returns how many more requests may be started. Requests that wait to be sent again do not count, up to a quarter of the limit. Further
-// waiting requests count, because the service must not get more requests while many of them wait.
+// freeRequests returns how many more requests may be started. Up to a quarter of the limit, requests that wait to be sent again do not count. Further
+// waiting requests count, so that the service gets no more requests while many of them wait.
 func (s *side) freeRequests(begun int) int {
 	limit := s.pace.Limit()
 	free := limit - begun + min(int(s.waiting.Load()), limit/4)
@@ -140,7 +140,7 @@ func (p *pacer) enoughRead(f *frontier) bool {
 	return float64(coming) >= 2*slots*max(1, p.source.took.Seconds()/p.target.took.Seconds())
 }
 
-// hasRoom reports whether there is memory for one more page. If so, the sweep's part grows by a page, and keeps it until [pacer.returnUnused].
+// hasRoom reports whether there is memory for one more page. If so, the sweep's part grows by a page, which [pacer.returnUnused] may return.
 func (p *pacer) hasRoom(f *frontier) (ok bool) {
 	bytes := p.heldBytes(f) + int64(p.page)
 	if bytes > p.options.Room() {
@@ -162,8 +162,8 @@ func (p *pacer) heldBytes(f *frontier) int64 {
 	return bytes
 }
 
-// returnUnused returns memory that the sweep does not hold. The sweep may hold more bytes than its room. The budget does not contain these bytes, and
-// the garbage collector's limit allows for twice the room. So p.over counts the bytes beyond twice the room.
+// returnUnused returns memory that the sweep does not hold. The sweep may hold more bytes than its room. The budget does not contain the excess. The
+// garbage collector's limit allows for twice the room, so p.over counts only the bytes beyond that.
 func (p *pacer) returnUnused(f *frontier) {
 	bytes := p.heldBytes(f)
 	p.part.Keep(bytes)

@@ -52,8 +52,7 @@ func newPair(source, destination storage.Source, o Options, most func() int64) *
 	return &pair{places: [2]storage.Source{source, destination}, depth: o.Depth, only: o.Only, held: map[key.Token]*position{}, most: most}
 }
 
-// heldTime is the longest time for which rows are held within a budget. The time is limited, because the step that continues may run in another
-// process.
+// heldTime is the longest time for which rows are held within a budget. The time is limited, because the next step may run in another process.
 const heldTime = 5 * time.Second
 
 // position is the point within a query's range at which the next page begins.

@@ -37,7 +37,7 @@ const (
 type blobStore struct {
 	mu         sync.Mutex // guards the fields below
 	containers map[string]*container
-	deleting   map[string]time.Time // time until which the names of deleted containers are refused
+	deleting   map[string]time.Time // until when the names of deleted containers are refused
 	version    int64                // the number of the last write, for ETags
 }
 

@@ -28,8 +28,8 @@ func (in *instance) newInvocation(f hosted) invocation {
 	return invocation{in: in, function: f, id: uuid.NewString()}
 }
 
-// withProcess calls fn with the handler's process. The function's time starts here, and includes the wait for a process that is being restarted. Soon after
-// this time is over, the instance's process is killed, and all its other invocations fail.
+// withProcess calls fn with the handler's process. The function's time limit starts here, and includes the wait for a process that is being restarted. Soon
+// after the limit, the instance's process is killed, and all its other invocations fail.
 func (v invocation) withProcess(ctx context.Context, fn func(ctx context.Context, p *process) error) (err error) {
 	log := v.in.log.With().Str("function", v.function.Name).Str("invocation", v.id).Logger()
 	start := time.Now()

@@ -15,7 +15,7 @@ const (
 	hintCaution  = 6.0  // in a piece between hints, perPiece and the number of pages that earn a cut are multiplied by this
 	longStreak   = 2    // a partition counts as long after this number of consecutive pages
 	maxPages     = 20_000
-	leastBelief  = 0.1 // a strand that is not at its end is expected to have at least this number of pages
+	leastBelief  = 0.1 // the minimum number of pages expected in a strand that is not at its end
 	unknownPages = 300 // the number of pages that is assumed before the first page is read
 )
 

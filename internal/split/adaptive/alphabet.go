@@ -22,7 +22,7 @@ type letter struct {
 	weight float64
 }
 
-// alphabet holds the characters at which a strand has seen keys branch, in key order.
+// alphabet holds, in key order, the characters at which the keys of a strand branch.
 type alphabet []letter
 
 // alphabetJSON is the form of an alphabet in a message.

@@ -59,7 +59,7 @@ func (st *strand) divide(g *gauge, cuts []string) {
 // long. A long chain of pages delays the whole scan, but has seldom earned enough cuts. The number is always one for a strand that has cut blindly,
 // because its pieces are often empty, and for a strand within a partition that is not very long.
 func (st strand) leastCredit() float64 {
-	const most, long, longPartition = 5, 4.0, 12.0 // the unit of most is cuts; the unit of long and longPartition is pages
+	const most, long, longPartition = 5, 4.0, 12.0 // most counts cuts; long and longPartition count pages
 	if st.Trail.Tries > 0 || st.Inside && st.Left < longPartition {
 		return 1
 	}

@@ -42,8 +42,8 @@ func newGauge(a alphabet, here string, end *string) *gauge {
 }
 
 // survey estimates the keys that follow, from the deepest level of the last key to the top. In a level in which the trail has siblings, it assumes
-// that their density continues. In other levels, the estimate depends on the probability that keys fork there. The larger the share of the level
-// in which no siblings were found, and the more blind cuts were made, the lower is this probability.
+// that their density continues. In other levels, the estimate depends on the probability that keys fork there. This probability falls with the
+// share of the level in which no siblings were found, and with the number of blind cuts.
 func (g *gauge) survey(t trail, f forks) {
 	const (
 		smoothing = 0.5  // weight of the last sibling, which is still being read
@@ -111,7 +111,7 @@ func (g *gauge) interval(depth int, char rune, path bool) (low, high float64) {
 	return low * rare, high * rare
 }
 
-// char returns the character of a position. The character's interval contains u.
+// char returns the character whose interval at a position contains u.
 func (g *gauge) char(depth int, u float64, path bool) rune {
 	s := g.scale(depth)
 	if path && depth < len(g.here) && isSeparator(g.here[depth]) {
@@ -126,8 +126,8 @@ func (g *gauge) char(depth int, u float64, path bool) rune {
 	return s.charAt(u)
 }
 
-// position returns the place of a key in the level of the given depth, as a number in [0, 1). The key and the last key read must have at least this
-// number of first characters in common.
+// position returns the place of a key in the level of the given depth, as a number in [0, 1). The key and the last key read must share at least
+// this number of first characters.
 func (g *gauge) position(k []rune, depth int) float64 {
 	sum, width, path := 0.0, 1.0, true
 	for i := depth; i < len(k) && width > tooSmall; i++ {

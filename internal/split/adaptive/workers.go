@@ -144,7 +144,7 @@ type Theft struct {
 	Thieves []*Piece // in key order
 }
 
-// Steal assigns idle workers to pieces, and cuts these pieces. It cannot cut a piece of which no page has been read. There may be more thieves than
+// Steal assigns idle workers to pieces, and cuts these pieces. It cannot cut a piece before the piece's first page. There may be more thieves than
 // workers, because the rest of a partition and the keys after the partition need one query each.
 func (w *Workers) Steal(pieces []*Piece, idle int) []Theft {
 	var thefts []Theft

@@ -103,7 +103,7 @@ func (b *Budget) Coming() *Part {
 // that comes after it.
 func (b *Budget) Half() int64 { return b.Share(2) }
 
-// Share is the number of bytes for each of n users of the memory for large work, if all of them get the same number.
+// Share is the number of bytes that each of n users gets if they share the memory for large work equally.
 func (b *Budget) Share(n int) int64 {
 	if b == nil {
 		return math.MaxInt64

@@ -20,8 +20,8 @@ type Request struct {
 	Identity  string // distinguishes this request from others, but not from its own retries
 }
 
-// Plan describes the faults of one request. A request fails in at most one way. The faults Short, Empty, Duplicate, Delay and Deletion may
-// have no effect on a request that they do not fit. The caller calls [Injector.Fired] for each of them that takes effect.
+// Plan describes the faults of one request. A request fails in at most one way. Short, Empty, Duplicate, Delay and Deletion have no effect
+// on a request that they do not fit. The caller calls [Injector.Fired] for each of these faults that takes effect.
 type Plan struct {
 	Latency    time.Duration
 	Fail       Name          // "", Busy, or the rule that causes a timeout, a reset or a damaged answer

@@ -21,7 +21,7 @@ import (
 type Message struct {
 	ID           string
 	Text         string
-	PopReceipt   string // proves that its holder has received the message most recently
+	PopReceipt   string // proves that its holder was the last to receive the message
 	Inserted     time.Time
 	Expires      time.Time
 	Visible      time.Time // when the message can be received, or received again

@@ -14,7 +14,7 @@ import (
 type Store struct {
 	mu       sync.RWMutex // guards the fields below
 	queues   map[string]*Queue
-	deleting map[string]time.Time // time until which the names of deleted queues are refused
+	deleting map[string]time.Time // until when the names of deleted queues are refused
 }
 
 // NewStore returns a store without queues.
