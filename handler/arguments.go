@@ -83,7 +83,7 @@ func takePlaces(c *cobra.Command, o placed, args []string) error {
 			return usagef("argument %d: %w", i+1, err)
 		}
 		if many, is := o.(interface{ Many() bool }); is && many.Many() {
-			continue // it must be a directory or a prefix of blobs
+			continue // the place must be a directory or a prefix of blobs
 		}
 		switch {
 		case !at.mayBeFile():

@@ -107,7 +107,7 @@ func figuresOf(r job.Result) figures {
 	return figures{r.Requests, r.Throttles, took, math.Round(float64(r.Now.Rows) / max(took, 0.001))}
 }
 
-// The verbs of the two commands for which a resume cannot restore lost counts, because deleted rows are gone and messages are sent a second time.
+// The verbs of the two commands whose lost counts a resume cannot restore, because deleted rows are gone and messages are sent a second time.
 const (
 	deleted  = "deleted"
 	enqueued = "enqueued"

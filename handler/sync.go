@@ -147,7 +147,7 @@ func (o *syncOptions) syncTables(r *call) error {
 	})
 	failed := all.NamesIn(job.Failed)
 	sum.Failed = int64(len(failed))
-	var nothing error // the error if nothing was done and every failed table was refused
+	var nothing error // set if nothing was done and sync refused every failed table
 	if len(failed) > 0 && len(failed) == refused && (o.dryRun || !sum.Changes()) {
 		nothing = usagef("nothing was changed, because sync refused %d of %s (%s)", refused, progress.Plural(len(all.All), "table"), problem.Named(failed, 10))
 	}

@@ -84,8 +84,8 @@ func (o CopyOptions) toTable(ctx context.Context, s sweep.Spec) (*Job, error) {
 	return prepare(ctx, o.Options, s, w)
 }
 
-// Verify checks after a copy that the source and the destination have equal rows. It requires only the equality that the copy's mode produces. It
-// ignores rows that only the destination has.
+// Verify checks after a copy that the source and the destination have equal rows. It compares at the depth of the copy's mode ([verify.DepthOf]).
+// It ignores rows that only the destination has.
 func (o CopyOptions) Verify(ctx context.Context, j *Job) (verify.Result, error) {
 	rows := j.rows
 	if err := o.To.Read(ctx, "to"); err != nil {

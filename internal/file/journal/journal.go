@@ -12,9 +12,9 @@
 // the disk. Later events are appended as they happen.
 //
 // A machine that crashes may lose the bytes that were not known to be on the disk: the end of the file is missing, contains zeros, or has gaps. Let D
-// be the largest N in a good line. If the first bad line comes after the snapshot and not within the first D bytes, the file ends before this line.
-// The work that this line and later lines recorded is done again. If the first bad line comes earlier, the file was damaged or changed, and is
-// refused. The package cannot notice that the file was shortened between two lines.
+// be the largest N in a good line. If the first bad line comes after the snapshot and beyond the first D bytes, this line and all later lines are
+// ignored. The work that these lines recorded is done again. If the first bad line comes earlier, the file was damaged or changed, and is refused.
+// The package cannot notice that the file was shortened between two lines.
 package journal
 
 import (

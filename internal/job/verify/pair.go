@@ -40,7 +40,7 @@ type pair struct {
 }
 
 // Pair returns a source that has the rows of two places. Its pages should be read one after another. The source holds at most the given number of
-// bytes of rows, within the budget, and reads again the rows that it could not hold. The argument filter is a condition without "or" for the first
+// bytes of rows, within the budget, and reads rows again that it could not hold. The argument filter is a condition without "or" for the first
 // place's rows, or "" for all rows. [Differences] interprets the source's rows.
 func Pair(source, destination storage.Source, depth Depth, filter string, most int64, budget *memory.Budget) storage.Source {
 	p := newPair(source, destination, Options{Depth: depth, Only: filter}, func() int64 { return most })

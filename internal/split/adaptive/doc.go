@@ -67,8 +67,8 @@
 // is not needed. Letters and forks are learned from all pages together, but each piece has its own trail.
 //
 // Each piece in which at least a quarter of a page is expected gets one thief before any piece gets a second thief. The largest pieces get the most
-// thieves. If a thief finds no rows, its victim gets fewer new thieves, and expects fewer keys in blind levels. The assumed length of a piece is at
-// least the number of pages that it has returned since its last successful thief.
+// thieves. If a thief finds no rows, its victim gets fewer new thieves, and expects fewer keys in blind levels. A piece is expected to have at
+// least as many unread pages as it has returned since its last successful thief.
 //
 // The victim's end moves to the cut immediately. Rows after the end belong to the thief, even if the page that the victim is reading contains them.
 // Therefore every row belongs to exactly one piece at any moment. A thief that finds nothing has proved that its part is empty.

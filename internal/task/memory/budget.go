@@ -81,8 +81,8 @@ func NewBudget(bytes int64) *Budget {
 	return &Budget{newPool(max(1, bytes-small-coming), nil), newPool(small, nil), newPool(coming, nil), &counts{}}
 }
 
-// Steps returns the budget of work that can wait for minutes. All such work together takes at most three quarters of the memory for large work. The
-// rest is for other work.
+// Steps returns the budget of work that can wait for minutes. All such work together takes at most three quarters of the memory for large work.
+// Only other work gets the rest.
 func (b *Budget) Steps() *Budget {
 	if b == nil {
 		return nil
