@@ -23,7 +23,7 @@ type Limits struct {
 }
 
 const (
-	slotBehind   = 3 * time.Second // the unused part of a limit may be used for this time
+	slotBehind   = 3 * time.Second // the unused part of a limit expires after this time
 	SlotEarly    = 2 * time.Second // times of messages are whole seconds, so a message may arrive this long before its slot
 	SlotRequests = 3               // how many requests a step makes for its own slot and those of its children
 	slotTries    = 100             // the maximum number of tries to take slots; a try fails if another step takes slots at the same time

@@ -73,7 +73,7 @@ type Group struct {
 	ID     ScanID
 	Tables []byte        // the tables of all members; opaque
 	Begun  int           // how many members the attempt has begun
-	Open   []int         // the begun members that may not have ended
+	Open   []int         // the begun members whose end is unknown
 	Age    time.Duration // time since the last change of the group's row, by the service's clock
 
 	todo []int // the members of the attempt; nil means all members

@@ -10,7 +10,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// emptyTries is the maximum number of queries of [Ledger.Finish]. It repeats its query after an empty page with a token.
+// emptyTries is the maximum number of queries of [Ledger.Finish]. Finish repeats its query after an empty page with a token.
 const emptyTries = 5
 
 // Finish ends the scan if it is running and no step is pending. It reports whether this call ended the scan. A scan ends as failed if it has
@@ -122,7 +122,7 @@ func (l *Ledger) End(ctx context.Context, id ScanID, now time.Time, as Ending) (
 
 // end records the scan's end, unless the scan's row has changed since s was read. If end cannot close the attempt, Maintain closes it later.
 func (l *Ledger) end(ctx context.Context, s Scan, now time.Time, as Ending) (bool, error) {
-	for _, began := range []time.Time{s.Started, s.began()} { // a process knows the service's time only in whole seconds, so now may be too early
+	for _, began := range []time.Time{s.Started, s.began()} { // a process knows the service's time only in whole seconds, so the argument now may be too early
 		if now.Before(began) {
 			now = began
 		}

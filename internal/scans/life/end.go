@@ -35,7 +35,7 @@ func (l *Life) end(ctx context.Context, scan ledger.ScanID, as ledger.Ending) (b
 	return ended, err
 }
 
-// afterEnd starts the next member of a member's group. After any other scan, it starts requested scans.
+// If the ended scan is a member, afterEnd starts the group's next member. Otherwise, it starts requested scans.
 func (l *Life) afterEnd(ctx context.Context, scan ledger.ScanID) {
 	group, number, member := scan.InGroup()
 	if !member {

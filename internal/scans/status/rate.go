@@ -23,7 +23,7 @@ const (
 	rateTime       = time.Minute
 	lateTime       = 20 * time.Second // while instances are added, the last minute's rate is too low, so it is compared with the rate over this time
 	steady         = 1.75             // the factor by which these two rates may differ
-	estimableShare = 0.25             // most instances are added before this share of the work is done; no earlier estimate of the remaining time is made
+	estimableShare = 0.25             // the remaining time is not estimated before this share of the work is done, because most instances are added by then
 	idleTime       = 15 * time.Second // if no step was done for this time, the last minute's rate is not the current rate
 	stalledTime    = 2 * time.Minute
 	throttling     = 0.2 // share of throttled requests

@@ -83,7 +83,7 @@ type Cost struct {
 // Leased describes the steps that were begun, and are neither committed nor lost.
 type Leased struct {
 	Steps int64 `json:"steps"`
-	// If the steps' processes are dead now, the steps' messages are sent again at this time at the latest.
+	// If the steps' processes are dead now, the steps' messages are sent again by this time.
 	Until time.Time `json:"until"`
 	// Requests is the number of requests that the steps have made so far. Throttled is the number of these requests that the storage throttled.
 	// [Status] includes both numbers.
