@@ -49,8 +49,8 @@ func Lock(path string) (*Guard, error) {
 	return nil, fmt.Errorf("%s: %w", path, ErrLocked)
 }
 
-// tries is how often a lock file may be removed by its holder before the path counts as locked. The file is removed
-// so often only if many processes use the path.
+// tries is how often a holder may remove the lock file before the path counts as locked. The file is removed so
+// often only if many processes use the path.
 const tries = 100
 
 // Close releases the lock and removes its file.

@@ -109,8 +109,8 @@ func (s *step) searchRest(p scan.Page) (children []scan.Step, answered int) {
 	return children, answered
 }
 
-// choose returns the rows of a page that the step searches for. If the page is read for the first time, choose also returns the keys that are missing
-// according to the page.
+// choose returns the rows of a page that the step searches for. On the page's first reading, choose also returns the keys that are missing in the
+// table.
 func (s *step) choose(rows []storage.Row, p scan.Page) (chosen []storage.Row, missing []action.Failure) {
 	answered := 0
 	if s.Through == nil {

@@ -282,8 +282,8 @@ func (r *run) steal() {
 	}
 }
 
-// start runs a task (a query or a unit) in a goroutine. Afterwards, the loop passes the duration and the error to the function ended. A panic of the task
-// becomes its error. start prefers a goroutine that has already run a task, because a request needs a deep stack, and a new goroutine must grow its stack.
+// start runs a task (a query or a unit) in a goroutine. Afterwards, the loop calls ended with the task's duration and error. A panic of the task becomes
+// its error. start prefers a goroutine that has already run a task, because a request needs a deep stack, and a new goroutine must grow its stack.
 func (r *run) start(do func() error, ended func(took time.Duration, err error)) {
 	one := func() {
 		began := time.Now()

@@ -63,7 +63,7 @@ func (p *Plan) Apply(ctx context.Context, s sweep.Spec, destination *storage.Tab
 }
 
 // plannedRows reads the rows of a plan as they are now in the source, with the ETags in the plan. Each of its pages covers the same part of the table
-// as a page of the comparison. So it makes at most about as many queries as the comparison did.
+// as a page of the comparison. So it makes about as many queries as the comparison, or fewer.
 type plannedRows struct {
 	storage.Source
 	filter string

@@ -56,8 +56,8 @@ func (st *strand) divide(g *gauge, cuts []string) {
 }
 
 // leastCredit returns the number of cuts that a piece may make even if its scan has earned none: one, or up to five if the piece is expected to be
-// long. A long chain of pages delays the whole scan, but has seldom earned enough cuts. The number is always one for a strand that has cut blindly,
-// because its pieces are often empty, and for a strand within a partition that is not very long.
+// long. A long piece delays the whole scan, but has seldom earned enough cuts. The number is always one for a strand that has cut blindly, because
+// its pieces are often empty, and for a strand within a partition that is not very long.
 func (st strand) leastCredit() float64 {
 	const most, long, longPartition = 5, 4.0, 12.0 // most counts cuts; long and longPartition count pages
 	if st.Trail.Tries > 0 || st.Inside && st.Left < longPartition {
