@@ -55,7 +55,7 @@ type Work interface {
 	// that need no work.
 	Split(rows []storage.Row) [][]storage.Row
 	// Do handles a unit. Its requests use the options. Do must be idempotent, because an interrupted unit is repeated. An error
-	// stops all work. A refused row does not cause an error, but a failure in the result.
+	// stops all work. A refused row causes a failure in the result, not an error.
 	Do(ctx context.Context, o storage.RequestOptions, unit []storage.Row) (Result, error)
 }
 

@@ -30,8 +30,8 @@ type tombstones struct {
 // later.
 type clearer struct{ *store.Store }
 
-// readTombstones reads the tombstones of a deletion, and older rows of its identity. Tombstones whose ETags are in the argument
-// known are not read; known contains these ETags by partition.
+// readTombstones reads the tombstones of a deletion, and older rows of its identity. The argument known contains ETags by
+// partition; tombstones with these ETags are not read.
 func (cl *clearer) readTombstones(ctx context.Context, w wal.Write, known map[index.PartitionKey]string) (tombstones, error) {
 	l := tombstones{write: w}
 	for _, partition := range w.Partitions {
@@ -122,8 +122,8 @@ func (cl *clearer) readNoted(ctx context.Context, notes []storage.Entity) ([][]t
 	return all, g.Wait()
 }
 
-// settle deletes the tombstones that are no longer needed. For each note whose tombstones need not wait, it returns operations.
-// One operation deletes the note. If only the head remains to be deleted, a second operation replaces a later note with one
+// settle deletes the tombstones that are no longer needed. For each note whose tombstones need not wait, it returns one or two
+// operations. The first deletes the note. If only the head remains to be deleted, the second replaces a later note with one
 // that lists only the head. The field Later of the first note contains the later note's RowKey.
 func (cl *clearer) settle(ctx context.Context, notes []storage.Entity, left [][]tombstones, pending func(identity index.IdentityHash) bool) (done [][]storage.Op, err error) {
 	settled := make([][]storage.Op, len(notes)) // an element is nil if a tombstone must wait, or after an error
@@ -190,7 +190,7 @@ func (cl *clearer) pendingIdentities(ctx context.Context, shard store.Shard) (pe
 // clearDue deletes the rows that notes list, if the notes are a day old.
 func (cl *clearer) clearDue(ctx context.Context, shard store.Shard) error {
 	due := shard.Query(store.ClearPrefix)
-	due.Range.Low = &key.Bound{Key: store.ClearPrefix + key.Inverted(cl.Clock())} // notes that are due later sort before this key
+	due.Range.Low = &key.Bound{Key: store.ClearPrefix + key.Inverted(cl.Clock())} // notes that become due later sort before this key
 	return cl.Log.All(ctx, due, func(p storage.Page) error {
 		rows := slices.DeleteFunc(p.Entities(), func(row storage.Entity) bool {
 			return p.Date.Sub(row.Timestamp) < clearAfter-time.Minute // not due; our clock or the writer's clock is wrong

@@ -36,7 +36,7 @@ const AnyETag = "*"
 // Condition is a condition that the existing record must meet before a write. The zero value means no condition.
 type Condition struct {
 	Match  []string // if not empty, the record must exist and have one of these ETags; AnyETag admits every ETag
-	Differ []string // if not empty, the record must not have any of these ETags; with AnyETag, it must not exist
+	Differ []string // if not empty, the record must not have any of these ETags; with AnyETag, the record must not exist
 	// Once is the caller's Idempotency-Key, or "". For a day, the same write with this key is carried out once, and repetitions
 	// return the first answer.
 	Once string

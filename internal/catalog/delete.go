@@ -128,13 +128,13 @@ type bulkDeletion struct {
 	start time.Time
 	claim claim.Claim // the zero value if the request has no id
 	noted func(records int)
-	heads map[index.IdentityHash]*store.Head // heads with the query's first index value that were not handled yet, by identity
+	heads map[index.IdentityHash]*store.Head // heads not handled yet that have the query's first index value, by identity
 	bytes int64                              // memory of the heads
 
 	mu      sync.Mutex
 	done    Deleted
 	removed map[index.IdentityHash]bool // identities that were deleted; each is deleted once, because otherwise concurrent writers could prolong the deletion forever
-	behind  bool                        // some of the rows or heads belong to records that were deleted or moved after the rows or heads were read
+	behind  bool                        // a record was deleted or moved after its row or head was read
 	err     error                       // the first error; after it, no further deletion starts
 }
 
@@ -254,7 +254,7 @@ func (x *bulkDeletion) isOver() bool {
 }
 
 // member returns the deletion of one identity as a member of a group. The argument first is the hash of the identity's first
-// index value. The member calls the function remove, unless the whole deletion is over. The results of remove are those of
+// index value. The member calls the function remove, unless the whole deletion is over. The function returns the results of
 // stages.removeAt.
 func (x *bulkDeletion) member(first index.FirstHash, identity index.IdentityHash, weight int64, remove func(context.Context) (done bool, err error)) member {
 	return member{first, weight, func(ctx context.Context) error {
@@ -335,7 +335,7 @@ func (x *bulkDeletion) removeFound(ctx context.Context, h *store.Head, m match) 
 
 // readAhead starts to read the slots of the write's index rows. The argument row was already read, so its slot is not read
 // again. The returned function waits until the slots are read, and returns them. It omits slots that could not be read. It also
-// omits slots that contain other records, because such a slot may contain this record by the time of the write.
+// omits slots that contain other records, because the record may move into such a slot before the write.
 func (wr *Writer) readAhead(ctx context.Context, w wal.Write, row storage.Entity) func() knownSlots {
 	slots := make([]*store.Slot, len(w.Partitions))
 	var g task.Group

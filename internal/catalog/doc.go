@@ -94,7 +94,7 @@
 // # Following the changes
 //
 // A follower reads changes by their Timestamps, like a follower of a stream (package logtail). A change is written when its entry
-// is finished, perhaps hours after its commit, but its key contains the time of the commit. Therefore a follower searches all
+// is finished, perhaps hours after the commit, but the change's key contains the commit's time. Therefore a follower searches all
 // changes since the oldest pending entry. A change is never modified. Entries get their times from the service's clock, and are
 // committed within a minute of these times.
 //

@@ -35,8 +35,8 @@ func (m match) meta() Meta {
 	return metaOf(w)
 }
 
-// mergedPage contains the rows of an index key's partitions in a range, merged in the order of their RowKeys, up to the RowKey
-// in the field last.
+// mergedPage contains an index key's rows in a range, from all partitions, in RowKey order. It ends at the RowKey in the field
+// last.
 type mergedPage struct {
 	key   wanted
 	rows  []candidate // sorted by RowKey
@@ -134,7 +134,7 @@ type search struct {
 }
 
 // takeRows adds the matches of a merged page to the answer. If the answer is complete, full is true. In that case, the result
-// last is the RowKey of the last row taken. If no row was taken, it is equal to the argument after. Of several rows with the
+// last is the RowKey of the last row taken. If no row was taken, last equals the argument after. Of several rows with the
 // same RowKey, takeRows takes all or none.
 func (x *search) takeRows(ctx context.Context, s mergedPage, after string) (last string, full bool, err error) {
 	states := make([]wal.VersionClaim, len(s.rows))
@@ -184,8 +184,8 @@ func (x *search) takeRows(ctx context.Context, s mergedPage, after string) (last
 	return "", false, nil
 }
 
-// raceKeys concurrently reads a page under each index key. It returns the first page that reaches the end or contains enough
-// matches; the argument need is that number. If there is no such page, it returns the page that ends at the greatest RowKey.
+// raceKeys concurrently reads a page under each index key. It returns the first page that reaches the end or contains at
+// least need matches. If there is no such page, it returns the page that ends at the greatest RowKey.
 func (rd *Reader) raceKeys(ctx context.Context, p plan, keys []wanted, rows index.RowRange, top, need int) mergedPage {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -20,8 +20,7 @@ import (
 // maxHops is the maximum number of moves of one record that a query follows.
 const maxHops = 10
 
-// trail contains the records that a call has found, and the data that the call needs to follow records that move while it
-// reads.
+// trail contains the records that a call has found, and the data for following records that move while the call reads.
 type trail struct {
 	*Reader
 	plan  plan
@@ -49,7 +48,7 @@ func (t *trail) leadsOn(row storage.Entity, several bool) bool {
 	return t.pages > 1 && !t.isOlder(row, 0)
 }
 
-// isOlder reports whether a row was written before the start of the call, by more than the margin.
+// isOlder reports whether a row was written more than the margin before the start of the call.
 func (t *trail) isOlder(row storage.Entity, margin time.Duration) bool {
 	now, _ := t.Index.Now(t.Clock())
 	return row.Timestamp.Before(now.Add(-time.Since(t.start) - time.Second - margin)) // the service dates its answers in whole seconds

@@ -85,8 +85,8 @@ func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 
 // commitIn commits writes of different identities of one shard in one transaction. If the transaction is refused because of one
 // write, commitIn commits the other writes again. Each write gets its own error. The transactions use the context committing,
-// which ends earlier than ctx because the entries already have their times. After that, commitIn uses ctx to determine a
-// transaction's result.
+// which ends earlier than ctx because the entries already have their times. To determine a transaction's result, commitIn uses
+// ctx.
 func (ct *committer) commitIn(ctx, committing context.Context, all []*commitment) {
 	again := func(some []*commitment) error {
 		ct.commitIn(ctx, committing, some)
@@ -246,8 +246,8 @@ func deletion(e store.Entry) storage.Op {
 	return storage.Op{Kind: storage.Delete, Row: storage.Row{Key: e.Shard.EntryKey(store.EntryPrefix, e.ID)}}
 }
 
-// clearLater returns the operation that inserts a note of rows to delete. The note is due when clearAfter has passed since the
-// time now. The id distinguishes the note from other notes.
+// clearLater returns the operation that inserts a note of rows to delete. The note is due at the time now plus clearAfter. The
+// id distinguishes the note from other notes.
 func clearLater(now time.Time, shard store.Shard, id wal.EntryID, what storage.Property) storage.Op {
 	return storage.Op{Kind: storage.Replace, Row: storage.Entity{
 		Key:        shard.Key(store.ClearPrefix + key.Inverted(now.Add(clearAfter)) + "|" + string(id)),

@@ -29,7 +29,7 @@ const (
 	// maxAnswer is the maximum number of bytes of an answer's rows. The JSON of their records is smaller. A single record may
 	// be larger than maxAnswer.
 	maxAnswer = logtail.MaxAnswer
-	// readMost is the approximate number of bytes that a query requests in one request if rows are large.
+	// readMost is the approximate number of bytes that a query reads with one request if rows are large.
 	readMost = maxAnswer + maxAnswer/4
 	// matchBytes is the memory of a match without its record.
 	matchBytes = 1 << 10
@@ -42,7 +42,7 @@ type Lookup struct {
 	// Keys contains a value for each index key of the query. A record must match all these values. A number matches in every
 	// spelling.
 	Keys map[string]string
-	// The values in Or are further values for some of these keys. A record matches a key if it has one of the key's values. A
+	// The values in Or are further values for some keys in Keys. A record matches a key if it has one of the key's values. A
 	// write must not use Or.
 	Or map[string][]string
 	// RowFrom and RowTo limit the sort value; see [index.Schema.Window].
@@ -96,8 +96,8 @@ type Reader struct {
 	logSizes logtail.Sizes // sizes of changes
 }
 
-// Find returns the records that match the query. It makes one request for each value of an index key, all at the same time. It
-// makes more requests if it must read more than 1,000 rows, or if records move while it reads.
+// Find returns the records that match the query. It makes one request for each index value, all at the same time. It makes
+// more requests if it must read more than 1,000 rows, or if records move while it reads.
 func (rd *Reader) Find(ctx context.Context, q Lookup) (Matches, error) {
 	found, err := rd.search(ctx, q, nil, false)
 	return matchesOf(found), err

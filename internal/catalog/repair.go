@@ -12,8 +12,8 @@ import (
 	"tablesweep/internal/stream/claim"
 )
 
-// Packages check and migrate use the functions below to change records. After ErrRaced, they leave a record to the writer that
-// was faster.
+// Packages check and migrate use the functions below to change records. After ErrRaced, the packages leave the record to the
+// faster writer.
 
 // Move moves the record r of the head to another identity.
 func (mt *Maintainer) Move(ctx context.Context, h *store.Head, id index.Identity, r record.Record) error {

@@ -83,8 +83,8 @@ func refuse(err error, firstHashes ...index.FirstHash) error {
 }
 
 // write carries out the decision that the function decide returns, for the request with the id o. If another writer is faster,
-// write calls decide again. If decide refuses because of records that are still being written, write completes these writes and
-// calls decide again. Therefore a client that reads after a refusal sees the records that caused the refusal.
+// write calls decide again. If decide refuses because of records still being written, these writes are completed, and decide is
+// called again. Therefore a client that reads after a refusal sees the records that caused the refusal.
 func (st *stages) write(ctx context.Context, o claim.ID, decide func() (decision, error)) (Written, error) {
 	for range maxRaces {
 		var done Written
@@ -278,7 +278,7 @@ func (st *stages) completeLast(ctx context.Context, d decision, o claim.ID) (Wri
 type applied struct {
 	store.Entry
 	sure bool                          // every request was answered at the first try, so the service cannot carry out any of them later
-	gone map[index.PartitionKey]string // ETags of the written tombstones, by partition; without those that the answers do not contain
+	gone map[index.PartitionKey]string // ETags of the written tombstones, by partition, as far as the answers contain the ETags
 }
 
 // apply writes the index rows of an entry's writes, in all partitions concurrently. If some partitions fail, it still writes the
@@ -321,8 +321,8 @@ func (st *stages) apply(ctx context.Context, e store.Entry, writes []wal.Write, 
 }
 
 // applyTo writes the rows of one partition in one transaction. Therefore a page always shows a moving record exactly once. If
-// applyTo sends the transaction more than once, it sets repeated to true. If it has written only one row, the result etag is
-// the ETag of that row, or "" if the answer does not contain it.
+// applyTo sends the transaction more than once, it sets repeated to true. If it has written only one row, etag is that row's
+// ETag, or "" if the answer does not contain the ETag.
 func (st *stages) applyTo(ctx context.Context, partition index.PartitionKey, writes []wal.Write, known knownSlots, r record.Record, repeated *atomic.Bool) (etag string, err error) {
 	slots := make([]store.Slot, len(writes))
 	for i, w := range writes {

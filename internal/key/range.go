@@ -110,7 +110,7 @@ func tighter(a, b Bound, side int) bool {
 }
 
 // Token is the service's continuation token. A token is opaque and belongs to the query that returned it. Therefore a step with
-// a token has the same range as the step before it.
+// a token has the same range as the previous step.
 type Token struct {
 	Partition string `json:"p"`
 	Row       string `json:"r,omitempty"` // the service may leave out the row key

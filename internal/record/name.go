@@ -35,8 +35,7 @@ func (f Field) property() string {
 	return escapedPrefix + escape(f.Name)
 }
 
-// fieldNamed is the inverse of property. It does not set the field's value. If the name is not that of a field's property, ok is
-// false.
+// fieldNamed is the inverse of property. It does not set the field's value. If the property does not store a field, ok is false.
 func fieldNamed(property string) (f Field, ok bool) {
 	if !strings.HasPrefix(property, OwnPrefix) {
 		return Field{Name: property}, true

@@ -22,7 +22,8 @@ import (
 type operation struct {
 	service  string
 	statuses []int
-	// check, if not nil, examines the header and the body of an answer with a good status, and returns an error if they are wrong.
+	// check, if not nil, examines the header and the body of an answer with a good status, and returns an error if either is
+	// wrong.
 	check func(h http.Header, body []byte) error
 }
 
@@ -87,7 +88,7 @@ func strangeRefusal(err error) bool {
 
 // validateAnswer returns nil if the service sent the answer, and the answer is either good for the operation or a
 // refusal. The argument id is the request's id. A good answer must have the required headers, and a refusal must have
-// an error code. No other code decides whether the service sent an answer.
+// an error code. Only validateAnswer decides whether the service sent an answer.
 func (o operation) validateAnswer(id string, required requiredHeaders, status int, h http.Header, body []byte) error {
 	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	a := &strangeAnswer{service: o.service, status: status, contentType: kind}
@@ -220,8 +221,8 @@ func messageList[M any](complete func(M) bool) func(http.Header, []byte) error {
 	}
 }
 
-// transaction is an entity group transaction as an [operation]. The argument kinds lists the kinds of its operations. If an
-// operation fails, its answer is stored in failed.
+// transaction returns the [operation] of an entity group transaction whose operations have these kinds. If an operation
+// fails, its answer is stored in failed.
 func transaction(kinds []OpKind, failed **part) operation {
 	return operation{tableService, []int{http.StatusAccepted}, func(h http.Header, body []byte) (err error) {
 		*failed, err = readChangeset(h.Get("Content-Type"), body, kinds)

@@ -20,7 +20,7 @@ type clock struct {
 }
 
 // observe narrows the bounds of the service's time with an answer that has just arrived. The
-// argument sent is the time when the answer's request was sent.
+// argument sent is the time when the request was sent.
 func (c *clock) observe(answer *http.Response, sent time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

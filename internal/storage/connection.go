@@ -204,7 +204,7 @@ var fieldNames = []string{
 	"BlobSecondaryEndpoint", "QueueSecondaryEndpoint", "TableSecondaryEndpoint", "FileSecondaryEndpoint",
 }
 
-// parseFields returns the values of a connection string. The keys are their names in lower case.
+// parseFields returns the values of a connection string, by their names in lower case.
 func parseFields(s string) (map[string]string, error) {
 	fields := map[string]string{}
 	for part := range strings.SplitSeq(s, ";") {
@@ -220,7 +220,7 @@ func parseFields(s string) (map[string]string, error) {
 		switch _, twice := fields[low]; {
 		case low == "developmentstorageproxyuri":
 			return nil, errors.New("the connection string has a DevelopmentStorageProxyUri, which is not supported; give the emulator's addresses as TableEndpoint, QueueEndpoint and BlobEndpoint")
-		case at < 0: // the name may be a key that was pasted without its name
+		case at < 0: // the text may be a key that was pasted without its name
 			return nil, fmt.Errorf("the connection string has an unknown name, which is not shown because it may be a key; the nearest known name is %s", nearest(low))
 		case twice:
 			return nil, fmt.Errorf("the connection string has %s twice; remove one", fieldNames[at])

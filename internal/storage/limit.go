@@ -91,7 +91,7 @@ func (l *Limit) Expects(top int) float64 {
 	return min(l.page, float64(top))
 }
 
-// observe records how many rows a query returned. expected is the number of rows that all its tries together were expected to return.
+// observe records how many rows a query returned. expected is the number of rows expected from all of the query's tries.
 func (l *Limit) observe(rows int, expected float64) {
 	if l == nil {
 		return

@@ -37,7 +37,7 @@ const (
 	refusedFor = 30 * time.Second
 )
 
-// rules lists the consequences of each outcome. A request's tries are repeated until its patience ends.
+// rules lists the consequences of each outcome. A failed request is repeated until its patience ends.
 var rules = [...]struct {
 	tries   int           // maximum number of failed tries while the host answers other requests
 	lasts   time.Duration // a request ends after consecutive tries have had this outcome for this time; 0 means the whole patience

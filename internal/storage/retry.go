@@ -14,8 +14,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
 
-// The times of tries and of the pauses between them. Pauses let a busy service recover, so an account that throttles slows its callers down until
-// their own deadlines. tryTimeout is longer than the service's limit of 30 s. (Microsoft Learn, "Setting timeouts for Table service operations")
+// The times of tries and of the pauses between them. Pauses let a busy service recover, so a throttling account may delay callers until their
+// deadlines. tryTimeout is longer than the service's limit of 30 s. (Microsoft Learn, "Setting timeouts for Table service operations")
 const (
 	retryDelay = 250 * time.Millisecond
 	// chanceDelay is the shortest first pause after a try that failed by chance. A longer pause would cost more than the refusal: if
@@ -38,7 +38,7 @@ const DefaultPatience = 10 * time.Minute
 type Outage struct {
 	Connection string // the name of its setting, or its host if it has no setting
 	Since      time.Time
-	Cause      string // how the newest failed try failed, without its URL; the failure's age comes first if the failure is old; "no answer yet" before the first failure
+	Cause      string // cause of the newest failure, without its URL; begins with the failure's age if the failure is old; "no answer yet" before the first failure
 	Refused    bool   // the newest failed try had no connection or a broken one, so the host is neither silent nor busy
 	Waiting    int    // requests that wait for an answer now
 }

@@ -77,7 +77,7 @@ const (
 	secretPart     = "clientSecret"
 )
 
-// serviceParts contains the parts with the services' addresses. Its keys are the names that the services have in host names.
+// serviceParts contains the parts with the services' addresses. The keys are the services' names in host names.
 var serviceParts = map[string]string{"blob": "blobServiceUri", "queue": "queueServiceUri", "table": "tableServiceUri"}
 
 // SettingConnection reads the connection of a setting, in any form that the Functions host accepts. The setting's value is the

@@ -115,7 +115,7 @@ func (p *Property) exact() error {
 }
 
 // Lossy returns the text of [Property.Text]. No text can contain half a surrogate pair, so Lossy replaces each half by U+FFFD. If it
-// replaces any, whole is false.
+// replaces a half, whole is false.
 func (p Property) Lossy() (text string, whole bool) {
 	if text = p.Text(); text != "" || len(p.Value) <= 2 {
 		return text, true

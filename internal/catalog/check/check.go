@@ -29,7 +29,7 @@ import (
 // can decide whether such rows are right.
 //
 // Run calls the function report for each problem, never concurrently. If another program wrote the catalog, or if the catalog
-// has another schema, the error is a Conflict; see package migrate. Run may be interrupted, and called again.
+// has another schema, the error is a Conflict; see package migrate. Run may be interrupted and repeated.
 func Run(ctx context.Context, c *catalog.Catalog, repair bool, report func(catalog.Finding)) (Result, error) {
 	k := &checker{Catalog: c, repair: repair, found: report, covered: map[uint64]bool{}}
 	if err := k.Writable(ctx); err != nil {
@@ -74,7 +74,7 @@ func (k *checker) compare(ctx context.Context) (suspect func(identity index.Iden
 				h, err := store.HeadOf(row)
 				if err != nil {
 					_, identity, _ := strings.Cut(strings.TrimPrefix(row.Key.Row, store.HeadPrefix), "|")
-					k.cover(identity) // its rows cannot be checked
+					k.cover(identity) // the record's rows cannot be checked
 					k.report(row.Key, false, "%v", err)
 					continue
 				}
@@ -169,7 +169,7 @@ func (k *checker) checkHead(ctx context.Context, h *store.Head) error {
 	return nil
 }
 
-// newerThanLog describes the problem of an index row that contains a later write than its record's head.
+// newerThanLog describes an index row that contains a later write than its record's head.
 const newerThanLog = "the index row is newer than the log; was the log restored from a backup?"
 
 // newestOf returns the copy with the greatest version among the copies with the head's identity.
@@ -216,8 +216,8 @@ func (k *checker) repairRow(ctx context.Context, h *store.Head, x store.Copy, r 
 	})
 }
 
-// describeLoss describes a record whose copies all differ from the log. The record itself is no longer in the log, because the
-// record's last change was too old and was deleted.
+// describeLoss describes a record whose copies all differ from the log. The record itself is no longer in the log, because its
+// last change was too old to be kept.
 func describeLoss(h *store.Head, all []store.Copy) string {
 	if slices.ContainsFunc(all, func(x store.Copy) bool { return x.Ours(h) }) {
 		return "all of the record's index rows differ from its last write; write the record again"

@@ -98,7 +98,7 @@ func (k *checker) checkDeletedRow(ctx context.Context, row storage.Entity, s sto
 type placement int
 
 const (
-	belongs   placement = iota // the row is also in its own place, because both records have the same key
+	belongs   placement = iota // the row's own record has the same key, so the row is in its right place
 	stray                      // the row is in the wrong place, and its content is not in the log
 	strayCopy                  // the row is in the wrong place, but its content is in the log, so deleting the row loses nothing
 )

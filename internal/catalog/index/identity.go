@@ -26,10 +26,10 @@ type Identity struct {
 	Schema     string         // the schema's text
 }
 
-// Identity returns the record's identity. The function get returns the text of a field or, for a number, the number's canonical
-// text (see [Number]). It ignores the case of the field's name. If the field is absent or null, ok is false. Empty text counts
-// as absent. All index keys except the first may be absent. For an absent key, there is no index row, and the hash is computed
-// with an empty value.
+// Identity returns the record's identity. The function get returns the text of a field or, for a number, its canonical text
+// (see [Number]). The function ignores the case of the field's name. If the field is absent or null, ok is false. Empty text
+// counts as absent. All index keys except the first may be absent. For an absent key, there is no index row, and the hash is
+// computed with an empty value.
 //
 // The RowKey's hash is computed from the normalised values. Therefore different spellings of one identifier result in one
 // RowKey. For the normaliser Lower, this hash has the published form. With Exact, F314 and f314 are two identifiers. They
@@ -104,9 +104,9 @@ type Partition struct {
 	Value string // the normalised value
 }
 
-// Partitions returns the partitions that a query by an index key's value reads. It returns the partition of the text. If the
-// text is a number, but not in the form of [Number], it also returns the partition of the number in that form. It ignores the
-// case of the field's name. Errors are [problem.Invalid]. For an unknown field, the error lists the index keys.
+// Partitions returns the partitions that a query by an index key's value reads. It returns the value's partition. If the
+// value is a number, but not in the form of [Number], it also returns the partition of the number in that form. It ignores
+// the case of the field's name. Errors are [problem.Invalid]. For an unknown field, the error lists the index keys.
 func (s Schema) Partitions(field, value string) ([]Partition, error) {
 	i := s.Rank(field)
 	if i < 0 {

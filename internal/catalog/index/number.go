@@ -38,8 +38,8 @@ func Number(text string) (canonical string, ok bool) {
 }
 
 // The sort value of a number has three parts: the sign, the position of the number's first digit relative to the point, and the
-// digits. Each part has a fixed length, so the sort values, compared as text, are in the order of the numbers. For a negative
-// number, the sort value is the [complement] of these parts.
+// digits. Each part has a fixed length, so sorting the values as text sorts the numbers. For a negative number, the sort value
+// is the [complement] of these parts.
 const (
 	positive      = "6" // the sign of a positive number; its complement is 3
 	numberDigits  = 19  // an Int64 has at most 19 digits

@@ -167,7 +167,7 @@ func (s Schema) checkKeys() error {
 func (k Key) normaliser() Normaliser { return cmp.Or(k.Normaliser, Lower) }
 
 // cutEnd splits an item of a setting into a field name and the text after the last colon, which must be one of ends. If the
-// item has no colon, the result end is the first of ends. If one of ends is a suffix of another, the longer one must come
+// item has no colon, the result end is the first of ends. If one end is a suffix of another, the longer end must come
 // first.
 func cutEnd(item string, ends ...string) (field, end string, err error) {
 	field, end = strings.TrimSpace(item), ends[0]
@@ -186,7 +186,7 @@ func cutEnd(item string, ends ...string) (field, end string, err error) {
 	return checkName(field, end, err)
 }
 
-// checkName checks a field's name, and joins its errors to err.
+// checkName checks a field's name, and joins errors in the name to err.
 func checkName(field, end string, err error) (string, string, error) {
 	switch n := utf8.RuneCountInString(field); {
 	case field == "":

@@ -30,7 +30,7 @@ type Note struct {
 	FailedBytes int64     `json:"failedBytes"` // length of the file of failed rows
 }
 
-// Progress returns the last progress in an import's checkpoint.
+// Progress returns the newest note in an import's checkpoint.
 func Progress(of *journal.File) (last Note, err error) {
 	err = journal.Events(of, func(n Note) error {
 		last = n

@@ -46,7 +46,7 @@ type Result struct {
 	Moved   int `json:"moved"`   // records whose index rows were written with another schema
 	Taken   int `json:"taken"`   // records taken over from another program
 	Entries int `json:"entries"` // entries that the published program had not carried out
-	Removed int `json:"removed"` // rows deleted because the schema has no row there
+	Removed int `json:"removed"` // rows deleted from keys for which the schema has no row
 	Left    int `json:"left"`    // rows, records and entries that were reported and left unchanged
 }
 

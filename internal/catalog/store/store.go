@@ -127,7 +127,7 @@ func Overtaken(err error) bool {
 	return storage.Conflict(err) || storage.HasCode(err, "UpdateConditionNotSatisfied", "ResourceNotFound", "EntityNotFound")
 }
 
-// Copy is the row, if any, that was read at the key of one of a record's index rows.
+// Copy is the row, if any, that was read at the key of a record's index row.
 type Copy struct {
 	At     key.Key
 	Row    storage.Entity

@@ -33,8 +33,8 @@ const (
 type Write struct {
 	First      index.FirstHash      `json:"first"` // selects the shard
 	Identity   index.IdentityHash   `json:"identity"`
-	Row        string               `json:"row"`        // RowKey of its index rows
-	Partitions []index.PartitionKey `json:"partitions"` // PartitionKeys of its index rows, beginning with that of the first index key
+	Row        string               `json:"row"`        // RowKey of the index rows
+	Partitions []index.PartitionKey `json:"partitions"` // PartitionKeys of the index rows; that of the first index key comes first
 	Version    int64                `json:"version"`    // see [Insertion]; grows with each write of the record
 	Gone       bool                 `json:"gone,omitzero"`
 	Fresh      bool                 `json:"fresh,omitzero"` // there was no head, so most likely there are no rows
@@ -85,7 +85,7 @@ type Head struct {
 	Time    time.Time   // the entry's time
 	Content ContentHash // "" if the record was deleted
 	// If Sure is true, the service can no longer carry out any older request to write a row of the identity, except requests for
-	// pending entries. Every earlier entry was applied only by its own writer, and each of its requests was answered at the first
+	// pending entries. Every earlier entry was applied only by its own writer, and each of the requests was answered at the first
 	// try.
 	Sure bool
 }
@@ -177,7 +177,7 @@ const (
 )
 
 // Settle decides whether the tombstones of the write are still needed to stop older writes. The argument pending must be true
-// if the identity has a pending entry. The caller must have read these in this order: the rows, the head, the entries.
+// if the identity has a pending entry. The caller must have read the rows, then the head, then the entries.
 func Settle(h *Head, w Write, pending bool) Clearing {
 	switch {
 	case h == nil || h.Version != w.Version:
@@ -218,7 +218,7 @@ func Superseded(rows []VersionClaim) []bool {
 }
 
 // NextTime returns the time of an entry that follows the heads. The result is the argument now or, if the latest head's time is
-// not earlier than that, one tick after the latest head's time.
+// not earlier than now, one tick after the latest head's time.
 func NextTime(now time.Time, heads ...*Head) time.Time {
 	now = now.Truncate(key.Tick)
 	for _, h := range heads {

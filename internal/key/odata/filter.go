@@ -146,7 +146,7 @@ func (o operator) flip() operator {
 	return o
 }
 
-// bounds returns the bounds of the keys for which the comparison with s by the operator is true.
+// bounds returns the bounds of the keys for which "KEY operator s" is true.
 func (o operator) bounds(s string) (low, high *key.Bound) {
 	closed, open := &key.Bound{Key: s}, &key.Bound{Key: s, Open: true}
 	switch o {

@@ -164,7 +164,7 @@ func significant(number string) string {
 	return strings.Trim(strings.Replace(strings.TrimLeft(number, "+-"), ".", "", 1), "0")
 }
 
-// AppendDateTime appends a DateTime to b in the service's form: in UTC, with as many digits of a second as needed, at most
+// AppendDateTime appends a DateTime to b in the service's form: in UTC, with as many decimal places as needed, at most
 // seven.
 func AppendDateTime(b []byte, ticks int64) []byte {
 	t := key.TickTime(ticks)

@@ -18,7 +18,7 @@ import (
 
 // The limits of a program's work for a row. They are counts, not times, so each delivery of a step has the same result.
 const (
-	maxProgram   = 16 << 10  // bytes of its text
+	maxProgram   = 16 << 10  // bytes of a program
 	maxSteps     = 1 << 20   // instructions; a call of a function counts as several, depending on the size of its arguments and result
 	maxText      = 1 << 18   // bytes of a string
 	maxSearched  = 100 << 10 // bytes of a string that is searched with a regular expression; enough for any property

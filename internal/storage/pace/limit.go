@@ -39,7 +39,7 @@ func (l *Limit) Use(n float64, now time.Time) {
 	l.budget -= n
 }
 
-// untilFree returns how long to wait until the budget is 1: at least a millisecond. After a shorter wait, a caller
+// untilFree returns the time until the budget is 1, but at least a millisecond. After a shorter wait, a caller
 // would use a request or row in advance.
 func (l *Limit) untilFree() time.Duration {
 	return max(time.Millisecond, time.Duration((1-l.budget)/l.rate*float64(time.Second)))

@@ -31,7 +31,7 @@ const (
 	maxHeld = 3 * MaxAnswer
 	// placeBytes is the number of bytes of memory for a place and its strings.
 	placeBytes = 256
-	// A new follower makes its first position from the rows that were written in the period startRead before the call.
+	// A new follower makes its first position from the rows that were written less than startRead before the call.
 	startRead = 2 * time.Second
 )
 

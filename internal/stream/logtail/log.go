@@ -36,7 +36,7 @@ type Span struct {
 	Since time.Time
 }
 
-// filter returns the OData filter for Since. The service compares Timestamps with less precision than it returns them.
+// filter returns the OData filter for Since. The service compares Timestamps less precisely than it returns them.
 // (Azure/azure-sdk-for-python issue 45046)
 func (s Span) filter() string {
 	if s.Since.IsZero() {

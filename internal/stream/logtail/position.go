@@ -31,7 +31,7 @@ const (
 	// its readUntil has passed them.
 	maxSingle = 50
 	// maxGroups is the maximum number of groups. Besides the groups that are newer than readUntil, 100,000 rows need about 30
-	// groups. They need more groups only if rows become visible late between most of these groups.
+	// groups. More groups are needed only if rows become visible late between most groups.
 	maxGroups = 90
 	// maxLength is greater than the length in characters of any position: 31 for each group, and 120 for the rest.
 	maxLength = 3000
@@ -62,8 +62,8 @@ func (p place) compare(other place) int {
 
 // position is a follower's progress in a stream. Its text is short for any number of events. The follower reads the events
 // whose ids are newer than a bound. It has received all of these events that were written before floor, and none that were
-// written after newest. The groups describe the events between floor and newest that it has received. A row that becomes
-// visible late changes the sum of its group, and only that group is sent again.
+// written after newest. The groups describe the received events between floor and newest. A row that becomes visible late
+// changes the sum of its group, and only that group is sent again.
 type position struct {
 	newer     string // the bound, as in Span.Newer
 	floor     ticks
