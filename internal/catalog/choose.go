@@ -132,7 +132,7 @@ func (p plan) mayMatch(w wal.Write) bool {
 }
 
 // headsOf returns the live heads that have the given first index value and may match the query, as they were at one moment. One
-// page always shows the heads at one moment. Several pages do so only if no head was written after the first page was read.
+// page always shows one moment. Several pages show one moment only if no head was written after the first page was read.
 func (ch *chooser) headsOf(ctx context.Context, p plan, first index.FirstHash) ([]*store.Head, error) {
 	part := memory.PartIn(ctx)
 	held := part.Used()

@@ -36,7 +36,7 @@ const (
 )
 
 // member is one of several writes of different identities. The field first is the hash of the write's first index value. The
-// field weight is the number of writes that the member counts as.
+// field weight is how many writes the member counts as.
 type member struct {
 	first  index.FirstHash
 	weight int64

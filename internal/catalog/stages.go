@@ -282,8 +282,8 @@ type applied struct {
 }
 
 // apply writes the index rows of an entry's writes, in all partitions concurrently. If some partitions fail, it still writes the
-// others, and returns one of the errors. The argument known contains slots that were already read, by partition. It must be empty
-// if there are several writes.
+// others, and returns one of the errors. The argument known contains slots that were already read, by partition. With several
+// writes, known must be empty.
 func (st *stages) apply(ctx context.Context, e store.Entry, writes []wal.Write, known knownSlots) (applied, error) {
 	partitions := map[index.PartitionKey][]wal.Write{}
 	for _, w := range writes {

@@ -147,7 +147,7 @@ func eachTry(sign policy.Policy) []policy.Policy {
 	return []policy.Policy{captureAnswer{}, sign} // signing comes after all policies that set headers
 }
 
-// newPipeline returns the pipeline of requests for rows or blobs. It has this package's policies. The last of them sends the
+// newPipeline returns the pipeline of requests for rows or blobs. It has this package's policies. The last policy sends the
 // request, so azcore's policies, which come later, never run.
 func newPipeline(r *retries, o Options, sign policy.Policy) runtime.Pipeline {
 	policies := append([]policy.Policy{r}, eachTry(sign)...)

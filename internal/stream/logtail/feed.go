@@ -224,7 +224,7 @@ func (f Feed) arrivals(ctx context.Context, p position, contents bool) (rows []a
 
 // thin drops the contents of rows that the follower will probably not receive next. It keeps at most MaxAnswer bytes of the
 // oldest rows after p.newest, and at most MaxAnswer bytes of the oldest rows up to p.newest. The follower has received most
-// rows up to p.newest, and probably needs only a few of them again. It returns the number of bytes that remain.
+// rows up to p.newest, and probably needs only a few of them again. thin returns the number of remaining bytes.
 func (p position) thin(rows []arrival) (held int) {
 	slices.SortFunc(rows, func(a, b arrival) int { return a.compare(b.place) })
 	var kept [2]int // bytes of rows after p.newest, and of rows up to p.newest
