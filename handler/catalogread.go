@@ -44,7 +44,7 @@ func (p *page) check() error {
 	return nil
 }
 
-// print prints a page. With --json, it prints one object that contains the items under name, the records' ids and ETags under "meta", and the cursor. Without
+// print prints a page. With --json, it prints one object with the cursor, the records' ids and ETags under "meta", and the items under the key that the argument name gives. Without
 // --json, it prints one item per line, and the cursor on stderr. The argument meta is nil if the items are not records.
 func (p *page) print(r *call, name string, items []any, meta []catalog.Meta, cursor string) error {
 	out := lines.JSON(r.Out)

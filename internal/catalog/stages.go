@@ -435,7 +435,7 @@ func (st *stages) complete(ctx context.Context, shard store.Shard, id wal.EntryI
 	return st.applyPending(ctx, e)
 }
 
-// applyFor applies the pending entries of records with these hashes of first index values. It makes one request for each of
+// applyFor applies the pending entries of records whose first index value has one of the given hashes. It makes one request for each of
 // their shards. A shard may contain large entries of other records. Therefore applyFor reads only the records of entries that
 // it applies, one at a time. If applyFor has found entries that are not hopeless, found is true.
 func (st *stages) applyFor(ctx context.Context, firstHashes []index.FirstHash) (found bool, err error) {

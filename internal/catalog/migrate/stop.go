@@ -19,7 +19,7 @@ import (
 const stoppedColumn = "Stopped"
 
 // stopWriters stores our schema. If another schema or no schema was stored, stopWriters also stops all writers and waits until
-// they have noticed the stop. In that case, the result stopped is the schema row, and resumeWriters ends the stop. The row
+// they have noticed the stop. In that case, it returns the schema row, and the caller ends the stop with resumeWriters. The row
 // records the time since which writers have been stopped. Therefore a migration that continues or reverts an earlier migration
 // waits only for the remaining time.
 func (m *migrator) stopWriters(ctx context.Context) (stopped *storage.Entity, err error) {

@@ -87,8 +87,9 @@ func Parse(text json.RawMessage, command string) (Record, error) {
 	return r, nil
 }
 
-// Restore returns the recorded values of the options that a resumed command does not give. It fails in three cases: a given option has changed
-// although it must not, an option that the record must not choose is missing, or the record contains an option that no record may contain.
+// Restore returns the recorded values of the options that a resumed command does not give. It fails in three cases: the
+// command changes an option that must not change, it does not give an option that must not come from the record, or the record contains an option
+// that no record may contain.
 //
 // An option that names a file may change, because the file may have been moved. For example, the disk that holds the file of --failed may have been
 // full. The digest shows whether --rows is still the same list. Options that apply after a copy may be added, and limits may change.

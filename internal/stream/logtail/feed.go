@@ -77,8 +77,8 @@ type Feed struct {
 // [MaxAnswer] bytes. If more than 100,000 rows follow the position, the error is a [problem.Conflict].
 //
 // For any value of top, a call makes one query for each 1,000 rows that it reads from a partition. It reads the new rows, and
-// up to 200 earlier rows, or the rows of the last 0.2 s if these are more. The service searches all rows whose keys are at most
-// a minute older than the last call, because Timestamps have no index. If a call cannot keep the contents of a row in memory,
+// up to 200 earlier rows, or the rows of the last 0.2 s if these are more. The query selects rows by Timestamp, which has no
+// index, so the service searches all rows whose keys have times from a minute before the last call on. If a call cannot keep the contents of a row in memory,
 // it reads the row again with a separate request. If rows are large, this is necessary only for rows that became visible late.
 func (f Feed) After(ctx context.Context, after string, top int) (Next, error) {
 	if err := input.Top(top, MaxTop); err != nil {
