@@ -36,7 +36,6 @@ type Tables struct {
 	StartedAt  time.Time     `json:"startedAt"`  // the earliest start in the tables' manifests
 	FinishedAt time.Time     `json:"finishedAt"` // the latest end in the tables' manifests
 	Tables     []TableExport `json:"tables"`     // sorted by name
-	Failed     []string      `json:"failed,omitempty"`
 }
 
 // TableExport describes one table's export in tables.json.
@@ -170,9 +169,6 @@ func OpenTables(ctx context.Context, from Objects) (t Tables, err error) {
 		return t, err
 	}
 	wrong = slices.DeleteFunc(wrong, func(text string) bool { return text == "" })
-	for _, name := range t.Failed {
-		wrong = append(wrong, name+" had failed")
-	}
 	for _, name := range existing {
 		if !slices.ContainsFunc(t.Tables, func(e TableExport) bool { return e.Name == name }) {
 			wrong = append(wrong, name+" is not in it")

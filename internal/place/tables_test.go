@@ -116,9 +116,6 @@ func TestOpenTablesRefuses(t *testing.T) {
 		"b is not a complete export": func(f map[string]string) { delete(f, "b/"+place.ManifestName) },
 		"c is another export":        func(f map[string]string) { f["c/"+place.ManifestName] = f["b/"+place.ManifestName] },
 		"d is not in it":             func(f map[string]string) { f["d/"+place.ClaimName] = f["b/"+place.ClaimName] },
-		"f had failed": func(f map[string]string) {
-			f[place.TablesName] = withChecksum(strings.Replace(f[place.TablesName], `}],"`, `}],"failed":["f"],"`, 1))
-		},
 		"a is missing, b is not a complete export, c is another export": func(f map[string]string) {
 			maps.DeleteFunc(f, func(name, _ string) bool { return strings.HasPrefix(name, "a/") })
 			delete(f, "b/"+place.ManifestName)
