@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"tablesweep/internal/job"
-	"tablesweep/internal/job/progress"
 	"tablesweep/internal/place"
+	"tablesweep/internal/problem"
 )
 
 // placed is a command that takes places as arguments. Each argument fills an option, so the rest of the program handles only options.
@@ -64,7 +64,7 @@ func takePlaces(c *cobra.Command, o placed, args []string) error {
 	names := o.places(c.Name())
 	form := strings.Fields(c.Use)[1:]
 	if len(args) > len(names) {
-		err := usagef("%s takes %s, but %d are given", c.Name(), progress.Plural(int64(len(names)), "place"), len(args))
+		err := usagef("%s takes %s, but %d are given", c.Name(), problem.Plural(int64(len(names)), "place"), len(args))
 		if names == nil {
 			err = job.Hint(usagef("%s accepts no place as an argument if --all or --tables is given", c.Name()), "give the place by --from or --to, or use export or import")
 		}

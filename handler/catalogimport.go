@@ -14,6 +14,7 @@ import (
 	"tablesweep/internal/job"
 	"tablesweep/internal/job/progress"
 	"tablesweep/internal/job/sweep"
+	"tablesweep/internal/problem"
 )
 
 type importOptions struct {
@@ -111,7 +112,7 @@ func (o *importOptions) summary(r *call, done load.Note) error {
 		counts["replaced"] = done.Replaced
 		replaced = fmt.Sprintf("replaced %d, ", done.Replaced)
 	}
-	return r.print(o.json, counts, "inserted %s, %sleft %d unchanged, refused %d\n", progress.Plural(done.Inserted, "record"), replaced, done.Unchanged, done.Failed)
+	return r.print(o.json, counts, "inserted %s, %sleft %d unchanged, refused %d\n", problem.Plural(done.Inserted, "record"), replaced, done.Unchanged, done.Failed)
 }
 
 // path returns the path of the file to import, from the argument or from the checkpoint.

@@ -12,6 +12,7 @@ import (
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job/progress"
 	"tablesweep/internal/job/sweep"
+	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 )
 
@@ -83,7 +84,7 @@ func refusedRecords(n int) error {
 	if n == 0 {
 		return nil
 	}
-	return partlyf("the catalog refused %s", progress.Plural(n, "record"))
+	return partlyf("the catalog refused %s", problem.Plural(n, "record"))
 }
 
 // insertRows writes rows. An interrupt does not stop it.
@@ -185,13 +186,13 @@ func (o *catalogDeleteOptions) run(r *call) error {
 			if err != nil {
 				return err
 			}
-			return r.print(o.json, map[string]int{"records": records.Count}, "would delete %s of %s\n", progress.Plural(records.Count, "record"), cat.Index)
+			return r.print(o.json, map[string]int{"records": records.Count}, "would delete %s of %s\n", problem.Plural(records.Count, "record"), cat.Index)
 		}
 		deleted, err := o.deleteAll(ctx, r.Meter, cat, q)
 		if err != nil {
 			return asUsage(err)
 		}
-		return r.print(o.json, map[string]int{"deleted": deleted}, "deleted %s\n", progress.Plural(deleted, "record"))
+		return r.print(o.json, map[string]int{"deleted": deleted}, "deleted %s\n", problem.Plural(deleted, "record"))
 	})
 }
 
@@ -211,7 +212,7 @@ func (o *catalogDeleteOptions) deleteAll(ctx context.Context, meter *progress.Me
 			err = fmt.Errorf("%s: %w", summary, err)
 		}
 		if err != nil && deleted > 0 {
-			err = fmt.Errorf("failed after it had deleted %s: %w", progress.Plural(deleted, "record"), err)
+			err = fmt.Errorf("failed after it had deleted %s: %w", problem.Plural(deleted, "record"), err)
 		}
 		if err != nil {
 			return 0, err

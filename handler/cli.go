@@ -43,7 +43,7 @@ type partly struct{ error }
 
 func partlyf(format string, args ...any) error { return partly{fmt.Errorf(format, args...)} }
 
-func failedRows(n int64) error { return partlyf("%s failed", progress.Plural(n, "row")) }
+func failedRows(n int64) error { return partlyf("%s failed", problem.Plural(n, "row")) }
 
 // exitCode returns the program's exit code for an error, which may be nil.
 func exitCode(err error) int {

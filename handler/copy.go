@@ -9,7 +9,6 @@ import (
 
 	"tablesweep/internal/action"
 	"tablesweep/internal/job"
-	"tablesweep/internal/job/progress"
 	"tablesweep/internal/job/sweep"
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
@@ -147,7 +146,7 @@ func (o *copyOptions) run(r *call) error {
 // mayOverwrite asks whether to write over rows that are already in tables of the destination.
 func (o *copyOptions) mayOverwrite(r *call, where string, tables []string) error {
 	confirm := yesFlag{o.overwrite}
-	return confirm.confirm(r, fmt.Sprintf("write over existing rows of %s in %s (%s)", progress.Plural(len(tables), "table"), where, problem.Named(tables, 10)),
+	return confirm.confirm(r, fmt.Sprintf("write over existing rows of %s in %s (%s)", problem.Plural(len(tables), "table"), where, problem.Named(tables, 10)),
 		"Newer rows there get the older content. ",
 		"--overwrite writes over them without asking; --mode skip keeps existing rows, and --dry-run shows which tables have rows", "overwrite", "overwrite")
 }
@@ -177,7 +176,7 @@ func (o *copyOptions) printDestination(r *call, all *job.Tables) error {
 	if err := l.end(); err != nil || o.json {
 		return err
 	}
-	_, err = fmt.Fprintf(r.Out, "%s would be written: %d exist there, %d have rows\n", progress.Plural(len(there), "table"), exist, full)
+	_, err = fmt.Fprintf(r.Out, "%s would be written: %d exist there, %d have rows\n", problem.Plural(len(there), "table"), exist, full)
 	return err
 }
 

@@ -11,7 +11,7 @@ import (
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
 	"tablesweep/internal/job/estimate"
-	"tablesweep/internal/job/progress"
+	"tablesweep/internal/problem"
 )
 
 // dryRunTime is the longest time for which a dry run counts rows, unless the dry run is full.
@@ -124,7 +124,7 @@ func money(dollars float64) string {
 
 // grouped returns a number and its noun, with commas between thousands, such as "12,345 rows".
 func grouped(n int64, noun string) string {
-	number, noun, _ := strings.Cut(progress.Plural(n, noun), " ")
+	number, noun, _ := strings.Cut(problem.Plural(n, noun), " ")
 	for i := len(number) - 3; i > 0; i -= 3 {
 		number = number[:i] + "," + number[i:]
 	}

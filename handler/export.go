@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"tablesweep/internal/job"
-	"tablesweep/internal/job/progress"
 	"tablesweep/internal/place"
+	"tablesweep/internal/problem"
 )
 
 // check returns an error if the flags do not fit these places.
@@ -60,7 +60,7 @@ func (o *copyOptions) export(r *call, copied job.CopyOptions, j *job.Job, err er
 	}
 	_, err = r.runJob(j, func(done job.Result) error {
 		if to.Objects != nil {
-			where = fmt.Sprintf("%s: %s of %d bytes,", to.Address(), progress.Plural(int64(done.Export.Files), "file"), done.Export.Bytes)
+			where = fmt.Sprintf("%s: %s of %d bytes,", to.Address(), problem.Plural(int64(done.Export.Files), "file"), done.Export.Bytes)
 		}
 		return o.printExport(r, done, to, where)
 	})
@@ -86,6 +86,6 @@ func (o *copyOptions) printExport(r *call, done job.Result, to job.Place, where 
 	if !sum.Unproven {
 		sum.To = to.Address()
 	}
-	return r.print(o.json, sum, "exported %s to %s in %.1f s: %.0f rows/s, %s, %d throttled\n", progress.Plural(sum.Rows, "row"), where,
-		sum.Seconds, sum.RowsPerSec, progress.Plural(sum.Requests, "request"), sum.Throttles)
+	return r.print(o.json, sum, "exported %s to %s in %.1f s: %.0f rows/s, %s, %d throttled\n", problem.Plural(sum.Rows, "row"), where,
+		sum.Seconds, sum.RowsPerSec, problem.Plural(sum.Requests, "request"), sum.Throttles)
 }

@@ -12,6 +12,7 @@ import (
 	"tablesweep/internal/job"
 	"tablesweep/internal/job/progress"
 	"tablesweep/internal/job/sweep"
+	"tablesweep/internal/problem"
 	"tablesweep/internal/task"
 )
 
@@ -138,7 +139,7 @@ func (j *jobFlags) summary(r *call, t job.Result, verb string) error {
 	if sum.More && verb == deleted {
 		verb += " at least"
 	}
-	text := fmt.Sprintf("%s %d of %s", verb, sum.Written, progress.Plural(sum.Rows, "row"))
+	text := fmt.Sprintf("%s %d of %s", verb, sum.Written, problem.Plural(sum.Rows, "row"))
 	switch {
 	case j.resume != "" && t.Now == (sweep.Totals{}):
 		text += " before; nothing was left to do"
@@ -147,7 +148,7 @@ func (j *jobFlags) summary(r *call, t job.Result, verb string) error {
 	default:
 		text += fmt.Sprintf(" in %.1f s: %.0f rows/s", sum.Seconds, sum.RowsPerSec)
 	}
-	text += fmt.Sprintf(", %s, %d throttled, %d skipped, %d failed", progress.Plural(sum.Requests, "request"), sum.Throttles, sum.Skipped, sum.Failed)
+	text += fmt.Sprintf(", %s, %d throttled, %d skipped, %d failed", problem.Plural(sum.Requests, "request"), sum.Throttles, sum.Skipped, sum.Failed)
 	if sum.Doubts > 0 {
 		text += fmt.Sprintf(", up to %d put twice", sum.Doubts)
 	}

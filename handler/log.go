@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tablesweep/internal/job"
-	"tablesweep/internal/job/progress"
+	"tablesweep/internal/problem"
 	"tablesweep/internal/stream/claim"
 	"tablesweep/internal/stream/logtail"
 )
@@ -161,5 +161,5 @@ func (o *logDeleteOptions) run(r *call) error {
 	if err != nil {
 		return asUsage(err)
 	}
-	return r.print(o.json, done, "deleted %s\n", progress.Plural(done.Events, "event"))
+	return r.print(o.json, done, "deleted %s\n", problem.Plural(done.Events, "event"))
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"tablesweep/internal/job"
-	"tablesweep/internal/job/progress"
 	"tablesweep/internal/job/verify"
 	"tablesweep/internal/place"
 	"tablesweep/internal/problem"
@@ -167,7 +166,7 @@ func failedTables(t *job.Tables) error {
 	if failed == nil {
 		return nil
 	}
-	return partlyf("%d of %s failed: %s", len(failed), progress.Plural(len(t.All), "table"), problem.Named(failed, 10))
+	return partlyf("%d of %s failed: %s", len(failed), problem.Plural(len(t.All), "table"), problem.Named(failed, 10))
 }
 
 // printTables prints a line for each table, and then the totals.
@@ -179,12 +178,12 @@ func (r *call) printTables(all *job.Tables, asJSON bool, took time.Duration) err
 	l := newListing(r.Out, asJSON)
 	for _, t := range all.All {
 		sum.Rows += t.Rows
-		l.add(t, t.Table, progress.Plural(t.Rows, "row"), stateText(t))
+		l.add(t, t.Table, problem.Plural(t.Rows, "row"), stateText(t))
 	}
 	if err := l.end(); err != nil {
 		return err
 	}
-	text := fmt.Sprintf("%s, %s: %d succeeded", progress.Plural(sum.Tables, "table"), progress.Plural(sum.Rows, "row"), sum.Succeeded)
+	text := fmt.Sprintf("%s, %s: %d succeeded", problem.Plural(sum.Tables, "table"), problem.Plural(sum.Rows, "row"), sum.Succeeded)
 	for _, state := range []string{job.Different, job.Failed, job.Pending} {
 		if n := len(all.NamesIn(state)); n > 0 {
 			text += fmt.Sprintf(", %d %s", n, state)

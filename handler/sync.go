@@ -106,9 +106,9 @@ func (o *syncOptions) run(r *call) error {
 	if err := o.printDifferences(r, done.Result); err != nil {
 		return err
 	}
-	text := fmt.Sprintf("wrote %s, deleted %s\n", progress.Plural(done.Written, "row"), progress.Plural(done.Deleted, "row"))
+	text := fmt.Sprintf("wrote %s, deleted %s\n", problem.Plural(done.Written, "row"), problem.Plural(done.Deleted, "row"))
 	if done.Kept > 0 {
-		text += fmt.Sprintf("kept %s that changed during the sync\n", progress.Plural(done.Kept, "row"))
+		text += fmt.Sprintf("kept %s that changed during the sync\n", problem.Plural(done.Kept, "row"))
 	}
 	return cmp.Or(r.print(o.json, done, "%scompared %s\n", text, job.Compared(done.Result)), o.checkEqual(plan, done))
 }
@@ -149,7 +149,7 @@ func (o *syncOptions) syncTables(r *call) error {
 	sum.Failed = int64(len(failed))
 	var nothing error // set if nothing was done and sync refused every failed table
 	if len(failed) > 0 && len(failed) == refused && (o.dryRun || !sum.Changes()) {
-		nothing = usagef("nothing was changed, because sync refused %d of %s (%s)", refused, progress.Plural(len(all.All), "table"), problem.Named(failed, 10))
+		nothing = usagef("nothing was changed, because sync refused %d of %s (%s)", refused, problem.Plural(len(all.All), "table"), problem.Named(failed, 10))
 	}
 	switch {
 	case err != nil:
@@ -224,7 +224,7 @@ func (o *syncOptions) limit(plan job.SyncPlan) error {
 	if o.maxDeletes < 0 || plan.Delete <= o.maxDeletes {
 		return nil
 	}
-	err := usagef("--max-deletes is %d, but %s would be deleted; nothing was changed", o.maxDeletes, progress.Plural(plan.Delete, "row"))
+	err := usagef("--max-deletes is %d, but %s would be deleted; nothing was changed", o.maxDeletes, problem.Plural(plan.Delete, "row"))
 	return job.Hint(err, fmt.Sprintf("--max-deletes %d allows it", plan.Delete))
 }
 

@@ -12,6 +12,7 @@ import (
 	"tablesweep/internal/job/sweep"
 	"tablesweep/internal/job/verify"
 	"tablesweep/internal/place"
+	"tablesweep/internal/problem"
 )
 
 type verifyOptions struct {
@@ -136,7 +137,7 @@ func (p *reportFlags) printDifferences(r *call, found verify.Result) error {
 		}
 	}
 	if more := found.Differences() - int64(len(found.List)); more > 0 && !p.json {
-		fmt.Fprintf(out, "%s after these in key order\n", progress.Plural(more, "more difference"))
+		fmt.Fprintf(out, "%s after these in key order\n", problem.Plural(more, "more difference"))
 	}
 	return out.Flush()
 }

@@ -12,9 +12,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"tablesweep/internal/job/progress"
 	"tablesweep/internal/job/rowlist"
 	"tablesweep/internal/place"
+	"tablesweep/internal/problem"
 	"tablesweep/internal/problem/secret"
 	"tablesweep/internal/storage"
 )
@@ -55,7 +55,7 @@ func (c Choice) matchingNames(names []string) ([]string, error) {
 			return nil, Refuse("tables", " is %s; it must be a pattern such as 'logs*' or 'log[0-9]'", secret.Name(pattern))
 		}
 		if !slices.ContainsFunc(names, func(name string) bool { return matches(pattern, name) }) {
-			return nil, Hint(Refuse("tables", ": %s matches none of %s", secret.Name(pattern), progress.Plural(len(names), "table")), `"tablesweep tables list" shows the account's tables`)
+			return nil, Hint(Refuse("tables", ": %s matches none of %s", secret.Name(pattern), problem.Plural(len(names), "table")), `"tablesweep tables list" shows the account's tables`)
 		}
 	}
 	return slices.DeleteFunc(names, func(name string) bool { return !c.chooses(name) }), nil

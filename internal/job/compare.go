@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"tablesweep/internal/job/progress"
 	"tablesweep/internal/job/sweep"
 	"tablesweep/internal/job/verify"
+	"tablesweep/internal/problem"
 )
 
 // exportWorkers is the default number of workers that compare an export. It is small, because each worker holds a page of the export in memory, and
@@ -74,5 +74,5 @@ func Verify(ctx context.Context, o VerifyOptions) (*Job, error) {
 
 // Compared describes the result of a comparison.
 func Compared(r verify.Result) string {
-	return fmt.Sprintf("%s by %s: %d missing, %d extra, %d different", progress.Plural(r.Rows, "row"), progress.Plural(r.Queries, "query"), r.Missing, r.Extra, r.Different)
+	return fmt.Sprintf("%s by %s: %d missing, %d extra, %d different", problem.Plural(r.Rows, "row"), problem.Plural(r.Queries, "query"), r.Missing, r.Extra, r.Different)
 }

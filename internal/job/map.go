@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"tablesweep/internal/action"
-	"tablesweep/internal/job/progress"
 	"tablesweep/internal/place"
+	"tablesweep/internal/problem"
 	"tablesweep/internal/record/rowmap"
 	"tablesweep/internal/split/strategy"
 	"tablesweep/internal/storage"
@@ -73,7 +73,7 @@ func (o Options) mapRows(ctx context.Context, rows []storage.Row) (became []stor
 func (o Options) tryMap(ctx context.Context, rows []storage.Row) ([]storage.Row, error) {
 	became, failed, err := o.mapRows(ctx, rows)
 	if err == nil && len(rows) > 0 && len(failed) == len(rows) {
-		err = Refuse("map", " fails for each of the first %s, so nothing was done: %s", progress.Plural(int64(len(rows)), "row"), strings.TrimPrefix(failed[0].Reason, "map: "))
+		err = Refuse("map", " fails for each of the first %s, so nothing was done: %s", problem.Plural(int64(len(rows)), "row"), strings.TrimPrefix(failed[0].Reason, "map: "))
 	}
 	return became, err
 }

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"strings"
 
-	"tablesweep/internal/job/progress"
 	"tablesweep/internal/job/sweep"
 	"tablesweep/internal/job/verify"
 	"tablesweep/internal/place"
+	"tablesweep/internal/problem"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
 )
@@ -72,7 +72,7 @@ func (s *Sync) mayDelete(found verify.Result) error {
 	if !s.deletes || found.Rows > 0 || found.Extra == 0 {
 		return nil
 	}
-	return Hint(Refuse("", "the source has no row in the range, so nothing is deleted"), fmt.Sprintf("%s has %s in this range; tablesweep delete removes rows", s.options.To.Table(), progress.Plural(found.Extra, "row")))
+	return Hint(Refuse("", "the source has no row in the range, so nothing is deleted"), fmt.Sprintf("%s has %s in this range; tablesweep delete removes rows", s.options.To.Table(), problem.Plural(found.Extra, "row")))
 }
 
 // SyncPlan is the plan of a sync, with its counts.
@@ -104,14 +104,14 @@ func (p SyncPlan) Differs() error {
 func (p SyncPlan) String() string {
 	text := "would "
 	if p.Create > 0 {
-		text += fmt.Sprintf("create %s, ", progress.Plural(p.Create, "table"))
+		text += fmt.Sprintf("create %s, ", problem.Plural(p.Create, "table"))
 	}
-	text += fmt.Sprintf("copy %s, change %d, delete %d", progress.Plural(p.Copy, "row"), p.Change, p.Delete)
+	text += fmt.Sprintf("copy %s, change %d, delete %d", problem.Plural(p.Copy, "row"), p.Change, p.Delete)
 	if p.Leave > 0 {
-		text += fmt.Sprintf(", and leave %s", progress.Plural(p.Leave, "extra row"))
+		text += fmt.Sprintf(", and leave %s", problem.Plural(p.Leave, "extra row"))
 	}
 	if p.Failed > 0 {
-		text += fmt.Sprintf("; not counted: %s that could not be compared", progress.Plural(p.Failed, "table"))
+		text += fmt.Sprintf("; not counted: %s that could not be compared", problem.Plural(p.Failed, "table"))
 	}
 	return text
 }

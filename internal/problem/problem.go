@@ -216,3 +216,15 @@ func Named(names []string, most int) string {
 	}
 	return list
 }
+
+// Plural returns a number with its noun.
+func Plural[N int | int64](n N, noun string) string {
+	stem, y := strings.CutSuffix(noun, "y")
+	switch {
+	case n != 1 && y:
+		noun = stem + "ies"
+	case n != 1:
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}

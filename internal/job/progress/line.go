@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"tablesweep/internal/input/lines"
+	"tablesweep/internal/problem"
 )
 
 // Figures are the values that the meter shows.
@@ -48,14 +49,14 @@ func (f Figures) line(columns int) string {
 	if phase != "" {
 		phase += " "
 	}
-	shown := append([]figure{{1, phase + Plural(f.Rows, f.noun), ""}}, f.news()...)
+	shown := append([]figure{{1, phase + problem.Plural(f.Rows, f.noun), ""}}, f.news()...)
 	add := func(rank int, when bool, format string, args ...any) {
 		if when {
 			shown = append(shown, figure{rank, fmt.Sprintf(format, args...), ", "})
 		}
 	}
 	if t := f.Tables; t != nil {
-		add(2, true, "%d of %s done, %d under way", t.Done, Plural(t.All, "table"), t.UnderWay)
+		add(2, true, "%d of %s done, %d under way", t.Done, problem.Plural(t.All, "table"), t.UnderWay)
 	}
 	if f.Percent != nil {
 		add(2, true, "%d %%", int(*f.Percent))
@@ -70,8 +71,8 @@ func (f Figures) line(columns int) string {
 	add(9, f.Bytes > 0, "%s", size(f.Bytes))
 	add(7, f.Throttles > 0, "%d throttled", f.Throttles)
 	add(10, f.Limit > 0, "%d of %d running", f.Underway, f.Limit)
-	add(11, f.Requests > 0, "%s", Plural(f.Requests, "request"))
-	add(12, f.Limit > 0, "%s left", Plural(f.Ranges, "range"))
+	add(11, f.Requests > 0, "%s", problem.Plural(f.Requests, "request"))
+	add(12, f.Limit > 0, "%s left", problem.Plural(f.Ranges, "range"))
 	return join(shown, columns)
 }
 
@@ -122,7 +123,7 @@ const endNow = "press Ctrl-C again to end"
 
 // stopping describes what an interrupted sweep waits for.
 func (f Figures) stopping() string {
-	return "interrupted: waiting for " + Plural(f.Underway, "request")
+	return "interrupted: waiting for " + problem.Plural(f.Underway, "request")
 }
 
 // waiting lists the connections that do not answer, each with the duration and the cause of the outage.

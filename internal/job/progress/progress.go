@@ -350,15 +350,3 @@ func fit(text string, columns int) string {
 func seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second)).Round(time.Second)
 }
-
-// Plural returns a number with its noun.
-func Plural[N int | int64](n N, noun string) string {
-	stem, y := strings.CutSuffix(noun, "y")
-	switch {
-	case n != 1 && y:
-		noun = stem + "ies"
-	case n != 1:
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
-}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tablesweep/internal/key"
+	"tablesweep/internal/problem"
 	"tablesweep/internal/split/scan"
 	"tablesweep/internal/storage"
 )
@@ -32,11 +33,7 @@ func (l *Ledger) Finish(ctx context.Context, id ScanID, now time.Time, seal func
 		if err != nil {
 			return false, err
 		}
-		rows := "1 row"
-		if s.Totals.Failed > 1 {
-			rows = fmt.Sprintf("%d rows", s.Totals.Failed)
-		}
-		as.Error = fmt.Sprintf("%s could not be written; the first: %s", rows, first)
+		as.Error = fmt.Sprintf("%s could not be written; the first: %s", problem.Plural(s.Totals.Failed, "row"), first)
 	}
 	if as.Error == "" {
 		if as, err = seal(s); err != nil {
