@@ -37,7 +37,7 @@ func (o *insertOptions) run(r *call) error {
 	r.changes = true
 	switch {
 	case o.once != "" && (len(args) != 1 || o.upsert):
-		return usagef("--idempotency-key needs exactly one record, which is given as an argument")
+		return usagef("--idempotency-key needs exactly one record, given as an argument")
 	case o.ifMatch != "" && (len(args) != 1 || !o.upsert):
 		return usagef("--if-match needs --upsert and exactly one record as an argument")
 	case len(args) == 0 && isTerminal(r.In):

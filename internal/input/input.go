@@ -132,7 +132,7 @@ func Query(raw string, params []Parameter) (url.Values, error) {
 			return nil, problem.Invalidf(name, "is not a parameter of this call; %s", listed(params))
 		}
 		if slices.ContainsFunc(values, func(v string) bool { return !utf8.ValidString(v) }) {
-			return nil, problem.Invalidf(name, "is not valid UTF-8; encode the text in UTF-8, and then escape its bytes")
+			return nil, problem.Invalidf(name, "is not valid UTF-8; encode the text in UTF-8 with %%-escapes, such as %%C3%%BC for ü")
 		}
 	}
 	for _, p := range params {

@@ -81,7 +81,7 @@ func parse(name, format string, text []byte, v any) error {
 	}
 	at := max(0, len(text)-len(proofName)-hex.EncodedLen(sha256.Size)-len("\"}\n"))
 	if want := fmt.Sprintf("%s%x\"}\n", proofName, sha256.Sum256(text[:at])); string(text[at:]) != want {
-		return fmt.Errorf("%s has changed since it was written: the proof does not match the text before it", name)
+		return fmt.Errorf("%s has changed since it was written: its last field, proof, does not match the text before it", name)
 	}
 	if err := json.Unmarshal(text, v); err != nil {
 		return fmt.Errorf("%s: %w", name, err)

@@ -50,7 +50,7 @@ var otherScheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+-]+:`)
 func KindOf(text string) (Kind, error) {
 	switch {
 	case !IsURL(text) && secret.In(text):
-		return KindTable, errors.New("must be a place, but contains text that looks like a key; put a connection string into a setting, or give it by a flag such as --connection")
+		return KindTable, errors.New("must be a place, but contains text that looks like an account key; put a connection string into a setting, or give it by a flag such as --connection")
 	case InBlobs(text) && isFile(text):
 		return KindFile, errors.New("blobs can hold an export, but not a single file; give a prefix without a file's ending")
 	case InBlobs(text):

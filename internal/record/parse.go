@@ -95,7 +95,7 @@ func split(data []byte, limit int) ([]member, error) {
 	for err == nil && dec.PeekKind() == '"' {
 		var m member
 		if len(members) == limit {
-			return nil, problem.TooLargef("", "the object has more than %d names, but a record has at most %d fields; leave some of them out", limit, maxFields)
+			return nil, problem.TooLargef("", "the object has too many fields: a record has at most %d; leave some of them out", maxFields)
 		}
 		if m, err = readMember(dec, data); err == nil {
 			members = append(members, m)

@@ -151,7 +151,7 @@ func BlobURL(s string, known Connection) (c Connection, path string, err error) 
 	case locationOf(c.blobURL) == locationOf(known.blobURL):
 		return known, path, nil
 	case u.Scheme != "https":
-		return c, "", errors.New("this blob URL has no SAS and names another account than the connection, so it needs Entra ID, whose tokens are sent only over https; use https or add a SAS")
+		return c, "", errors.New("this blob URL has no SAS and does not name the same account as the connection, so it needs Entra ID, whose tokens are sent only over https; use https or add a SAS")
 	case !slices.Contains(clouds, strings.TrimSuffix(strings.ToLower(suffix), ":443")):
 		return c, "", errors.New("a URL without a SAS needs Entra ID, whose tokens are sent only to accounts in Azure's own clouds; for an account elsewhere, give blob:CONTAINER/PREFIX and a connection to that account")
 	default:

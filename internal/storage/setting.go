@@ -143,7 +143,7 @@ func connectionFromParts(parts map[string]string) (Connection, error) {
 		case ok && service != "" && of != service:
 			return c, fmt.Errorf("%s must be the address of the account's %ss, not of its %ss", part, service, of)
 		case ok && c.account != "" && !strings.EqualFold(c.account, account):
-			return c, fmt.Errorf("%s names another account than the setting's other parts", part)
+			return c, fmt.Errorf("%s does not name the same account as the setting's other parts", part)
 		case ok:
 			c.account, suffix = account, hostSuffix
 		}

@@ -60,7 +60,7 @@ func (all routes) handler() http.Handler {
 func inLowerCase(next http.Handler) http.Handler {
 	return withProblems(func(w http.ResponseWriter, r *http.Request) error {
 		if !utf8.ValidString(r.URL.Path) { // the same rule as in [input.Query] and readBody
-			return problem.Invalidf("", "the path is not valid UTF-8; encode it in UTF-8, and then escape its bytes")
+			return problem.Invalidf("", "the path is not valid UTF-8; encode it in UTF-8 with %%-escapes, such as %%C3%%BC for ü")
 		}
 		route := chi.RouteContext(r.Context())
 		route.RoutePath = cmp.Or(strings.ToLower(strings.TrimSuffix(r.URL.EscapedPath(), "/")), "/")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tablesweep/internal/action"
+	"tablesweep/internal/problem"
 	"tablesweep/internal/split/scan"
 	"tablesweep/internal/storage"
 	"tablesweep/internal/task"
@@ -195,7 +196,7 @@ func (r *run) interruptError() error {
 	if r.state.consumes {
 		do = "delete"
 	}
-	return fmt.Errorf("%w; some requests are still without an answer and may %s rows: %d", task.ErrInterrupted, do, r.broken)
+	return fmt.Errorf("%w; %s without an answer may still %s rows", task.ErrInterrupted, problem.Plural(r.broken, "request"), do)
 }
 
 func (r *run) watch() {
