@@ -1,8 +1,7 @@
-// Package file opens and creates the files of this program: checkpoints, states, and the files of an export. All of them go
-// through a [Path].
+// Package file opens and creates the files of this program: checkpoints, states, and the files of an export. All of them go through a [Path].
 //
-// The directory that a user names may be a link. But each file in this directory must be a regular file, not a link. Therefore another user who can
-// write to a shared directory cannot redirect the program to other files, or make it wait for a pipe. A new file has a random name until it is
+// The directory that a user names may be a link. But each file in this directory must be a regular file, not a link. So another user who can write
+// to a shared directory can neither redirect the program to other files nor make it wait for a pipe. A new file has a random name until it is
 // complete. [OpenPipe] is for pipes and devices that the user names.
 package file
 
@@ -90,14 +89,14 @@ func (p Path) withPath(err error) error {
 	return err
 }
 
-// writeError marks an error of a function that writes a file. The error is not about the file, so [Path.withPath] does not change its text.
+// writeError marks an error that is not about the file, but from the function that writes its content. [Path.withPath] does not change its text.
 type writeError struct{ error }
 
 func (p Path) inRoot(fn func(*os.Root) error) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(p.dir + "/.") // because of /., OpenRoot fails immediately for a pipe; otherwise it would wait for the pipe
+	root, err := os.OpenRoot(p.dir + "/.") // with /., OpenRoot fails immediately for a pipe, instead of waiting
 	if err != nil {
 		return err
 	}
@@ -146,7 +145,7 @@ func (p Path) stat(root *os.Root) (fs.FileInfo, error) {
 	return info, err
 }
 
-// Open opens a file for reading or writing, with the flags of [os.OpenFile]. With [os.O_CREATE], it creates a missing file.
+// Open opens a file for reading or writing, with the flags of [os.OpenFile].
 func (p Path) Open(flag int) (f *os.File, err error) {
 	err = p.inDirectory(func(root *os.Root) error {
 		info, err := p.stat(root)
@@ -216,7 +215,7 @@ func (p Path) Create(write func(io.Writer) error) error {
 	})
 }
 
-// Replace creates or replaces a file. Its path always leads to the complete old content or the complete new content.
+// Replace creates or replaces a file. Its path always leads to complete content, old or new.
 func (p Path) Replace(content []byte) error {
 	return p.inDirectory(func(root *os.Root) error {
 		if _, err := p.stat(root); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -230,7 +229,7 @@ func (p Path) Replace(content []byte) error {
 	})
 }
 
-// put writes a temporary file. The function move then gives this file the path's name.
+// put writes a temporary file, to which move gives the path's name.
 func (p Path) put(root *os.Root, write func(io.Writer) error, move func(temp string) error) error {
 	temp := p.name + "." + strings.ToLower(rand.Text()[:tempDigits]) + tempExt
 	f, err := root.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)

@@ -1,5 +1,4 @@
-// Package journal stores the file of a checkpoint or a state. Lines are only appended to the file. Each line reveals changes of itself and of the
-// lines before it. The caller decides what the lines mean.
+// Package journal stores the file of a checkpoint or a state. Lines are only appended to the file. The caller decides what the lines mean.
 //
 // A line is
 //
@@ -13,8 +12,8 @@
 //
 // A machine that crashes may lose the bytes that were not known to be on the disk: the end of the file is missing, contains zeros, or has gaps. Let D
 // be the largest N in a good line. If the first bad line comes after the snapshot and beyond the first D bytes, this line and all later lines are
-// ignored. The work that these lines recorded is done again. If the first bad line comes earlier, the file was damaged or changed, and is refused.
-// The package cannot notice that the file was shortened between two lines.
+// ignored, and the work that they recorded is done again. If the first bad line comes earlier, the file was damaged or changed, and is refused. A
+// file that was shortened at the end of a line goes unnoticed.
 package journal
 
 import (
@@ -35,8 +34,7 @@ import (
 // version is the version of the file's format.
 const version = 1
 
-// compactBytes is the minimum number of appended bytes that makes a new snapshot worthwhile. If the snapshot is larger than this, the appended bytes
-// must exceed the snapshot's size.
+// A new snapshot is worthwhile once the appended bytes exceed compactBytes and the size of the last snapshot.
 const compactBytes = 4 << 20
 
 // ErrDamaged is the error of a file with a bad line that was known to be on the disk.

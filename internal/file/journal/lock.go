@@ -49,8 +49,7 @@ func Lock(path string) (*Guard, error) {
 	return nil, fmt.Errorf("%s: %w", path, ErrLocked)
 }
 
-// tries is how often a holder may remove the lock file before the path counts as locked. The file is removed so
-// often only if many processes use the path.
+// tries is how often Lock tries again if the previous holder has removed the lock file. Then the path counts as locked.
 const tries = 100
 
 // Close releases the lock and removes its file.
@@ -58,7 +57,7 @@ func (g *Guard) Close() error {
 	// The file is removed while it is locked, so that other processes that have opened the file notice the removal.
 	removed := os.Remove(g.lock.Path())
 	err := g.lock.Close()
-	// Some systems do not remove open files. On such a system, the file is removed after the unlocking, unless another process has locked it.
+	// Some systems do not remove open files. There, the file is removed after the unlocking, unless another process has locked it.
 	if removed != nil {
 		_ = os.Remove(g.lock.Path())
 	}
