@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Plain returns text without characters that control a terminal. It replaces each control character (including line feeds and
-// tabs), each character that changes the direction of writing, and invalid UTF-8 with \uXXXX, the escape of JSON.
+// Plain returns text without characters that control a terminal. It writes control characters (including line feeds and
+// tabs), characters that change the direction of writing, and invalid UTF-8 as \uXXXX, the escape of JSON.
 func Plain(text string) string {
 	if strings.IndexFunc(text, steers) < 0 && utf8.ValidString(text) {
 		return text
