@@ -19,7 +19,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// TableExt is the ending of a table's checkpoint file in the directory of the checkpoints.
+// TableExt ends the name of a table's checkpoint file.
 const TableExt = ".ckpt"
 
 // The endings of a table's files in the directories given by the options --failed and --state.
@@ -61,12 +61,11 @@ func (c Choice) matchingNames(names []string) ([]string, error) {
 	return slices.DeleteFunc(names, func(name string) bool { return !c.chooses(name) }), nil
 }
 
-// chooses reports whether the choice includes a table.
 func (c Choice) chooses(name string) bool {
 	return c.All || slices.ContainsFunc(c.Patterns, func(pattern string) bool { return matches(pattern, name) })
 }
 
-// matches reports whether a name matches a pattern. Like the service, it ignores case.
+// matches ignores case, as the service does.
 func matches(pattern, name string) bool {
 	ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(name))
 	return ok && err == nil
@@ -100,7 +99,7 @@ func (t *Tables) Begin(ctx context.Context) (err error) {
 	return err
 }
 
-// checkOptions checks the options. With --all, it also checks that exports of many tables are complete.
+// With --all, checkOptions also checks that exports of many tables are complete.
 func (t *Tables) checkOptions(ctx context.Context) error {
 	err := t.check()
 	if err == nil && t.Choice.All {
@@ -111,8 +110,7 @@ func (t *Tables) checkOptions(ctx context.Context) error {
 	return err
 }
 
-// open opens or makes the checkpoint in a directory, unless dir is "". If dir is the directory of the exports, the checkpoint can be moved together
-// with the exports.
+// open opens or makes the checkpoint in a directory, unless dir is "".
 func (t *Tables) open(dir string) (err error) {
 	t.dir = dir
 	if err := makeDirectory(dir); err != nil || dir == "" {
@@ -128,7 +126,7 @@ func (t *Tables) open(dir string) (err error) {
 	return err
 }
 
-// restore reads the results of earlier runs from the checkpoint. Failed tables are tried again.
+// restore reads the results of earlier runs from the checkpoint.
 func (t *Tables) restore(ctx context.Context) error {
 	dir := t.Checkpoint.Resume
 	if err := t.open(dir); err != nil {
@@ -150,7 +148,6 @@ func (t *Tables) restore(ctx context.Context) error {
 	return nil
 }
 
-// choose returns the chosen tables of the source.
 func (t *Tables) choose(ctx context.Context) ([]string, error) {
 	names, own, err := t.From.tableNames(ctx)
 	if len(own) > 0 {
@@ -193,7 +190,7 @@ func (t *Tables) find(ctx context.Context) error {
 	if t.writesExports() {
 		begun := dir != "" && IsThere(filepath.Join(dir, TablesJournal))
 		if err := place.FreeOfTables(ctx, t.To.Objects); err != nil && !begun && (errors.Is(err, place.ErrTaken) || !t.To.Local()) {
-			return notTaken(err) // for a directory, the call of open below reports all other errors
+			return notTaken(err) // for a directory, open below reports other errors
 		}
 		t.Checkpoint.Export = place.ExportID(uuid.NewString())
 	}
@@ -245,7 +242,6 @@ func (t *Tables) DestinationStates(ctx context.Context) ([]storage.TableState, e
 	return t.To.Account.TableStates(ctx, names, maxTables)
 }
 
-// claim claims the place for the export of many tables.
 func (t *Tables) claim(ctx context.Context) error {
 	if t.Journal == nil {
 		if _, err := t.Checkpoint.Begin(t.Options, Facts{Places: []string{t.From.Address(), t.To.Address()}}); err != nil {
@@ -257,7 +253,7 @@ func (t *Tables) claim(ctx context.Context) error {
 	return notTaken(place.ClaimTables(ctx, t.To.Objects, c, begun))
 }
 
-// notTaken adds a hint to the error about a place if the place already contains another export of many tables.
+// notTaken adds a hint to the error about a place that contains another export of many tables.
 func notTaken(err error) error {
 	if errors.Is(err, place.ErrTaken) {
 		return Hint(Refuse("to", ": %w", err), "give another place that neither contains an export nor lies within one")
@@ -265,7 +261,6 @@ func notTaken(err error) error {
 	return blobHint(err)
 }
 
-// writesExports reports whether the tables are written as exports.
 func (t *Tables) writesExports() bool { return t.To != nil && t.To.Objects != nil && !t.Compares }
 
 // Checkpoints returns the paths of the tables' existing checkpoints.
@@ -285,8 +280,8 @@ func (t *Tables) checkpointOf(table string) string {
 	return pathIn(t.dir, table, TableExt)
 }
 
-// pathIn returns the path of a table's file in a directory. It returns "" if dir is "", or if no table can have the name, because the path of such a
-// name may lead to another directory.
+// pathIn returns the path of a table's file in a directory. It returns "" if dir is "" or the name is invalid, because an invalid name may lead to
+// another directory.
 func pathIn(dir, table, ext string) string {
 	if dir == "" || storage.CheckTableName(table) != nil {
 		return ""
@@ -329,7 +324,7 @@ func (t *Tables) Remove() {
 	if t.Journal == nil {
 		return
 	}
-	for _, r := range t.All { // a table's checkpoint remains if the process was killed directly after it had recorded the table's result
+	for _, r := range t.All { // its checkpoint remains if the process was killed just after recording the table's result
 		_ = os.Remove(t.checkpointOf(r.Table))
 	}
 	_ = os.Remove(t.dir) // fails if the directory has other files

@@ -37,12 +37,12 @@ func IsSetting(connection string) bool { return !strings.ContainsAny(connection,
 
 // Checkpoint opens, makes and describes the checkpoint from which a command can be resumed.
 type Checkpoint struct {
-	Command     string         // the command's name, which must be the same in the record
+	Command     string         // the command's name, which the record must contain
 	New, Resume string         // New is the file to create. Resume is the file to resume from, or its directory. Either may be ""
-	In          string         // the file's name, if New is the directory that contains it; otherwise ""
+	In          string         // the file's name if New is a directory; otherwise ""
 	Export      place.ExportID // the id of the command's export of many tables; "" for other commands
 	File        *journal.File
-	Record      jobrecord.Record // the file's record
+	Record      jobrecord.Record
 }
 
 // Open opens the checkpoint to resume from. It returns the recorded values of the options that are not given.
@@ -67,8 +67,8 @@ func (p *Checkpoint) Open(options []Option) (set map[string]string, err error) {
 	return set, nil
 }
 
-// journalIn returns the path of the journal in a directory. If the result export is true, the directory contains an unfinished export. Otherwise,
-// the journal belongs to a command that processes many tables.
+// journalIn returns the path of the journal in a directory. The result export is true for an unfinished export, and false for a command that
+// processes many tables.
 func journalIn(dir string) (path string, export bool) {
 	for _, name := range []string{place.JournalName, place.ClaimName} {
 		export = export || IsThere(filepath.Join(dir, name))
@@ -134,8 +134,7 @@ func recordForms(options []Option, home string) (all []jobrecord.Option) {
 	return all
 }
 
-// homeOf returns the directory to which the paths in a record are relative. It is the parent of the given path, which leads to the checkpoint's file
-// or to the directory that contains the checkpoint.
+// homeOf returns the directory to which the paths in a record are relative: the parent of the checkpoint's file or directory.
 func homeOf(path string) string {
 	if path = filepath.Clean(path); strings.HasSuffix(path, ".") { // the parent cannot be calculated from . and ..
 		if abs, err := filepath.Abs(path); err == nil {
@@ -145,8 +144,8 @@ func homeOf(path string) string {
 	return filepath.Dir(path)
 }
 
-// relativeTo returns the path of a file relative to a directory. The relative path begins with ./ and therefore is never a table's name. ok is false
-// if the file is outside the directory.
+// relativeTo returns the path of a file relative to a directory. It begins with ./, so it is never mistaken for a table's name. ok is false if the
+// file is outside the directory.
 func relativeTo(home, path string) (rel string, ok bool) {
 	from, err := filepath.Abs(home)
 	to, toErr := filepath.Abs(path)
@@ -177,13 +176,13 @@ func (o Option) fromRecord(kept, home string) (value string, ok bool) {
 	return value, true
 }
 
-// leadsElsewhere reports whether a value is a connection or a URL, which may lead to any account. The name of a setting is neither.
+// leadsElsewhere reports whether a value is a connection or a URL, which may lead to any account. The name of a setting does not count.
 func (o Option) leadsElsewhere(value string) bool {
 	return o.Kind == AConnection && !IsSetting(value) || o.Kind == APlace && place.IsURL(value)
 }
 
 // isPath reports whether a value is the path of a file or a directory. It checks only the text of the value. The names of tables and blobs are not
-// paths, and neither is "-". A checkpoint stores paths relative to itself.
+// paths, and neither is "-".
 func (o Option) isPath(value string) bool {
 	if o.Kind == APlace && !place.InBlobs(value) {
 		kind, _ := place.KindOf(value)

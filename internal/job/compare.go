@@ -11,7 +11,7 @@ import (
 )
 
 // exportWorkers is the default number of workers that compare an export. It is small, because each worker holds a page of the export in memory, and
-// more workers would read the same pages again.
+// with more workers the same pages are read more often.
 const exportWorkers = 8
 
 // PairOptions are the options of jobs that compare two places.
@@ -21,7 +21,6 @@ type PairOptions struct {
 	AllWorkers bool // all workers are used, even to compare an export
 }
 
-// comparison returns the options of a comparison of the two places.
 func (o PairOptions) comparison() sweep.Options {
 	c := o.sweepOptions(o.Rows)
 	if (o.From.Export() != nil || o.To.Export() != nil) && !o.AllWorkers {
@@ -38,7 +37,7 @@ type VerifyOptions struct {
 	AllowExtra bool
 }
 
-// Verify prepares a comparison of two places, whose exports are open.
+// Verify prepares a comparison of two places. Exports must be open.
 func Verify(ctx context.Context, o VerifyOptions) (*Job, error) {
 	s, err := o.specOf(o.From)
 	if err == nil && o.To.Export() != nil {

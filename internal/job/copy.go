@@ -55,7 +55,7 @@ func Copy(ctx context.Context, o CopyOptions) (j *Job, err error) {
 	return j, nil
 }
 
-// toTable copies the rows of a table or an export to a table.
+// toTable prepares a copy of a table or an export to a table.
 func (o CopyOptions) toTable(ctx context.Context, s sweep.Spec) (*Job, error) {
 	to := o.To.Table()
 	phase := "copying"
@@ -84,8 +84,8 @@ func (o CopyOptions) toTable(ctx context.Context, s sweep.Spec) (*Job, error) {
 	return prepare(ctx, o.Options, s, w)
 }
 
-// Verify checks after a copy that the source and the destination have equal rows. It compares at the depth of the copy's mode ([verify.DepthOf]).
-// It ignores rows that only the destination has.
+// Verify checks after a copy that the source and the destination have equal rows. The copy's mode defines when two rows count as equal
+// ([verify.DepthOf]). Rows that only the destination has are ignored.
 func (o CopyOptions) Verify(ctx context.Context, j *Job) (verify.Result, error) {
 	rows := j.rows
 	if err := o.To.Read(ctx, "to"); err != nil {
@@ -103,7 +103,7 @@ func (o CopyOptions) Verify(ctx context.Context, j *Job) (verify.Result, error) 
 		compare.Only, s.Filter = storage.CombineFilters(compare.Only, s.Filter), ""
 	}
 	o.Meter.Phase("verifying")
-	o.Meter.Expect(rows) // rows may have been added after the copy
+	o.Meter.Expect(rows) // an estimate, because rows may have been added after the copy
 	r, err := verify.Compare(ctx, s, o.To.Source, compare)
 	o.Meter.End()
 	return r, refuseMoved("verify", err)
@@ -112,7 +112,7 @@ func (o CopyOptions) Verify(ctx context.Context, j *Job) (verify.Result, error) 
 // ImportAgain is the hint for an interrupted import of rows in any order.
 const ImportAgain = "import all of it again; rows that the table has with the same content count as written"
 
-// fromLines copies rows in any order to a table.
+// fromLines prepares a copy of rows in any order to a table.
 func (o CopyOptions) fromLines(ctx context.Context, s sweep.Spec) (*Job, error) {
 	j := &Job{options: o.Options, spec: s}
 	if o.From.Kind == place.KindFile {

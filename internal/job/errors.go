@@ -17,7 +17,7 @@ type Refusal struct {
 	Err    error  // the reason; its text follows the name
 }
 
-// Error returns the error's text, which begins with the option as it is written on a command line.
+// Error returns a text that begins with the option, such as --from.
 func (r Refusal) Error() string {
 	if r.Option == "" {
 		return r.Err.Error()

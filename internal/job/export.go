@@ -36,7 +36,7 @@ type exporter struct {
 	started time.Time // when the export started, by the service's clock
 }
 
-// toFiles writes the rows of a sweep to files.
+// toFiles prepares a copy to files.
 func (o CopyOptions) toFiles(ctx context.Context, s sweep.Spec, only *changes) (*Job, error) {
 	o.Timestamp = o.Timestamp || o.To.CSV != nil // CSV always has a column for the Timestamp
 	if o.Timestamp && s.Select != nil {
@@ -89,8 +89,8 @@ func placeTaken(err error) error {
 	return Hint(Refuse("to", ": %w", err), "name a place that is empty or does not exist; --resume continues an export that is not complete")
 }
 
-// eachRow passes rows to the function add. The argument last is the key after which the rows begin, or nil for all rows. The function
-// fileBytes returns the memory, in bytes, of the file to which add writes. fileBytes may be nil.
+// eachRow passes the rows after the key last to the function add, or all rows if last is nil. fileBytes, if set, returns how many bytes of
+// memory add's file uses.
 func (x *exporter) eachRow(ctx context.Context, last *key.Key, fileBytes func() int64, add func([]storage.Row) error) (sweep.Totals, error) {
 	s, o := x.spec, x.sweepOptions(x.Rows)
 	s.From, o.Beside = last, fileBytes

@@ -49,7 +49,7 @@ type Result struct {
 	Lines        Lines
 	Export       Exported
 	Comparison   verify.Result
-	// Begun is false if an error prevented the job from beginning, or if resuming is the wrong advice for a failed export.
+	// Begun is false if the job could not begin, or if its error already says how to continue.
 	Begun bool
 }
 
@@ -63,8 +63,8 @@ type Lines struct {
 // Run runs the job. If it returns [task.ErrInterrupted], the rest of the job can be resumed from the journal.
 func (j *Job) Run(ctx context.Context, r Record) (Result, error) { return j.run(ctx, r, time.Now()) }
 
-// Close closes the job's files. The argument is the error of the command that ran the job. If this error is nil, Close records the success in the
-// state of [Since]. Otherwise, Close returns the error.
+// Close closes the job's files. The argument is the error of the command that ran the job. If it is nil, Close records the success in the state of
+// [Since]. Otherwise, Close returns it.
 func (j *Job) Close(err error) error {
 	if j.in != nil {
 		_ = j.in.Close()
@@ -101,7 +101,7 @@ func (j *Job) Estimate(ctx context.Context, limit time.Duration, price float64) 
 	return Estimate{r, j.intent.verb, sentence}, err
 }
 
-// leadsTo returns a sentence that describes a destination and says whether the destination exists.
+// leadsTo returns a sentence that says whether a destination exists.
 func leadsTo(destination, takes string, missing bool) string {
 	if missing {
 		return fmt.Sprintf("the destination %s does not exist and would be created", destination)
@@ -132,7 +132,6 @@ func prepare(ctx context.Context, o Options, s sweep.Spec, w work) (*Job, error)
 	return j, nil
 }
 
-// runner returns the function that runs a job's work.
 func (j *Job) runner(w work) func(context.Context, Record, time.Time) (Result, error) {
 	return func(ctx context.Context, r Record, began time.Time) (Result, error) {
 		done, err := j.runWork(ctx, r, began, w.prepare, func(o sweep.Options) (sweep.Totals, error) {
@@ -163,7 +162,7 @@ type work struct {
 	try     func([]storage.Row) error   // checks the rows of the first page, and its error ends the job; nil for no check
 }
 
-// readList reads the job's list of rows, if the job has a list. It keeps only the keys within the bounds of the sweep.
+// readList reads the job's list of rows, if any. It keeps only the keys within the sweep's bounds.
 func (j *Job) readList(ctx context.Context) error {
 	o := j.options
 	if o.List == "" {
@@ -182,7 +181,7 @@ func (j *Job) readList(ctx context.Context) error {
 	switch {
 	case errors.Is(err, task.ErrInterrupted):
 		return err
-	case errors.As(err, &read): // reading the file failed or was interrupted, so the option itself may be valid
+	case errors.As(err, &read): // reading the file failed or was interrupted, so the option may be valid
 		return fmt.Errorf("--rows %s: %w", o.List, err)
 	case err != nil:
 		return Refuse("rows", " %s: %w", o.List, err)
@@ -192,7 +191,7 @@ func (j *Job) readList(ctx context.Context) error {
 	return nil
 }
 
-// runWork runs the given function do, which processes all rows. It stores or prints the failed rows.
+// runWork calls do, which processes all rows. It stores or prints the failed rows.
 func (j *Job) runWork(ctx context.Context, record Record, began time.Time, prepare func(context.Context) error, do func(sweep.Options) (sweep.Totals, error)) (r Result, err error) {
 	o := j.options.sweepOptions(j.options.Rows)
 	o.Watch = func(p sweep.Progress) {
@@ -284,9 +283,9 @@ func reporter(m *progress.Meter, more string) func([]action.Failure) error {
 	}
 }
 
-// expectRows gives the meter the number of the job's rows: the number that the source reports, the length of the list, or the result of a count alongside
-// the job. A job with a limit on requests or rows runs without such a count, because the count would exceed the limit. The argument removes is true if
-// the job removes rows. The count ends when ctx ends.
+// expectRows gives the meter the number of the job's rows: the number that the source reports, the length of the list, or the result of a count
+// alongside the job. A job with a limit on requests or rows runs without such a count, because the count would exceed the limit. The count ends when
+// ctx ends.
 func (j *Job) expectRows(ctx context.Context, known int64, removes bool) error {
 	o := j.options
 	switch {

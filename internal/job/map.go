@@ -42,8 +42,7 @@ func (o Options) mappedSource(s storage.Source, pass bool) storage.Source {
 	return rowmap.Kept{Source: s, Map: o.Map, Pass: pass}
 }
 
-// If err means that the map has changed a key, refuseMoved returns a [Refusal] of an option that needs unchanged keys. It returns any other
-// error unchanged.
+// refuseMoved refuses an option that needs rows in key order if err means that the map has changed a key. It returns any other error unchanged.
 func refuseMoved(option string, err error) error {
 	if !errors.Is(err, rowmap.ErrMoved) {
 		return err

@@ -37,7 +37,6 @@ type Rows struct {
 	MaxRequests int      // at most this many requests per second; 0 for no limit
 }
 
-// check refuses invalid values.
 func (r Rows) check() error {
 	if r.Workers < 1 {
 		return Refuse("workers", " is %d; it must be at least 1", r.Workers)
@@ -81,7 +80,6 @@ func (r Rows) String() string {
 	return "the rows whose " + strings.Join(limits, " and whose ")
 }
 
-// selectsAll reports whether all rows are selected.
 func (r Rows) selectsAll() bool { return r.Bounds == key.Bounds{} && r.Filter == "" }
 
 // specOf returns the specification of a sweep over the selected rows of a place.
@@ -99,7 +97,6 @@ func (r Rows) specOf(from Place) (sweep.Spec, error) {
 	return s, nil
 }
 
-// sweepOptions returns the options of a sweep of the rows.
 func (p Process) sweepOptions(r Rows) sweep.Options {
 	o := sweep.Options{Workers: r.Workers, Memory: p.Memory, Watch: p.Meter.Show, Abort: p.Abort, MaxRows: r.MaxRows}
 	if p.limits != nil {
@@ -118,7 +115,7 @@ type Options struct {
 	List   string      // a file with the list of rows to read; "" for all rows
 	Failed string      // a file for the failed rows; "" lists them on stderr
 	Map    *rowmap.Map // maps the rows; nil for no map
-	// Resumed is set if an earlier process has begun the job. The field Was contains the facts that the earlier process decided.
+	// Resumed is set if an earlier process has begun the job, and decided the facts in Was.
 	Resumed bool
 	Was     Facts
 }

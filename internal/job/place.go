@@ -55,7 +55,7 @@ func (p Place) Local() bool {
 // inLines reports whether the place is a file or a stream, whose rows may be in any order.
 func (p Place) inLines() bool { return p.Kind == place.KindFile || p.Kind == place.KindStream }
 
-// CheckEnding refuses an export's path with the ending of an unknown form of file, unless an export has already begun there.
+// CheckEnding refuses an export's path that ends like a file of an unknown form, unless an export has already begun there.
 func (p Place) CheckEnding(ctx context.Context, option string) error {
 	ending := place.UnknownEnding(p.Path)
 	if ending == "" || p.Objects == nil {
@@ -102,8 +102,8 @@ func (p *Place) Read(ctx context.Context, option string) error {
 	return Hint(refusal, fmt.Sprintf("this export is not complete; tablesweep export --resume %s completes it", with))
 }
 
-// tryRow reads one row of the source. So a missing table or a bad filter is reported before anything is created. If the source is a table,
-// tryRow returns the time of the service's answer. Otherwise it returns this machine's time.
+// tryRow reads one row of the source, so that a missing table or a bad filter is reported before anything is created. It returns the
+// service's time if the source is a table, and otherwise this machine's time.
 func tryRow(ctx context.Context, s sweep.Spec) (time.Time, error) {
 	p, err := firstPage(ctx, s, 1)
 	if p.Date.IsZero() {

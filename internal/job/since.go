@@ -50,7 +50,7 @@ func (w Since) Check() error {
 	return nil
 }
 
-// changes selects the rows of a copy if [Since] limits the copy to changed rows.
+// changes is the window of a copy of changed rows.
 type changes struct {
 	from  time.Time   // the copy reads only rows written since this time; zero for all rows
 	began time.Time   // when the first run began, by the service's clock
@@ -66,7 +66,7 @@ func (w *changes) filter() string {
 }
 
 // narrow limits the sweep to the changed rows. It returns the window as FROM/BEGAN: FROM is the bound of the filter, or "" for all rows, and BEGAN is
-// when the first run began. If the option since is not given, narrow returns nil.
+// when the first run began. Without the option since, narrow returns nil.
 func (o CopyOptions) narrow(ctx context.Context, s *sweep.Spec) (w *changes, window string, err error) {
 	if o.Since.Text == "" {
 		return nil, "", nil
@@ -186,7 +186,7 @@ func (w *changes) endCopy(err error, rows int64) error {
 	return err
 }
 
-// sinceState is the locked file of --state. The file is a journal about one copy, and its event is the last success.
+// sinceState is the locked file of --state: a journal about one copy, whose only event is the last success.
 type sinceState struct {
 	file   *journal.File // nil in a dry run if there is no state
 	dryRun bool          // the run changes nothing
@@ -220,7 +220,7 @@ type success struct {
 }
 
 // openState opens the state of a copy, or makes an empty state. The state is made early, so that a full disk is reported before hours of work. In a
-// dry run, openState changes nothing and makes nothing.
+// dry run, openState makes nothing.
 func openState(path string, about sinceCopy, dryRun bool) (s *sinceState, err error) {
 	s = &sinceState{dryRun: dryRun}
 	s.file, err = journal.Read(path)

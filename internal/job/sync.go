@@ -39,8 +39,8 @@ func NewSync(ctx context.Context, o PairOptions, deletes bool) (*Sync, error) {
 	return &Sync{options: o, spec: s, deletes: deletes}, refuseMoved("map", err)
 }
 
-// Plan compares the places, and returns the plan. A missing destination counts as empty. Plan changes nothing in storage. It stores the plan's rows
-// in the file. A plan without a file cannot be carried out.
+// Plan compares the places, and stores the plan's rows in the file. A plan without a file cannot be carried out. A missing destination counts as
+// empty. Plan changes nothing in storage.
 func (s *Sync) Plan(ctx context.Context, f *verify.PlanFile) (p SyncPlan, found verify.Result, err error) {
 	p.rows = verify.NewPlan(f, s.deletes)
 	if found, err = s.compare(ctx, p.rows); err != nil {
@@ -59,7 +59,6 @@ func (s *Sync) Plan(ctx context.Context, f *verify.PlanFile) (p SyncPlan, found 
 	return p, found, err
 }
 
-// compare compares the places.
 func (s *Sync) compare(ctx context.Context, p *verify.Plan) (verify.Result, error) {
 	s.options.Meter.Phase("comparing")
 	defer s.options.Meter.End()
@@ -126,7 +125,7 @@ type SyncResult struct {
 }
 
 // Do makes a plan's changes, and then compares again. It does not change a row that another program has changed since the plan was made. If Do
-// returns an error, it may have made some of the changes.
+// fails, it may have made some of the changes.
 func (s *Sync) Do(ctx context.Context, plan SyncPlan) (r SyncResult, err error) {
 	to := s.options.To.Table()
 	if err := to.Create(ctx); err != nil {

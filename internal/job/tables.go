@@ -45,7 +45,7 @@ type TableResult struct {
 	Result json.RawMessage `json:"result,omitempty"` // the result of the table's job
 }
 
-// Tables runs the same job for each of many tables, and several of these jobs run concurrently.
+// Tables runs the same job for each of many tables, several of them concurrently.
 type Tables struct {
 	Process
 	Rows
@@ -54,13 +54,13 @@ type Tables struct {
 	From          Home
 	To            *Home       // nil if the command has only one place
 	Failed, State string      // directories that contain a file for each table; "" for none
-	Compares      bool        // the job only compares the tables, and does not write to them
+	Compares      bool        // the job only compares the tables
 	AllowExtra    bool        // a table that exists only in the destination is not a difference
 	Options       []Option    // the command's options, with their given values
 	Checkpoint    *Checkpoint // the checkpoint of the command; the tables' checkpoints are in a directory
 	Do            func(context.Context, *Part) error
-	// Overwrites is called once, before anything is written, with the destination's tables that have rows but no state. If it returns an error,
-	// the job ends. Overwrites is nil if no confirmation is needed.
+	// Overwrites is called once, before anything is written, with the destination's tables that have rows but no state. An error ends the job.
+	// Overwrites is nil if no confirmation is needed.
 	Overwrites func(tables []string) error
 
 	All     []TableResult // the tables and their results; set by Begin
@@ -114,7 +114,7 @@ func (t *Tables) resume() error {
 	return nil
 }
 
-// Repeat makes a done table pending again if the given function returns true for it.
+// Repeat makes those tables pending again for which the function returns true.
 func (t *Tables) Repeat(which func(table string) bool) {
 	for i, r := range t.All {
 		if which(r.Table) {
@@ -166,7 +166,6 @@ func (t *Tables) Run(ctx context.Context) error {
 	return err
 }
 
-// runOne runs a table's job, and returns the job's error.
 func (t *Tables) runOne(ctx context.Context, r *TableResult, p *Part) error {
 	p.Out = &bytes.Buffer{}
 	err := storage.CheckTableName(r.Table) // a listing may have invalid names, such as a path that leads elsewhere
@@ -190,7 +189,6 @@ func (t *Tables) runOne(ctx context.Context, r *TableResult, p *Part) error {
 	return err
 }
 
-// record prints the output of a table's job, and records the job's result.
 func (t *Tables) record(r *TableResult, p *Part) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -225,8 +223,8 @@ func (h Home) Address() string {
 	return h.Place.Address()
 }
 
-// tableNames returns the sorted names of the tables, including incomplete exports. The result own contains the tables in which an app or its host
-// keeps its own state. These tables are returned separately, because writing old rows back to them would undo later work of the app.
+// tableNames returns the sorted names of the tables, including incomplete exports. The result own lists separately the tables in which an app or
+// its host keeps its state, because old rows in them would undo later work of the app.
 func (h Home) tableNames(ctx context.Context) (names, own []string, err error) {
 	if h.Account == nil {
 		names, err = place.ExportsIn(ctx, h.Objects)

@@ -1,6 +1,5 @@
-// Package estimate counts the rows that a piece of work would process, and estimates the cost of this work. It reads only keys, for a limited time.
-// The report gives the counted rows as the minimum, because the number of other rows is unknown. docs/measurements.md explains what sampling would
-// add.
+// Package estimate counts the rows that a job would process, and estimates the job's cost. It reads only keys, for a limited time. If that time is
+// too short for all rows, the counted rows are the minimum, and the maximum is unknown. docs/measurements.md explains what sampling would add.
 package estimate
 
 import (
@@ -86,7 +85,6 @@ func Count(ctx context.Context, s sweep.Spec, o sweep.Options, limit time.Durati
 	return report(s, totals, writes, all, w), nil
 }
 
-// report makes a report from the result of a count.
 func report(s sweep.Spec, found sweep.Totals, writes int, all bool, w Work) Report {
 	rows, most := found.Rows, &found.Rows
 	if !all {
@@ -104,10 +102,10 @@ func report(s sweep.Spec, found sweep.Totals, writes int, all bool, w Work) Repo
 	return r
 }
 
-// queriesOf estimates how many queries the work makes for the counted rows, and for each further row. A count makes more queries than the work,
-// because the count's workers only make queries, and therefore take ranges from each other sooner. So queriesOf calculates the queries from the
-// number of full pages. In three cases, it uses the count's number of queries instead: with a filter, because pages are then not full, and for
-// listed rows or a strategy in which workers take no ranges from each other, because the work makes the same queries.
+// queriesOf estimates how many queries the work makes for the counted rows, and for each further row. A count itself makes more queries than the
+// work, because its workers do nothing else, and so take ranges from each other sooner. Therefore queriesOf calculates with full pages. In two
+// cases, it uses the count's number of queries: with a filter, because pages are then not full, and for a list or a strategy, because the work then
+// makes the same queries.
 func queriesOf(s sweep.Spec, found sweep.Totals) (queries, each float64) {
 	if !s.Steal || s.Filter != "" || s.Keys != nil {
 		return float64(found.Queries), float64(found.Queries) / float64(max(1, found.Rows))

@@ -1,7 +1,6 @@
-// Package jobrecord defines a checkpoint's record of the command that made the checkpoint: the command's options, the addresses of its places, and a
-// digest of its list of rows. The package decides which options a resumed command takes from the record, and which options must not change. A record
-// contains no secrets. The file may come from somebody else. Therefore a record may contain only options that the command allows in a record, and
-// the record never chooses a connection.
+// Package jobrecord defines a checkpoint's record of its command: the command's options, the addresses of its places, and a digest of its list of
+// rows. The package decides which options a resumed command takes from the record, and which must not change. A record contains no secrets. The file
+// may come from somebody else, so the record may contain only options that the command allows, and never chooses a connection.
 package jobrecord
 
 import (
@@ -32,10 +31,9 @@ type Option struct {
 	Keep    Keep
 	Value   string // as a record stores the value
 	Default string // the value if the option is not given
-	Again   bool   // the record must not contain the value, because the value may be secret, or decides where rows or tokens are sent
+	Again   bool   // not stored, because the value may be secret, or decides where rows or tokens are sent
 }
 
-// isGiven reports whether an option differs from its default.
 func (o Option) isGiven() bool { return o.Value != o.Default }
 
 // Keep defines whether a record contains an option, and how the option may change in a later run.
@@ -87,12 +85,11 @@ func Parse(text json.RawMessage, command string) (Record, error) {
 	return r, nil
 }
 
-// Restore returns the recorded values of the options that a resumed command does not give. It fails in three cases: the
-// command changes an option that must not change, it does not give an option that must not come from the record, or the record contains an option
-// that no record may contain.
+// Restore returns the recorded values of the options that a resumed command does not give. It fails if the command changes an option that must not
+// change, if it omits an option that must not come from the record, or if the record contains an option that no record may contain.
 //
-// An option that names a file may change, because the file may have been moved. For example, the disk that holds the file of --failed may have been
-// full. The digest shows whether --rows is still the same list. Options that apply after a copy may be added, and limits may change.
+// An option that names a file may change, because the file may have been moved, for example to a larger disk. The digest shows whether --rows is
+// still the same list. Options that apply after a copy may be added, and limits may change.
 func (r Record) Restore(options []Option) (set map[string]string, err error) {
 	all := map[string]Option{}
 	for _, o := range options {
@@ -128,7 +125,7 @@ func (r Record) Restore(options []Option) (set map[string]string, err error) {
 	return set, nil
 }
 
-// Required returns the names of the options that must be given again to resume the command. Options with their default values are not among them.
+// Required returns the names of the options that must be given again to resume the command. Options with default values need not be given.
 func (r Record) Required(options []Option) []string {
 	names := slices.Clone(r.Again)
 	for _, o := range options {

@@ -33,13 +33,13 @@ type Figures struct {
 
 // figure is one value in the meter's line.
 type figure struct {
-	rank int // if there is not enough room, figures with higher ranks are removed first; a figure with a rank of 0 or below is never removed
+	rank int // if the line is too long, figures with higher ranks are removed first, but none with a rank of 0 or below
 	text string
 	join string // the separator before the figure
 }
 
 const (
-	causeRank = 5  // the rank of an outage's cause; more important figures have lower ranks
+	causeRank = 5  // the rank of an outage's cause
 	causeRoom = 16 // a shortened cause has at least this many columns
 )
 
@@ -94,8 +94,8 @@ func (f Figures) news() (shown []figure) {
 	return shown
 }
 
-// join joins figures to text of at most the given number of columns. If columns is below 1, there is no limit. join removes the least important
-// figures first. A cause may be long, so join shortens the cause before removing it.
+// join joins figures to text of at most the given number of columns, unless columns is below 1. It removes the least important figures first,
+// but shortens a long cause before removing it.
 func join(shown []figure, columns int) string {
 	for {
 		text := ""
@@ -121,7 +121,6 @@ func join(shown []figure, columns int) string {
 
 const endNow = "press Ctrl-C again to end"
 
-// stopping describes what an interrupted sweep waits for.
 func (f Figures) stopping() string {
 	return "interrupted: waiting for " + problem.Plural(f.Underway, "request")
 }

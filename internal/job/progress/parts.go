@@ -7,7 +7,7 @@ import (
 	"tablesweep/internal/job/sweep"
 )
 
-// Parts shows the work on several tables as the progress of one command. The command works on several tables concurrently.
+// Parts shows the concurrent work on several tables as the progress of one command.
 type Parts struct {
 	meter *Meter
 	began time.Time

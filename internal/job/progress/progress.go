@@ -1,14 +1,14 @@
 // Package progress reports on stderr what a command does: the progress of its sweeps, the storage that the command waits for, and the rows that
 // failed. On a terminal, it updates one line for each sweep. Elsewhere it writes a line of JSON every few seconds.
 //
-// The package shows only figures that are certain. To show the share of rows that is done and the time left, the package needs the number of
-// all rows. A count alongside the work may find that number ([Meter.CountBeside]).
+// The package shows only figures that are certain. To show the share of rows that is done and the time left, the package needs the number of all
+// rows. A count alongside the work may find that number ([Meter.CountBeside]).
 //
 // The count reads only keys, with at most 32 workers. It begins after 10 s, and only if the work makes at least four requests per query. So short
-// work, and work that only reads, is not counted and costs nothing extra. If the work writes transactions of 100 rows, a count adds about one request
-// in seven. If it writes single rows, a count adds about one request in 500. The count misses rows that a deletion has already removed. So a deletion
-// shows a share only if the missed rows are at most 5 % of all rows, and then shows the smallest possible share. The time left is calculated from the
-// rate of the last quarter of the elapsed time. It is shown only if that rate differs from the rate of the last half by a factor of at most 1.5.
+// work, and work that only reads, is not counted and costs nothing extra. A count adds about one request in seven if the work writes transactions of
+// 100 rows, and about one in 500 if it writes single rows. The count misses rows that a deletion has already removed. So a deletion shows a share
+// only if the missed rows are at most 5 % of all rows, and then shows the smallest possible share. The time left follows from the rate of the last
+// quarter of the elapsed time. It is shown only if that rate and the rate of the last half differ by a factor of at most 1.5.
 package progress
 
 import (
@@ -60,23 +60,22 @@ type Meter struct {
 	parts *Parts     // set if this meter shows one of several tables
 	table string
 
-	mu       sync.Mutex
-	style    Style
-	machine  bool // all messages are JSON
-	quiet    bool // only warnings and errors are printed
-	terminal bool
-	live     bool // the line is updated in place
-	shown    bool // the live line is on the terminal, and must be cleared before other output
-	phase    string
-	noun     string    // the word for what is counted; "row" by default
-	expected total     // the expected number of rows of the phase
-	counting *counting // nil if the rows are not counted
-	last     time.Duration
-	rates    rates
-	figures  Figures // the figures that were last shown
-	begun    bool    // the field figures is set
-	tables   *Tables // nil for a command with one table
-	// interrupted is set once the command is interrupted.
+	mu          sync.Mutex
+	style       Style
+	machine     bool // all messages are JSON
+	quiet       bool // only warnings and errors are printed
+	terminal    bool
+	live        bool // the line is updated in place
+	shown       bool // the live line is on the terminal, and must be cleared before other output
+	phase       string
+	noun        string    // the word for what is counted; "row" by default
+	expected    total     // the expected number of rows of the phase
+	counting    *counting // nil if the rows are not counted
+	last        time.Duration
+	rates       rates
+	figures     Figures // the figures that were last shown
+	begun       bool    // the field figures is set
+	tables      *Tables // nil for a command with one table
 	interrupted bool
 
 	accounts []Account
@@ -231,7 +230,7 @@ func (m *Meter) End() {
 // Print writes a message on its own line. The argument kind is a word such as "warning".
 func (m *Meter) Print(kind, text string) {
 	if m.parts != nil {
-		if kind != "changes" { // changes concern all tables, and are printed only once
+		if kind != "changes" { // this message concerns all tables, and is printed only once
 			m.parts.meter.Print(kind, m.table+": "+text)
 		}
 		return

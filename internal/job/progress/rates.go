@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// window is the time over which the shown rate is measured. Once this time has passed since the end of an outage, the rate no longer includes the
-// outage.
+// window is the time over which the shown rate is measured.
 const window = 5 * time.Second
 
 // rates measures the number of rows per second.
@@ -25,7 +24,7 @@ func (r *rates) add(at time.Duration, rows int64) {
 	r.samples = append(r.samples, sample{at, rows})
 }
 
-// rateOver returns the rate during the most recent part of the phase. The argument last is the length of that part.
+// rateOver returns the rate over the phase's most recent part, whose length is last.
 func (r *rates) rateOver(last time.Duration) float64 {
 	to := r.samples[len(r.samples)-1]
 	i, exact := slices.BinarySearchFunc(r.samples, to.at-last, func(s sample, at time.Duration) int { return int(s.at - at) })

@@ -22,7 +22,7 @@ func (t total) isExact() bool {
 // besideWorkers is the maximum number of concurrent requests of a count alongside the work.
 const besideWorkers = 32
 
-// RowsOf returns a function that counts the rows of a sweep. That function reads only keys, and uses only memory that is free in the budget.
+// RowsOf returns a function that counts the rows of a sweep. The count reads only keys, and uses only free memory of the budget.
 func RowsOf(s sweep.Spec, free *memory.Budget) func(context.Context) (int64, error) {
 	return func(ctx context.Context) (int64, error) {
 		o := sweep.Options{Workers: besideWorkers, Memory: free, Abort: ctx.Done()}
@@ -41,8 +41,7 @@ type counting struct {
 	rows    int64          // the result; 0 while the count is running
 }
 
-// worthwhile reports whether the phase should be counted. This is the case if the phase has run for some time, and makes so many requests that the
-// requests of a count hardly matter.
+// worthwhile reports whether the phase has run long enough, and makes enough requests, for a count to add little.
 func worthwhile(p sweep.Progress) bool {
 	const long, requests = 10 * time.Second, 4 // the shortest duration of a counted phase, and its smallest number of requests per query
 	return p.Elapsed >= long && p.Run.Queries > 0 && p.Run.Requests >= requests*p.Run.Queries
@@ -61,15 +60,15 @@ func (c *counting) total(p sweep.Progress) total {
 	return total{c.rows + c.at.Rows - p.Failed, c.rows + p.Rows + underway}
 }
 
-// CountBeside counts the rows of the phase while the phase is running, if a count is worthwhile. The result becomes the phase's number of rows. If
-// the count fails, the error is ignored. The count ends soon after ctx ends. The argument removes is true if the phase removes counted rows.
+// CountBeside counts the rows of the phase while the phase is running, if a count is worthwhile. The result becomes the phase's number of rows.
+// Errors of the count are ignored. The count ends soon after ctx ends.
 func (m *Meter) CountBeside(ctx context.Context, count func(context.Context) (int64, error), removes bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.counting = &counting{ctx: ctx, count: count, removes: removes}
 }
 
-// consult starts the count as soon as a count is worthwhile. Once the count has ended, consult uses the result.
+// consult starts the count once it is worthwhile, and uses its result once it has ended.
 func (m *Meter) consult(p sweep.Progress) {
 	c := m.counting
 	switch {

@@ -1,6 +1,6 @@
-// Package rowlist reads and writes lists of rows. A list is a file with a JSON object in each line. Only the object's PartitionKey and RowKey
-// matter. A job writes such a list of its failed rows, with the reasons. The rows that a scan prints also form a list. A job may process the rows
-// of a list instead of those of a range.
+// Package rowlist reads and writes lists of rows. A list is a file with a JSON object in each line, of which only PartitionKey and RowKey matter. A
+// job writes such a list of its failed rows, with the reasons. The output of a scan is also a list. A job may process a list's rows instead of a
+// range.
 package rowlist
 
 import (
@@ -90,11 +90,11 @@ func Create(ctx context.Context, path string, durable bool) (*Writer, error) {
 	return open(ctx, path, mode, durable)
 }
 
-// ErrNoList means that [Continue] refuses a file, because [Writer.Add] did not write the file's end.
+// ErrNoList means that [Continue] refuses a file.
 var ErrNoList = errors.New("is not a list of failed rows")
 
-// Continue continues a list, or makes it. If a process died while it wrote the last line, Continue removes this incomplete line. If the file ends in
-// any other way, Continue fails with [ErrNoList] and does not change it.
+// Continue continues a list, or makes it. If a process died while writing the last line, Continue removes this line. If the file's end was not
+// written by [Writer.Add], Continue fails with [ErrNoList] and changes nothing.
 func Continue(ctx context.Context, path string, durable bool) (*Writer, error) {
 	w, err := open(ctx, path, os.O_CREATE|os.O_RDWR|os.O_APPEND, durable)
 	if err != nil {
@@ -183,8 +183,7 @@ func (w *Writer) Add(rows []action.Failure) error {
 	return nil
 }
 
-// Close closes the file. If unused is true, it removes an empty file, because an empty file would block the next start of a job that cannot be
-// resumed.
+// Close closes the file. If unused is true, it removes an empty file, which would block the next start of a job that cannot be resumed.
 func (w *Writer) Close(unused bool) error {
 	info, err := w.file.Stat()
 	if err == nil && unused && info.Mode().IsRegular() && info.Size() == 0 {

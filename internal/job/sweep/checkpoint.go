@@ -16,23 +16,21 @@ import (
 //	{"read":1,"through":{…},"left":9,"children":[{…}]}  a step was read; its rows end at through, and 9 of them are not done
 //	{"did":1,"span":{"a":{…},"b":{…}}}             these rows of the step are done
 //	{"end":1}                                      all rows of the step are done
-//	{"steal":1,"strand":{"end":{…}},"children":[…]}  thieves took the range after the end
+//	{"steal":1,"strand":{"end":{…}},"children":[…]}  other workers took the range after the end
 //	{"read":1,"differences":[…],"totals":{…}}      the step was compared, and these differences are listed
 //	{"vain":true,"totals":{…}}                     requests that failed, and must be made again
 //	{"node":{"wanted":["a"],…},"after":{…}}        a step for listed keys, and the last key taken from the list
 //
 // A line is written as soon as its event has happened, so a killed process loses only unfinished work. A machine that crashes may also lose the last
-// second. Work whose lines are lost is repeated, and the repetition must change nothing. If a repetition would change something, the sweep puts a
-// page's line on the disk before it processes the page's rows. The snapshot is renewed when the file has grown much. Nothing in the file is secret
-// except keys of rows.
+// second. Work whose lines are lost is repeated. Where a repetition would change something, the sweep puts a page's line on the disk before it
+// processes the page's rows. The snapshot is renewed when the file has grown much. Nothing in the file is secret except keys of rows.
 //
-// A thief that finds nothing and a step without rows have the same line. In a sweep of listed keys, the snapshot's header contains the last key
-// taken from the list ("listed", "after").
+// In a sweep of listed keys, the snapshot's header contains the last key taken from the list ("listed", "after").
 type Checkpoint struct {
 	file     *journal.File // nil for a checkpoint that records nothing
 	listed   bool          // the rows to sweep are listed
 	after    *key.Key      // the last key that the sweep has taken from the list; nil for none
-	consumes bool          // later queries do not return a row that is done, for example after a deletion
+	consumes bool          // later queries do not return rows that are done, for example after a deletion
 	pages    bool          // lines of pages with unprocessed rows may not be on the disk yet
 
 	// The fields below are the state of earlier runs.
@@ -130,7 +128,6 @@ func (c *Checkpoint) apply(steps map[int64]*step, l line) bool {
 	return true
 }
 
-// addedSteps returns the steps that a line adds.
 func (l line) addedSteps() []savedStep {
 	if l.Node != nil {
 		return append(l.Children, *l.Node)
@@ -170,7 +167,7 @@ func (c *Checkpoint) recordKeys(s *step, last key.Key) {
 	c.append(line{Node: &s.savedStep, After: c.after})
 }
 
-// recordTheft records that thieves took the range after the end of s's piece.
+// recordTheft records that the steps thieves took the range after the end of s's piece.
 func (c *Checkpoint) recordTheft(s *step, thieves []*step) {
 	c.append(line{Steal: s.ID, Piece: s.Piece, Children: saveAll(thieves)})
 }

@@ -50,7 +50,7 @@ type savedStep struct {
 	Piece *adaptive.Piece `json:"strand,omitempty"`
 }
 
-// isConsistent reports whether the step is consistent: a step for listed keys must have one partition.
+// isConsistent reports whether a step for listed keys has one partition.
 func (s savedStep) isConsistent() bool { return s.Wanted == nil || s.Range.Partition != nil }
 
 // span is a range of neighbouring rows, including both ends.
@@ -104,8 +104,8 @@ func (f *frontier) insert(before *step, all []savedStep) (added []*step) {
 	return added
 }
 
-// nextRead returns the first waiting step that may be read now, or nil if there is none. isFirst reports whether this step is the first step of the
-// frontier. In table order, no unit can start until the first step is read.
+// nextRead returns the first waiting step that may be read now, or nil if there is none. isFirst reports whether it is the frontier's first step. In
+// table order, no unit can start before that step is read.
 func (f *frontier) nextRead(readable func(scan.Step) bool) (s *step, isFirst bool) {
 	for s = f.first(); s != nil && (s.state != waiting || !readable(s.Step)); s = f.after(s) {
 		f.walked++
@@ -173,7 +173,7 @@ func (f *frontier) finish(s *step, rows int64) {
 	f.buffered -= rows
 }
 
-// giveBack ends a unit without a result. The unit waits again.
+// giveBack makes a unit without a result wait again.
 func (f *frontier) giveBack(s *step, u []storage.Row) {
 	s.units = append(s.units, u)
 	s.started--

@@ -25,8 +25,8 @@ type Keys struct {
 	bytes int64
 }
 
-// Add adds a key. If the list already has the key, Add changes nothing. If the keys exceed the limit of a list, Add drops all of
-// them: see [Keys.Fit].
+// Add adds a key. If the list already has the key, Add changes nothing. If the keys exceed the limit of a list, Add drops all of them, and
+// [Keys.Fit] fails.
 func (k *Keys) Add(one key.Key) {
 	if k.bytes += int64(len(one.Partition) + len(one.Row) + keyWeight); k.bytes > keysMost {
 		k.keys = nil
@@ -46,7 +46,7 @@ func (k *Keys) Fit() error {
 // Len returns the number of different keys.
 func (k *Keys) Len() int64 { return int64(len(k.keysAfter(nil))) }
 
-// keysAfter returns the keys in table order, each once. If the argument is not nil, keysAfter returns only the keys after this key.
+// keysAfter returns the keys after the given key in table order, each once. For nil, it returns all keys.
 func (k *Keys) keysAfter(after *key.Key) []key.Key {
 	slices.SortFunc(k.keys, key.Key.Compare)
 	k.keys = slices.Compact(k.keys)
@@ -60,7 +60,7 @@ func (k *Keys) keysAfter(after *key.Key) []key.Key {
 	return k.keys[at:]
 }
 
-// takeGroup removes the keys of one query from the beginning of a list, and returns them. All of them have the same partition.
+// takeGroup removes and returns the first keys of a list: those of one query, which have the same partition.
 func takeGroup(keys *[]key.Key) (partition string, rows []string) {
 	partition = (*keys)[0].Partition
 	for len(*keys) > 0 && len(rows) < groupRows && (*keys)[0].Partition == partition {
@@ -75,7 +75,6 @@ func wantedStep(partition string, rows []string) scan.Step {
 	return scan.Step{Range: key.Range{Partition: &partition, Low: &key.Bound{Key: rows[0]}, High: &key.Bound{Key: rows[len(rows)-1]}}}
 }
 
-// rowsIn returns the row keys that lie in a range.
 func rowsIn(rows []string, in key.Range) []string {
 	var all []string
 	for _, row := range rows {
@@ -86,9 +85,9 @@ func rowsIn(rows []string, in key.Range) []string {
 	return all
 }
 
-// searchRest returns the steps that search for the keys beyond a page, and the number of the step's keys that need no further query. If the
-// page ended early, many other rows lie between the keys. Then each of two steps searches for one half of the remaining keys, so there are at
-// most as many queries as keys.
+// searchRest returns the steps that search for the keys beyond a page, and how many of the step's keys need no further query. If the page ended
+// early, many other rows lie between the keys. Then each of two steps searches for half of the remaining keys, so no more queries than keys are
+// needed.
 func (s *step) searchRest(p scan.Page) (children []scan.Step, answered int) {
 	if p.Next == nil {
 		return nil, len(s.Wanted)

@@ -21,9 +21,9 @@ const (
 	graceTime = 30 * time.Second       // how long running requests may take after an interrupt
 )
 
-// run is one process's part of a sweep, from its start or a resume to its end. It makes the queries of the plan and does the units, with as much
-// concurrency as the pacer allows. Its state contains the unfinished part. The tasks that run in goroutines use some of the fields. Only the
-// goroutine of loop uses the other fields.
+// run is one process's part of a sweep, from its start or a resume to its end. It makes the plan's queries and does the units, as many at a time as
+// the pacer allows. Tasks in other goroutines use some of the fields. Only the goroutine of loop uses the rest. Only the goroutine of loop uses the
+// other fields.
 type run struct {
 	scan    Spec
 	options Options
@@ -68,7 +68,7 @@ func newRun(s Spec, o Options, a action.Work, inOrder bool) *run {
 		o.Memory = memory.NewBudget(memory.Command)
 	}
 	o.Checkpoint = cmp.Or(o.Checkpoint, &Checkpoint{})
-	if o.Share == nil { // only the sweep's own pace limits its requests
+	if o.Share == nil { // without a Share, only the sweep's own pace limits its requests
 		o.Share = NewShare(math.MaxInt, o.MaxRows)
 	}
 	w, ok := a.(action.Changing)
@@ -263,7 +263,7 @@ func (r *run) dispatch() {
 
 // steal lets idle workers take parts of unfinished ranges, and makes each part a step.
 func (r *run) steal() {
-	if r.reads.Binds() || r.options.Requests.Binds() { // further queries would wait for the limit, and would read more rows twice
+	if r.reads.Binds() || r.options.Requests.Binds() { // further queries would only wait for the limit, and read more rows twice
 		return
 	}
 	least := 0.0
@@ -273,7 +273,7 @@ func (r *run) steal() {
 		least = float64(r.scan.PageRows)
 	}
 	idle := r.pacer.source.freeRequests(r.state.frontier.reads)
-	if r.options.MaxRows > 0 { // too many thieves would reserve a share of the limit until their pages arrive, although these pages are often empty
+	if r.options.MaxRows > 0 { // thieves reserve a share of the limit until their pages arrive, although these are often empty
 		took := r.pacer.source.took.Seconds()
 		use := float64(r.options.MaxRows/r.options.Share.sweepCount()) * took / max(1, r.reads.Expects(r.scan.PageRows))
 		idle = min(idle, 1+int(2*use)-r.state.frontier.reads)
@@ -283,8 +283,8 @@ func (r *run) steal() {
 	}
 }
 
-// start runs a task (a query or a unit) in a goroutine. Afterwards, the loop calls ended with the task's duration and error. A panic of the task becomes
-// its error. start prefers a goroutine that has already run a task, because a request needs a deep stack, and a new goroutine must grow its stack.
+// start runs a task (a query or a unit) in a goroutine. Afterwards, the loop calls ended with the task's duration and error. A panic of the task
+// becomes its error. start prefers a goroutine that has run a task before, because a new goroutine must first grow its stack.
 func (r *run) start(do func() error, ended func(took time.Duration, err error)) {
 	one := func() {
 		began := time.Now()
@@ -304,8 +304,8 @@ func (r *run) start(do func() error, ended func(took time.Duration, err error)) 
 	}
 }
 
-// countedOptions returns the options of a task's requests, with a counter that reports throttling to the loop. If the loop cannot keep up, some reports are
-// dropped. The remaining reports are enough.
+// countedOptions returns the options of a task's requests, with a counter that reports throttling to the loop. If the loop cannot keep up, reports
+// are dropped, because the others are enough.
 func (r *run) countedOptions(s *side, t throttle) storage.RequestOptions {
 	o := r.requests
 	o.Rows = r.reads

@@ -13,9 +13,9 @@ import (
 const (
 	firstPage = 1 << 20 // the expected size of the first page, in bytes
 
-	// firstReads and firstUnits are the numbers of concurrent queries and units at the beginning. An unnecessary query reads a stolen range
-	// without rows, which costs one request. But if the sweep started with fewer queries, the pace would still be rising when half of a small
-	// table has been read. The number of units can be larger, because no unit is unnecessary.
+	// firstReads and firstUnits are the numbers of concurrent queries and units at the beginning. With fewer queries, half of a small table would be
+	// read before the pace has risen. With more, some queries would read stolen ranges without rows, and each costs a request. There are more units,
+	// because no unit is unnecessary.
 	firstReads = 24
 	firstUnits = 64
 )
@@ -35,7 +35,7 @@ type pacer struct {
 	units         int          // the number of units of the last page that had rows
 }
 
-// newPacer returns the pacer of a sweep with these options. It counts reads and writes together for each partition key.
+// newPacer returns the pacer of a sweep with these options. It counts reads and writes of a partition together.
 func newPacer(o Options, inOrder bool) *pacer {
 	return &pacer{
 		options: o, source: newSide(firstReads, o.Workers, &o.Share.source), target: newSide(firstUnits, o.Workers, &o.Share.target),
@@ -69,8 +69,8 @@ func (s *side) ended(took time.Duration) {
 	s.took += (took - s.took) / 8
 }
 
-// freeRequests returns how many more requests may be started. Up to a quarter of the limit, requests that wait to be sent again do not count. Further
-// waiting requests count, so that the service gets no more requests while many of them wait.
+// freeRequests returns how many more requests may be started. Requests that wait to be sent again count only beyond a quarter of the limit. So the
+// service gets no further requests while many wait.
 func (s *side) freeRequests(begun int) int {
 	limit := s.pace.Limit()
 	free := limit - begun + min(int(s.waiting.Load()), limit/4)
@@ -78,7 +78,6 @@ func (s *side) freeRequests(begun int) int {
 	return min(free, s.pool.part()-begun)
 }
 
-// limit returns how many requests may run concurrently.
 func (s *side) limit() int { return min(s.pace.Limit(), s.pool.part()) }
 
 // tick adjusts the pace to the requests since the last tick. It reports whether a measurement of
@@ -98,8 +97,8 @@ type throttle struct {
 	waits     bool // the answer contains a time to wait
 }
 
-// throttled handles a throttled request. A throttled unit shows that its partition is busy. Several busy partitions show that the account is busy. So
-// within one measurement, each partition counts only once.
+// throttled handles a throttled request. A throttled unit means that its partition is busy, and several busy partitions mean that the account is
+// busy. So within one measurement, each partition counts only once.
 func (p *pacer) throttled(t throttle) {
 	s := &p.source
 	switch {
@@ -113,7 +112,6 @@ func (p *pacer) throttled(t throttle) {
 	s.seen.Waits = s.seen.Waits || t.waits
 }
 
-// adjust adjusts the pace of both sides.
 func (p *pacer) adjust(elapsed time.Duration) {
 	p.source.tick(elapsed)
 	if p.target.tick(elapsed) {
@@ -121,7 +119,6 @@ func (p *pacer) adjust(elapsed time.Duration) {
 	}
 }
 
-// limit returns how many requests may run concurrently.
 func (p *pacer) limit() int {
 	if p.target.took == 0 {
 		return p.source.limit()
@@ -162,8 +159,8 @@ func (p *pacer) heldBytes(f *frontier) int64 {
 	return bytes
 }
 
-// returnUnused returns memory that the sweep does not hold. The sweep may hold more bytes than its room. The budget does not contain the excess. The
-// garbage collector's limit allows for twice the room, so p.over counts only the bytes beyond that.
+// returnUnused returns memory that the sweep does not hold. If the sweep holds more bytes than its room, the budget does not contain the excess. The
+// garbage collector's limit allows for twice the room, so p.over counts only bytes beyond that.
 func (p *pacer) returnUnused(f *frontier) {
 	bytes := p.heldBytes(f)
 	p.part.Keep(bytes)
@@ -176,9 +173,8 @@ func (p *pacer) release() {
 	p.over.Set(0)
 }
 
-// expect updates the expected size of the next pages. The expected size is the average size, because pages of stolen ranges are often empty. But it
-// is at least half the size of the largest page. In table order, pages are held for a long time, so each page is expected to be as large as the
-// largest page so far.
+// expect updates the expected size of the next pages. It is the average size, because pages of stolen ranges are often empty, but at least half the
+// largest size. In table order, pages are held for a long time, so the largest size is expected.
 func (p *pacer) expect(bytes int) {
 	if p.largest == 0 {
 		p.page = bytes

@@ -39,8 +39,8 @@ func (p *plan) firstSteps() (all []savedStep) {
 	return all
 }
 
-// ranges returns the ranges of the sweep. If the row From is not set, this is a single range. If the row is set, there are two ranges: the rest of
-// the row's partition, and the partitions after that partition.
+// ranges returns the ranges of the sweep. If the row From is set, there are two: the rest of the row's partition, and the partitions after it.
+// Otherwise there is one.
 func (p *plan) ranges() []key.Range {
 	all, from := p.scan.Bounds.Range(), p.scan.From
 	if from == nil {
@@ -50,7 +50,6 @@ func (p *plan) ranges() []key.Range {
 	return []key.Range{{Partition: &from.Partition, Low: &key.Bound{Key: from.Row, Open: true}}, all}
 }
 
-// hasMore reports whether there are listed keys without a step.
 func (p *plan) hasMore() bool { return len(p.keys) > 0 }
 
 // advance returns how many rows of a page belong to the step, and the steps that read the rest of the step's range.

@@ -114,7 +114,7 @@ func (r *run) split(s *step, rows []storage.Row, bytes int, children []scan.Step
 	return p
 }
 
-// Weight returns approximately how many bytes of memory a page uses for its rows and for the text to which they refer.
+// Weight returns approximately how many bytes of memory a page uses.
 func Weight(p storage.Page) int {
 	return p.Bytes + len(p.Rows)*int(unsafe.Sizeof(storage.Row{}))
 }

@@ -19,13 +19,13 @@ type sweepState struct {
 	ours        Totals      // the totals of this run
 	bytes       int64       // bytes of all pages of this run
 	differences differences
-	// comparison is the action if it is a comparison; nil otherwise.
+	// comparison is the action, if it is a comparison.
 	comparison Comparison
-	consumes   bool // later queries do not return a row that is done, for example after a deletion
+	consumes   bool // later queries do not return rows that are done, for example after a deletion
 }
 
-// open restores the state from the checkpoint. The result after is the last key that earlier runs have taken from the list. The result resumed is
-// true if there were earlier runs.
+// open restores the state from the checkpoint. after is the last key that earlier runs took from the list. resumed reports whether there were earlier
+// runs.
 func (b *sweepState) open(listed bool) (after *key.Key, resumed bool, err error) {
 	c := b.checkpoint
 	if c.frontier == nil {
@@ -59,7 +59,7 @@ func (b *sweepState) addListed(partition string, rows []string) {
 	b.checkpoint.recordKeys(s, key.Key{Partition: partition, Row: rows[len(rows)-1]})
 }
 
-// addThieves adds the thieves' steps after their victim.
+// addThieves adds steps for the pieces that idle workers took from the step victim.
 func (b *sweepState) addThieves(victim *step, thieves []*adaptive.Piece) {
 	var steps []savedStep
 	for _, t := range thieves {
@@ -142,7 +142,6 @@ func (b *sweepState) compare(rows []storage.Row, inUnits int64, did *Totals) []D
 	return b.differences.add(found)
 }
 
-// finishUnit ends a unit.
 func (b *sweepState) finishUnit(s *step, u []storage.Row, did Totals) {
 	b.frontier.finish(s, did.Rows)
 	b.count(did)
@@ -156,7 +155,6 @@ func (b *sweepState) repeatUnit(s *step, u []storage.Row, did Totals) {
 	b.countVain(did)
 }
 
-// drop removes the step if it is done.
 func (b *sweepState) drop(s *step) {
 	if b.frontier.drop(s) {
 		b.checkpoint.end(s)

@@ -39,9 +39,9 @@ type pair struct {
 	most   func() int64
 }
 
-// Pair returns a source that has the rows of two places. Its pages should be read one after another. The source holds at most the given number of
-// bytes of rows, within the budget, and reads rows again that it could not hold. The argument filter is a condition without "or" for the first
-// place's rows, or "" for all rows. [Differences] interprets the source's rows.
+// Pair returns a source that has the rows of two places. Its pages should be read one after another. It holds at most the given number of bytes of
+// rows, within the budget, and reads all others again. The argument filter is a condition without "or" for the source's rows, or "" for all rows.
+// [Differences] interprets the rows.
 func Pair(source, destination storage.Source, depth Depth, filter string, most int64, budget *memory.Budget) storage.Source {
 	p := newPair(source, destination, Options{Depth: depth, Only: filter}, func() int64 { return most })
 	p.budget = budget
@@ -188,7 +188,7 @@ func (p *pair) hold(at *position) *key.Token {
 	at.part = part
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if part != nil { // limits the time, because other work may need this memory and the rows may never be read
+	if part != nil { // other work may need this memory, and the rows may never be read
 		time.AfterFunc(heldTime, func() { p.expire(token, at) })
 	}
 	p.forget(token) // the page may have been read twice
@@ -205,7 +205,6 @@ func (p *pair) hold(at *position) *key.Token {
 	return &token
 }
 
-// heldBytes returns how many bytes of rows are held.
 func (p *pair) heldBytes() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -221,7 +220,6 @@ func (p *pair) expire(token key.Token, at *position) {
 	}
 }
 
-// forget drops the rows held for a token.
 func (p *pair) forget(token key.Token) {
 	if at := p.held[token]; at != nil {
 		at.part.Release()

@@ -24,8 +24,8 @@ type PlanFile struct {
 	end  int64
 }
 
-// NewPlanFile makes a file that no other user can read. Where the system allows it, NewPlanFile removes the file's name immediately. Then the
-// system deletes the file when the process ends, even after a crash.
+// NewPlanFile makes a file that no other user can read. Where possible, it removes the file's name immediately, so that the system deletes the file
+// when the process ends, even after a crash.
 func NewPlanFile() (*PlanFile, error) {
 	f, err := os.CreateTemp("", "tablesweep-") // mode 0600
 	if err != nil {
@@ -119,8 +119,7 @@ func (e *entries) flush(f *PlanFile) error {
 	return err
 }
 
-// each calls fn with the rows, in parts. The rows of a part are in table order, and have their ETags. The rows can be read only once: a second call
-// finds no rows.
+// each calls fn with the rows, in parts. The rows of a part are in table order, and have their ETags. A second call finds no rows.
 func (e *entries) each(fn func(rows place.Rows, pages []int64) error) error {
 	return place.Windows(place.JSONLines(io.MultiReader(e.blocks...)), false, nil, func(rows place.Rows, _ int) error {
 		pages := make([]int64, len(rows))
@@ -169,7 +168,7 @@ func (p *Plan) add(missing, different, extra []storage.Row, stay int) error {
 	return nil
 }
 
-// finish ends the comparison that makes the plan.
+// finish writes the last rows to the file.
 func (p *Plan) finish() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -179,8 +178,8 @@ func (p *Plan) finish() error {
 	return errors.Join(p.writes.flush(p.file), p.remove.flush(p.file))
 }
 
-// Split returns the rows to plan, in one unit. With a filter, it returns a unit for each partition, because Do then searches for the rows, and one
-// search covers one partition.
+// Split returns the rows to plan, in one unit. With a filter, each partition is a unit, because Do then searches for the rows, one partition at a
+// time.
 func (c comparison) Split(rows []storage.Row) [][]storage.Row {
 	if c.plan == nil {
 		return nil
@@ -195,8 +194,8 @@ func (c comparison) Split(rows []storage.Row) [][]storage.Row {
 	return [][]storage.Row{rows}
 }
 
-// Do adds rows to the plan. A comparison with a filter does not read the rows that the filter leaves out. So with a filter, Do searches the other
-// place for each row. If Do finds the row there, it plans a change for a row that counted as missing, and nothing for a row that counted as extra.
+// Do adds rows to the plan. A comparison with a filter does not read the rows that the filter leaves out. So Do then searches the other place for
+// each row. If the row exists there, Do plans a change instead of a copy, or no deletion.
 func (c comparison) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (r action.Result, err error) {
 	of := map[sweep.Kind][]storage.Row{}
 	for _, row := range rows {
@@ -221,8 +220,8 @@ func (c comparison) Do(ctx context.Context, o storage.RequestOptions, rows []sto
 	return r, c.plan.add(missing, of[sweep.Different], extra, stay)
 }
 
-// findExisting returns the given rows that exist in a place. All given rows have the same partition. findExisting does not use a filter. If the
-// place is a table, findExisting reads only the given properties.
+// findExisting returns those of the given rows, all of one partition, that exist in a place. It uses no filter, and reads only the given properties
+// of a table.
 func findExisting(ctx context.Context, o storage.RequestOptions, from storage.Source, rows []storage.Row, properties ...string) (map[key.Key]storage.Row, error) {
 	if len(rows) == 0 {
 		return nil, nil

@@ -102,7 +102,7 @@ func (c comparison) Compare(rows []storage.Row) (ofSource int64, found []sweep.D
 	return Differences(rows, c.allowExtra)
 }
 
-// Differences returns how many of a pair's rows are in the first place, and the differences. It omits extra rows if allowExtra is set.
+// Differences returns how many of a pair's rows its source has, and the differences. It omits extra rows if allowExtra is set.
 func Differences(rows []storage.Row, allowExtra bool) (ofSource int64, found []sweep.Difference) {
 	for _, row := range rows {
 		v := verdictOf(row)
