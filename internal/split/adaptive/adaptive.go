@@ -26,8 +26,8 @@ type Strategy struct {
 	Hints *scan.Hints
 	// PageRows is the number of rows in a full page, which is the unit of hints. 0 means that every page is full.
 	PageRows int
-	// If Partitions is set, the strategy lists partition keys. After each page, it skips the unread rows of the page's last partition. It still finds
-	// all partition keys. It uses no hints.
+	// If Partitions is set, the strategy lists partition keys. After each page, it skips the unread rows of the page's last partition, but still
+	// finds all partition keys. It uses no hints.
 	Partitions bool
 }
 
@@ -72,7 +72,7 @@ func (st strand) advance(s scan.Step, p scan.Page) []scan.Step {
 	if v.partition != nil || st.Partitions || !st.endsInLong(p) {
 		return st.cut(s, p, v, g, st.pieceCount(g))
 	}
-	// A partition of several pages becomes a strand of its own. The keys after this partition become another strand.
+	// A partition of several pages and the keys after it become separate strands.
 	rest, outer := st.stopAfterPartition(s, p)
 	v = st.view(s, p)
 	inner := st.survey(s, v)

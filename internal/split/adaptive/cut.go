@@ -35,8 +35,8 @@ func (st strand) openRange(r key.Range, g *gauge, pieces int) []scan.Step {
 
 // divide makes the strand the first of the pieces between the cuts. The strand pays for the cuts and divides its remaining credit evenly among the
 // pieces. Each piece may make at least one cut, unless hints have cut it. The expected number of pages is the geometric mean of the earlier
-// expectation and the new measurement, and is divided among the pieces. The strand never learns whether the next piece is empty. Therefore it counts
-// each cut in a level without known siblings, and expects fewer pages at its next cut.
+// expectation and the new measurement, and is divided among the pieces. The strand never learns whether the next piece is empty. So after each cut
+// in a level without known siblings, it expects fewer pages at its next cut.
 func (st *strand) divide(g *gauge, cuts []string) {
 	n := float64(len(cuts))
 	st.First = false
@@ -56,8 +56,8 @@ func (st *strand) divide(g *gauge, cuts []string) {
 }
 
 // leastCredit returns the number of cuts that a piece may make even if its scan has earned none: one, or up to five if the piece is expected to be
-// long. A long piece delays the whole scan, but has seldom earned enough cuts. The number is always one for a strand that has cut blindly, because
-// its pieces are often empty, and for a strand within a partition that is not very long.
+// long. A long piece delays the whole scan, but has seldom earned enough cuts. It is always one within a partition that is not very long. It is also
+// one for a strand that was cut in levels without known siblings, because its pieces are often empty.
 func (st strand) leastCredit() float64 {
 	const most, long, longPartition = 5, 4.0, 12.0 // most counts cuts; long and longPartition count pages
 	if st.Trail.Tries > 0 || st.Inside && st.Left < longPartition {

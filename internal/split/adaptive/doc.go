@@ -10,9 +10,9 @@
 //
 // The storage does not report this, but every page is evidence. A thousand keys from "k1" to "k3" suggest about three thousand keys from "k3" to
 // "k9". But keys are not only numbers: paths, URLs and dotted names share long prefixes, and the number of keys below two such prefixes may differ by
-// a factor of 1,000. A strand consists of the steps that read one piece, one after another. Keys form a tree: two keys that share their first
-// characters branch at the next character, and keys that branch off the path to the last key read are the last key's siblings. A strand has a
-// [trail], which records for each depth how many siblings were read, and what share of the possible siblings they cover. After each page,
+// a factor of 1,000. The steps that read one piece, one after another, are a strand. Keys form a tree, in which keys with the same first characters
+// branch at the next character. The siblings of the last key read are the keys that share its first characters and differ in the next one. A strand's
+// [trail] records for each depth how many siblings were read, and what share of the possible siblings they cover. After each page,
 //
 //   - the strand learns which characters occur where keys branch ([alphabet]): "3" may be one of ten digits, or the only digit
 //     that occurs;
@@ -26,14 +26,14 @@
 //
 // Estimates are poor: there are often a hundred times more rows than expected. Therefore pieces are small, and credit limits the cuts. A scan starts
 // with credit for sixty cuts. Every page earns credit for one more cut, and a strand that is cut divides its remaining credit among the pieces. Each
-// piece may make at least one cut, or up to five cuts if it is expected to be long and was not cut blindly. So a piece with many rows always has
-// credit. After the first page, the rest is always cut into twelve pieces, because the start of a table reveals little about the rest.
+// piece may make at least one cut, or up to five cuts if it is expected to be long and was not cut in a blind level. So a piece with many rows always
+// has credit. After the first page, the rest is always cut into twelve pieces, because the start of a table reveals little about the rest.
 //
 // If keys contain characters beyond ASCII, the strand assumes that half of the letters between the last key and the end are still unknown and lie at
 // even distances, because a script may have thousands of letters.
 //
-// The piece after a blind cut may be empty, and the piece before the cut never learns this. Therefore a strand that has cut blindly expects fewer
-// keys in blind levels until it finds keys there. Its pieces do the same.
+// The piece after a cut in a blind level may be empty, and the piece before the cut never learns this. So after such a cut, a strand and its pieces
+// expect fewer keys in blind levels until they find keys there.
 //
 // A partition that fills two pages becomes a strand of its own. It is cut by row keys, and read at the same time as the partitions after it. Shorter
 // partitions are not cut, because cuts would cost queries for few rows.
@@ -43,17 +43,17 @@
 //
 // # Cutting a strand that has a token
 //
-// The first piece continues after the page. The service ties a continuation token to the query that returned it, so the piece's step continues the same
-// query, with the same filter and the new token. The step's state contains the key at which the next piece starts. The step yields no row at or after
-// that key, and ends with the first page that contains such a row. Only rows of this last page are read twice. A new query from the last key on would
-// read the page's last partition again, or need a step for the rest of this partition. Using the token with a narrower filter would save a page, but no
-// document of the service allows this.
+// The first piece continues after the page. The service ties a continuation token to the query that returned it, so the piece's step continues the
+// same query, with the same filter and the new token. The step's state contains the key at which the next piece starts. The step yields no row at or
+// after that key, and ends with the first page that contains such a row. Only rows of this last page are read twice. A new query from the last key on
+// would read the page's last partition again, or need a step for the rest of this partition. Using the token with a narrower filter would save a
+// page, but no document of the service allows this.
 //
 // # Hints
 //
-// Most tables have been scanned before. [scan.Hints] are keys that an earlier scan read, at most six pages apart. The first steps distribute the hints,
-// and each step reads the piece between two hints. The pieces cover the whole range, even if the table has changed since. They are cut like other
-// pieces, but more cautiously. A scan keeps its own copy of its hints, because steps refer to hints by number.
+// Most tables have been scanned before. [scan.Hints] are keys that an earlier scan read, at most six pages apart. The first steps distribute the
+// hints, and each step reads the piece between two hints. The pieces cover the whole range, even if the table has changed since. They are cut like
+// other pieces, but more cautiously. A scan keeps its own copy of its hints, because steps refer to hints by number.
 //
 // # Several queries per invocation
 //
@@ -67,8 +67,8 @@
 // is not needed. Letters and forks are learned from all pages together, but each piece has its own trail.
 //
 // Each piece in which at least a quarter of a page is expected gets one thief before any piece gets a second thief. The largest pieces get the most
-// thieves. If a thief finds no rows, its victim gets fewer new thieves, and expects fewer keys in blind levels. A piece is expected to have at
-// least as many unread pages as it has returned since its last successful thief.
+// thieves. If a thief finds no rows, its victim gets fewer new thieves, and expects fewer keys in blind levels. A piece is expected to have at least
+// as many unread pages as it has read since a thief last found rows.
 //
 // The victim's end moves to the cut immediately. Rows after the end belong to the thief, even if the page that the victim is reading contains them.
 // Therefore every row belongs to exactly one piece at any moment. A thief that finds nothing has proved that its part is empty.
@@ -76,7 +76,7 @@
 // # Decided once
 //
 // The child steps depend on the page, and a second reading may return a different page. Therefore the step's commit stores the children. An
-// invocation that gets the same message again finds the step committed, and makes no new decision.
+// invocation that gets the same message again makes no new decision.
 //
 // # What it does not do
 //

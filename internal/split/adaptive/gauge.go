@@ -7,7 +7,7 @@ import (
 	"tablesweep/internal/key"
 )
 
-// gauge estimates how many pages of keys follow the last key read, level by level.
+// gauge estimates how many pages of keys follow the last key read, level by level (see [trail]).
 type gauge struct {
 	here  []rune // the last key read
 	end   *string
@@ -43,12 +43,12 @@ func newGauge(a alphabet, here string, end *string) *gauge {
 
 // survey estimates the keys that follow, from the deepest level of the last key to the top. In a level in which the trail has siblings, it assumes
 // that their density continues. In other levels, the estimate depends on the probability that keys fork there. This probability falls with the
-// share of the level in which no siblings were found, and with the number of blind cuts.
+// share of the level in which no siblings were found, and with the number of cuts in such levels.
 func (g *gauge) survey(t trail, f forks) {
 	const (
 		smoothing = 0.5  // weight of the last sibling, which is still being read
 		certainty = 30   // assumed number of siblings in a level that forks
-		once      = 0.15 // factor by which each blind cut reduces the probability
+		once      = 0.15 // each cut in a level without known siblings multiplies the probability by this
 	)
 	// Both variables are numbers of pages in the levels that are done. Only allPages includes the pages that levels without siblings may contain.
 	knownPages := 2 * t.levelAt(len(g.here)).pages
@@ -95,8 +95,8 @@ func (g *gauge) scale(depth int) scale {
 	return g.ruler.inner
 }
 
-// interval returns the interval of a character within its position. If path is true, the characters before this position are those of the last key
-// read. Then a separator at this position of the last key takes nearly the whole interval, because separators seldom have siblings.
+// interval returns the interval of a character within its position. path is true if the characters before this position are those of the last key
+// read. If this key has a separator at this position, the separator then takes nearly the whole interval, because separators seldom have siblings.
 func (g *gauge) interval(depth int, char rune, path bool) (low, high float64) {
 	low, high = g.scale(depth).interval(char)
 	if !path || depth >= len(g.here) || !isSeparator(g.here[depth]) {

@@ -7,8 +7,8 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// group is a sequence of pieces between hints. The step that holds the group must start the steps of these pieces. The group contains only the
-// numbers of the pieces, because a message has no room for the hints themselves. The checksum ensures that every step uses the same hints.
+// group contains the numbers of pieces between hints, whose steps the step that holds the group must start. A message has no room for the hints
+// themselves. The checksum ensures that every step uses the same hints.
 type group struct {
 	First int     `json:"first"`
 	End   int     `json:"end"`

@@ -123,7 +123,7 @@ func (st *strand) survey(s scan.Step, v view) *gauge {
 	return g
 }
 
-// firstKey returns the key at which the strand began. The strand has read all keys from that key on. The key matters only for the first page of a trail.
+// firstKey returns the key from which on the strand has read all keys. It matters only for the first page of a trail.
 func firstKey(s scan.Step, v view) string {
 	switch {
 	case v.share < 1: // the partition begins on this page

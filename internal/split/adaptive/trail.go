@@ -9,11 +9,10 @@ import (
 // read, and differ in the next character. These keys are the siblings of the last key in that level.
 type trail struct {
 	Here *string `json:"here,omitempty"` // the last key read, nil if there is none
-	// The first key read lies outside the levels that are deeper than Fresh. So in those levels, all keys that sort before Here have been read.
+	// In the levels deeper than Fresh, all keys before Here have been read, because the first key read lies outside these levels.
 	Fresh  int     `json:"fresh,omitempty"`
 	Levels []level `json:"levels,omitempty"` // levels with siblings, and the level Fresh, sorted by depth
-	// Tries counts the strand's cuts in levels without known siblings. The count falls each time that the strand later finds siblings in such a
-	// level.
+	// Tries counts the strand's cuts in levels without known siblings. It falls whenever the strand later finds siblings in such a level.
 	Tries int `json:"tries,omitempty"`
 }
 

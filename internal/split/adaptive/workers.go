@@ -22,8 +22,8 @@ type Workers struct {
 // NewWorkers returns workers that have not read a page yet. The argument page is the number of rows in a full page.
 func NewWorkers(page int) *Workers { return &Workers{page: float64(page)} }
 
-// Page handles the answer to the query of a piece's step. The result yield is the number of leading keys that belong to the piece. The result rest
-// contains the step that continues after these keys. At the end of the piece, rest is empty.
+// Page handles the answer to the query of a piece's step. yield is the number of leading keys that belong to the piece. rest contains the step that
+// continues after these keys, or nothing at the end of the piece.
 func (w *Workers) Page(s *Piece, step scan.Step, p scan.Page) (yield int, rest []scan.Step) {
 	yield = p.CountBefore(s.End)
 	more := p.Next != nil && yield == len(p.Keys)
