@@ -19,11 +19,9 @@ import (
 	"tablesweep/internal/task"
 )
 
-// CSV is Azure Storage Explorer's form of rows: PartitionKey, RowKey, Timestamp, and for each property two columns,
-// one of values and one of types, such as Name and Name@type. If a row lacks a property, both its cells are empty. If
-// a property is an empty text, the cell of its type is not empty. A text without a type gets the type in [CSV.Types]
-// or, if there is none, the only type in its column. If its column has several types, the text gets the type in the
-// first row. If the first row has no type, or the column has none, the text is a String.
+// CSV is Azure Storage Explorer's form of rows: PartitionKey, RowKey, Timestamp, and for each property two columns, one of values and one of types,
+// such as Name and Name@type. If a row lacks a property, both its cells are empty. If a property is an empty text, the cell of its type is not empty.
+// A text without a type gets the type in [CSV.Types], else the only type in its column, else the type in the first row, else String.
 type CSV struct {
 	Delimiter byte                    // 0 for a comma; a first line sep= takes precedence
 	Types     map[string]storage.Type // for each column, the type of texts without a type
@@ -102,9 +100,9 @@ func (c CSV) reader(from io.Reader) *csvReader {
 	return &csvReader{CSV: c, in: bufio.NewReaderSize(from, 64<<10)}
 }
 
-// Learn reads a file to find the types of its columns, and returns a CSV for reading it again. An input that can be
-// read only once, such as a pipe, is read without Learn. Without Learn, reading fails if a type contradicts the way in
-// which earlier texts were read. If ctx ends, the error is [task.ErrInterrupted].
+// Learn reads a file to find the types of its columns, and returns a CSV for reading it again. An input that can be read only once, such as a pipe,
+// is read without Learn. Then reading fails if a type contradicts the type that an earlier text was given. If ctx ends, the error is
+// [task.ErrInterrupted].
 func (c CSV) Learn(ctx context.Context, from io.Reader) (CSV, error) {
 	r := c.reader(from)
 	if err := r.readHeader(); err != nil {

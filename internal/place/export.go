@@ -206,7 +206,6 @@ func (e *Export) Read(ctx context.Context, options storage.RequestOptions, q sto
 	return p, 1, nil
 }
 
-// nextPage returns the position of the next page.
 func (e *Export) nextPage(at position) position {
 	if at.page+1 < len(e.files[at.file].Pages) {
 		return position{at.file, at.page + 1, 0}
@@ -235,7 +234,6 @@ func (e *Export) startOf(ctx context.Context, from pageSource, q storage.Query) 
 	return at, err
 }
 
-// lastKey returns a page's last key.
 func (e *Export) lastKey(ctx context.Context, from pageSource, at position) (key.Key, error) {
 	page := &e.files[at.file].seen[at.page]
 	e.mu.Lock()

@@ -94,7 +94,7 @@ type Claim struct {
 	preamble
 	Request   json.RawMessage `json:"request,omitempty"` // the request that made the export and can resume it
 	StartedAt time.Time       `json:"startedAt"`         // the start of the export, by the service's clock
-	Source    *Manifest       `json:"source,omitempty"`  // if the app reads an export, its manifest without files and properties
+	Source    *Manifest       `json:"source,omitempty"`  // the manifest of the export that the app reads, if any, without files and properties
 	Program   string          `json:"program"`
 }
 
@@ -414,7 +414,6 @@ func (d *FileDraft) heldBytes() int64 {
 // Text returns the number of bytes of JSON in the draft.
 func (d *FileDraft) Text() int { return d.json + len(d.page.text) }
 
-// append appends an encoded page.
 func (d *FileDraft) append(p *page) {
 	f := &d.file
 	if f.Rows == 0 {
@@ -443,7 +442,7 @@ func (d *FileDraft) End(order string) (f File, content []byte) {
 	return f, content
 }
 
-// Seal collects the facts about an export's files that the manifest needs. Files must be added in table order.
+// Seal collects the facts about an export's files that the manifest needs.
 type Seal struct {
 	sum         hash.Hash
 	last        *key.Key

@@ -32,10 +32,9 @@ type Objects interface {
 	Parents() []Objects
 }
 
-// CheckObjects lists the objects whose names start with the prefix, and compares them with the given lengths, because
-// other programs may have deleted or replaced objects. It fails with [ErrDamaged] if an object in lengths is missing or
-// has another length. For each object that is not in lengths, CheckObjects calls the function other with the object's
-// name.
+// CheckObjects checks that the objects whose names start with the prefix have the given lengths, because other programs may have deleted or replaced
+// some. If one is missing or has another length, the error is [ErrDamaged]. CheckObjects calls other with the name of each object that is not in
+// lengths.
 func CheckObjects(ctx context.Context, o Objects, prefix string, lengths map[string]int64, other func(name string)) error {
 	there := map[string]int64{}
 	err := o.List(ctx, prefix, func(name string, bytes int64) error {

@@ -11,8 +11,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// Pages divides rows into pages. The rows must be in table order. Pages encodes the pages on
-// all cores, and passes them on in order.
+// Pages divides rows into pages, in table order. It encodes the pages on all cores, and passes them on in order.
 type Pages struct {
 	codec     *Codec
 	timestamp bool // rows keep their Timestamps

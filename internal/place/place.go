@@ -28,8 +28,7 @@ func (k Kind) String() string {
 	return [...]string{"a table", "an export", "a file", "stdin or stdout"}[k]
 }
 
-// InAccount is the beginning of the text of a place in the account of a connection.
-// CONTAINER/PREFIX follows it.
+// InAccount begins the text of a place in a connection's account. CONTAINER/PREFIX follows it.
 const InAccount = "blob:"
 
 // IsURL reports whether a place's text is a URL. A misspelt URL counts as a URL, because nobody gives a directory such a name on purpose.
@@ -72,8 +71,8 @@ func KindOf(text string) (Kind, error) {
 	return KindTable, err
 }
 
-// UnknownEnding returns a place's ending, such as .txt, if the place is not a file of rows although the user probably means a file. It returns "" for
-// all other places, and for places that end with a slash.
+// UnknownEnding returns a place's ending, such as .txt, if the user probably means a file, but not a file of rows. Otherwise, and for a place that
+// ends with a slash, it returns "".
 func UnknownEnding(text string) string {
 	name := strings.ToLower(text[strings.LastIndexAny(text, `/\`)+1:])
 	packed := exts[CompressOf(name)]

@@ -26,8 +26,8 @@ type Removal struct {
 // incomplete. It deletes the claim last, so that an interrupted call can be repeated. It deletes nothing if the place belongs to another export, or
 // if a list is missing or was changed.
 //
-// Remove deletes lists only if the given progress records that the data is deleted. So the caller must store the result of each call before the next
-// call. Otherwise Remove could not distinguish a deleted list from a lost list.
+// Remove deletes lists only if the given progress records that the data is deleted. So the caller must store each result before the next call.
+// Otherwise, a deleted list would look like a lost list.
 func Remove(ctx context.Context, o Objects, id ExportID, many bool, from Removal, left *int) (Removal, error) {
 	r := remover{o, from, left}
 	remove := r.removeOne
@@ -118,7 +118,7 @@ func (r *remover) removeTables(ctx context.Context, id ExportID) error {
 		if len(names) > 0 {
 			return lostList(TablesName, "the exports of tables")
 		}
-		if err != nil && !storage.NotFound(err) { // a missing container is not an error
+		if err != nil && !storage.NotFound(err) {
 			return err
 		}
 	}
@@ -190,7 +190,7 @@ func withdraw(ctx context.Context, o Objects, c Claim) error {
 	return o.Delete(ctx, c.name())
 }
 
-// ClearLate is for a place that contains no export. It deletes the objects that steps of the app have written there too late.
+// ClearLate deletes the objects that steps of the app have written too late to a place without an export.
 func ClearLate(ctx context.Context, o Objects) error {
 	var late []string
 	err := o.List(ctx, DataPrefix, func(name string, _ int64) error {
@@ -199,7 +199,7 @@ func ClearLate(ctx context.Context, o Objects) error {
 		}
 		return nil
 	})
-	if err != nil && !storage.NotFound(err) { // a missing container is not an error
+	if err != nil && !storage.NotFound(err) {
 		return err
 	}
 	name, err := firstOf(ctx, o, ClaimName, ManifestName, FilesName) // checked after the listing, because a new export writes its claim before its data
@@ -234,7 +234,7 @@ func (r *remover) removeLate(ctx context.Context, id ExportID, many bool) error 
 		}
 		return nil
 	})
-	if storage.NotFound(err) { // the container does not exist
+	if storage.NotFound(err) {
 		return nil
 	}
 	if err != nil {
@@ -323,7 +323,7 @@ func (r *remover) removeData(ctx context.Context, prefix string, id ExportID) er
 	return nil
 }
 
-// removeDataWithoutFiles does the work of removeData for an export without files.jsonl: that list or the whole export is already deleted.
+// removeDataWithoutFiles does the work of removeData if files.jsonl or the whole export is already deleted.
 func (r *remover) removeDataWithoutFiles(ctx context.Context, prefix string, sealed bool) (err error) {
 	left := false
 	err = r.List(ctx, prefix+DataPrefix, func(name string, _ int64) error {
@@ -333,7 +333,7 @@ func (r *remover) removeDataWithoutFiles(ctx context.Context, prefix string, sea
 	if left {
 		return lostList(prefix+FilesName, "data files")
 	}
-	if storage.NotFound(err) { // the container does not exist
+	if storage.NotFound(err) {
 		return nil
 	}
 	if err == nil && sealed {

@@ -102,8 +102,8 @@ func JSONLines(from io.Reader) Lines {
 }
 
 // Windows calls fn with windows of rows. Each window is sorted and has at most 50,000 rows or about 16 MiB. If several rows of a window have the same
-// key, the window keeps the last of them. If merge is true, that row also gets the properties that only the earlier rows have. repeated is the number
-// of the earlier rows with the same keys. If bad is not nil, it is called for lines that are not rows. Otherwise such a line ends the input.
+// key, the window keeps the last and, if merge is true, adds the properties that only the earlier rows have. repeated counts the earlier rows. If bad
+// is nil, a line that is not a row ends the input. Otherwise, bad is called with it.
 func Windows(next Lines, merge bool, bad func(*BadLine) error, fn func(rows Rows, repeated int) error) error {
 	var rows Rows
 	size := 0

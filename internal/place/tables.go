@@ -14,8 +14,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// The names of the objects of an export of many tables. The export of each table is in the same place, in a directory or prefix with the table's
-// name.
+// The names of the objects of an export of many tables.
 const (
 	tablesClaimName = "tables-claim.json"
 	TablesName      = "tables.json"
@@ -28,8 +27,7 @@ const (
 	maxNamed     = 10       // the maximum number of tables that an error names
 )
 
-// Tables is the content of tables.json, the manifest of an export of many tables. tables.json is
-// written last, so the export is complete if this object exists.
+// Tables is the content of tables.json, the manifest of an export of many tables.
 type Tables struct {
 	preamble
 	Account    string        `json:"account"`    // "" for the exports of several accounts
