@@ -123,7 +123,9 @@ type preview struct {
 
 // show prints the first rows before and after the map, side by side.
 func (f *mapFlags) show(r *call, o job.Options, asJSON bool) error {
-	return job.Preview(r.ctx, o, previewed, func(before storage.Entity, after []storage.Entity, err error) error {
+	shown := 0
+	err := job.Preview(r.ctx, o, previewed, func(before storage.Entity, after []storage.Entity, err error) error {
+		shown++
 		l := newListing(r.Out, asJSON)
 		if asJSON {
 			p := preview{Before: before.AppendJSON(nil), After: []json.RawMessage{}}
@@ -158,6 +160,10 @@ func (f *mapFlags) show(r *call, o job.Options, asJSON bool) error {
 		l.add(nil, "")
 		return l.end()
 	})
+	if err == nil && shown == 0 {
+		r.announce("note", "there is no row to show")
+	}
+	return err
 }
 
 // namesOf returns the names of rows' keys and properties, each once.

@@ -215,9 +215,6 @@ func mayChange(r *call, flag string, to *storage.Table) error {
 	if is {
 		return job.Hint(usagef("--%s: an app keeps its scans in table %s, so no command changes the table's rows", flag, to.Name()), "name another table")
 	}
-	if err != nil {
-		err = fmt.Errorf("check the table: %w", err)
-	}
 	return err
 }
 
