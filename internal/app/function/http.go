@@ -300,8 +300,8 @@ func problemBody(p *problem.Error, err error) any {
 	}{http.StatusText(status), status, p.Field, publicText(p), fieldErrors(err)}
 }
 
-// problemOf returns the same as [problem.Of], except for an error of storage that is unavailable or refuses the app. Such an
-// error becomes [problem.Busy], so that callers see the reason.
+// problemOf returns the same as [problem.Of], except for an error of storage that is unavailable, refuses the app, or lacks one of
+// the app's tables. Such an error becomes [problem.Busy], so that callers see the reason.
 func problemOf(err error) *problem.Error {
 	var p *problem.Error
 	var away *storage.AwayError
@@ -318,6 +318,8 @@ func problemOf(err error) *problem.Error {
 		return problem.Busyf("", "try again later: %v", err)
 	case storage.Denied(err):
 		return problem.Busyf("", "the storage refuses this app, perhaps because the app's key, SAS or role has changed: %v", err)
+	case storage.HasCode(err, "TableNotFound"): // one of the app's own tables, because a scan's missing table is a problem of the request
+		return problem.Busyf("", "one of the app's tables is missing; restore it, or restart the app, which creates the table without its former rows: %v", err)
 	}
 	return problem.Of(err)
 }

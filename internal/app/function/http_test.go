@@ -21,6 +21,7 @@ import (
 
 	"tablesweep/internal/app/function"
 	"tablesweep/internal/local/emulator"
+	"tablesweep/internal/proof"
 	"tablesweep/internal/proof/emulatortest"
 	"tablesweep/internal/proof/testsize"
 )
@@ -276,5 +277,15 @@ func TestInvalidUTF8IsRefused(t *testing.T) {
 	}
 	if strings.Contains(a.log.String(), "panic") {
 		t.Error(a.log.String())
+	}
+}
+
+// If somebody deletes one of the app's own tables, each call that needs the table names it, and says how to get it again.
+func TestDeletedTables(t *testing.T) {
+	for table, path := range map[string]string{"tablesweep": "/api/scans", "log": "/api/log/s", "People": "/api/catalog/records?eid=1"} {
+		a := newApp(t)
+		proof.Must(t, a.account.Table(table).Delete(t.Context()))
+		a.refuse(t, "GET", path, "", http.StatusServiceUnavailable, "", "table "+table+" of ")
+		a.refuse(t, "GET", path, "", http.StatusServiceUnavailable, "", "restart the app, which creates the table without its former rows")
 	}
 }
