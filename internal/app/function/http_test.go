@@ -280,6 +280,23 @@ func TestInvalidUTF8IsRefused(t *testing.T) {
 	}
 }
 
+// The text of an error that the program does not expect appears only in the log.
+func TestUnexpectedErrorsAreHidden(t *testing.T) {
+	em := emulatortest.New(t, emulator.Options{})
+	refuse := false
+	a := newAppVia(t, em, emulatortest.Via{Transporter: em.Transport(), Answer: func(r *http.Request, _ string) (*http.Response, error) {
+		if refuse {
+			return emulatortest.Refusal(r, http.StatusBadRequest, "InvalidInput"), nil
+		}
+		return nil, nil
+	}})
+	refuse = true
+	a.call(t, "GET", "/api/scans", "", 500, `{"title":"Internal Server Error","status":500,"detail":"something went wrong; see the app's log"}`)
+	if !strings.Contains(a.log.String(), "InvalidInput") {
+		t.Errorf("the log lacks the error: %s", a.log.String())
+	}
+}
+
 // If somebody deletes one of the app's own tables, each call that needs the table names it, and says how to get it again.
 func TestDeletedTables(t *testing.T) {
 	for table, path := range map[string]string{"tablesweep": "/api/scans", "log": "/api/log/s", "People": "/api/catalog/records?eid=1"} {
