@@ -1,5 +1,5 @@
-// Package demo shows the main job end to end on one machine. It loads real rows into embedded storage, and starts several handler processes, which copy the
-// rows and get their work over the Functions host's protocol. After that it verifies the copy, and scans the rows once more with each strategy.
+// Package demo shows the main job end to end on one machine. It loads real rows into embedded storage and starts several handler processes, which copy the
+// rows and get their work over the Functions host's protocol. Then it verifies the copy, and scans the rows once more with each strategy.
 package demo
 
 import (
@@ -41,8 +41,8 @@ type Options struct {
 	Instances  int       // the number of handler processes
 	Connection string    // connection string of the account to use; embedded storage if empty
 	Progress   io.Writer // gets a line for each event
-	// If Watch is not nil, it is called when the demonstration has ended, and the app runs until Watch returns. In this case, the app also has a console, a
-	// catalog and a stream of events.
+	// If Watch is not nil, it is called after the demonstration, and the app runs until Watch returns. The app then also has a console, a catalog and a
+	// stream of events.
 	Watch func(Report)
 }
 
@@ -52,7 +52,7 @@ type Report struct {
 	Partitions int               `json:"partitions"`
 	Processes  []int             `json:"processes"` // ids of the handler processes
 	Copy       Figures           `json:"copy"`
-	Verified   bool              `json:"verified"` // the copy equals the source, types included
+	Verified   bool              `json:"verified"` // the copy equals the source, including types
 	Strategies []StrategyFigures `json:"strategies"`
 }
 
@@ -62,7 +62,7 @@ type Figures struct {
 	Rows         int64   `json:"rows"`
 	Steps        int64   `json:"steps"`
 	Queries      int64   `json:"queries"`
-	Transactions int64   `json:"transactions"` // the number of storage requests by the handlers
+	Transactions int64   `json:"transactions"` // the storage requests of the handlers
 	Seconds      float64 `json:"seconds"`
 }
 
@@ -70,7 +70,7 @@ type Figures struct {
 type StrategyFigures struct {
 	Name string `json:"name"`
 	Figures
-	// QueriesPerOptimum is the number of queries, divided by the minimum number. The minimum is one query per thousand rows.
+	// QueriesPerOptimum is the number of queries divided by the minimum, which is one query per thousand rows.
 	QueriesPerOptimum float64 `json:"queriesPerOptimum"`
 }
 
@@ -82,7 +82,7 @@ type demo struct {
 	report  Report
 
 	// For tests:
-	most int               // maximum number of loaded rows; 0 loads all
+	most int               // maximum number of loaded rows; 0 for all
 	more map[string]string // additional app settings
 }
 
@@ -164,7 +164,6 @@ func (d *demo) settings() map[string]string {
 	return s
 }
 
-// embed starts embedded storage.
 func (d *demo) embed(ctx context.Context) (stop func(), err error) {
 	e, err := emulator.New(emulator.Options{})
 	if err != nil {
@@ -219,7 +218,7 @@ func (d *demo) load(ctx context.Context) error {
 	return nil
 }
 
-// copy lets the app copy the table, and verifies the result.
+// copy lets the app copy the table, and verifies the copy.
 func (d *demo) copy(ctx context.Context) error {
 	d.print("POST /api/scans: copy table %s to %s", sourceTable, destinationTable)
 	s, err := d.scan(ctx, scans.Request{
@@ -288,7 +287,7 @@ func (d *demo) scan(ctx context.Context, r scans.Request) (Figures, error) {
 	}
 }
 
-// call sends a request, and decodes the JSON of the answer into answer. The request's body is v as JSON, or empty if v is nil.
+// call sends a request with v as its JSON body, or with no body if v is nil. It decodes the answer's JSON into answer.
 func (d *demo) call(ctx context.Context, method, path string, v any, want int, answer any) error {
 	var body []byte
 	if v != nil {
@@ -316,7 +315,6 @@ func (d *demo) call(ctx context.Context, method, path string, v any, want int, a
 	return json.Unmarshal(b, answer)
 }
 
-// verify compares the two tables row by row.
 func (d *demo) verify(ctx context.Context) error {
 	r, err := verify.Compare(ctx, sweep.Spec{Source: d.account.Table(sourceTable)}, d.account.Table(destinationTable), verify.Options{})
 	if err != nil {

@@ -18,7 +18,7 @@ var catalogSettings = map[string]string{
 // furnished is the number of packages in the catalog.
 const furnished = 300
 
-// furnish creates records and events, so that the console does not show only scans.
+// furnish creates records and events for the console.
 func (d *demo) furnish(ctx context.Context) error {
 	packages, err := debian.Packages()
 	if err != nil {

@@ -53,7 +53,7 @@ func (e *Emulator) authenticate(r *http.Request, s service) error {
 	return nil
 }
 
-// requestDate returns the date that is signed: x-ms-date if present, otherwise Date.
+// requestDate returns the signed date: x-ms-date if present, otherwise Date.
 func requestDate(r *http.Request) string {
 	if date := r.Header.Get("x-ms-date"); date != "" {
 		return date
@@ -134,7 +134,6 @@ func (e *Emulator) stringToSign(r *http.Request, scheme string) (string, error) 
 	}, "\n"), nil
 }
 
-// canonicalHeaders returns the x-ms- headers, one per line, sorted by name.
 func canonicalHeaders(h http.Header) string {
 	lines := make(map[string]string)
 	for name, values := range h {
@@ -145,7 +144,6 @@ func canonicalHeaders(h http.Header) string {
 	return sorted(lines)
 }
 
-// canonicalQuery returns the query's parameters, one per line, sorted by name.
 func canonicalQuery(query url.Values) string {
 	lines := make(map[string]string)
 	for name, values := range query {
@@ -156,8 +154,7 @@ func canonicalQuery(query url.Values) string {
 	return sorted(lines)
 }
 
-// sorted returns the lines in the order of their names. If whole lines were sorted, "x-ms-meta-a:" would come before
-// "x-ms-meta:".
+// sorted sorts the lines by name. If whole lines were sorted, "x-ms-meta-a:" would come before "x-ms-meta:".
 func sorted(lines map[string]string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(lines)) {

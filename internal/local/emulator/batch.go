@@ -19,7 +19,8 @@ import (
 // https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions
 const maxOperations = 100
 
-// batch is a parsed entity group transaction. If the batch cannot be carried out, the field refused contains the reason.
+// batch is a parsed entity group transaction. The field refused is the reason why the batch cannot be carried out, or
+// nil.
 type batch struct {
 	table   string
 	parts   []batchPart
@@ -52,7 +53,7 @@ func (s tableService) parseBatch(c *call) (operation, error) {
 	return op, nil
 }
 
-// parseBatchQuery parses a batch that contains a query. Faults and counts treat the batch as a query. Only its answer has the form of a batch.
+// parseBatchQuery parses a batch that contains a query. Except for the form of its answer, the batch is treated as a query.
 func (s tableService) parseBatchQuery(c *call, p batchPart) (operation, error) {
 	inner := &call{
 		Request: &http.Request{Host: c.Host, URL: &url.URL{Path: p.path, RawQuery: p.query}, Header: http.Header{"Accept": {p.accept}}},
@@ -119,7 +120,7 @@ func (s tableService) understandPart(p batchPart, d *entity.Decoder) (w write, n
 	return w, t.resource, err
 }
 
-// check applies the rules that relate an operation to earlier operations.
+// check refuses operations that conflict with earlier ones.
 func (b *batch) check(name string, w write, duplicate bool) error {
 	switch {
 	case !strings.EqualFold(name, b.table):
@@ -132,7 +133,7 @@ func (b *batch) check(name string, w write, duplicate bool) error {
 	return nil
 }
 
-// runBatch carries the batch out. If it refuses an operation, the request itself does not fail: the answer is 202, and its only part contains the error.
+// runBatch carries the batch out. If it refuses an operation, the answer still has status 202, and its only part contains the error.
 func (s tableService) runBatch(c *call, b batch, now time.Time) (response, error) {
 	out := s.newBatchAnswer(c, true)
 	if b.refused != nil {
@@ -163,7 +164,7 @@ func (s tableService) runBatch(c *call, b batch, now time.Time) (response, error
 // batchAnswer builds the multipart answer to a batch.
 type batchAnswer struct {
 	batch string // the batch's boundary
-	parts string // the boundary of the parts: the change set's, or the batch's
+	parts string // the boundary of the parts; if they are in a change set, the change set's
 	b     []byte
 }
 
@@ -177,7 +178,7 @@ func (s tableService) newBatchAnswer(c *call, changeSet bool) *batchAnswer {
 	return a
 }
 
-// part appends the answer to one operation, with the client's id of the operation.
+// part appends the answer to one operation. contentID is the client's id of the operation.
 func (a *batchAnswer) part(r response, contentID string) {
 	a.b = append(a.b, "--"...)
 	a.b = append(a.b, a.parts...)

@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// A batch is a multipart body with one part. That part is either a query in HTTP form or the change set, which is another multipart body whose parts are
-// writes. The code here parses the body without copying it, because mime/multipart and net/http would need more time to parse a batch than all other work on
-// the batch takes.
+// A batch is a multipart body with one part: a query in HTTP form, or a change set, which is a multipart body of writes. The code here parses the body in
+// place, because parsing with mime/multipart and net/http takes longer than all other work on a batch.
 
 // batchPart is one request inside a batch.
 type batchPart struct {
@@ -25,7 +24,6 @@ type batchPart struct {
 	body        []byte
 }
 
-// parseBatchBody splits a batch into its requests: the writes of one change set, or a single query.
 func parseBatchBody(contentType string, body []byte) (parts []batchPart, isQuery bool, err error) {
 	sets, err := cutParts(contentType, body)
 	if err != nil {
@@ -66,7 +64,6 @@ func parseBatchBody(contentType string, body []byte) (parts []batchPart, isQuery
 	return parts, false, nil
 }
 
-// cutParts returns the parts of a multipart body.
 func cutParts(contentType string, body []byte) ([][]byte, error) {
 	mediaType, params, err := mime.ParseMediaType(contentType)
 	if err != nil || mediaType != "multipart/mixed" || params["boundary"] == "" {
@@ -86,8 +83,8 @@ func cutParts(contentType string, body []byte) ([][]byte, error) {
 	return parts, nil
 }
 
-// cutDelimiter cuts the body at the first line that is the delimiter or the closing delimiter. If there is no such line, the
-// result rest is nil.
+// cutDelimiter cuts the body at the first line that is the delimiter or the closing delimiter. Without such a line, rest is
+// nil.
 func cutDelimiter(body, delimiter []byte) (part, rest []byte, closed bool) {
 	for from := 0; ; {
 		i := bytes.Index(body[from:], delimiter)
@@ -106,7 +103,6 @@ func cutDelimiter(body, delimiter []byte) (part, rest []byte, closed bool) {
 	}
 }
 
-// cutLine splits b after the first line, and returns the line without its line break.
 func cutLine(b []byte) (line, rest []byte) {
 	i := bytes.IndexByte(b, '\n')
 	if i < 0 {
@@ -119,7 +115,7 @@ func trimNewline(b []byte) []byte {
 	return bytes.TrimSuffix(bytes.TrimSuffix(b, []byte("\n")), []byte("\r"))
 }
 
-// eachField calls fn with the fields of a header, and returns the body after the empty line that ends the header.
+// eachField calls fn with each field of a header. It returns the body, which follows the header's empty line.
 func eachField(b []byte, fn func(name, value []byte)) (body []byte) {
 	for len(b) > 0 {
 		var line []byte
@@ -133,7 +129,7 @@ func eachField(b []byte, fn func(name, value []byte)) (body []byte) {
 	return b
 }
 
-// parseBatchPart parses a request in HTTP form. Clients put the request's Content-ID either before the request or into its header.
+// parseBatchPart parses a request in HTTP form. Some clients put the Content-ID before the request, others into its header.
 func parseBatchPart(content []byte, contentID string) (p batchPart, err error) {
 	line, rest := cutLine(content)
 	verb, target, ok := bytes.Cut(line, []byte(" "))

@@ -24,12 +24,12 @@ import (
 	"tablesweep/internal/local/emulator/refusal"
 )
 
-// blobService is the part of the pipeline for the Blob service. blobRoutes lists the supported requests: those that read an export, and those that the
+// blobService is the part of the pipeline for the Blob service. It supports the requests of blobRoutes: those that read an export, and those that the
 // Functions host sends for its own blobs.
 type blobService struct{ *Emulator }
 
 const (
-	maxBlobBody  = 256 << 20 // bytes; the service has allowed more since version 2019-12-12, but here blobs are in memory
+	maxBlobBody  = 256 << 20 // bytes; the service has allowed more since version 2019-12-12, but the emulator keeps blobs in memory
 	maxBlobsPage = 5000      // the maximum number of blobs in one list
 )
 
@@ -37,7 +37,7 @@ const (
 type blobStore struct {
 	mu         sync.Mutex // guards the fields below
 	containers map[string]*container
-	deleting   map[string]time.Time // until when the names of deleted containers are refused
+	deleting   map[string]time.Time // when the name of a deleted container becomes free again
 	version    int64                // the number of the last write, for ETags
 }
 
@@ -47,14 +47,13 @@ type container struct {
 	blobs map[string]*blob
 }
 
-// resource is the common part of containers and blobs.
 type resource struct {
 	metadata map[string]string
 	etag     string // without its quotes
 	modified time.Time
 }
 
-// blob is a stored blob. Its content does not change.
+// blob is a stored blob. Its content is never changed in place.
 type blob struct {
 	resource
 	lease
@@ -74,7 +73,6 @@ func (s *blobStore) stamp(metadata map[string]string, now time.Time) resource {
 	return resource{metadata, fmt.Sprintf("0x%X", s.version), now.UTC().Truncate(time.Second)}
 }
 
-// answer returns an answer about a resource.
 func (r resource) answer(status int, more ...[2]string) response {
 	return response{status: status, header: append([][2]string{{"ETag", strconv.Quote(r.etag)}, {"Last-Modified", httpTime(r.modified)}}, more...)}
 }
@@ -90,7 +88,7 @@ func (r resource) described(more ...[2]string) response {
 // encrypted is a header of answers to writes of blobs.
 var encrypted = [2]string{"X-Ms-Request-Server-Encrypted", "true"}
 
-// blobCall is a request to the Blob service that is being carried out. Only one is carried out at a time.
+// blobCall is the Blob service's running request. Only one runs at a time.
 type blobCall struct {
 	*call
 	s         blobService
@@ -103,7 +101,7 @@ type blobCall struct {
 	blob      *blob      // nil if it does not exist
 }
 
-// blobRoute is a supported request. Its path has no parts for the account, one part for a container, and two parts for a blob.
+// blobRoute is a supported request. Its path names the account, a container or a blob (zero, one or two parts).
 type blobRoute struct {
 	name    string // the name in Microsoft's documentation
 	method  string // GET includes HEAD
@@ -216,7 +214,7 @@ func (s blobService) parse(c *call) (operation, error) {
 			}
 			write := method != http.MethodGet
 			if err := b.meetsConditions(write); errors.Is(err, errNotModified) {
-				return b.blob.answer(http.StatusNotModified, [2]string{"X-Ms-Error-Code", "ConditionNotMet"}), nil // in all other cases, the code ConditionNotMet has status 412
+				return b.blob.answer(http.StatusNotModified, [2]string{"X-Ms-Error-Code", "ConditionNotMet"}), nil // every other ConditionNotMet has status 412
 			} else if err != nil {
 				return response{}, err
 			}
@@ -233,7 +231,6 @@ func (s blobService) parse(c *call) (operation, error) {
 
 var errNotModified = errors.New("the blob is not modified")
 
-// meetsConditions returns an error if the request's conditions are not met.
 // https://learn.microsoft.com/rest/api/storageservices/specifying-conditional-headers-for-blob-service-operations
 func (b *blobCall) meetsConditions(write bool) error {
 	match, none := strings.Trim(b.Header.Get("If-Match"), `"`), strings.Trim(b.Header.Get("If-None-Match"), `"`)
@@ -260,7 +257,7 @@ func (b *blobCall) meetsConditions(write bool) error {
 	return nil
 }
 
-// meetsLease returns an error if the blob's lease forbids the request. A blob that does not exist has no lease.
+// meetsLease returns an error if the blob's lease forbids the request.
 func (b *blobCall) meetsLease(write bool) error {
 	id := b.Header.Get("x-ms-lease-id")
 	if b.blob == nil {
@@ -276,8 +273,7 @@ type entry struct {
 	Metadata   *elements
 }
 
-// list answers with a page of the sorted names, as entries. If a name contains the delimiter after the prefix, the list contains only the name's beginning,
-// up to that delimiter.
+// list answers with a page of the sorted names. With a delimiter, names that share a beginning up to the first delimiter after the prefix become one entry.
 func (b *blobCall) list(element string, all []string, describe func(name string) (elements, resource)) (response, error) {
 	type entries struct {
 		XMLName xml.Name
@@ -357,7 +353,7 @@ func (b *blobCall) listBlobs() (response, error) {
 }
 
 func (b *blobCall) createContainer() (response, error) {
-	if err := queue.CheckName(b.container); err != nil { // the same rules apply to containers
+	if err := queue.CheckName(b.container); err != nil { // containers follow the same rules
 		return response{}, err
 	}
 	if b.in != nil {
@@ -388,7 +384,7 @@ func hash(content []byte) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// checked returns the hash of the request's body. If a header contains a hash, both hashes must be equal.
+// checked returns the hash of the request's body. If a header contains a hash, it must be the same.
 func (b *blobCall) checked() (string, error) {
 	found := hash(b.body)
 	for _, header := range []string{"Content-MD5", "X-Ms-Blob-Content-MD5"} {
@@ -464,7 +460,6 @@ func (b *blobCall) get() (response, error) {
 
 func rangeRequested(c *call) string { return cmp.Or(c.Header.Get("x-ms-range"), c.Header.Get("Range")) }
 
-// cut reduces an answer with a blob to a range of the blob.
 func (r *response) cut(requested string) error {
 	first, last, size := 0, math.MaxInt, len(r.body)
 	if n, _ := fmt.Sscanf(requested, "bytes=%d-%d", &first, &last); n == 0 || first < 0 || last < first {

@@ -6,8 +6,8 @@ import (
 	"tablesweep/internal/local/emulator/fault"
 )
 
-// Counts are the numbers of requests since the start or the last reset, by kind. They include every retry, and every refused or
-// failed request whose form was valid.
+// Counts are the numbers of requests by kind since the start or the last reset. They include retries, and refused or failed
+// requests of a valid form.
 type Counts struct {
 	Query         int64 `json:"query"`     // queries of entities
 	QueryRows     int64 `json:"queryRows"` // rows in the answers to queries

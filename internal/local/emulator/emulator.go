@@ -1,19 +1,18 @@
-// Package emulator serves Azure Table, Queue and Blob storage from memory, for tests, demonstrations, benchmarks and laptops. It
-// never writes to disk.
+// Package emulator serves Azure Table, Queue and Blob storage from memory. It never writes to disk.
 //
 // An [Emulator] is one storage account. Clients in the same process use its [Transport], which needs no sockets, so it works in the virtual time of
-// testing/synctest. [Emulator.Serve] serves the account over HTTP. The emulator supports the parts of the services' REST interfaces that the SDKs use: tables,
-// entities, queries and entity group transactions; queues and their messages; requests signed with the account's key by SharedKey or SharedKeyLite; and for
-// blobs, the requests that [ServedBlobs] lists. The emulator is as strict as the real service. It does not support Entra ID. It refuses shared access
-// signatures, access policies, CORS, service properties and statistics, with errors that name the feature.
+// testing/synctest. [Emulator.Serve] serves the account over HTTP. The emulator supports those parts of the services' REST interfaces that the SDKs use:
+// tables, entities, queries and entity group transactions; queues and messages; the requests for blobs that [ServedBlobs] lists; and signatures by SharedKey
+// and SharedKeyLite. It is as strict as the real service. It does not support Entra ID. It refuses shared access signatures, access policies, CORS, service
+// properties and statistics, with errors that name the feature.
 //
-// The emulator ends a page after 250,000 visited rows or 16 MiB, while the service ends a page after 5 seconds. It disconnects a client that takes 30
-// seconds to send a body or to read an answer. It accepts keys of up to 512 UTF-16 units, and any date as x-ms-version. It returns Doubles in their
-// shortest form, like Azurite: 3.10 as 3.1, 3 as 3.0, and -0.0 as 0.0. Tests compare the emulator's answers with recordings of the real service
-// (testdata/README.md). scripts/jssdk and scripts/pysdk test the emulator with Microsoft's JavaScript and Python clients.
+// The emulator ends a page after 250,000 visited rows or 16 MiB, the service after 5 seconds. It disconnects a client that takes 30 seconds to send a
+// body or to read an answer. It accepts keys of up to 512 UTF-16 units, and any date as x-ms-version. It returns Doubles in their shortest form, like
+// Azurite: 3.10 as 3.1, 3 as 3.0, and -0.0 as 0.0. Tests compare the emulator's answers with recordings of the real service (testdata/README.md).
+// scripts/jssdk and scripts/pysdk test the emulator with Microsoft's JavaScript and Python clients.
 //
-// A fault spec makes requests fail in the ways that break real programs (see package [fault]). The emulator counts requests by
-// kind, so that tests and benchmarks can check the cost of a program ([Counts]).
+// A fault spec makes requests fail as they fail in practice (see package [fault]). The emulator counts requests by kind, so
+// tests and benchmarks can check a program's cost ([Counts]).
 //
 // # Administration over HTTP
 //
@@ -54,25 +53,24 @@ func NewKey() string {
 	return base64.StdEncoding.EncodeToString(key)
 }
 
-// Options configure an emulator. With the zero value, the account is named [DefaultAccount], and has no latency and no faults.
+// Options configure an emulator. The zero value has no latency and no faults.
 type Options struct {
 	Latency time.Duration // minimum duration of a request
 	Faults  string        // a fault spec; "" for none
 	Account string        // the account's name; "" for DefaultAccount
 	Key     string        // the account's key in base64; "" for DefaultKey
 
-	// Clock is the clock for rows and answers; nil for this machine's clock. Signatures are always checked by this machine's
-	// clock.
+	// Clock is the clock for rows and answers; nil for this machine's clock. Signatures always use this machine's clock.
 	Clock func() time.Time
 
-	// Tables maps names to tables with a separate implementation. For example, the implementation can compute a table's rows.
+	// Tables contains tables with a separate implementation, by name. Such a table can compute its rows, for example.
 	Tables map[string]table.Rows
 
 	// If OnRequest is set, it is called before a request is carried out, and again before the answer is sent. It may block,
 	// and is called concurrently. Tests use it to stop a program at a chosen point.
 	OnRequest func(Event)
 
-	// If OnFault is set, it is called before the emulator sends a failure that the fault spec causes. It may block, and is called concurrently.
+	// If OnFault is set, it is called before the emulator sends a failure that a fault causes. It may block, and is called concurrently.
 	OnFault func(fault.Request, fault.Name)
 }
 
@@ -83,8 +81,7 @@ type Event struct {
 	Found   int  // the number of rows or messages in the answer, if Applied
 }
 
-// Emulator is one storage account in memory. Its methods may be called
-// concurrently.
+// Emulator is one storage account in memory. Its methods may be called concurrently.
 type Emulator struct {
 	account    string
 	keyText    string
@@ -137,7 +134,7 @@ func New(o Options) (*Emulator, error) {
 	return e, e.SetFaults(o.Faults)
 }
 
-// SetKey replaces the account's key. Afterwards, requests signed with the old key are refused. Connection strings still contain the first key.
+// SetKey replaces the account's key. Requests signed with the old key are then refused. Connection strings still contain the first key.
 func (e *Emulator) SetKey(text string) error {
 	key, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
@@ -156,15 +153,14 @@ func (e *Emulator) SetFaults(spec string) error {
 	return err
 }
 
-// deleting counts the fault [fault.Deletion] if the plan keeps the deleted name blocked for a while.
+// deleting counts the fault [fault.Deletion] if the plan blocks the deleted name for a while.
 func (e *Emulator) deleting(plan fault.Plan) {
 	if plan.Deletion > 0 {
 		e.injector.Load().Fired(fault.Deletion)
 	}
 }
 
-// FaultCounts returns the number of times that each fault took effect since the spec was set, by the fault's name, such as
-// "busy".
+// FaultCounts returns how often each fault took effect since the spec was set, by the fault's name, such as "busy".
 func (e *Emulator) FaultCounts() map[string]int { return e.injector.Load().Counts() }
 
 // buffer returns an empty buffer for a request's or an answer's body.
@@ -175,19 +171,16 @@ func (e *Emulator) buffer() []byte {
 	return nil
 }
 
-// recycle puts an unused buffer back into the pool.
 func (e *Emulator) recycle(b []byte) {
 	if cap(b) > 0 {
 		e.buffers.Put(&b)
 	}
 }
 
-// pipelines returns the pipelines of the Table, Queue and Blob services.
 func (e *Emulator) pipelines() [3]pipeline {
 	return [...]pipeline{{e, "table", tableService{e}}, {e, "queue", queueService{e}}, {e, "blob", blobService{e}}}
 }
 
-// connectionString returns a connection string for the given URLs of the services.
 func (e *Emulator) connectionString(tableURL, queueURL, blobURL string) string {
 	return fmt.Sprintf("DefaultEndpointsProtocol=http;AccountName=%[1]s;AccountKey=%[2]s;TableEndpoint=%[3]s/%[1]s;QueueEndpoint=%[4]s/%[1]s;BlobEndpoint=%[5]s/%[1]s;",
 		e.account, e.keyText, tableURL, queueURL, blobURL)

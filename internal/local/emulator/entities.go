@@ -57,8 +57,8 @@ func parseQueryOptions(c *call) (queryOptions, error) {
 	return q, nil
 }
 
-// token is a continuation token. It consists of the key at which to continue, and the number of previous answers with this key. The number makes the tokens
-// of repeated empty pages differ.
+// token is a continuation token: the key at which to continue, and the number of previous tokens with this key. The number distinguishes the tokens of
+// consecutive empty pages.
 type token struct {
 	key  key.Key
 	hops int
@@ -69,7 +69,7 @@ const (
 	nextRow       = "x-ms-continuation-NextRowKey"
 )
 
-// headers returns the token's two parts. The second part is empty at the start of a partition. The service's tokens may also have this form.
+// headers returns the token's two parts. At the start of a partition, the second part is empty, as the service's may be.
 func (t token) headers() (partition, row string) {
 	partition = encodeToken(t.key.Partition + "\x00" + strconv.Itoa(t.hops))
 	if t.key.Row != "" {
@@ -96,7 +96,6 @@ func badToken() error {
 	return invalidInput("the continuation token does not have the form of this service's tokens")
 }
 
-// encodeToken encodes a text in the form of the service's tokens.
 func encodeToken(s string) string {
 	encoded := base64.RawURLEncoding.EncodeToString([]byte(s))
 	return "1!" + strconv.Itoa(len(encoded)) + "!" + encoded
@@ -111,7 +110,7 @@ func decodeToken(s string) (string, bool) {
 	return string(b), err == nil
 }
 
-// onTable returns a function that finds the table and then calls do with it.
+// onTable returns a run function that calls do with the table.
 func (s tableService) onTable(name string, do func(*table.Table, time.Time, fault.Plan) (response, error)) run {
 	return func(now time.Time, plan fault.Plan) (response, error) {
 		stored, err := s.tables.Get(name, now)
@@ -136,8 +135,7 @@ func (s tableService) parseQuery(c *call, t target) (operation, error) {
 	op := operation{Request: fault.Request{
 		Kind:  fault.Query,
 		Table: t.resource,
-		// The identity contains the token's key, not the whole token. After an empty page, the token is new, but the query counts as the same
-		// request.
+		// The identity contains the token's key only: after an empty page, the token is new, but the query counts as the same request.
 		Identity: strings.Join([]string{"query " + t.resource, values.Get("$filter"), values.Get("$select"), values.Get("$top"), at.key.Partition, at.key.Row}, "\x00"),
 	}}
 	if q.Filter != nil {
@@ -167,7 +165,7 @@ func (s tableService) parseQuery(c *call, t target) (operation, error) {
 	return op, nil
 }
 
-// cutPage shortens or empties a page if the plan requires this and if the next page has rows.
+// cutPage shortens or empties a page if the plan requires this and the page is not the last one.
 func (s tableService) cutPage(page table.Answer, plan fault.Plan) table.Answer {
 	keep := len(page.Rows)
 	switch {
@@ -210,14 +208,14 @@ func entityRequest(kind fault.Kind, name string, k key.Key) fault.Request {
 	}
 }
 
-// write is one parsed write. It may be a part of a batch.
+// write is one parsed write, alone or in a batch.
 type write struct {
 	kind fault.Kind
 	table.Operation
 	prefer string
 }
 
-// parseEntityWrite parses a write. Keys come from the path, and for an insert from the body.
+// parseEntityWrite parses a write. An insert's keys come from the body, all other keys from the path.
 func parseEntityWrite(t target, p batchPart, d *entity.Decoder) (write, error) {
 	w := write{prefer: p.prefer}
 	w.Key, w.IfMatch = t.key, p.ifMatch

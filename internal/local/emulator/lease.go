@@ -10,7 +10,7 @@ import (
 	"tablesweep/internal/local/emulator/refusal"
 )
 
-// lease is a blob's lease. The zero value is a lease that is not acquired. https://learn.microsoft.com/rest/api/storageservices/lease-blob
+// lease is a blob's lease. The zero value means that there is no lease. https://learn.microsoft.com/rest/api/storageservices/lease-blob
 type lease struct {
 	id       string
 	duration time.Duration // or endless
@@ -56,8 +56,8 @@ func (l lease) allows(id string, write bool, now time.Time) error {
 	return refusal.New("LeaseLost", "A lease ID was specified, but the lease for the blob has expired.")
 }
 
-// change returns the lease after an action. The arguments proposed and duration apply to a new lease. The argument period applies to a break, and is
-// below 0 if absent.
+// change returns the lease after an action. The arguments proposed and duration belong to a new lease, and period to a break; period is below 0 if
+// absent.
 func (l lease) change(action, id, proposed string, duration, period time.Duration, now time.Time) (lease, error) {
 	refuse := func(code, message string) (lease, error) { return l, refusal.New(code, message) }
 	state, mine := l.state(now), l.id != "" && strings.EqualFold(l.id, map[bool]string{true: proposed, false: id}[action == "acquire"])
@@ -92,7 +92,7 @@ func (l lease) change(action, id, proposed string, duration, period time.Duratio
 	return l, nil
 }
 
-// headers returns the headers that describe the lease. Their names begin with the prefix.
+// headers returns the headers that describe the lease. prefix is the beginning of their names.
 func (l lease) headers(now time.Time, prefix string) [][2]string {
 	headers := [][2]string{{prefix + "State", l.state(now)}, {prefix + "Status", "unlocked"}}
 	if l.locked(now) {

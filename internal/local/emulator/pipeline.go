@@ -33,14 +33,12 @@ type service interface {
 	stringToSign(r *http.Request, scheme string) (string, error)
 	// maxBody is the maximum size of a body, in bytes.
 	maxBody() int64
-	// failure returns the answer to a failed request, without the header that contains the error
-	// code.
+	// failure returns the answer to a failed request, without the header with the error code.
 	failure(c *call, p *refusal.Error) response
-	// headers sets the headers that every answer with the status contains.
+	// headers sets the headers of every answer with the status.
 	headers(h http.Header, c *call, status int)
 }
 
-// call is a request under way.
 type call struct {
 	*http.Request
 	Method string // the request's method, or the tunneled one; see method
@@ -54,7 +52,6 @@ func (p pipeline) newCall(r *http.Request) *call {
 	return &call{Request: r, Method: r.Method, query: r.URL.Query(), id: fmt.Sprintf("00000000-0000-0000-0000-%012x", p.requests.Add(1))}
 }
 
-// trace returns the text that the services append to an error's message.
 func (c *call) trace(now time.Time) string {
 	return "\nRequestId:" + c.id + "\nTime:" + now.UTC().Format("2006-01-02T15:04:05.0000000Z")
 }
@@ -128,8 +125,8 @@ func (p pipeline) event(e Event) {
 
 // prepare checks and reads the request.
 func (p pipeline) prepare(c *call, w http.ResponseWriter) (operation, error) {
-	// The error is ignored, because a request in the same process has no connection. Even a refused request needs the deadline, because net/http reads the
-	// rest of its body.
+	// A request in the same process has no connection, so the error is ignored. Even a refused request needs the deadline, because net/http reads the rest
+	// of its body.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(p.clientTime))
 	if err := leftOut(c); err != nil {
 		return operation{}, err
@@ -154,8 +151,8 @@ func (p pipeline) prepare(c *call, w http.ResponseWriter) (operation, error) {
 	return p.service.parse(c)
 }
 
-// leftOut refuses features of the services that the emulator lacks, with an error that names the feature. It must run before the signature check, because some
-// of these requests are signed in an unsupported way.
+// leftOut refuses features of the services that the emulator lacks, by name. It must run before the signature check, because some of these requests are signed
+// in an unsupported way.
 func leftOut(c *call) error {
 	what := ""
 	switch comp := c.query.Get("comp"); {
@@ -179,7 +176,7 @@ func (p pipeline) read(c *call, w http.ResponseWriter) error {
 	body := http.MaxBytesReader(w, c.Body, p.service.maxBody())
 	c.body = p.buffer()
 	for {
-		// The buffer grows with the bytes received, and never with the announced length.
+		// The buffer grows with the received bytes, not with the announced length.
 		c.body = slices.Grow(c.body, minRead)
 		n, err := body.Read(c.body[len(c.body):cap(c.body)])
 		c.body = c.body[:len(c.body)+n]
@@ -187,7 +184,7 @@ func (p pipeline) read(c *call, w http.ResponseWriter) error {
 		switch {
 		case err == nil:
 		case err == io.EOF:
-			// Clear the deadline, because net/http continues to read during the answer, in order to notice if the client disconnects.
+			// Clear the deadline: net/http keeps reading during the answer, to notice when the client disconnects.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 			return nil
 		case errors.As(err, &tooLarge):
@@ -208,7 +205,7 @@ func bodyTooLarge(limit int64) error {
 // minRead is the minimum free space for a read, in bytes.
 const minRead = 512
 
-// breakDown makes a request fail as planned. If the request was carried out, the argument answer is its answer.
+// breakDown makes a request fail as planned. answer is the request's answer if the request was carried out.
 func (p pipeline) breakDown(w http.ResponseWriter, c *call, op operation, plan fault.Plan, answer response) {
 	if p.onFault != nil {
 		p.onFault(op.Request, plan.Cause)
@@ -223,7 +220,7 @@ func (p pipeline) breakDown(w http.ResponseWriter, c *call, op operation, plan f
 			answer.set("Retry-After", strconv.Itoa(int(seconds)))
 		}
 		p.write(w, c, answer)
-	case fault.HTML: // without the service's headers
+	case fault.HTML:
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = io.WriteString(w, "<html><body>Sign in to use the network.</body></html>")
 	case fault.Empty:

@@ -99,7 +99,7 @@ func (s queueService) parseList(c *call, op operation) (operation, error) {
 			case len(list.Queues) < limit:
 				next := entry{Name: name}
 				if withMetadata {
-					if q, err := s.queues.Get(name, now); err == nil { // if there is an error, the queue was just deleted
+					if q, err := s.queues.Get(name, now); err == nil { // not found if the queue was just deleted
 						next.Metadata = sortedElements(q.Metadata())
 					}
 				}
@@ -156,11 +156,10 @@ func (s queueService) parseQueue(c *call, op operation) (operation, error) {
 	return op, nil
 }
 
-// metadataPrefix is the beginning of the names of metadata headers.
 const metadataPrefix = "x-ms-meta-"
 
-// parseMetadata reads the name-value pairs in a request's header. The services keep the client's spelling of the names. net/http
-// does not, so here the names are in lower case.
+// parseMetadata reads the name-value pairs in a request's header. The services keep the case of the names. net/http does not, so
+// the emulator uses lower case.
 func parseMetadata(h http.Header) (map[string]string, error) {
 	metadata := make(map[string]string)
 	size := 0
@@ -189,7 +188,7 @@ func invalidMetadata(why string) error {
 	return refusal.New("InvalidMetadata", "The metadata specified is invalid. "+why+".")
 }
 
-// onQueue returns a function that finds the queue and then calls do with it.
+// onQueue returns a run function that calls do with the queue.
 func (s queueService) onQueue(name string, do func(*queue.Queue, time.Time, fault.Plan) (response, error)) run {
 	return func(now time.Time, plan fault.Plan) (response, error) {
 		q, err := s.queues.Get(name, now)
@@ -257,7 +256,7 @@ func (s queueService) parsePut(c *call, op operation) (operation, error) {
 	}
 	op.Kind, op.Identity = fault.Put, "put "+op.Queue+"\x00"+text
 	op.run = s.onQueue(op.Queue, func(q *queue.Queue, now time.Time, plan fault.Plan) (response, error) {
-		expires := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC) // the service's time for messages that do not expire
+		expires := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC) // the service's time for messages that never expire
 		if ttl > 0 && ttl < endlessTTL {
 			expires = now.Add(seconds(ttl))
 		}

@@ -22,7 +22,7 @@ func messageText(body []byte) (string, error) {
 	}
 	d := xml.NewDecoder(bytes.NewReader(body))
 	if err := d.Decode(&m); err != nil {
-		line, column := d.InputPos() // after the mistake
+		line, column := d.InputPos() // just after the mistake
 		return "", refusal.New("InvalidXmlDocument", "XML specified is not syntactically valid.",
 			[2]string{"LineNumber", strconv.Itoa(line)}, [2]string{"LinePosition", strconv.Itoa(column - 1)}, [2]string{"Reason", "Error parsing Xml content"})
 	}
@@ -72,10 +72,8 @@ func messageList(messages []queue.Message, fill func(*messageXML, queue.Message)
 
 func httpTime(t time.Time) string { return t.UTC().Format(http.TimeFormat) }
 
-// elements are XML elements with a name and a text.
 type elements [][2]string
 
-// sortedElements returns name-value pairs, sorted by name.
 func sortedElements(pairs map[string]string) *elements {
 	all := make(elements, 0, len(pairs))
 	for _, name := range slices.Sorted(maps.Keys(pairs)) {
@@ -105,7 +103,6 @@ func (x errorXML) MarshalXML(e *xml.Encoder, start xml.StartElement) error {
 	return elements(x).MarshalXML(e, start)
 }
 
-// xmlHead is the beginning of every XML document of the service.
 const xmlHead = "\ufeff" + `<?xml version="1.0" encoding="utf-8"?>`
 
 func xmlResponse(status int, v any) response {

@@ -82,7 +82,6 @@ func (s tableService) renderer(c *call, name string, columns columns) *renderer 
 	return &renderer{level: metadataLevel(c), columns: columns, base: s.base(c), account: s.account, table: name}
 }
 
-// context appends the URL of the answer's metadata.
 func (r *renderer) context(of string) {
 	if r.level == noMetadata {
 		return
@@ -112,7 +111,7 @@ func (s tableService) page(c *call, name string, rows []table.Row, columns colum
 	return response{status: http.StatusOK, contentType: r.level.contentType(), body: r.b, pooled: true}
 }
 
-// row renders one row as a complete answer.
+// row renders a row as a complete answer.
 func (s tableService) row(c *call, name string, row table.Row, columns columns, status int) response {
 	r := s.renderer(c, name, columns)
 	r.b = append(r.b, '{')
@@ -124,7 +123,6 @@ func (s tableService) row(c *call, name string, row table.Row, columns columns, 
 	return answer
 }
 
-// row appends the row's members.
 func (r *renderer) row(row table.Row) {
 	r.stamp = odata.AppendDateTime(r.stamp[:0], row.Ticks)
 	link := ""
@@ -159,7 +157,6 @@ func (r *renderer) row(row table.Row) {
 	}
 }
 
-// properties appends the custom properties, and a comma after the last one.
 func (r *renderer) properties(p entity.Properties) {
 	switch {
 	case r.columns.names != nil:
@@ -175,7 +172,7 @@ func (r *renderer) properties(p entity.Properties) {
 	}
 }
 
-// selected appends the selected properties, with null for properties that the row lacks.
+// selected appends the selected properties; they are null if the row lacks them.
 func (r *renderer) selected(p entity.Properties) {
 	names := r.columns.names
 	r.chosen = slices.Grow(r.chosen[:0], len(names))[:len(names)]
@@ -196,7 +193,6 @@ func (r *renderer) selected(p entity.Properties) {
 	}
 }
 
-// property appends a property and a comma.
 func (r *renderer) property(q entity.Property) {
 	if r.level == noMetadata {
 		r.b = append(r.b, '"')
@@ -209,7 +205,6 @@ func (r *renderer) property(q entity.Property) {
 	r.b = append(r.b, ',')
 }
 
-// text appends a string member and a comma.
 func (r *renderer) text(name, value string) {
 	r.b = append(r.b, '"')
 	r.b = append(r.b, name...)
@@ -218,7 +213,7 @@ func (r *renderer) text(name, value string) {
 	r.b = append(r.b, ',')
 }
 
-// etag appends the row's ETag, which equals [table.Row.ETag]. It uses r.stamp as a buffer.
+// etag appends the row's ETag, which equals [table.Row.ETag].
 func (r *renderer) etag() {
 	r.b = append(r.b, `"odata.etag":"W/\"datetime'`...)
 	for _, c := range r.stamp {
@@ -236,7 +231,7 @@ func entityLink(name string, row table.Row) string {
 	return name + "(PartitionKey='" + pathKey(row.PartitionKey) + "',RowKey='" + pathKey(row.RowKey) + "')"
 }
 
-// pathKey returns a key in the form of a URL's path, in which the service does not escape quotes.
+// pathKey returns a key as a part of a URL's path, in which the service does not escape quotes.
 func pathKey(s string) string {
 	return strings.ReplaceAll(url.PathEscape(s), "%27", "''")
 }

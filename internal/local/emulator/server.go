@@ -22,8 +22,7 @@ type Server struct {
 	servers    []*http.Server
 }
 
-// Serve listens on the addresses of the three services, and returns when they are ready. Port 0 means any free port. The server runs until ctx ends or Close
-// is called.
+// Serve starts to listen on the addresses of the three services, and returns. Port 0 means any free port. The server runs until ctx ends or Close is called.
 func (e *Emulator) Serve(ctx context.Context, tableAddr, queueAddr, blobAddr string) (*Server, error) {
 	var config net.ListenConfig
 	var urls [3]string
@@ -43,12 +42,12 @@ func (e *Emulator) Serve(ctx context.Context, tableAddr, queueAddr, blobAddr str
 	return s, nil
 }
 
-// onlyHosts refuses requests for hosts other than this machine's names and the given address. Without this check, a web page could make its own name resolve to
-// this machine, and sign requests with the well-known key.
+// onlyHosts refuses requests for hosts other than this machine's names and the given address. Otherwise a web page could let its own name resolve to this
+// machine, and sign requests with the well-known key.
 func (p pipeline) onlyHosts(addr string) http.Handler {
 	given, _, _ := net.SplitHostPort(addr)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if isAdmin(r) && !loopback.Is(r.RemoteAddr) { // because no signature protects these requests
+		if isAdmin(r) && !loopback.Is(r.RemoteAddr) { // no signature protects these requests
 			http.Error(w, "/_emulator answers only requests from the same machine", http.StatusForbidden)
 			return
 		}
@@ -61,16 +60,15 @@ func (p pipeline) onlyHosts(addr string) http.Handler {
 	})
 }
 
-// arrivedAt reports whether a host is the address at which the request arrived. 0.0.0.0 and :: listen on every address of the
-// machine.
+// arrivedAt reports whether host is the address at which the request arrived. A server on 0.0.0.0 or :: has many addresses.
 func arrivedAt(ctx context.Context, host string) bool {
 	ip, err := netip.ParseAddr(host)
 	local, ok := ctx.Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	return err == nil && ok && ip.Unmap() == local.AddrPort().Addr().Unmap()
 }
 
-// start starts a goroutine that serves until Close is called. The server has no ReadTimeout, because a ReadTimeout would also cancel long requests. Instead,
-// the handler limits the time for reading a body.
+// start serves in a goroutine until Close is called. The server has no ReadTimeout, which would also cancel long requests. Instead, the handler limits the
+// time for reading a body.
 func (s *Server) start(l net.Listener, h http.Handler, clientTime time.Duration) {
 	server := &http.Server{Handler: h, ReadHeaderTimeout: clientTime, WriteTimeout: clientTime}
 	s.servers = append(s.servers, server)

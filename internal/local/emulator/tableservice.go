@@ -46,11 +46,11 @@ func (s tableService) refused(c *call, p *refusal.Error, level metadata, method,
 	return r
 }
 
-// preferenceApplied is the name of a header that comes first in an answer, and directly before the version in a
-// part of a batch.
+// preferenceApplied is the name of a header that is first in an answer. In a part of a batch, it is directly before
+// the version.
 const preferenceApplied = "Preference-Applied"
 
-// method returns the effective method of a request. A POST may tunnel another method, as in the older .NET SDKs.
+// method returns a request's method. A POST may tunnel another method, as in older .NET SDKs.
 func method(sent, tunneled string) string {
 	tunnels := []string{"MERGE", http.MethodPatch, http.MethodPut, http.MethodDelete}
 	if sent == http.MethodPost && slices.Contains(tunnels, tunneled) {
@@ -189,7 +189,6 @@ func (s tableService) parseNamed(t target) (operation, error) {
 	}, nil
 }
 
-// parseTables parses requests for the list of tables.
 func (s tableService) parseTables(c *call, t target) (operation, error) {
 	op := operation{Request: fault.Request{Kind: fault.Tables, Table: t.name, Entities: 1, Identity: c.Method + " tables " + t.name}}
 	switch {
@@ -240,8 +239,7 @@ func (s tableService) parseTables(c *call, t target) (operation, error) {
 	return op, nil
 }
 
-// preferred answers a creation with the new resource, or without the resource if the client prefers that. The argument location is the resource's
-// URL.
+// preferred answers a creation with the new resource, or without it if the client prefers that. location is the resource's URL.
 func (s tableService) preferred(c *call, prefer, location string, render func(metadata) []byte) response {
 	if prefer == "return-no-content" {
 		r := response{status: http.StatusNoContent}
@@ -259,7 +257,7 @@ func (s tableService) preferred(c *call, prefer, location string, render func(me
 	return r
 }
 
-// nameRow is a table's name in the form that a filter needs.
+// nameRow is a table's name as a filter's row.
 type nameRow string
 
 func (n nameRow) Property(name string) (odata.Value, bool) {
@@ -312,7 +310,7 @@ func (s tableService) parseTableQuery(c *call, op operation) (operation, error) 
 	return op, nil
 }
 
-// tableEntry renders a table, either as an item in the list of tables or as a whole answer.
+// tableEntry renders a table, as an item of the list of tables or, if alone, as a whole answer.
 func (s tableService) tableEntry(c *call, name string, level metadata, alone bool) []byte {
 	b := []byte{'{'}
 	if alone && level != noMetadata {

@@ -10,7 +10,7 @@ import (
 )
 
 // Transport carries requests to an emulator in the same process. It implements http.RoundTripper and the Azure SDK's
-// policy.Transporter. It serves requests in the caller's goroutine.
+// policy.Transporter, and serves requests in the caller's goroutine.
 type Transport struct{ handlers map[string]http.Handler }
 
 // Transport returns a transport that serves the hosts of [Emulator.ConnectionString].
@@ -22,7 +22,7 @@ func (e *Emulator) Transport() *Transport {
 	return t
 }
 
-// ConnectionString returns a connection string for clients that use [Emulator.Transport]. The string's host names exist only in this transport.
+// ConnectionString returns a connection string for clients that use [Emulator.Transport]. No other client can resolve its host names.
 func (e *Emulator) ConnectionString() string {
 	return e.connectionString("http://"+e.host("table"), "http://"+e.host("queue"), "http://"+e.host("blob"))
 }
@@ -39,7 +39,7 @@ func (t *Transport) Do(req *http.Request) (*http.Response, error) {
 	}
 	served := req.WithContext(req.Context()) // a copy
 	served.RequestURI = req.URL.RequestURI()
-	served.Header = make(http.Header, len(req.Header)) // its names have the form in which a server gets them
+	served.Header = make(http.Header, len(req.Header)) // with names in the form that a server gets
 	for name, values := range req.Header {
 		served.Header[http.CanonicalHeaderKey(name)] = values
 	}

@@ -19,7 +19,7 @@ import (
 // NewKey returns a random key.
 func NewKey() string { return rand.Text() }
 
-// serve starts the HTTP server. The server accepts no requests after ctx has ended, and sends no answers after the context work has ended.
+// serve starts the HTTP server. It accepts no requests after ctx has ended, and sends no answers after work has ended.
 func (h *Host) serve(ctx, work context.Context) {
 	s := &http.Server{Handler: http.HandlerFunc(h.front), ReadHeaderTimeout: 30 * time.Second}
 	h.running.Go(func() { _ = s.Serve(h.listener) }) // always ends with ErrServerClosed
@@ -30,7 +30,7 @@ func (h *Host) serve(ctx, work context.Context) {
 	})
 }
 
-// front handles every request. It passes requests below /api to the handler.
+// front handles every request, and passes those below /api to the handler.
 func (h *Host) front(w http.ResponseWriter, r *http.Request) {
 	const prefix = "/api/"
 	path := strings.ToLower(r.URL.EscapedPath())
@@ -50,7 +50,7 @@ func (h *Host) front(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// anonymous reports whether a path below /api belongs to a function that needs no key. Only the console is such a function.
+// anonymous reports whether a path below /api belongs to a function that needs no key. Only the console needs none.
 func (h *Host) anonymous(path string) bool {
 	first, _, _ := strings.Cut(path, "/")
 	return slices.ContainsFunc(h.functions, func(f hosted) bool {
@@ -59,7 +59,7 @@ func (h *Host) anonymous(path string) bool {
 	})
 }
 
-// allow reports whether a request has the required key. A key in the header takes precedence over a key in the query.
+// allow reports whether a request has the required key. A key in the header hides a key in the query.
 func (h *Host) allow(r *http.Request) bool {
 	if h.options.Key == "" {
 		return true
@@ -71,8 +71,7 @@ func (h *Host) allow(r *http.Request) bool {
 	return subtle.ConstantTimeCompare([]byte(got), []byte(h.options.Key)) == 1
 }
 
-// proxy forwards a request to the handler, and the answer to the client, both as streams. If the handler is being restarted, proxy waits until the handler is
-// ready or the client disconnects.
+// proxy streams a request to the handler, and the answer to the client. While the handler is being restarted, proxy waits.
 func (in *instance) proxy(w http.ResponseWriter, r *http.Request) {
 	p, err := in.ready(r.Context())
 	if err != nil {
@@ -81,7 +80,7 @@ func (in *instance) proxy(w http.ResponseWriter, r *http.Request) {
 	id := uuid.NewString()
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(pr *httputil.ProxyRequest) {
-			pr.SetURL(&url.URL{Scheme: "http", Host: p.address}) // also sets the header Host
+			pr.SetURL(&url.URL{Scheme: "http", Host: p.address}) // also sets the Host header
 			pr.Out.URL.RawQuery = pr.In.URL.RawQuery
 			pr.SetXForwarded()
 			p.mark(pr.Out, id)

@@ -30,7 +30,7 @@ import (
 type Options struct {
 	// Root is the app's directory, which contains host.json. The default is the working directory.
 	Root string
-	// Executable, an absolute path, replaces host.json's defaultExecutablePath and its arguments.
+	// Executable is an absolute path. It replaces host.json's defaultExecutablePath and arguments.
 	Executable string
 	// Settings are app settings. They override the environment, which overrides local.settings.json.
 	Settings map[string]string
@@ -40,10 +40,10 @@ type Options struct {
 	Instances int
 	// Functions are the app's functions. The default is [function.Functions].
 	Functions []function.Function
-	// If Key is set, all requests except those for the console need it, as in the cloud. On addresses that are not loopback addresses, a key is always
-	// required; see [Host.Key].
+	// If Key is set, requests need it, except those for the console, as in the cloud. On addresses other than loopback, a key is always required; see
+	// [Host.Key].
 	Key string
-	// Times are the host's times, which tests shorten. The default is the real host's times.
+	// Times are the host's times. The default is the real host's times; tests shorten them.
 	Times Times
 	// Log receives the output of the host and its handlers. By default, there is no log.
 	Log zerolog.Logger
@@ -57,7 +57,7 @@ type Times struct {
 	Restart time.Duration // the time between a failed start of a handler and the next attempt
 }
 
-// defaultTimes returns the times of the real host, except for Pause, which the real host does not have.
+// defaultTimes returns the real host's times. Only Pause is not from the real host.
 func defaultTimes() Times {
 	return Times{Drain: 10 * time.Second, Grace: 2 * time.Second, Pause: 5 * time.Second, Restart: 3 * time.Second}
 }
@@ -73,7 +73,7 @@ type Host struct {
 	instances []*instance
 	functions []hosted
 	listener  net.Listener
-	next      atomic.Uint64 // counts requests, which the instances get in turn
+	next      atomic.Uint64 // counts requests, to give them to the instances in turn
 
 	stop    context.CancelFunc // begins the shutdown
 	busy    sync.WaitGroup     // goroutines that may finish their work during the shutdown
@@ -88,7 +88,7 @@ type hosted struct {
 	schedule calendar.Cron  // the schedule of a timer function
 }
 
-// Start runs the app in options.Root and returns when every instance is ready. The app ends when ctx ends or [Host.Close] is called.
+// Start runs the app in options.Root until ctx ends or [Host.Close] is called. It returns when every instance is ready.
 func Start(ctx context.Context, options Options) (*Host, error) {
 	h, err := load(options)
 	if err != nil {
@@ -133,14 +133,13 @@ func Start(ctx context.Context, options Options) (*Host, error) {
 	return h, nil
 }
 
-// Key returns the key that requests need: the key of the options, or a new one if other machines can reach the app. If requests need no key, Key returns "".
+// Key returns the key that requests need: the key of the options, or a new one if other machines can reach the app; "" if requests need none.
 func (h *Host) Key() string { return h.options.Key }
 
-// drain waits at most [Times.Drain] for running invocations. The caller then kills the handler processes. Like the real host, the caller sends no other
-// signal beforehand.
+// drain waits up to [Times.Drain] for running invocations. Like the real host, the host then kills the handlers without an earlier signal.
 func (h *Host) drain() {
 	done := make(chan struct{})
-	go func() { // ends when the invocations have ended, at the latest when the processes are killed
+	go func() { // ends when the invocations end, at the latest when the processes are killed
 		h.busy.Wait()
 		close(done)
 	}()
@@ -187,8 +186,8 @@ func load(o Options) (*Host, error) {
 	return h, h.bind(settings)
 }
 
-// bind creates the triggers of all functions that neither a setting nor host.json disables. It sends no requests, because unavailable storage may become
-// available later.
+// bind creates the triggers of all functions that no setting and no host.json disables. It sends no requests, because storage may become available
+// later.
 func (h *Host) bind(settings storage.Settings) error {
 	connection, err := storage.SettingConnection(storage.HostConnection, storage.SettingsOf(h.command.env))
 	if err == nil {
@@ -243,7 +242,7 @@ func (h *Host) listeners(in *instance) []*listener {
 	return list
 }
 
-// pick returns the next instance whose handler is ready. If no handler is ready, it returns the next instance.
+// pick returns the next instance whose handler is ready, or the next instance if none is.
 func (h *Host) pick() *instance {
 	n := uint64(len(h.instances))
 	start := h.next.Add(1)
@@ -258,7 +257,7 @@ func (h *Host) pick() *instance {
 // URL returns the app's URL, such as http://127.0.0.1:7071.
 func (h *Host) URL() string { return "http://" + h.listener.Addr().String() }
 
-// PIDs returns the process ids of the handlers by instance, with 0 for a handler that is being restarted.
+// PIDs returns the process ids of the handlers by instance; 0 for a handler that is being restarted.
 func (h *Host) PIDs() []int {
 	pids := make([]int, len(h.instances))
 	for i, in := range h.instances {
@@ -279,8 +278,8 @@ func (h *Host) Kill(instance int) bool {
 	return p != nil
 }
 
-// Close shuts the host down in order: it accepts no new work, waits up to [Times.Drain] for invocations, and kills the handler processes. Unfinished messages
-// stay hidden until their lease ends. Close returns when all goroutines have ended.
+// Close accepts no new work, waits up to [Times.Drain] for invocations, kills the handler processes, and returns when all goroutines have ended. Unfinished
+// messages stay hidden until their lease ends.
 func (h *Host) Close() {
 	h.stop()
 	_ = h.listener.Close()

@@ -12,7 +12,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// instance represents one machine of the app: a handler process that is kept running, and the listeners that invoke it.
+// instance stands for one machine of the app: a handler process that is kept running, and the listeners that invoke it.
 type instance struct {
 	id   int
 	host *Host
@@ -31,7 +31,7 @@ func newInstance(h *Host, id int) *instance {
 	}
 }
 
-// run keeps the handler process running. run receives no messages after ctx has ended, and kills the process when the context work ends.
+// run keeps the handler process running. It gets no messages after ctx has ended, and kills the process when work ends.
 func (in *instance) run(ctx, work context.Context) {
 	life, end := context.WithCancel(work)
 	defer end() // in case the process never started
@@ -56,11 +56,11 @@ func (in *instance) run(ctx, work context.Context) {
 // firstTries is the number of attempts to start the first process. An attempt fails if another program has taken the port.
 const firstTries = 3
 
-// supervise runs the handler process and restarts it until ctx ends. If the first process does not start, supervise returns immediately.
+// supervise runs the handler process and restarts it until ctx ends. It gives up if the first process does not start.
 func (in *instance) supervise(ctx context.Context) {
 	runtime.LockOSThread() // see contain
 	defer runtime.UnlockOSThread()
-	ever := false // becomes true when a process is ready for the first time
+	ever := false // a process has been ready
 	for try := 1; ; try++ {
 		p, err := in.start(ctx)
 		switch {
@@ -87,7 +87,7 @@ func (in *instance) supervise(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 			return
-		case p.wanted.Load(), p.code == 200: // the real host makes the same distinction
+		case p.wanted.Load(), p.code == 200: // like the real host
 			in.log.Info().Msg("the handler process has ended, and is being restarted")
 		default:
 			in.log.Error().Msgf("the handler process exited with code %d, and is being restarted", p.code)
@@ -112,7 +112,7 @@ func (in *instance) start(ctx context.Context) (*process, error) {
 	return p, nil
 }
 
-// publish makes p the process for invocations. If p is nil, invocations wait.
+// publish makes p the process for invocations; if p is nil, they wait.
 func (in *instance) publish(p *process) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -123,7 +123,7 @@ func (in *instance) publish(p *process) {
 	}
 }
 
-// ready returns the process. If the process is being started, ready waits for it.
+// ready returns the process, after waiting for its start if necessary.
 func (in *instance) ready(ctx context.Context) (*process, error) {
 	for {
 		in.mu.Lock()
@@ -140,14 +140,13 @@ func (in *instance) ready(ctx context.Context) (*process, error) {
 	}
 }
 
-// current returns the process if it is ready, or nil.
 func (in *instance) current() *process {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.process
 }
 
-// recycle kills the current process, if there is one. The host then starts another process.
+// recycle kills the current process. supervise then starts another one.
 func (in *instance) recycle() {
 	if p := in.current(); p != nil {
 		p.recycle()

@@ -10,16 +10,16 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// The real host leases a blob for each timer, for a minute at a time. A host that does not get the lease tries again once a minute. (SingletonOptions of the
-// WebJobs SDK) Here, the lease is a row. The row also stores the schedule's state, which the real host stores in another blob.
+// The real host leases a blob for each timer, for a minute at a time, and without the lease it tries again once a minute (SingletonOptions of the WebJobs
+// SDK). Here, the lease is a row, which also stores the schedule's state. The real host stores the state in another blob.
 const (
 	timerTable    = "azurewebjobshosts"
 	timerPosition = "timers" // the rows' partition
 	timerLease    = time.Minute
 )
 
-// lease is the right to run a timer. Only one of the hosts on a storage account has the lease. The lease also passes the schedule's state from one holder to
-// the next. All times are by the service's clock.
+// lease is the right to run a timer, for one of the hosts on a storage account. It passes the schedule's state from holder to holder. All times are by the
+// service's clock.
 type lease struct {
 	table  *storage.Table
 	name   string // the function's name
@@ -29,8 +29,8 @@ type lease struct {
 // errHeld means that another host has the lease.
 var errHeld = errors.New("another host holds the timer's lease")
 
-// take acquires or renews the lease, and returns the schedule's state. The error is [errHeld] if another host has the lease. If update is not nil, take stores
-// it as the new state.
+// take acquires or renews the lease, and returns the schedule's state. If update is not nil, it becomes the state. The error is [errHeld] if another host has
+// the lease.
 func (l lease) take(ctx context.Context, update *envelope.Status) (envelope.Status, error) {
 	partition, at := timerPosition, &key.Bound{Key: l.name}
 	page, err := l.table.Query(ctx, storage.Query{Range: key.Range{Partition: &partition, Low: at, High: at}})
@@ -64,7 +64,7 @@ func (l lease) take(ctx context.Context, update *envelope.Status) (envelope.Stat
 	return status, err
 }
 
-// release releases the lease immediately. A host calls release when it shuts down without a crash.
+// release ends the lease early, so that another host need not wait for its end.
 func (l lease) release(ctx context.Context, status envelope.Status) error {
 	if _, err := l.take(ctx, nil); err != nil {
 		return err

@@ -17,18 +17,18 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// MessageLease is the time for which the queue extension hides messages. When half of this time has passed, the extension hides the message for the whole
-// time again. (QueueListener of the queue extension)
+// MessageLease is the time for which the queue extension hides messages. Halfway, it hides them for the whole time again. (QueueListener of the queue
+// extension)
 const MessageLease = 10 * time.Minute
 
-// poisonLife is the time for which a message stays in the poison queue. The queue extension does not set this time, so the service's default applies. (Microsoft Learn,
-// "Put Message")
+// poisonLife is the time for which a message stays in the poison queue: the service's default, because the queue extension sets no time. (Microsoft Learn, "Put
+// Message")
 const poisonLife = 7 * 24 * time.Hour
 
 const (
 	// minPolling is the minimum wait between two polls. (QueuePollingIntervals of the queue extension)
 	minPolling = 100 * time.Millisecond
-	// settling is the maximum time of a request that settles a message. This request is sent even while the host stops.
+	// settling is the maximum time of a request that settles a message, which is sent even while the host stops.
 	settling = 10 * time.Second
 )
 
@@ -42,18 +42,19 @@ type listener struct {
 	log     zerolog.Logger
 }
 
-// Poll polls a queue for a function of an instance until ctx ends, as a [Host] does. The function random returns numbers in [0, 1), which determine the
-// waits between polls of an empty queue. The function invoke runs the app's function with a decoded message. If invoke fails, the message is delivered
-// again. A message is settled when it is deleted, visible again or in the poison queue. When ctx has ended, Poll returns as soon as all its messages are
-// settled. The end of the context work means that the instance is lost. Then Poll settles no more messages and returns, and invoke must also end.
+// Poll polls a queue for a function of an instance until ctx ends, as a [Host] does. The function random returns numbers in [0, 1), for the waits
+// between polls of an empty queue. The function invoke runs the app's function with a decoded message.
+//
+// A message is settled when it is deleted, visible again or in the poison queue. After ctx has ended, Poll returns as soon as all its messages are
+// settled. The end of work means that the instance is lost: Poll returns without settling more messages, and invoke must end.
 func Poll(ctx, work context.Context, messages, poison *storage.Queue, options hostjson.Queues, random func() float64, log zerolog.Logger,
 	invoke func(ctx context.Context, m envelope.Message) error) {
 	l := listener{queue: messages, poison: poison, options: options, random: random, invoke: invoke, log: log}
 	l.poll(ctx, work)
 }
 
-// poll polls until ctx ends: whenever at most newBatchThreshold messages are unfinished, it gets batchSize messages. After ctx has ended, it returns
-// when all its messages are settled or the context work has ended.
+// poll gets batchSize messages whenever at most newBatchThreshold are unfinished. After ctx has ended, it returns when all its messages are settled
+// or work has ended.
 func (l *listener) poll(ctx, work context.Context) {
 	finished := make(chan struct{})
 	held := 0
@@ -63,20 +64,20 @@ func (l *listener) poll(ctx, work context.Context) {
 		}
 	}()
 	pause := backoff{most: l.options.MaxPolling}
-	found := false // whether a message arrived since the last pause
+	found := false // a message has arrived since the last pause
 	for ctx.Err() == nil {
 		for held > l.options.NewBatchThreshold {
 			<-finished
 			held--
 		}
-		// Use work instead of ctx, because an abandoned request could still take messages, which would stay hidden.
+		// Use work instead of ctx: an aborted request could still take messages, which would stay hidden.
 		messages, err := l.queue.Get(work, l.options.BatchSize, MessageLease)
-		if err != nil && !storage.NotFound(err) && ctx.Err() == nil { // an unknown queue is not an error, because the app creates it
+		if err != nil && !storage.NotFound(err) && ctx.Err() == nil { // a missing queue is not an error, because the app creates it
 			l.log.Warn().Err(err).Msg("cannot read the queue")
 		}
 		for _, m := range messages {
 			held++
-			go func() { // ends when the message is settled; poll waits for that
+			go func() { // ends when the message is settled, for which poll waits
 				l.process(work, m)
 				finished <- struct{}{}
 			}()
@@ -101,7 +102,6 @@ func (l *listener) poll(ctx, work context.Context) {
 	}
 }
 
-// process runs the function for a message and settles the message.
 func (l *listener) process(ctx context.Context, m storage.Message) {
 	log := l.log.With().Str("message", m.ID).Int("delivery", m.DequeueCount).Logger()
 	text, err := decode(m.Text, l.options.Base64)
@@ -114,7 +114,7 @@ func (l *listener) process(ctx context.Context, m storage.Message) {
 		err = l.invokeRenewing(ctx, &m, text)
 	}
 	if ctx.Err() != nil {
-		return // the instance is lost, so the message returns when its lease ends
+		return // the instance is lost, and the message returns when its lease ends
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settling)
 	defer cancel()
@@ -123,14 +123,14 @@ func (l *listener) process(ctx context.Context, m storage.Message) {
 	}
 }
 
-// settle deletes a message whose function succeeded. A failed message becomes visible again after visibilityTimeout. After its
-// last delivery, it goes to the poison queue.
+// settle deletes a message whose function succeeded. A failed message becomes visible again after visibilityTimeout, but after
+// its last delivery, it goes to the poison queue.
 func (l *listener) settle(ctx context.Context, m storage.Message, failure error) error {
 	switch {
 	case failure == nil:
 		return taken(l.queue.Delete(ctx, m))
 	case l.poison == nil:
-		return nil // the message stays hidden until its lease ends, which avoids a fast endless loop
+		return nil // the message stays hidden until its lease ends, to avoid a fast endless loop
 	case m.DequeueCount < l.options.MaxDequeue:
 		_, err := l.queue.Update(ctx, m, l.options.Visibility)
 		return taken(err)
@@ -156,7 +156,7 @@ func taken(err error) error {
 	return err
 }
 
-// invokeRenewing invokes the function, and keeps the message hidden during the invocation. Afterwards, m has the newest pop receipt.
+// invokeRenewing invokes the function, and meanwhile keeps the message hidden. Afterwards, m has the newest pop receipt.
 func (l *listener) invokeRenewing(ctx context.Context, m *storage.Message, text string) error {
 	renewing, stop := context.WithCancel(ctx)
 	renewed := make(chan struct{})
@@ -171,7 +171,7 @@ func (l *listener) invokeRenewing(ctx context.Context, m *storage.Message, text 
 				return
 			case <-every.C:
 			}
-			// Use ctx instead of the context renewing, because an abandoned renewal may have changed the pop receipt.
+			// Use ctx instead of renewing: an aborted renewal may have changed the pop receipt.
 			next, err := l.queue.Update(ctx, m, MessageLease)
 			if err == nil {
 				m.PopReceipt, receipt = next, next
@@ -190,7 +190,8 @@ func (l *listener) invokeRenewing(ctx context.Context, m *storage.Message, text 
 	return err
 }
 
-// decode returns a message's text. If the text cannot be decoded, the message fails. The real host then writes no log line and does not invoke the function.
+// decode returns a message's text. For a text that cannot be decoded, the real host does not invoke the function, and
+// logs nothing.
 func decode(text string, isBase64 bool) (string, error) {
 	if !isBase64 {
 		return text, nil
@@ -205,8 +206,8 @@ func decode(text string, isBase64 bool) (string, error) {
 	return string(b), nil
 }
 
-// backoff is the host's RandomizedExponentialBackoffStrategy. After a poll that found a message, the wait is the minimum. Each further wait is about twice as
-// long as the wait before it.
+// backoff is the host's RandomizedExponentialBackoffStrategy. After a poll that found a message, the wait is the minimum, and each further wait is about
+// twice as long.
 type backoff struct {
 	most     time.Duration
 	current  time.Duration

@@ -31,15 +31,14 @@ const readyPoll = 25 * time.Millisecond
 // command is the handler's command line and environment.
 type command struct {
 	path string
-	own  bool // the handler is this program, and proves its identity with [envelope.HeaderWorker]
+	own  bool // the handler is this program; it proves its identity with [envelope.HeaderWorker]
 	args []string
 	dir  string
 	root string
 	env  []string
 }
 
-// newCommand resolves the handler's executable and its environment. A relative path leads to a file of the app if this file exists, and otherwise names a
-// program on the PATH.
+// newCommand resolves the handler's executable and environment. A relative path names a file of the app or, if there is none, a program on the PATH.
 func newCommand(o Options, h hostjson.Handler, settings storage.Settings) command {
 	root := o.Root
 	if abs, err := filepath.Abs(root); err == nil {
@@ -65,11 +64,11 @@ func isFile(path string) bool {
 type process struct {
 	cmd     *exec.Cmd
 	address string        // HOST:PORT
-	id      string        // proves that this process uses the port; "" if the process cannot prove this
-	secret  string        // proves that the host sent a request
+	id      string        // proves that this process uses the port; "" if it cannot
+	secret  string        // proves that the host sent the request
 	done    chan struct{} // closed when the process has ended
 	code    int           // exit code, valid after done; -1 if a signal ended it
-	wanted  atomic.Bool   // the host itself has ended the process
+	wanted  atomic.Bool   // the host has ended the process
 }
 
 // startProcess starts a handler process. The calling goroutine must be locked to its thread until the process has ended; see
@@ -108,8 +107,7 @@ func startProcess(c command, log zerolog.Logger) (*process, error) {
 	return p, nil
 }
 
-// logLine logs a line of the handler. If the line has zerolog's form, logLine logs the line's level, message and fields, because a line within a line is hard
-// to read.
+// logLine logs a line of the handler. From a line in zerolog's form, it takes the level, message and fields.
 func logLine(log zerolog.Logger, level zerolog.Level, line string) {
 	var fields map[string]any
 	d := json.NewDecoder(strings.NewReader(line))
@@ -129,8 +127,8 @@ func logLine(log zerolog.Logger, level zerolog.Level, line string) {
 	log.WithLevel(level).Fields(fields).Msg(message)
 }
 
-// unusedPort returns a free port of the system, as the real host does. If another program takes the port before the handler, the handler exits, and is
-// restarted with another port.
+// unusedPort returns a free port, as the real host does. If another program takes the port first, the handler exits, and is restarted with another
+// port.
 func unusedPort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -163,7 +161,7 @@ func (p *process) waitReady(ctx context.Context, client *http.Client, limit time
 		p.sign(req)
 		if resp, err := client.Do(req); err == nil {
 			_ = resp.Body.Close()
-			if p.id == "" || resp.Header.Get(envelope.HeaderWorker) == p.id { // otherwise another program has taken the port
+			if p.id == "" || resp.Header.Get(envelope.HeaderWorker) == p.id { // otherwise another program has the port
 				return nil
 			}
 		}
@@ -177,23 +175,22 @@ func (p *process) waitReady(ctx context.Context, client *http.Client, limit time
 	}
 }
 
-// sign adds the secret to a request for this process. Every request of the host has the secret.
+// sign adds the secret, which all requests of the host have.
 func (p *process) sign(r *http.Request) { r.Header.Set(envelope.HeaderSecret, p.secret) }
 
-// mark sets the headers that every request of an invocation contains.
+// mark sets the headers of all requests of an invocation.
 func (p *process) mark(r *http.Request, invocation string) {
 	p.sign(r)
 	r.Header.Set(envelope.HeaderInvocation, invocation)
 	r.Header.Set(envelope.HeaderHostVersion, envelope.HostVersion)
 }
 
-// recycle kills the process because the host wants to replace it. Like the real host, it sends no other signal beforehand.
+// recycle kills the process in order to replace it. Like the real host, it sends no earlier signal.
 func (p *process) recycle() {
 	p.wanted.Store(true)
 	p.kill()
 }
 
-// kill ends the process with SIGKILL and waits for its end.
 func (p *process) kill() {
 	select {
 	case <-p.done: // the process has ended, and its id may belong to another process

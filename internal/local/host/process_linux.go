@@ -5,8 +5,7 @@ import (
 	"syscall"
 )
 
-// contain makes a child die with the thread that starts it, and puts the child into a separate process group. Therefore Ctrl-C signals only the host, which
-// then ends the group.
+// contain makes a child die with the thread that starts it, and puts it into its own process group, so Ctrl-C signals only the host.
 func contain(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -7,8 +7,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// mergeSettings merges the settings of local.settings.json, the environment and the options. Later settings override earlier ones, as in Core Tools. The
-// result is the environment of the app's handlers.
+// mergeSettings merges the settings of local.settings.json, the environment and the options into the environment of the handlers. Later settings
+// override earlier ones, as in Core Tools.
 func mergeSettings(local map[string]string, environ []string, options map[string]string) storage.Settings {
 	s := storage.Settings{}
 	maps.Copy(s, local)

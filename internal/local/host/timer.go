@@ -19,19 +19,19 @@ const (
 	soonAgain = renewal / 3
 )
 
-// timer runs one function's schedule for all instances of the host. Only one of the hosts on a storage account runs the timer. The timer's runs never
+// timer runs one function's schedule for all instances of the host. Only one of the hosts on a storage account runs the timer, and its runs never
 // overlap.
 type timer struct {
 	host     *Host
 	function hosted
 	lease    *lease
 
-	// state contains the schedule's state, except while the state is being written to the lease. If two writes ran concurrently, each would mistake the other
-	// for a write of another host.
+	// state contains the schedule's state, except while a write of the state to the lease is running. Each of two concurrent writes would mistake the other
+	// for another host's.
 	state chan envelope.Status
 }
 
-// keepTimer fires one function's timer until ctx ends. When the context work ends, the function's runs end.
+// keepTimer fires one function's timer until ctx ends. When work ends, the function's runs end.
 func (h *Host) keepTimer(ctx, work context.Context, f hosted) {
 	t := &timer{
 		host: h, function: f, state: make(chan envelope.Status, 1),
@@ -68,7 +68,7 @@ func (h *Host) keepTimer(ctx, work context.Context, f hosted) {
 	}
 }
 
-// renew renews the lease until ctx ends or another host has the lease. It continues while storage is unavailable.
+// renew renews the lease until ctx ends or another host has the lease, even while storage is unavailable.
 func (t *timer) renew(ctx context.Context) {
 	for pause := renewal; task.Sleep(ctx, pause); {
 		err := t.record(ctx, nil)
@@ -82,14 +82,14 @@ func (t *timer) renew(ctx context.Context) {
 	}
 }
 
-// keep stores the schedule's state for the next holder. At the start and after each run, the timer waits until the state is stored, like the real host.
+// keep stores the schedule's state for the next holder of the lease. Like the real host, the timer waits for this at the start and after each run.
 // (TimerListener and StorageScheduleMonitor of the WebJobs SDK)
 func (t *timer) keep(ctx context.Context, status envelope.Status) {
 	for t.record(ctx, &status) != nil && task.Sleep(ctx, t.host.options.Times.Pause) {
 	}
 }
 
-// record renews the lease, and stores the schedule's state in it. The argument changed is the new state, or nil if the state has not changed.
+// record renews the lease and stores the schedule's state in it. changed is the new state, or nil for no change.
 func (t *timer) record(ctx context.Context, changed *envelope.Status) error {
 	status := <-t.state
 	defer func() { t.state <- status }()
@@ -102,15 +102,16 @@ func (t *timer) record(ctx context.Context, changed *envelope.Status) error {
 	return err
 }
 
-// fireAll fires the timer until ctx ends. If a time of the schedule has passed while no host ran the timer, fireAll fires it immediately.
+// fireAll fires the timer until ctx ends. If a scheduled time passed while no host ran the timer, it fires
+// immediately.
 func (t *timer) fireAll(ctx, work context.Context, status envelope.Status) {
 	schedule := t.function.schedule
-	// Round removes the time of the monotonic clock, because the monotonic clock stops while the machine sleeps.
+	// Round removes the monotonic clock, which stops while the machine sleeps.
 	now := time.Now().Round(0)
 	if status.Next.IsZero() {
 		status.Next = schedule.Next(now)
 	}
-	for free := (time.Time{}); ; { // free is the time at which the last run ended
+	for free := (time.Time{}); ; { // the end of the last run
 		t.keep(ctx, status)
 		for wait := time.Until(status.Next); wait > 0 && ctx.Err() == nil; wait = time.Until(status.Next) {
 			task.Sleep(ctx, min(wait, 10*time.Second))
@@ -121,7 +122,7 @@ func (t *timer) fireAll(ctx, work context.Context, status envelope.Status) {
 		now = time.Now().Round(0)
 		due := status.Next
 		if free.After(due) {
-			due = free // the scheduled times that passed during the last run become one run now
+			due = free // all times that passed during the last run become one run
 		}
 		t.fire(work, status, now.Sub(due) > lateness)
 		status = envelope.Status{Last: now, Next: schedule.Next(now), Updated: now}
@@ -132,5 +133,5 @@ func (t *timer) fireAll(ctx, work context.Context, status envelope.Status) {
 // fire runs a timer's function on one instance. Failures do not stop the schedule.
 func (t *timer) fire(ctx context.Context, status envelope.Status, pastDue bool) {
 	v := t.host.pick().newInvocation(t.function)
-	_, _ = v.invoke(ctx, envelope.Timer(t.function.Name, status, pastDue)) // invoke logs a failure
+	_, _ = v.invoke(ctx, envelope.Timer(t.function.Name, status, pastDue)) // it logs failures
 }

@@ -1,5 +1,5 @@
 // Package debian contains real rows to scan and copy: the 63,666 binary packages of a Debian release in 34,172 partitions, one per source package. Names and
-// versions are public facts from Debian's package index. Keys contain the characters + ~ : and .
+// versions are public facts from Debian's package index. Some keys contain the characters + ~ : and .
 package debian
 
 import (
@@ -14,8 +14,8 @@ import (
 	"tablesweep/internal/key"
 )
 
-// compact contains a line for each package, in table order: source, package, version, architecture, section and size, separated by tabs. The source is empty
-// if it equals the source in the previous line. The package is empty if it equals the source.
+// compact contains a line for each package, in table order: source, package, version, architecture, section and size, separated by tabs. An empty source
+// means the source of the previous line. An empty package means the same name as the source.
 //
 //go:embed packages.tsv.gz
 var compact []byte

@@ -34,7 +34,7 @@ type Decoder struct {
 	rendered   []byte // a reused buffer
 }
 
-// Decode decodes a client's entity. Like the service, it drops null properties, and system properties other than the keys. The
+// Decode decodes a client's entity. Like the service, it drops null properties and all system properties except the keys. The
 // error is a *refusal.Error.
 func (d *Decoder) Decode(body []byte) (Entity, error) {
 	if err := d.split(body); err != nil {
@@ -77,7 +77,7 @@ func (d *Decoder) typeName(property string) string {
 	return ""
 }
 
-// member is a property with its JSON text, or an annotated property with the name of its type.
+// member is a property with its JSON text, or an annotation with a property's name and type.
 type member struct{ name, value string }
 
 func invalidInput(format string, args ...any) error {
@@ -129,13 +129,13 @@ func badJSON(err error) error {
 	if errors.Is(err, jsontext.ErrDuplicateName) {
 		return refusal.New("DuplicatePropertiesSpecified", "A property is specified more than one time.")
 	}
-	if strings.Contains(err.Error(), "invalid surrogate pair") { // package jsontext has no error value for this case
+	if strings.Contains(err.Error(), "invalid surrogate pair") { // package jsontext has no error value for it
 		return invalidInput("a text has half a surrogate pair, which embedded storage does not keep")
 	}
 	return invalidInput("the body is not a JSON object")
 }
 
-// readValue reads the next name or value, and returns it as a substring of the whole text.
+// readValue reads the next name or value as a substring of whole.
 func (d *Decoder) readValue(whole string) (string, error) {
 	v, err := d.json.ReadValue()
 	if err != nil {
@@ -171,7 +171,7 @@ func unquote(value string) (string, error) {
 	return string(text), nil
 }
 
-// appendProperty checks one property and appends it in its stored form.
+// appendProperty checks a property and appends its stored form.
 func appendProperty(b []byte, p member, typeName string) ([]byte, error) {
 	if err := checkName(p.name); err != nil {
 		return b, err
@@ -198,7 +198,7 @@ func appendProperty(b []byte, p member, typeName string) ([]byte, error) {
 	return append(b, text...), nil
 }
 
-// needsAnnotation reports whether a property needs an annotation, because its JSON text does not show its type.
+// needsAnnotation reports whether the value's JSON text does not show its type.
 func needsAnnotation(t odata.Type, text string) bool {
 	switch t {
 	case odata.String, odata.Int32, odata.Boolean:
@@ -224,8 +224,7 @@ func typeOf(p member, typeName string) (odata.Type, error) {
 	return odata.Implied(p.value), nil
 }
 
-// normalize returns the JSON text that is stored for the value. Numbers and booleans with an annotated type may be strings. They are stored in their shortest
-// form.
+// normalize returns the value's stored JSON text. With an annotation, numbers and booleans may be strings; they are stored in their shortest form.
 func normalize(p member, t odata.Type) (string, error) {
 	text := p.value
 	switch t {
@@ -265,8 +264,7 @@ func unquoted(text string) string {
 	return text
 }
 
-// normalizeDouble returns a Double in Azurite's form: the shortest text that parses to the same number, with a point or an exponent, and without a negative
-// zero.
+// normalizeDouble returns a Double in Azurite's form: the shortest text of the number, with a point or an exponent, and with 0.0 for a negative zero.
 func normalizeDouble(text string) (string, bool) {
 	if text == "NaN" || text == "Infinity" || text == "-Infinity" {
 		return quote(text), true
@@ -285,7 +283,7 @@ func normalizeDouble(text string) (string, bool) {
 	return shortest, true
 }
 
-// normalizeQuoted normalizes values of the types that are sent as annotated strings.
+// normalizeQuoted normalizes values of the types that are sent as strings with an annotation.
 func normalizeQuoted(p member, t odata.Type) (string, error) {
 	s, err := unquote(p.value)
 	if err != nil {
@@ -315,7 +313,7 @@ func normalizeQuoted(p member, t odata.Type) (string, error) {
 	return "", invalidInput("property %s: %.40q is not an %v", p.name, s, t)
 }
 
-// quote returns a JSON string of a text that needs no escapes.
+// quote quotes a text that needs no escapes.
 func quote(s string) string { return `"` + s + `"` }
 
 func tooLarge(name string) error {
@@ -334,7 +332,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// IsIdentifier reports whether a name follows the rules for C# identifiers. The services require such names for properties and metadata.
+// IsIdentifier reports whether a name is a C# identifier, as the services require for properties and metadata.
 func IsIdentifier(name string) bool {
 	for i, r := range name {
 		start := r == '_' || unicode.IsLetter(r) || unicode.Is(unicode.Nl, r)

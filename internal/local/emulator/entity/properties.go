@@ -1,8 +1,8 @@
 // Package entity parses, checks and stores the properties of table rows.
 //
-// [Decoder] converts a client's JSON into [Properties]: the row's custom properties as one JSON text in the service's minimal-metadata form. Because the
-// properties are stored as text, most of a page is copied unchanged, a Double without a fraction remains distinct from an Int32 (3.0 stays 3.0), and a row
-// costs one allocation. Properties do not include the keys and the timestamp, which the table stores.
+// [Decoder] converts a client's JSON into [Properties]: the row's custom properties as one JSON text in the service's minimal-metadata form. As text, most
+// of a page is copied unchanged, a Double without a fraction remains distinct from an Int32 (3.0 stays 3.0), and a row costs one allocation. The table
+// stores the keys and the timestamp.
 package entity
 
 import (
@@ -28,14 +28,14 @@ const (
 	maxNameUnits     = 255
 	minDateTimeTicks = 504_911_232_000_000_000 // 1601-01-01
 
-	// maxKeyUnits is the stricter of the two limits in the documentation, which are 1 KiB (two bytes per unit) and 1,024 characters. The service accepts
-	// every key that is accepted here.
+	// maxKeyUnits is the stricter of the two documented limits, 1 KiB (two bytes per unit) and 1,024 characters. The service accepts every key within
+	// it.
 	maxKeyUnits = 512
 )
 
 // Properties are a row's custom properties, as JSON members without the braces: `"A":1,"B@odata.type":"Edm.Int64","B":"2"`. Only a [Decoder] and Merge create
-// them, so readers rely on the form: there is no white space, names have no escapes, and a property has an annotation only if its text does not show the
-// type. The annotation comes directly before the property.
+// them, so the form is fixed: there is no white space, and names have no escapes. If a property's text does not show its type, an annotation comes directly
+// before the property.
 type Properties string
 
 // Property is one member of Properties.
@@ -125,8 +125,7 @@ func (p Property) text() string {
 	return string(text)
 }
 
-// Merge returns the properties of p and of changes, sorted by name. If both have a property of the same name, Merge takes the one
-// from changes.
+// Merge returns the properties of p and of changes, sorted by name. If both have a name, the property of changes wins.
 func (p Properties) Merge(changes Properties) Properties {
 	var all []Property
 	for q := range p.All() {
@@ -164,8 +163,8 @@ func joined(all []Property) Properties {
 
 // Check applies the service's limits to a whole row. The error is a *refusal.Error.
 func Check(k key.Key, p Properties) error {
-	// A property's text has at least six bytes, and the size that the service counts is at most three times the length of the
-	// text. So most rows need no exact count.
+	// A property's text has at least six bytes, and its counted size is at most three times the text's length. So most rows
+	// need no exact count.
 	if 3*len(p) < maxEntityBytes/2 && len(p) < 6*maxProperties {
 		return nil
 	}
@@ -183,7 +182,7 @@ func Check(k key.Key, p Properties) error {
 	return nil
 }
 
-// size returns the value's share of the entity's size, according to the service's team in "Understanding Windows Azure Storage Billing".
+// size returns the value's share of the entity's size (Microsoft, "Understanding Windows Azure Storage Billing").
 func (p Property) size() int {
 	switch p.Type {
 	case odata.String:
@@ -200,7 +199,7 @@ func (p Property) size() int {
 	return 8
 }
 
-// CheckKey applies the service's rules to a key. The argument name is PartitionKey or RowKey. The error is a *refusal.Error.
+// CheckKey applies the service's rules to a key. name is PartitionKey or RowKey. The error is a *refusal.Error.
 func CheckKey(name, s string) error {
 	for i, r := range s {
 		switch {

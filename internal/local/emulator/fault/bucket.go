@@ -2,8 +2,8 @@ package fault
 
 import "time"
 
-// bucket is a token bucket that contains at most the tokens of one second. It admits a request of any cost if any token is left, so its number of tokens may
-// become negative. Therefore a batch of 100 operations passes a low limit, and delays the requests after it.
+// bucket is a token bucket with at most the tokens of one second. While it has a token, it admits a request of any cost, so its tokens may become negative.
+// Thus a batch of 100 operations passes a low limit, and delays later requests.
 type bucket struct {
 	tokens float64
 	filled time.Time
@@ -22,7 +22,7 @@ type bucketKey struct {
 	partition string
 }
 
-// admit reports whether the limit of rule i admits the request. If so, admit subtracts the request's cost.
+// admit reports whether the limit of rule i admits the request. If so, it subtracts the request's cost.
 func (in *Injector) admit(now time.Time, i int, req Request) bool {
 	k, cost := bucketKey{rule: i}, 1.0
 	if in.rules[i].name == PartitionRate {
@@ -39,8 +39,8 @@ func (in *Injector) admit(now time.Time, i int, req Request) bool {
 	return true
 }
 
-// Charge subtracts entities from the limit of the request's partition. The argument entities is the number of returned rows or messages, without
-// those that req.Entities already counts.
+// Charge subtracts rows or messages of the answer from the limit of the request's partition. The argument entities does not include those in
+// req.Entities.
 func (in *Injector) Charge(now time.Time, req Request, entities int) {
 	if !req.Confined || entities <= 0 {
 		return
@@ -58,7 +58,7 @@ func partitionName(req Request) string {
 	return "/" + req.Table + "/" + req.Queue + "/" + req.Partition
 }
 
-// bucket adds the tokens for the time until now to the bucket of k, and returns this bucket.
+// bucket returns the bucket of k, with the tokens for the time until now.
 func (in *Injector) bucket(now time.Time, k bucketKey) *bucket {
 	rate := in.rules[k.rule].rate
 	b := in.buckets[k]

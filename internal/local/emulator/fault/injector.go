@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// Request describes a request, so that rules can be applied to it.
+// Request is a request, as the rules see it.
 type Request struct {
 	Kind      Kind
 	Table     string
 	Queue     string
 	Partition string // the partition that the request affects, if Confined; "" for a queue
 	Confined  bool   // the request affects only one partition or one queue
-	Entities  int    // the number of entities or messages that the request affects, as far as this number is known before the request is carried out
-	Identity  string // distinguishes this request from others, but not from its own retries
+	Entities  int    // the number of affected entities or messages that is known before the request is carried out
+	Identity  string // the same for a request's retries, different for other requests
 }
 
-// Plan describes the faults of one request. A request fails in at most one way. Short, Empty, Duplicate, Delay and Deletion have no effect
-// on a request that they do not fit. The caller calls [Injector.Fired] for each of these faults that takes effect.
+// Plan describes the faults of one request, which fails in at most one way. Short, Empty, Duplicate, Delay and Deletion affect only
+// requests that they fit. The caller calls [Injector.Fired] for each of these faults that takes effect.
 type Plan struct {
 	Latency    time.Duration
 	Fail       Name          // "", Busy, or the rule that causes a timeout, a reset or a damaged answer
@@ -42,11 +42,11 @@ type Injector struct {
 	spec  string
 	seed  uint64
 	rules []rule
-	draws bool // a rule depends on chance, or on how often a request has occurred
+	draws bool // a rule depends on chance, or on a request's number of occurrences
 
 	mu      sync.Mutex // guards the fields below
 	fired   map[string]int
-	seen    map[uint64]int // how often each identity has occurred, by the identity's hash
+	seen    map[uint64]int // the number of occurrences of each identity, by its hash
 	buckets map[bucketKey]*bucket
 }
 
@@ -70,7 +70,7 @@ func (in *Injector) Fired(name Name) {
 	in.fired[string(name)]++
 }
 
-// Counts returns the number of times that each fault took effect, by its name, such as "busy".
+// Counts returns how often each fault took effect, by its name, such as "busy".
 func (in *Injector) Counts() map[string]int {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -87,7 +87,7 @@ func (in *Injector) Plan(now time.Time, req Request) Plan {
 	defer in.mu.Unlock()
 	var identity uint64
 	var occurrence int
-	if in.draws { // rate limits alone do not need the counts of identities
+	if in.draws { // rate limits need no counts of identities
 		identity = hash(req.Identity)
 		occurrence = in.seen[identity]
 		in.seen[identity]++
@@ -107,7 +107,7 @@ func (in *Injector) Plan(now time.Time, req Request) Plan {
 	return plan
 }
 
-// apply adds the effect of a rule to the plan. If several rules make the request fail, the first one decides how it fails.
+// apply adds a rule's effect to the plan. The first rule that makes the request fail decides how it fails.
 func (in *Injector) apply(plan *Plan, r rule, draw uint64) {
 	switch r.name {
 	case Latency:
@@ -135,7 +135,6 @@ func (in *Injector) apply(plan *Plan, r rule, draw uint64) {
 	}
 }
 
-// covers reports whether the rule applies to a request.
 func (r rule) covers(req Request) bool {
 	return (len(r.on) == 0 || slices.Contains(r.on, req.Kind)) &&
 		(r.table == "" || strings.EqualFold(r.table, req.Table)) &&

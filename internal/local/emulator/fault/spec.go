@@ -4,9 +4,9 @@
 //
 //	seed=7; latency=2ms..20ms; busy p=0.01 retry-after=1s; timeout-after p=0.01 on=batch,insert
 //
-// An [Injector] applies a spec. For a [Request], it returns a [Plan], which the caller carries out. The random draws depend only on the seed, the rule,
-// the request's identity (such as table and keys) and how often that identity has occurred before. Therefore the draws are the same for any order of
-// requests. Rate limits depend on the time, which the caller passes.
+// An [Injector] applies a spec. For a [Request], it returns a [Plan], which the caller carries out. A random draw depends only on the seed, the rule,
+// the request's identity (such as table and keys) and the number of its earlier occurrences, not on the order of requests. Rate limits depend on the
+// time, which the caller passes.
 //
 // # Rules
 //
@@ -75,7 +75,7 @@ const (
 // Kind is a kind of request.
 type Kind string
 
-// The kinds of requests, first those to the Table service, then those to the Queue service, and then those to the Blob service.
+// The kinds of requests to the Table, Queue and Blob services, in this order.
 const (
 	Query  Kind = "query"  // of entities
 	Point  Kind = "point"  // one entity, by key
@@ -111,7 +111,7 @@ func Kinds() []Kind {
 // Applied reports whether a request that fails in this way is carried out.
 func (n Name) Applied() bool { return n == TimeoutAfter || n == ResetAfter || n == Half }
 
-// rule is one fault, and the requests to which it applies.
+// rule is one fault with the requests to which it applies.
 type rule struct {
 	name       Name
 	p          float64       // probability, for the rules that have one

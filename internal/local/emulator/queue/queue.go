@@ -1,7 +1,7 @@
 // Package queue stores the emulated Queue service's queues in memory.
 //
-// A [Store] contains named queues. A [Queue] returns its messages in the order in which they become visible. Callers pass the time. The package does not
-// handle HTTP or XML, and does not inject faults.
+// A [Store] contains named queues. A [Queue] returns its messages in the order in which they become visible. Callers pass the time. The package knows no
+// HTTP, XML or faults.
 package queue
 
 import (
@@ -17,7 +17,7 @@ import (
 	"tablesweep/internal/local/emulator/refusal"
 )
 
-// Message is a message in the form in which its receiver sees it.
+// Message is a message as its receiver sees it.
 type Message struct {
 	ID           string
 	Text         string
@@ -35,8 +35,8 @@ type Queue struct {
 	mu       sync.Mutex // guards the fields below
 	metadata map[string]string
 	sequence uint64
-	// Each stored message is in all three of the following fields. The fields index the messages by the time at which they become visible, by the
-	// time at which they expire, and by id. Several messages have the same id only if Put has stored several copies of a message.
+	// The next three fields contain all stored messages: by the time at which a message becomes visible, by the time at which it expires, and by
+	// id. Only the copies of one Put have the same id.
 	visible *btree.BTreeG[*Message]
 	expiry  *btree.BTreeG[*Message]
 	byID    map[string][]*Message
@@ -59,7 +59,7 @@ func newQueue(metadata map[string]string) *Queue {
 	}
 }
 
-// Put adds a message in the given number of copies with the same id, and returns the stored message.
+// Put stores copies of a new message, all with the same id, and returns it.
 func (q *Queue) Put(now time.Time, text string, visible, expires time.Time, copies int) Message {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -72,7 +72,6 @@ func (q *Queue) Put(now time.Time, text string, visible, expires time.Time, copi
 	return m
 }
 
-// add stores a copy of m.
 func (q *Queue) add(m *Message) {
 	stored := *m
 	q.visible.Set(&stored)
@@ -101,7 +100,7 @@ func (q *Queue) expire(now time.Time) {
 	}
 }
 
-// Get receives up to n visible messages. Each message stays in the queue with a new pop receipt, and is invisible until the given time.
+// Get receives up to n visible messages. Each gets a new pop receipt and stays in the queue, invisible until the given time.
 func (q *Queue) Get(now time.Time, n int, until time.Time) []Message {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -142,7 +141,7 @@ func (q *Queue) due(now time.Time, n int) []*Message {
 	return due
 }
 
-// hide sets the time at which a message becomes visible, and gives the message a new receipt.
+// hide sets the time at which a message becomes visible, and gives it a new receipt.
 func (q *Queue) hide(m *Message, until time.Time) {
 	q.visible.Delete(m)
 	m.Visible = until
@@ -150,8 +149,8 @@ func (q *Queue) hide(m *Message, until time.Time) {
 	q.visible.Set(m)
 }
 
-// Update changes the time at which a received message becomes visible. If text is not nil, it also changes the text. It returns the message with its new
-// receipt, or a *refusal.Error.
+// Update changes the time at which a received message becomes visible. If text is not nil, it also changes the text. The message has a new receipt. The
+// error is a *refusal.Error.
 func (q *Queue) Update(now time.Time, id, receipt string, visible time.Time, text *string) (Message, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -223,8 +222,7 @@ func (q *Queue) SetMetadata(metadata map[string]string) {
 	q.metadata = metadata
 }
 
-// newID returns a random Guid from crypto/rand. The faults of a message depend on its id. Tests can make crypto/rand, and therefore the
-// id, deterministic.
+// newID returns a Guid from crypto/rand. Faults depend on the id, so tests make crypto/rand deterministic.
 func newID() string { return uuid.NewString() }
 
 // newReceipt returns a random receipt in the service's form.

@@ -14,7 +14,7 @@ import (
 type Store struct {
 	mu       sync.RWMutex // guards the fields below
 	queues   map[string]*Queue
-	deleting map[string]time.Time // until when the names of deleted queues are refused
+	deleting map[string]time.Time // when the name of a deleted queue becomes free again
 }
 
 // NewStore returns a store without queues.
@@ -22,7 +22,7 @@ func NewStore() *Store {
 	return &Store{queues: make(map[string]*Queue), deleting: make(map[string]time.Time)}
 }
 
-// Create creates an empty queue. The result created is false if the queue exists with the same metadata. The error is a *refusal.Error.
+// Create creates an empty queue. If the queue exists with the same metadata, created is false. The error is a *refusal.Error.
 func (s *Store) Create(name string, metadata map[string]string, now time.Time) (created bool, err error) {
 	if err := CheckName(name); err != nil {
 		return false, err
@@ -43,7 +43,7 @@ func (s *Store) Create(name string, metadata map[string]string, now time.Time) (
 	return true, nil
 }
 
-// Delete removes a queue and its messages. For the given time, every use of its name is refused with the error
+// Delete removes a queue and its messages. Until the time blocked has passed, uses of its name get the error
 // QueueBeingDeleted. The error is a *refusal.Error.
 func (s *Store) Delete(name string, now time.Time, blocked time.Duration) error {
 	s.mu.Lock()

@@ -1,7 +1,6 @@
-// Package refusal defines the errors with which the emulated services answer. Each has a code, the HTTP status of that code, and
-// a message.
+// Package refusal defines the errors of the emulated services. Each has a code, the code's HTTP status, and a message.
 //
-// The package does not know the form of an error in an answer (OData JSON, XML, or a part of a batch).
+// The package does not know an error's form in an answer (OData JSON, XML, or a part of a batch).
 package refusal
 
 import "net/http"
@@ -21,7 +20,7 @@ func New(code string, message string, details ...[2]string) *Error {
 // Error returns the code and the message.
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
-// Status returns the HTTP status of the code in the services.
+// Status returns the HTTP status that the services use for the code.
 func (e *Error) Status() int {
 	switch e.Code {
 	case "AuthenticationFailed", "AuthorizationFailure":

@@ -14,7 +14,7 @@ import (
 type Store struct {
 	mu       sync.RWMutex // guards the fields below; both are keyed by the lower-case name
 	tables   map[string]*Table
-	deleting map[string]time.Time // the time at which the name becomes free again
+	deleting map[string]time.Time // when the name of a deleted table becomes free again
 }
 
 // NewStore returns a store without tables.
@@ -51,7 +51,7 @@ func (s *Store) Create(name string, now time.Time) (*Table, error) {
 	return t, nil
 }
 
-// Delete removes a table and its rows. For the given time, every use of its name is refused with the error TableBeingDeleted. The error is a
+// Delete removes a table and its rows. Until the time blocked has passed, uses of its name get the error TableBeingDeleted. The error is a
 // *refusal.Error.
 func (s *Store) Delete(name string, now time.Time, blocked time.Duration) error {
 	id := strings.ToLower(name)

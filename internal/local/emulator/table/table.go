@@ -1,7 +1,7 @@
 // Package table stores the emulated Table service's tables in memory, with their rows in key order.
 //
 // A [Store] contains named tables. A [Table] applies operations atomically, and answers queries in pages at the cost of an index: O(log n + rows visited).
-// Callers pass the time. The package does not handle HTTP or JSON bodies, and does not inject faults.
+// Callers pass the time. The package knows no HTTP, JSON bodies or faults.
 package table
 
 import (
@@ -59,7 +59,7 @@ func (r Row) ETag() string {
 	return string(append(b, `'"`...))
 }
 
-// packed returns the row with its strings in a single new allocation.
+// packed returns the row with all its strings in one new allocation.
 func (r Row) packed() Row {
 	all := r.PartitionKey + r.RowKey + string(r.Properties)
 	p, q := len(r.PartitionKey), len(r.PartitionKey)+len(r.RowKey)
@@ -73,9 +73,8 @@ func less(a, b Row) bool {
 	return key.Less(a.RowKey, b.RowKey)
 }
 
-// Rows is an implementation of a table that replaces the one in memory. For example, it can compute rows when they
-// are read, or inspect or drop rows when they are written. Its methods behave like those of [Table], and may be
-// called concurrently.
+// Rows replaces a table in memory. For example, it computes rows when they are read, or drops written rows. Its
+// methods behave like those of [Table], and may be called concurrently.
 type Rows interface {
 	Get(k key.Key) (Row, error)
 	Query(q Query) Answer
@@ -99,7 +98,6 @@ func newTable(name string) *Table {
 // Name returns the table's name in the case with which it was created.
 func (t *Table) Name() string { return t.name }
 
-// Len returns the number of rows.
 func (t *Table) Len() int {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -120,7 +118,7 @@ func (t *Table) Get(k key.Key) (Row, error) {
 	return row, nil
 }
 
-// probe returns a row for searching the tree.
+// probe returns a row with only a key, for searching the tree.
 func probe(k key.Key) Row { return Row{PartitionKey: k.Partition, RowKey: k.Row} }
 
 // NotFound is the error for a row that does not exist.
@@ -159,7 +157,7 @@ func (e *OperationError) Error() string { return fmt.Sprintf("operation %d: %v",
 // Unwrap returns the reason.
 func (e *OperationError) Unwrap() error { return e.Err }
 
-// Apply carries out all operations or none. No key may occur twice. Apply returns the resulting rows, without content for deleted rows, or an
+// Apply carries out all operations or none. No key may occur twice. The resulting rows have no content if they are deleted. The error is an
 // *OperationError.
 func (t *Table) Apply(now time.Time, operations []Operation) ([]Row, error) {
 	if t.own != nil {
@@ -188,7 +186,7 @@ func (t *Table) Apply(now time.Time, operations []Operation) ([]Row, error) {
 	return results, nil
 }
 
-// outcome returns the row that the operation would produce, without changing the table. For a Delete, the row has only its key.
+// outcome returns the row that the operation would produce. For a Delete, the row has only its key.
 func (t *Table) outcome(op Operation, near *btree.PathHint) (Row, error) {
 	old, exists := t.rows.GetHint(probe(op.Key), near)
 	row := probe(op.Key)
@@ -205,7 +203,7 @@ func (t *Table) outcome(op Operation, near *btree.PathHint) (Row, error) {
 		row.Properties = old.Properties.Merge(op.Properties)
 	case op.Action == Insert:
 		row.Properties = op.Properties
-	default: // only an insert preserves the client's order of properties
+	default: // only an insert keeps the client's order
 		row.Properties = op.Properties.Sorted()
 	}
 	return row, entity.Check(op.Key, row.Properties)
@@ -218,8 +216,7 @@ type Query struct {
 	From   key.Key       // where to continue; the zero key is the start
 }
 
-// Bounds returns the range of keys that the query may find. The result start is the first key of the range. The result end is the first key after the range,
-// or nil if the range has no upper limit.
+// Bounds returns the range of keys that the query may find: its first key, and the first key after it, or nil without an upper limit.
 func (q Query) Bounds() (start key.Key, end *key.Key) {
 	if q.Filter == nil {
 		return q.From, nil
@@ -239,14 +236,14 @@ type Answer struct {
 	Visited int // the number of rows visited, for tests of the cost
 }
 
-// The service ends a page after five seconds of work, or at the boundary of a partition server. The emulator instead limits rows and bytes. These limits end
-// the pages of scans that find few rows, and prevent a page of huge rows from filling the memory.
+// The service ends a page after five seconds of work, or at the boundary of a partition server. The emulator instead limits the visited rows, for filters
+// that match few rows, and the bytes, so that huge rows do not fill the memory.
 const (
 	maxVisited   = 250_000
 	maxPageBytes = 16 << 20
 )
 
-// Query returns a page of the rows that the query selects, in key order. A page may be short or empty without being the last. A
+// Query returns a page of the rows that the query selects, in key order. A page that is not the last may be short or empty. A
 // query with Top 0 has one page.
 func (t *Table) Query(q Query) Answer {
 	if q.Top == 0 {
