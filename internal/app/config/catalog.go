@@ -15,8 +15,8 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// CatalogConnection is the setting with the connection of each catalog that does not name another one. If it is empty,
-// these catalogs use the app's own storage.
+// CatalogConnection is the setting with the connection of the catalogs that name no connection. If it is empty, they
+// use the app's own storage.
 const CatalogConnection = "AZURE_STORAGE_CONNECTION_STRING"
 
 // CatalogSettings are the settings of one catalog.
@@ -71,8 +71,8 @@ func settingOf(catalog, field string) string {
 var catalogName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,62}$`)
 
 // LoadCatalogs reads the settings of all catalogs, without their connections: the default catalog, if it is set, and the
-// catalogs of TABLESWEEP_CATALOGS in the order of their names. The error lists all mistakes. LoadCatalogs returns the valid
-// catalogs even if there is an error.
+// catalogs of TABLESWEEP_CATALOGS in the order of their names. The error lists all mistakes; the valid catalogs are
+// returned nevertheless.
 func LoadCatalogs(settings storage.Settings) ([]CatalogSettings, error) {
 	standard := storage.HostConnection
 	if settings.Get(CatalogConnection) != "" {
@@ -102,7 +102,7 @@ func LoadCatalogs(settings storage.Settings) ([]CatalogSettings, error) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(named)) {
-		// In URLs, the words "records" and "changes" match without regard to case, so no catalog may have one of these names.
+		// In URLs, "records" and "changes" match without regard to case, so no catalog may have these names.
 		if !catalogName.MatchString(name) || strings.EqualFold(name, "records") || strings.EqualFold(name, "changes") {
 			errs = append(errs, fmt.Errorf("setting TABLESWEEP_CATALOGS: %q cannot be a catalog's name: a name consists of 1 to 63 letters, digits, - and _, starts with a letter, and is neither \"records\" nor \"changes\" (case is ignored)", name))
 			continue
@@ -112,7 +112,6 @@ func LoadCatalogs(settings storage.Settings) ([]CatalogSettings, error) {
 	return all, errors.Join(errs...)
 }
 
-// catalog checks the settings of one catalog.
 func (s catalogText) catalog(name, standard string) (CatalogSettings, error) {
 	c := CatalogSettings{Name: name, Table: s.Table, WAL: s.WAL, Setting: s.Connection}
 	var errs []error
@@ -154,8 +153,8 @@ func (s catalogText) catalog(name, standard string) (CatalogSettings, error) {
 	return c, errors.Join(errs...)
 }
 
-// loadCatalogs reads the settings and connections of all catalogs. The function connect returns the connection of a setting. If the
-// connection is invalid, connect records an error and returns the zero value.
+// loadCatalogs reads the settings and connections of all catalogs. connect returns the connection of a setting. For an invalid
+// connection, it records an error and returns the zero value.
 func (c *Config) loadCatalogs(settings storage.Settings, connect func(string) storage.Connection) error {
 	var err error
 	c.Catalogs, err = LoadCatalogs(settings)
@@ -165,7 +164,7 @@ func (c *Config) loadCatalogs(settings storage.Settings, connect func(string) st
 	return errors.Join(err, c.checkTables())
 }
 
-// checkTables reports tables that a catalog shares with another catalog or the app.
+// checkTables reports tables that a catalog shares with another catalog or with the app.
 func (c *Config) checkTables() error {
 	type use struct {
 		setting, table string

@@ -19,7 +19,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// Setting describes one setting, for the table in docs/settings.md and for the test of this table.
+// Setting describes one setting. docs/settings.md contains these texts, and a test compares them.
 type Setting struct{ Name, Default, Meaning string }
 
 // DeploymentContainer is the setting with the URL of the blob container that contains the deployed app.
@@ -55,7 +55,7 @@ var Settings = []Setting{
 	{"TABLESWEEP_LOG_LEVEL", "info", "`trace`, `debug`, `info`, `warn` or `error`"},
 }
 
-// Config contains the settings. When printed, its connections do not show secrets.
+// Config contains the settings. Its connections print without secrets.
 type Config struct {
 	Own storage.Connection
 	// Connections contains the connections that scans may use, by the names of their settings.
@@ -70,10 +70,10 @@ type Config struct {
 	LogStreams            map[string]logtail.StreamSettings // settings of single streams, by name
 	Catalogs              []CatalogSettings
 	Packages              Container // container with the deployed app; the zero value if not set
-	SegmentsPerInvocation int       // 0 means that the number depends on the action
+	SegmentsPerInvocation int       // 0 for a number that depends on the action
 	Memory                memory.Instance
 	LogLevel              zerolog.Level
-	Console               bool // whether the console is served; valid even if another setting is invalid
+	Console               bool // whether the console is served; valid even if other settings are invalid
 }
 
 // Container is a container in an account.
@@ -101,7 +101,7 @@ func Load(settings storage.Settings) (Config, error) {
 		}
 	}
 	var err error
-	read := map[string]storage.Connection{} // connections by setting, so that an invalid connection is reported once
+	read := map[string]storage.Connection{} // connections by setting, to report an invalid one only once
 	connect := func(name string) storage.Connection {
 		if _, ok := read[name]; !ok {
 			var err error
@@ -115,7 +115,7 @@ func Load(settings storage.Settings) (Config, error) {
 	for name := range strings.SplitSeq(value("TABLESWEEP_CONNECTIONS"), ",") {
 		name = strings.TrimSpace(name)
 		if !settingName.MatchString(name) {
-			// The name may be a connection string, so the message must not repeat the name.
+			// The name may be a connection string, so the message does not repeat it.
 			errs = append(errs, errors.New("setting TABLESWEEP_CONNECTIONS must list names of settings, separated by commas, not connections themselves"))
 			continue
 		}
@@ -145,7 +145,6 @@ func Load(settings storage.Settings) (Config, error) {
 		}
 	}
 	if v := value("TABLESWEEP_SEGMENTS_PER_INVOCATION"); v == "" {
-		// The value 0 means a default that depends on the action.
 	} else if c.SegmentsPerInvocation, err = strconv.Atoi(v); err != nil || c.SegmentsPerInvocation < 1 || c.SegmentsPerInvocation > scans.MaxSegments {
 		errs = append(errs, fmt.Errorf("setting TABLESWEEP_SEGMENTS_PER_INVOCATION must be a number from 1 to %d", scans.MaxSegments))
 	}
@@ -159,7 +158,7 @@ func Load(settings storage.Settings) (Config, error) {
 	}
 	if c.LogLevel, err = zerolog.ParseLevel(value("TABLESWEEP_LOG_LEVEL")); err != nil {
 		errs = append(errs, errors.New("setting TABLESWEEP_LOG_LEVEL must be trace, debug, info, warn or error"))
-		c.LogLevel = zerolog.InfoLevel // so that this error can be logged
+		c.LogLevel = zerolog.InfoLevel // to log this error
 	}
 	return c, errors.Join(errs...)
 }

@@ -1,14 +1,13 @@
-// Package console contains the files of the console, a web page to start and watch scans, look up records and follow logs. The files
-// are served without their comments, and otherwise unchanged. There is no build step, and the page loads nothing from other sites.
+// Package console contains the files of the console, a web page to start and watch scans, look up records and follow logs. Except
+// for comments, the files are served unchanged. There is no build step, and the page loads nothing from other sites.
 //
-// The page consists of JavaScript modules without a library, of at most 125,000 bytes. The module of a view is loaded when the view is
+// The page consists of JavaScript modules without a library, of at most 125,000 bytes. A view's module is loaded when the view is
 // opened. The page gets its data from the API, with a key that the user enters. The key is stored in the tab's session storage, and
-// sent only in a header. The page shows the content of tables as text: it creates elements and never markup. Its
-// Content-Security-Policy, with Trusted Types, refuses markup and inline script.
+// sent only in a header. The page shows the content of tables as text and never creates markup. Its Content-Security-Policy, with
+// Trusted Types, refuses markup and inline script.
 //
-// A list of scans costs one call per refresh, for any number of scans. A refresh happens every 3 s while a scan runs, and once a
-// minute while the page is hidden. While the app does not answer, each pause between refreshes is twice the previous one, up to
-// a minute.
+// A list of scans costs one call per refresh, for any number of scans. The page refreshes every 3 s while a scan runs, and once
+// a minute while the page is hidden. While the app does not answer, each pause is twice the previous one, up to a minute.
 package console
 
 import (
@@ -38,10 +37,10 @@ type File struct {
 	Content []byte
 	Packed  []byte // the content, compressed with gzip
 	Kind    string // the media type
-	ETag    string // a weak ETag, because the compressed and the uncompressed content have the same ETag
+	ETag    string // weak, because the compressed and the uncompressed content share it
 }
 
-// Named returns the file with the given name. The name "" means the page itself. The result found is false if there is no file of this name.
+// Named returns the file with the given name, or the page itself for the name "".
 func Named(name string) (f File, found bool) {
 	if name == "" {
 		name = "index.html"
@@ -53,12 +52,12 @@ func Named(name string) (f File, found bool) {
 // commentLine matches a line of a script that contains only a comment.
 var commentLine = regexp.MustCompile(`(?m)^ *//.*$`)
 
-// packed compresses the files at its first call, once per process. It leaves out comments, which are a tenth of the bytes. The lines
-// of comments become empty lines, so that an error in the browser names the right line of the source.
+// packed compresses the files once per process. Empty lines replace the comments, which are a tenth of the bytes, so errors in the
+// browser name the right line.
 var packed = sync.OnceValue(func() map[string]File {
 	entries, err := files.ReadDir("page")
 	if err != nil {
-		panic("console: internal error: " + err.Error()) // impossible, because the files are embedded
+		panic("console: internal error: " + err.Error()) // impossible for embedded files
 	}
 	all := make(map[string]File, len(entries))
 	for _, e := range entries {
@@ -71,7 +70,7 @@ var packed = sync.OnceValue(func() map[string]File {
 		}
 		var b bytes.Buffer
 		w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // the level is valid
-		_, _ = w.Write(content)                               // a write to a buffer never fails
+		_, _ = w.Write(content)                               // never fails
 		_ = w.Close()
 		all[e.Name()] = File{Content: content, Packed: b.Bytes(), Kind: kinds[path.Ext(e.Name())], ETag: fmt.Sprintf(`W/"%.8x"`, sha256.Sum256(content))}
 	}

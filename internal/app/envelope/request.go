@@ -12,13 +12,13 @@ import (
 // HostVersion is the version in the host's headers.
 const HostVersion = "4.0.0.0"
 
-// SecretVariable is the variable in which a host may give its handler a secret. Every request of that host contains the secret
-// in HeaderSecret. The real host sets no secret.
+// SecretVariable is the variable in which a host may give its handler a secret. All its requests then contain the secret in
+// HeaderSecret. The real host sets no secret.
 const (
 	SecretVariable = "TABLESWEEP_HOST_SECRET"
 	HeaderSecret   = "X-Tablesweep-Host-Secret"
 	WorkerVariable = "FUNCTIONS_CUSTOMHANDLER_WORKER_ID" // the host's id for the process
-	HeaderWorker   = "X-Tablesweep-Worker"               // header with the id, in the handler's answer to a request for /
+	HeaderWorker   = "X-Tablesweep-Worker"               // the id, in the handler's answer to a request for /
 )
 
 // Headers of every invocation. (HttpWorkerConstants of azure-functions-host)
@@ -63,10 +63,10 @@ func Queue(function string, m Message) []byte {
 	}})
 }
 
-// Status is the state of a timer's schedule, in the form that the timer's function receives.
+// Status is the state of a timer's schedule, as the timer's function receives it.
 type Status struct {
 	Last    time.Time // time of the last run; zero before the first run
-	Next    time.Time // time of the next run, as computed before this run
+	Next    time.Time // time of the next run, computed before this run
 	Updated time.Time `json:"LastUpdated"`
 }
 
@@ -87,8 +87,7 @@ func newSys(function string) sys {
 	return sys{MethodName: function, UtcNow: time.Now().UTC(), RandGuid: uuid.NewString()}
 }
 
-// encodeTwice returns a string in the host's form: the string is encoded as JSON, and the document contains this JSON as a
-// string.
+// encodeTwice returns a string as the host encodes it: JSON that the document contains as a string.
 func encodeTwice(s string) string { return string(encode(s)) }
 
 // encode returns v as JSON, with <, > and & unescaped.
@@ -96,6 +95,6 @@ func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(v) // never fails: it writes to memory, and v has a JSON form
+	_ = e.Encode(v) // never fails: v has a JSON form
 	return bytes.TrimSpace(b.Bytes())
 }

@@ -25,7 +25,7 @@ type Host struct {
 	Development bool
 }
 
-// onlyFromHost returns a handler that passes only the host's requests to next: those that it made, and those that it passed on.
+// onlyFromHost returns a handler that passes to next only the host's requests: its own, and those that it passes on.
 func (h Host) onlyFromHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, foreign := foreignName(r)
@@ -49,9 +49,9 @@ func (h Host) onlyFromHost(next http.Handler) http.Handler {
 	})
 }
 
-// foreignName returns the request's host name if it is not a name of this machine. A web page can send requests to this machine
-// under the page's own host name, if that name resolves to this machine (DNS rebinding). In a request through a Functions host,
-// the name is in X-Forwarded-Host. In a direct request to this port, the name is in Host.
+// foreignName returns the request's host name if it is not a name of this machine. If a web page's host name resolves to this
+// machine, the page can send requests here under that name (DNS rebinding). A Functions host passes the name on in
+// X-Forwarded-Host.
 func foreignName(r *http.Request) (name string, foreign bool) {
 	names := append([]string{r.Host}, r.Header.Values("X-Forwarded-Host")...)
 	if i := slices.IndexFunc(names, func(name string) bool { return !loopback.Is(name) }); i >= 0 {
@@ -61,58 +61,56 @@ func foreignName(r *http.Request) (name string, foreign bool) {
 }
 
 // pastHost reports whether a browser has sent the request directly to the handler's port. On a developer's machine, any web page can send simple requests
-// to that port. A host adds an invocation id or X-Forwarded-Host to a request, but a page cannot add them. (DefaultHttpProxyService of
-// azure-functions-host; YARP)
+// to that port. A page cannot add the headers that a host adds: an invocation id or X-Forwarded-Host. (DefaultHttpProxyService of azure-functions-host;
+// YARP)
 func pastHost(r *http.Request) bool {
 	return hasHeader(r, "Origin", "Sec-Fetch-Site") && !hasHeader(r, envelope.HeaderInvocation, "X-Ms-Invocation-Id", "X-Forwarded-Host")
 }
 
-// withoutPreflight reports whether the request's Content-Type is missing or is one that forms use. A browser sends such a
-// request from any page without a preflight. (WHATWG Fetch, "CORS-safelisted request-header")
+// withoutPreflight reports whether the request has no Content-Type, or one that forms use. A browser sends such a request
+// from any page without a preflight. (WHATWG Fetch, "CORS-safelisted request-header")
 func withoutPreflight(r *http.Request) bool {
 	return slices.Contains([]string{"", "application/x-www-form-urlencoded", "multipart/form-data", "text/plain"}, mediaType(r))
 }
 
-// ofOtherSite reports whether a page of another site has made a browser send the request. GET, HEAD and preflights do not
-// count. Core Tools require no key, so without this check any page that the developer opens could start scans.
+// ofOtherSite reports whether a page of another site has made a browser send the request, other than GET, HEAD and
+// preflights. Core Tools require no key, so without this check, any page that the developer opens could start scans.
 func ofOtherSite(r *http.Request) bool {
 	as := *r
 	as.Host = cmp.Or(r.Header.Get("X-Forwarded-Host"), r.Host)
 	return http.NewCrossOriginProtection().Check(&as) != nil
 }
 
-// isCall reports whether a request is for a queue or timer function. Callers can send requests only to paths below /api.
+// isCall reports whether a request is for a queue or timer function. Callers reach only paths below /api.
 func isCall(r *http.Request) bool {
 	return r.URL.Path != "/" && !strings.HasPrefix(strings.ToLower(r.URL.Path), "/api/")
 }
 
-// hostsOwn reports whether a request may come from the host itself instead of a caller. A forwarding host resolves a caller's /api/log/..%5C..%5CMaintain to
-// /Maintain, and passes on the caller's headers, including Host. Such a caller's request has a key. The host's own calls have no key, and their Host is this
-// server's address. (DefaultHttpWorkerService and HttpRequestExtensions of azure-functions-host)
+// hostsOwn reports whether a request may come from the host itself. A forwarding host resolves a caller's /api/log/..%5C..%5CMaintain to /Maintain, and
+// passes on the caller's headers, including Host and a key. The host's own calls have no key, and their Host is this server's address.
+// (DefaultHttpWorkerService and HttpRequestExtensions of azure-functions-host)
 func hostsOwn(r *http.Request) bool {
 	address, served := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return r.Method == http.MethodPost && r.URL.RawQuery == "" && (!served || r.Host == address.String()) &&
 		!hasHeader(r, "X-Functions-Key", "Accept", "X-Forwarded-For", "X-Forwarded-Host")
 }
 
-// hasHeader reports whether the request has one of the headers.
 func hasHeader(r *http.Request, names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return len(r.Header.Values(name)) > 0 })
 }
 
-// isForwarded reports whether a host has forwarded a caller's request instead of proxying it. A forwarding host adds its name
-// to the caller's User-Agent. (HttpRequestExtensions of azure-functions-host)
+// isForwarded reports whether a host has forwarded a caller's request instead of proxying it: a forwarding host adds its name
+// to the User-Agent. (HttpRequestExtensions of azure-functions-host)
 func isForwarded(r *http.Request) bool {
 	return strings.HasPrefix(strings.ToLower(r.URL.Path), "/api/") && strings.Contains(strings.Join(r.Header.Values("User-Agent"), " "), "Azure-Functions-Host/")
 }
 
-// errNotProxied returns the error for callers of a host that does not proxy requests.
 func errNotProxied() error {
 	return problem.NotProxiedf("", "the Functions host changes requests before it passes them on: set customHandler.enableProxyingHttpRequest to true in host.json, "+
 		"or, if it is, update the host (Core Tools, or the image of a container)")
 }
 
-// onlyProxied refuses forwarded requests, because a host that does not proxy requests changes their bodies, paths and parameters.
+// onlyProxied refuses forwarded requests, because the host has changed their bodies, paths and parameters.
 func onlyProxied(next http.Handler) http.Handler {
 	return withProblems(func(w http.ResponseWriter, r *http.Request) error {
 		if isForwarded(r) {

@@ -22,11 +22,11 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// catalogRoute is a route that three functions share. Each function handles different methods.
+// catalogRoute is a route that three functions share, each with its own methods.
 const catalogRoute = "catalog/{*path}"
 
-// Catalogs contains the app's catalogs by their names in URLs. The records of the catalog "people" are at
-// /api/catalog/people/records, and the records of the catalog "" are at /api/catalog/records.
+// Catalogs contains the app's catalogs by their names in URLs. The catalog "people" has its records at
+// /api/catalog/people/records, the catalog "" at /api/catalog/records.
 type Catalogs map[string]*catalog.Catalog
 
 // resource is a path that every catalog has, such as records, with a method and its handler.
@@ -36,10 +36,10 @@ type resource struct {
 	serve        func(*catalog.Catalog, http.ResponseWriter, *http.Request) error
 }
 
-// oneRecord is the path of one record, by its id. The answer to a write contains this path in Location.
+// oneRecord is the path of one record, by its id. Answers to writes contain it in Location.
 const oneRecord = "records/{id:[0-9a-f]{64}}"
 
-// catalogCalls returns the calls for resources of every catalog. A call waits until its catalog's gate is open.
+// catalogCalls returns the calls for resources of every catalog. A call waits for its catalog's gate.
 //
 // caller: clients that store and look up records.
 func (a App) catalogCalls(resources ...resource) (calls []call) {
@@ -85,7 +85,7 @@ func (c Catalogs) list(w http.ResponseWriter, r *http.Request, _ url.Values) err
 	return answer(w, r, map[string]any{"catalogs": all}, nil)
 }
 
-// byName returns the catalog with a name. The error lists the existing names.
+// byName returns the catalog with a name. The error lists the names.
 func (c Catalogs) byName(name string) (*catalog.Catalog, error) {
 	if found := c[name]; found != nil {
 		return found, nil
@@ -188,7 +188,6 @@ func writeRecord(w http.ResponseWriter, r *http.Request, done catalog.Written, e
 	return nil
 }
 
-// locationOf returns the address of a record in the request's catalog.
 func locationOf(r *http.Request, id string) string {
 	path := "/api/catalog/"
 	if name := r.PathValue("name"); name != "" {
@@ -259,7 +258,7 @@ func countRecords(c *catalog.Catalog, w http.ResponseWriter, r *http.Request) er
 	return answer(w, r, total, err)
 }
 
-// followChanges answers with the changes after a position.
+// followChanges answers with the changes after the position in the parameter "after".
 func followChanges(c *catalog.Catalog, given url.Values, top int, w http.ResponseWriter, r *http.Request) error {
 	if err := checkAfter(given); err != nil {
 		return err
@@ -273,7 +272,7 @@ func followChanges(c *catalog.Catalog, given url.Values, top int, w http.Respons
 	return nil
 }
 
-// readSince reads the parameter "since". It returns the zero time if the parameter is absent. A duration is measured back from the service's time.
+// readSince reads the parameter "since", or returns the zero time. A duration counts back from the service's time.
 func readSince(ctx context.Context, c *catalog.Catalog, given url.Values) (time.Time, error) {
 	if !given.Has("since") {
 		return time.Time{}, nil
@@ -349,8 +348,7 @@ func idempotencyKey(r *http.Request) (string, error) {
 // Headers of conditional requests (RFC 9110, section 13).
 const ifMatch, ifNoneMatch = "If-Match", "If-None-Match"
 
-// entityTags matches a list of entity tags. The list may have empty elements (RFC 9110, section 5.6.1). entityTag matches one
-// tag.
+// entityTags matches a list of entity tags, perhaps with empty elements (RFC 9110, section 5.6.1).
 var (
 	entityTags = regexp.MustCompile(`^[ \t,]*((W/)?"[^"\x00-\x20\x7f]*"[ \t]*(,[ \t,]*|$))+$`)
 	entityTag  = regexp.MustCompile(`(W/)?"[^"]*"`)
@@ -359,8 +357,8 @@ var (
 func readCondition(r *http.Request) (catalog.Condition, error) {
 	match, matchErr := readTags(r, ifMatch)
 	differ, differErr := readTags(r, ifNoneMatch)
-	// A proxy that compresses an answer makes its tag weak. A weak tag can match in If-None-Match, but never in If-Match
-	// (section 8.8.3.2).
+	// A proxy that compresses an answer makes its tag weak. A weak tag can match in If-None-Match only (section
+	// 8.8.3.2).
 	for i, tag := range differ {
 		differ[i] = strings.TrimPrefix(tag, "W/")
 	}
@@ -380,8 +378,7 @@ func readTags(r *http.Request, name string) ([]string, error) {
 	return nil, problem.Invalidf(name, "must be * or entity tags such as \"17\", separated by commas")
 }
 
-// readSelector reads which records a call changes, and under which conditions. The id in the call's path selects the record. If the path has no id, the query
-// selects the records.
+// readSelector reads which records a call changes, and under which conditions. The path's id selects a record; without one, the query selects records.
 func readSelector(s index.Schema, r *http.Request) (catalog.Lookup, catalog.Condition, error) {
 	var queryErr, onceErr error
 	q := catalog.Lookup{ID: r.PathValue("id")}
@@ -401,8 +398,8 @@ func readSelector(s index.Schema, r *http.Request) (catalog.Lookup, catalog.Cond
 // maxValues is the maximum number of values for one index key in a query, because each value costs a request.
 const maxValues = 100
 
-// readQuery reads the query string. The query string may contain index keys, spelled as in the settings, with their values.
-// It may also contain the parameters in allowed, which are some of row_from, row_to, row_prefix, top and cursor.
+// readQuery reads the query string: index keys with values, and the parameters in allowed, which are some of row_from,
+// row_to, row_prefix, top and cursor.
 func readQuery(s index.Schema, r *http.Request, allowed ...string) (catalog.Lookup, error) {
 	var takes []input.Parameter
 	for _, k := range s.Keys {

@@ -20,13 +20,12 @@ type inserted struct {
 	Error  *fieldError `json:"error,omitempty"`
 }
 
-// maxListedErrors is the maximum number of errors that an answer lists for all records together. Once this number is reached, the answer lists only the first
-// error of each further record.
+// maxListedErrors is the maximum number of errors that an answer lists for all its records. Beyond it, the answer lists only the first error of each record.
 const maxListedErrors = 1000
 
-// insertRecords inserts several records, and answers with a result for each. The argument key is the request's Idempotency-Key. If key is not "",
-// record n gets its own key, which consists of key, a blank and n. One key for all records is not enough, because the records are in several shards and
-// some records may be refused. Each record is decoded twice: for the check and for its insertion.
+// insertRecords inserts several records, and answers with a result for each. key is the request's Idempotency-Key, or "". With a key, record n gets the
+// key "KEY n": one key for all would not be enough, because the records are in several shards and some may be refused. Each record is decoded twice,
+// for the check and for its insertion.
 func insertRecords(c *catalog.Catalog, texts record.Texts, key string, w http.ResponseWriter, r *http.Request) error {
 	results := make([]inserted, len(texts))
 	var good record.Texts
@@ -42,7 +41,7 @@ func insertRecords(c *catalog.Catalog, texts record.Texts, key string, w http.Re
 	}
 	var keys func(int) string
 	if key != "" {
-		keys = func(i int) string { return fmt.Sprintf("%s %d", key, at[i]) } // unambiguous, because no caller's key contains a blank
+		keys = func(i int) string { return fmt.Sprintf("%s %d", key, at[i]) } // unambiguous, because callers' keys contain no blank
 	}
 	for i, one := range c.InsertAll(r.Context(), good, keys) {
 		n := at[i]
@@ -60,13 +59,13 @@ func insertRecords(c *catalog.Catalog, texts record.Texts, key string, w http.Re
 	return answer(w, r, map[string]any{"results": results}, nil)
 }
 
-// refused returns the result for a record with an error. The result lists at most the given number of joined errors.
+// refused returns the result for an invalid record, with at most the given number of joined errors.
 func refused(err error, most int) inserted {
 	p := problemOf(err)
 	return inserted{Status: problem.Status(p), Error: &fieldError{secret.Hide(p.Field), secret.Hide(detailOf(err, most))}}
 }
 
-// detailOf returns an error's text for callers. The text lists at most the given number of joined errors.
+// detailOf returns an error's text for callers, with at most the given number of joined errors.
 func detailOf(err error, most int) string {
 	var all []string
 	for _, p := range firstOf(err, most) {

@@ -11,11 +11,11 @@ import (
 	"tablesweep/internal/app/console"
 )
 
-// consoleRoute matches only file names. Anybody may call an anonymous function, so the route must not match paths of other
+// consoleRoute matches only file names. Anonymous functions need no key, so the route must not match paths of other
 // functions.
 const consoleRoute = "console/{file:regex(^[a-z]+[.](css|js|svg)$)?}"
 
-// consoleHeaders prevent the page from loading data from other sites, from sending data to them, and from running data as code.
+// consoleHeaders prevent the page from loading data from other sites, sending data to them, and running data as code.
 var consoleHeaders = map[string]string{
 	"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 		"frame-ancestors 'none'; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'",
@@ -26,7 +26,7 @@ var consoleHeaders = map[string]string{
 	"Cache-Control":                "no-cache",
 }
 
-// consoleCalls returns the calls for the console's files, which contain no data. If the setting TABLESWEEP_CONSOLE is off, there are no such calls.
+// consoleCalls returns the calls for the console's files, which contain no data. There are none if the setting TABLESWEEP_CONSOLE is off.
 //
 // caller: browsers.
 func consoleCalls(on bool) []call {

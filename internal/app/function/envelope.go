@@ -21,17 +21,15 @@ type Invocation struct {
 	Delivery int
 }
 
-// response is the envelope of an answer. The host adds Logs to the invocation's log, but discards them if the invocation
-// failed. After an empty body or null, the host would wait until its time-out. (azure-functions-host,
-// DefaultHttpWorkerService.cs)
+// response is the envelope of an answer. If the invocation succeeds, the host adds Logs to the invocation's log. After
+// an empty body or null, the host would wait until its time-out. (azure-functions-host, DefaultHttpWorkerService.cs)
 type response struct {
 	Outputs     outputs  `json:"Outputs"`
 	Logs        []string `json:"Logs"`
 	ReturnValue any      `json:"ReturnValue"`
 }
 
-// outputs contains the values of the function's output bindings: the answer of an HTTP function. For other functions it is
-// empty.
+// outputs contains the answer of an HTTP function. For other functions, it is empty.
 type outputs struct {
 	Answer *httpAnswer `json:"res,omitempty"`
 }
@@ -44,8 +42,8 @@ type httpAnswer struct {
 	Header map[string]string `json:"headers"`
 }
 
-// ParseEnvelope parses the host's request for a queue or timer function. The request contains metadata, and the trigger's data
-// under the name of the trigger's binding. Errors are [problem.Invalid].
+// ParseEnvelope parses the host's request for a queue or timer function: metadata, and the trigger's data under the name of
+// the trigger's binding. Errors are [problem.Invalid].
 func ParseEnvelope(body []byte) (Invocation, error) {
 	var r struct{ Data, Metadata map[string]json.RawMessage }
 	if err := json.Unmarshal(body, &r); err != nil {
@@ -58,15 +56,15 @@ func ParseEnvelope(body []byte) (Invocation, error) {
 	for _, v := range r.Data {
 		i.Body = messageBody(v)
 	}
-	// A message's own top-level properties replace metadata of the same name, so a value that is not a number is ignored.
+	// A message's own top-level properties replace metadata of the same name, so ignore a value that is not a number.
 	if n, err := strconv.Atoi(string(messageBody(r.Metadata["DequeueCount"]))); err == nil && n > 0 {
 		i.Delivery = n
 	}
 	return i, nil
 }
 
-// messageBody decodes up to two levels of JSON strings. The host encodes a string as JSON, and encodes the result as a JSON
-// string. Its documentation shows only the first encoding. (azure-functions-host, ScriptInvocationContextExtensions.cs)
+// messageBody decodes up to two levels of JSON strings. The host encodes a string twice, its documentation only once.
+// (azure-functions-host, ScriptInvocationContextExtensions.cs)
 func messageBody(v json.RawMessage) []byte {
 	for range 2 {
 		var s string
@@ -80,8 +78,7 @@ func messageBody(v json.RawMessage) []byte {
 
 // invocationHandler handles the host's calls of a queue or timer function.
 //
-// The host calls a queue function for every message, and a timer function when its timer is due. After a status other than
-// 2xx, the host delivers the message again, up to maxDequeueCount times in all.
+// After a status other than 2xx, the host delivers the message again, up to maxDequeueCount times in all.
 func invocationHandler(f Function) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
@@ -93,8 +90,8 @@ func invocationHandler(f Function) http.Handler {
 		switch {
 		case problem.FateOf(err) != problem.Done:
 			status = problem.Status(err)
-			answer.Logs = append(answer.Logs, err.Error()) // the host discards Logs of a failed invocation
-			if problem.Of(err).Kind != problem.NotReady {  // this error is logged once a minute
+			answer.Logs = append(answer.Logs, err.Error()) // the host discards Logs of failed invocations
+			if problem.Of(err).Kind != problem.NotReady {  // it is logged once a minute
 				log.Error().Err(err).Dur("took", time.Since(start)).Msg("invocation failed")
 			}
 		case err != nil:
@@ -106,8 +103,8 @@ func invocationHandler(f Function) http.Handler {
 	})
 }
 
-// handle waits until the app is ready, and invokes the function with the request's envelope. Only the invocation's time limits
-// the wait.
+// handle waits until the app is ready, and invokes the function with the request's envelope. Only the invocation's time limit
+// ends the wait.
 func (f Function) handle(ctx context.Context, r *http.Request) (report string, err error) {
 	body, err := readBody(r)
 	if err != nil {
@@ -127,10 +124,10 @@ func (f Function) handle(ctx context.Context, r *http.Request) (report string, e
 
 // notProxiedHandler handles the host's calls of an HTTP function.
 //
-// A host that does not proxy requests puts each request into an envelope. The caller gets a 502. Both the 502 and the
-// function's log contain the reason.
+// Only a host that does not proxy requests sends envelopes of HTTP requests. The caller gets a 502. Both the 502 and
+// the function's log contain the reason.
 func notProxiedHandler(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body) // an answer before the end of the envelope, which is twice as long as the caller's body, would become an empty 500
+	_, _ = io.Copy(io.Discard, r.Body) // the envelope is twice as long as the caller's body; an answer before its end would become an empty 500
 	err := errNotProxied()
 	writeJSON(w, r, http.StatusOK, response{
 		Outputs: outputs{&httpAnswer{

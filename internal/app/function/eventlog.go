@@ -54,7 +54,6 @@ func streamOf(r *http.Request, given url.Values) (string, error) {
 	return stream, nil
 }
 
-// appended is the result for a new event.
 type appended struct {
 	ID   string    `json:"id"`
 	Time time.Time `json:"time"`
@@ -107,7 +106,7 @@ func (s streams) append(w http.ResponseWriter, r *http.Request, given url.Values
 	return nil
 }
 
-// writePartial answers a call if it is unknown whether some of its events were appended.
+// writePartial answers a call if perhaps only some of its events were appended.
 func writePartial(w http.ResponseWriter, r *http.Request, partial *logtail.PartialError, err error, once string) {
 	zerolog.Ctx(r.Context()).Error().Err(err).Msg("the events were not appended")
 	ids := make([]*string, len(partial.IDs))
@@ -132,8 +131,8 @@ func writePartial(w http.ResponseWriter, r *http.Request, partial *logtail.Parti
 		"%d of %d events were appended: those with an id in ids; whether the others were appended is unknown, and %s", known, len(ids), retry), ids})
 }
 
-// splitEvents returns the text of an event, of each event in an array, or of each line. It checks the events, up to the first
-// invalid event. If there are several events, an error contains the event's index.
+// splitEvents returns the text of an event, of each event in an array, or of each line. It checks the events up to the first
+// invalid one. If there are several, an error contains the index.
 func splitEvents(body []byte, lines bool) (record.Texts, error) {
 	texts, several, err := split(body, lines, "event")
 	if err != nil {
@@ -178,7 +177,7 @@ func (s streams) read(w http.ResponseWriter, r *http.Request, given url.Values) 
 	return nil
 }
 
-// follow answers with the events after a position in the stream.
+// follow answers with the stream's events after the position in the parameter "after".
 func (s streams) follow(stream string, given url.Values, top int, w http.ResponseWriter, r *http.Request) error {
 	if err := checkAfter(given); err != nil {
 		return err
@@ -192,7 +191,7 @@ func (s streams) follow(stream string, given url.Values, top int, w http.Respons
 	return nil
 }
 
-// checkAfter refuses a list's other parameters if the parameter "after" is present.
+// checkAfter refuses a list's other parameters beside "after".
 func checkAfter(given url.Values) error {
 	for _, other := range []string{"since", "cursor"} {
 		if given.Has(other) {

@@ -1,12 +1,12 @@
 // Package function is the Azure Functions custom handler: the HTTP server that the Functions host calls, with a route for each
 // function.
 //
-// The host calls queue and timer functions with a JSON envelope, and expects one in return (envelope.go). The host proxies
-// HTTP functions: they receive the caller's request under /api, and the caller receives their answer unchanged. This package
-// only translates calls. Packages engine, catalog and logtail do the work.
+// The host calls queue and timer functions with a JSON envelope, and expects one in return (envelope.go). It proxies HTTP
+// functions: they receive the caller's request under /api, and the caller receives their answer. This package only
+// translates calls for packages engine, catalog and logtail.
 //
-// Start with function.go, which lists the functions. http.go contains the rules for all calls. scans.go, catalog.go and
-// eventlog.go contain the calls themselves.
+// Start with function.go, which lists the functions. http.go contains the rules for all calls; scans.go, catalog.go and
+// eventlog.go contain the calls.
 package function
 
 import (
@@ -50,13 +50,11 @@ type Function struct {
 	Schedule string // for a timer function, its NCRONTAB expression
 
 	Route     string   // for an HTTP function, its route below /api
-	Methods   []string // for an HTTP function; if empty, the host passes on all methods and the app refuses wrong ones
-	maxBody   int64    // for an HTTP function, the maximum size of a body in bytes; 0 means maxRequest
+	Methods   []string // for an HTTP function; if empty, the host passes on all methods, and the app refuses wrong ones
+	maxBody   int64    // for an HTTP function, the maximum bytes of a body; 0 means maxRequest
 	Anonymous bool     // calls of this HTTP function need no key
 
-	// gates delay calls until the app is ready for these calls.
-	gates []*gate.Gate
-	// memory is the budget from which calls reserve memory.
+	gates  []*gate.Gate
 	memory *memory.Budget
 	// invoke handles a queue message or a timer.
 	invoke func(context.Context, Invocation) (report string, err error)
@@ -71,7 +69,7 @@ type App struct {
 	Catalogs Catalogs
 	Gates    Gates
 	Health   health.App // the data for GET /api/health
-	// SchedulesErr describes invalid schedules in the settings. All other parts of the app work.
+	// SchedulesErr describes invalid schedules in the settings. The rest of the app works.
 	SchedulesErr error
 	Console      bool // whether the console is served
 }
@@ -83,7 +81,7 @@ type Gates struct {
 	Catalogs map[string]*gate.Gate // the storage of each catalog
 }
 
-// maintain maintains scans, streams and catalogs concurrently, so that no part waits for another part or fails because of it.
+// maintain maintains scans, streams and catalogs concurrently, so that none delays or fails the others.
 func (a App) maintain(ctx context.Context, _ Invocation) (string, error) {
 	behind := func(g *gate.Gate, part func(context.Context) error) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -107,7 +105,7 @@ func (a App) maintain(ctx context.Context, _ Invocation) (string, error) {
 		})
 	}
 	_ = g.Wait() // errs contains each part's error
-	// A part without work, such as a catalog during a migration, must not hide a failed part.
+	// A part without work, such as a catalog during a migration, must not hide a failure of another.
 	failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return problem.FateOf(err) == problem.Done })
 	if a.Gates.Own.Err() == nil {
 		failed = append(failed, a.Engine.WriteMaintained(ctx, errors.Join(failed...)))
@@ -118,8 +116,7 @@ func (a App) maintain(ctx context.Context, _ Invocation) (string, error) {
 	return "", errors.Join(errs...)
 }
 
-// Functions lists the app's functions. [Handler] makes the routes from this list, and a test compares it with the function
-// folders.
+// Functions lists the app's functions. A test compares the list with the function folders.
 func Functions(a App) []Function {
 	step := func(ctx context.Context, i Invocation) (string, error) { return a.Engine.Run(ctx, i.Body, i.Delivery) }
 	settings, own := []*gate.Gate{a.Gates.Settings}, []*gate.Gate{a.Gates.Settings, a.Gates.Own}
@@ -133,7 +130,7 @@ func Functions(a App) []Function {
 		{Name: "EventLog", Trigger: HTTP, Route: "log/{*stream}", maxBody: maxEventBytes, gates: own, calls: logCalls(a.Log)},
 		{Name: "Console", Trigger: HTTP, Route: consoleRoute, Anonymous: true, calls: consoleCalls(a.Console)},
 		{Name: "Service", Trigger: HTTP, Route: serviceRoute, calls: serviceCalls(a)},
-		// The next functions share a route, but have separate function keys.
+		// The next functions share a route, but each has its own function key.
 		{
 			Name: "CatalogInsert", Trigger: HTTP, Route: catalogRoute, Methods: []string{"POST", "PUT", "PATCH"},
 			maxBody: maxRecord, gates: settings, calls: a.catalogCalls(
@@ -160,8 +157,7 @@ func Functions(a App) []Function {
 	return functions
 }
 
-// Handler returns the HTTP handler of all functions, for requests from the host. The context of each call contains the logger log with the invocation's id as a
-// field.
+// Handler returns the HTTP handler of all functions, for requests from the host. Each call's context contains log with the invocation's id.
 func Handler(functions []Function, host Host, log zerolog.Logger) http.Handler {
 	all := routes{}
 	all.add(http.MethodGet, "/", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { // the host's health check
@@ -180,8 +176,8 @@ func Handler(functions []Function, host Host, log zerolog.Logger) http.Handler {
 	return keepPrivate(withLogger(log, withDeadlines(recoverPanics(host.onlyFromHost(readToEnd(onlyProxied(all.handler())))))))
 }
 
-// whenReady returns a handler that waits until the function's gates are open and the call has its part of the memory. During
-// the call, requests to unavailable storage wait for at most [awayTime].
+// whenReady returns a handler that waits until the function's gates are open and the call has its part of the memory.
+// Requests of the call wait at most [awayTime] for unavailable storage.
 func (f Function) whenReady(c call) http.Handler {
 	return withProblems(func(w http.ResponseWriter, r *http.Request) error {
 		if err := checkHeaders(r); err != nil {

@@ -25,10 +25,9 @@ func mediaType(r *http.Request) string {
 	return strings.ToLower(strings.TrimSpace(kind))
 }
 
-// inLines reports whether the request's body has one record per line.
 func inLines(r *http.Request) bool { return mediaType(r) == jsonLines }
 
-// checkType returns an error unless the body's type is JSON or one of the other types that the call accepts.
+// checkType returns an error unless the body's type is JSON or one of others.
 func checkType(r *http.Request, others ...string) error {
 	const field = "Content-Type"
 	kind := mediaType(r)
@@ -44,8 +43,8 @@ func checkType(r *http.Request, others ...string) error {
 	return problem.WrongEncodingf(field, "is %q; send JSON as %s", r.Header.Get(field), strings.Join(append([]string{"application/json"}, others...), " or "))
 }
 
-// keepPrivate prevents caches from storing answers, and browsers from interpreting data as a page. The console's page contains no
-// data, so the console overrides Cache-Control.
+// keepPrivate prevents caches from storing answers, and browsers from interpreting data as a page. The console, which contains no
+// data, overrides Cache-Control.
 func keepPrivate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
@@ -54,7 +53,7 @@ func keepPrivate(next http.Handler) http.Handler {
 	})
 }
 
-// checkHeaders refuses a write with an unsupported header that would change the write's meaning.
+// checkHeaders refuses a write with a header that would change its meaning but is not supported.
 func checkHeaders(r *http.Request) error {
 	switch {
 	case r.Method == http.MethodGet, r.Method == http.MethodHead:
@@ -67,7 +66,7 @@ func checkHeaders(r *http.Request) error {
 	return nil
 }
 
-// prefersMinimal reports whether the caller prefers an answer without the record. If so, it confirms the preference in a header of the answer. (RFC 7240)
+// prefersMinimal reports whether the caller prefers an answer without the record, and confirms this in the answer's header. (RFC 7240)
 func prefersMinimal(w http.ResponseWriter, r *http.Request) bool {
 	const minimal = "return=minimal"
 	for preference := range strings.FieldsFuncSeq(strings.Join(r.Header.Values("Prefer"), ","), func(c rune) bool { return c == ',' || c == ';' }) {
@@ -79,8 +78,8 @@ func prefersMinimal(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// If there is a cursor, linkNext adds to the answer a link to the next page: the same call with the cursor and without the
-// caller's key. (RFC 8288)
+// linkNext adds a link to the next page: the same call with the cursor, without the caller's key. Without a cursor, it
+// adds nothing. (RFC 8288)
 func linkNext(w http.ResponseWriter, r *http.Request, cursor string) {
 	if cursor == "" {
 		return

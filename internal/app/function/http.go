@@ -26,10 +26,10 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// Limits of a request's size and an answer's time. After functionTimeout, the host kills the process with all its invocations.
-// The host waits 230 s for an HTTP answer. (Microsoft Learn, "Azure Functions scale and hosting")
+// Limits of a request's size and time. The host waits 230 s for an HTTP answer. After functionTimeout, it kills the process
+// with all its invocations. (Microsoft Learn, "Azure Functions scale and hosting")
 const (
-	// maxEnvelope allows a queue message of 64 KiB that is escaped twice, and a copy of its top-level properties as metadata.
+	// maxEnvelope allows a queue message of 64 KiB, escaped twice, with a copy of its top-level properties as metadata.
 	maxEnvelope   = 1 << 20
 	maxRequest    = scans.MaxRequest
 	maxEventBytes = 4 << 20 // about the size of one transaction
@@ -37,20 +37,20 @@ const (
 
 	invocationTime = 9 * time.Minute
 	requestTime    = 200 * time.Second
-	// awayTime is how long a call waits for unavailable storage, or until the app is ready.
+	// awayTime is how long a call waits for unavailable storage or an unprepared app.
 	awayTime   = 25 * time.Second
 	retryAfter = "10" // seconds, if the storage is unavailable
-	// bodyTime is the maximum time in which a body may arrive. answerTime is the time to write the answer, in addition to the time for handling the request.
+	// bodyTime is the maximum time in which a body may arrive. answerTime is the time for writing the answer, after the time for handling the request.
 	bodyTime   = 150 * time.Second
 	answerTime = 20 * time.Second
-	// If an answer is ready before the request's body has arrived, the answer waits for the rest of the body, but at most for
-	// restTime and for maxRest bytes.
+	// An answer that is ready before the request's body has arrived waits for the rest of the body, up to restTime and
+	// maxRest bytes.
 	restTime = 10 * time.Second
 	maxRest  = 100 << 20 // the host's limit
 )
 
-// withLimits limits the size of a request's body and the time of its handling. If the client disconnects, a request that may
-// write continues. Otherwise, a later recovery would have to complete a half-done write.
+// withLimits limits the size of a request's body and the time of its handling. A request that may write continues after the
+// client disconnects, so that no recovery must complete a half-done write.
 func withLimits(bytes int64, t time.Duration, next http.Handler) http.Handler {
 	return withProblems(func(w http.ResponseWriter, r *http.Request) error {
 		ctx := r.Context()
@@ -72,7 +72,7 @@ func withLimits(bytes int64, t time.Duration, next http.Handler) http.Handler {
 	})
 }
 
-// unpacked returns the request's body, uncompressed. The compressed and the uncompressed body may each have at most limit bytes.
+// unpacked returns the request's body, uncompressed. Both the compressed and the uncompressed body have at most limit bytes.
 func unpacked(w http.ResponseWriter, r *http.Request, limit int64) (io.ReadCloser, error) {
 	body := http.MaxBytesReader(w, r.Body, limit)
 	switch encoding := strings.ToLower(strings.Join(r.Header.Values("Content-Encoding"), ",")); encoding {
@@ -85,7 +85,7 @@ func unpacked(w http.ResponseWriter, r *http.Request, limit int64) (io.ReadClose
 	}
 }
 
-// gzipBody uncompresses a body. It begins to read the body at the first call of Read.
+// gzipBody uncompresses a body. It reads nothing before the first call of Read.
 type gzipBody struct {
 	packed io.ReadCloser
 	reader *gzip.Reader
@@ -102,11 +102,11 @@ func (b *gzipBody) Read(p []byte) (n int, err error) {
 
 func (b *gzipBody) Close() error { return b.packed.Close() }
 
-// withDeadlines disconnects clients that send or read slowly, because the host does not buffer requests and answers.
+// withDeadlines disconnects clients that send or read slowly, because the host buffers neither requests nor answers.
 func withDeadlines(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := http.NewResponseController(w)
-		// This call fails only in tests, where connections have no deadlines.
+		// This fails only in tests, whose connections have no deadlines.
 		_ = c.SetWriteDeadline(time.Now().Add(requestTime + answerTime))
 		if r.Body != http.NoBody {
 			_ = c.SetReadDeadline(time.Now().Add(bodyTime)) // the server clears the deadline when the body has arrived
@@ -127,9 +127,9 @@ func readToEnd(next http.Handler) http.Handler {
 	})
 }
 
-// readingOn is an answer that begins only when the request's body has arrived, or has proved too long or too slow. If the handler
-// answered and stopped reading, the host would send the caller an empty 500. readingOn is also the request's body, and counts its
-// bytes. The part of the body that the handler does not read is neither uncompressed nor stored.
+// readingOn is an answer that begins only when the request's body has arrived, or has proved too long or too slow. An earlier
+// answer would become an empty 500 in the host. readingOn is also the request's body, whose bytes it counts. The part that the
+// handler does not read is neither uncompressed nor stored.
 type readingOn struct {
 	http.ResponseWriter
 	request *http.Request
@@ -153,7 +153,7 @@ func (on *readingOn) Read(p []byte) (int, error) {
 
 // WriteHeader implements [http.ResponseWriter].
 func (on *readingOn) WriteHeader(status int) {
-	expects := on.got == 0 && on.request.Header.Get("Expect") != "" // the client waits for an answer before it sends the body
+	expects := on.got == 0 && on.request.Header.Get("Expect") != "" // the client sends the body only after an interim answer
 	if !on.ended && !expects && on.request.ContentLength <= maxRest {
 		_ = http.NewResponseController(on.ResponseWriter).SetReadDeadline(time.Now().Add(restTime))
 		_, _ = io.CopyN(io.Discard, on, maxRest-on.got) // the answer is sent even if this fails
@@ -162,12 +162,12 @@ func (on *readingOn) WriteHeader(status int) {
 	on.ResponseWriter.WriteHeader(status)
 }
 
-// parameters reads the query's parameters. The query may contain only the allowed parameters, each at most once.
+// parameters reads the query, which may contain only the allowed parameters, each at most once.
 func parameters(r *http.Request, allowed ...string) (url.Values, error) {
 	return input.Query(r.URL.RawQuery, input.Once(allowed...))
 }
 
-// withQuery returns the handler of a call whose query may contain only the allowed parameters, each at most once.
+// withQuery returns the handler of a call with only these parameters, each at most once.
 func withQuery(serve func(w http.ResponseWriter, r *http.Request, given url.Values) error, allowed ...string) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		given, err := parameters(r, allowed...)
@@ -178,7 +178,7 @@ func withQuery(serve func(w http.ResponseWriter, r *http.Request, given url.Valu
 	}
 }
 
-// readTop reads the parameter "top". It returns standard if the parameter is absent.
+// readTop reads the parameter "top". The default is standard.
 func readTop(given url.Values, standard, limit int) (int, error) {
 	if !given.Has("top") {
 		return standard, nil
@@ -190,8 +190,7 @@ func readTop(given url.Values, standard, limit int) (int, error) {
 	return top, input.Top(top, limit)
 }
 
-// readBody reads a request's body within the limits of withLimits and withDeadlines. The body's type must be JSON or one of the
-// types in others.
+// readBody reads a request's body within the limits of withLimits and withDeadlines. Its type must be JSON or one of others.
 func readBody(r *http.Request, others ...string) ([]byte, error) {
 	if err := checkType(r, others...); err != nil {
 		return nil, err
@@ -213,7 +212,7 @@ func readBody(r *http.Request, others ...string) ([]byte, error) {
 	return bytes.TrimPrefix(b, []byte(lines.ByteOrderMark)), nil
 }
 
-// readAll reads a request's body. If the body's length is known, readAll allocates memory only once.
+// readAll reads a request's body. If the length is known, it allocates memory only once.
 func readAll(r *http.Request) ([]byte, error) {
 	if r.ContentLength <= 0 || r.ContentLength > maxRecord || r.Header.Get("Content-Encoding") != "" {
 		return io.ReadAll(r.Body)
@@ -245,7 +244,7 @@ func withLogger(log zerolog.Logger, next http.Handler) http.Handler {
 	})
 }
 
-// recoverPanics turns a panic into an error of the invocation that panicked. Other invocations continue.
+// recoverPanics turns a panic into an error of that invocation. Other invocations continue.
 func recoverPanics(next http.Handler) http.Handler {
 	return withProblems(func(w http.ResponseWriter, r *http.Request) error {
 		return task.Do(func() error {
@@ -280,15 +279,15 @@ func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(r.Context().Err(), context.Canceled):
 		log.Debug().Err(err).Msg("the caller closed the connection")
-	case status < http.StatusInternalServerError || p.Kind == problem.Moving: // the host's log does not contain such answers
+	case status < http.StatusInternalServerError || p.Kind == problem.Moving: // not in the host's log
 		log.Info().Str("method", r.Method).Str("route", r.Pattern).Int("status", status).Stringer("code", p.Kind).Msg("request refused")
-	case p.Kind != problem.NotReady: // this error is logged once a minute
+	case p.Kind != problem.NotReady: // it is logged once a minute
 		log.Error().Err(err).Str("path", r.URL.Path).Msg("request failed")
 	}
 	writeProblemJSON(w, r, status, problemBody(p, err))
 }
 
-// problemBody returns the problem p in the form of RFC 9457, with all errors that are joined in err.
+// problemBody returns p in the form of RFC 9457, with all errors that are joined in err.
 func problemBody(p *problem.Error, err error) any {
 	status := problem.Status(p)
 	return struct {
@@ -300,8 +299,8 @@ func problemBody(p *problem.Error, err error) any {
 	}{http.StatusText(status), status, p.Field, publicText(p), fieldErrors(err)}
 }
 
-// problemOf returns the same as [problem.Of], except for an error of storage that is unavailable, refuses the app, or lacks one of
-// the app's tables. Such an error becomes [problem.Busy], so that callers see the reason.
+// problemOf is like [problem.Of], but turns errors of storage that is unavailable, refuses the app, or lacks one of the app's
+// tables into [problem.Busy], so that callers see the reason.
 func problemOf(err error) *problem.Error {
 	var p *problem.Error
 	var away *storage.AwayError
@@ -324,8 +323,8 @@ func problemOf(err error) *problem.Error {
 	return problem.Of(err)
 }
 
-// publicText returns the text of an error for callers. The text includes the cause if the status is below 500, or if the app is
-// not ready because of a storage error. Other causes appear only in the log.
+// publicText returns an error's text for callers. It includes the cause if the status is below 500, or if the app is not ready
+// because of a storage error. Other causes are only in the log.
 func publicText(p *problem.Error) string {
 	if p.Err == nil || problem.Status(p) >= http.StatusInternalServerError && !(p.Kind == problem.NotReady && (storage.Passing(p.Err) || storage.Denied(p.Err))) {
 		return p.Detail
@@ -339,17 +338,16 @@ type fieldError struct {
 	Detail string `json:"detail"`
 }
 
-// maxErrors is the maximum number of errors that an answer lists. For several records, it applies to each record. Without it, an answer could list
-// hundreds of thousands of errors.
+// maxErrors is the maximum number of errors that an answer lists, for each record. Otherwise, it could list hundreds of thousands.
 const maxErrors = 20
 
-// firstOf returns the problems that are joined in an error. If there are more than limit problems, firstOf returns only the first ones.
+// firstOf returns the problems that are joined in an error, but at most limit.
 func firstOf(err error, limit int) []*problem.Error {
 	all := problem.All(err)
 	return all[:min(len(all), limit)]
 }
 
-// fieldErrors lists the errors if there are several. Otherwise it returns nil.
+// fieldErrors lists the errors if there are several.
 func fieldErrors(err error) []fieldError {
 	all := firstOf(err, maxErrors)
 	if len(all) < 2 {
@@ -370,18 +368,17 @@ func answer(w http.ResponseWriter, r *http.Request, v any, err error) error {
 	return err
 }
 
-// writeJSON writes an answer with v as JSON.
 func writeJSON(w http.ResponseWriter, r *http.Request, status int, v any) {
 	writeBytes(w, r, status, "application/json", encode(v))
 }
 
-// writeProblemJSON writes an answer with v, which has the members of RFC 9457. It hides secrets, because a caller may have sent a
+// writeProblemJSON writes an answer with v, which has the members of RFC 9457. It hides secrets, because callers may send a
 // secret instead of a name.
 func writeProblemJSON(w http.ResponseWriter, r *http.Request, status int, v any) {
 	writeBytes(w, r, status, problemType, secret.HideJSON(encode(v)))
 }
 
-// encode is the only encoder of answers. It leaves <, > and & unescaped.
+// encode encodes all answers. It leaves <, > and & unescaped.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	if err := lines.JSON(&b).Encode(v); err != nil {

@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// list contains the items of an answer as JSON. The items use the call's part of the memory.
+// list contains the items of an answer as JSON. The call's part of the memory pays for them.
 type list struct {
 	part  *memory.Part
 	items [][]byte
@@ -24,7 +24,7 @@ type list struct {
 
 func newList(r *http.Request) *list { return &list{part: memory.PartIn(r.Context())} }
 
-// offer adds an item, unless the answer would then exceed [logtail.MaxAnswer] bytes. Only the first item may make the answer longer than this limit.
+// offer adds an item, unless it is not the first one and the answer would exceed [logtail.MaxAnswer] bytes.
 func (l *list) offer(item any) (taken bool) { return l.take(item, logtail.MaxAnswer) }
 
 func (l *list) add(item any) { l.take(item, math.MaxInt) }
@@ -47,7 +47,7 @@ func (l *list) check(err error) error {
 	return err
 }
 
-// texts returns the JSON of each item. It removes the items from l.
+// texts removes the items from l, and returns the JSON of each.
 func (l *list) texts() iter.Seq[[]byte] {
 	l.part.SetUsed(int64(l.bytes)) // the rows from which the items were made are no longer needed
 	return func(yield func([]byte) bool) {
@@ -57,7 +57,7 @@ func (l *list) texts() iter.Seq[[]byte] {
 	}
 }
 
-// textsOf returns the JSON of records. Each text overwrites the previous text.
+// textsOf returns the JSON of records. Each text overwrites the previous one.
 func textsOf(records iter.Seq[record.Record]) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		var text []byte
@@ -77,8 +77,7 @@ func writeCursored(w http.ResponseWriter, r *http.Request, name string, l *list,
 	}{cursor})
 }
 
-// writeList answers with an object. The object contains the items under a name, and after them the members of rest. The
-// items are not copied.
+// writeList answers with an object: the items under a name, and the members of rest. The items are not copied.
 func writeList(w http.ResponseWriter, r *http.Request, name string, items iter.Seq[[]byte], rest any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)

@@ -12,28 +12,26 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// memoryNeed is the memory that a call needs. Each call reserves its part of the memory once, before it reads its body or any
-// row.
+// memoryNeed is the memory that a call needs. A call reserves it once, before it reads its body or any row.
 type memoryNeed int
 
 const (
-	// needsLittle is for calls that need at most [memory.Small], including a body of [maxRequest] bytes. Such a call never waits
-	// for large calls to release memory.
+	// needsLittle is for calls that need at most [memory.Small], including a body of [maxRequest] bytes. It never waits for
+	// large calls.
 	needsLittle memoryNeed = iota
 	// needsNothing is for calls that answer from data that the app always holds.
 	needsNothing
-	// needsForRecords is for calls with a body of records. Such a call needs memory for the body and the data made from it. A
-	// call with a short body does not wait for large calls to release memory.
+	// needsForRecords is for calls with a body of records: memory for the body and the data made from it. A short body does
+	// not wait for large calls.
 	needsForRecords
 	// needsForEvents is for calls with a body of events.
 	needsForEvents
-	// needsForRecord is for calls whose body changes a record. Such a call needs memory for the body, and for the data that the call reads and writes.
-	// Unless the body is too long to be kept for a repetition, the call is served like one with needsForRows.
+	// needsForRecord is for calls whose body changes a record: memory for the body, and for the data that the call reads and writes. If the body is
+	// short enough to be kept for a repetition, the call is served like one with needsForRows.
 	needsForRecord
-	// needsForRows is for calls that need memory for the rows that they read, for their answer and for their writes. A call with
-	// few rows does not wait for large calls to release memory. If the call's part of the memory is too small, the call is
-	// served again, first with a larger part, and after that with smaller pages. Therefore the call must change nothing before
-	// it has the memory that it needs.
+	// needsForRows is for calls that read rows: memory for the rows, the answer and the writes. A call with few rows does not
+	// wait for large calls. If the memory is too small, the call is served again, first with more memory, then with smaller
+	// pages. Therefore the call must change nothing before it has all its memory.
 	needsForRows
 )
 
@@ -41,13 +39,12 @@ const (
 	// memoryTime is the maximum time for which a call waits for its part of the memory.
 	memoryTime = 10 * time.Second
 
-	rowsMemory  = 4 << 20  // what a call that reads rows reserves, if that much memory is free; few calls need more
-	againMemory = 16 << 20 // if rowsMemory was too small, the call is served again with at least this part
-	smallAnswer = 16 << 10 // minimum part of a call while it answers
+	rowsMemory  = 4 << 20  // what a call that reads rows reserves, if so much is free; few calls need more
+	againMemory = 16 << 20 // the least for a call that is served again because rowsMemory was too small
+	smallAnswer = 16 << 10 // the least that a call keeps while it answers
 
-	// A body needs memory for up to twice its length, because its buffer grows while the body arrives. Events need additional memory in transactions.
-	// Records need additional memory for each index key and for the log, but only a limited number of records is written concurrently. One record may
-	// have 15 index keys.
+	// A body needs up to twice its length, because its buffer grows while it arrives. In addition, events need memory for their transactions. Records
+	// need memory for each of up to 15 index keys and for the log, but only a limited number of records is written concurrently.
 	bodyWeight    = 2
 	eventsWeight  = 4
 	recordsWeight = 13
@@ -56,7 +53,6 @@ const (
 	recordMost    = 24 << 20 // in addition to twice the body's length
 )
 
-// ofBody returns the memory for a body of the given length, including the data made from it.
 func (h memoryNeed) ofBody(bytes int64) int64 {
 	switch h {
 	case needsLittle:
@@ -69,7 +65,7 @@ func (h memoryNeed) ofBody(bytes int64) int64 {
 	return min(recordsWeight*bytes, bodyWeight*bytes+recordsMost)
 }
 
-// maxKept is the maximum length of a body that is kept in memory before memory is reserved for its call.
+// maxKept is the maximum length of a body that is read and kept before memory is reserved for its call.
 func (h memoryNeed) maxKept() int64 {
 	if h == needsForRecords {
 		return memory.Small / recordsWeight
@@ -77,8 +73,8 @@ func (h memoryNeed) maxKept() int64 {
 	return memory.Small / eventsWeight
 }
 
-// takeBody reserves the part for a request's body and the data made from it. A small body is read before the reservation, so a slow sender holds memory only
-// for the bytes that have arrived. For a larger body of unknown length, takeBody reserves memory for the largest possible body.
+// takeBody reserves memory for a request's body and the data made from it. It reads a small body before, so a slow sender holds memory only for the bytes
+// that have arrived. A larger body of unknown length counts as the largest possible body.
 func (f Function) takeBody(h memoryNeed, take *taker, r *http.Request) (*memory.Part, error) {
 	known := r.ContentLength >= 0 && r.Header.Get("Content-Encoding") == ""
 	if known && r.ContentLength > h.maxKept() {
@@ -98,8 +94,7 @@ func (f Function) takeBody(h memoryNeed, take *taker, r *http.Request) (*memory.
 	return take.part(r.Context(), h.ofBody(int64(len(body.text))))
 }
 
-// replayableBody is a body whose beginning is kept after it is read. If the beginning is the whole body, the body can be read
-// again.
+// replayableBody is a body whose beginning is kept. If the beginning is the whole body, it can be read again.
 type replayableBody struct {
 	io.ReadCloser
 	text []byte
@@ -107,7 +102,7 @@ type replayableBody struct {
 	err  error // the error after text; nil if more bytes may follow
 }
 
-// begin reads the beginning of the body, at most the given number of bytes. After that, it releases its part of the memory.
+// begin reads the body's beginning, at most the given number of bytes, and then releases the part.
 func (b *replayableBody) begin(part *memory.Part, most int64) error {
 	defer part.Release()
 	coming := &heldBody{ReadCloser: b.ReadCloser, part: part, weigh: func(bytes int64) int64 { return bytes }}
@@ -135,8 +130,7 @@ func (b *replayableBody) Read(p []byte) (n int, err error) {
 	return b.ReadCloser.Read(p)
 }
 
-// readAgain sets the request's body back to its beginning. It returns false if that is impossible, because more of the body was
-// read than is kept.
+// readAgain sets the request's body back to its beginning. It returns false if more was read than is kept.
 func readAgain(r *http.Request) bool {
 	body, ok := r.Body.(*replayableBody)
 	if ok {
@@ -145,7 +139,7 @@ func readAgain(r *http.Request) bool {
 	return ok && body.err != nil
 }
 
-// serveWithMemory waits for the call's part of the app's memory, serves the call, and releases the part.
+// serveWithMemory reserves memory, serves the call, and releases the memory.
 func (f Function) serveWithMemory(c call, w http.ResponseWriter, r *http.Request) error {
 	take := taker{f.memory, memoryTime}
 	var part *memory.Part
@@ -178,7 +172,6 @@ func (f Function) serveWithMemory(c call, w http.ResponseWriter, r *http.Request
 	}
 }
 
-// serveWith serves a call with a part of the memory, and releases the part.
 func serveWith(part *memory.Part, c call, w http.ResponseWriter, r *http.Request) error {
 	defer part.Release()
 	needs := part.Used // the memory that the call needs while the caller reads the answer
@@ -197,8 +190,8 @@ func serveWith(part *memory.Part, c call, w http.ResponseWriter, r *http.Request
 	return c.serve(&releasingAnswer{w, part, needs}, r)
 }
 
-// releasingAnswer is an answer that releases memory. When the answer begins, its call keeps only the memory for the answer and
-// releases the memory for reading rows. So callers that read slowly do not delay other calls.
+// releasingAnswer is an answer that releases its call's memory for rows when it begins, and keeps only the memory for itself.
+// So callers that read slowly do not delay other calls.
 type releasingAnswer struct {
 	http.ResponseWriter
 	part  *memory.Part
@@ -214,14 +207,13 @@ func (l *releasingAnswer) WriteHeader(status int) {
 	l.ResponseWriter.WriteHeader(status)
 }
 
-// taker reserves parts of a budget. The field left is the time for which the taker may still wait, for all its parts together.
+// taker reserves parts of a budget. left is the remaining time in which it may wait, for all its parts together.
 type taker struct {
 	from *memory.Budget
 	left time.Duration
 }
 
-// forLittle reserves a part of the memory for a call that needs little. If a larger part is free, forLittle reserves that part without
-// waiting.
+// forLittle reserves memory for a call that needs little. If a larger part is free, it reserves that part without waiting.
 func (t *taker) forLittle(ctx context.Context) (*memory.Part, error) {
 	if part, ok := t.from.TryTake(rowsMemory); ok {
 		return part, nil
@@ -229,8 +221,8 @@ func (t *taker) forLittle(ctx context.Context) (*memory.Part, error) {
 	return t.part(ctx, memory.Small)
 }
 
-// guess returns how many bytes to reserve for work that may need the given number. Other calls wait until a large call gets
-// its memory, so the result is at most half of the memory.
+// guess returns how many bytes to reserve for work that may need the given number: at most half of the memory, because
+// other calls wait while a large call waits for its memory.
 func (t *taker) guess(bytes int64) int64 { return min(bytes, t.from.Half()) }
 
 // part waits for a part of the given size.
@@ -246,12 +238,12 @@ func (t *taker) part(ctx context.Context, bytes int64) (*memory.Part, error) {
 	return part, err
 }
 
-// heldBody is a body whose bytes use a part of the memory as they arrive.
+// heldBody is a body that adds its bytes to the used part of the memory as they arrive.
 type heldBody struct {
 	io.ReadCloser
 	part  *memory.Part
 	weigh func(bytes int64) int64 // returns the memory that the given number of bytes needs
-	all   bool                    // only the body uses the part
+	all   bool                    // only the body uses the part of the memory
 	bytes int64                   // bytes that have arrived
 }
 

@@ -15,8 +15,8 @@ import (
 // maxRecords is the maximum number of records or events in one request.
 const maxRecords = 1000
 
-// split returns the texts of a body's records. If inLines is true, each line is a record. Otherwise the body is one record,
-// or an array of records. The argument noun is the word for a record in errors. Package record checks the content of the texts.
+// split returns the texts of a body's records. If inLines is true, each line is a record. Otherwise the body is one record, or
+// an array of records. noun is the word for a record in errors. Package record checks the texts.
 func split(body []byte, inLines bool, noun string) (texts record.Texts, several bool, err error) {
 	if inLines {
 		texts, err = splitLines(body, noun)
@@ -25,8 +25,7 @@ func split(body []byte, inLines bool, noun string) (texts record.Texts, several 
 	return splitRecords(body, noun)
 }
 
-// splitRecords returns the JSON texts of a body's records: the body itself, or the elements of an array. The argument noun is the word for a record in
-// errors.
+// splitRecords returns the JSON texts of a body's records: the body itself, or the elements of an array.
 func splitRecords(body []byte, noun string) (texts []jsontext.Value, several bool, err error) {
 	if trimmed := bytes.TrimLeft(body, " \t\r\n"); len(trimmed) == 0 || trimmed[0] != '[' {
 		return []jsontext.Value{body}, false, nil
@@ -37,7 +36,6 @@ func splitRecords(body []byte, noun string) (texts []jsontext.Value, several boo
 	return texts, true, checkNumber(len(texts), noun)
 }
 
-// splitLines returns the texts of a body with one record per line.
 func splitLines(body []byte, noun string) (texts []jsontext.Value, err error) {
 	for line := range bytes.Lines(body) {
 		if line = bytes.TrimSpace(line); len(line) > 0 {
@@ -60,7 +58,7 @@ func checkNumber(n int, noun string) error {
 	return nil
 }
 
-// elements returns the texts of an array's first values, at most the given number.
+// elements returns the texts of an array's first values, up to most.
 func elements(body []byte, most int) (texts []jsontext.Value, err error) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(body), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if _, err := dec.ReadToken(); err != nil { // the opening bracket
@@ -71,7 +69,7 @@ func elements(body []byte, most int) (texts []jsontext.Value, err error) {
 		if err != nil {
 			return nil, err
 		}
-		end := dec.InputOffset() // the decoder reuses the memory of value
+		end := dec.InputOffset() // value is in the decoder's buffer, which is reused
 		texts = append(texts, body[end-int64(len(value)):end])
 	}
 	if len(texts) == most {

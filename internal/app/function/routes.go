@@ -13,7 +13,7 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// call is one kind of call of an HTTP function: a method, a path and the handler.
+// call is a kind of call of an HTTP function: a method, a path and the handler.
 type call struct {
 	method, path string // the path is relative to /api
 	needs        memoryNeed
@@ -34,8 +34,8 @@ func (all routes) add(method, pattern string, h http.Handler) {
 // methods lists the methods that a route may have. Any other method is treated as TRACE, which no route has.
 var methods = []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"}
 
-// handler returns the router of all routes. The Functions host ignores case and a trailing slash when it matches routes, and
-// proxies the path unchanged (ASP.NET Core routing). Therefore the router gets the path in lower case.
+// handler returns the router of all routes. The Functions host matches routes regardless of case and a trailing slash, and
+// proxies the path unchanged (ASP.NET Core routing). So the router matches it in lower case.
 func (all routes) handler() http.Handler {
 	router := chi.NewRouter()
 	router.Use(inLowerCase)
@@ -47,7 +47,7 @@ func (all routes) handler() http.Handler {
 		other := otherMethod(handlers)
 		for _, method := range append(methods, http.MethodTrace) {
 			h := handlers[method]
-			if h == nil { // without a handler, the method would match a pattern with a parameter in this place
+			if h == nil { // otherwise the method would match a pattern with a parameter in this place
 				h = other
 			}
 			router.Method(method, pattern, withParameters(h))
@@ -59,7 +59,7 @@ func (all routes) handler() http.Handler {
 // inLowerCase gives the router the path in lower case, escaped, and without a trailing slash.
 func inLowerCase(next http.Handler) http.Handler {
 	return withProblems(func(w http.ResponseWriter, r *http.Request) error {
-		if !utf8.ValidString(r.URL.Path) { // the same rule as in [input.Query] and readBody
+		if !utf8.ValidString(r.URL.Path) { // as in [input.Query] and readBody
 			return problem.Invalidf("", "the path is not valid UTF-8; encode it in UTF-8 with %%-escapes, such as %%C3%%BC for ü")
 		}
 		route := chi.RouteContext(r.Context())
@@ -91,11 +91,11 @@ func withParameters(next http.Handler) http.Handler {
 }
 
 func setParameter(r *http.Request, name, escaped string) {
-	value, _ := url.PathUnescape(escaped) // never fails, because the server refuses such paths
+	value, _ := url.PathUnescape(escaped) // never fails: the server refuses such paths
 	r.SetPathValue(name, value)
 }
 
-// otherMethod answers a method that a route does not have. The answer is 405, or 204 for OPTIONS.
+// otherMethod answers a method that a route does not have: 405, or 204 for OPTIONS.
 func otherMethod(handlers map[string]http.Handler) http.Handler {
 	allowed := slices.DeleteFunc(slices.Clone(methods), func(m string) bool { return handlers[m] == nil && m != http.MethodOptions })
 	allow := strings.Join(allowed, ", ")

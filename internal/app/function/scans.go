@@ -17,9 +17,8 @@ import (
 )
 
 const (
-	defaultTop = 20
-	maxTop     = 100
-	// maxFailedTop is the maximum number of failed rows in one answer.
+	defaultTop   = 20
+	maxTop       = 100
 	maxFailedTop = 1000
 )
 
@@ -48,7 +47,7 @@ func scanCalls(e engine.Engine) []call {
 	}
 }
 
-// answerByID returns a handler that calls get with the id of the scan or connection in the path, and answers with the result.
+// answerByID returns a handler that answers with the result of get for the id in the path, of a scan or connection.
 func answerByID[ID ~string, T any](get func(ctx context.Context, id ID) (T, error)) func(http.ResponseWriter, *http.Request) error {
 	return withQuery(func(w http.ResponseWriter, r *http.Request, _ url.Values) error {
 		found, err := get(r.Context(), ID(r.PathValue("id")))
@@ -56,7 +55,7 @@ func answerByID[ID ~string, T any](get func(ctx context.Context, id ID) (T, erro
 	})
 }
 
-// scanID returns the id of the scan in the path. The engine checks whether the scan exists.
+// scanID returns the id in the path, which may be of no scan.
 func scanID(r *http.Request) ledger.ScanID { return ledger.ScanID(r.PathValue("id")) }
 
 func (s scanAPI) failed(w http.ResponseWriter, r *http.Request, given url.Values) error {
@@ -84,7 +83,7 @@ func (s scanAPI) cancel(w http.ResponseWriter, r *http.Request, _ url.Values) er
 	return writeStarted(w, r, id, s.Cancel(r.Context(), id))
 }
 
-// retry retries a scan's remaining steps. With the body {"rows":"failed"} it also retries the scan's failed rows.
+// retry retries a scan's remaining steps. With the body {"rows":"failed"}, it also retries failed rows.
 func (s scanAPI) retry(w http.ResponseWriter, r *http.Request, _ url.Values) error {
 	body, err := readBody(r)
 	if err != nil {
@@ -110,7 +109,7 @@ func (s scanAPI) retry(w http.ResponseWriter, r *http.Request, _ url.Values) err
 	return writeStarted(w, r, id, retry(r.Context(), id))
 }
 
-// writeStarted answers a request that starts, cancels or retries a scan. If err is not nil, writeStarted only returns err.
+// writeStarted answers a request that starts, cancels or retries a scan. If err is not nil, it only returns err.
 func writeStarted(w http.ResponseWriter, r *http.Request, id ledger.ScanID, err error) error {
 	if err == nil {
 		writeJSON(w, r, http.StatusAccepted, struct {
@@ -121,8 +120,8 @@ func writeStarted(w http.ResponseWriter, r *http.Request, id ledger.ScanID, err 
 	return err
 }
 
-// statusPath returns the path of the scan's status. The path has no host name and no scheme, because only the caller knows them.
-// Behind a TLS proxy, the scheme would be wrong.
+// statusPath returns the path of the scan's status. It has no host name and scheme, because only the caller knows them; behind a
+// TLS proxy, the scheme would be wrong.
 func statusPath(id ledger.ScanID) string { return "/api/scans/" + string(id) }
 
 func (s scanAPI) start(w http.ResponseWriter, r *http.Request, _ url.Values) error {
@@ -141,7 +140,6 @@ func (s scanAPI) start(w http.ResponseWriter, r *http.Request, _ url.Values) err
 	return writeStarted(w, r, id, err)
 }
 
-// scanRequest reads the request for a scan from the body.
 func scanRequest(r *http.Request) (scans.Request, error) {
 	body, err := readBody(r)
 	if err != nil {
@@ -150,7 +148,7 @@ func scanRequest(r *http.Request) (scans.Request, error) {
 	return scans.ParseRequest(body)
 }
 
-// estimate answers with the rows and the cost of the scan that the request would start.
+// estimate answers with the rows and the cost of the requested scan.
 func (s scanAPI) estimate(w http.ResponseWriter, r *http.Request, _ url.Values) error {
 	req, err := scanRequest(r)
 	if err != nil {

@@ -49,14 +49,13 @@ func (a App) listBackups(w http.ResponseWriter, r *http.Request, given url.Value
 	return answer(w, r, list, err)
 }
 
-// runSchedule starts a schedule's scan now.
 func (a App) runSchedule(w http.ResponseWriter, r *http.Request, _ url.Values) error {
 	id, err := a.Engine.RunNow(r.Context(), r.PathValue("name"), claim.Sent{Invocation: invocationID(r)})
 	return writeStarted(w, r, id, err)
 }
 
-// refreshSchedules advances the schedules before they are read, because timers may fail. It deletes no backups, because deletions take a long time. It
-// returns an error only if the storage is unavailable, so that the caller does not wait for the storage again.
+// refreshSchedules advances the schedules before they are read, because timers may fail. It deletes no backups, which takes a long time. It returns an
+// error only if the storage is unavailable, so that the caller does not wait for it again.
 func (a App) refreshSchedules(ctx context.Context) error {
 	err := a.Engine.AdvanceBeforeReading(ctx)
 	if errors.Is(err, storage.ErrAway) {
@@ -68,7 +67,7 @@ func (a App) refreshSchedules(ctx context.Context) error {
 	return nil
 }
 
-// checkSchedules checks for each schedule whether its last success is recent.
+// checkSchedules checks whether each schedule's last success is recent.
 func (a App) checkSchedules(ctx context.Context) []health.Check {
 	ctx, cancel := context.WithTimeout(ctx, healthTime)
 	defer cancel()

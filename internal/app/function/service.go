@@ -16,7 +16,7 @@ import (
 // serviceRoute matches only the paths of the function Service.
 const serviceRoute = "{name:regex(^(health|openapi[.]json)$)}"
 
-// healthTime is the maximum age of an answer of /api/health. Answers are reused, so that frequent requests cost little.
+// healthTime is the maximum age of an answer of /api/health. Until then, it is reused.
 const healthTime = 10 * time.Second
 
 // serviceCalls returns the calls for information about the app. No gate delays them.
@@ -33,7 +33,7 @@ func getOpenAPI(w http.ResponseWriter, r *http.Request, _ url.Values) error {
 	return nil
 }
 
-// healthCache keeps the last report for [healthTime]. Only the goroutine that has received the report from the channel may make a new report.
+// healthCache keeps the last report for [healthTime]. The channel lets only one caller at a time make a new report.
 type healthCache struct {
 	app  App
 	last chan health.Report // contains one report
@@ -52,14 +52,13 @@ func (h healthCache) get(ctx context.Context) health.Report {
 	began := time.Now()
 	last := <-h.last
 	defer func() { h.last <- last }()
-	if began.Sub(last.At) >= healthTime { // callers that waited for a report use it even if it took long
-		// If one caller disconnects, the other callers must still get a complete answer.
+	if began.Sub(last.At) >= healthTime { // a report is fresh for callers that waited for it, even if it took long
+		// If one caller disconnects, the others still need a complete answer.
 		last = health.NewReport(time.Now(), h.app.checks(context.WithoutCancel(ctx)))
 	}
 	return last
 }
 
-// checks makes the checks of the app itself and of its storage.
 func (a App) checks(ctx context.Context) []health.Check {
 	settings := health.NewCheck("settings", "right", a.Gates.Settings.Err())
 	if settings.State != health.OK {

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	tryTime    = 20 * time.Second // the time limit of one attempt; calls that wait for the attempt get the attempt's error
+	tryTime    = 20 * time.Second // time limit of one attempt; then the calls that wait for it get its error
 	firstPause = time.Second      // pause after a failure; doubles up to maxPause
 	maxPause   = 4 * time.Second  // short, so that work continues soon after an outage
 	reportTime = time.Minute      // time between two reports of failures
@@ -31,11 +31,11 @@ type Gate struct {
 // New returns a closed gate.
 func New() *Gate { return &Gate{changed: make(chan struct{})} }
 
-// Prepare calls prepare until it succeeds, and then opens the gate. It calls report for the first failure, and at most once a
-// minute for later failures. It returns early only if ctx ends.
+// Prepare calls prepare until it succeeds, and then opens the gate. It returns early if ctx ends. It reports the first
+// failure, and later failures at most once a minute.
 //
-// A [problem.Error] from prepare means that a person must act, so [Gate.Pass] returns this error immediately. After any other
-// error, Pass continues to wait.
+// A [problem.Error] from prepare means that a person must act: [Gate.Pass] returns it immediately. After any other error,
+// Pass continues to wait.
 func (g *Gate) Prepare(ctx context.Context, prepare func(context.Context) error, report func(error)) {
 	var reported time.Time
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
@@ -71,14 +71,13 @@ func (g *Gate) set(err error) {
 	g.changed = make(chan struct{})
 }
 
-// Err returns nil if the gate is open, and otherwise the reason why it is closed.
+// Err returns nil if the gate is open, and otherwise why it is closed.
 func (g *Gate) Err() error {
 	_, _, err := g.state()
 	return err
 }
 
-// state returns the result of Err as err. The channel changed is closed when the current attempt has ended. The result act is true if a person must
-// act.
+// state returns Err's result, a channel that is closed when the current attempt ends, and whether a person must act.
 func (g *Gate) state() (changed <-chan struct{}, act bool, err error) {
 	if g == nil {
 		return nil, false, nil
@@ -105,7 +104,7 @@ func (g *Gate) Pass(ctx context.Context, most time.Duration) error {
 	return g.wait(ctx, true)
 }
 
-// wait implements Wait and Pass. If early is true and a person must act, wait returns the reason immediately.
+// wait implements Wait, and Pass if early is true.
 func (g *Gate) wait(ctx context.Context, early bool) error {
 	for {
 		changed, act, err := g.state()

@@ -27,12 +27,12 @@ type App struct {
 	Settings   storage.Settings // the app's settings, to which files in Root may refer
 	// Others are the other accounts that scans read and write, by connection.
 	Others map[string]*storage.Account
-	// Instance describes the instance's memory. Memory is the budget of the app's work, or nil if this process is not the app.
+	// Instance describes the instance's memory. Memory is the budget of the app's work, or nil in other processes.
 	Instance memory.Instance
 	Memory   *memory.Budget
 }
 
-// Check makes the checks of a running app. The app sends six requests to its own storage, and one to each other
+// Check makes the checks of a running app. It sends six requests to the app's own storage, and one to each other
 // account.
 func (a App) Check(ctx context.Context) []Check {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
@@ -89,8 +89,8 @@ func checkMaintained(ctx context.Context, state *storage.Table) []Check {
 	return append(checks, judgeMaintained(m)...)
 }
 
-// checkClock checks this machine's clock by the header Date of the account's answers, including refusals. It returns no check if
-// there was no answer.
+// checkClock compares this machine's clock with the header Date of the account's answers, including refusals. Without an answer,
+// it returns no check.
 func checkClock(t *storage.Table) []Check {
 	now, known := t.Now(time.Now())
 	if !known {
@@ -110,7 +110,7 @@ func (a App) hostJSON() Check {
 	return judgeHost(read)
 }
 
-// mayWrite checks whether the app can write rows of one of its own tables.
+// mayWrite checks the permission to write rows of one of the app's own tables.
 func mayWrite(ctx context.Context, name string, t *storage.Table) Check {
 	exists, err := t.MayWrite(ctx)
 	if err == nil && !exists {

@@ -17,8 +17,7 @@ import (
 )
 
 const (
-	// nowhere is the name of a table that does not exist. The service checks the permission before it reports that the table is
-	// missing.
+	// nowhere is the name of a missing table. The service checks the permission before it reports that the table is missing.
 	nowhere = "tablesweepdoctor"
 	// hostContainer is the container of the Functions host's locks.
 	hostContainer = "azure-webjobs-hosts"
@@ -34,7 +33,7 @@ type Doctor struct {
 	Web *http.Client // for the app's URL
 }
 
-// Check makes all checks. It changes nothing.
+// Check makes all checks, and changes nothing.
 func (d Doctor) Check(ctx context.Context) []Check {
 	ctx, cancel := context.WithTimeout(ctx, 3*answerTime)
 	defer cancel()
@@ -62,7 +61,6 @@ func (d Doctor) Check(ctx context.Context) []Check {
 	return runAll(parts)
 }
 
-// settingsCheck returns a check that lists the connections and catalogs in the settings.
 func settingsCheck(c config.Config) Check {
 	var catalogs []string
 	for _, cat := range c.Catalogs {
@@ -72,8 +70,7 @@ func settingsCheck(c config.Config) Check {
 		strings.Join(slices.Sorted(maps.Keys(c.Connections)), ", "), cmp.Or(strings.Join(catalogs, ", "), "none"))}
 }
 
-// refusedCheck returns a failed check. It names the missing role, or another possible reason for the refusal. The argument t is any table of the
-// account.
+// refusedCheck returns a failed check. It names the missing role, or another possible reason for the refusal. t is any table of the account.
 func refusedCheck(name, who string, err error, c storage.Connection, t *storage.Table, role string) Check {
 	detail := who + oneLine(err.Error())
 	var e *storage.Error
@@ -96,7 +93,7 @@ func open(c storage.Connection) (*storage.Account, error) {
 	return storage.Open(c, storage.Options{Patience: answerTime})
 }
 
-// checkOwn checks the app's own storage: the roles for it, and the state that a running app stores in it.
+// checkOwn checks the roles for the app's own storage, and the state that a running app stores in it.
 func (d Doctor) checkOwn(ctx context.Context, c config.Config) []Check {
 	const name = "connection " + storage.HostConnection
 	a, err := open(c.Own)
@@ -104,7 +101,7 @@ func (d Doctor) checkOwn(ctx context.Context, c config.Config) []Check {
 		return []Check{NewCheck(name, "", err)}
 	}
 	account := checkTables(ctx, storage.HostConnection, c.Own, a)
-	if account.State == Failed { // every other check would report the same error
+	if account.State == Failed { // the other checks would report the same error
 		return append([]Check{account, d.hostJSON()}, checkClock(a.Table(nowhere))...)
 	}
 	if d.URL == "" && !deployed(ctx, a, c.StateTable) {
@@ -123,8 +120,8 @@ func (d Doctor) checkOwn(ctx context.Context, c config.Config) []Check {
 	return runAll(append(parts, func() []Check { return []Check{checkBlobs(ctx, c.Own, a)} }))
 }
 
-// deployed reports whether an app has probably used the account before. It returns true if the account has a table or a
-// queue of the app, or if that is unknown.
+// deployed reports whether an app has probably used the account before. The account then has a table or queue of the
+// app. If this is unknown, the result is true.
 func deployed(ctx context.Context, a *storage.Account, stateTable string) bool {
 	once := storage.RequestOptions{Once: true}
 	if _, err := a.Table(stateTable).With(once).Query(ctx, storage.Query{Top: 1}); !storage.NotFound(err) {
@@ -142,8 +139,8 @@ func deployed(ctx context.Context, a *storage.Account, stateTable string) bool {
 	return false
 }
 
-// checkTables checks the sign-in to an account, and the permissions to read and write its tables. It opens the account if a is
-// nil.
+// checkTables checks the sign-in to an account, and the permissions to read and write its tables. If a is nil, it opens the
+// account.
 func checkTables(ctx context.Context, setting string, c storage.Connection, a *storage.Account) Check {
 	name := "connection " + setting
 	who := fmt.Sprintf("account %s by %s", c, c.SignsIn())
@@ -177,7 +174,7 @@ func checkTables(ctx context.Context, setting string, c storage.Connection, a *s
 	return Check{name, OK, who + ": tables can be read but not written, so scans can use the account as a source but not as a destination"}
 }
 
-// checkQueue checks whether messages can be put into a queue.
+// checkQueue checks the permission to put messages into a queue.
 func checkQueue(ctx context.Context, c storage.Connection, a *storage.Account, queue string) Check {
 	name := "role on queue " + queue
 	q, err := a.Queue(queue)
@@ -220,7 +217,7 @@ func catalog(ctx context.Context, c config.CatalogSettings) []Check {
 	return []Check{mayWrite(ctx, name, a.Table(c.Table).With(once)), mayWrite(ctx, name+", log", a.Table(c.WAL).With(once))}
 }
 
-// checkSite checks the app itself by a request to its URL, with the key.
+// checkSite checks the app by a request to its URL, with the key.
 func (d Doctor) checkSite(ctx context.Context) Check {
 	const name = "app"
 	if d.URL == "" {
@@ -231,7 +228,7 @@ func (d Doctor) checkSite(ctx context.Context) Check {
 	if err != nil {
 		return Check{name, Failed, "its URL " + err.Error()}
 	}
-	ctx, cancel := context.WithTimeout(ctx, 2*answerTime) // an app without an instance must start one
+	ctx, cancel := context.WithTimeout(ctx, 2*answerTime) // the app may have to start an instance
 	defer cancel()
 	status, answer, err := s.Send(ctx, http.MethodGet, "/api/health", nil)
 	if err != nil {
@@ -240,7 +237,7 @@ func (d Doctor) checkSite(ctx context.Context) Check {
 	return judgeSite(host, status, s, answer)
 }
 
-// judgeSite judges an app's answer. The check never contains the key, even if the answer does.
+// judgeSite judges an app's answer. The check does not show the key, even if the answer contains it.
 func judgeSite(host string, status int, s Site, answer []byte) Check {
 	const name = "app"
 	var report Report

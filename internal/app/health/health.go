@@ -1,8 +1,8 @@
 // Package health reports which parts of the app work and which are missing: settings, storage and its roles, the clock,
 // host.json, queues, and Maintain's last run.
 //
-// GET /api/health answers with the checks of a running app ([App]). "tablesweep doctor" prints the same checks, and those
-// that are possible only from outside the app ([Doctor]). judge.go decides what a result means, without I/O.
+// GET /api/health answers with the checks of a running app ([App]). "tablesweep doctor" prints them, and the checks that
+// are possible only from outside ([Doctor]). judge.go decides what a result means, without I/O.
 package health
 
 import (
@@ -33,7 +33,7 @@ var order = [...]State{OK, Unknown, Warning, Failed}
 type Check struct {
 	Name   string `json:"name"`
 	State  State  `json:"state"`
-	Detail string `json:"detail"` // one line, with the change to make if the part does not work
+	Detail string `json:"detail"` // one line; if the part does not work, with the remedy
 }
 
 // Report is the result of all checks at one time.
@@ -55,7 +55,7 @@ func NewReport(at time.Time, checks []Check) Report {
 	return Report{Status: worst, At: at.UTC(), Checks: checks}
 }
 
-// NewCheck returns a check in the state OK with the detail, or a failed check if err is not nil.
+// NewCheck returns a check in the state OK with the detail, or a failed check if there is an error.
 func NewCheck(name, detail string, err error) Check {
 	if err != nil {
 		return Check{name, Failed, oneLine(err.Error())}
@@ -79,8 +79,7 @@ func runAll(parts []func() []Check) []Check {
 	return slices.Concat(found...)
 }
 
-// maxDetail is the maximum number of characters of an error in a detail. Without it, a failed sign-in would return a
-// page of text.
+// maxDetail is the maximum number of characters of an error in a detail. A failed sign-in has a page of text.
 const maxDetail = 400
 
 // oneLine joins the lines of an error, and removes control characters.

@@ -22,11 +22,11 @@ const (
 	// clockLimit is the maximum difference that the service accepts in a signed request. (Microsoft Learn, "Authorize with Shared
 	// Key")
 	clockLimit = 15 * time.Minute
-	// maintainLate is the age of Maintain's last run that indicates a problem. Maintain runs every minute, and a run takes at
-	// most a few minutes.
+	// maintainLate is the age of Maintain's last run that indicates a problem. Maintain runs every minute, for at most a few
+	// minutes.
 	maintainLate = 10 * time.Minute
-	// shortestRetry is the minimum wait before a message's next delivery. Without a wait, all five deliveries of a message
-	// could fail in one short outage.
+	// shortestRetry is the minimum wait before a message's next delivery. Otherwise all five deliveries could fail in one
+	// short outage.
 	shortestRetry = 5 * time.Second
 	// shortestTimeout is the shortest functionTimeout that causes no warning. No step takes longer.
 	shortestTimeout = 10 * time.Minute
@@ -34,8 +34,8 @@ const (
 	memoryCheck = "memory"
 )
 
-// judgeClock judges a clock by its lead over the service's clock. The lead is below 0 if the clock is behind. The lead is inexact, because the Date of
-// an answer has whole seconds.
+// judgeClock judges a clock by its lead over the service's clock, below 0 if it is behind. The lead is inexact, because the header Date has whole
+// seconds.
 func judgeClock(lead time.Duration) Check {
 	how := "ahead of"
 	if lead < 0 {
@@ -51,8 +51,8 @@ func judgeClock(lead time.Duration) Check {
 	return Check{"clock", OK, "right to within " + clockSlack.String()}
 }
 
-// judgeOther judges another account by the answer to a query of a table that does not exist. Scans wait while an account is
-// unavailable, and continue once it answers.
+// judgeOther judges another account by its answer to a query of a missing table. Scans wait while an account is
+// unavailable.
 func judgeOther(connection string, err error) Check {
 	name := "connection " + connection
 	switch {
@@ -81,7 +81,7 @@ func judgeHeartbeats(heartbeats []ledger.Heartbeat) Check {
 	return Check{"steps", Warning, oneLine(strings.Join(slices.Sorted(maps.Values(problems)), "; "))}
 }
 
-// judgeMemory reports the memory of the instance, and the part that the app's work uses.
+// judgeMemory reports the instance's memory, and the part that the app's work uses.
 func judgeMemory(i memory.Instance, u memory.Usage) Check {
 	detail := fmt.Sprintf("the instance has %d MB (by %s); rows, bodies and answers may use %d MB, use %d MB now, and have used at most %d MB",
 		i.Bytes>>20, i.From, u.Bytes>>20, u.Used>>20, u.Most>>20)
@@ -94,7 +94,6 @@ func judgeMemory(i memory.Instance, u memory.Usage) Check {
 	return Check{memoryCheck, OK, detail}
 }
 
-// judgeMaintained judges Maintain's last run.
 func judgeMaintained(m ledger.Maintained) []Check {
 	const name = "Maintain"
 	if m.At.IsZero() {
@@ -115,8 +114,8 @@ func judgeMaintained(m ledger.Maintained) []Check {
 	return []Check{run, poison}
 }
 
-// JudgeSchedules judges the schedules of an app. The argument settingsErr describes invalid schedules in the settings. If the list could not be read,
-// the argument err is not nil. If the app has no schedule, JudgeSchedules returns no check.
+// JudgeSchedules judges an app's schedules; without schedules, it returns no check. settingsErr describes invalid schedules in the settings, and err
+// why the list could not be read.
 func JudgeSchedules(list schedule.ScheduleList, settingsErr, err error) (checks []Check) {
 	const name = "schedules"
 	if settingsErr != nil {

@@ -23,7 +23,7 @@ type Site struct {
 	Web *http.Client
 }
 
-// Host returns the name in the site's address. It returns an error for a wrong address.
+// Host returns the name in the site's address, or an error for a wrong address.
 func (s Site) Host() (string, error) {
 	u, err := s.address()
 	if err != nil {
@@ -40,8 +40,9 @@ func (s Site) address() (*url.URL, error) {
 	return u, nil
 }
 
-// Send sends a request with the key. It does not follow redirects, which could send the key to another server. The body is
-// JSON, and may be empty. Send returns the answer's status, and at most 1 MiB of its body. No error contains the key.
+// Send sends a request with the key, and with a JSON body if body is not empty. It does not follow redirects, which could
+// send the key to another server. It returns the answer's status, and at most 1 MiB of its body. No error contains the
+// key.
 func (s Site) Send(ctx context.Context, method, path string, body []byte) (status int, answer []byte, err error) {
 	u, err := s.address()
 	if err != nil {
@@ -61,17 +62,17 @@ func (s Site) Send(ctx context.Context, method, path string, body []byte) (statu
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	resp, err := client.Do(r)
 	if err != nil {
-		if text := s.Hide(err.Error()); text != err.Error() { // the server's answer is not HTTP and contains the key
+		if text := s.Hide(err.Error()); text != err.Error() { // the answer is not HTTP and contains the key
 			err = errors.New(text)
 		}
 		return 0, nil, err
 	}
 	defer resp.Body.Close()
-	answer, _ = io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // an answer that breaks off does not come from this app
+	answer, _ = io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // an incomplete answer is not from this app
 	return resp.StatusCode, answer, nil
 }
 
-// Unknown returns the error for an answer, with the given status, that did not come from this app.
+// Unknown returns the error for an answer that did not come from this app.
 func (s Site) Unknown(status int) error {
 	host, err := s.Host()
 	if err != nil {

@@ -1,8 +1,7 @@
-// Package hostjson reads a function app's files in the same way as the Functions host: host.json and local.settings.json.
+// Package hostjson reads a function app's host.json and local.settings.json as the Functions host does.
 //
-// The package supports the parts of host.json on which the app depends: the settings of the queue extension, functionTimeout
-// and the custom handler. If an unsupported setting would change how the app runs, the package returns an error with the
-// setting's name. It opens only host.json and local.settings.json, and starts no process.
+// It supports the parts of host.json on which the app depends: the settings of the queue extension, functionTimeout and the
+// custom handler. An unsupported setting that would change how the app runs is an error.
 //
 // (Microsoft Learn: "host.json reference for Azure Functions", "Azure Functions
 // custom handlers", "Azure Queue storage trigger", "Timer trigger", "HTTP trigger")
@@ -12,13 +11,12 @@ import "time"
 
 // App is a function app.
 type App struct {
-	// Queues contains the settings of the queue extension, for all queue triggers of the app.
+	// Queues contains the settings of the queue extension, for all queue triggers.
 	Queues Queues
-	// FunctionTimeout is the maximum time of an invocation. After that time, the host ends the handler process. 0 means no
+	// FunctionTimeout is the maximum time of an invocation, after which the host ends the handler process. 0 means no
 	// limit.
 	FunctionTimeout time.Duration
-	// Handler is the custom handler.
-	Handler Handler
+	Handler         Handler
 	// OnlyFunctions lists the functions to which the app is restricted. nil means all functions.
 	OnlyFunctions []string
 }
@@ -26,10 +24,10 @@ type App struct {
 // Queues contains the settings in extensions.queues of host.json.
 type Queues struct {
 	BatchSize         int           // messages per get, 1 to 32
-	NewBatchThreshold int           // while more messages than this are in progress, there is no further get
+	NewBatchThreshold int           // there is no further get while more messages than this are in progress
 	MaxPolling        time.Duration // maximum wait between polls of an empty queue
 	Visibility        time.Duration // wait before the retry of a failed message
-	MaxDequeue        int           // after this number of failed deliveries, the host moves a message to the poison queue
+	MaxDequeue        int           // failed deliveries before the host moves a message to the poison queue
 	Base64            bool          // messages are base64
 }
 
@@ -38,7 +36,7 @@ type Handler struct {
 	Executable string   // as in the file, with settings expanded
 	Arguments  []string // with settings expanded
 	Directory  string   // working directory below the app's root, "" for the root itself
-	// If Proxy is true, the host passes HTTP requests to the handler unchanged.
+	// If Proxy is true, HTTP requests reach the handler unchanged.
 	Proxy bool
 	// InitTimeout is the maximum time until a handler first answers.
 	InitTimeout time.Duration

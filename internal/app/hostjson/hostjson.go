@@ -21,15 +21,15 @@ func (a *App) readHost(data []byte, x expander, p *problems) {
 	a.readQueues(extensions.object("queues"))
 	a.readHTTP(extensions.object("http"))
 	a.readHandler(o, x)
-	// Other extensions and sections do not change how the app's triggers run.
+	// Other extensions and sections do not affect triggers.
 	a.OnlyFunctions = o.texts("functions")
 	o.ignore("$schema", "aggregator", "applicationInsights", "concurrency", "extensionBundle", "healthMonitor",
 		"logging", "managedDependency", "singleton", "telemetryMode", "watchDirectories", "watchFiles")
 	o.done()
 }
 
-// functionTimeout reads the field functionTimeout. The default is 30 minutes on every plan except Consumption. The
-// value -1 means no limit.
+// functionTimeout reads functionTimeout. The default is 30 minutes on every plan except Consumption, and -1 means no
+// limit.
 func functionTimeout(o *object) time.Duration {
 	raw := strings.Trim(string(o.fields["functiontimeout"]), `"`)
 	if raw == "-1" || raw == "-00:00:01" {

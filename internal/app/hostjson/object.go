@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// problems collects all mistakes in the app's files, so that one run shows all of them.
+// problems collects all mistakes in the app's files.
 type problems struct{ errs []error }
 
 func (p *problems) addf(format string, args ...any) {
 	p.errs = append(p.errs, fmt.Errorf(format, args...))
 }
 
-// object reads a JSON object field by field. It reports each field that has a wrong type and, at the end, each field that was not read. Each report
-// contains the field's place. Names match without regard to case, as in the host's configuration.
+// object reads a JSON object field by field. It reports each field with a wrong type and, at the end, each field that was not read. Names match
+// without regard to case, as in the host's configuration.
 type object struct {
 	place    string // for example host.json: extensions.queues
 	fields   map[string]json.RawMessage
 	names    map[string]string // names as in the file, by the lower-case name
 	problems *problems
-	// The function setting returns the value of the setting that replaces a field, or "". The function may be nil.
+	// setting returns the value of the setting that replaces a field, or "". It may be nil.
 	setting func(name string) string
 }
 
@@ -41,7 +41,7 @@ func parseObject(place string, data []byte, p *problems) *object {
 	return o
 }
 
-// overridePrefix is the beginning of the names of settings that replace fields of host.json, such as
+// overridePrefix begins the names of settings that replace fields of host.json, such as
 // AzureFunctionsJobHost__extensions__queues__batchSize. (Microsoft Learn, "host.json reference for Azure Functions", Override
 // host.json values)
 const overridePrefix = "AzureFunctionsJobHost__"
@@ -59,7 +59,7 @@ func (o *object) override(name string, v any) (json.RawMessage, bool) {
 	return json.RawMessage(text), text != ""
 }
 
-// take decodes a field into v. take returns true if the field was present and valid.
+// take decodes a field into v, and reports whether it was present and valid.
 func (o *object) take(name, want string, v any) bool {
 	raw, ok := o.fields[strings.ToLower(name)]
 	if text, replaced := o.override(name, v); replaced {
@@ -123,7 +123,7 @@ func (o *object) span(name string, fallback, low, high time.Duration) time.Durat
 	return d
 }
 
-// object returns the object in a field. If the field is absent, the result is empty.
+// object returns the object in a field, or an empty one.
 func (o *object) object(name string) *object {
 	var raw json.RawMessage
 	if !o.take(name, "an object", &raw) {
@@ -134,7 +134,7 @@ func (o *object) object(name string) *object {
 	return child
 }
 
-// ignore marks fields that have no effect in the local host, so that done does not report them.
+// ignore marks fields that have no effect here, so that done does not report them.
 func (o *object) ignore(names ...string) {
 	for _, name := range names {
 		delete(o.fields, strings.ToLower(name))

@@ -23,8 +23,8 @@ import (
 	"tablesweep/internal/task"
 )
 
-// prepare prepares the app's parts in the background. Each part has its own gate. If the settings are wrong, prepare only
-// adds a gate that stays closed.
+// prepare prepares the app's parts in the background, each with its own gate. If the settings are wrong, it only adds a
+// gate that stays closed.
 func prepare(ctx context.Context, app *function.App, catalogs []config.CatalogSettings, settingsErr error) {
 	behind := func(what string, prepare func(context.Context) error) *gate.Gate {
 		g := gate.New()
@@ -42,7 +42,7 @@ func prepare(ctx context.Context, app *function.App, catalogs []config.CatalogSe
 	app.Gates.Own = behind("scans and the event log", func(ctx context.Context) error {
 		return storageError(storage.HostConnection, errors.Join(app.Engine.TryPrepare(ctx), app.Log.TryPrepare(ctx)))
 	})
-	go func() { // advance the schedules at the start, because the timer may have stopped; the goroutine ends afterwards, or when ctx ends
+	go func() { // the timer may have stopped, so advance the schedules; ends afterwards, or when ctx ends
 		err := app.Gates.Own.Wait(ctx)
 		if err == nil {
 			err = task.Do(func() error { return app.Engine.AdvanceSchedules(ctx, true) })
@@ -68,8 +68,8 @@ func prepare(ctx context.Context, app *function.App, catalogs []config.CatalogSe
 	}
 }
 
-// storageError adds the setting of the failed storage to an error. If the service refuses the request permanently, a person
-// must act, so the result is a [problem.Error], which callers get immediately.
+// storageError adds the storage's setting to an error. If the service refuses the request permanently, a person must act,
+// so the result is a [problem.Error], which callers get immediately.
 func storageError(setting string, err error) error {
 	if err == nil {
 		return nil
@@ -81,7 +81,7 @@ func storageError(setting string, err error) error {
 	return err
 }
 
-// newApp opens every account of the settings once, and returns the accounts with the app.
+// newApp opens every account of the settings once. It returns the app and the accounts.
 func newApp(c config.Config, settings storage.Settings) (function.App, []*storage.Account, error) {
 	var all []*storage.Account
 	opened := map[storage.Connection]*storage.Account{}
@@ -149,7 +149,7 @@ func newApp(c config.Config, settings storage.Settings) (function.App, []*storag
 	return app, all, nil
 }
 
-// NewCatalog opens the catalog of the settings, in the given account.
+// NewCatalog opens the catalog of the settings in the given account.
 func NewCatalog(a *storage.Account, c config.CatalogSettings) *catalog.Catalog {
 	return catalog.New(catalog.Options{
 		Name: c.Title(), Index: a.Table(c.Table), Log: a.Table(c.WAL), Schema: c.Schema, KeepChanges: c.KeepChanges,

@@ -11,16 +11,16 @@ import (
 )
 
 // maxValue is the maximum length of a text in a line of the log, in bytes. Keys, messages and callers' input may be longer, and
-// the Functions host would truncate a line of 64 KB.
+// the Functions host truncates lines of 64 KB.
 const maxValue = 1000
 
-// newLog returns the handler's log. Warnings and errors go to stderr, and the host logs them with their level. All other lines
+// newLog returns the handler's log. Warnings and errors go to stderr, where the host gives them their level. All other lines
 // go to stdout.
 func newLog(stdout, stderr io.Writer, level zerolog.Level) zerolog.Logger {
 	return zerolog.New(byLevel{stdout, stderr}).Level(level).With().Timestamp().Logger()
 }
 
-// byLevel writes warnings and errors to the writer high, and all other lines to the writer low.
+// byLevel writes warnings and errors to high, and all other lines to low.
 type byLevel struct{ low, high io.Writer }
 
 // Write implements [io.Writer], for lines without a level.

@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// parentCheckInterval is the time between two checks of the parent's id.
 const parentCheckInterval = time.Second
 
 // parentProcess is the process that started this one.
@@ -16,8 +15,8 @@ type parentProcess int
 
 func parent() parentProcess { return parentProcess(os.Getppid()) }
 
-// ended returns a channel that is closed when the parent has ended. The parent has ended if this process has another parent.
-// The channel stays open if ctx ends earlier.
+// ended returns a channel that is closed when the parent has ended, which gives this process another parent. If ctx ends
+// earlier, the channel stays open.
 func (p parentProcess) ended(ctx context.Context) <-chan struct{} {
 	gone := make(chan struct{})
 	go func() { // ends when the parent or ctx ends

@@ -6,14 +6,14 @@ import (
 	"syscall"
 )
 
-// parentProcess is a handle of the process that started this one. An id is not enough, because Windows never changes an
-// orphan's parent id, and reuses ids.
+// parentProcess is a handle of the process that started this one. A parent's id is not enough: Windows keeps it after
+// the parent's end, and reuses ids.
 type parentProcess struct{ handle syscall.Handle }
 
 func parent() parentProcess {
 	h, err := syscall.OpenProcess(syscall.SYNCHRONIZE, false, uint32(os.Getppid()))
 	if err != nil {
-		return parentProcess{syscall.InvalidHandle} // the parent has already ended, or this process may not watch it
+		return parentProcess{syscall.InvalidHandle} // the parent has ended, or this process may not watch it
 	}
 	return parentProcess{h}
 }

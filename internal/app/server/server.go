@@ -1,5 +1,5 @@
-// Package server is the custom handler's process. It listens on the Functions host's port, prepares the storage of the app's
-// parts in the background, and ends when the host ends. Package function contains the functions themselves.
+// Package server is the custom handler's process. It listens on the Functions host's port, prepares the storage in the
+// background, and ends when the host ends. Package function contains the functions.
 package server
 
 import (
@@ -20,11 +20,11 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// portVariables lists the variables that contain the port on which the handler must listen for the Functions host. The second
-// variable has the older name.
+// portVariables lists the variables with the port on which the handler must listen for the Functions host. The second name is
+// the older one.
 var portVariables = []string{"FUNCTIONS_CUSTOMHANDLER_PORT", "FUNCTIONS_HTTPWORKER_PORT"}
 
-// Port returns the port on which a Functions host expects the handler to listen, or "" if no host has started the process.
+// Port returns the port on which a Functions host expects the handler to listen; "" if no host started the process.
 func Port(settings storage.Settings) string {
 	for _, name := range portVariables {
 		if port := settings.Get(name); port != "" {
@@ -36,11 +36,11 @@ func Port(settings storage.Settings) string {
 
 const (
 	shutdownTime = 5 * time.Second
-	// orphanTime is how long an orphan waits for its invocations to end. If an invocation takes longer, for example because it waits for storage, another
-	// process repeats its work.
+	// orphanTime is how long the handler waits for its invocations after the host has ended. Another process repeats the work of an invocation that takes
+	// longer, for example because it waits for storage.
 	orphanTime = 50 * time.Second
-	// startPause is the wait between a failed start and the exit. Without this wait, the host would restart the handler again
-	// and again without a pause.
+	// startPause is the wait between a failed start and the exit. Otherwise the host would restart the handler in a fast
+	// loop.
 	startPause = 2 * time.Second
 )
 
@@ -62,14 +62,14 @@ func (r Restart) Error() string {
 
 func (r Restart) Unwrap() error { return r.Cause }
 
-// Serve runs the custom handler until ctx or its host ends. It listens from its start, and prepares the storage in the
-// background. Its errors are of type [Restart]. Warnings and errors are logged to stderr, and all other lines to stdout.
+// Serve runs the custom handler until ctx or its host ends. It listens immediately, and prepares the storage in the
+// background. Its errors are of type [Restart].
 func Serve(ctx context.Context, settings storage.Settings, stdout, stderr io.Writer) error {
 	started := parent()
 	port := Port(settings)
 	host := function.Host{Secret: settings.Get(envelope.SecretVariable), Worker: settings.Get(envelope.WorkerVariable), Development: strings.EqualFold(settings.Get("AZURE_FUNCTIONS_ENVIRONMENT"), "Development")}
 	_ = os.Unsetenv(envelope.SecretVariable) // child processes must not inherit the secret
-	signal.Ignore(syscall.SIGPIPE)           // a log without a reader must not end an orphan
+	signal.Ignore(syscall.SIGPIPE)           // an orphan must survive a log without a reader
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
 	if err != nil {
 		time.Sleep(startPause)
@@ -93,7 +93,7 @@ func Serve(ctx context.Context, settings storage.Settings, stdout, stderr io.Wri
 	prepare(ctx, &app, c.Catalogs, settingsErr)
 	server := &http.Server{
 		Handler: function.Handler(function.Functions(app), host, log), ReadHeaderTimeout: 30 * time.Second,
-		DisableGeneralOptionsHandler: true, // that handler would answer any request for * without a check
+		DisableGeneralOptionsHandler: true, // it would answer any request for * without a check
 	}
 	log.Info().Str("port", port).Msg("listening")
 	ended := make(chan error, 1)
@@ -110,7 +110,7 @@ func Serve(ctx context.Context, settings storage.Settings, stdout, stderr io.Wri
 	return Restart{end(ctx, server, app.Catalogs, grace)}
 }
 
-// end waits until the current work is done, but at most for the time grace. Other processes repeat or complete the remaining work.
+// end waits up to grace for the current work. Other processes repeat or complete the rest.
 func end(ctx context.Context, server *http.Server, catalogs function.Catalogs, grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 	defer cancel()
