@@ -23,8 +23,7 @@ type choice[T ~string] struct {
 	want string
 }
 
-// choose returns an option that takes one word of a list. The first word is the default. Errors contain the description want. If want is "", they list
-// the words.
+// choose returns an option that takes one word of a list. The first word is the default. Errors contain want or, if want is "", the words.
 func choose[T ~string](name string, keep jobrecord.Keep, to *T, usage, want string, of ...T) option {
 	return option{name, keep, choice[T]{to, of, want}, of[0], usage}
 }
@@ -56,15 +55,14 @@ func (v choice[T]) String() string {
 // Type implements [pflag.Value].
 func (v choice[T]) Type() string { return "string" }
 
-// environment returns the environment as settings.
 func environment() storage.Settings { return storage.SettingsOf(os.Environ()) }
 
-// stateTable returns the name of an app's state table: the name in the setting, or the default name.
+// stateTable returns the name of an app's state table, from the setting or by default.
 func stateTable() string {
 	return cmp.Or(environment().Get("TABLESWEEP_STATE_TABLE"), config.DefaultStateTable)
 }
 
-// isStateTable reports whether a table has the name of an app's state table: the name in the setting, or the default name.
+// isStateTable reports whether a table has this name or the default name.
 func isStateTable(name string) bool {
 	return strings.EqualFold(name, stateTable()) || strings.EqualFold(name, config.DefaultStateTable)
 }
@@ -76,11 +74,11 @@ func (f *accountFlags) options() []option {
 	return []option{{"patience", perRun, &f.patience, storage.DefaultPatience, "how long to wait for an account that does not answer"}}
 }
 
-// connection is an option that chooses an account by a connection, or by the name of a setting that contains a connection.
+// connection is an option that chooses an account by a connection, or by the name of a setting with a connection.
 type connection struct {
 	flag     string // its name
 	standard string
-	text     string // as given, even if it equals standard; "" if not given
+	text     string // as given, even if it equals standard; "" if the flag is absent
 }
 
 // connect returns the option of a connection.
@@ -91,7 +89,7 @@ func connect(name string, to *connection, standard, usage string) option {
 
 // Set implements [pflag.Value].
 func (v *connection) Set(text string) error {
-	if v.text = text; text == "" { // an empty text would select the default
+	if v.text = text; text == "" { // an empty text would mean the default
 		return errNoValue
 	}
 	return nil
@@ -106,7 +104,7 @@ func (v *connection) Type() string { return "string" }
 // words returns the shell's completions of the flag.
 func (v *connection) words() []string { return connectionSettings(os.Environ()) }
 
-// given reports whether the flag was given. The value that was given may equal the default.
+// given reports whether the flag was given, perhaps with the default value.
 func (v *connection) given() bool { return v.text != "" }
 
 // orElse returns v, or other if only other was given.
@@ -117,8 +115,7 @@ func (v *connection) orElse(other *connection) *connection {
 	return v
 }
 
-// openAccount opens the account of a connection, or returns the account if it is already open. If requests wait for an account that does not answer, the meter
-// shows this.
+// openAccount opens the account of a connection, once. The meter shows when requests wait for the account.
 func (f *accountFlags) openAccount(r *call, at *connection) (*storage.Account, error) {
 	text := at.String()
 	if a := r.accounts[text]; a != nil {
@@ -138,7 +135,7 @@ func (f *accountFlags) openAccount(r *call, at *connection) (*storage.Account, e
 	return a, err
 }
 
-// parseConnection parses a flag's connection. The result name is the setting's name, or "" if the flag does not name a setting.
+// parseConnection parses a flag's connection. name is the setting's name, or "" if the flag names no setting.
 func parseConnection(flag, connection string) (c storage.Connection, name string, err error) {
 	if !job.IsSetting(connection) {
 		c, err = storage.ParseConnection(connection)
@@ -154,7 +151,7 @@ func parseConnection(flag, connection string) (c storage.Connection, name string
 	return c, name, err
 }
 
-// openConnection opens an account. If name is not "", errors call the account by this name.
+// openConnection opens an account. Errors call it by name, unless name is "".
 func (f *accountFlags) openConnection(r *call, c storage.Connection, name string) (*storage.Account, error) {
 	if f.patience <= 0 {
 		return nil, usagef("--patience is %v; it must be longer than 0", f.patience)
@@ -166,8 +163,8 @@ func (f *accountFlags) openConnection(r *call, c storage.Connection, name string
 	return a, err
 }
 
-// ambiguous returns an error if a command would change a default account, but AzureWebJobsStorage and AZURE_STORAGE_CONNECTION_STRING lead to different
-// accounts. Commands for catalogs may use either setting by default. All other commands use only AzureWebJobsStorage.
+// ambiguous returns an error if a command would change the default account, but AzureWebJobsStorage and AZURE_STORAGE_CONNECTION_STRING lead to
+// different accounts. By default, commands for catalogs may use either setting, and other commands only AzureWebJobsStorage.
 func (r *call) ambiguous(at *connection) error {
 	defaults := []string{storage.HostConnection, config.CatalogConnection}
 	if !r.changes || at.given() || !slices.Contains(defaults, at.standard) {
@@ -175,14 +172,14 @@ func (r *call) ambiguous(at *connection) error {
 	}
 	first, err := storage.SettingConnection(defaults[0], environment())
 	second, otherErr := storage.SettingConnection(defaults[1], environment())
-	if err != nil || otherErr != nil || first.Same(second) { // a default is not set, or both are the same account
+	if err != nil || otherErr != nil || first.Same(second) { // a default is not set, or both lead to one account
 		return nil
 	}
 	return fmt.Errorf("the settings %s and %s lead to different accounts; give the name of the one to use", defaults[0], defaults[1])
 }
 
 // announceChanges prints the address of the table or queue that a command changes or, in a dry run, would change. It is called after the
-// command's checks have passed and before anything changes.
+// command's checks and before all changes.
 func (r *call) announceChanges(address string) {
 	switch {
 	case r.changes && r.dry:
@@ -192,7 +189,6 @@ func (r *call) announceChanges(address string) {
 	}
 }
 
-// announce prints the change that a command is about to make.
 func (r *call) announce(verb, address string) {
 	if o, known := find(r.command.options(), "progress"); known {
 		r.Meter.Use(progress.Style(o.text()))
@@ -235,7 +231,7 @@ func (f *tableFlags) options() []option {
 	return append(f.connectionFlags.options("the table's account"), option{"table", fixed, &f.table, nil, "the table, if it is not given as an argument"})
 }
 
-// connectionSettings returns the names of settings that contain a connection, in any form.
+// connectionSettings returns the names of settings with a connection of any form.
 func connectionSettings(environment []string) []string {
 	var names []string
 	for _, setting := range environment {

@@ -14,13 +14,13 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// placed is a command that takes places as arguments. Each argument fills an option, so the rest of the program handles only options.
+// placed is a command that takes places as arguments. Each argument fills an option, so the rest of the program sees only options.
 type placed interface {
 	runnable
 	places(command string) []string // the names of the options, in the order of the arguments
 }
 
-// places implements [placed]. With many tables, a connection chooses the account that contains them, and only the export may be an argument.
+// places implements [placed]. With many tables, a connection chooses their account, and only the export may be an argument.
 func (p *pairFlags) places(command string) []string {
 	switch {
 	case !p.Many():
@@ -76,7 +76,7 @@ func takePlaces(c *cobra.Command, o placed, args []string) error {
 		if c.Flags().Changed(option.name) {
 			return asValue(c, usagef("the place is given twice, by an argument and by --%s; give it once", option.name))
 		}
-		if text == "" { // most often the argument is a variable that is not set
+		if text == "" { // most often an unset variable
 			return usagef("argument %d %w", i+1, errNoValue)
 		}
 		if err := at.Set(text); err != nil {
@@ -96,13 +96,13 @@ func takePlaces(c *cobra.Command, o placed, args []string) error {
 	return nil
 }
 
-// mayBeFile reports whether the place is a table's name that could also be the name of a file or directory.
+// mayBeFile reports whether the place is a table whose name could also be a file's or directory's.
 func (l *location) mayBeFile() bool {
 	kind, err := place.KindOf(l.path)
 	return !l.table && err == nil && kind == place.KindTable
 }
 
-// For each flag that names a table, announceTables prints a note if a directory has the table's name.
+// announceTables prints a note for each flag whose table has the same name as a directory.
 func (r *call) announceTables() {
 	for _, o := range r.command.options() {
 		if at, ok := o.field.(*location); ok && r.part == nil && at.path != "" && at.mayBeFile() && job.IsDirectory(at.path) {

@@ -14,18 +14,18 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// call is one call of a command, either by a user or, for one table, by a command for many tables.
+// call is one call of a command, by a user or, for one of many tables, by another call.
 type call struct {
 	job.Process
 	ctx      context.Context // ends with the first interrupt
 	name     string          // the command's name, such as copy
-	path     string          // the names of the command's parents and its own name, such as tablesweep catalog export
+	path     string          // the command's name after its parents' names, such as tablesweep catalog export
 	toErr    io.Writer
 	args     []string
 	command  runnable
 	accounts map[string]*storage.Account // the open accounts, by their connections
 	changes  bool                        // the command changes something in storage
-	dry      bool                        // a dry run, which only reports what would change
+	dry      bool                        // a dry run, which only reports what the command would change
 	part     *job.Part                   // nil unless the call is for one of many tables
 	point    job.Checkpoint
 }
@@ -40,7 +40,7 @@ func callOf(c *cobra.Command, args []string) *call {
 	}
 }
 
-// text returns the text of an option, or "" if the option is not given or the command does not have it.
+// text returns the text of an option, or "" if it is not given or the command lacks it.
 func (r *call) text(name string) string {
 	if o, known := find(r.command.options(), name); known && o.text() != o.byDefault() {
 		return o.text()
@@ -48,8 +48,8 @@ func (r *call) text(name string) string {
 	return ""
 }
 
-// work sets the meter's style and limits the process's memory. The limit allows for loading the given checkpoint files. For one of many tables, work does
-// nothing, because that table has its own meter.
+// work sets the meter's style and limits the process's memory, with room for the given checkpoint files. For one of many tables, which has its own meter,
+// work does nothing.
 func (r *call) work(style progress.Style, files ...string) {
 	if r.part == nil {
 		memory.Limit(files...)
@@ -57,8 +57,7 @@ func (r *call) work(style progress.Style, files ...string) {
 	}
 }
 
-// print prints a result: v as JSON if asJSON is set, and otherwise the text. For one of many tables, print adds the result to the summary
-// instead.
+// print prints a result, as JSON of v or as the text. For one of many tables, it adds the result to the summary instead.
 func (r *call) print(asJSON bool, v any, text string, args ...any) error {
 	switch {
 	case r.part != nil:

@@ -62,7 +62,7 @@ func (f *catalogFlags) settings() (config.CatalogSettings, error) {
 		"TABLESWEEP_CATALOGS":      "",
 	}
 	if f.table != "" {
-		given["TABLE_CATALOG_WAL_NAME"] = f.wal // the environment's log belongs to another table
+		given["TABLE_CATALOG_WAL_NAME"] = f.wal // the environment's log is for another table
 	}
 	if f.name != "" {
 		if f.table+f.indexKeys+f.rowKey+f.wal != "" {
@@ -88,11 +88,10 @@ func (f *catalogFlags) settings() (config.CatalogSettings, error) {
 	return config.CatalogSettings{}, usagef("the catalog is missing; give --table, --index-keys and --row-key, or --catalog NAME")
 }
 
-// needs lists the functions that must succeed, in this order, before a command uses its catalog.
+// needs lists functions that must succeed, in this order, before a command uses its catalog.
 type needs []func(*catalog.Catalog, context.Context) error
 
-// withCatalog calls the needed functions in order. If they succeed, it calls fn with the catalog. Before withCatalog returns, it waits for the catalog's work
-// in the background.
+// withCatalog calls the needed functions and, if they succeed, fn. Then it waits for the catalog's work in the background.
 func (f *catalogFlags) withCatalog(r *call, needed needs, fn func(ctx context.Context, cat *catalog.Catalog) error) error {
 	settings, err := f.settings()
 	if err != nil {
@@ -133,8 +132,7 @@ func catalogLog(w io.Writer) zerolog.Logger {
 	}).Level(zerolog.InfoLevel)
 }
 
-// exists returns an error unless the catalog's index table exists. Without this check, a mistyped
-// name would create a table.
+// exists returns an error unless the catalog's index table exists. Otherwise a mistyped name would create a table.
 func exists(cat *catalog.Catalog, ctx context.Context) error {
 	_, err := cat.Index.Query(ctx, storage.Query{Top: 1, Select: []string{}})
 	return err
@@ -168,7 +166,7 @@ func (s *selection) options() []option {
 	}
 }
 
-// query parses arguments such as eid=F314 for a command that changes records. Each key may have only one value.
+// query parses arguments such as eid=F314 for a command that changes records. A key may have only one value.
 func (s *selection) query(args []string) (catalog.Lookup, error) {
 	q, err := s.readQuery(args)
 	if err == nil && (len(args) == 0 || len(q.Or) > 0) {
@@ -177,8 +175,8 @@ func (s *selection) query(args []string) (catalog.Lookup, error) {
 	return q, err
 }
 
-// readQuery parses the arguments of a command that changes nothing. Without arguments, all records match. If a key is given with several values, a record needs
-// only one of them.
+// readQuery parses the arguments of a command that changes nothing. Without arguments, all records match. If a key has several values, a record needs only one
+// of them.
 func (s *selection) readQuery(args []string) (catalog.Lookup, error) {
 	q := catalog.Lookup{Keys: map[string]string{}, Or: map[string][]string{}, RowFrom: s.rowFrom, RowTo: s.rowTo}
 	for _, arg := range args {
@@ -195,7 +193,7 @@ func (s *selection) readQuery(args []string) (catalog.Lookup, error) {
 	return q, nil
 }
 
-// describe returns a description of the records for a question to the user.
+// describe describes the records in a question to the user.
 func (s *selection) describe(args []string) string {
 	text := "the records with " + strings.Join(args, " and ")
 	if s.rowFrom != "" {

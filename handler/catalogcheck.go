@@ -28,7 +28,7 @@ func (o *catalogCheckOptions) options() []option {
 
 func (o *catalogCheckOptions) run(r *call) error {
 	r.changes, o.call = o.repair, r
-	ready := needs{exists, (*catalog.Catalog).Prepare} // Prepare creates the log's table if it does not exist
+	ready := needs{exists, (*catalog.Catalog).Prepare} // Prepare creates a missing table for the log
 	return o.withCatalog(r, ready, func(ctx context.Context, cat *catalog.Catalog) error {
 		sum, err := check.Run(ctx, cat, o.repair, o.found)
 		if err := errors.Join(err, o.err); err != nil {
@@ -71,7 +71,7 @@ func (o *catalogMigrateOptions) run(r *call) error {
 	r.changes, r.dry, o.call = true, o.dryRun, r
 	return o.withCatalog(r, needs{exists, recognised, o.confirmMigration}, func(ctx context.Context, cat *catalog.Catalog) error {
 		if !o.dryRun {
-			// A different schema is not an error here, because this command changes the schema.
+			// This command changes the schema, so a different schema is not an error.
 			var p *problem.Error
 			if err := cat.Prepare(ctx); err != nil && (!errors.As(err, &p) || p.Kind != problem.Conflict && p.Kind != problem.Moving) {
 				return err
@@ -102,7 +102,6 @@ func (o *catalogMigrateOptions) confirmMigration(cat *catalog.Catalog, _ context
 	return o.confirm(o.call, do, "", "--dry-run shows the planned changes, and --yes makes them without asking", "the table's name", cat.Index.Name())
 }
 
-// summary prints a migration's totals.
 func (o *catalogMigrateOptions) summary(sum migrate.Result) error {
 	verbs := "moved %d records, took over %d records and %d entries of another program, removed %d of its rows; %d rows or entries are left as they were\n"
 	if o.dryRun {

@@ -104,7 +104,6 @@ func (o *importOptions) run(r *call) error {
 	})
 }
 
-// summary prints how many records had each outcome.
 func (o *importOptions) summary(r *call, done load.Note) error {
 	counts := map[string]int{"inserted": done.Inserted, "unchanged": done.Unchanged, "refused": done.Failed}
 	replaced := ""
@@ -115,7 +114,7 @@ func (o *importOptions) summary(r *call, done load.Note) error {
 	return r.print(o.json, counts, "inserted %s, %sleft %d unchanged, refused %d\n", problem.Plural(done.Inserted, "record"), replaced, done.Unchanged, done.Failed)
 }
 
-// path returns the path of the file to import, from the argument or from the checkpoint.
+// path returns the path of the file to import, from the argument or the checkpoint.
 func (o *importOptions) path(r *call) (string, error) {
 	switch {
 	case len(r.args) > 1:

@@ -44,8 +44,8 @@ func (p *page) check() error {
 	return nil
 }
 
-// print prints a page. With --json, it prints one object with the cursor, the records' ids and ETags under "meta", and the items under the key that the argument name gives. Without
-// --json, it prints one item per line, and the cursor on stderr. The argument meta is nil if the items are not records.
+// print prints a page. With --json, it prints one object: the items under name, the records' ids and ETags under "meta", and the cursor. Otherwise it prints one item per line, and
+// the cursor on stderr. If the items are not records, meta is nil.
 func (p *page) print(r *call, name string, items []any, meta []catalog.Meta, cursor string) error {
 	out := lines.JSON(r.Out)
 	if p.json {
@@ -208,7 +208,7 @@ func (o *catalogCountOptions) run(r *call) error {
 	})
 }
 
-// countAll counts all matching records. A single call of Count counts only a part of them.
+// countAll counts all matching records. One call of Count covers only a part of them.
 func countAll(ctx context.Context, cat *catalog.Catalog, q catalog.Lookup) (catalog.Total, error) {
 	for total := (catalog.Total{}); ; {
 		part, err := cat.Count(ctx, q)

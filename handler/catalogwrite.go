@@ -47,7 +47,7 @@ func (o *insertOptions) run(r *call) error {
 		if strings.TrimSpace(a) == "" {
 			return usagef("argument %d is empty; a record is a JSON object", i+1)
 		}
-		args[i] = strings.ReplaceAll(a, "\n", " ") // a newline cannot be part of a JSON string
+		args[i] = strings.ReplaceAll(a, "\n", " ") // JSON strings contain no newline
 	}
 	in := r.In
 	if len(args) > 0 {
@@ -70,7 +70,6 @@ type inserter struct {
 	refused int
 }
 
-// outcome is a record's result.
 type outcome struct {
 	Line    int    `json:"line"`
 	Outcome string `json:"outcome"`
@@ -78,8 +77,8 @@ type outcome struct {
 	catalog.Meta
 }
 
-// refusedRecords returns the error of a command that finished although n records were refused, or nil if n is 0. The program then
-// exits with code 3.
+// refusedRecords returns the error of a command that finished, but had n refused records, or nil if n is 0. The exit code is then
+// 3.
 func refusedRecords(n int) error {
 	if n == 0 {
 		return nil
@@ -113,7 +112,6 @@ func (in *inserter) print(row load.Row, r catalog.Result) error {
 	return err
 }
 
-// verbs are the output's words for the outcomes.
 var verbs = map[catalog.Outcome]string{catalog.Created: "inserted", catalog.Replaced: "replaced", catalog.Unchanged: "unchanged"}
 
 type catalogPatchOptions struct {
@@ -196,7 +194,7 @@ func (o *catalogDeleteOptions) run(r *call) error {
 	})
 }
 
-// deleteAll repeats the deletion until no matching record is left, and shows its progress.
+// deleteAll deletes until no matching record is left, and shows its progress.
 func (o *catalogDeleteOptions) deleteAll(ctx context.Context, meter *progress.Meter, cat *catalog.Catalog, q catalog.Lookup) (deleted int, err error) {
 	meter.Use(progress.Plain)
 	meter.Records()

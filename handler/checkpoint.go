@@ -21,11 +21,11 @@ func (f *checkpointFlags) options() []option {
 	}
 }
 
-// resumable returns the flags. Only commands that can be resumed have this method.
+// resumable returns the flags. Only resumable commands have this method.
 func (f *checkpointFlags) resumable() checkpointFlags { return *f }
 
-// run restores the options from the checkpoint, if there is one, and runs the command. At the end it closes the checkpoint, so that another process can
-// continue the command.
+// run restores the options from the checkpoint, if there is one, and runs the command. Then it closes the checkpoint, so that another process can
+// continue.
 func (r *call) run(o runnable) error {
 	r.command = o
 	r.point.Command = r.jobName()
@@ -37,7 +37,7 @@ func (r *call) run(o runnable) error {
 		r.announceTables()
 		err = o.run(r)
 	}
-	if err != nil && r.point.File != nil && r.ctx.Err() != nil && !errors.As(err, new(job.Hinted)) { // the interrupt came before the work began
+	if err != nil && r.point.File != nil && r.ctx.Err() != nil && !errors.As(err, new(job.Hinted)) { // the interrupt came before the work
 		err = r.withResumeHint(interrupted(err))
 	}
 	if r.point.File != nil {
@@ -49,7 +49,7 @@ func (r *call) run(o runnable) error {
 	return err
 }
 
-// restore sets each option that the checkpoint contains and the user did not give.
+// restore sets the options of the checkpoint that the user did not give.
 func (r *call) restore() error {
 	switch {
 	case r.point.Resume == "":
@@ -79,7 +79,6 @@ func (r *call) restore() error {
 	return nil
 }
 
-// givenFlags returns all options of the command, with their values and defaults.
 func (r *call) givenFlags() (all []job.Option) {
 	for _, o := range r.command.options() {
 		as := job.Option{Option: jobrecord.Option{Name: o.name, Keep: o.keep, Value: o.text(), Default: o.byDefault()}}
@@ -96,7 +95,7 @@ func (r *call) givenFlags() (all []job.Option) {
 	return all
 }
 
-// runJob runs a job with its checkpoint. If the job succeeds, runJob prints the result with show, and removes the checkpoint.
+// runJob runs a job with its checkpoint. After success, it prints the result with show, and removes the checkpoint.
 func (r *call) runJob(j *job.Job, show func(job.Result) error) (done job.Result, err error) {
 	record, err := r.point.Begin(r.givenFlags(), j.Facts)
 	if err != nil {
@@ -112,7 +111,7 @@ func (r *call) runJob(j *job.Job, show func(job.Result) error) (done job.Result,
 	return done, err
 }
 
-// finish prints the result of a command that has finished, and then removes the checkpoint.
+// finish prints the result of a finished command, and then removes the checkpoint.
 func (r *call) finish(result func() error) error {
 	file := r.point.File
 	switch err := result(); {
@@ -125,7 +124,7 @@ func (r *call) finish(result func() error) error {
 	return file.Remove()
 }
 
-// withResumeHint adds a hint to the error of an unfinished command: how to continue it.
+// withResumeHint adds to the error of an unfinished command how to continue the command.
 func (r *call) withResumeHint(err error) error {
 	p := &r.point
 	_, resumable := find(r.command.options(), "checkpoint")
@@ -133,7 +132,7 @@ func (r *call) withResumeHint(err error) error {
 	case !resumable && errors.Is(err, task.ErrInterrupted):
 		return job.Hint(err, job.SyncAgain)
 	case !resumable:
-	case p.File != nil && job.IsThere(p.File.Path()): // if there is no file, no work has begun
+	case p.File != nil && job.IsThere(p.File.Path()): // without a file, no work has begun
 		return job.Hint(err, r.path+p.ResumeOptions(r.givenFlags())+" continues the command")
 	case p.File != nil, errors.As(err, new(job.Hinted)):
 	case errors.Is(err, task.ErrInterrupted):
@@ -144,9 +143,9 @@ func (r *call) withResumeHint(err error) error {
 	return err
 }
 
-// jobName is the command's name in checkpoints. copy and its aliases have the same name, so that each can resume the others' checkpoints.
+// jobName is the command's name in checkpoints. copy and its aliases share a name, so each can resume the others' checkpoints.
 func (r *call) jobName() string {
-	if r.path == "tablesweep export" || r.path == "tablesweep import" { // not catalog export and catalog import
+	if r.path == "tablesweep export" || r.path == "tablesweep import" { // not catalog export or catalog import
 		return "copy"
 	}
 	return r.name

@@ -32,20 +32,20 @@ const (
 	exitInterrupted = 130 // as shells report SIGINT
 )
 
-// usageError marks an error as one about a wrong flag or argument.
+// usageError marks an error as a wrong flag or argument.
 func usageError(err error) error { return job.Refusal{Err: err} }
 
-// usagef returns an error about a wrong flag or argument.
+// usagef returns the error of a wrong flag or argument.
 func usagef(format string, args ...any) error { return job.Refuse("", format, args...) }
 
-// partly is the error of a command that finished although some rows, records or tables failed. The program then exits with exitFailedRows.
+// partly is the error of a command that finished, but failed for some rows, records or tables. The exit code is exitFailedRows.
 type partly struct{ error }
 
 func partlyf(format string, args ...any) error { return partly{fmt.Errorf(format, args...)} }
 
 func failedRows(n int64) error { return partlyf("%s failed", problem.Plural(n, "row")) }
 
-// exitCode returns the program's exit code for an error, which may be nil.
+// exitCode returns the program's exit code for an error or nil.
 func exitCode(err error) int {
 	var again server.Restart
 	switch {
@@ -63,7 +63,7 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// report prints an error, and a hint if there is one.
+// report prints an error, and its hint if there is one.
 func report(m *progress.Meter, err error) {
 	m.Print("error", err.Error())
 	if hint := hintFor(err); hint != "" {
@@ -101,7 +101,7 @@ func hintFor(err error) string {
 	return ""
 }
 
-// aboutFlags reports whether an error is about flags. If so, a list of the flags helps the user.
+// aboutFlags reports whether a list of the flags helps a user with this error.
 func aboutFlags(err error) bool {
 	text := err.Error()
 	return strings.HasPrefix(text, "--") || strings.HasPrefix(text, "unknown ") || strings.HasSuffix(text, "only flags")
@@ -117,7 +117,7 @@ func refusedHere(err error) bool {
 	return ok && to.IP.IsLoopback()
 }
 
-// command returns a command. usage is the command's name with its arguments.
+// command returns a command. usage is its name with its arguments.
 func command(usage, short string, o runnable) *cobra.Command {
 	c := &cobra.Command{Use: usage, Short: short, RunE: func(c *cobra.Command, args []string) error { return callOf(c, args).run(o) }}
 	addOptions(c, o.options())
@@ -156,8 +156,7 @@ func group(name, short string, commands ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// noArgs refuses arguments with a usage error. The error does not repeat an argument that may be a
-// connection.
+// noArgs refuses arguments with a usage error. The error does not repeat an argument, which may be a connection.
 func noArgs(c *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
@@ -172,7 +171,7 @@ func noArgs(c *cobra.Command, args []string) error {
 	return usagef("%s takes no argument, only flags", c.Name())
 }
 
-// asValue adds a hint to the error of an argument that may have been meant as the value of --dry-run.
+// asValue adds a hint to the error of an argument that may be meant as the value of --dry-run.
 func asValue(c *cobra.Command, err error) error {
 	if f := c.Flags().Lookup("dry-run"); f != nil && f.Changed {
 		given, _ := f.Value.(*once)
@@ -185,8 +184,8 @@ func asValue(c *cobra.Command, err error) error {
 
 var errNoValue = job.Hint(errors.New("has no value"), "give the flag a value, or leave it out")
 
-// noEmptyFlags refuses a flag whose value is empty. In a script, an empty value is most often a
-// variable that is not set, and delete --rows "" must not delete all rows.
+// noEmptyFlags refuses a flag whose value is empty. In a script, an empty value is most often an unset variable, and
+// delete --rows "" must not delete all rows.
 func noEmptyFlags(c *cobra.Command) (err error) {
 	c.Flags().Visit(func(f *pflag.Flag) {
 		if valueText(f.Value) == "" {
@@ -196,9 +195,8 @@ func noEmptyFlags(c *cobra.Command) (err error) {
 	return err
 }
 
-// badFlag turns the error of a wrong flag into a usage error. If the flag does not exist, the error repeats
-// only its name, because the text after the name may be a connection. If the command does not exist either,
-// the error is about the command.
+// badFlag turns the error of a wrong flag into a usage error. For an unknown flag, the error repeats only its name,
+// because its value may be a connection. For an unknown command, the error is about the command.
 func badFlag(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError
@@ -222,7 +220,7 @@ func badFlag(c *cobra.Command, err error) error {
 	return usagef("%s", text)
 }
 
-// reason returns the reason why a flag's value is invalid.
+// reason returns why a flag's value is invalid.
 func reason(e *pflag.InvalidValueError) error {
 	var number *strconv.NumError
 	want := ""
@@ -241,7 +239,7 @@ func reason(e *pflag.InvalidValueError) error {
 
 var errTwice = errors.New("is given twice; give it once")
 
-// once is the value of a flag that may be given only once, because it would be unclear which of two values is meant.
+// once is the value of a flag that may be given only once, because two values would be ambiguous.
 type once struct {
 	pflag.Value
 	set bool
@@ -256,7 +254,7 @@ func (o *once) Set(text string) error {
 	return o.Value.Set(text)
 }
 
-// onlyOnce makes all flags of a command and its subcommands refuse a second value, except flags that take a list.
+// onlyOnce makes all flags of a command and its subcommands refuse a second value, except lists.
 func onlyOnce(c *cobra.Command) {
 	for _, flags := range []*pflag.FlagSet{c.Flags(), c.PersistentFlags()} {
 		flags.VisitAll(func(f *pflag.Flag) {
@@ -270,7 +268,6 @@ func onlyOnce(c *cobra.Command) {
 	}
 }
 
-// asUsage turns an invalid request into a usage error.
 func asUsage(err error) error {
 	var p *problem.Error
 	if errors.As(err, &p) && p.Kind == problem.Invalid {
@@ -301,7 +298,7 @@ func (l *listing) head(names ...string) {
 	}
 }
 
-// add prints an item: v if the output is JSON, and otherwise the columns.
+// add prints an item, as JSON of v or in columns.
 func (l *listing) add(v any, columns ...string) {
 	switch {
 	case l.err != nil:
@@ -315,5 +312,5 @@ func (l *listing) add(v any, columns ...string) {
 	}
 }
 
-// end prints the aligned columns. If there is only one column, each item was printed when it was added.
+// end prints the aligned columns. A single column is printed by add.
 func (l *listing) end() error { return cmp.Or(l.err, l.columns.Flush()) }

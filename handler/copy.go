@@ -27,7 +27,7 @@ type copyOptions struct {
 	compress  place.Compress
 	timestamp bool
 	overwrite bool
-	window    string // the window of --since, which the first run determines
+	window    string // the window of --since, determined by the first run
 }
 
 func (o *copyOptions) options() []option {
@@ -64,8 +64,8 @@ func (p *pairFlags) options() []option {
 	})
 }
 
-// copyPlaces returns the command copy, or an alias of it. The argument refused lists the flags that an alias always refuses. These flags are hidden, not
-// removed, so that an error can explain why they are refused.
+// copyPlaces returns the command copy or an alias. refused lists the flags that the alias refuses. They are hidden, not removed, so that an error can
+// explain this.
 func copyPlaces(use, short string, refused ...string) *cobra.Command {
 	c := command(use, short, &copyOptions{})
 	for _, name := range refused {
@@ -143,7 +143,7 @@ func (o *copyOptions) run(r *call) error {
 	return o.runEach(r, j, err, verb, nil, func() error { return o.verifyCopy(r, copying, j) })
 }
 
-// mayOverwrite asks whether to write over rows that are already in tables of the destination.
+// mayOverwrite asks whether to write over existing rows of the destination's tables.
 func (o *copyOptions) mayOverwrite(r *call, where string, tables []string) error {
 	confirm := yesFlag{o.overwrite}
 	return confirm.confirm(r, fmt.Sprintf("write over existing rows of %s in %s (%s)", problem.Plural(len(tables), "table"), where, problem.Named(tables, 10)),
@@ -151,7 +151,7 @@ func (o *copyOptions) mayOverwrite(r *call, where string, tables []string) error
 		"--overwrite writes over them without asking; --mode skip keeps existing rows, and --dry-run shows which tables have rows", "overwrite", "overwrite")
 }
 
-// printDestination prints the result of a dry run for many tables: which of the tables exist in the destination, and which have rows there.
+// printDestination prints the result of a dry run for many tables: which of them exist in the destination, and which have rows there.
 func (o *copyOptions) printDestination(r *call, all *job.Tables) error {
 	r.work(o.style)
 	all.Process = r.Process
@@ -180,14 +180,13 @@ func (o *copyOptions) printDestination(r *call, all *job.Tables) error {
 	return err
 }
 
-// copyTable copies one of many tables.
 func (o *copyOptions) copyTable(r *call, t job.Own) error {
 	one := *o
 	one.manyFlags, one.from.path, one.to.path, one.failed, one.State, one.checkpointFlags = manyFlags{}, t.From, t.To, t.Failed, t.State, checkpointFlags{t.Checkpoint, t.Resume}
 	return r.run(&one)
 }
 
-// verifyCopy compares both places after a copy, if --verify is given.
+// verifyCopy compares both places after a copy with --verify.
 func (o *copyOptions) verifyCopy(r *call, copied job.CopyOptions, j *job.Job) error {
 	if !o.verify {
 		return nil

@@ -33,7 +33,6 @@ func (o *countOptions) run(r *call) error {
 	return r.print(o.json, statsOf(totals), "%d\n", totals.Rows)
 }
 
-// countMany counts the rows of many tables.
 func (o *countOptions) countMany(r *call) error {
 	from, err := o.openHome(r, "table", o.table, &o.connection)
 	if err == nil && from.Local() && o.connection.given() {

@@ -32,7 +32,7 @@ func (o *deleteOptions) run(r *call) error {
 	if err != nil {
 		return err
 	}
-	if from.Table() != nil && r.point.Resume == "" { // a resumed command has already checked the table
+	if from.Table() != nil && r.point.Resume == "" { // a resumed command has checked the table before
 		if err := mayChange(r, "table", from.Table()); err != nil {
 			return err
 		}
@@ -66,14 +66,13 @@ func (f *yesFlag) options() []option {
 	return []option{{"yes", perRun, &f.yes, nil, "do not ask for confirmation"}}
 }
 
-// confirmDelete asks whether to delete rows or records. In the question, the texts rows and address describe the rows or records, and their table. The
-// user must type the table's name.
+// confirmDelete asks whether to delete rows or records. The question contains the descriptions rows and address. The answer is the table's name.
 func (f *yesFlag) confirmDelete(r *call, rows, address, table string) error {
 	return f.confirm(r, fmt.Sprintf("delete %s of %s", rows, address), "This cannot be undone. ", "--dry-run counts the rows, and --yes deletes them without asking", "the table's name", table)
 }
 
-// confirm asks whether to do something, unless --yes is given. To agree, the user must type the given answer. The question calls the answer by its description,
-// such as "the table's name". If stdin is not a terminal, the error has the given hint.
+// confirm asks whether to do something, unless --yes is given. To agree, the user must type the answer, which the question describes, for example as "the
+// table's name". If stdin is not a terminal, the error has the hint.
 func (f *yesFlag) confirm(r *call, do, warning, hint, description, answer string) error {
 	if f.yes {
 		return nil
@@ -93,7 +92,7 @@ func (f *yesFlag) confirm(r *call, do, warning, hint, description, answer string
 	return nil
 }
 
-// isTerminal reports whether in is a terminal, so that a user can answer a question.
+// isTerminal reports whether in is a terminal, and thus a user can answer.
 func isTerminal(in io.Reader) bool {
 	f, ok := in.(*os.File)
 	return ok && isatty.IsTerminal(f.Fd())
@@ -106,7 +105,7 @@ func readAnswer(ctx context.Context, in io.Reader) (string, error) {
 		err  error
 	}
 	answers := make(chan answer, 1)
-	go func() { // ends when it has read a line or the process ends
+	go func() { // ends after a line or with the process
 		text, err := bufio.NewReader(in).ReadString('\n')
 		answers <- answer{strings.TrimSpace(text), err}
 	}()

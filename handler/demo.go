@@ -75,7 +75,7 @@ func printReport(w io.Writer, r demo.Report) error {
 	return nil
 }
 
-// appRoot returns the closest directory that contains a host.json: the working directory, or one above it.
+// appRoot returns the closest directory with a host.json: the working directory, or one above it.
 func appRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -14,13 +14,12 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// dryRunTime is the longest time for which a dry run counts rows, unless the dry run is full.
+// dryRunTime is the longest time for which a dry run counts rows, unless it is full.
 const dryRunTime = 30 * time.Second
 
 // dryRun is the flag --dry-run, a switch that also accepts the value full.
 type dryRun struct{ on, full bool }
 
-// Set accepts the values of a switch, and the value full.
 func (d *dryRun) Set(text string) error {
 	if text == "full" {
 		*d = dryRun{true, true}
@@ -61,7 +60,7 @@ func price() (float64, error) {
 	return dollars, nil
 }
 
-// showEstimate prints what a job would do. It reads only the source's keys.
+// showEstimate prints what a job would do. It reads only keys.
 func (j *jobFlags) showEstimate(r *call, prepared *job.Job) error {
 	dollars, err := price()
 	if err != nil {
@@ -99,19 +98,18 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 
 // below returns the greatest number below n with at most three significant digits.
 func below(n int64) int64 {
-	last := int64(1) // the value of the last significant digit
+	last := int64(1) // the value of the last digit that counts
 	for n-1 >= 1000*last {
 		last *= 10
 	}
 	return (n - 1) / last * last
 }
 
-// requestsAndCost returns the number of requests and their cost, in words.
 func requestsAndCost(requests int64, dollars float64) string {
 	return "about " + grouped(requests, "request") + ", " + money(dollars)
 }
 
-// money formats a cost in the same way as the console.
+// money formats a cost as the console does.
 func money(dollars float64) string {
 	switch {
 	case dollars < 0.0001:

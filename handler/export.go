@@ -76,11 +76,10 @@ type exportResult struct {
 	Files    int    `json:"files"`
 	Bytes    int64  `json:"bytes,omitempty"`    // the size of an export
 	To       string `json:"to"`                 // the place of the rows
-	Unproven bool   `json:"unproven,omitempty"` // the rows are in a file or a pipe, which does not show whether rows are missing
+	Unproven bool   `json:"unproven,omitempty"` // the rows are in a file or a pipe, where missing rows go unnoticed
 	figures
 }
 
-// printExport prints the result and the place of an export.
 func (o *copyOptions) printExport(r *call, done job.Result, to job.Place, where string) error {
 	sum := exportResult{Rows: done.Export.Rows, Files: done.Export.Files, Bytes: done.Export.Bytes, To: to.Path, Unproven: to.Objects == nil, figures: figuresOf(done)}
 	if !sum.Unproven {

@@ -16,7 +16,7 @@ func addGlobals(root *cobra.Command) {
 	var addr string
 	quiet := root.PersistentFlags().BoolP("quiet", "q", false, "print only errors on stderr")
 	root.PersistentFlags().StringVar(&addr, "pprof", "", "while the command runs, serve profiles for go tool pprof at this loopback address, such as 127.0.0.1:6060")
-	_ = root.PersistentFlags().MarkHidden("pprof") // fails only if there is no such flag
+	_ = root.PersistentFlags().MarkHidden("pprof") // fails only without the flag
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
 		if *quiet {
 			sharedBy(c).meter.Quiet()
@@ -29,8 +29,8 @@ func addGlobals(root *cobra.Command) {
 	}
 }
 
-// servePprof serves the process's profiles until the process ends. Only programs on this machine can read them, because the profiles
-// show what the process works on. The command line is not served, because it may contain secrets.
+// servePprof serves the process's profiles until the process ends. Only programs on this machine can read them, because they show
+// what the process works on. The command line, which may contain secrets, is not served.
 func servePprof(addr string) (net.Addr, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {

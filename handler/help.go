@@ -18,7 +18,7 @@ import (
 )
 
 // helpFiles are the help texts of the commands. For example, catalog-import.txt is the help of "tablesweep catalog import", with examples after the line
-// EXAMPLES. <<since>> stands for parts/since.txt, which several texts include. All lines are wrapped, except lines that begin with a space.
+// EXAMPLES. <<since>> includes parts/since.txt. Lines are wrapped, except those that begin with a space.
 //
 //go:embed help
 var helpFiles embed.FS
@@ -28,14 +28,14 @@ var helpPart = regexp.MustCompile(`<<([a-z-]+)>>`)
 const (
 	helpWidth = 80 // columns
 	longPage  = 12 // with this many flags or more, --help is short, and help COMMAND describes the flags in groups
-	shortPage = 10 // number of flags that a short page describes
+	shortPage = 10 // number of described flags on a short page
 )
 
-// mostUsed are the flags that most people need, in their order on short pages.
+// mostUsed are the flags that most people need, in the order of short pages.
 const mostUsed = "catalog connection table index-keys row-key upsert from-connection to-connection queue message all tables delete-extra max-deletes list allow-extra prefix limit verify " +
 	"dry-run yes checkpoint resume filter map format keys-only select failed rows top cursor row-from row-to if-match types json"
 
-// flagGroups are the groups of flags on a page, with the most used first. A flag without a group is added to the end of the first group.
+// flagGroups are the groups of flags on a page, the most used first. Flags without a group are at the end of the first one.
 var flagGroups = []struct{ title, names string }{
 	{"Flags", "table from to connection from-connection to-connection all tables queue queue-connection message mode verify list allow-extra delete-extra max-deletes dry-run yes format"},
 	{"Which rows", "prefix after before filter select keys-only limit rows since state since-overlap"},
@@ -46,7 +46,7 @@ var flagGroups = []struct{ title, names string }{
 	{"Output", "json progress stats quiet help"},
 }
 
-// addHelp sets the help of a command and its subcommands. A command without a file keeps its one-line help.
+// addHelp sets the help of a command and its subcommands. Without a file, a command keeps its one-line help.
 func addHelp(c *cobra.Command) {
 	name := strings.ReplaceAll(strings.TrimPrefix(c.CommandPath(), "tablesweep "), " ", "-")
 	if text, err := helpFiles.ReadFile("help/" + name + ".txt"); err == nil {
@@ -57,7 +57,7 @@ func addHelp(c *cobra.Command) {
 	}
 }
 
-// withParts replaces each <<part>> in a help text by that part's text, and <<served>> by [emulator.ServedBlobs].
+// withParts replaces each <<part>> in a help text by that part, and <<served>> by [emulator.ServedBlobs].
 func withParts(text []byte) string {
 	return helpPart.ReplaceAllStringFunc(strings.TrimSuffix(string(text), "\n"), func(found string) string {
 		if found == "<<served>>" {
@@ -71,7 +71,7 @@ func withParts(text []byte) string {
 	})
 }
 
-// helpCommand returns the command "help". This command prints all of a command's help, while --help prints one page.
+// helpCommand returns the command "help". It prints all of a command's help, while --help prints one page.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
@@ -98,7 +98,7 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// printHelp prints a command's help. If the command has many flags and full is not set, the help is short.
+// printHelp prints a command's help. For a command with many flags it is short, unless full is set.
 func printHelp(c *cobra.Command, full bool) error {
 	addHelp(c) // again, because cobra adds completion and its subcommands late
 	var flags []*pflag.Flag
@@ -154,7 +154,6 @@ func printHelp(c *cobra.Command, full bool) error {
 	return err
 }
 
-// shortUsage describes the most used flags, and lists the names of the others.
 func shortUsage(flags []*pflag.Flag) string {
 	names := strings.Fields(mostUsed)
 	rank := func(f *pflag.Flag) int {
@@ -170,7 +169,6 @@ func shortUsage(flags []*pflag.Flag) string {
 	return usages("Flags used most", first) + "\nMore flags:\n" + inGroups(others, listNames)
 }
 
-// listNames returns the names of a group of flags.
 func listNames(title string, group []*pflag.Flag) string {
 	line, text := "  ", ""
 	if title != flagGroups[0].title {
@@ -186,7 +184,6 @@ func listNames(title string, group []*pflag.Flag) string {
 	return text + strings.TrimSuffix(line, " ") + "\n"
 }
 
-// usages describes flags.
 func usages(title string, flags []*pflag.Flag) string {
 	set := pflag.NewFlagSet("", pflag.ContinueOnError)
 	set.SortFlags = false
@@ -196,7 +193,7 @@ func usages(title string, flags []*pflag.Flag) string {
 	return "\n" + title + ":\n" + set.FlagUsagesWrapped(helpWidth)
 }
 
-// inGroups passes each group of the flags to format, and returns the joined texts. The flags must be sorted by their groups.
+// inGroups passes each group of the flags to format, and joins the results. The flags must be sorted by group.
 func inGroups(flags []*pflag.Flag, format func(title string, group []*pflag.Flag) string) (text string) {
 	for len(flags) > 0 {
 		group, _ := position(flags[0].Name)
@@ -213,7 +210,7 @@ func inGroups(flags []*pflag.Flag, format func(title string, group []*pflag.Flag
 	return text
 }
 
-// position returns the index of a flag's group, and the flag's index within the group.
+// position returns a flag's group, and its place within the group.
 func position(flag string) (group, at int) {
 	for group, g := range flagGroups {
 		if at := slices.Index(strings.Fields(g.names), flag); at >= 0 {
@@ -223,7 +220,6 @@ func position(flag string) (group, at int) {
 	return 0, math.MaxInt
 }
 
-// fill wraps the lines of a text, except lines that begin with a space.
 func fill(text string) string {
 	var b strings.Builder
 	column := 0

@@ -22,8 +22,7 @@ type reportFlags struct {
 	style progress.Style
 }
 
-// options returns the options --progress, with the given default, and --json. asJSON is the description of
-// --json.
+// options returns the options --progress, with the default standard, and --json, with the description asJSON.
 func (p *reportFlags) options(standard progress.Style, asJSON string) []option {
 	style := choose("progress", perRun, &p.style, "plain (a live line), json, none, or auto: plain on a terminal, else json", "", progress.Styles...)
 	style.standard = standard
@@ -46,15 +45,15 @@ func (j *jobFlags) options() []option {
 	}, j.reportFlags.options(progress.Auto, "print the result as JSON"), j.checkpointFlags.options())
 }
 
-// job returns the options of a job. It sets the meter's style and limits the memory.
+// job returns a job's options, and prepares the process (see [call.work]).
 func (j *jobFlags) job(r *call, rows job.Rows, from job.Place) job.Options {
 	r.work(j.style, j.resume)
 	return job.Options{Process: r.Process, Rows: rows, From: from, List: j.rows, Failed: j.failed, Resumed: j.resume != "", Was: job.Facts{Digest: r.point.Record.Rows}}
 }
 
-// runEach runs a job that does something with each row. In a dry run, it prints an estimate instead. err is the error of the job's preparation, or nil. The
-// argument verb is the summary's first word, such as "copied". If confirm is not nil, runEach calls it to ask whether to start. If finally is not nil,
-// runEach calls it after the job, even if rows failed.
+// runEach runs a job that does something with each row. In a dry run, it prints an estimate instead. err is the error of the job's preparation, or nil, and
+// verb the summary's first word, such as "copied". If confirm is not nil, it asks whether to start. If finally is not nil, it is called after the job, even
+// if rows failed.
 func (j *jobFlags) runEach(r *call, prepared *job.Job, err error, verb string, confirm, finally func() error) error {
 	if err != nil {
 		if !job.Refused(err) && (errors.Is(err, task.ErrInterrupted) || errors.As(err, new(*fs.PathError))) {
@@ -79,7 +78,7 @@ func (j *jobFlags) runEach(r *call, prepared *job.Job, err error, verb string, c
 
 func (j *jobFlags) perform(r *call, prepared *job.Job, verb string) error {
 	done, err := r.runJob(prepared, func(t job.Result) error { return j.summary(r, t, verb) })
-	if err != nil && done.Lines.Unproven { // no checkpoint records what was written
+	if err != nil && done.Lines.Unproven { // without a checkpoint, nobody knows what was written
 		err = cmp.Or(j.summary(r, done, verb), err)
 	}
 	if err != nil || done.Failed == 0 {
@@ -108,14 +107,14 @@ func figuresOf(r job.Result) figures {
 	return figures{r.Requests, r.Throttles, took, math.Round(float64(r.Now.Rows) / max(took, 0.001))}
 }
 
-// The verbs of the two commands whose lost counts a resume cannot restore, because deleted rows are gone and messages are sent a second time.
+// The verbs of the two commands whose lost counts a resume cannot restore: deleted rows are gone, and messages are sent again.
 const (
 	deleted  = "deleted"
 	enqueued = "enqueued"
 )
 
-// uncounted reports whether the command may have done more work than it counted. This is possible after each resume, because a checkpoint that has lost its
-// last lines looks complete.
+// uncounted reports whether the command may have done more work than it counted. After a resume, it may have, because a checkpoint without its last lines
+// looks complete.
 func (r *call) uncounted() bool { return r.point.File != nil && r.point.File.Resumed() }
 
 // jobResult holds the totals of a job that does something with each row.
@@ -127,15 +126,14 @@ type jobResult struct {
 	Queries int64 `json:"queries"`
 	figures
 	Doubts int64 `json:"possibleDuplicates,omitempty"` // messages that may have been sent twice
-	More   bool  `json:"moreBefore,omitempty"`         // more rows may have been deleted, or more messages sent twice, than were counted
+	More   bool  `json:"moreBefore,omitempty"`         // more rows may have been deleted, or more messages sent twice
 	job.Lines
 }
 
-// summary prints a job's totals.
 func (j *jobFlags) summary(r *call, t job.Result, verb string) error {
 	sum := jobResult{t.Rows, t.Written, t.Rows - t.Written - t.Failed, t.Failed, t.Queries, figuresOf(t), t.Doubts, false, t.Lines}
 	sum.Rows += t.Lines.Repeated
-	sum.More = r.uncounted() && (verb == deleted || verb == enqueued) // other commands count the rows correctly when they read them again
+	sum.More = r.uncounted() && (verb == deleted || verb == enqueued) // other commands read the rows again and count them correctly
 	if sum.More && verb == deleted {
 		verb += " at least"
 	}

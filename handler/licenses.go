@@ -8,13 +8,12 @@ import (
 	"runtime/debug"
 )
 
-// notices contains licenses/notices.txt if scripts/notices.sh made it before the build, as for a release.
+// notices contains licenses/notices.txt if scripts/notices.sh made it before the build, as in a release.
 //
 //go:embed licenses
 var notices embed.FS
 
-// printLicenses prints the licences of the program and of all code that is linked into it. If notices.txt is missing, printLicenses lists the linked
-// modules instead.
+// printLicenses prints the licences of the program and of all linked code. Without notices.txt, it lists the linked modules instead.
 func printLicenses(w io.Writer) error {
 	text, err := notices.ReadFile("licenses/notices.txt")
 	if err != nil {

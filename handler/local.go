@@ -59,7 +59,7 @@ func (o *localOptions) run(r *call) error {
 		if err != nil {
 			return err
 		}
-		// The storage must outlive ctx, because the host finishes its work on messages after ctx has ended.
+		// The storage must outlive ctx: after its end, the host still finishes its work on messages.
 		server, err := e.Serve(context.WithoutCancel(ctx), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
 		if err != nil {
 			return err
@@ -109,8 +109,8 @@ func localKey(flag string) string {
 // embedded is the value of --storage that selects storage in this process.
 const embedded = "embedded"
 
-// storageSettings returns AzureWebJobsStorage and its identity forms, such as AzureWebJobsStorage__accountName. These settings lead to the storage of the given
-// connection. The argument is a connection, or the name of a setting in the environment. Embedded storage and AzureWebJobsStorage itself need no settings.
+// storageSettings returns settings that begin with AzureWebJobsStorage and lead to the storage of a connection. text is a connection, or the name of a setting
+// in the environment. Embedded storage and AzureWebJobsStorage itself need no settings.
 func storageSettings(text string, environ []string) (map[string]string, error) {
 	switch {
 	case text == embedded, text == storage.HostConnection:
@@ -131,8 +131,7 @@ func storageSettings(text string, environ []string) (map[string]string, error) {
 	return found, nil
 }
 
-// consoleOf returns the address of the console of the app at url, or "" if the
-// app has no console.
+// consoleOf returns the address of the console of the app at url, or "" if there is none.
 func consoleOf(ctx context.Context, url string) string {
 	address := url + "/api/console/"
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -144,7 +143,7 @@ func consoleOf(ctx context.Context, url string) string {
 		return ""
 	}
 	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, resp.Body) // so that the connection is free for other requests
+	_, _ = io.Copy(io.Discard, resp.Body) // frees the connection for other requests
 	if resp.StatusCode != http.StatusOK {
 		return ""
 	}

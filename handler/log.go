@@ -21,7 +21,6 @@ type logFlags struct {
 	json    bool
 }
 
-// options returns the options of a command on streams. asJSON is the description of --json.
 func (f *logFlags) options(asJSON string) []option {
 	return append(f.connectionFlags.options("the table's account"), []option{
 		{"table", perRun, &f.table, nil, "the table of streams (default: the setting TABLESWEEP_LOG_TABLE, or " + logtail.DefaultTable + ")"},
@@ -92,7 +91,7 @@ func (o *logTailOptions) run(r *call) error {
 	if o.follow {
 		err := streams.Follow(r.ctx, stream, logtail.FollowOptions{Newest: top, Since: since}, show)
 		if r.ctx.Err() != nil {
-			return nil // an interrupt is how --follow normally ends
+			return nil // an interrupt is the normal end of --follow
 		}
 		return asUsage(err)
 	}

@@ -63,7 +63,6 @@ func (o *logAppendOptions) run(r *call) error {
 	return a.appendLines(in)
 }
 
-// appender appends lines to a stream, as events.
 type appender struct {
 	call    *call
 	streams *logtail.Streams
@@ -72,14 +71,14 @@ type appender struct {
 
 	waiting []record.Record
 	numbers []int // the line numbers of the waiting events
-	done    int   // events that were appended
+	done    int   // appended events
 }
 
 // appendLines appends the lines of in as they arrive. After an interrupt, it still appends the lines that it has read.
 func (a *appender) appendLines(in io.Reader) error {
 	err := lines.Arriving(a.call.ctx, in, func(some []lines.Line) error {
 		for _, l := range some {
-			if err := a.add(l); err != nil { // the lines before the wrong one are still appended
+			if err := a.add(l); err != nil { // earlier lines are still appended
 				return errors.Join(a.flush(), err)
 			}
 		}
@@ -101,8 +100,8 @@ func (a *appender) add(l lines.Line) error {
 	return nil
 }
 
-// flush appends the waiting events, and prints their ids. An interrupt does not stop it, because
-// after a canceled request it is unknown whether the events were appended.
+// flush appends the waiting events, and prints their ids. An interrupt does not stop it, because a canceled request
+// may have appended the events.
 func (a *appender) flush() error {
 	if len(a.waiting) == 0 {
 		return nil
@@ -113,7 +112,7 @@ func (a *appender) flush() error {
 			fmt.Fprintf(a.call.toErr, "tablesweep: failed: event %d may be missing\n", a.numbers[i])
 			return
 		}
-		a.done++ // counted even if its id cannot be printed
+		a.done++ // even if its id cannot be printed
 		if unprinted == nil {
 			unprinted = a.print(id)
 		}
@@ -138,7 +137,6 @@ func (a *appender) print(id string) error {
 	}{id, at})
 }
 
-// withCount adds the number of appended events to an error, which may be nil.
 func (a *appender) withCount(err error) error {
 	if err == nil || a.done == 0 {
 		return err

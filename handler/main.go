@@ -1,5 +1,5 @@
-// Command handler is Tablesweep. Without arguments it is an Azure Functions custom
-// handler. With arguments it is a command-line tool that uses the same engine.
+// Command handler is Tablesweep: without arguments, an Azure Functions custom handler, and with arguments, a
+// command-line tool with the same engine.
 package main
 
 import (
@@ -31,14 +31,14 @@ func main() {
 	meter := progress.New(os.Stderr)
 	context.AfterFunc(first, meter.Interrupt)
 	context.AfterFunc(second, func() {
-		time.Sleep(lastWords) // gives the command time to end by itself
+		time.Sleep(lastWords) // lets the command end by itself
 		meter.End()
 		report(meter, task.ErrInterrupted)
 		os.Exit(exitInterrupted)
 	})
 	root := rootCommand()
 	root.SetErr(errOut)
-	if progress.IsTerminal(os.Stdout) { // only for a terminal, because a file or another program must get every byte
+	if progress.IsTerminal(os.Stdout) { // a file or another program must get every byte
 		root.SetOut(lines.NewPlainWriter(os.Stdout))
 	}
 	os.Exit(run(first, root, shared{meter: meter, second: second}))
@@ -55,7 +55,7 @@ func run(ctx context.Context, root *cobra.Command, s shared) int {
 	return exitCode(err)
 }
 
-// withoutAnswers drops the log lines of net/http about an answer without a request, because the answer may contain rows.
+// withoutAnswers drops the log lines of net/http about answers without a request, which may contain rows.
 type withoutAnswers struct{ io.Writer }
 
 // Write implements [io.Writer].
@@ -67,14 +67,13 @@ func (w withoutAnswers) Write(line []byte) (int, error) {
 }
 
 const (
-	// forwarded is the time after an interrupt during which another interrupt counts as the same one, because wrapper programs forward interrupts that this
-	// process has also received.
+	// forwarded is the time in which another interrupt counts as the same one: wrapper programs forward interrupts that this process also receives.
 	forwarded = 200 * time.Millisecond
 	// lastWords is the longest time that a command may take to end after the second interrupt.
 	lastWords = 700 * time.Millisecond
 )
 
-// interrupts returns two contexts that are ended by signals. After the first signal, commands finish the work under way and end. The second signal ends them
+// interrupts returns two contexts, which end with the first and the second signal. After the first, commands finish the work under way. The second ends them
 // immediately.
 func interrupts() (first, second context.Context) {
 	first, begin := context.WithCancel(context.Background())
@@ -94,7 +93,7 @@ func interrupts() (first, second context.Context) {
 	return first, second
 }
 
-// shared holds the values that all commands share: the output on stderr, and the second interrupt, which ends the commands immediately.
+// shared holds the values that all commands share: the output on stderr, and the context that ends with the second interrupt.
 type shared struct {
 	meter     *progress.Meter
 	second    context.Context
@@ -107,7 +106,7 @@ func withShared(ctx context.Context, t shared) context.Context {
 	return context.WithValue(ctx, sharedKey{}, t)
 }
 
-// sharedBy returns the values that the command shares with other commands. In a test that has not set these values, sharedBy returns new ones.
+// sharedBy returns the shared values. A test may have none, and then gets new ones.
 func sharedBy(c *cobra.Command) shared {
 	if t, ok := c.Context().Value(sharedKey{}).(shared); ok {
 		return t
@@ -115,7 +114,7 @@ func sharedBy(c *cobra.Command) shared {
 	return shared{meter: progress.New(c.ErrOrStderr()), second: context.Background()}
 }
 
-// execute runs the command. If ctx has ended, execute reports an error as an interrupt.
+// execute runs the command. If ctx has ended, the error is that of an interrupt.
 func execute(ctx context.Context, c *cobra.Command) error {
 	err := c.ExecuteContext(ctx)
 	if err != nil && ctx.Err() != nil {
@@ -124,7 +123,7 @@ func execute(ctx context.Context, c *cobra.Command) error {
 	return err
 }
 
-// interrupted turns the error of a command whose context has ended into the error of an interrupt, which says what the command was doing.
+// interrupted turns the error of a command whose context has ended into an interrupt's error, which says what the command was doing.
 func interrupted(err error) error {
 	reason, canceled := strings.CutSuffix(err.Error(), context.Canceled.Error())
 	switch {
@@ -152,7 +151,7 @@ func rootCommand() *cobra.Command {
 		if *licenses {
 			return printLicenses(c.OutOrStdout())
 		}
-		if server.Port(environment()) == "" { // the Functions host did not start this process
+		if server.Port(environment()) == "" { // no Functions host started this process
 			return c.Help()
 		}
 		return server.Serve(c.Context(), environment(), os.Stdout, os.Stderr)

@@ -45,14 +45,14 @@ func (f *accountFlags) openHome(r *call, flag string, at location, in *connectio
 	return h, err
 }
 
-// manyPlaces opens the place that contains the source's tables, and the place for the destination's tables. The two places must differ. The function fits
-// checks the options against the kinds of the places.
+// manyPlaces opens the places of the source's and the destination's tables, which must differ. The function fits checks the options against the kinds of
+// the places.
 func (p *pairFlags) manyPlaces(r *call, t *job.Tables, fits func(r *call, from, to place.Kind) error) (err error) {
-	if r.point.File != nil && len(r.point.Record.Places) == 1 { // the checkpoint lies in the directory of the export, which may have moved
+	if r.point.File != nil && len(r.point.Record.Places) == 1 { // the checkpoint is in the directory of the export, which may have moved
 		p.to = location{path: strings.TrimRight(r.point.Resume, "/") + "/"}
 	}
 	if !t.Compares {
-		r.changes = p.to.path == "" || place.InBlobs(p.to.path) // with many tables, a path never names a table
+		r.changes = p.to.path == "" || place.InBlobs(p.to.path) // with many tables, a path is never a table
 	}
 	if err := p.namesBoth(p.to.path == ""); err != nil {
 		return err
@@ -92,7 +92,7 @@ type tablesResult struct {
 	Seconds   float64 `json:"seconds"` // of this run
 }
 
-// allTables runs a command for many tables in this process. The function do runs the command for one table, with a copy of the command's options.
+// allTables runs a command for many tables in this process. do runs it for one table, with a copy of the command's options.
 func (r *call) allTables(t *job.Tables, report reportFlags, do func(*call, job.Own) error) error {
 	began := time.Now()
 	if err := r.beginTables(t, report); err != nil {
@@ -101,7 +101,6 @@ func (r *call) allTables(t *job.Tables, report reportFlags, do func(*call, job.O
 	return r.endTables(t, report, began, r.eachTable(t, do))
 }
 
-// beginTables finds the tables.
 func (r *call) beginTables(t *job.Tables, report reportFlags) error {
 	r.work(report.style)
 	t.Process, t.Options, t.Checkpoint = r.Process, r.givenFlags(), &r.point
@@ -120,18 +119,16 @@ func (r *call) beginTables(t *job.Tables, report reportFlags) error {
 	return nil
 }
 
-// eachTable calls do for each pending table.
 func (r *call) eachTable(t *job.Tables, do func(*call, job.Own) error) error {
 	t.Do = func(ctx context.Context, p *job.Part) error {
-		one := *r // with a separate context, output and checkpoint
+		one := *r // gets its own context, output and checkpoint
 		one.ctx, one.Process, one.part, one.point = ctx, p.Process, p, job.Checkpoint{}
 		return do(&one, p.Own)
 	}
 	return t.Run(r.ctx)
 }
 
-// endTables prints the outcome of each table. If none failed, it completes an export and removes the checkpoints. err is the error of the work, or
-// nil.
+// endTables prints the outcome of each table. If none failed, it completes an export and removes the checkpoints. err is the work's error, or nil.
 func (r *call) endTables(t *job.Tables, report reportFlags, began time.Time, err error) error {
 	if t.Journal != nil {
 		err = errors.Join(err, t.Journal.Close()) // the journal must be closed before it is removed
@@ -144,7 +141,7 @@ func (r *call) endTables(t *job.Tables, report reportFlags, began time.Time, err
 		err = printErr
 	}
 	switch {
-	case t.To == nil: // the command is count, which cannot be resumed
+	case t.To == nil: // only count has no destination; it cannot be resumed
 	case err == nil:
 		err = r.finish(func() error { return nil })
 	default:

@@ -17,8 +17,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// programValue is the value of a flag that takes a program, as text or as @FILE. Checkpoints store the text, so later changes of the file have
-// no effect.
+// programValue is the value of a flag that takes a program, as text or as @FILE. Checkpoints store the text, so a resume does not read the
+// file.
 type programValue struct{ text *string }
 
 // Set implements [pflag.Value].
@@ -30,7 +30,7 @@ func (v programValue) Set(text string) error {
 	}
 	content, err := file.PathAt(path).Read()
 	if *v.text = string(content); err == nil && strings.HasPrefix(*v.text, "@") {
-		*v.text = "\n" + *v.text // so that a resume does not mistake a jq format such as @csv for @FILE
+		*v.text = "\n" + *v.text // a resume must not mistake a jq format such as @csv for @FILE
 	}
 	return err
 }
@@ -66,8 +66,8 @@ func (f *mapFlags) options() []option {
 // given reports whether any of the flags is given.
 func (f *mapFlags) given() bool { return f.program != "" || f.rename != nil || f.drop != nil }
 
-// keepsFor returns an error if the filter compares a property that --drop or --rename changes. With such a filter, a row of the source may match although its
-// copy in the destination does not, or the reverse.
+// keepsFor returns an error if the filter compares a property that --drop or --rename changes. Such a filter may match a row of the source but not its copy,
+// or the reverse.
 func (f *mapFlags) keepsFor(filter string) error {
 	changed := slices.Clone(f.drop)
 	for _, pair := range f.rename {
@@ -166,7 +166,7 @@ func (f *mapFlags) show(r *call, o job.Options, asJSON bool) error {
 	return err
 }
 
-// namesOf returns the names of rows' keys and properties, each once.
+// namesOf returns the rows' keys and properties by name, each once.
 func namesOf(rows []storage.Entity) []string {
 	names := []string{odata.PartitionKey, odata.RowKey}
 	for _, row := range rows {
@@ -179,7 +179,7 @@ func namesOf(rows []storage.Entity) []string {
 	return names
 }
 
-// cellOf returns a value as a preview shows it, with its type unless the JSON value implies it.
+// cellOf returns a value as a preview shows it, with its type unless JSON implies it.
 func cellOf(row storage.Entity, name string) string {
 	const most = 60
 	text := ""
@@ -216,7 +216,7 @@ func (f *csvFlags) options() []option {
 	}
 }
 
-// formatOption returns the option --format for stdin and stdout, which have no file name whose ending shows the format.
+// formatOption returns the option --format for stdin and stdout, which have no file name that shows the format.
 func (f *csvFlags) formatOption() option {
 	return choose("format", fixed, &f.format, "format of stdin and stdout: jsonl or csv", "jsonl or csv", "jsonl", "csv")
 }
@@ -226,7 +226,7 @@ func (f *csvFlags) isCSV(kind place.Kind, path string) bool {
 	return kind == place.KindFile && place.IsCSV(path) || kind == place.KindStream && f.format == "csv"
 }
 
-// records returns the form of a CSV file with records of a catalog. It refuses the flags about CSV if the file is not CSV.
+// records returns the form of a CSV file with records of a catalog. For another file, it refuses the flags about CSV.
 func (f *csvFlags) records(r *call, path string) (place.CSV, error) {
 	form, err := f.form(func(name string) bool { return name != "" })
 	switch {
@@ -242,7 +242,7 @@ func (f *csvFlags) records(r *call, path string) (place.CSV, error) {
 // forRows returns the form of CSV files with rows of a table.
 func (f *csvFlags) forRows() (*place.CSV, error) { return f.form(isProperty) }
 
-// form returns the form of CSV that the flags choose. isName reports whether a column's name is valid.
+// form returns the form of CSV that the flags choose, with columns whose names satisfy isName.
 func (f *csvFlags) form(isName func(string) bool) (*place.CSV, error) {
 	d := strings.ReplaceAll(f.delimiter, `\t`, "\t")
 	if err := place.CheckDelimiter(d); err != nil {

@@ -25,23 +25,23 @@ const (
 	anyFile = jobrecord.AnyFile
 )
 
-// option is a row of a command's table of options. An option counts as given if its value differs from its default.
+// option is a row of a command's table of options. It is given if its value differs from its default.
 type option struct {
 	name     string
 	keep     jobrecord.Keep
 	field    any    // filled by the flag: a pointer to a field, or a [pflag.Value]
 	standard any    // the default; nil for the zero value
-	usage    string // "" if the option has no flag because the run decides it
+	usage    string // "" if the option has no flag, because the run decides it
 }
 
-// runnable is a command: a plain struct whose fields are set by flags. A checkpoint stores its options, and a command for many tables copies the
-// struct for each table.
+// runnable is a command: a plain struct with options. Flags set them, a checkpoint stores them, and a command for many tables copies the struct
+// for each table.
 type runnable interface {
 	options() []option
 	run(*call) error
 }
 
-// value returns the field as a [pflag.Value]. Its method Set sets the field.
+// value returns the field as a [pflag.Value]. Set sets the field.
 func (o option) value() pflag.Value {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	switch to := o.field.(type) {
@@ -63,7 +63,7 @@ func (o option) value() pflag.Value {
 	return flags.Lookup(o.name).Value
 }
 
-// text returns the value in the form in which a flag accepts it.
+// text returns the value as a flag accepts it.
 func (o option) text() string { return valueText(o.value()) }
 
 func valueText(v pflag.Value) string {
@@ -73,7 +73,7 @@ func valueText(v pflag.Value) string {
 	return v.String()
 }
 
-// byDefault returns the default in the form in which a flag accepts it.
+// byDefault returns the default as a flag accepts it.
 func (o option) byDefault() string {
 	if o.standard != nil {
 		return fmt.Sprint(o.standard)
@@ -122,7 +122,6 @@ func addOptions(c *cobra.Command, table []option) {
 	}
 }
 
-// find returns the option with the name.
 func find(table []option, name string) (o option, known bool) {
 	i := slices.IndexFunc(table, func(o option) bool { return o.name == name })
 	if i < 0 {
@@ -147,7 +146,7 @@ func (d *duration) String() string { return time.Duration(*d).String() }
 // Type implements [pflag.Value].
 func (d *duration) Type() string { return "duration" }
 
-// positive is the value of a flag that takes a number of at least 1. It is 0 if the flag is not given.
+// positive is the value of a flag that takes a number of at least 1. 0 means that the flag is absent.
 type positive int
 
 // Set implements [pflag.Value].

@@ -12,10 +12,11 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// location is a place as a command line names it. A URL's SAS is not part of the path, because errors and checkpoints repeat the path.
+// location is a place as a command line names it. Its path does not contain a URL's SAS, because errors and checkpoints repeat the
+// path.
 type location struct {
 	path, sas string
-	table     bool // it can only be a table, for example because it was given as table:NAME
+	table     bool // it can only be a table, for example given as table:NAME
 }
 
 // Set implements [pflag.Value].
@@ -37,7 +38,7 @@ func (l *location) String() string { return l.path }
 // Type implements [pflag.Value].
 func (l *location) Type() string { return "string" }
 
-// openPlace opens the place that a flag names. Tables and blobs are in the account of the connection, unless a URL names another account.
+// openPlace opens the place that a flag names. Tables and blobs are in the connection's account, unless a URL names another.
 func (f *accountFlags) openPlace(r *call, flag string, at location, in *connection) (p job.Place, err error) {
 	p.Path = at.path
 	if p.Kind, err = kindOf(flag, at); err != nil {
@@ -61,7 +62,7 @@ func (f *accountFlags) openPlace(r *call, flag string, at location, in *connecti
 	return p, err
 }
 
-// openBlobs opens a place in blobs. If a URL has a SAS or names another account, openBlobs refuses a connection.
+// openBlobs opens a place in blobs. It refuses a connection beside a URL that has a SAS or names another account.
 func (f *accountFlags) openBlobs(r *call, flag string, at location, in *connection) (*place.Blobs, error) {
 	var account *storage.Account
 	var inAccount string
@@ -110,7 +111,6 @@ func (f *accountFlags) openBlobs(r *call, flag string, at location, in *connecti
 	return b, nil
 }
 
-// kindOf returns the kind of the place that a flag names.
 func kindOf(flag string, at location) (place.Kind, error) {
 	if at.path == "" {
 		return 0, usageError(unnamed{flag})
@@ -122,8 +122,8 @@ func kindOf(flag string, at location) (place.Kind, error) {
 	return kind, nil
 }
 
-// source opens the table or export from which the command reads. A directory has no account, so source refuses a connection together with a directory. If
-// ofUse is set, source accepts the connection, because the command needs it for another purpose.
+// source opens the table or export from which the command reads. It refuses a connection for a directory, unless ofUse is set because the command also
+// uses the connection otherwise.
 func (f *sourceFlags) source(r *call, ofUse bool) (p job.Place, err error) {
 	kind, err := kindOf("table", f.table)
 	if err != nil {
@@ -141,7 +141,6 @@ func (f *sourceFlags) source(r *call, ofUse bool) (p job.Place, err error) {
 	return p, p.Read(r.ctx, "table")
 }
 
-// kinds returns the kinds of the two places.
 func (p *pairFlags) kinds() (from, to place.Kind, err error) {
 	if from, err = kindOf("from", p.from); err != nil {
 		return from, to, err
@@ -150,8 +149,8 @@ func (p *pairFlags) kinds() (from, to place.Kind, err error) {
 	return from, to, err
 }
 
-// namesBoth returns an error if only the source's connection is given, because the destination's account would be unclear. If table is true, the destination is
-// one or more tables of an account.
+// namesBoth returns an error if only the source's connection is given, because the destination's account would be unclear. table is true if the destination is
+// one or more tables.
 func (p *pairFlags) namesBoth(table bool) error {
 	inAccount := table || place.InBlobs(p.to.path) && !place.IsURL(p.to.path)
 	if !inAccount || !p.fromConnection.given() || p.toConnection.orElse(&p.connection).given() {
@@ -160,7 +159,7 @@ func (p *pairFlags) namesBoth(table bool) error {
 	return job.Hint(usagef("--to-connection is missing: if the source's connection is given, the destination's must be given as well"), "--connection sets both; without these flags, both are "+storage.HostConnection)
 }
 
-// besideAccounts returns the connection flags that do not fit the two places, because one or both of the places are not in an account.
+// besideAccounts returns the connection flags that do not fit, because a place is not in an account.
 func (p *pairFlags) besideAccounts(from, to place.Kind) []conflict {
 	fromFiles, toFiles := from != place.KindTable && !place.InBlobs(p.from.path), to != place.KindTable && !place.InBlobs(p.to.path)
 	return []conflict{
@@ -170,7 +169,7 @@ func (p *pairFlags) besideAccounts(from, to place.Kind) []conflict {
 	}
 }
 
-// openPair opens both places, which must differ. If compare is true, the command only compares the places, and therefore reads both.
+// openPair opens both places, which must differ. If compare is true, the command reads both, to compare them.
 func (p *pairFlags) openPair(r *call, compare bool) (from, to job.Place, err error) {
 	_, toKind, err := p.kinds()
 	if err == nil {
@@ -194,7 +193,7 @@ func (p *pairFlags) openPair(r *call, compare bool) (from, to job.Place, err err
 	if from.Table() != nil && to.Table() != nil && from.Table().Same(to.Table()) {
 		return from, to, usagef("--from and --to are the same table of the same account")
 	}
-	if !compare && to.Table() != nil && r.point.Resume == "" { // a resumed command has already checked the table
+	if !compare && to.Table() != nil && r.point.Resume == "" { // a resumed command has checked the table before
 		if err := mayChange(r, "to", to.Table()); err != nil {
 			return from, to, err
 		}
@@ -202,8 +201,7 @@ func (p *pairFlags) openPair(r *call, compare bool) (from, to job.Place, err err
 	return from, to, nil
 }
 
-// mayChange refuses any table, in any account, in which an app or a Functions host stores its state. The argument flag is the flag that names the
-// table.
+// mayChange refuses tables, in any account, in which an app or a Functions host stores its state. flag is the flag that names the table.
 func mayChange(r *call, flag string, to *storage.Table) error {
 	if storage.OfHost(to.Name()) {
 		return job.Hint(usagef("--%s: table %s has a name that a Functions host gives to its own tables", flag, to.Name()), "name another table")
@@ -218,8 +216,8 @@ func mayChange(r *call, flag string, to *storage.Table) error {
 	return err
 }
 
-// announceDestination prints the destination of the rows if it is in an account. If a resumed command writes files, announceDestination also prints the files'
-// place, because the place comes from the checkpoint.
+// announceDestination prints the destination of the rows if it is in an account. A resumed command also prints the place of files, which it has from the
+// checkpoint.
 func (r *call) announceDestination(to job.Place) {
 	if to.Table() != nil || place.InBlobs(to.Path) {
 		r.announceChanges(to.Address())
@@ -228,15 +226,14 @@ func (r *call) announceDestination(to job.Place) {
 	}
 }
 
-// conflict lists options, with the reason why they do not fit a command's places. If exists is false, there is
-// no conflict.
+// conflict lists options, with the reason why they do not fit a command's places. It counts only if exists is true.
 type conflict struct {
 	options string // their names, separated by spaces
 	exists  bool
 	why     string
 }
 
-// conflicts returns an error about the first option that is given but does not fit the places.
+// conflicts returns the error of the first given option that does not fit the places.
 func (p *pairFlags) conflicts(r *call, all []conflict) error {
 	for _, u := range all {
 		for name := range strings.FieldsSeq(u.options) {
@@ -267,7 +264,7 @@ func (p *pairFlags) describe(from, to place.Kind) string {
 	return fmt.Sprintf("from %v to %v (%s)", from, to, p.words())
 }
 
-// rowFlags are the flags that choose a command's rows and how they are read.
+// rowFlags are the flags that choose a command's rows and the way to read them.
 type rowFlags struct{ job.Rows }
 
 func (f *rowFlags) options() []option {

@@ -55,7 +55,7 @@ func (o *scanOptions) options() []option {
 
 func scanCommand() *cobra.Command {
 	c := command("scan PLACE", "Print the rows of a table in order", &scanOptions{})
-	_ = c.Flags().MarkHidden("types") // it is for reading CSV, and scan only writes CSV
+	_ = c.Flags().MarkHidden("types") // scan only writes CSV, and this is for reading CSV
 	c.Flags().Lookup("stats").NoOptDefVal = statsTotal
 	return c
 }
@@ -117,7 +117,7 @@ func (o *scanOptions) run(r *call) error {
 	}
 	sum := statsOf(totals)
 	if o.json {
-		sum.Seconds = time.Since(began).Round(time.Microsecond).Seconds() // a duration in microseconds is never 0, which JSON would omit
+		sum.Seconds = time.Since(began).Round(time.Microsecond).Seconds() // in microseconds, never 0, which JSON would omit
 	}
 	return cmp.Or(lines.JSON(r.toErr).Encode(sum), err)
 }
@@ -174,6 +174,6 @@ func explain(w io.Writer) func(sweep.Trace) {
 			first, last := q.Page.Keys[0], q.Page.Last()
 			line.First, line.Last = []string{first.Partition, first.Row}, []string{last.Partition, last.Row}
 		}
-		_ = e.Encode(line) // a failure cannot be reported, because w is stderr
+		_ = e.Encode(line) // w is stderr, so a failure cannot be reported
 	}
 }

@@ -38,7 +38,7 @@ func scansCommand() *cobra.Command {
 		command("retry ID", "Resume a scan that failed or was canceled", &scansRetryOptions{}))
 }
 
-// failedPage is the number of failed rows that are read at a time.
+// failedPage is the number of failed rows that one call reads.
 const failedPage = 500
 
 // scansFlags are the flags that name the app's own storage.
@@ -48,7 +48,7 @@ type scansFlags struct {
 	json  bool
 }
 
-// options returns the options of a command whose JSON output is the answer to the given API request, such as GET /api/scans.
+// options returns a command's options. With --json, its output is the answer to the API request, such as GET /api/scans.
 func (f *scansFlags) options(request string) []option {
 	return append(f.ofStorage(), option{"json", perRun, &f.json, nil, "print the JSON of " + request})
 }
@@ -75,8 +75,7 @@ func (f *scansFlags) open(r *call) (*engine.Engine, error) {
 	return engine.New(scans.Options{Own: a, StateTable: t.Name(), Price: dollars})
 }
 
-// explain rewrites an error of the engine for the command's user. The new error names a flag instead of a field. If the scan is unknown, the error has a hint
-// that names a command for listing the scans.
+// explain rewrites an error of the engine for the command's user, with a flag instead of a field. For an unknown scan, it adds a hint to list the scans.
 func (f *scansFlags) explain(err error) error {
 	var p *problem.Error
 	switch {
@@ -124,7 +123,7 @@ func (o *scansListOptions) run(r *call) error {
 		if err != nil {
 			return o.explain(err)
 		}
-		q.Since, _ = logtail.ParseTime(o.since, now) // it was parsed above without an error
+		q.Since, _ = logtail.ParseTime(o.since, now) // parsed above without an error
 	}
 	l := newListing(r.Out, o.json)
 	l.head("ID", "STATE", "ACTION", "BEGAN", "ROWS", "RATE", "NAME", "CAUSE")
@@ -152,7 +151,7 @@ func shownName(name string) string {
 	return name
 }
 
-// scanDetail is a command that prints one of the engine's reports about a scan.
+// scanDetail is a command that prints an engine's report about a scan.
 type scanDetail[T any] struct {
 	scansFlags
 	request string // the API request whose answer is the same JSON
@@ -217,7 +216,7 @@ func whatIsDone(s status.Status) string {
 	return what
 }
 
-// tableName returns a place's name with its connection, because the two sides of a scan may be in different accounts.
+// tableName returns a place's name with its connection, because a scan's two places may be in different accounts.
 func tableName(t scans.TableRef) string {
 	name := cmp.Or(t.Table, t.Tables)
 	if t.Container != "" {
@@ -226,7 +225,7 @@ func tableName(t scans.TableRef) string {
 	return cmp.Or(t.Connection, storage.HostConnection) + "/" + name
 }
 
-// stateOf describes a scan's state, with its phase while it runs.
+// stateOf describes a scan's state and, while it runs, its phase.
 func stateOf(s status.Status) string {
 	if s.Phase == "" {
 		return string(s.State)

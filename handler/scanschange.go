@@ -22,13 +22,13 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// keySetting is the name of the environment variable that contains a function key of the app.
+// keySetting is the environment variable with a function key of the app.
 const keySetting = "TABLESWEEP_KEY"
 
-// appTime is the longest time that an app may take to answer. The app itself may have to start, and it reads the source before it starts a scan.
+// appTime is the longest time for an app's answer. The app may have to start, and it reads the source before it starts a scan.
 const appTime = 2 * time.Minute
 
-// appFlags choose how a command starts, cancels or retries a scan: with a call of the app's API, or with a row in the app's own storage.
+// appFlags choose how a command starts, cancels or retries a scan: by a call of the app's API, or by a row in the app's own storage.
 type appFlags struct {
 	scansFlags
 	url string
@@ -38,8 +38,7 @@ func (f *appFlags) options() []option {
 	return append(f.ofStorage(), option{"url", perRun, &f.url, nil, "call the app's API at this address, such as https://APP.azurewebsites.net, with the function key in " + keySetting})
 }
 
-// openToChange opens the app's own storage, checks that the state table exists, and announces the
-// table.
+// openToChange opens the app's own storage, checks that the state table exists, and announces it.
 func (f *appFlags) openToChange(r *call) (*engine.Engine, error) {
 	r.changes = true
 	e, err := f.open(r)
@@ -54,7 +53,7 @@ func (f *appFlags) openToChange(r *call) (*engine.Engine, error) {
 	return e, nil
 }
 
-// refused turns an error of the engine into one for the command's user. If explain does not cover the error, refused only puts the prefix before its text.
+// refused is like explain, but puts the prefix before an error that explain does not cover.
 func (f *appFlags) refused(prefix string, err error) error {
 	if errors.As(err, new(*problem.Error)) || storage.HasCode(err, "TableNotFound") {
 		return f.explain(err)
@@ -62,7 +61,7 @@ func (f *appFlags) refused(prefix string, err error) error {
 	return fmt.Errorf("%s: %w", prefix, err)
 }
 
-// send sends a request to the app, and returns the id in its answer. If there is no answer, or if the answer's status is 500 or above, the error gets the hint.
+// send sends a request to the app, and returns the id in its answer. Without an answer, or with a status of 500 or above, the error gets the hint.
 func (f *appFlags) send(r *call, method, path string, body []byte, hint string) (string, error) {
 	if f.connection.given() || f.table != "" || f.patience != storage.DefaultPatience {
 		return "", usagef("--url replaces --connection, --state-table and --patience; leave them out")
@@ -79,20 +78,20 @@ func (f *appFlags) send(r *call, method, path string, body []byte, hint string) 
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("not within %v", appTime)
-	case errors.As(err, &of): // the text of the *url.Error would repeat the address
+	case errors.As(err, &of): // of's text would repeat the address
 		err = of.Err
 	}
 	if err != nil {
 		return "", job.Hint(fmt.Errorf("%s did not answer: %w", host, err), hint)
 	}
 	id, err := judgeAnswer(host, status, site, answer)
-	if status >= http.StatusInternalServerError { // the app may have fulfilled the request before it failed
+	if status >= http.StatusInternalServerError { // the app may have failed after it fulfilled the request
 		err = job.Hint(err, hint)
 	}
 	return id, err
 }
 
-// judgeAnswer judges the app's answer to a request to start, cancel or retry a scan. It returns the scan's id, or the error in the answer.
+// judgeAnswer returns the scan's id or the error in the app's answer to a request to start, cancel or retry a scan.
 func judgeAnswer(host string, status int, site health.Site, answer []byte) (string, error) {
 	type detail struct{ Field, Detail string }
 	var reply struct {

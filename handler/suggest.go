@@ -11,7 +11,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// didYouMean returns a question that suggests the candidate closest to a word by cobra's measure, or "" if no candidate is close.
+// didYouMean returns a question that suggests the candidate closest to a word, or "" if cobra considers none close.
 func didYouMean(word, prefix string, candidates []string) string {
 	among := &cobra.Command{}
 	for _, name := range candidates {
@@ -25,14 +25,13 @@ func didYouMean(word, prefix string, candidates []string) string {
 	return ""
 }
 
-// otherNames maps names of commands and flags in other programs to the names here.
+// otherNames maps other programs' names of commands and flags to the names here.
 var otherNames = map[string]string{
 	"list": "tables list", "ls": "tables list", "rm": "delete", "cp": "copy", "backup": "export", "restore": "import",
 	"--map-dry-run": "--dry-run", "--source": "--from", "--destination": "--to", "--target": "--to", "--upsert": "--mode",
 }
 
-// replaced maps removed flags to their replacements. If other commands still have the flag, the key begins with the name of a command that no longer
-// has the flag.
+// replaced maps removed flags to their replacements. If only one command has lost a flag, the key begins with its name.
 var replaced = map[string]string{
 	"--mirror": "tablesweep sync FROM TO --delete-extra", "--repair": "tablesweep sync FROM TO",
 	"--overlap": "--since-overlap", "--max-deletes": "tablesweep sync FROM TO --delete-extra --max-deletes N",
@@ -52,7 +51,7 @@ func meantCommand(c *cobra.Command, word string) string {
 	return didYouMean(word, c.CommandPath()+" ", names)
 }
 
-// meantFlag returns a text that names the replacement of a removed flag, or a question that suggests the flag that an unknown one may mean.
+// meantFlag returns a text that names a removed flag's replacement, or a question that suggests a similar flag.
 func meantFlag(c *cobra.Command, name string) string {
 	if by := cmp.Or(replaced["--"+name], replaced[c.Name()+" --"+name]); by != "" {
 		return "; " + by + " takes its place"
@@ -66,7 +65,7 @@ func meantFlag(c *cobra.Command, name string) string {
 	return didYouMean(name, "--", names)
 }
 
-// explainRefusal turns the service's refusal of a filter into a usage error about --filter. It returns all other errors unchanged.
+// explainRefusal turns the service's refusal of a filter into a usage error about --filter.
 func (r *call) explainRefusal(err error) error {
 	if storage.HasCode(err, "InvalidInput") && r.text("filter") != "" && exitCode(err) == exitFailed {
 		return job.Hint(usagef("--filter: %w", err), "the Table service's filters are OData: eq, ne, gt, ge, lt, le, and, or, not; strings in single quotes")

@@ -34,7 +34,7 @@ func (o *syncOptions) options() []option {
 		})
 }
 
-// check returns an error if the flags do not fit the places, or if the sync needs a confirmation and stdin is not a terminal.
+// check returns an error if the flags do not fit the places, or if nobody can confirm the sync.
 func (o *syncOptions) check(r *call, from, to place.Kind) error {
 	if from == place.KindFile || from == place.KindStream {
 		return usagef("--from %s is %v, but sync needs rows in order; import the rows into a table first", o.from.path, from)
@@ -113,7 +113,7 @@ func (o *syncOptions) run(r *call) error {
 	return cmp.Or(r.print(o.json, done, "%scompared %s\n", text, job.Compared(done.Result)), o.checkEqual(plan, done))
 }
 
-// syncTables syncs many tables. It compares all of them before it changes the first one.
+// syncTables syncs many tables, after it has compared all of them.
 func (o *syncOptions) syncTables(r *call) error {
 	began := time.Now()
 	all := job.Tables{Rows: o.Rows, Phase: "comparing"}
@@ -177,14 +177,12 @@ func (o *syncOptions) syncTables(r *call) error {
 	return r.endTables(&all, o.reportFlags, began, err)
 }
 
-// forTable returns the options for one of many tables.
 func (o *syncOptions) forTable(t job.Own) *syncOptions {
 	one := *o
 	one.manyFlags, one.from.path, one.to.path = manyFlags{}, t.From, t.To
 	return &one
 }
 
-// open opens the places.
 func (o *syncOptions) open(r *call) (*job.Sync, error) {
 	m, err := o.mapFlags.open()
 	if err != nil {
@@ -196,7 +194,7 @@ func (o *syncOptions) open(r *call) (*job.Sync, error) {
 	}
 	options := job.Options{Process: r.Process, Rows: o.Rows, From: from, Map: m}
 	s, err := job.NewSync(r.ctx, job.PairOptions{Options: options, To: to, AllWorkers: o.Workers != sweep.DefaultWorkers}, o.deleteExtra)
-	if err == nil && r.part == nil { // with many tables, the destination is announced only once
+	if err == nil && r.part == nil { // with many tables, only one call announces the destination
 		r.announceDestination(to)
 	}
 	return s, err
@@ -211,7 +209,7 @@ func (o *syncOptions) plan(r *call, file *verify.PlanFile) (plan job.SyncPlan, e
 	return plan, err
 }
 
-// planFile returns the file for the plan. A dry run has no such file.
+// planFile returns the file for the plan, or nil in a dry run.
 func (o *syncOptions) planFile() (*verify.PlanFile, error) {
 	if o.dryRun {
 		return nil, nil

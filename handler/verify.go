@@ -33,8 +33,8 @@ func (o *verifyOptions) options() []option {
 		})
 }
 
-// maxList is the greatest value of --list. Memory holds up to twice as many differences, of about 100 bytes
-// to 1 KB each.
+// maxList is the greatest value of --list. Up to twice as many differences are in memory, of about 100 bytes to 1 KB
+// each.
 const maxList = 1_000_000
 
 func (o *verifyOptions) run(r *call) error {
@@ -70,7 +70,7 @@ func (o *verifyOptions) run(r *call) error {
 	})
 	found := done.Comparison
 	switch {
-	case err != nil && done.Begun && r.point.File == nil && !printed: // without a checkpoint, the differences found so far would be lost
+	case err != nil && done.Begun && r.point.File == nil && !printed: // without a checkpoint, the differences would be lost
 		return o.printComparison(r, found, err)
 	case err != nil:
 		return err
@@ -80,7 +80,6 @@ func (o *verifyOptions) run(r *call) error {
 	return nil
 }
 
-// verifyTable verifies one of many tables.
 func (o *verifyOptions) verifyTable(r *call, t job.Own) error {
 	one := *o
 	one.manyFlags, one.from.path, one.to.path, one.checkpointFlags = manyFlags{}, t.From, t.To, checkpointFlags{t.Checkpoint, t.Resume}
@@ -120,7 +119,7 @@ func (d difference) String() string {
 	return fmt.Sprintf("%s%-9s PartitionKey %q RowKey %q%s", d.Table, d.Kind, d.PartitionKey, d.RowKey, detail)
 }
 
-// printDifferences prints the listed differences, and how many more there are.
+// printDifferences prints the listed differences, and the number of the others.
 func (p *reportFlags) printDifferences(r *call, found verify.Result) error {
 	out := bufio.NewWriter(r.Out)
 	e := lines.JSON(out)
@@ -142,7 +141,7 @@ func (p *reportFlags) printDifferences(r *call, found verify.Result) error {
 	return out.Flush()
 }
 
-// printComparison prints the differences that a comparison found and, if it did not fail, the totals.
+// printComparison prints a comparison's differences and, if it did not fail, the totals.
 func (p *reportFlags) printComparison(r *call, found verify.Result, failed error) error {
 	err := p.printDifferences(r, found)
 	if failed != nil || err != nil {

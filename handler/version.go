@@ -12,13 +12,13 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-// version is set by the linker (see scripts/build.sh).
+// version is set by the linker (scripts/build.sh).
 var version string
 
 // build is the output of "tablesweep version".
 type build struct {
 	Version  string `json:"version"`
-	Revision string `json:"revision,omitempty"` // the source's revision; ends in + if the source had uncommitted changes
+	Revision string `json:"revision,omitempty"` // the source's revision; ends in + after uncommitted changes
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
