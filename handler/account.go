@@ -62,7 +62,7 @@ func stateTable() string {
 	return cmp.Or(environment().Get("TABLESWEEP_STATE_TABLE"), config.DefaultStateTable)
 }
 
-// isStateTable reports whether a table has this name or the default name.
+// isStateTable reports whether a table has a name of an app's state table: the setting's, or the default.
 func isStateTable(name string) bool {
 	return strings.EqualFold(name, stateTable()) || strings.EqualFold(name, config.DefaultStateTable)
 }

@@ -113,8 +113,8 @@ const (
 	enqueued = "enqueued"
 )
 
-// uncounted reports whether the command may have done more work than it counted. After a resume, it may have, because a checkpoint without its last lines
-// looks complete.
+// uncounted reports whether the command may have done more work than it counted. This is possible after a resume, because a checkpoint without its last
+// lines looks complete.
 func (r *call) uncounted() bool { return r.point.File != nil && r.point.File.Resumed() }
 
 // jobResult holds the totals of a job that does something with each row.

@@ -122,8 +122,8 @@ func kindOf(flag string, at location) (place.Kind, error) {
 	return kind, nil
 }
 
-// source opens the table or export from which the command reads. It refuses a connection for a directory, unless ofUse is set because the command also
-// uses the connection otherwise.
+// source opens the table or export from which the command reads. It refuses a connection for a directory, unless ofUse is set: then the command needs
+// the connection for something else.
 func (f *sourceFlags) source(r *call, ofUse bool) (p job.Place, err error) {
 	kind, err := kindOf("table", f.table)
 	if err != nil {
@@ -216,7 +216,7 @@ func mayChange(r *call, flag string, to *storage.Table) error {
 	return err
 }
 
-// announceDestination prints the destination of the rows if it is in an account. A resumed command also prints the place of files, which it has from the
+// announceDestination prints the destination of the rows if it is in an account. A resumed command also prints the place of files, which comes from the
 // checkpoint.
 func (r *call) announceDestination(to job.Place) {
 	if to.Table() != nil || place.InBlobs(to.Path) {

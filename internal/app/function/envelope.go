@@ -63,8 +63,8 @@ func ParseEnvelope(body []byte) (Invocation, error) {
 	return i, nil
 }
 
-// messageBody decodes up to two levels of JSON strings. The host encodes a string twice, its documentation only once.
-// (azure-functions-host, ScriptInvocationContextExtensions.cs)
+// messageBody decodes up to two levels of JSON strings. The host encodes a string twice. Its documentation shows only
+// one encoding. (azure-functions-host, ScriptInvocationContextExtensions.cs)
 func messageBody(v json.RawMessage) []byte {
 	for range 2 {
 		var s string
@@ -103,8 +103,8 @@ func invocationHandler(f Function) http.Handler {
 	})
 }
 
-// handle waits until the app is ready, and invokes the function with the request's envelope. Only the invocation's time limit
-// ends the wait.
+// handle waits until the app is ready, up to the invocation's time limit, and invokes the function with the request's
+// envelope.
 func (f Function) handle(ctx context.Context, r *http.Request) (report string, err error) {
 	body, err := readBody(r)
 	if err != nil {
@@ -124,8 +124,8 @@ func (f Function) handle(ctx context.Context, r *http.Request) (report string, e
 
 // notProxiedHandler handles the host's calls of an HTTP function.
 //
-// Only a host that does not proxy requests sends envelopes of HTTP requests. The caller gets a 502. Both the 502 and
-// the function's log contain the reason.
+// A host that does not proxy requests puts each one into an envelope. The caller gets a 502. Both the 502 and the
+// function's log contain the reason.
 func notProxiedHandler(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body) // the envelope is twice as long as the caller's body; an answer before its end would become an empty 500
 	err := errNotProxied()

@@ -167,7 +167,7 @@ func parameters(r *http.Request, allowed ...string) (url.Values, error) {
 	return input.Query(r.URL.RawQuery, input.Once(allowed...))
 }
 
-// withQuery returns the handler of a call with only these parameters, each at most once.
+// withQuery returns the handler of a call that accepts only the allowed parameters, each at most once.
 func withQuery(serve func(w http.ResponseWriter, r *http.Request, given url.Values) error, allowed ...string) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		given, err := parameters(r, allowed...)

@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// list contains the items of an answer as JSON. The call's part of the memory pays for them.
+// list contains the items of an answer as JSON. The items use the call's part of the memory.
 type list struct {
 	part  *memory.Part
 	items [][]byte
@@ -24,7 +24,7 @@ type list struct {
 
 func newList(r *http.Request) *list { return &list{part: memory.PartIn(r.Context())} }
 
-// offer adds an item, unless it is not the first one and the answer would exceed [logtail.MaxAnswer] bytes.
+// offer adds the first item, and each further item with which the answer has at most [logtail.MaxAnswer] bytes.
 func (l *list) offer(item any) (taken bool) { return l.take(item, logtail.MaxAnswer) }
 
 func (l *list) add(item any) { l.take(item, math.MaxInt) }

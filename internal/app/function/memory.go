@@ -16,22 +16,22 @@ import (
 type memoryNeed int
 
 const (
-	// needsLittle is for calls that need at most [memory.Small], including a body of [maxRequest] bytes. It never waits for
-	// large calls.
+	// needsLittle is for calls that need at most [memory.Small], including a body of [maxRequest] bytes. Such a call never
+	// waits for large calls.
 	needsLittle memoryNeed = iota
 	// needsNothing is for calls that answer from data that the app always holds.
 	needsNothing
-	// needsForRecords is for calls with a body of records: memory for the body and the data made from it. A short body does
-	// not wait for large calls.
+	// needsForRecords is for calls with a body of records. They need memory for the body and the data made from it. A short
+	// body does not wait for large calls.
 	needsForRecords
 	// needsForEvents is for calls with a body of events.
 	needsForEvents
-	// needsForRecord is for calls whose body changes a record: memory for the body, and for the data that the call reads and writes. If the body is
-	// short enough to be kept for a repetition, the call is served like one with needsForRows.
+	// needsForRecord is for calls whose body changes a record. They need memory for the body, and for the data that they read and write. If the
+	// body is short enough to be kept for a repetition, the call is served like one with needsForRows.
 	needsForRecord
-	// needsForRows is for calls that read rows: memory for the rows, the answer and the writes. A call with few rows does not
-	// wait for large calls. If the memory is too small, the call is served again, first with more memory, then with smaller
-	// pages. Therefore the call must change nothing before it has all its memory.
+	// needsForRows is for calls that read rows. They need memory for the rows, the answer and the writes. A call with few
+	// rows does not wait for large calls. If the memory is too small, the call is served again, first with more memory, then
+	// with smaller pages. Therefore the call must change nothing before it has all its memory.
 	needsForRows
 )
 
@@ -40,8 +40,8 @@ const (
 	memoryTime = 10 * time.Second
 
 	rowsMemory  = 4 << 20  // what a call that reads rows reserves, if so much is free; few calls need more
-	againMemory = 16 << 20 // the least for a call that is served again because rowsMemory was too small
-	smallAnswer = 16 << 10 // the least that a call keeps while it answers
+	againMemory = 16 << 20 // the minimum for a call that is served again because rowsMemory was too small
+	smallAnswer = 16 << 10 // the minimum that a call keeps while it answers
 
 	// A body needs up to twice its length, because its buffer grows while it arrives. In addition, events need memory for their transactions. Records
 	// need memory for each of up to 15 index keys and for the log, but only a limited number of records is written concurrently.
@@ -73,8 +73,8 @@ func (h memoryNeed) maxKept() int64 {
 	return memory.Small / eventsWeight
 }
 
-// takeBody reserves memory for a request's body and the data made from it. It reads a small body before, so a slow sender holds memory only for the bytes
-// that have arrived. A larger body of unknown length counts as the largest possible body.
+// takeBody reserves memory for a request's body and the data made from it. It reads a small body before the reservation, so a slow sender holds memory
+// only for the bytes that have arrived. A larger body of unknown length counts as the largest possible body.
 func (f Function) takeBody(h memoryNeed, take *taker, r *http.Request) (*memory.Part, error) {
 	known := r.ContentLength >= 0 && r.Header.Get("Content-Encoding") == ""
 	if known && r.ContentLength > h.maxKept() {
@@ -94,7 +94,7 @@ func (f Function) takeBody(h memoryNeed, take *taker, r *http.Request) (*memory.
 	return take.part(r.Context(), h.ofBody(int64(len(body.text))))
 }
 
-// replayableBody is a body whose beginning is kept. If the beginning is the whole body, it can be read again.
+// replayableBody is a body whose beginning is kept after it is read. If this is the whole body, it can be read again.
 type replayableBody struct {
 	io.ReadCloser
 	text []byte

@@ -47,7 +47,8 @@ func scanCalls(e engine.Engine) []call {
 	}
 }
 
-// answerByID returns a handler that answers with the result of get for the id in the path, of a scan or connection.
+// answerByID returns a handler that answers with the result of get for the id in the path, which is a scan's or a
+// connection's.
 func answerByID[ID ~string, T any](get func(ctx context.Context, id ID) (T, error)) func(http.ResponseWriter, *http.Request) error {
 	return withQuery(func(w http.ResponseWriter, r *http.Request, _ url.Values) error {
 		found, err := get(r.Context(), ID(r.PathValue("id")))
@@ -55,7 +56,7 @@ func answerByID[ID ~string, T any](get func(ctx context.Context, id ID) (T, erro
 	})
 }
 
-// scanID returns the id in the path, which may be of no scan.
+// scanID returns the id in the path. The scan may not exist.
 func scanID(r *http.Request) ledger.ScanID { return ledger.ScanID(r.PathValue("id")) }
 
 func (s scanAPI) failed(w http.ResponseWriter, r *http.Request, given url.Values) error {

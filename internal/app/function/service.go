@@ -16,7 +16,7 @@ import (
 // serviceRoute matches only the paths of the function Service.
 const serviceRoute = "{name:regex(^(health|openapi[.]json)$)}"
 
-// healthTime is the maximum age of an answer of /api/health. Until then, it is reused.
+// healthTime is the maximum age of an answer of /api/health that is reused.
 const healthTime = 10 * time.Second
 
 // serviceCalls returns the calls for information about the app. No gate delays them.
@@ -52,7 +52,7 @@ func (h healthCache) get(ctx context.Context) health.Report {
 	began := time.Now()
 	last := <-h.last
 	defer func() { h.last <- last }()
-	if began.Sub(last.At) >= healthTime { // a report is fresh for callers that waited for it, even if it took long
+	if began.Sub(last.At) >= healthTime { // callers that waited for a report use it, even if it took long
 		// If one caller disconnects, the others still need a complete answer.
 		last = health.NewReport(time.Now(), h.app.checks(context.WithoutCancel(ctx)))
 	}

@@ -59,7 +59,7 @@ func (h *Host) anonymous(path string) bool {
 	})
 }
 
-// allow reports whether a request has the required key. A key in the header hides a key in the query.
+// allow reports whether a request has the required key. A key in the header takes precedence over a key in the query.
 func (h *Host) allow(r *http.Request) bool {
 	if h.options.Key == "" {
 		return true

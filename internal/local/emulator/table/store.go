@@ -51,7 +51,7 @@ func (s *Store) Create(name string, now time.Time) (*Table, error) {
 	return t, nil
 }
 
-// Delete removes a table and its rows. Until the time blocked has passed, uses of its name get the error TableBeingDeleted. The error is a
+// Delete removes a table and its rows. For the time blocked, uses of its name get the error TableBeingDeleted. The error is a
 // *refusal.Error.
 func (s *Store) Delete(name string, now time.Time, blocked time.Duration) error {
 	id := strings.ToLower(name)
