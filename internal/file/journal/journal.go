@@ -31,7 +31,6 @@ import (
 	"tablesweep/internal/file"
 )
 
-// version is the version of the file's format.
 const version = 1
 
 // A new snapshot is worthwhile once the appended bytes exceed compactBytes and the size of the last snapshot.
@@ -177,7 +176,6 @@ func decodeOpening(event json.RawMessage, h *opening) error {
 	return nil
 }
 
-// decode reads JSON and refuses unknown members.
 func decode(text []byte, v any) error {
 	return strict.Unmarshal(text, v, strict.RejectUnknownMembers(true))
 }
