@@ -120,7 +120,7 @@ func Arriving(ctx context.Context, in io.Reader, fn func([]Line) error) error {
 	}
 }
 
-// send sends all lines. It waits while there is no room for their text.
+// send sends all lines, and waits while there is no room for their text.
 func send(ctx context.Context, from *Reader, to chan<- Line, room *semaphore.Weighted) error {
 	for {
 		l, err := from.Next()
