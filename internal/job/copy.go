@@ -55,7 +55,6 @@ func Copy(ctx context.Context, o CopyOptions) (j *Job, err error) {
 	return j, nil
 }
 
-// toTable prepares a copy of a table or an export to a table.
 func (o CopyOptions) toTable(ctx context.Context, s sweep.Spec) (*Job, error) {
 	to := o.To.Table()
 	phase := "copying"

@@ -36,7 +36,6 @@ type exporter struct {
 	started time.Time // when the export started, by the service's clock
 }
 
-// toFiles prepares a copy to files.
 func (o CopyOptions) toFiles(ctx context.Context, s sweep.Spec, only *changes) (*Job, error) {
 	o.Timestamp = o.Timestamp || o.To.CSV != nil // CSV always has a column for the Timestamp
 	if o.Timestamp && s.Select != nil {
@@ -89,8 +88,8 @@ func placeTaken(err error) error {
 	return Hint(Refuse("to", ": %w", err), "name a place that is empty or does not exist; --resume continues an export that is not complete")
 }
 
-// eachRow passes the rows after the key last to the function add, or all rows if last is nil. fileBytes, if set, returns how many bytes of
-// memory add's file uses.
+// eachRow passes the rows after the key last (nil for all) to the function add. fileBytes, if set, returns how many bytes of memory add's
+// file uses.
 func (x *exporter) eachRow(ctx context.Context, last *key.Key, fileBytes func() int64, add func([]storage.Row) error) (sweep.Totals, error) {
 	s, o := x.spec, x.sweepOptions(x.Rows)
 	s.From, o.Beside = last, fileBytes
@@ -99,7 +98,6 @@ func (x *exporter) eachRow(ctx context.Context, last *key.Key, fileBytes func() 
 	return t, refuseMoved("to", err)
 }
 
-// export makes an export, or continues one.
 func (x *exporter) export(ctx context.Context, record Record, began time.Time) (r Result, err error) {
 	o := place.Options{Compress: x.Compress, Timestamp: x.Timestamp, FileBytes: x.FileBytes, Journal: record.Journal, Member: x.Member}
 	var w *place.Writer

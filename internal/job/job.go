@@ -237,8 +237,7 @@ func (j *Job) runWork(ctx context.Context, record Record, began time.Time, prepa
 	return r, err
 }
 
-// openFailed opens the file for failed rows. A resumed job continues the file of its earlier runs. If the job stores no failed rows, openFailed
-// returns nil.
+// openFailed opens the file for failed rows, or returns nil if the job stores none. A resumed job continues the file of its earlier runs.
 func (j *Job) openFailed(ctx context.Context, durable bool) (list *rowlist.Writer, err error) {
 	path := j.options.Failed
 	switch {
@@ -262,11 +261,9 @@ func (j *Job) openFailed(ctx context.Context, durable bool) (list *rowlist.Write
 	return list, nil
 }
 
-// maxListed is how many failed rows the meter lists.
 const maxListed = 100
 
-// reporter returns a function that lists up to maxListed failed rows on the meter. If there are more, the function prints the given text as a
-// warning.
+// reporter returns a function that lists up to maxListed failed rows on the meter. It then prints the given text as a warning.
 func reporter(m *progress.Meter, more string) func([]action.Failure) error {
 	listed := 0
 	return func(rows []action.Failure) error {

@@ -42,7 +42,7 @@ func (o Options) mappedSource(s storage.Source, pass bool) storage.Source {
 	return rowmap.Kept{Source: s, Map: o.Map, Pass: pass}
 }
 
-// refuseMoved refuses an option that needs rows in key order if err means that the map has changed a key. It returns any other error unchanged.
+// If err means that the map has changed a key, refuseMoved refuses the option, which needs rows in key order. It returns other errors unchanged.
 func refuseMoved(option string, err error) error {
 	if !errors.Is(err, rowmap.ErrMoved) {
 		return err
@@ -50,7 +50,6 @@ func refuseMoved(option string, err error) error {
 	return Hint(Refuse(option, " needs rows in key order, so the map must not change keys: %w", err), "copy the rows to another table with the map, and then run this command on that table without the map")
 }
 
-// mapRows returns the mapped rows, and the rows for which the map fails.
 func (o Options) mapRows(ctx context.Context, rows []storage.Row) (became []storage.Row, failed []action.Failure, err error) {
 	if o.Map == nil {
 		return rows, nil, nil
@@ -68,7 +67,7 @@ func (o Options) mapRows(ctx context.Context, rows []storage.Row) (became []stor
 	return became, failed, nil
 }
 
-// tryMap calls mapRows for the first rows of a job. It fails if the map fails for all of these rows.
+// tryMap fails if the map fails for all of a job's first rows.
 func (o Options) tryMap(ctx context.Context, rows []storage.Row) ([]storage.Row, error) {
 	became, failed, err := o.mapRows(ctx, rows)
 	if err == nil && len(rows) > 0 && len(failed) == len(rows) {
@@ -134,7 +133,6 @@ func (o Options) previewLines(ctx context.Context, left func() int, show func([]
 	}))
 }
 
-// openLines opens the file or the stream of rows in any order.
 func (o Options) openLines(ctx context.Context) (io.ReadCloser, error) {
 	if o.From.Kind == place.KindStream {
 		return interruptible(ctx, o.In), nil
@@ -146,7 +144,7 @@ func (o Options) openLines(ctx context.Context) (io.ReadCloser, error) {
 	return in, nil
 }
 
-// readLines reads the rows of an opened file or stream. It reads a CSV file twice, the first time to find the types of the columns.
+// readLines reads the rows of a file or stream. It reads CSV twice, first to find the types of the columns.
 func (o Options) readLines(ctx context.Context, in io.Reader) (place.Lines, error) {
 	if o.From.CSV == nil {
 		return place.JSONLines(in), nil

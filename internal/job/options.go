@@ -82,7 +82,6 @@ func (r Rows) String() string {
 
 func (r Rows) selectsAll() bool { return r.Bounds == key.Bounds{} && r.Filter == "" }
 
-// specOf returns the specification of a sweep over the selected rows of a place.
 func (r Rows) specOf(from Place) (sweep.Spec, error) {
 	s := sweep.Spec{Source: from.Source, Bounds: r.Bounds, Filter: r.Filter, Select: r.Select, PageRows: storage.PageRows, Steal: true}
 	if err := r.check(); err != nil {

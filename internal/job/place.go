@@ -133,7 +133,6 @@ func IsDirectory(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// makeDirectory makes a directory, unless dir is "".
 func makeDirectory(dir string) error {
 	if dir == "" {
 		return nil

@@ -78,7 +78,6 @@ type Part struct {
 	Ended  *journal.File // the table's checkpoint, set by Do if the job is complete, and removed once the result is recorded
 }
 
-// sharedLimits are the limits that the jobs of many tables share.
 type sharedLimits struct {
 	requests *storage.Limit
 	sweeps   *sweep.Share

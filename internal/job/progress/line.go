@@ -137,7 +137,6 @@ func (f Figures) waiting() string {
 	return text
 }
 
-// size returns a number of bytes with its unit.
 func size(bytes int64) string {
 	unit, x := 0, float64(bytes)
 	for ; x >= 999.5 && unit < 4; unit++ {

@@ -50,7 +50,6 @@ func (p *Parts) End(m *Meter, done bool) {
 	p.show(nil, sweep.Progress{})
 }
 
-// endSweep adds a table's ended sweep to the sum.
 func (p *Parts) endSweep(m *Meter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

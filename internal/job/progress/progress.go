@@ -193,7 +193,6 @@ func (m *Meter) Interrupt() {
 	m.interrupted = true
 }
 
-// draw writes the live line again.
 func (m *Meter) draw() {
 	f := m.figures
 	f.Waiting = waits(m.outages)
@@ -345,7 +344,6 @@ func fit(text string, columns int) string {
 	return text
 }
 
-// seconds returns a duration for display, rounded to seconds.
 func seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second)).Round(time.Second)
 }

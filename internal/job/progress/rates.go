@@ -8,7 +8,6 @@ import (
 // window is the time over which the shown rate is measured.
 const window = 5 * time.Second
 
-// rates measures the number of rows per second.
 type rates struct{ samples []sample } // the first sample was taken when the phase began
 
 type sample struct {

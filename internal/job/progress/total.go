@@ -47,7 +47,6 @@ func worthwhile(p sweep.Progress) bool {
 	return p.Elapsed >= long && p.Run.Queries > 0 && p.Run.Requests >= requests*p.Run.Queries
 }
 
-// total returns the number of the phase's rows according to the count.
 func (c *counting) total(p sweep.Progress) total {
 	switch {
 	case c.rows == 0:

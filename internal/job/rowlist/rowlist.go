@@ -48,7 +48,6 @@ func Read(ctx context.Context, in io.Reader, within key.Range) (keys *sweep.Keys
 	return keys, hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// addKey adds the key of the next line, if it lies within the range.
 func addKey(ctx context.Context, list *lines.Reader, within key.Range, keys *sweep.Keys) error {
 	l, err := list.Next()
 	if err != nil {
@@ -156,7 +155,7 @@ func (w *Writer) dropCutLine() error {
 // rowBegin is the beginning of each line that Add writes.
 const rowBegin = `{"PartitionKey":"`
 
-// isRow reports whether Add may have written a line.
+// isRow reports whether Add may have written the line.
 func isRow(line []byte) bool {
 	var row struct {
 		PartitionKey, RowKey *string

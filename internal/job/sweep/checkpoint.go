@@ -73,10 +73,8 @@ func NewCheckpoint(f *journal.File) (*Checkpoint, error) {
 	return c, nil
 }
 
-// errSenseless means that a line contradicts earlier lines.
 var errSenseless = errors.New("the line contradicts earlier lines")
 
-// restore applies the events of earlier runs.
 func (c *Checkpoint) restore() error {
 	var steps map[int64]*step
 	err := journal.Events(c.file, func(l line) error {

@@ -10,7 +10,6 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// state describes what a step is doing.
 type state uint8
 
 const (
@@ -84,7 +83,6 @@ func stepOf(e *list.Element) *step {
 	return e.Value.(*step)
 }
 
-// add appends a step.
 func (f *frontier) add(one savedStep) *step { return f.insert(nil, []savedStep{one})[0] }
 
 // insert adds steps directly after the given step, or at the end if that step is nil. A step without an id gets the next id.
@@ -153,7 +151,6 @@ func (f *frontier) nextUnit(inOrder bool, allowed func(partition string) bool) (
 	return nil, 0
 }
 
-// take starts a unit.
 func (f *frontier) take(s *step, i int) []storage.Row {
 	u := s.units[i]
 	s.units[i] = s.units[0]
@@ -165,7 +162,6 @@ func (f *frontier) take(s *step, i int) []storage.Row {
 	return u
 }
 
-// finish ends a unit that had the given number of rows.
 func (f *frontier) finish(s *step, rows int64) {
 	s.started--
 	s.rows -= rows

@@ -22,8 +22,7 @@ const (
 )
 
 // run is one process's part of a sweep, from its start or a resume to its end. It makes the plan's queries and does the units, as many at a time as
-// the pacer allows. Tasks in other goroutines use some of the fields. Only the goroutine of loop uses the rest. Only the goroutine of loop uses the
-// other fields.
+// the pacer allows. Tasks in other goroutines use some of the fields. Only the goroutine of loop uses the rest.
 type run struct {
 	scan    Spec
 	options Options
@@ -87,7 +86,6 @@ func newRun(s Spec, o Options, a action.Work, inOrder bool) *run {
 	return r
 }
 
-// do runs the sweep, or the rest of a resumed sweep.
 func (r *run) do(ctx context.Context) (Totals, error) {
 	r.wanted = ctx
 	r.tasks, r.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -187,7 +185,7 @@ func (r *run) loop(ctx context.Context) error {
 	return r.err
 }
 
-// interruptError returns the error of an interrupted sweep. The error contains the number of requests without an answer.
+// interruptError returns the error of an interrupted sweep, with the number of requests without an answer.
 func (r *run) interruptError() error {
 	if r.broken == 0 {
 		return task.ErrInterrupted
@@ -232,7 +230,7 @@ func (r *run) isExpected(err error) bool {
 	return r.stopping && (r.err != nil || r.tasks.Err() != nil) || r.wanted.Err() != nil && storage.Passing(err)
 }
 
-// dispatch starts as many tasks as the pacer allows. It starts units before queries, because units free memory.
+// dispatch starts as many tasks as the pacer allows: units before queries, because units free memory.
 func (r *run) dispatch() {
 	if !r.stopping {
 		r.feed()

@@ -35,7 +35,7 @@ type pacer struct {
 	units         int          // the number of units of the last page that had rows
 }
 
-// newPacer returns the pacer of a sweep with these options. It counts reads and writes of a partition together.
+// newPacer returns a pacer that counts reads and writes of a partition together.
 func newPacer(o Options, inOrder bool) *pacer {
 	return &pacer{
 		options: o, source: newSide(firstReads, o.Workers, &o.Share.source), target: newSide(firstUnits, o.Workers, &o.Share.target),
@@ -59,7 +59,6 @@ func newSide(start, most int, shared *pool) side {
 	return side{pace: pace.New(start, most), pool: shared, waiting: new(atomic.Int64)}
 }
 
-// ended counts a request that has ended, and updates the average duration.
 func (s *side) ended(took time.Duration) {
 	s.pool.give()
 	s.seen.Done++
@@ -150,7 +149,6 @@ func (p *pacer) hasRoom(f *frontier) (ok bool) {
 	return p.part.Spare(bytes)
 }
 
-// heldBytes returns approximately how many bytes the sweep holds.
 func (p *pacer) heldBytes(f *frontier) int64 {
 	bytes := int64(f.bytes + f.reads*p.page)
 	if p.options.Beside != nil {
@@ -167,7 +165,6 @@ func (p *pacer) returnUnused(f *frontier) {
 	p.over.Set(max(0, bytes-2*p.options.Room()))
 }
 
-// release returns all memory.
 func (p *pacer) release() {
 	p.part.Release()
 	p.over.Set(0)
@@ -199,7 +196,6 @@ func (p *pacer) freePartitions() func(partition string) bool {
 	}
 }
 
-// readable returns a function that reports whether a step may be read now.
 func (p *pacer) readable() func(scan.Step) bool {
 	free := p.freePartitions()
 	return func(s scan.Step) bool { return s.Range.Partition == nil || free(p.reads+*s.Range.Partition) }

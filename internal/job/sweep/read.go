@@ -96,7 +96,6 @@ func (r *run) readEnded(s *step, p storage.Page, did Totals, err error) {
 	r.state.recordPage(s, r.split(s, rows, bytes, children), did)
 }
 
-// split divides a step's rows into units.
 func (r *run) split(s *step, rows []storage.Row, bytes int, children []scan.Step) readPage {
 	p := readPage{rows: rows, children: children}
 	if len(rows) == 0 {

@@ -31,7 +31,6 @@ func (o Options) Others() *storage.Limit {
 	return storage.NewLimit(o.MaxRows)
 }
 
-// sweepCount returns the number of sweeps that share the limits, or 1 if there are none.
 func (s *Share) sweepCount() int { return int(max(1, s.sweeps.Load())) }
 
 // pool bounds the concurrent requests of all sweeps to the source or to the target.

@@ -42,7 +42,6 @@ func (b *sweepState) open(listed bool) (after *key.Key, resumed bool, err error)
 	return c.after, true, nil
 }
 
-// begin writes the first snapshot to the checkpoint.
 func (b *sweepState) begin(listed bool) error {
 	b.checkpoint.listed, b.checkpoint.differences, b.checkpoint.consumes = listed, &b.differences, b.consumes
 	return b.checkpoint.rewrite(b.frontier, b.totals)
@@ -53,7 +52,6 @@ func (b *sweepState) count(did Totals) {
 	b.ours.Add(did)
 }
 
-// addListed adds a step that searches for rows of a partition.
 func (b *sweepState) addListed(partition string, rows []string) {
 	s := b.frontier.add(savedStep{Step: wantedStep(partition, rows), Depth: 1, Wanted: rows})
 	b.checkpoint.recordKeys(s, key.Key{Partition: partition, Row: rows[len(rows)-1]})
@@ -89,7 +87,6 @@ type readPage struct {
 	children []scan.Step
 }
 
-// recordPage records the rows and the children that a step's query has returned.
 func (b *sweepState) recordPage(s *step, p readPage, did Totals) {
 	var listed []Difference
 	gone := int64(0)
@@ -149,7 +146,6 @@ func (b *sweepState) finishUnit(s *step, u []storage.Row, did Totals) {
 	b.drop(s)
 }
 
-// repeatUnit ends a unit that must be done again.
 func (b *sweepState) repeatUnit(s *step, u []storage.Row, did Totals) {
 	b.frontier.giveBack(s, u)
 	b.countVain(did)

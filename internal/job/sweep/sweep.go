@@ -28,7 +28,6 @@ type Spec struct {
 	Keys *Keys
 }
 
-// table returns the source if it is a table, and nil otherwise.
 func (s Spec) table() *storage.Table {
 	t, _ := s.Source.(*storage.Table)
 	return t

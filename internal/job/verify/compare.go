@@ -14,7 +14,7 @@ const (
 	longestDetail = 1000 // of all properties together
 )
 
-// compare describes how the destination's row b differs from the source's row a. It returns "" if the rows are equal.
+// compare describes how the destination's row b differs from the source's row a. For equal rows, it returns "".
 func compare(a, b storage.Row, depth Depth) string {
 	if depth == Keys || bytes.Equal(a.JSON(), b.JSON()) {
 		return ""
@@ -58,7 +58,7 @@ func show(p storage.Property) string {
 	return fmt.Sprintf("%s %s", p.Type, shorten(string(p.Value), longestValue))
 }
 
-// shorten limits a text to the given number of bytes. If it leaves bytes out, it adds an ellipsis.
+// shorten cuts a longer text to the given number of bytes, and adds an ellipsis.
 func shorten(text string, most int) string {
 	if len(text) <= most {
 		return text

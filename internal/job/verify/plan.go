@@ -44,7 +44,6 @@ func (f *PlanFile) Close() {
 	_ = os.Remove(f.file.Name()) // on Windows, the name of an open file cannot be removed earlier
 }
 
-// append appends text, and returns a reader of that text.
 func (f *PlanFile) append(text []byte) (io.Reader, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
