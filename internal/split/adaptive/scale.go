@@ -13,7 +13,6 @@ type scale struct {
 	ends  []float64 // the end of each character's interval
 }
 
-// newScale returns the scale of characters with the given weights.
 func newScale(weights map[rune]float64) scale {
 	var s scale
 	for char := range weights {

@@ -44,7 +44,6 @@ func (st strand) step(r key.Range) scan.Step {
 	return scan.Step{Range: r, State: state}
 }
 
-// rounded rounds a number for a message.
 func rounded(f float64) float64 { return math.Round(f*1000) / 1000 }
 
 // continueAfter returns the step that continues with this state after the page.
@@ -79,7 +78,6 @@ func (st strand) inPartition(s scan.Step, p scan.Page) bool {
 	return s.Range.Partition != nil || st.Stop != nil && st.Stop.Compare(key.BehindPartition(last)) <= 0
 }
 
-// view returns the strand's view of the page.
 func (st strand) view(s scan.Step, p scan.Page) view {
 	v := view{share: 1}
 	if !st.inPartition(s, p) {
@@ -136,7 +134,6 @@ func firstKey(s scan.Step, v view) string {
 	return ""
 }
 
-// endsInLong reports whether the page's last partition is long.
 func (st *strand) endsInLong(p scan.Page) bool {
 	st.Streak++
 	if p.Keys[0].Partition != p.Last().Partition {

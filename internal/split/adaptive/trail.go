@@ -43,7 +43,6 @@ func (l *level) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// levelAt returns the level at a depth.
 func (t trail) levelAt(depth int) level {
 	for _, l := range t.Levels {
 		if l.depth == depth {

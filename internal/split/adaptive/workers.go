@@ -99,7 +99,6 @@ type ahead struct {
 	total            float64
 }
 
-// aheadOf estimates the unread keys of a piece that has read a page.
 func (w *Workers) aheadOf(s *Piece) *ahead {
 	if s.ahead != nil {
 		return s.ahead

@@ -61,7 +61,6 @@ func Thin(ends []PageEnd, most int) []PageEnd {
 	return thin
 }
 
-// sortedEnds returns the ends in table order.
 func sortedEnds(ends []PageEnd) []PageEnd {
 	return slices.SortedFunc(slices.Values(ends), func(a, b PageEnd) int { return a.Last.Compare(b.Last) })
 }
