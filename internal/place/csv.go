@@ -45,7 +45,6 @@ type columnTypes struct {
 	untyped int            // the line of the first text without a type; 0 for none
 }
 
-// addType adds a type.
 func (c *columnTypes) addType(t storage.Type, firstRow bool) {
 	if !slices.Contains(c.seen, t) {
 		c.seen = append(c.seen, t)
@@ -53,7 +52,7 @@ func (c *columnTypes) addType(t storage.Type, firstRow bool) {
 	c.first = c.first || firstRow
 }
 
-// usualType returns the type of those texts in the column that have no type of their own.
+// usualType returns the type of the column's texts without a type of their own.
 func (c *columnTypes) usualType() storage.Type {
 	if len(c.seen) == 1 || c.first {
 		return c.seen[0]
@@ -74,7 +73,6 @@ func (b *BadLine) Error() string { return fmt.Sprintf("line %d is not a row: %v"
 
 func (b *BadLine) Unwrap() error { return b.Err }
 
-// csvReader reads rows from CSV.
 type csvReader struct {
 	CSV
 	in      *bufio.Reader
@@ -180,7 +178,7 @@ func (c CSV) Records(from io.Reader) (first []byte, next func() (Record, error),
 	}, nil
 }
 
-// next reads a row. If the line is not a row, the record contains the reason.
+// next reads a row. If the line is not a row, the record has the reason.
 func (r *csvReader) next() (rec csvRecord, row storage.Entity, err error) {
 	for {
 		rec, err = r.readRecord()
@@ -222,7 +220,6 @@ type csvRecord struct {
 
 func (c csvRecord) blank() bool { return len(c.cells) == 1 && c.cells[0] == "" && c.wrong == nil }
 
-// readRecord reads the next record. After the last record, the error is [io.EOF].
 func (r *csvReader) readRecord() (rec csvRecord, err error) {
 	const (
 		begins = iota
@@ -292,7 +289,6 @@ func (r *csvReader) readRecord() (rec csvRecord, err error) {
 	}
 }
 
-// readHeader reads the columns.
 func (r *csvReader) readHeader() error {
 	if mark, _ := r.in.Peek(len(lines.ByteOrderMark)); string(mark) == lines.ByteOrderMark {
 		_, _ = r.in.Discard(len(mark))
@@ -323,7 +319,6 @@ func (r *csvReader) readHeader() error {
 	return nil
 }
 
-// setNames sets the names of the columns.
 func (r *csvReader) setNames(cells []string) error {
 	var names []string
 	at := map[string]int{}
@@ -558,7 +553,6 @@ func (c *Columns) Append(b []byte, rows []storage.Row) ([]byte, error) {
 	return b, nil
 }
 
-// appendCell appends a cell, in quotes if necessary.
 func (c *Columns) appendCell(b []byte, text string) []byte {
 	if !strings.ContainsAny(text, "\"\r\n") && strings.IndexByte(text, c.Delimiter) < 0 {
 		return append(b, text...)

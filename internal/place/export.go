@@ -137,7 +137,6 @@ func (e *Export) Hints(fn func(last key.Key, rows int64)) {
 	}
 }
 
-// get reads an object that has at most the given number of bytes.
 func get(ctx context.Context, o Objects, name string, most int64) ([]byte, error) {
 	text, err := o.Get(ctx, name, 0, most+1)
 	if err == nil && int64(len(text)) > most {
@@ -151,7 +150,6 @@ const (
 	maxLine = 8 << 20
 )
 
-// readerAt reads an object.
 type readerAt func(offset, most int64) ([]byte, error)
 
 // ReadAt implements [io.ReaderAt].
@@ -170,8 +168,7 @@ func (p position) token() *key.Token {
 	return &key.Token{Partition: fmt.Sprintf("%d/%d/%d", p.file, p.page, p.row)}
 }
 
-// pageSource holds the memory and the objects with which a query reads pages. The objects use the options of
-// the query's requests.
+// pageSource holds the memory and the objects with which a query reads pages.
 type pageSource struct {
 	Objects
 	memory *memory.Part

@@ -43,7 +43,6 @@ const (
 // ExportID is the id of an export, in its claim and its manifest. Two exports never have the same id.
 type ExportID string
 
-// preamble holds the first members of a claim or a manifest.
 type preamble struct {
 	Format  string   `json:"format"`
 	Version int      `json:"version"`
@@ -174,7 +173,6 @@ func (p *Properties) count(name, kind string, rows int64) {
 	p.List[i].Types[kind] += rows
 }
 
-// add adds the counts of rows that come later in table order.
 func (p *Properties) add(other Properties) {
 	for _, one := range other.List {
 		for kind, rows := range one.Types { // the order of names does not depend on the order of types
@@ -373,7 +371,6 @@ func sameList(a, b []storage.Column) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// countColumns updates the counts of properties with the rows that were not counted yet.
 func (p *page) countColumns() {
 	for _, one := range p.columns {
 		p.properties.count(one.Name, one.Type.String(), p.sameColumns)

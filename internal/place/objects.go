@@ -62,7 +62,6 @@ func CheckObjects(ctx context.Context, o Objects, prefix string, lengths map[str
 // Directory stores an export's objects as files. The first Put creates the directory.
 type Directory string
 
-// pathTo returns the path of an object's file.
 func (d Directory) pathTo(name string) file.Path { return file.PathIn(string(d), name) }
 
 // Address implements [Objects].
@@ -84,7 +83,6 @@ func (d Directory) Parents() (above []Objects) {
 	return above
 }
 
-// resolved resolves the links of a path, if the path exists.
 func resolved(path string) string {
 	if to, err := filepath.EvalSymlinks(path); err == nil {
 		return to

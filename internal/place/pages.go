@@ -25,7 +25,6 @@ type Pages struct {
 	err    error          // why a page could not be passed on; no later page is passed on
 }
 
-// encodingPage is a page that is being encoded.
 type encodingPage struct {
 	page  *page
 	last  bool // the page is the last of its file
@@ -69,7 +68,7 @@ func (p *Pages) Add(rows []storage.Row) error {
 	return nil
 }
 
-// flush encodes the page. If last is set, the page ends a file.
+// flush encodes the page, which ends a file if last is set.
 func (p *Pages) flush(last bool) error {
 	if p.page.rows == 0 {
 		return nil

@@ -66,7 +66,7 @@ func (r *remover) readIfExists(ctx context.Context, name string, most int64) ([]
 	return text, err
 }
 
-// hasID reports whether an object with the export's id exists. It fails if the object has the id of another export.
+// hasID reports whether an object with the export's id exists, and fails if the object has the id of another export.
 func hasID(name string, text []byte, id ExportID, parse func() (ExportID, error)) (bool, error) {
 	if text == nil {
 		return false, nil
@@ -78,7 +78,7 @@ func hasID(name string, text []byte, id ExportID, parse func() (ExportID, error)
 	return true, err
 }
 
-// hasClaim reports whether a claim exists. It fails if the claim belongs to another export.
+// hasClaim reports whether a claim exists, and fails if it belongs to another export.
 func (r *remover) hasClaim(ctx context.Context, name, format string, id ExportID) (bool, error) {
 	text, err := r.readIfExists(ctx, name, MaxManifest)
 	if err != nil {
@@ -176,7 +176,6 @@ func Withdraw(ctx context.Context, o Objects, id ExportID) error {
 	return withdraw(ctx, o, Claim{preamble: preamble{format, version, id}})
 }
 
-// withdraw deletes a claim of an export of one table or of many.
 func withdraw(ctx context.Context, o Objects, c Claim) error {
 	r := remover{Objects: o}
 	text, err := r.readIfExists(ctx, c.name(), MaxManifest)
@@ -323,7 +322,7 @@ func (r *remover) removeData(ctx context.Context, prefix string, id ExportID) er
 	return nil
 }
 
-// removeDataWithoutFiles does the work of removeData if files.jsonl or the whole export is already deleted.
+// removeDataWithoutFiles is removeData without files.jsonl. It fails if data files remain.
 func (r *remover) removeDataWithoutFiles(ctx context.Context, prefix string, sealed bool) (err error) {
 	left := false
 	err = r.List(ctx, prefix+DataPrefix, func(name string, _ int64) error {

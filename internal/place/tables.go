@@ -75,7 +75,7 @@ func ofTables(to Objects, err error) error {
 	return err
 }
 
-// firstOf returns the first of the names for which an object exists, or "". A container that does not exist has no objects.
+// firstOf returns the first of the names for which an object exists, or "".
 func firstOf(ctx context.Context, o Objects, names ...string) (string, error) {
 	for _, name := range names {
 		switch _, err := o.Get(ctx, name, 0, 1); {
@@ -181,8 +181,7 @@ func OpenTables(ctx context.Context, from Objects) (t Tables, err error) {
 	return t, nil
 }
 
-// defect describes the defect of a listed export. It returns "" if there is none. The argument existing lists the exports in the place, complete or
-// not.
+// defect describes the defect of a listed export, or returns "". The argument existing lists the exports in the place, complete or not.
 func (e TableExport) defect(ctx context.Context, from Objects, existing []string) (string, error) {
 	if !slices.Contains(existing, e.Name) {
 		return e.Name + " is missing", nil
@@ -210,7 +209,7 @@ func ExportsIn(ctx context.Context, o Objects) (names []string, err error) {
 	return slices.Compact(names), err
 }
 
-// forEach calls the given function with the index of each item. Several calls run concurrently.
+// forEach calls do with the index of each item, several times concurrently.
 func forEach[T any](items []T, do func(i int) error) error {
 	var group task.Group
 	group.SetLimit(tablesAtOnce)

@@ -22,7 +22,6 @@ func newWindow(q storage.Query) (w window, err error) {
 	return w, err
 }
 
-// parseFilter parses a filter for rows without Timestamps.
 func parseFilter(filter string) (*odata.Filter, error) {
 	if filter == "" {
 		return nil, nil

@@ -49,8 +49,7 @@ type Writer struct {
 // JournalName is the name of an export's journal in its directory. The journal of an export in blobs is a file on this machine.
 const JournalName = "export.ckpt"
 
-// event is an entry of the journal: the claim, or a line of files.jsonl. The line is a string,
-// because a journal may escape JSON differently from files.jsonl.
+// event is an entry of the journal: the claim, or a line of files.jsonl as a string, because a journal may escape JSON differently.
 type event struct {
 	Claim *Claim `json:"claim,omitempty"`
 	Line  string `json:"line,omitempty"`
@@ -89,7 +88,6 @@ func begin(ctx context.Context, to Objects, o Options, from func(*Writer) error)
 	return w, nil
 }
 
-// claimPlace claims the place, which must be empty or must not exist.
 func (w *Writer) claimPlace(ctx context.Context) (err error) {
 	if b, ok := w.to.(*Blobs); ok {
 		err = b.Make(ctx)
@@ -160,7 +158,7 @@ func PutClaim(ctx context.Context, to Objects, c Claim) error {
 	return err
 }
 
-// putClaim does the work of [PutClaim]. The result made reports whether the claim is new.
+// putClaim does the work of [PutClaim]. made reports whether the claim is new.
 func putClaim(ctx context.Context, to Objects, c Claim) (made bool, err error) {
 	_, err = to.Get(ctx, c.name(), 0, 1)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -257,7 +255,6 @@ func (w *Writer) restore(ctx context.Context) error {
 	return nil
 }
 
-// write adds a page to the file. If last is set, the file ends with this page.
 func (w *Writer) write(ctx context.Context, p *page, last bool) error {
 	w.append(p)
 	w.bytes.Store(w.heldBytes())
