@@ -115,7 +115,8 @@ func (v *connection) orElse(other *connection) *connection {
 	return v
 }
 
-// openAccount opens the account of a connection, once. The meter shows when requests wait for the account.
+// openAccount returns the account of a connection, and opens it only once. The meter shows when requests wait for the
+// account.
 func (f *accountFlags) openAccount(r *call, at *connection) (*storage.Account, error) {
 	text := at.String()
 	if a := r.accounts[text]; a != nil {

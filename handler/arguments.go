@@ -96,7 +96,7 @@ func takePlaces(c *cobra.Command, o placed, args []string) error {
 	return nil
 }
 
-// mayBeFile reports whether the place is a table whose name could also be a file's or directory's.
+// mayBeFile reports whether the place is a table with a name that a file or directory could have.
 func (l *location) mayBeFile() bool {
 	kind, err := place.KindOf(l.path)
 	return !l.table && err == nil && kind == place.KindTable

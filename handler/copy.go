@@ -65,7 +65,7 @@ func (p *pairFlags) options() []option {
 }
 
 // copyPlaces returns the command copy or an alias. refused lists the flags that the alias refuses. They are hidden, not removed, so that an error can
-// explain this.
+// explain the refusal.
 func copyPlaces(use, short string, refused ...string) *cobra.Command {
 	c := command(use, short, &copyOptions{})
 	for _, name := range refused {

@@ -66,7 +66,8 @@ func (f *yesFlag) options() []option {
 	return []option{{"yes", perRun, &f.yes, nil, "do not ask for confirmation"}}
 }
 
-// confirmDelete asks whether to delete rows or records. The question contains the descriptions rows and address. The answer is the table's name.
+// confirmDelete asks whether to delete rows or records, which the texts rows and address describe. To agree, the user must type the table's
+// name.
 func (f *yesFlag) confirmDelete(r *call, rows, address, table string) error {
 	return f.confirm(r, fmt.Sprintf("delete %s of %s", rows, address), "This cannot be undone. ", "--dry-run counts the rows, and --yes deletes them without asking", "the table's name", table)
 }
@@ -92,7 +93,7 @@ func (f *yesFlag) confirm(r *call, do, warning, hint, description, answer string
 	return nil
 }
 
-// isTerminal reports whether in is a terminal, and thus a user can answer.
+// isTerminal reports whether in is a terminal, so that a user can answer.
 func isTerminal(in io.Reader) bool {
 	f, ok := in.(*os.File)
 	return ok && isatty.IsTerminal(f.Fd())

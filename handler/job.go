@@ -51,9 +51,9 @@ func (j *jobFlags) job(r *call, rows job.Rows, from job.Place) job.Options {
 	return job.Options{Process: r.Process, Rows: rows, From: from, List: j.rows, Failed: j.failed, Resumed: j.resume != "", Was: job.Facts{Digest: r.point.Record.Rows}}
 }
 
-// runEach runs a job that does something with each row. In a dry run, it prints an estimate instead. err is the error of the job's preparation, or nil, and
-// verb the summary's first word, such as "copied". If confirm is not nil, it asks whether to start. If finally is not nil, it is called after the job, even
-// if rows failed.
+// runEach runs a job that does something with each row. In a dry run, it prints an estimate instead. err is the error of the job's preparation, or nil.
+// verb is the summary's first word, such as "copied". If confirm is not nil, it asks whether to start. If finally is not nil, it is called after the job,
+// even if rows failed.
 func (j *jobFlags) runEach(r *call, prepared *job.Job, err error, verb string, confirm, finally func() error) error {
 	if err != nil {
 		if !job.Refused(err) && (errors.Is(err, task.ErrInterrupted) || errors.As(err, new(*fs.PathError))) {

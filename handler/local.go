@@ -59,7 +59,7 @@ func (o *localOptions) run(r *call) error {
 		if err != nil {
 			return err
 		}
-		// The storage must outlive ctx: after its end, the host still finishes its work on messages.
+		// The storage must outlive ctx, because the host finishes its work on messages after ctx has ended.
 		server, err := e.Serve(context.WithoutCancel(ctx), "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0")
 		if err != nil {
 			return err

@@ -112,7 +112,7 @@ func (a *appender) flush() error {
 			fmt.Fprintf(a.call.toErr, "tablesweep: failed: event %d may be missing\n", a.numbers[i])
 			return
 		}
-		a.done++ // even if its id cannot be printed
+		a.done++ // counted even if its id cannot be printed
 		if unprinted == nil {
 			unprinted = a.print(id)
 		}

@@ -179,7 +179,7 @@ func namesOf(rows []storage.Entity) []string {
 	return names
 }
 
-// cellOf returns a value as a preview shows it, with its type unless JSON implies it.
+// cellOf returns a value as a preview shows it, with its type unless the JSON value shows the type.
 func cellOf(row storage.Entity, name string) string {
 	const most = 60
 	text := ""

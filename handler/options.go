@@ -25,7 +25,7 @@ const (
 	anyFile = jobrecord.AnyFile
 )
 
-// option is a row of a command's table of options. It is given if its value differs from its default.
+// option is a row of a command's table of options. An option is given if its value differs from its default.
 type option struct {
 	name     string
 	keep     jobrecord.Keep

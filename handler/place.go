@@ -159,7 +159,7 @@ func (p *pairFlags) namesBoth(table bool) error {
 	return job.Hint(usagef("--to-connection is missing: if the source's connection is given, the destination's must be given as well"), "--connection sets both; without these flags, both are "+storage.HostConnection)
 }
 
-// besideAccounts returns the connection flags that do not fit, because a place is not in an account.
+// besideAccounts returns the connection flags that do not fit because a place is not in an account.
 func (p *pairFlags) besideAccounts(from, to place.Kind) []conflict {
 	fromFiles, toFiles := from != place.KindTable && !place.InBlobs(p.from.path), to != place.KindTable && !place.InBlobs(p.to.path)
 	return []conflict{

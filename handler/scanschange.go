@@ -78,7 +78,7 @@ func (f *appFlags) send(r *call, method, path string, body []byte, hint string) 
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("not within %v", appTime)
-	case errors.As(err, &of): // of's text would repeat the address
+	case errors.As(err, &of): // the text of the *url.Error would repeat the address
 		err = of.Err
 	}
 	if err != nil {

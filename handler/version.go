@@ -18,7 +18,7 @@ var version string
 // build is the output of "tablesweep version".
 type build struct {
 	Version  string `json:"version"`
-	Revision string `json:"revision,omitempty"` // the source's revision; ends in + after uncommitted changes
+	Revision string `json:"revision,omitempty"` // the source's revision; ends in + if it had uncommitted changes
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }

@@ -71,8 +71,8 @@ func settingOf(catalog, field string) string {
 var catalogName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,62}$`)
 
 // LoadCatalogs reads the settings of all catalogs, without their connections: the default catalog, if it is set, and the
-// catalogs of TABLESWEEP_CATALOGS in the order of their names. The error lists all mistakes; the valid catalogs are
-// returned nevertheless.
+// catalogs of TABLESWEEP_CATALOGS in the order of their names. The error lists all mistakes. LoadCatalogs also returns
+// the valid catalogs.
 func LoadCatalogs(settings storage.Settings) ([]CatalogSettings, error) {
 	standard := storage.HostConnection
 	if settings.Get(CatalogConnection) != "" {

@@ -19,7 +19,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// Setting describes one setting. docs/settings.md contains these texts, and a test compares them.
+// Setting describes one setting. A test compares these texts with docs/settings.md.
 type Setting struct{ Name, Default, Meaning string }
 
 // DeploymentContainer is the setting with the URL of the blob container that contains the deployed app.

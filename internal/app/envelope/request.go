@@ -12,8 +12,8 @@ import (
 // HostVersion is the version in the host's headers.
 const HostVersion = "4.0.0.0"
 
-// SecretVariable is the variable in which a host may give its handler a secret. All its requests then contain the secret in
-// HeaderSecret. The real host sets no secret.
+// SecretVariable is the variable in which a host may give its handler a secret. All requests of that host contain the
+// secret in HeaderSecret. The real host sets no secret.
 const (
 	SecretVariable = "TABLESWEEP_HOST_SECRET"
 	HeaderSecret   = "X-Tablesweep-Host-Secret"

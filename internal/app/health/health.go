@@ -79,7 +79,7 @@ func runAll(parts []func() []Check) []Check {
 	return slices.Concat(found...)
 }
 
-// maxDetail is the maximum number of characters of an error in a detail. A failed sign-in has a page of text.
+// maxDetail is the maximum number of characters of an error in a detail. The error of a failed sign-in fills a page.
 const maxDetail = 400
 
 // oneLine joins the lines of an error, and removes control characters.

@@ -15,7 +15,7 @@ type parentProcess int
 
 func parent() parentProcess { return parentProcess(os.Getppid()) }
 
-// ended returns a channel that is closed when the parent has ended, which gives this process another parent. If ctx ends
+// ended returns a channel that is closed when the parent has ended. This process then has another parent. If ctx ends
 // earlier, the channel stays open.
 func (p parentProcess) ended(ctx context.Context) <-chan struct{} {
 	gone := make(chan struct{})

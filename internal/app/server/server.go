@@ -36,8 +36,8 @@ func Port(settings storage.Settings) string {
 
 const (
 	shutdownTime = 5 * time.Second
-	// orphanTime is how long the handler waits for its invocations after the host has ended. Another process repeats the work of an invocation that takes
-	// longer, for example because it waits for storage.
+	// orphanTime is how long the handler waits for its invocations after the host has ended. If an invocation takes longer, for example because it waits
+	// for storage, another process repeats its work.
 	orphanTime = 50 * time.Second
 	// startPause is the wait between a failed start and the exit. Otherwise the host would restart the handler in a fast
 	// loop.

@@ -19,8 +19,7 @@ import (
 // https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions
 const maxOperations = 100
 
-// batch is a parsed entity group transaction. The field refused is the reason why the batch cannot be carried out, or
-// nil.
+// batch is a parsed entity group transaction. If it cannot be carried out, refused is the reason.
 type batch struct {
 	table   string
 	parts   []batchPart

@@ -69,7 +69,8 @@ const (
 	nextRow       = "x-ms-continuation-NextRowKey"
 )
 
-// headers returns the token's two parts. At the start of a partition, the second part is empty, as the service's may be.
+// headers returns the token's two parts. At the start of a partition, the second part is empty, as in some of the
+// service's tokens.
 func (t token) headers() (partition, row string) {
 	partition = encodeToken(t.key.Partition + "\x00" + strconv.Itoa(t.hops))
 	if t.key.Row != "" {

@@ -19,7 +19,8 @@ import (
 // NewKey returns a random key.
 func NewKey() string { return rand.Text() }
 
-// serve starts the HTTP server. It accepts no requests after ctx has ended, and sends no answers after work has ended.
+// serve starts the HTTP server. It accepts no requests after ctx has ended, and sends no answers after the context
+// work has ended.
 func (h *Host) serve(ctx, work context.Context) {
 	s := &http.Server{Handler: http.HandlerFunc(h.front), ReadHeaderTimeout: 30 * time.Second}
 	h.running.Go(func() { _ = s.Serve(h.listener) }) // always ends with ErrServerClosed

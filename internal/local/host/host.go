@@ -57,7 +57,7 @@ type Times struct {
 	Restart time.Duration // the time between a failed start of a handler and the next attempt
 }
 
-// defaultTimes returns the real host's times. Only Pause is not from the real host.
+// defaultTimes returns the real host's times. Pause has no counterpart there.
 func defaultTimes() Times {
 	return Times{Drain: 10 * time.Second, Grace: 2 * time.Second, Pause: 5 * time.Second, Restart: 3 * time.Second}
 }
@@ -186,8 +186,8 @@ func load(o Options) (*Host, error) {
 	return h, h.bind(settings)
 }
 
-// bind creates the triggers of all functions that no setting and no host.json disables. It sends no requests, because storage may become available
-// later.
+// bind creates the triggers of all functions that neither a setting nor host.json disables. It sends no requests, because storage may become
+// available later.
 func (h *Host) bind(settings storage.Settings) error {
 	connection, err := storage.SettingConnection(storage.HostConnection, storage.SettingsOf(h.command.env))
 	if err == nil {

@@ -31,7 +31,8 @@ func newInstance(h *Host, id int) *instance {
 	}
 }
 
-// run keeps the handler process running. It gets no messages after ctx has ended, and kills the process when work ends.
+// run keeps the handler process running. It gets no messages after ctx has ended, and kills the process when the
+// context work ends.
 func (in *instance) run(ctx, work context.Context) {
 	life, end := context.WithCancel(work)
 	defer end() // in case the process never started

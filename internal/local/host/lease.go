@@ -10,7 +10,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// The real host leases a blob for each timer, for a minute at a time, and without the lease it tries again once a minute (SingletonOptions of the WebJobs
+// The real host leases a blob for each timer, for a minute at a time. A host without the lease tries again once a minute (SingletonOptions of the WebJobs
 // SDK). Here, the lease is a row, which also stores the schedule's state. The real host stores the state in another blob.
 const (
 	timerTable    = "azurewebjobshosts"

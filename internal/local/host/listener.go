@@ -17,8 +17,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// MessageLease is the time for which the queue extension hides messages. Halfway, it hides them for the whole time again. (QueueListener of the queue
-// extension)
+// MessageLease is the time for which the queue extension hides messages. After half of this time, it hides them for the whole time again.
+// (QueueListener of the queue extension)
 const MessageLease = 10 * time.Minute
 
 // poisonLife is the time for which a message stays in the poison queue: the service's default, because the queue extension sets no time. (Microsoft Learn, "Put
@@ -28,7 +28,8 @@ const poisonLife = 7 * 24 * time.Hour
 const (
 	// minPolling is the minimum wait between two polls. (QueuePollingIntervals of the queue extension)
 	minPolling = 100 * time.Millisecond
-	// settling is the maximum time of a request that settles a message, which is sent even while the host stops.
+	// settling is the maximum time of a request that settles a message. Such a request is sent even while the host
+	// stops.
 	settling = 10 * time.Second
 )
 
@@ -46,7 +47,7 @@ type listener struct {
 // between polls of an empty queue. The function invoke runs the app's function with a decoded message.
 //
 // A message is settled when it is deleted, visible again or in the poison queue. After ctx has ended, Poll returns as soon as all its messages are
-// settled. The end of work means that the instance is lost: Poll returns without settling more messages, and invoke must end.
+// settled. The end of the context work means that the instance is lost: Poll returns without settling more messages, and invoke must end.
 func Poll(ctx, work context.Context, messages, poison *storage.Queue, options hostjson.Queues, random func() float64, log zerolog.Logger,
 	invoke func(ctx context.Context, m envelope.Message) error) {
 	l := listener{queue: messages, poison: poison, options: options, random: random, invoke: invoke, log: log}
@@ -54,7 +55,7 @@ func Poll(ctx, work context.Context, messages, poison *storage.Queue, options ho
 }
 
 // poll gets batchSize messages whenever at most newBatchThreshold are unfinished. After ctx has ended, it returns when all its messages are settled
-// or work has ended.
+// or the context work has ended.
 func (l *listener) poll(ctx, work context.Context) {
 	finished := make(chan struct{})
 	held := 0
@@ -70,7 +71,8 @@ func (l *listener) poll(ctx, work context.Context) {
 			<-finished
 			held--
 		}
-		// Use work instead of ctx: an aborted request could still take messages, which would stay hidden.
+		// Use the context work instead of ctx, because an aborted request could still take messages, which would stay
+		// hidden.
 		messages, err := l.queue.Get(work, l.options.BatchSize, MessageLease)
 		if err != nil && !storage.NotFound(err) && ctx.Err() == nil { // a missing queue is not an error, because the app creates it
 			l.log.Warn().Err(err).Msg("cannot read the queue")
@@ -171,7 +173,7 @@ func (l *listener) invokeRenewing(ctx context.Context, m *storage.Message, text 
 				return
 			case <-every.C:
 			}
-			// Use ctx instead of renewing: an aborted renewal may have changed the pop receipt.
+			// Use ctx instead of the context renewing, because an aborted renewal may have changed the pop receipt.
 			next, err := l.queue.Update(ctx, m, MessageLease)
 			if err == nil {
 				m.PopReceipt, receipt = next, next

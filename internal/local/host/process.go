@@ -107,7 +107,7 @@ func startProcess(c command, log zerolog.Logger) (*process, error) {
 	return p, nil
 }
 
-// logLine logs a line of the handler. From a line in zerolog's form, it takes the level, message and fields.
+// logLine logs a line of the handler. A line in zerolog's form keeps its level, message and fields.
 func logLine(log zerolog.Logger, level zerolog.Level, line string) {
 	var fields map[string]any
 	d := json.NewDecoder(strings.NewReader(line))

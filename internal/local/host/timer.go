@@ -31,7 +31,7 @@ type timer struct {
 	state chan envelope.Status
 }
 
-// keepTimer fires one function's timer until ctx ends. When work ends, the function's runs end.
+// keepTimer fires one function's timer until ctx ends. When the context work ends, the function's runs end.
 func (h *Host) keepTimer(ctx, work context.Context, f hosted) {
 	t := &timer{
 		host: h, function: f, state: make(chan envelope.Status, 1),
@@ -102,7 +102,7 @@ func (t *timer) record(ctx context.Context, changed *envelope.Status) error {
 	return err
 }
 
-// fireAll fires the timer until ctx ends. If a scheduled time passed while no host ran the timer, it fires
+// fireAll fires the timer until ctx ends. If a scheduled time passed while no host ran the timer, the timer fires
 // immediately.
 func (t *timer) fireAll(ctx, work context.Context, status envelope.Status) {
 	schedule := t.function.schedule

@@ -1,8 +1,8 @@
 // Package entity parses, checks and stores the properties of table rows.
 //
-// [Decoder] converts a client's JSON into [Properties]: the row's custom properties as one JSON text in the service's minimal-metadata form. As text, most
-// of a page is copied unchanged, a Double without a fraction remains distinct from an Int32 (3.0 stays 3.0), and a row costs one allocation. The table
-// stores the keys and the timestamp.
+// [Decoder] converts a client's JSON into [Properties]: the row's custom properties as one JSON text in the service's minimal-metadata form. Because they
+// are text, most of a page is copied unchanged, a Double without a fraction remains distinct from an Int32 (3.0 stays 3.0), and a row costs one
+// allocation. The table stores the keys and the timestamp.
 package entity
 
 import (
@@ -34,8 +34,7 @@ const (
 )
 
 // Properties are a row's custom properties, as JSON members without the braces: `"A":1,"B@odata.type":"Edm.Int64","B":"2"`. Only a [Decoder] and Merge create
-// them, so the form is fixed: there is no white space, and names have no escapes. If a property's text does not show its type, an annotation comes directly
-// before the property.
+// them, so there is no white space, and names have no escapes. If a property's text does not show its type, an annotation comes directly before the property.
 type Properties string
 
 // Property is one member of Properties.

@@ -59,7 +59,7 @@ func newQueue(metadata map[string]string) *Queue {
 	}
 }
 
-// Put stores copies of a new message, all with the same id, and returns it.
+// Put stores copies of a new message, all with the same id, and returns the message.
 func (q *Queue) Put(now time.Time, text string, visible, expires time.Time, copies int) Message {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -149,8 +149,8 @@ func (q *Queue) hide(m *Message, until time.Time) {
 	q.visible.Set(m)
 }
 
-// Update changes the time at which a received message becomes visible. If text is not nil, it also changes the text. The message has a new receipt. The
-// error is a *refusal.Error.
+// Update changes the time at which a received message becomes visible. If text is not nil, it also changes the text. The returned message has a new
+// receipt. The error is a *refusal.Error.
 func (q *Queue) Update(now time.Time, id, receipt string, visible time.Time, text *string) (Message, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -157,8 +157,8 @@ func (e *OperationError) Error() string { return fmt.Sprintf("operation %d: %v",
 // Unwrap returns the reason.
 func (e *OperationError) Unwrap() error { return e.Err }
 
-// Apply carries out all operations or none. No key may occur twice. The resulting rows have no content if they are deleted. The error is an
-// *OperationError.
+// Apply carries out all operations or none. No key may occur twice. Apply returns the resulting rows, without content for deleted ones. The
+// error is an *OperationError.
 func (t *Table) Apply(now time.Time, operations []Operation) ([]Row, error) {
 	if t.own != nil {
 		return t.own.Apply(now, operations)
@@ -236,8 +236,8 @@ type Answer struct {
 	Visited int // the number of rows visited, for tests of the cost
 }
 
-// The service ends a page after five seconds of work, or at the boundary of a partition server. The emulator instead limits the visited rows, for filters
-// that match few rows, and the bytes, so that huge rows do not fill the memory.
+// The service ends a page after five seconds of work, or at the boundary of a partition server. The emulator instead limits the visited rows, because a
+// filter may match few, and the bytes, because rows may be huge.
 const (
 	maxVisited   = 250_000
 	maxPageBytes = 16 << 20
