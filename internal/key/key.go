@@ -2,8 +2,8 @@
 //
 // The Table service sorts rows by PartitionKey, then RowKey. It compares both as ordinal UTF-16 code units. Go compares strings
 // by their UTF-8 bytes, which is the order of code points. The two orders differ in one way: UTF-16 encodes characters above
-// U+FFFF with surrogates (U+D800–U+DFFF), so these characters sort before U+E000–U+FFFF. All code in this project that compares
-// keys uses this package. The package does no I/O.
+// U+FFFF with surrogates (U+D800–U+DFFF), so these characters sort before U+E000–U+FFFF. All code in this project that
+// compares keys uses this package.
 package key
 
 import (
@@ -19,7 +19,7 @@ type Key struct {
 	Row       string // RowKey
 }
 
-// Clone returns a copy of k. If k is a part of a longer text, the text can then be freed.
+// Clone returns a copy of k. If k is a part of a longer text, that text can then be freed.
 func (k Key) Clone() Key {
 	return Key{Partition: strings.Clone(k.Partition), Row: strings.Clone(k.Row)}
 }
@@ -44,8 +44,8 @@ func Compare(a, b string) int {
 	n := min(len(a), len(b))
 	for i := range n {
 		if a[i] != b[i] {
-			// At this point the bytes differ for the first time. The order of the bytes is also the order in UTF-16, except for
-			// the lead bytes of three-byte characters from U+E000 (0xEE, 0xEF) and of four-byte characters (0xF0 and up).
+			// These are the first bytes that differ. They sort as in UTF-16, except that the lead bytes 0xEE and 0xEF
+			// (characters from U+E000 to U+FFFF) must sort after 0xF0 and up (characters above U+FFFF).
 			return cmp.Compare(byteRank(a[i]), byteRank(b[i]))
 		}
 	}

@@ -9,7 +9,7 @@ type Bound struct {
 }
 
 // Range is a set of rows between two bounds. The bounds are partition keys or, if Partition is set, row keys within that
-// partition. A nil bound means that there is no bound. The service uses its index for both forms.
+// partition. A nil bound means no bound. The service finds both forms by its index.
 type Range struct {
 	Partition *string `json:"p,omitempty"`
 	Low       *Bound  `json:"l,omitempty"`
@@ -81,8 +81,8 @@ func (r Range) End() *Key {
 	return &end
 }
 
-// Empty reports whether no key lies between the bounds. It may return false if only malformed keys lie between the bounds. Such
-// a range costs one query, which returns no rows.
+// Empty reports whether no key lies between the bounds. If only malformed keys lie between them, it may return false. The
+// range then costs one query without rows.
 func (r Range) Empty() bool {
 	if r.Low == nil || r.High == nil {
 		return false
@@ -91,7 +91,7 @@ func (r Range) Empty() bool {
 	return c > 0 || c == 0 && (r.Low.Open || r.High.Open)
 }
 
-// Narrow returns the part of r that also lies between the bounds. It can be used only for a range of partition keys.
+// Narrow returns the part of r that also lies between the bounds. The range r must be one of partition keys.
 func (r Range) Narrow(low, high *Bound) Range {
 	if r.Low == nil || low != nil && tighter(*low, *r.Low, 1) {
 		r.Low = low
@@ -109,21 +109,20 @@ func tighter(a, b Bound, side int) bool {
 	return c > 0 || c == 0 && a.Open
 }
 
-// Token is the service's continuation token. A token is opaque and belongs to the query that returned it. Therefore a step with
-// a token has the same range as the previous step.
+// Token is the service's continuation token. It is opaque, and valid only for the query that returned it. Therefore the
+// step that continues with the token has the same range.
 type Token struct {
 	Partition string `json:"p"`
 	Row       string `json:"r,omitempty"` // the service may leave out the row key
-	// After is the last key of the earlier pages. The keys of the next page are greater. If the earlier pages had no row, or if
-	// the key was not recorded, After is nil.
+	// After is the last key of the earlier pages. It is nil if they had no row, or if the key was not recorded.
 	After *Key `json:"a,omitempty"`
 }
 
 // Bounds limit a scan to a range of partition keys. "" means no limit.
 type Bounds struct {
-	Prefix string `json:"prefix,omitempty"` // start of the partition keys
-	After  string `json:"after,omitempty"`  // lower limit; this key is not included
-	Before string `json:"before,omitempty"` // upper limit; this key is not included
+	Prefix string `json:"prefix,omitempty"` // the keys start with this text
+	After  string `json:"after,omitempty"`  // the keys are greater than this one
+	Before string `json:"before,omitempty"` // the keys are less than this one
 }
 
 // Range returns the range of partition keys within the bounds.
@@ -142,7 +141,7 @@ func (b Bounds) Range() Range {
 	return r.Narrow(low, high)
 }
 
-// Intersect returns the bounds that limit a scan to the keys within both b and other.
+// Intersect returns the bounds of the keys within both b and other.
 func (b Bounds) Intersect(other Bounds) Bounds {
 	both := Bounds{Prefix: b.Prefix, After: b.After, Before: b.Before}
 	if Less(both.After, other.After) {
@@ -161,8 +160,8 @@ func (b Bounds) Intersect(other Bounds) Bounds {
 	return both
 }
 
-// PrefixEnd returns the upper bound of the keys that start with prefix. If every key after prefix starts with prefix, PrefixEnd
-// returns nil.
+// PrefixEnd returns the upper bound of the keys that start with prefix, or nil if every key after prefix starts with
+// prefix.
 func PrefixEnd(prefix string) *Bound {
 	if next, ok := Successor(prefix); ok {
 		return &Bound{Key: next, Open: true}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Tick is .NET's unit of time, 100 ns. It is the resolution of the service's times, and of keys that are made from times.
+// Tick is .NET's unit of time, 100 ns. It is the resolution of the service's times, and of keys made from times.
 const Tick = 100 * time.Nanosecond
 
 // MaxTicks is .NET's DateTime.MaxValue.Ticks, 9999-12-31T23:59:59.9999999Z.
@@ -25,9 +25,8 @@ func TickTime(ticks int64) time.Time {
 }
 
 // Inverted returns a key for the time: DateTime.MaxValue.Ticks minus the time's ticks, in 19 digits. These keys sort newest
-// first. This is the log-tail pattern of Microsoft's table design guide. Ticks count from year 1. The time is rounded down to a
-// tick, and must be in the years 1 to 9999. Different times within one tick have the same key; package logtail distinguishes
-// them.
+// first. This is the log-tail pattern of Microsoft's table design guide. The time is rounded down to a tick, and must be in
+// the years 1 to 9999. Times within one tick have the same key; package logtail distinguishes them.
 func Inverted(t time.Time) string {
 	return fmt.Sprintf("%019d", MaxTicks-Ticks(t))
 }

@@ -8,8 +8,8 @@ import (
 
 // A property's name must be a C# identifier of at most 255 characters, and three names are reserved. (Microsoft Learn,
 // "Understanding the Table service data model") A field whose name is such an identifier in ASCII is stored in a property of
-// the same name. Other names are escaped. An escaped name starts with a prefix. After the prefix, letters and digits are
-// unchanged, and every other character, including the underscore, becomes _HEX_:
+// the same name. Other names are escaped. After a prefix, letters and digits are unchanged, and every other character,
+// including the underscore, becomes _HEX_:
 //
 //	first name    tsw_x_first_20_name
 //	it's          tsw_x_it_27_s
@@ -50,7 +50,6 @@ func fieldNamed(property string) (f Field, ok bool) {
 	return f, f.Name != "" && f.property() == property // a name has only one valid escaped form
 }
 
-// isPlain reports whether the name needs no escaping.
 func isPlain(name string) bool {
 	for i := range len(name) {
 		if c := name[i]; c != '_' && !isLetter(c) && (i == 0 || !isDigit(c)) {

@@ -18,9 +18,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Limits of a record. A row can have at most 252 properties, and its size is at most 1 MiB. The limits leave room for the row's
-// keys, and for columns of the package that stores the record.
-// (https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model)
+// Limits of a record. They are below those of a row, 252 properties and 1 MiB, because the row also has keys and other
+// columns. (https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model)
 const (
 	maxFields = 240
 	maxBytes  = 960 << 10 // bytes of a record as the service counts them: names and strings in UTF-16
@@ -30,7 +29,7 @@ const (
 	// maxMembers is the maximum number of names in a record or a patch. Every field may have an annotation, and a patch may also name
 	// fields to remove.
 	maxMembers = 4 * maxFields
-	// maxErrors is the maximum number of errors that are reported for a record.
+	// maxErrors is the maximum number of errors reported for a record.
 	maxErrors = 20
 	// maxNested is the maximum number of members of a nested object. A nested object that fits into a property's value has
 	// fewer members.
@@ -49,7 +48,6 @@ func Parse(data []byte) (Record, error) {
 	return parse(members)
 }
 
-// parse returns the record of an object's members.
 func parse(members []member) (Record, error) {
 	types, err := annotations(members)
 	errs := []error{err}
@@ -79,7 +77,7 @@ type member struct {
 	value jsontext.Value // a part of the data
 }
 
-// split divides an object into its members. If there are more members than limit, it returns an error.
+// split divides an object into its members, at most limit.
 func split(data []byte, limit int) ([]member, error) {
 	if !utf8.Valid(data) {
 		return nil, problem.Invalidf("", "is not valid UTF-8; send JSON in UTF-8")
@@ -102,7 +100,7 @@ func split(data []byte, limit int) ([]member, error) {
 		}
 	}
 	if err == nil {
-		_, err = dec.ReadToken() // reads the closing brace
+		_, err = dec.ReadToken()
 	}
 	if err == nil {
 		if _, err = dec.ReadToken(); errors.Is(err, io.EOF) {
@@ -126,7 +124,7 @@ func readMember(dec *jsontext.Decoder, data []byte) (member, error) {
 	if err != nil {
 		return member{}, err
 	}
-	end := dec.InputOffset() // must come before the decoder reuses value
+	end := dec.InputOffset()
 	return member{name: string(name), value: data[end-int64(len(value)) : end]}, nil
 }
 

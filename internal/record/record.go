@@ -16,11 +16,9 @@
 // An annotation, such as "f@odata.type", names one of the service's types. A record's JSON has an annotation only where the
 // value does not show its type. Therefore [Parse] of a record's JSON returns the same record.
 //
-// A field may have any name. Names that are legal for properties are not changed. Other names are escaped (see name.go), and
-// their escaped forms start with tsw_x_ or tsw_j_. Packages that store records may add columns of their own. The names of these
-// columns start with [OwnPrefix], but not with tsw_x_ or tsw_j_.
-//
-// The package does not depend on a record's keys, tables or versions.
+// A field may have any name. Names that are legal for properties are not changed. Other names are escaped (see name.go),
+// and then start with tsw_x_ or tsw_j_. Columns that other packages add also start with [OwnPrefix], but not with tsw_x_ or
+// tsw_j_.
 package record
 
 import (
@@ -37,7 +35,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// OwnPrefix is the prefix of the names of all properties that are not fields. [FromProperties] skips these properties.
+// OwnPrefix is the prefix of the names of all properties that are not fields.
 const OwnPrefix = "tsw_"
 
 // Record is a set of fields.
@@ -53,8 +51,7 @@ type Field struct {
 	Value  jsontext.Value // as in [storage.Property]
 }
 
-// Get returns a field's value as text: a string without quotes, any other value as JSON. If the record has no such field, ok is
-// false.
+// Get returns a field's value as text: a string without quotes, any other value as JSON.
 func (r Record) Get(name string) (text string, ok bool) {
 	i, ok := slices.BinarySearchFunc(r.Fields, name, func(f Field, name string) int { return cmp.Compare(f.Name, name) })
 	if !ok {
@@ -87,8 +84,8 @@ func (r Record) Properties() []storage.Property {
 	return properties
 }
 
-// FromProperties is the inverse of [Record.Properties]. It also reads properties that other programs have written. It skips
-// properties with [OwnPrefix] that do not store a field.
+// FromProperties is the inverse of [Record.Properties]. It also reads properties that other programs have written, but
+// skips those with [OwnPrefix] that do not store a field.
 func FromProperties(properties []storage.Property) Record {
 	r := Record{Fields: make([]Field, 0, len(properties))}
 	for _, p := range properties {
@@ -143,7 +140,6 @@ func (r Record) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
-// MarshalJSON returns the output of AppendJSON.
 func (r Record) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil), nil }
 
 // annotated reports whether the value's JSON does not show its type.
@@ -159,8 +155,8 @@ func (f Field) annotated() bool {
 	return true
 }
 
-// plainInt64 reports whether an Int64 is written as a number without an annotation. This is possible if the number does not fit
-// into an Int32, and JavaScript, whose numbers are Doubles, does not round it.
+// plainInt64 reports whether an Int64 is written as a number without an annotation. This is possible if the number does not
+// fit into an Int32, and JavaScript, whose numbers are Doubles, would not round it.
 func (f Field) plainInt64() bool {
 	const exact = 1 << 53
 	n, err := strconv.ParseInt(f.text(), 10, 64)

@@ -88,8 +88,7 @@ func normalizeString(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 	return jsontext.AppendQuote(nil, text)
 }
 
-// normalizeDouble returns the number's text. If the text has neither a point nor an exponent, normalizeDouble adds ".0". -0.0
-// becomes 0.0.
+// normalizeDouble returns the number's text, with ".0" added if it has neither a point nor an exponent. -0.0 becomes 0.0.
 func normalizeDouble(v jsontext.Value) (jsontext.Value, error) {
 	switch string(v) {
 	case `"NaN"`, `"Infinity"`, `"-Infinity"`:
@@ -114,7 +113,7 @@ func normalizeDouble(v jsontext.Value) (jsontext.Value, error) {
 	return append(bytes.Clone(v), ".0"...), nil
 }
 
-// shortest returns the shortest text of a Double. Equal Doubles have the same shortest text.
+// shortest returns the shortest text of a Double, which is the same for equal Doubles.
 func shortest(v jsontext.Value) jsontext.Value {
 	f, err := strconv.ParseFloat(string(v), 64)
 	if err != nil {

@@ -11,7 +11,7 @@ const (
 
 // Row is a row that a filter can match.
 type Row interface {
-	// Property returns the named property. If the row does not have the property, ok is false.
+	// Property returns the named property, if the row has it.
 	Property(name string) (v Value, ok bool)
 }
 
@@ -25,7 +25,7 @@ type Filter struct {
 func (f *Filter) Comparisons() int { return f.comparisons }
 
 // Match reports whether the row satisfies the filter. If the row lacks a property, or has it with another type, every
-// comparison with that property is false. In that case, both "a eq 1" and "a ne 1" are false, but "not (a eq 1)" is true.
+// comparison with that property is false. Then both "a eq 1" and "a ne 1" are false, but "not (a eq 1)" is true.
 func (f *Filter) Match(row Row) bool { return f.root.match(row) }
 
 // Range returns a range of keys that contains all matching rows. It uses only the comparisons of PartitionKey and RowKey that
@@ -113,8 +113,7 @@ func parseOperator(s string) (operator, bool) {
 	return 0, false
 }
 
-// holds reports whether the comparison of two values by the operator is true. The argument c is the result of compare for these
-// values.
+// holds reports whether "a operator b" is true, where c is compare(a, b).
 func (o operator) holds(c int) bool {
 	switch o {
 	case eq:

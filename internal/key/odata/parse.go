@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is the maximum nesting depth of parentheses and nots. With this limit, a hostile filter cannot exhaust the stack.
+// maxDepth is the maximum nesting depth of parentheses and nots. Without a limit, a hostile filter could exhaust the stack.
 const maxDepth = 100
 
 // Parse parses a $filter expression. The error says what Parse expected, and at which character.
@@ -31,7 +31,7 @@ func Parse(s string) (*Filter, error) {
 	return &Filter{root: root, comparisons: p.comparisons}, nil
 }
 
-// parser is a recursive descent parser. The field rest is the text that was not read yet.
+// parser is a recursive descent parser. The field rest is the unread text.
 type parser struct {
 	rest        string
 	length      int
@@ -115,7 +115,7 @@ func (p *parser) comparison() (node, error) {
 	return nil, errors.New("a comparison needs a property on one side and a literal on the other")
 }
 
-// ParseBoolean parses true or false, in upper or lower case. For any other text, ok is false.
+// ParseBoolean parses true or false, in upper or lower case.
 func ParseBoolean(s string) (v Value, ok bool) {
 	switch {
 	case strings.EqualFold(s, "true"):
@@ -242,7 +242,7 @@ func (p *parser) number() (Value, error) {
 	return parseNumber(text, suffix)
 }
 
-// parseNumber parses a number. The number's form and suffix determine its type.
+// parseNumber parses a number, whose form and suffix determine its type.
 func parseNumber(text, suffix string) (Value, error) {
 	switch suffix {
 	case "L", "l":
@@ -265,7 +265,7 @@ func parseNumber(text, suffix string) (Value, error) {
 	return Value{Type: Double, Float: f}, nil
 }
 
-// keyword reports whether the given word is next. If so, it reads the word.
+// keyword reads the given word and returns true, if the word is next.
 func (p *parser) keyword(word string) bool {
 	p.skipSpace()
 	if p.peekWord() != word {

@@ -2,7 +2,7 @@
 // expressions.
 //
 // A [Value] is one typed value. A [Filter] is a parsed $filter expression. [Filter.Match] applies it to a [Row], and
-// [Filter.Range] returns a range of keys that contains all matching rows. The package does not depend on HTTP or storage.
+// [Filter.Range] returns a range of keys that contains all matching rows.
 package odata
 
 import (
@@ -73,8 +73,8 @@ type Value struct {
 	Float float64 // Double
 }
 
-// compare compares two values. Numbers of different types are compared by value. Other values of different types cannot be
-// compared, and neither can NaN. In these cases, ok is false.
+// compare compares two values of one type, or two numbers of any types. For NaN, and for values of other types, ok is
+// false.
 func compare(a, b Value) (c int, ok bool) {
 	switch {
 	case a.isNumber() && b.isNumber():
@@ -143,7 +143,7 @@ func KeepsTime(text string) bool {
 }
 
 // KeepsNumber reports whether a Double can store the number in the text: the nearest Double, rounded to the text's number of digits,
-// must have the same digits. If the number lies beyond the range of a Double, KeepsNumber returns false.
+// must have the same digits.
 func KeepsNumber(text string) bool {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -168,8 +168,7 @@ func significant(number string) string {
 // seven.
 func AppendDateTime(b []byte, ticks int64) []byte {
 	t := key.TickTime(ticks)
-	// The method AppendFormat is not used, because it takes several times as long, and AppendDateTime is called for every row
-	// of a page.
+	// AppendDateTime is called for every row, and time.Time.AppendFormat would take several times as long.
 	year, month, day := t.Date()
 	hour, minute, second := t.Clock()
 	b = appendTwo(appendTwo(b, year/100), year%100)
@@ -185,8 +184,7 @@ const ticksPerSecond = int64(time.Second / key.Tick)
 
 func appendTwo(b []byte, n int) []byte { return append(b, byte('0'+n/10), byte('0'+n%10)) }
 
-// appendFraction appends a point and the ticks within a second, without trailing zeros. If the ticks are zero, it does not
-// append anything.
+// appendFraction appends a point and the ticks within a second, without trailing zeros.
 func appendFraction(b []byte, ticks int64) []byte {
 	if ticks == 0 {
 		return b

@@ -19,7 +19,7 @@ import (
 // The limits of a program's work for a row. They are counts, not times, so each delivery of a step has the same result.
 const (
 	maxProgram   = 16 << 10  // bytes of a program
-	maxSteps     = 1 << 20   // instructions; a call of a function counts as several, depending on the size of its arguments and result
+	maxSteps     = 1 << 20   // instructions; a call counts as several, depending on the size of its arguments and result
 	maxText      = 1 << 18   // bytes of a string
 	maxSearched  = 100 << 10 // bytes of a string that is searched with a regular expression; enough for any property
 	maxSeparator = 1 << 10   // bytes of a string that joins other strings
@@ -31,7 +31,7 @@ const (
 	maxSearches  = 1 << 10   // number of searches after which a compiled program is replaced, because it caches regular expressions
 )
 
-// impure contains the functions whose result does not depend on the row alone, or that also end the runs of other rows.
+// impure contains the functions whose result depends on more than the row, or that also end the runs of other rows.
 var impure = strings.Fields("now localtime strflocaltime input inputs env $ENV halt halt_error debug stderr input_filename input_line_number modulemeta get_search_list builtins")
 
 // unbounded contains the functions that can take too much memory or time in one instruction, even for small values.
@@ -63,7 +63,7 @@ func parse(text string) (*gojq.Query, error) {
 	return q, errors.Join(g.refused...)
 }
 
-// guard adds calls of the functions of [budget] to a program. These calls are the guards of the program's parts.
+// guard adds guards to the parts of a program. A guard is a call of a check of [budget].
 type guard struct{ refused []error }
 
 // walk adds guards to all parts of a program, inner parts first.
@@ -89,7 +89,7 @@ func (g *guard) refuse(format string, args ...any) {
 	g.refused = append(g.refused, fmt.Errorf(format, args...))
 }
 
-// visit adds a guard to a part of the program. The part's own parts already have guards.
+// visit adds a guard to a part of the program.
 func (g *guard) visit(node any) {
 	switch n := node.(type) {
 	case *gojq.Query:
@@ -134,7 +134,7 @@ func guardOperator(q *gojq.Query) {
 	}
 }
 
-// If the term creates a value, guardCreation returns the term with a guard. Otherwise it returns nil.
+// guardCreation returns the term with a guard, or nil if the term does not create a value.
 func (g *guard) guardCreation(t *gojq.Term) *gojq.Query {
 	does := &gojq.Query{Term: t}
 	switch {
@@ -155,7 +155,7 @@ func (g *guard) guardCreation(t *gojq.Term) *gojq.Query {
 	return nil
 }
 
-// guardCall returns the call of a function, with a guard. If the call needs no guard, it returns nil.
+// guardCall returns the call of a function with a guard, or nil if the call needs none.
 func (g *guard) guardCall(f *gojq.Func, does *gojq.Query) *gojq.Query {
 	switch {
 	case slices.Contains(impure, f.Name):
@@ -197,7 +197,7 @@ func guardIndex(q *gojq.Query) *gojq.Query {
 	return pipe(q, call("_at"))
 }
 
-// The names of the variables in guards. A program cannot use these names, because parse refuses them.
+// The variables in guards. A program cannot use these names, because parse refuses them.
 const first, second, operand = "$__a", "$__b", "$__c"
 
 func checked(q *gojq.Query) *gojq.Query { return pipe(q, call("_check")) }
@@ -233,8 +233,8 @@ type budget struct {
 	ended    bool           // the run has returned all output for the row
 	steps    int
 	over     error // the exceeded limit, or another reason why the run ended
-	calls    int   // number of calls of Done
-	searches int   // number of searches, for all rows
+	calls    int
+	searches int // number of searches, for all rows
 }
 
 // Deadline implements [context.Context].
@@ -269,7 +269,7 @@ func (b *budget) exceed(format string, args ...any) {
 	}
 }
 
-// newBudget compiles a program. The result can handle one run at a time.
+// newBudget compiles a program. The result handles one run at a time.
 func newBudget(q *gojq.Query) (*budget, error) {
 	b := &budget{Context: context.Background()}
 	each, err := gojq.Parse("_row | if . then . else . end")
@@ -333,7 +333,6 @@ func (b *budget) check(v any) {
 	}
 }
 
-// size is the size of a value.
 type size struct{ parts, bytes, text, digits int }
 
 func sizeOf(v any) (s size) {
@@ -368,8 +367,8 @@ func (s *size) add(v any) {
 // zoned matches time formats that read time zones by name.
 var zoned = regexp.MustCompile(`%[^A-Za-z%]*[Z+]`)
 
-// checkFormat ends the run if a time format reads time zones by name. The meaning of a name like CET depends on this machine's time
-// zone.
+// checkFormat ends the run if a time format reads time zones by name, because the meaning of a name like CET depends on
+// this machine.
 func (b *budget) checkFormat(v any) {
 	if text, _ := v.(string); zoned.MatchString(strings.ReplaceAll(text, "%%", "")) {
 		b.exceed("reads a time by %%Z or %%+, whose time zones depend on this machine; use %%z, which reads +01:00")
@@ -383,8 +382,8 @@ func (b *budget) checkText(v any, limit int, action string) {
 	}
 }
 
-// countSearch counts a search as perSearch instructions, because gojq reads the text again for each match and keeps the regular
-// expression.
+// countSearch counts a search as at least perSearch instructions, because gojq reads the text again for each match and
+// keeps the regular expression.
 func (b *budget) countSearch(v any) {
 	b.checkText(v, maxSearched, "searches by a regular expression in")
 	text, _ := v.(string)

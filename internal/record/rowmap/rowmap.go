@@ -38,7 +38,7 @@ type Map struct {
 	changes map[Change]bool // for each change, whether [Map.Changes] has reported it
 }
 
-// New returns a map. The error describes a mistake in the program. Its text continues a sentence that starts with the program's
+// New returns a map. The error is a mistake in the program. Its text continues a sentence that starts with the program's
 // name.
 func New(o Options) (*Map, error) {
 	m := &Map{options: o, changes: map[Change]bool{}}
@@ -64,7 +64,6 @@ type Change struct {
 	From, To storage.Type
 }
 
-// String describes the change.
 func (c Change) String() string { return fmt.Sprintf("%s: %v became %v", c.Name, c.From, c.To) }
 
 // Changes calls fn with the changes that the map has found since the last call of Changes, in a fixed order.
@@ -151,7 +150,7 @@ func (m *Map) Rows(ctx context.Context, e storage.Entity) (rows []storage.Entity
 	}
 }
 
-// shortened shortens an error, which may contain a row's values.
+// shortened shortens an error, which may contain a row's long values.
 func shortened(err error) error {
 	const most = 500
 	text := []rune(err.Error())
@@ -203,7 +202,7 @@ func (k Kept) Read(ctx context.Context, o storage.RequestOptions, q storage.Quer
 	return p, queries, err
 }
 
-// Keep returns the mapped rows. If the map changes a key, Keep returns ErrMoved. The error names the row.
+// Keep returns the mapped rows. If the map changes a key, the error is ErrMoved, with the row's key.
 func (m *Map) Keep(ctx context.Context, rows []storage.Row, pass bool) ([]storage.Row, error) {
 	if m == nil {
 		return rows, nil

@@ -22,10 +22,9 @@ const maxRowBytes = 1 << 20
 // typeSuffix is the end of the name of a member that contains a property's type.
 const typeSuffix = "@odata.type"
 
-// row is a row that a program reads.
 type row struct {
 	storage.Entity
-	values []any // the values of the properties
+	values []any
 }
 
 // input returns the row in the form that a program reads.
@@ -148,8 +147,8 @@ func (r *row) newNames(out map[string]any) (names []string) {
 	return names
 }
 
-// movedOf returns a property of the input row that has this value, if the property's name is not in the output. The program has
-// probably renamed such a property. If there is none, movedOf returns nil.
+// movedOf returns the input row's property that the program has probably renamed: it has this value, and its name is not in
+// the output. Without such a property, the result is nil.
 func (r *row) movedOf(v any, out map[string]any) *storage.Property {
 	for i, p := range r.Properties {
 		if _, there := out[p.Name]; !there && equalValues(r.values[i], v) {
@@ -251,7 +250,7 @@ func propertyOf(name string, t storage.Type, v any) (p storage.Property, ok bool
 // exact reports whether a Double exactly equals the whole number in the text.
 func exact(f float64, text string) bool { return strconv.FormatFloat(f, 'f', 0, 64) == text }
 
-// equalValues reports whether two values are equal. A number in the values may have any of its forms in Go.
+// equalValues reports whether two values are equal. Equal numbers may have different types in Go.
 func equalValues(a, b any) bool {
 	if a == b {
 		return true
