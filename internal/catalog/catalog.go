@@ -19,8 +19,8 @@ type Options struct {
 	Now         func() time.Time // nil means time.Now
 }
 
-// Catalog is a catalog of records. It combines the types that read, write and maintain the catalog. It is safe for concurrent
-// use, and any number of processes may open the same catalog.
+// Catalog reads, writes and maintains a catalog of records. It is safe for concurrent use, and any number of processes may
+// open the same catalog.
 type Catalog struct {
 	*store.Store
 	*SchemaGuard

@@ -20,9 +20,8 @@ type Change struct {
 	ID   string    `json:"id"`   // the change's position in the list of changes; also a cursor
 	Time time.Time `json:"time"` // the time of the commit
 	Kind wal.Kind  `json:"kind"`
-	// RecordID is the record's ID, and ETag is the record's ETag, as in [Meta]. All changes with one RecordID concern the same
-	// record. The change with the greatest ETag is the latest of them. A deletion gets its own ETag, which never belongs to a
-	// record.
+	// RecordID and ETag are those of the record's [Meta]. Of all changes with one RecordID, the change with the greatest
+	// ETag is the latest. A deletion has an ETag of its own, which no record ever has.
 	RecordID string `json:"recordId"`
 	ETag     string `json:"etag"`
 	OldID    string `json:"oldId,omitzero"` // the record's former ID, if this change has changed the ID
@@ -55,10 +54,10 @@ func changeLog(table *storage.Table, sizes *logtail.Sizes) logtail.Log {
 	return logtail.Log{Table: table, Shards: shards, Prefix: store.ChangePrefix, Sizes: sizes}
 }
 
-// Changes calls the function take with each change, newest first, until take returns false. It lists at most top changes; top
-// must be from 1 to MaxTop. If cursor is not "", Changes lists only changes that are older than the cursor. If since is not
-// zero, Changes lists only changes after that time. The result next is the cursor for the next page, or "" after the last page.
-// Changes are kept for [Options.KeepChanges]. A page costs one request for each of the 16 shards.
+// Changes calls the function take with each change, newest first, until take returns false. It lists at most top changes,
+// from 1 to MaxTop. If cursor is not "", it lists only changes older than the cursor. If since is not zero, it lists only
+// changes after that time. The result next is the cursor for the next page, or "" after the last page. Changes are kept for
+// [Options.KeepChanges]. A page costs one request for each of the 16 shards.
 //
 // A change is listed only after its index rows are written. Therefore an older change may become visible after a newer one.
 // [Reader.ChangesAfter] finds every change.
@@ -91,16 +90,16 @@ func (rd *Reader) Changes(ctx context.Context, top int, cursor string, since tim
 	return next, nil
 }
 
-// ChangesAfter calls the function take with each change after a position. The changes of a call are sorted by id, oldest first.
-// A call lists at most top changes; top must be from 1 to MaxTop. The argument after is the position: [logtail.Now], a time,
-// the id of a change, or the result of an earlier call. Each change is found once. If the position is a time or an id,
-// ChangesAfter lists the changes committed since that time, or since the change with that id.
+// ChangesAfter calls the function take with each change after a position, sorted by id, oldest first. A call lists at most
+// top changes, from 1 to MaxTop. The argument after is the position: [logtail.Now], a time, the id of a change, or the
+// result of an earlier call. After a time or an id, ChangesAfter lists the changes committed since then. It finds each
+// change once.
 //
-// Changes are listed in the order in which the service has written them. If two writes of one record were under way at the same
-// time, two answers may list their changes in the wrong order. The change with the greater ETag is the later one. A call makes
-// one request for each of the 16 shards. Once every two minutes, a call makes twice as many requests. If a write is some
-// minutes old but not yet a change, for example because it cannot be applied, each call makes twice as many requests, and the
-// service searches all changes since that write.
+// Successive calls list changes in the order in which the service has written them. For two concurrent writes of one
+// record, that may be the wrong order; the change with the greater ETag is the later one. A call makes one request for each
+// of the 16 shards, and twice as many once every two minutes. While a write is some minutes old but not yet a change, for
+// example because it cannot be applied, each call makes twice as many, and the service searches all changes since that
+// write.
 func (rd *Reader) ChangesAfter(ctx context.Context, after string, top int, take func(Change)) (logtail.Next, error) {
 	if _, err := rd.guard.Now(ctx); err != nil {
 		return logtail.Next{}, err
@@ -122,8 +121,8 @@ func (rd *Reader) ChangesAfter(ctx context.Context, after string, top int, take 
 	return next, nil
 }
 
-// oldestPending returns the time of the oldest write that is committed but not yet a change. If there is no such write, it
-// returns the current time.
+// oldestPending returns the time of the oldest write that is committed but not yet a change, or the current time if there
+// is none.
 func (rd *Reader) oldestPending(ctx context.Context) (time.Time, error) {
 	oldest := rd.ServiceNow()
 	var mu sync.Mutex

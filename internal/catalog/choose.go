@@ -26,8 +26,8 @@ type chooser struct {
 // choose returns the live head of the only record that a write's query finds, if the record meets the condition. If the query
 // finds several records, the error is a Conflict.
 //
-// The heads of all records with the same first index value can be read as they are at one moment. Therefore choose reads heads
-// for a query by the first index key, and finds a record even while other writers move the record. It uses index rows only if
+// The heads of all records with one first index value can be read as they are at one moment. Therefore, for a query by the
+// first index key, choose reads heads, and finds a record even while other writers move it. It uses index rows only if
 // heads cannot answer the query: for a query by other keys, or for a record of another program.
 func (ch *chooser) choose(ctx context.Context, q Lookup, on Condition) (*store.Head, error) {
 	h, firstHashes, err := ch.chosen(ctx, q)
@@ -70,7 +70,6 @@ func (ch *chooser) chosen(ctx context.Context, q Lookup) (h *store.Head, firstHa
 	return h, firstHashes, err
 }
 
-// errSeveral is the error of a write whose query finds several records.
 var errSeveral = problem.Conflictf("", "several records match the query; add other index keys, or row_from and row_to")
 
 // chooseHead returns the only live head that matches a query by the first index key.
@@ -119,8 +118,8 @@ func (ch *chooser) headMatches(ctx context.Context, p plan, h *store.Head) (bool
 	return err == nil && p.window.Contains(id.Sort), nil
 }
 
-// mayMatch reports whether the rows of a write may match the query. The result may also be true for rows that lie just outside
-// the query's window.
+// mayMatch reports whether the rows of a write may match the query. It may return true for rows just outside the query's
+// window.
 func (p plan) mayMatch(w wal.Write) bool {
 	for _, k := range p.keys {
 		if !slices.ContainsFunc(k.partitions, func(in index.Partition) bool { return slices.Contains(w.Partitions, in.Key) }) {
@@ -209,7 +208,7 @@ func (ch *chooser) chooseRow(ctx context.Context, q Lookup, firstHashes *[]index
 		case h.Version == m.version:
 			return h, nil
 		}
-		// The row is out of date, because a write is under way.
+		// A write is under way, so the row is out of date.
 		if err := ch.stages.complete(ctx, store.ShardOf(h.First), h.Entry); !settled(err) {
 			return nil, err
 		}

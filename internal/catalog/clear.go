@@ -30,8 +30,8 @@ type tombstones struct {
 // later.
 type clearer struct{ *store.Store }
 
-// readTombstones reads the tombstones of a deletion, and older rows of its identity. The argument known contains ETags by
-// partition; tombstones with these ETags are not read.
+// readTombstones reads the tombstones of a deletion, and older rows of its identity. It does not read tombstones whose
+// ETags are in known.
 func (cl *clearer) readTombstones(ctx context.Context, w wal.Write, known map[index.PartitionKey]string) (tombstones, error) {
 	l := tombstones{write: w}
 	for _, partition := range w.Partitions {
@@ -53,7 +53,7 @@ func (cl *clearer) readTombstones(ctx context.Context, w wal.Write, known map[in
 	return l, err
 }
 
-// deleteRows deletes the rows that have not changed since they were read. If no row has changed, unchanged is true.
+// deleteRows deletes the rows that have not changed since they were read.
 func (cl *clearer) deleteRows(ctx context.Context, rows []storage.Entity) (unchanged bool, err error) {
 	unchanged = true
 	for _, row := range rows {
@@ -66,7 +66,7 @@ func (cl *clearer) deleteRows(ctx context.Context, rows []storage.Entity) (uncha
 	return unchanged, nil
 }
 
-// notedWrites returns the deletions that a note in the log lists.
+// notedWrites returns the deletions that a note lists.
 func notedWrites(note storage.Entity) (writes []wal.Write, err error) {
 	if err = store.Decode(note.Get("Writes"), &writes); err != nil {
 		err = fmt.Errorf("log row %s: %w", note.Key.Row, err)
@@ -74,8 +74,8 @@ func notedWrites(note storage.Entity) (writes []wal.Write, err error) {
 	return writes, err
 }
 
-// For each note, if no older write can still be under way, clearTombstones deletes the tombstones that the note lists, and then
-// the note. The heads stay for a day.
+// clearTombstones deletes the tombstones that notes list, and then the notes, unless an older write may still be under way.
+// The heads stay for a day.
 func (cl *clearer) clearTombstones(ctx context.Context, shard store.Shard, notes []storage.Entity) error {
 	if len(notes) == 0 {
 		return nil
@@ -92,7 +92,6 @@ func (cl *clearer) clearTombstones(ctx context.Context, shard store.Shard, notes
 	return errors.Join(err, cl.writeNotes(ctx, done))
 }
 
-// readNoted reads the tombstones that each note lists.
 func (cl *clearer) readNoted(ctx context.Context, notes []storage.Entity) ([][]tombstones, error) {
 	all := make([][]tombstones, len(notes))
 	var g task.Group
@@ -122,9 +121,9 @@ func (cl *clearer) readNoted(ctx context.Context, notes []storage.Entity) ([][]t
 	return all, g.Wait()
 }
 
-// settle deletes the tombstones that are no longer needed. For each note whose tombstones need not wait, it returns one or two
-// operations. The first deletes the note. If only the head remains to be deleted, the second replaces a later note with one
-// that lists only the head. The field Later of the first note contains the later note's RowKey.
+// settle deletes the tombstones that are no longer needed. For each note that need not wait, it returns an operation that
+// deletes the note. If only the head remains to be deleted, a second operation changes the note that is due a day later, so
+// that it lists only the head. The column Later contains that note's RowKey.
 func (cl *clearer) settle(ctx context.Context, notes []storage.Entity, left [][]tombstones, pending func(identity index.IdentityHash) bool) (done [][]storage.Op, err error) {
 	settled := make([][]storage.Op, len(notes)) // an element is nil if a tombstone must wait, or after an error
 	var g task.Group
@@ -226,7 +225,7 @@ func (cl *clearer) clearDue(ctx context.Context, shard store.Shard) error {
 	})
 }
 
-// clearHeads handles notes that list only a head. In one transaction, it deletes these heads and the notes.
+// clearHeads deletes notes that list only a head, and these heads, in one transaction.
 func (cl *clearer) clearHeads(ctx context.Context, notes []storage.Entity) error {
 	var ops []storage.Op
 	for _, note := range notes {
@@ -265,8 +264,7 @@ func (cl *clearer) clearNoted(ctx context.Context, note storage.Entity) error {
 		if l.head == nil {
 			continue
 		}
-		// A process that repeats an older write learns from the head that this write is obsolete. Therefore delete the head
-		// last.
+		// Delete the head last. From the head, a process that repeats an older write learns that its write is obsolete.
 		ops = append(ops, headDeletion(w, l.head.ETag))
 	}
 	return cl.Log.Write(ctx, ops...)

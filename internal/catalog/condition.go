@@ -30,7 +30,7 @@ func etagOf(version int64) string {
 	return `"` + strconv.FormatInt(version, 10) + `"`
 }
 
-// AnyETag stands for any ETag.
+// AnyETag stands for every ETag.
 const AnyETag = "*"
 
 // Condition is a condition that the existing record must meet before a write. The zero value means no condition.

@@ -21,15 +21,15 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// deleteTime is the time after which a deletion of many records stops. Hosts limit a call to some minutes.
+// deleteTime is the time after which a deletion of many records stops, because hosts limit a call to some minutes.
 const deleteTime = 100 * time.Second
 
 // Deleted is the result of a deletion.
 type Deleted struct {
 	Records int  `json:"deleted"`
 	More    bool `json:"more,omitzero"` // records may remain; repeat the call to delete them
-	// If Repeated is true, an earlier try of the request was interrupted, or a repetition ended before this try. Records counts
-	// only the records that this try has deleted.
+	// Repeated is true if an earlier try of the request was interrupted, or if a repetition ended before this try. Then
+	// Records counts only this try's deletions.
 	Repeated bool `json:"repeated,omitzero"`
 
 	// After an error, the following fields count the found records that Records does not count.
@@ -38,7 +38,7 @@ type Deleted struct {
 	waiting   int // the deletion was not started
 }
 
-// Summary describes the result after an error. If no records were found, it returns "".
+// Summary describes the result after an error, or returns "" if no records were found.
 func (d Deleted) Summary() string {
 	all := d.Records + d.committed + d.unknown + d.waiting
 	if all == 0 {
@@ -56,17 +56,17 @@ func (d Deleted) Summary() string {
 	return text + "; repeat the call to continue"
 }
 
-// Delete deletes all records that the query finds. It also completes deletions and moves that a crash has interrupted. A
-// deletion that has deleted at least one record ends early if deleteTime is over, or if there is no memory for the next
-// records. In that case, the result's More is true. After an error, [Deleted.Summary] describes the deletions so far, and a
-// retry continues. If there is a condition, the query must find only one record. If the query has an ID, the record with that
-// ID must exist. The query's Top and Cursor must not be set. If the function noted is not nil, it is called after each deletion
-// with the number of records deleted so far.
+// Delete deletes all records that the query finds. It also completes deletions and moves that a crash has interrupted. Once
+// it has deleted a record, it ends early when deleteTime is over, or when there is no memory for the next records. The
+// result's More is then true. After an error, [Deleted.Summary] describes the deletions so far, and a retry continues. With
+// a condition, the query must find only one record. If the query has an ID, that record must exist. The query's Top and
+// Cursor must not be set. After each deletion, Delete calls noted, unless it is nil, with the number of records deleted so
+// far.
 //
 // If the condition has an id (see [Condition]), the deletion is carried out once. The first try deletes all records that it
-// finds, even records written after it began, but no record twice. A repetition returns the first try's result. If the first
-// try did not end, the repetition deletes the remaining records, and counts only these. The repetition keeps records that were
-// written after the first try's claim.
+// finds, even records written after it began, but no record twice. A repetition returns the first try's result. If the
+// first try did not end, the repetition deletes the remaining records, but not those written after the first try's claim,
+// and counts only its own deletions.
 func (wr *Writer) Delete(ctx context.Context, q Lookup, on Condition, noted func(records int)) (Deleted, error) {
 	if err := wr.guard.Writable(ctx); err != nil {
 		return Deleted{}, err
@@ -107,12 +107,12 @@ func (wr *Writer) deleteAll(ctx context.Context, q Lookup, p plan, o claim.ID, n
 	x := bulkDeletion{Writer: wr, plan: p, start: wr.Clock(), claim: claimed, removed: map[index.IdentityHash]bool{}, noted: noted}
 	x.done.Repeated = claimed.Known
 	err := x.run(ctx, q)
-	if errors.Is(err, memory.ErrFull) && !o.None() && !claimed.Known && x.done.Summary() == "" { // the next try does not count as a repetition
+	if errors.Is(err, memory.ErrFull) && !o.None() && !claimed.Known && x.done.Summary() == "" { // nothing was done, so the next try is not a repetition
 		err = cmp.Or(claimsIn(wr.Log).Release(ctx, claimed), err)
 	}
 	if err == nil && !o.None() && !x.done.More {
 		switch kept, err := claimsIn(wr.Log).Record(ctx, claimed, store.Encode(x.done)); {
-		case err != nil: // a repetition will return the number of records that the repetition itself deletes
+		case err != nil: // a repetition will count only its own deletions
 			zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", wr.Name).Msg("the answer to a deletion was not stored; if the request is repeated, it deletes the records that match at that time")
 		case !kept: // a repetition has ended before this try, and recorded its answer
 			x.done.Repeated = true
@@ -128,7 +128,7 @@ type bulkDeletion struct {
 	start time.Time
 	claim claim.Claim // the zero value if the request has no id
 	noted func(records int)
-	heads map[index.IdentityHash]*store.Head // heads not handled yet that have the query's first index value, by identity
+	heads map[index.IdentityHash]*store.Head // unhandled heads with the query's first index value, by identity
 	bytes int64                              // memory of the heads
 
 	mu      sync.Mutex
@@ -138,7 +138,6 @@ type bulkDeletion struct {
 	err     error                       // the first error; after it, no further deletion starts
 }
 
-// run deletes all records that the query finds.
 func (x *bulkDeletion) run(ctx context.Context, q Lookup) error {
 	q.Top = MaxTop
 	for range maxRaces {
@@ -149,14 +148,12 @@ func (x *bulkDeletion) run(ctx context.Context, q Lookup) error {
 	return tooManyRaces()
 }
 
-// errNotToDelete means that a record must not be deleted.
 var errNotToDelete = errors.New("the record was written after the deletion had begun")
 
-// checkDeletable returns errNotToDelete if the record of a live head must not be deleted. There are two possible reasons.
-// First, this deletion has already deleted the identity once. Second, the head's write is newer than the claim, and the claim
-// belongs to another try. The head is read before the claim. Therefore, if the first try was suspended and a repetition has
-// taken the claim over, the first try does not delete newer records. The argument row is the index row in which the record was
-// found, or empty.
+// checkDeletable returns errNotToDelete for a live head in two cases: this deletion has already deleted the identity once,
+// or the head's write is newer than the claim, and the claim belongs to another try. The head is read before the claim.
+// Therefore a suspended first try does not delete newer records once a repetition has taken its claim over. The argument
+// row is the index row in which the record was found, or empty.
 func (x *bulkDeletion) checkDeletable(ctx context.Context, h *store.Head, row storage.Entity, version int64) error {
 	x.mu.Lock()
 	again := x.removed[h.Identity]
@@ -177,9 +174,9 @@ func (x *bulkDeletion) checkDeletable(ctx context.Context, h *store.Head, row st
 	return nil
 }
 
-// isNewer reports whether a live head's write counts as newer than the claim. The write is older if the head or one of the
-// write's index rows is older than the claim. The head and the rows may be newer than the write: index rows are written after
-// the commit, and a process that completes the write updates the head.
+// isNewer reports whether a live head's write counts as newer than the claim. The write is older if the head or the write's
+// index row was updated before the claim. Both may be updated after the write: index rows are written after the commit, and
+// a process that completes the write updates the head.
 func (x *bulkDeletion) isNewer(h *store.Head, row storage.Entity, version int64) bool {
 	older := func(written time.Time) bool { return !written.IsZero() && written.Before(x.claim.Made) }
 	return !x.claim.Made.IsZero() && !older(h.Written) && !(version == h.Version && older(row.Timestamp))
@@ -194,7 +191,7 @@ func (x *bulkDeletion) deletePages(ctx context.Context, q Lookup) (missed bool, 
 		return false, err
 	}
 	for more := true; more; more = q.Cursor != "" {
-		var gone []index.FirstHash // the hashes of the first index values in the tombstones found
+		var gone []index.FirstHash // hashes of first index values, from the tombstones found
 		page, err := x.reader.search(ctx, q, func(row storage.Entity) { gone = append(gone, store.FirstOf(row)) }, false)
 		needs := writingMemory(page.found)
 		if err == nil && !part.Use(needs) {
@@ -254,8 +251,7 @@ func (x *bulkDeletion) isOver() bool {
 }
 
 // member returns the deletion of one identity as a member of a group. The argument first is the hash of the identity's first
-// index value. The member calls the function remove, unless the whole deletion is over. The function returns the results of
-// stages.removeAt.
+// index value. Unless the whole deletion is over, the member calls remove, which returns the results of stages.removeAt.
 func (x *bulkDeletion) member(first index.FirstHash, identity index.IdentityHash, weight int64, remove func(context.Context) (done bool, err error)) member {
 	return member{first, weight, func(ctx context.Context) error {
 		x.mu.Lock()
@@ -293,8 +289,7 @@ func (x *bulkDeletion) member(first index.FirstHash, identity index.IdentityHash
 	}}
 }
 
-// readHeads reads the live heads for a query by the first index key. Heads show committed records whose index rows may not be
-// written yet.
+// readHeads reads the live heads for a query by the first index key. They also show committed records without index rows.
 func (x *bulkDeletion) readHeads(ctx context.Context) error {
 	part := memory.PartIn(ctx)
 	part.Use(-x.bytes)
@@ -328,14 +323,14 @@ func (x *bulkDeletion) removeFound(ctx context.Context, h *store.Head, m match) 
 	check := func(h *store.Head) error { return x.checkDeletable(ctx, h, row, m.version) }
 	done, err = x.stages.removeAt(ctx, h, m.id.First(), m.id.Hash(), record.FromProperties(row.Properties), check, slots)
 	if !done {
-		slots() // waits for the reads
+		slots()
 	}
 	return done, err
 }
 
-// readAhead starts to read the slots of the write's index rows. The argument row was already read, so its slot is not read
-// again. The returned function waits until the slots are read, and returns them. It omits slots that could not be read. It also
-// omits slots that contain other records, because the record may move into such a slot before the write.
+// readAhead starts to read the slots of the write's index rows. It does not read the argument row again. The returned
+// function waits for the slots, and returns them. It omits slots that could not be read, and slots that contain other
+// records, because the record may move there before the write.
 func (wr *Writer) readAhead(ctx context.Context, w wal.Write, row storage.Entity) func() knownSlots {
 	slots := make([]*store.Slot, len(w.Partitions))
 	var g task.Group
@@ -380,8 +375,8 @@ func (x *bulkDeletion) removeUnseen(ctx context.Context, h *store.Head) (done bo
 	return x.stages.removeAt(ctx, h, h.First, h.Identity, r, check, nil)
 }
 
-// deleteOne deletes the only record that the query finds, for the request with the id o. If the query has an ID and finds no
-// record, deleteOne returns an error. If a query without an ID finds no record, deleteOne returns the zero value.
+// deleteOne deletes the only record that the query finds, for the request with the id o. If it finds none, deleteOne
+// returns an error for a query with an ID, and otherwise the zero value.
 func (wr *Writer) deleteOne(ctx context.Context, q Lookup, on Condition, o claim.ID) (Deleted, error) {
 	done, err := wr.writeOne(ctx, q, on, o, func(h *store.Head) (decision, error) {
 		r, found, err := wr.reader.contents(ctx, h)

@@ -12,8 +12,8 @@
 //	tsw_next      in a tombstone of a record that has moved, the record's new identity and its version there
 //	tsw_line      in a row of a record that has moved, the record's first identity and that identity's last version
 //
-// The log is a second table. It has 16 shards, each a partition. A record's first index value, which is its value of the first
-// index key, selects the record's shard. That value never changes. A note is a row of the log that lists rows to delete later.
+// The log is a second table. It has 16 shards, each a partition. A record's first index value, which is its value of the
+// first index key, selects the shard, and never changes. A note is a row of the log that lists rows to delete later.
 //
 //	RowKey               row
 //	h|FIRST|IDENTITY     head of an identity: its newest Write, with Entry and Content (a hash), and Sure
@@ -33,27 +33,26 @@
 // has the key of another record's row, the insertion is withdrawn: one transaction deletes the insertion's entry and commits a
 // removal.
 //
-// A crash before the end of the commit has no effect. After a later crash, the entry is in the log. Such an entry is applied
-// and finished by [Maintainer.Maintain], by package check, or by a retry of the write. Every write to an index row is
-// conditional on the row's version. Therefore applying an entry is idempotent: any number of processes may apply the entry,
-// repeatedly or late, in any order. If the service will always refuse an entry's rows, the entry is parked: Maintain skips the
-// entry, and package check reports it.
+// A crash before the end of the commit has no effect. After a later crash, [Maintainer.Maintain], package check or a retry
+// of the write applies and finishes the entry. Every write to an index row is conditional on the row's version. Therefore
+// applying an entry is idempotent: any number of processes may apply the entry, repeatedly or late, in any order. If the
+// service will always refuse an entry's rows, the entry is parked: Maintain skips the entry, and package check reports it.
 //
-// Writes are decided from heads, while readers use index rows. Therefore, before a write is refused, the entries of the records
-// that caused the refusal are applied (stages.write). A client that reads after a 412, 409 or 404 finds the reason, because an
-// entry leaves the log only when all index rows contain its writes, or later writes.
+// Writes are decided from heads, while readers use index rows. Therefore, before a write is refused, the entries of the
+// records that caused the refusal are applied (stages.write). So a client that reads after a 412, 409 or 404 sees the
+// reason. An entry leaves the log only when all index rows contain its writes, or later writes.
 //
 // # Groups
 //
 // Writes of many records in one shard are committed together and finished together (group.go). A group contains an identity at
 // most once. Writes with an Idempotency-Key, moves and withdrawals are committed alone. A group's transaction may be refused
 // because of one write. If that write's entry is in the log, an earlier try of the transaction has committed all writes, and
-// its answer was lost. If the entry is not in the log, no write was committed. None of the writes will be committed later,
-// because the reason for the refusal stays.
+// its answer was lost. If it is not in the log, no write was committed, and none will be committed late, because the reason
+// for the refusal stays.
 //
 // # Files
 //
-// In this list, functions call only functions below them, and types contain only types below them.
+// Functions call only functions further down this list, and types contain only types further down.
 //
 //	catalog.go    Catalog      combines the parts
 //	write.go      Writer       the callers' writes: Insert, Put, Replace, Patch, and many concurrent writes
@@ -75,18 +74,18 @@
 //	condition.go               ETags, and conditions on them
 //	refusals.go                errors of refused writes
 //
-// Package store defines the form of the rows, and reads heads, entries and index rows. Packages check and migrate also use
-// package store.
+// Package store, which packages check and migrate also use, defines the form of the rows, and reads heads, entries and
+// index rows.
 //
 // # The end of an identity
 //
 // Tombstones stop older writes that are still under way: writes of a suspended process, and requests that the service carries out
-// after their sender has repeated them. If there is no such write, tombstones can be deleted within minutes. Clocks cannot show
-// that there is no such write, but the log can. An entry's writer deletes the entry once the entry's rows are written. If the
-// writer had to repeat a request, it marks the head as not Sure. Any other process marks the head as not Sure before it applies
-// an entry. Therefore, if the identity has no pending entry and its head is Sure, no older write is under way. Otherwise the
-// tombstones stay for a day. The head always stays for a day. Therefore, if a record with this identity is inserted again, its
-// versions are greater than those of the deleted record, and its changes are later.
+// after their sender has repeated them. Clocks cannot show that no such write is left, but the log can. A writer deletes
+// its entry once the entry's rows are written, and marks the head as not Sure if it had to repeat a request. Any other
+// process marks the head as not Sure before it applies an entry. Therefore, if the identity has no pending entry and its
+// head is Sure, no older write is under way, and the tombstones are deleted within minutes. Otherwise they stay for a day.
+// The head always stays for a day. If a record with this identity is inserted again by then, its versions are greater than
+// those of the deleted record, and its changes are later.
 //
 // A record's ETag is its version. A condition is checked against the head, and the commit fails if the head has changed since
 // then.
@@ -100,10 +99,10 @@
 //
 // # Several identities
 //
-// A replacement that changes an index value or the sort value moves the record from one identity to another. One transaction
-// commits the move with both heads. Therefore both heads must be in one shard, and the first index value, which selects the
-// shard, cannot change. A record's version also grows when the record moves, and the rows of a moved record contain its first
-// identity. A read that finds rows of several identities of one record returns the newest row.
+// A replacement that changes an index value or the sort value moves the record from one identity to another. One
+// transaction commits the move with both heads. Therefore both must be in one shard, and the first index value cannot
+// change. A record's version also grows when the record moves, and the rows of a moved record contain its first identity. A
+// read that finds rows of several identities of one record returns the newest row.
 //
 // Only eight hex digits of a hash distinguish records with the same sort value, so two records can have the same row key. If such
 // records also share an index value, the second record is refused. A replacement checks for such a collision before its commit.
@@ -114,11 +113,11 @@
 // A page of one partition shows the state at one moment, and a move within the partition is one transaction. Between two pages
 // of one call, a record may move from the unread rows of the partition to the rows already read. The record leaves a tombstone,
 // whose tsw_next names the next identity. That identity's head may name a further identity, and so on to the record's current
-// place. Therefore a call follows each tombstone that, by the service's clock, may have been written after the start of the
-// call. If a call reads several partitions, whose pages never show the same moment, it follows all tombstones of the last
-// minutes. If a record has moved more than maxHops times, or another record has taken one of its places, the call is refused as
-// busy. Therefore a call finds every record that was under the key during the whole call. A record that moves between two calls
-// may be missed.
+// place. Therefore a call follows each tombstone that may have been written, by the service's clock, since the call began.
+// If a call reads several partitions, whose pages never show the same moment, it follows all tombstones of the last
+// minutes. If a record has moved more than maxHops times, or another record has taken one of its places, the call is
+// refused as busy. Therefore a call finds every record that was under the key during the whole call. A record that moves
+// between two calls may be missed.
 //
 // If the last write of a record was a move, a write that replaces or removes the record first writes the rows of the move.
 // Otherwise a query by a former value could return the record as it was before a write that was already acknowledged.
@@ -130,6 +129,6 @@
 //
 // # Weaknesses
 //
-// All records with the same index value are in one partition, which accepts 2,000 rows per second. The claims are also in one
-// partition, so at most 2,000 writes per second can have an Idempotency-Key.
+// All records with the same index value are in one partition, which accepts 2,000 rows per second. The claims are also in
+// one partition, so at most 2,000 writes per second can have an Idempotency-Key.
 package catalog

@@ -18,7 +18,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// firstRows is the maximum number of rows that a query by several keys reads under each key at first.
+// firstRows is the maximum number of rows that a query by several keys reads first under each key.
 const firstRows = 64
 
 // match is a record that a query has found.
@@ -43,7 +43,7 @@ type mergedPage struct {
 	bytes int64       // memory of the pages
 	last  string      // RowKey up to which all rows are known; not set if end is true
 	end   bool        // there are no more rows
-	pages int         // number of answers
+	pages int         // number of pages read
 	err   error
 }
 
@@ -54,16 +54,14 @@ type candidate struct {
 	kind rowKind
 }
 
-// rowKind is the kind of a row that a query has read.
 type rowKind int
 
 const (
-	otherRow    rowKind = iota // the row's record does not match the query
-	matchingRow                // the row's record matches the query
+	otherRow rowKind = iota // the row's record does not match the query
+	matchingRow
 	tombstoneRow
 )
 
-// answer is the result of a search.
 type answer struct {
 	found []match
 	next  string // the next page's cursor
@@ -76,9 +74,9 @@ type answer struct {
 // A matching record has the same RowKey under each index key of the query. Therefore search reads a page under every key
 // concurrently, and uses the first page that has enough matches. If no page has enough, search continues with the key whose
 // page ends at the greatest RowKey, because that key's value belongs to the fewest other records. A cursor is a RowKey, so it
-// is valid under every key. One page shows the state at one moment. Before the same call reads the next page, a record may move
-// from the unread rows to the rows already read. Therefore search follows the tombstones that may be younger than the call; see
-// trail.follow. Pages of several partitions never show the same moment.
+// is valid under every key. Between two pages, a record may move from unread rows to rows already read. Therefore search
+// follows the tombstones that may be younger than the call; see trail.follow. Pages of several partitions never show the
+// same moment.
 func (rd *Reader) search(ctx context.Context, q Lookup, gone func(storage.Entity), all bool) (answer, error) {
 	p, err := newPlan(rd.Schema, q)
 	if err != nil {
@@ -133,9 +131,9 @@ type search struct {
 	gone func(storage.Entity)
 }
 
-// takeRows adds the matches of a merged page to the answer. If the answer is complete, full is true. In that case, the result
-// last is the RowKey of the last row taken. If no row was taken, last equals the argument after. Of several rows with the
-// same RowKey, takeRows takes all or none.
+// takeRows adds the matches of a merged page to the answer. Of several rows with the same RowKey, it takes all or none. If
+// the answer is complete, full is true, and last is the RowKey of the last row taken, or the argument after if no row was
+// taken.
 func (x *search) takeRows(ctx context.Context, s mergedPage, after string) (last string, full bool, err error) {
 	states := make([]wal.VersionClaim, len(s.rows))
 	for i, c := range s.rows {
@@ -184,8 +182,8 @@ func (x *search) takeRows(ctx context.Context, s mergedPage, after string) (last
 	return "", false, nil
 }
 
-// raceKeys concurrently reads a page under each index key. It returns the first page that reaches the end or contains at
-// least need matches. If there is no such page, it returns the page that ends at the greatest RowKey.
+// raceKeys reads a page under each index key, concurrently. It returns the first page that reaches the end or contains at
+// least need matches, or otherwise the page that ends at the greatest RowKey.
 func (rd *Reader) raceKeys(ctx context.Context, p plan, keys []wanted, rows index.RowRange, top, need int) mergedPage {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

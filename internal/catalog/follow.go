@@ -93,13 +93,12 @@ func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) 
 	}
 }
 
-// errLostTrail means that the place to which a record has moved can no longer be determined.
 var errLostTrail = errors.New("the record has moved, and its new place can no longer be determined")
 
-// trace follows the moves of a record from the identity start to the record's current identity. It returns the live head of the
-// current identity, or nil if the record was deleted. The argument lineage is the Lineage of the record's writes; see
-// [wal.Write]. If another record has one of the identities, or if there are more moves than hops, the error is errLostTrail.
-// For each move, trace makes one request and subtracts one from hops.
+// trace follows the moves of a record from the identity start. It returns the live head of the record's current identity,
+// or nil if the record was deleted. The argument lineage is the Lineage of the record's writes; see [wal.Write]. If another
+// record has one of the identities, or if there are more moves than hops, the error is errLostTrail. For each move, trace
+// makes one request and subtracts one from hops.
 func (rd *Reader) trace(ctx context.Context, first index.FirstHash, start, lineage wal.FormerIdentity, hops *int) (*store.Head, error) {
 	for *hops > 0 {
 		*hops--
@@ -120,13 +119,13 @@ func (rd *Reader) trace(ctx context.Context, first index.FirstHash, start, linea
 	return nil, errLostTrail
 }
 
-// isFull reports whether the answer must end before this row. That is the case if the answer contains all requested records, or
-// if it contains a record and has no room for the row.
+// isFull reports whether the answer must end before this row: it contains all requested records, or contains some and has
+// no room for the row.
 func (t *trail) isFull(before storage.Row) bool {
 	return len(t.found) >= t.plan.top || len(t.found) > 0 && t.bytes+len(before.JSON()) > maxAnswer
 }
 
-// bytes returns the number of bytes of memory that the match takes.
+// bytes returns the memory of the match, in bytes.
 func (m match) bytes() int64 { return int64(len(m.row.JSON())) + matchBytes }
 
 // add adds a match, unless a match with a newer write of the same identity was found.

@@ -27,23 +27,22 @@ const (
 	// bulkWriters is the maximum number of concurrent writes. This number of writes keeps a laptop's connection busy, and does
 	// not overload the log's shards.
 	bulkWriters = 2 * groupWrites
-	// A record's write counts as one concurrent write, and as one more for each weightBytes bytes of the record. A write keeps
-	// a copy of the record in memory for each index key and for the log.
+	// A record's write counts as one concurrent write, and as one more for each weightBytes bytes of the record, because it
+	// keeps a copy of the record in memory for each index key and for the log.
 	weightBytes = 8 << 10
-	// maxBackground is the maximum number of writes that are completed in the background, after their answers. The number is
-	// limited because each of these writes may take minutes if the storage is slow.
+	// maxBackground is the maximum number of writes that are completed in the background, after their answers. Each of them
+	// may take minutes if the storage is slow.
 	maxBackground = 100
 )
 
-// member is one of several writes of different identities. The field first is the hash of the write's first index value. The
-// field weight is how many writes the member counts as.
+// member is one of several writes of different identities. The field first is the hash of the write's first index value.
+// The field weight is the number of writes that the member counts as.
 type member struct {
 	first  index.FirstHash
 	weight int64
 	do     func(context.Context) error
 }
 
-// weightOf returns the weight of a record's write.
 func weightOf(r record.Record) int64 { return 1 + int64(r.Size())/weightBytes }
 
 // chunks divides the members into parts that run together, and yields each part with its weight.
@@ -113,7 +112,7 @@ type turn struct {
 
 type turnKey struct{}
 
-// turnOf returns the turn of the group's member whose context is ctx. It returns nil if the write does not belong to a group.
+// turnOf returns the turn of the group's member whose context is ctx, or nil if the write does not belong to a group.
 func turnOf(ctx context.Context) *turn {
 	t, _ := ctx.Value(turnKey{}).(*turn)
 	return t
@@ -132,8 +131,7 @@ func (t *turn) join(ctx context.Context, m *commitment) bool {
 	return true
 }
 
-// leave ends the turn, so the group no longer waits for this member. If the group does not wait for any other member, leave
-// commits the group.
+// leave ends the turn, so the group no longer waits for this member. The last member to leave commits the group.
 func (t *turn) leave(ctx context.Context) {
 	if t == nil || t.over {
 		return
@@ -145,7 +143,7 @@ func (t *turn) leave(ctx context.Context) {
 	}
 }
 
-// endMember ends the member. When the group's last member ends, endMember starts to finish the group's entries.
+// endMember ends the member. For the group's last member, it starts to finish the group's entries.
 func (t *turn) endMember(ctx context.Context) {
 	t.leave(ctx)
 	if t.staying.Add(-1) == 0 && len(t.carried) > 0 {

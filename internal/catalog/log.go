@@ -37,10 +37,8 @@ type commitment struct {
 	err   error // ErrRaced if a head has changed since it was read
 }
 
-// outcomes contains the outcome of a commit for each kind of write.
 var outcomes = map[wal.Kind]Outcome{wal.Insert: Created, wal.Replace: Replaced, wal.Delete: deleted}
 
-// ops returns the operations of the commit's transaction.
 func (m *commitment) ops() []storage.Op {
 	e := m.entry
 	ops := []storage.Op{{Kind: storage.Insert, Row: store.EntryRow(store.EntryPrefix, e).Row()}}
@@ -55,10 +53,10 @@ func (m *commitment) ops() []storage.Op {
 	return append(ops, m.more...)
 }
 
-// commitAll commits writes of different identities of one shard. Each entry's time comes from the service's clock, and is later
-// than the times of the entry's heads. Followers of the changes find an entry only if it is committed within a minute of its
-// time. The work before the commit may have taken minutes, so commitAll checks the schema again. During a migration, it does
-// not check the schema, because the process has not yet read its own schema from the log.
+// commitAll commits writes of different identities of one shard. Each entry's time comes from the service's clock, and is
+// later than the times of the entry's heads. Followers of the changes find an entry only if it is committed within a minute
+// of its time. The work before the commit may have taken minutes, so commitAll checks the schema again. A migration's
+// process does not, because it has not yet read its own schema from the log.
 func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 	if ct.guard.lastRead() == schemaOurs {
 		if err := ct.guard.Writable(ctx); err != nil {
@@ -83,10 +81,9 @@ func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 	ct.commitIn(ctx, committing, all)
 }
 
-// commitIn commits writes of different identities of one shard in one transaction. If the transaction is refused because of one
-// write, commitIn commits the other writes again. Each write gets its own error. The transactions use the context committing,
-// which ends earlier than ctx because the entries already have their times. To determine a transaction's result, commitIn uses
-// ctx.
+// commitIn commits writes of different identities of one shard in one transaction. If one write causes a refusal, commitIn
+// commits the other writes again. Each write gets its own error. The transactions use the context committing, which ends
+// after commitTime. To find out whether a transaction was committed, commitIn uses ctx.
 func (ct *committer) commitIn(ctx, committing context.Context, all []*commitment) {
 	again := func(some []*commitment) error {
 		ct.commitIn(ctx, committing, some)
@@ -129,7 +126,6 @@ func (ct *committer) commitIn(ctx, committing context.Context, all []*commitment
 // errLost is the error of a write whose commit was interrupted by a panic.
 var errLost = &unanswered{errors.New("the commit was interrupted")}
 
-// errTooMany means that the operations do not fit into one transaction.
 var errTooMany = errors.New("too large for a transaction")
 
 // writeLog sends the operations of several writes as one transaction. If the transaction is refused, the result failed is the
@@ -206,7 +202,7 @@ func (ct *committer) toChanges(ctx context.Context, all ...applied) error {
 		switch {
 		case getErr != nil:
 			return getErr
-		case !there: // the entry is gone, so the error concerns an upsert of a row that others are writing
+		case !there: // the change does not exist, so the conflict concerns another row, which others are writing
 			return tooManyRaces()
 		}
 		err = ct.Log.Write(ctx, ops[0][0]) // the change exists already, because a restored backup contains the entry
@@ -228,8 +224,7 @@ func inHalves[T any](all []T, omit int, do func([]T) error) error {
 	return g.Wait()
 }
 
-// onceOps returns the operations that store a request's id and its answer. The entry contains the answer's record. If the
-// request has no id, there are no operations.
+// onceOps returns the operations that store a request's id and its answer. The entry contains the answer's record.
 func onceOps(o claim.ID, shard store.Shard, entry wal.EntryID, w wal.Write, did Outcome) []storage.Op {
 	if o.None() {
 		return nil
@@ -246,8 +241,8 @@ func deletion(e store.Entry) storage.Op {
 	return storage.Op{Kind: storage.Delete, Row: storage.Row{Key: e.Shard.EntryKey(store.EntryPrefix, e.ID)}}
 }
 
-// clearLater returns the operation that inserts a note of rows to delete. The note is due at the time now plus clearAfter. The
-// id distinguishes the note from other notes.
+// clearLater returns the operation that inserts a note of rows to delete, due clearAfter after now. The id distinguishes
+// notes.
 func clearLater(now time.Time, shard store.Shard, id wal.EntryID, what storage.Property) storage.Op {
 	return storage.Op{Kind: storage.Replace, Row: storage.Entity{
 		Key:        shard.Key(store.ClearPrefix + key.Inverted(now.Add(clearAfter)) + "|" + string(id)),

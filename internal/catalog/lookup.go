@@ -42,8 +42,8 @@ type Lookup struct {
 	// Keys contains a value for each index key of the query. A record must match all these values. A number matches in every
 	// spelling.
 	Keys map[string]string
-	// The values in Or are further values for some keys in Keys. A record matches a key if it has one of the key's values. A
-	// write must not use Or.
+	// Or contains further values for some keys in Keys. A record matches a key if it has one of the key's values. A write
+	// must not use Or.
 	Or map[string][]string
 	// RowFrom and RowTo limit the sort value; see [index.Schema.Window].
 	RowFrom, RowTo string
@@ -57,15 +57,14 @@ type Lookup struct {
 type Matches struct {
 	rows []storage.Row // the records' rows
 	Meta []Meta        // the Meta of each record
-	// Cursor is the cursor for the next page, or "" if there is none. Even a page with fewer records than requested, or without
-	// records, may have a cursor. A query ends a page after about ten seconds, or before the page exceeds 8 MiB of records. A
-	// record that exists and does not move while the pages are read is returned exactly once. A record that moves between two
-	// pages may be returned twice or not at all.
+	// Cursor is the cursor for the next page, or "" if there is none. Even a page with fewer records than requested, or
+	// without records, may have a cursor, because a page ends after about ten seconds, or before it exceeds 8 MiB of
+	// records. A record that exists and does not move while the pages are read is returned exactly once. A record that
+	// moves between two pages may be returned twice or not at all.
 	Cursor string
 }
 
-// matchesOf converts a reader's answer to Matches. Meta has one element for each row, and is never nil. The rows are not
-// copied.
+// matchesOf converts a reader's answer to Matches. Meta has one element for each row, and is never nil.
 func matchesOf(a answer) Matches {
 	r := Matches{Cursor: a.next, rows: make([]storage.Row, len(a.found)), Meta: make([]Meta, len(a.found))}
 	for i, f := range a.found {
@@ -121,7 +120,7 @@ func (rd *Reader) Get(ctx context.Context, id string) (record.Record, Meta, erro
 	return record.Record{}, Meta{}, tooManyRaces()
 }
 
-// headOf reads the head of the record with the given ID. If there is no such head, it returns nil.
+// headOf reads the head of the record with the given ID, or returns nil.
 func (rd *Reader) headOf(ctx context.Context, id string) (*store.Head, error) {
 	first, identity, ok := splitID(id)
 	if !ok {
@@ -132,7 +131,6 @@ func (rd *Reader) headOf(ctx context.Context, id string) (*store.Head, error) {
 	return h, cmp.Or(err, checked())
 }
 
-// noSuchID returns the error for an ID without a record.
 func noSuchID() error {
 	return problem.NotFoundf("", "there is no record with this id; it may have been deleted, or its index values or its sort value may have changed")
 }
@@ -225,8 +223,8 @@ func listRanges(s index.Schema, after key.Key) []key.Range {
 	return ranges
 }
 
-// pages returns the function that reads a page of the query. If the query has Keys, the function reads pages as Find does, and
-// otherwise as List does.
+// pages returns the function that reads a page of the query, as Find does if the query has Keys, and otherwise as List
+// does.
 func (rd *Reader) pages(q Lookup) func(context.Context, Lookup) (answer, error) {
 	if len(q.Keys) == 0 {
 		return rd.list
@@ -258,8 +256,8 @@ func (rd *Reader) Each(ctx context.Context, q Lookup, fn func(record.Record) err
 // Total is the number of records that a query finds.
 type Total struct {
 	Count int `json:"count"`
-	// Cursor is "" if the count is complete. A count stops after about ten seconds. With the cursor, the next call continues
-	// the count.
+	// Cursor is "" if the count is complete. A count stops after about ten seconds, and the next call continues from the
+	// cursor.
 	Cursor string `json:"cursor,omitempty"`
 }
 

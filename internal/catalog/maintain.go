@@ -30,7 +30,7 @@ type Maintainer struct {
 }
 
 // Maintain completes writes that crashes have interrupted. It deletes old changes, and tombstones and claims that are no longer
-// needed. It may run at any time, in several processes at the same time.
+// needed. It may run at any time, even in several processes.
 func (mt *Maintainer) Maintain(ctx context.Context) error {
 	if err := mt.guard.Writable(ctx); err != nil {
 		return fmt.Errorf("maintain: %w", err)
@@ -43,7 +43,7 @@ func (mt *Maintainer) Maintain(ctx context.Context) error {
 	return errors.Join(err, trimErr, mt.tidy(ctx))
 }
 
-// tidy deletes requests' claims and stored answers that are no longer needed. It searches for them at most once an hour.
+// At most once an hour, tidy deletes requests' claims and stored answers that are no longer needed.
 func (mt *Maintainer) tidy(ctx context.Context) error {
 	now := mt.ServiceNow()
 	return mt.tidying.Due(now, func() error {
@@ -108,8 +108,7 @@ func (mt *Maintainer) recoverShard(ctx context.Context, shard store.Shard, all b
 	return errors.Join(errs, err)
 }
 
-// park stores in an entry the reason why the entry cannot be applied. Maintain skips such a parked entry, and package check
-// reports it.
+// park stores in an entry why it cannot be applied. Maintain skips such a parked entry, and package check reports it.
 func (mt *Maintainer) park(ctx context.Context, row storage.Entity, reason error) error {
 	zerolog.Ctx(ctx).Error().Err(reason).Str("catalog", mt.Name).Str("entry", row.Key.Row).Msg("a log entry cannot be applied; to see why, run: tablesweep catalog check")
 	err := mt.Log.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: row.ETag, Row: storage.Entity{

@@ -21,12 +21,12 @@ import (
 // deleted is the outcome of a deletion, in the row that stores the deletion's answer.
 const deleted Outcome = "deleted"
 
-// claimsIn returns the claims of all requests. They are in the log's table.
+// claimsIn returns the claims of all requests.
 func claimsIn(log *storage.Table) claim.Claims {
 	return claim.Claims{Table: log, Partition: store.ClaimsPartition}
 }
 
-// onceOf returns the id of the write with the given Idempotency-Key. The arguments parts describe the write.
+// onceOf returns the id of the write that parts describe, with the given Idempotency-Key.
 func onceOf(key string, parts ...any) claim.ID {
 	if key == "" {
 		return claim.ID{} // do not encode parts, because they may contain values that are refused later
@@ -35,9 +35,9 @@ func onceOf(key string, parts ...any) claim.ID {
 }
 
 // doOnce carries out the request with the id o, or returns the answer of an earlier try. The commit of a write stores the
-// answer in one of the shards. doOnce claims the request before it reads anything. All claims are in one partition, so the
-// error is KeyReused if the Idempotency-Key was used for any other write of the catalog. An invalid write releases its claim,
-// so a corrected write can use the same key.
+// answer in one of the shards. doOnce claims the request before it reads anything. If the Idempotency-Key was used for any
+// other write of the catalog, the error is KeyReused. An invalid write releases its claim, so a corrected write can use the
+// same key.
 func (wr *Writer) doOnce(ctx context.Context, o claim.ID, shards []store.Shard, write func() (Written, error)) (Written, error) {
 	if err := wr.guard.Writable(ctx); err != nil {
 		return Written{}, err
@@ -90,8 +90,7 @@ func (wr *Writer) writeOne(ctx context.Context, selector Lookup, on Condition, o
 	})
 }
 
-// shardsOf checks a selector, and returns the shards of the records that the selector may find. A record never leaves its
-// shard.
+// shardsOf checks a selector, and returns the shards of the records that it may find. A record never leaves its shard.
 func shardsOf(s index.Schema, selector Lookup) ([]store.Shard, error) {
 	if first, _, ok := splitID(selector.ID); ok {
 		return []store.Shard{store.ShardOf(first)}, nil
@@ -154,7 +153,7 @@ func (wr *Writer) answeredIn(ctx context.Context, o claim.ID, shard store.Shard)
 		return first, true, wr.stages.complete(ctx, shard, entry)
 	}
 	var h *store.Head
-	if err == nil { // if the write changed nothing, it names an old entry, whose change may be deleted
+	if err == nil { // the answer to a write that changed nothing names an old entry, whose change may be deleted
 		h, err = wr.ReadHead(ctx, w.First, w.Identity)
 	}
 	if err == nil && h.Live() && h.Version == w.Version {

@@ -34,12 +34,10 @@ type wanted struct {
 	partitions []index.Partition
 }
 
-// includes reports whether the value is one of the requested values.
 func (w wanted) includes(value string) bool {
 	return slices.ContainsFunc(w.partitions, func(p index.Partition) bool { return p.Value == value })
 }
 
-// matches reports whether the record matches the query.
 func (p plan) matches(id index.Identity) bool {
 	return p.window.Contains(id.Sort) && !slices.ContainsFunc(p.keys, func(k wanted) bool { return !k.includes(id.Values[k.rank]) })
 }
@@ -102,7 +100,7 @@ func planOf(s index.Schema, q Lookup, keys []wanted, errs error) (plan, error) {
 	return p, err
 }
 
-// cursor is the content of a cursor. Callers get the content's JSON in base64.
+// cursor is the content of a cursor, which callers get as JSON in base64.
 type cursor struct {
 	Query string `json:"q"`
 	After string `json:"a"`

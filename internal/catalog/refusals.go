@@ -8,7 +8,6 @@ import (
 // maxRaces is the maximum number of times that a write is decided again because other writers were faster.
 const maxRaces = 50
 
-// identityTaken returns the error of a write whose identity belongs to another record.
 func identityTaken(row string) error {
 	return problem.Conflictf("", "a record with the same index values and row key (%s) exists with other contents; PUT replaces it", row)
 }
@@ -18,7 +17,6 @@ func rowKeyTaken(s index.Schema, cause error) error {
 	return problem.Conflictf(s.Sort.Field, "the record was not written, because another record has the same row key; change this value slightly in one of the two records").Because(cause)
 }
 
-// unknownToLog returns the error of a write to a record that is in the index, but not in the log.
 func unknownToLog() error {
 	return problem.Conflictf("", `the record is not in the catalog's log; "tablesweep catalog check" lists such rows, and "tablesweep catalog export" and "tablesweep catalog import" move them to another catalog`)
 }

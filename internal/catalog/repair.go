@@ -12,10 +12,10 @@ import (
 	"tablesweep/internal/stream/claim"
 )
 
-// Packages check and migrate use the functions below to change records. After ErrRaced, the packages leave the record to the
-// faster writer.
+// Packages check and migrate use the functions below to change records. After ErrRaced, they leave the record to the faster
+// writer.
 
-// Move moves the record r of the head to another identity.
+// Move moves the head's record r to another identity.
 func (mt *Maintainer) Move(ctx context.Context, h *store.Head, id index.Identity, r record.Record) error {
 	w := store.WriteFor(id)
 	if store.ShardOf(h.First) == store.ShardOf(w.First) {
@@ -41,9 +41,9 @@ func (mt *Maintainer) Move(ctx context.Context, h *store.Head, id index.Identity
 	return err
 }
 
-// Adopt adds a record to the log if only index rows contain the record, and writes all its index rows. If the rows have
-// versions, the record of the newest row replaces r. If the newest row is a tombstone, or if rows with the newest version
-// differ, the error is a Conflict.
+// Adopt adds to the log a record that only index rows contain, and writes all its index rows. If the rows have versions,
+// the record of the newest row replaces r. If the newest row is a tombstone, or if rows with the newest version differ, the
+// error is a Conflict.
 func (mt *Maintainer) Adopt(ctx context.Context, id index.Identity, r record.Record) error {
 	w := store.WriteFor(id)
 	all, err := mt.Copies(ctx, w)

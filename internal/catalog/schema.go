@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// schemaTrust is the time for which a process may use the schema that it has read. SchemaWait is longer, and a migration
-	// waits for SchemaWait before it moves a record.
+	// schemaTrust is the time for which a process may use the schema that it has read. A migration waits for SchemaWait,
+	// which is longer, before it moves a record.
 	schemaTrust = 30 * time.Second
 	commitTime  = 25 * time.Second // maximum duration of a commit
 	serviceTime = 30 * time.Second // maximum duration of a request in the service (Microsoft Learn, "Setting timeouts for Table service operations")
@@ -32,8 +32,7 @@ type SchemaGuard struct {
 	readAt time.Time // when the result in the field stored was read
 }
 
-// storedSchema is the latest result of reading the stored schema. A read that finds a different schema does not change this
-// result.
+// storedSchema is the latest result of reading the stored schema. A read that finds a different schema does not change it.
 type storedSchema int
 
 const (
@@ -48,7 +47,7 @@ func (sg *SchemaGuard) Prepare(ctx context.Context) error {
 	return sg.prepare(ctx, storage.RequestOptions{})
 }
 
-// TryPrepare is Prepare without retries. It is for callers that make their own retries and must soon notice that the service is
+// TryPrepare is Prepare without retries, for callers that make their own, and must soon notice that the service is
 // available again.
 func (sg *SchemaGuard) TryPrepare(ctx context.Context) error {
 	return sg.prepare(ctx, storage.RequestOptions{Once: true})
@@ -84,8 +83,8 @@ func (sg *SchemaGuard) prepare(ctx context.Context, o storage.RequestOptions) er
 	return err
 }
 
-// Readable returns an error if the stored schema differs from that of the options. It does not create tables. Processes that
-// only read use it instead of Prepare.
+// Readable returns an error if the stored schema differs from that of the options. Processes that only read use it instead
+// of Prepare, because it does not create tables.
 func (sg *SchemaGuard) Readable(ctx context.Context) error {
 	_, err := sg.readSchema(ctx)
 	return err
@@ -158,7 +157,7 @@ func (sg *SchemaGuard) trustedRead() storedSchema {
 	return sg.stored
 }
 
-// Writable returns an error unless the stored schema equals that of the options. Every write calls Writable. Writable makes a
+// Writable returns an error unless the stored schema equals that of the options. Every write calls Writable, which makes a
 // request only if the last answer is older than half a minute.
 func (sg *SchemaGuard) Writable(ctx context.Context) error {
 	if sg.trustedRead() == schemaOurs {

@@ -22,11 +22,11 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// A write has four stages. In the first stage, one of the functions insertion, replacement and removal decides on the write,
-// from the heads that were read. Then commit records the write in the log, and apply writes its index rows. Finally, finish
-// answers the caller, and moves the entry to the changes.
+// A write has four stages. First, insertion, replacement or removal decides on the write, from the heads that were read.
+// Then commit records the write in the log, and apply writes its index rows. Finally, finish answers the caller, and moves
+// the entry to the changes.
 
-// applyTime is the maximum time for writing index rows. Rows that are not written by then are written by Maintain.
+// applyTime is the maximum time for writing index rows. Maintain writes the remaining rows.
 const applyTime = 5 * time.Minute
 
 // stages carries out the stages of writes: the caller's own writes, and unfinished writes of other writers.
@@ -41,8 +41,7 @@ type decision struct {
 	record  record.Record // the written record or, for a deletion, the deleted record
 	updates []headUpdate
 	more    []storage.Op // further operations of the same transaction
-	// If same is not nil, it is a head whose last write already has the intended result. In this case, only that write is
-	// completed.
+	// If same is not nil, it is a head whose last write already has the intended result. Then only that write is completed.
 	same  *store.Head
 	slots func() knownSlots // returns the slots that were already read; may be nil
 }
@@ -73,8 +72,8 @@ type refused struct {
 
 func (e *refused) Unwrap() error { return e.error }
 
-// refuse returns a refusal with the error err. The records that caused the refusal have these first index values. If err is
-// nil, refuse returns nil.
+// refuse returns a refusal with the error err, or nil if err is nil. The records that caused it have these first index
+// values.
 func refuse(err error, firstHashes ...index.FirstHash) error {
 	if err == nil {
 		return nil
@@ -83,8 +82,8 @@ func refuse(err error, firstHashes ...index.FirstHash) error {
 }
 
 // write carries out the decision that the function decide returns, for the request with the id o. If another writer is faster,
-// write calls decide again. If decide refuses because of records still being written, these writes are completed, and decide is
-// called again. Therefore a client that reads after a refusal sees the records that caused the refusal.
+// write calls decide again. If decide refuses because of records still being written, write completes these records'
+// writes, and calls decide again. Therefore a client that reads after a refusal sees the records that caused it.
 func (st *stages) write(ctx context.Context, o claim.ID, decide func() (decision, error)) (Written, error) {
 	for range maxRaces {
 		var done Written
@@ -228,8 +227,8 @@ func (st *stages) replacement(ctx context.Context, old *store.Head, w wal.Write,
 	return decision{kind: wal.Replace, record: r, updates: updates}, st.afterMove(ctx, old)
 }
 
-// checkRowKey checks that no other record has the write's row key. Another record may still take the row key before the rows are
-// written. Such collisions are rare, and even rarer in that short time.
+// checkRowKey checks that no other record has the write's row key. Another record may still take the key before the rows
+// are written, but this is very rare.
 func (st *stages) checkRowKey(ctx context.Context, w wal.Write) error {
 	all, err := st.Copies(ctx, w)
 	for _, x := range all {
@@ -245,9 +244,9 @@ func (st *stages) removal(ctx context.Context, h *store.Head, r record.Record, s
 	return decision{kind: wal.Delete, record: r, updates: []headUpdate{{h, wal.Removal(h.State()), ""}}, slots: slots}, st.afterMove(ctx, h)
 }
 
-// afterMove must be called before a write that replaces or removes a record. The argument old is the record's head. If the
-// record's last write was a move, afterMove writes the rows of the move. Otherwise a query by a former value could find the old
-// record after the later write was acknowledged.
+// afterMove must be called before a write that replaces or removes a record. If the record's last write was a move,
+// afterMove writes the rows of the move. Otherwise a query by a former value could find the old record after the later
+// write was acknowledged.
 func (st *stages) afterMove(ctx context.Context, old *store.Head) error {
 	if old.Instead == nil {
 		return nil
@@ -320,9 +319,9 @@ func (st *stages) apply(ctx context.Context, e store.Entry, writes []wal.Write, 
 	return applied{e, !repeated.Load(), gone}, err
 }
 
-// applyTo writes the rows of one partition in one transaction. Therefore a page always shows a moving record exactly once. If
-// applyTo sends the transaction more than once, it sets repeated to true. If it has written only one row, etag is that row's
-// ETag, or "" if the answer does not contain the ETag.
+// applyTo writes the rows of one partition in one transaction, so a page always shows a moving record exactly once. If
+// applyTo sends the transaction more than once, it sets repeated to true. If it has written only one row, etag is that
+// row's ETag, or "" if the answer does not contain it.
 func (st *stages) applyTo(ctx context.Context, partition index.PartitionKey, writes []wal.Write, known knownSlots, r record.Record, repeated *atomic.Bool) (etag string, err error) {
 	slots := make([]store.Slot, len(writes))
 	for i, w := range writes {
@@ -363,8 +362,8 @@ func (st *stages) applyTo(ctx context.Context, partition index.PartitionKey, wri
 	return "", tooManyRaces()
 }
 
-// readSlot reads the slot of the write's row in a partition. It reads the record, which may be large, only if another program
-// wrote the row: in that case, the record determines the identity.
+// readSlot reads the slot of the write's row in a partition. It reads the record, which may be large, only if another
+// program wrote the row, because then the record determines the identity.
 func (st *stages) readSlot(ctx context.Context, partition index.PartitionKey, w wal.Write) (store.Slot, error) {
 	at := w.At(partition)
 	row, found, err := st.Index.Get(ctx, at, store.SlotColumns...)
@@ -436,8 +435,8 @@ func (st *stages) complete(ctx context.Context, shard store.Shard, id wal.EntryI
 }
 
 // applyFor applies the pending entries of records whose first index value has one of the given hashes. It makes one request for each of
-// their shards. A shard may contain large entries of other records. Therefore applyFor reads only the records of entries that
-// it applies, one at a time. If applyFor has found entries that are not hopeless, found is true.
+// their shards. Because a shard may contain large entries of other records, it reads only the records of entries that it
+// applies, one at a time. If applyFor has found entries that are not hopeless, found is true.
 func (st *stages) applyFor(ctx context.Context, firstHashes []index.FirstHash) (found bool, err error) {
 	var shards []store.Shard
 	for _, first := range firstHashes {
@@ -468,8 +467,8 @@ func (st *stages) applyFor(ctx context.Context, firstHashes []index.FirstHash) (
 	return any.Load(), err
 }
 
-// settled reports whether an entry needs no more work, because it was applied or withdrawn, or because it is hopeless. The
-// argument is the error of applyPending.
+// settled reports whether an entry needs no more work, according to the error of applyPending: it was applied or withdrawn,
+// or is hopeless.
 func settled(err error) bool {
 	return err == nil || hopeless(err) || errors.As(err, new(*withdrawn))
 }
@@ -558,12 +557,11 @@ func (st *stages) withdraw(ctx context.Context, e store.Entry, cause error) erro
 	return withdrawnFor(cause, st.Schema)
 }
 
-// withdrawn is the error of an insertion that could not be applied and was therefore withdrawn.
+// withdrawn is the error of an insertion that was withdrawn because it could not be applied.
 type withdrawn struct{ error }
 
 func (e *withdrawn) Unwrap() error { return e.error }
 
-// withdrawnFor returns the error of an insertion that was withdrawn because of the error cause.
 func withdrawnFor(cause error, s index.Schema) error {
 	if errors.As(cause, new(*collision)) {
 		return &withdrawn{rowKeyTaken(s, cause)}

@@ -102,7 +102,7 @@ func (wr *Writer) Replace(ctx context.Context, r record.Record, selector Lookup,
 	if selector.ID != "" || err == nil || problem.Of(err).Kind != problem.NotFound {
 		return done, err
 	}
-	// An earlier try, whose answer was lost, may have moved the record. The selector does not find the moved record.
+	// An earlier try, whose answer was lost, may have moved the record, so the selector no longer finds it.
 	h, from, moveErr := wr.movedTo(ctx, id)
 	if moveErr != nil || h == nil || h.Content != store.HashOf(r) {
 		return done, cmp.Or(moveErr, err)
@@ -113,8 +113,8 @@ func (wr *Writer) Replace(ctx context.Context, r record.Record, selector Lookup,
 	return Written{Unchanged, metaOf(h.Write), r}, wr.stages.complete(ctx, store.ShardOf(h.First), h.Entry)
 }
 
-// movedTo checks whether the last write of an identity has moved a record to this identity. If so, movedTo returns the
-// identity's live head, and the write that removed the record from its former place. Otherwise the head is nil.
+// If the last write of an identity has moved a record there, movedTo returns the identity's live head, and the write that
+// removed the record from its former place. Otherwise the head is nil.
 func (wr *Writer) movedTo(ctx context.Context, id index.Identity) (h *store.Head, from wal.Write, err error) {
 	h, err = wr.ReadHead(ctx, id.First(), id.Hash())
 	if err != nil || !h.Live() {
@@ -187,8 +187,8 @@ func (wr *Writer) InsertAll(ctx context.Context, records record.Some, keyOf func
 }
 
 // WriteAll writes records, many at the same time. Records with the same identity are written one after another, in their order.
-// WriteAll calls the function write with each record's index. It returns a result for each record. If the process dies, some
-// records are written and some are not. Once Maintain has run, every record is either completely written or not written.
+// WriteAll calls the function write with each record's index, and returns a result for each record. If the process dies,
+// only some records are written. Once Maintain has run, none is half written.
 func (wr *Writer) WriteAll(ctx context.Context, records record.Some, write func(ctx context.Context, i int) (Written, error)) []Result {
 	results := make([]Result, records.Len())
 	var rounds [][]member

@@ -1,8 +1,8 @@
 // Package check compares a catalog's index rows with each other and with its log, and repairs them.
 //
-// The package reads the index and the heads once, into a tally that needs little memory. If the tally shows differences, it
-// reads the index and the heads again, and checks the suspect records one by one. A write under way is not an error, so the
-// package reads the rows of every difference again before it reports the difference.
+// It reads the index and the heads once, into a tally that needs little memory. If the tally shows differences, it reads
+// them again, and checks the suspect records one by one. A write under way is not an error, so every difference is read
+// again before it is reported.
 package check
 
 import (
@@ -47,15 +47,16 @@ func Run(ctx context.Context, c *catalog.Catalog, repair bool, report func(catal
 	if err != nil || suspect == nil {
 		return k.sum, err
 	}
-	// Check the heads first. This repairs the index rows of their records, so the check of the rows finds only other problems.
+	// Check the heads first, which repairs the index rows of their records. Then the check of the rows finds only other
+	// problems.
 	if err := store.EachShard(func(shard store.Shard) error { return k.checkHeads(ctx, shard, suspect) }); err != nil {
 		return k.sum, err
 	}
 	return k.sum, k.checkRows(ctx, suspect)
 }
 
-// compare reads the index and the heads once. The result suspect is a function that reports whether an identity may have
-// differences. If no identity may have differences, suspect is nil.
+// compare reads the index and the heads once. The result suspect reports whether an identity may have differences. It is
+// nil if none may.
 func (k *checker) compare(ctx context.Context) (suspect func(identity index.IdentityHash) bool, err error) {
 	t := newTally()
 	err = k.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
@@ -118,7 +119,6 @@ func (k *checker) checkHeads(ctx context.Context, shard store.Shard, suspect fun
 	})
 }
 
-// checkHead checks the index rows of the head's record.
 func (k *checker) checkHead(ctx context.Context, h *store.Head) error {
 	all, err := k.Copies(ctx, h.Write)
 	if err != nil {
@@ -128,7 +128,7 @@ func (k *checker) checkHead(ctx context.Context, h *store.Head) error {
 		if changing, err := k.isChanging(ctx, h); changing || err != nil {
 			return err
 		}
-		// Since the rows were read, a write may have replaced them and ended. Therefore read the rows again.
+		// Read the rows again, because a write may have replaced them and ended since they were read.
 		if all, err = k.Copies(ctx, h.Write); err != nil {
 			return err
 		}
@@ -169,7 +169,6 @@ func (k *checker) checkHead(ctx context.Context, h *store.Head) error {
 	return nil
 }
 
-// newerThanLog describes an index row that contains a later write than its record's head.
 const newerThanLog = "the index row is newer than the log; was the log restored from a backup?"
 
 // newestOf returns the copy with the greatest version among the copies with the head's identity.
@@ -182,7 +181,6 @@ func newestOf(h *store.Head, all []store.Copy) (newest store.Copy) {
 	return newest
 }
 
-// repairRow repairs one index row of the record r.
 func (k *checker) repairRow(ctx context.Context, h *store.Head, x store.Copy, r record.Record) error {
 	what, allowed := "the index row is missing", k.repair
 	op := storage.Op{Kind: storage.Insert, Row: store.IndexRow(h.Write, index.PartitionKey(x.At.Partition), r).Row()}
@@ -216,8 +214,8 @@ func (k *checker) repairRow(ctx context.Context, h *store.Head, x store.Copy, r 
 	})
 }
 
-// describeLoss describes a record whose copies all differ from the log. The record itself is no longer in the log, because its
-// last change was too old to be kept.
+// describeLoss describes a record whose copies all differ from the log, and which is no longer in the log, because its last
+// change was too old to be kept.
 func describeLoss(h *store.Head, all []store.Copy) string {
 	if slices.ContainsFunc(all, func(x store.Copy) bool { return x.Ours(h) }) {
 		return "all of the record's index rows differ from its last write; write the record again"
@@ -235,7 +233,6 @@ type Result struct {
 	Repaired  int `json:"repaired"`  // findings that were repaired
 }
 
-// checker is a check under way.
 type checker struct {
 	*catalog.Catalog
 	repair bool
@@ -243,33 +240,29 @@ type checker struct {
 
 	mu  sync.Mutex // guards the fields below
 	sum Result
-	// covered contains hashes of the keys and identities that were checked with a head. The method checkRows does not check
-	// index rows with these keys or identities.
+	// covered contains hashes of the keys and identities that were checked with a head. The method checkRows skips rows
+	// with these keys or identities.
 	covered map[uint64]bool
 }
 
-// cover adds the key of an index row, or an identity, to the field covered.
 func (k *checker) cover(what ...string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.covered[sumOf(what...)] = true
 }
 
-// isCovered reports whether the field covered contains the row's key or one of the identities.
 func (k *checker) isCovered(at key.Key, identities ...index.IdentityHash) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.covered[sumOf(at.Partition, at.Row)] || slices.ContainsFunc(identities, func(identity index.IdentityHash) bool { return k.covered[sumOf(string(identity))] })
 }
 
-// count adds d to n, one of the summary's numbers.
 func (k *checker) count(n *int, d int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	*n += d
 }
 
-// report counts and reports a finding.
 func (k *checker) report(at key.Key, repaired bool, format string, args ...any) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -280,7 +273,7 @@ func (k *checker) report(at key.Key, repaired bool, format string, args ...any) 
 	k.found(catalog.Finding{Partition: at.Partition, Row: at.Row, Problem: fmt.Sprintf(format, args...), Repaired: repaired})
 }
 
-// repairAndReport repairs a problem if allowed is true, and then reports the problem.
+// repairAndReport repairs a problem if allowed is true, and then reports it.
 func (k *checker) repairAndReport(allowed bool, at key.Key, what string, repair func() error) error {
 	if !allowed {
 		k.report(at, false, "%s", what)

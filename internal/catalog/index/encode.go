@@ -10,8 +10,8 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// maxUnits is the maximum number of UTF-16 units in a key. The service's documentation states this limit and a larger limit.
-// Other clients rely on the smaller limit.
+// maxUnits is the maximum number of UTF-16 units in a key. The service's documentation states this limit and a larger one,
+// but other clients rely on this one.
 const maxUnits = 512
 
 // legal reports whether a key may contain the character, according to the service's documentation of its data model.
@@ -54,8 +54,8 @@ func escapedKey(k string) string {
 	return b.String()
 }
 
-// FirstPrefixes returns prefixes in ascending order. Every PartitionKey of the first index key starts with one of these
-// prefixes. PartitionKeys of other index keys do not.
+// FirstPrefixes returns, in ascending order, the prefixes of the first index key's PartitionKeys. PartitionKeys of other
+// index keys do not start with them.
 func (s Schema) FirstPrefixes() []string {
 	start := partitionStart(strings.ToLower(s.Keys[0].Field))
 	if strings.ContainsFunc(start, illegal) {
@@ -64,14 +64,13 @@ func (s Schema) FirstPrefixes() []string {
 	return []string{start, escapedKey(start)}
 }
 
-// rowKey returns the RowKey for a normalised sort value.
 func rowKey(field, sort, hash8 string) (string, error) {
 	k := rowStem(sort) + hash8
 	return k, checkLength(field, "RowKey", k)
 }
 
-// rowStem returns the common prefix of all RowKeys of a sort value. Other RowKeys do not have this prefix. The prefix is the
-// RowKey without the 8 characters of the hash. The prefix's last character shows whether the value is escaped.
+// rowStem returns the RowKey of a sort value without the 8 characters of the hash. Only RowKeys of this value start with
+// it. Its last character shows whether the value is escaped.
 func rowStem(sort string) string {
 	if strings.ContainsFunc(sort, illegal) {
 		return ordered(sort) + "!"
@@ -82,11 +81,11 @@ func rowStem(sort string) string {
 // mark starts an escape in a result of [ordered].
 const mark = '\uFFFD'
 
-// ordered escapes a sort value. The results sort like the values. The legal characters below the mark do not change. Every
-// other character becomes three parts: the greatest unescaped character below it, then the mark, then two hex digits. The mark
-// sorts after every other character that can follow the first part. There is one exception: U+0000 to U+001F sort directly
-// after the space, because no unescaped character sorts before the space. If a value is a prefix of another value, its result
-// is a prefix of the other result.
+// ordered escapes a sort value, so that the results sort like the values. The legal characters below the mark do not
+// change. Every other character becomes three parts: the greatest unescaped character below it, then the mark, then two hex
+// digits. The mark sorts after every other character that can follow the first part. Only U+0000 to U+001F sort
+// differently: directly after the space, because no unescaped character sorts before the space. If a value is a prefix of
+// another value, its result is a prefix of the other result.
 func ordered(sort string) string {
 	i := strings.IndexFunc(sort, isEscaped)
 	if i < 0 {
@@ -106,7 +105,6 @@ func ordered(sort string) string {
 	return b.String()
 }
 
-// isEscaped reports whether [ordered] escapes the character.
 func isEscaped(r rune) bool { return !legal(r) || r >= mark && r <= 0xFFFF }
 
 // below returns the greatest unescaped character before r.
@@ -137,7 +135,6 @@ func ceil(k string) string {
 // lowByte returns two hex digits for a character. Characters with the same result of [below] have different digits.
 func lowByte(r rune) string { return hex.EncodeToString([]byte{byte(r)}) }
 
-// checkText returns an error for text that the service cannot store.
 func checkText(field, value string) error {
 	if !utf8.ValidString(value) {
 		return problem.Invalidf(field, "is not valid Unicode text: %q", value)

@@ -28,18 +28,17 @@ type Identity struct {
 
 // Identity returns the record's identity. The function get returns the text of a field or, for a number, its canonical text
 // (see [Number]). The function ignores the case of the field's name. If the field is absent or null, ok is false. Empty text
-// counts as absent. All index keys except the first may be absent. For an absent key, there is no index row, and the hash is
-// computed with an empty value.
+// counts as absent. All index keys except the first may be absent. An absent key has no index row, and counts as an empty
+// value in the hash.
 //
-// The RowKey's hash is computed from the normalised values. Therefore different spellings of one identifier result in one
-// RowKey. For the normaliser Lower, this hash has the published form. With Exact, F314 and f314 are two identifiers. They
-// result in two RowKeys, so records with these identifiers can be in one partition of another index key. Different identities
-// may still have the same hash, because the hash has 32 bits and does not distinguish "|" in a value from "|" between values.
-// [Identity.Hash] distinguishes such identities.
+// The RowKey's hash is computed from the normalised values, so all spellings of one identifier have one RowKey. For the
+// normaliser Lower, the hash has the published form. With Exact, F314 and f314 are two identifiers with two RowKeys, so
+// their records can be in one partition of another index key. Different identities may have the same hash, because it has
+// 32 bits and does not distinguish "|" in a value from "|" between values. [Identity.Hash] distinguishes them.
 //
 // Keys cannot contain '/', '\', '#', '?', U+0000–U+001F and U+007F–U+009F. If a value contains one of these characters, the
 // PartitionKey starts with "~" instead of a digit, and the RowKey has "!" instead of ":" before its hash. Different values
-// always have different escaped forms.
+// have different escaped forms.
 //
 // Every error is a [problem.Invalid] and names its field. Several errors are joined.
 func (s Schema) Identity(get func(field string) (value string, ok bool)) (Identity, error) {
@@ -83,7 +82,6 @@ func (s Schema) SortOf(get func(field string) (value string, ok bool)) (string, 
 	return value, nil
 }
 
-// value returns the normalised sort value of a non-empty text.
 func (s Sort) value(raw string) (string, error) {
 	switch s.Order {
 	case Newest:
@@ -104,9 +102,9 @@ type Partition struct {
 	Value string // the normalised value
 }
 
-// Partitions returns the partitions that a query by an index key's value reads. It returns the value's partition. If the
-// value is a number, but not in the form of [Number], it also returns the partition of the number in that form. It ignores
-// the case of the field's name. Errors are [problem.Invalid]. For an unknown field, the error lists the index keys.
+// Partitions returns the partitions that a query by an index key's value reads: the value's partition and, for a number,
+// that of the text which [Number] returns. It ignores the case of the field's name. Errors are [problem.Invalid]. For an
+// unknown field, the error lists the index keys.
 func (s Schema) Partitions(field, value string) ([]Partition, error) {
 	i := s.Rank(field)
 	if i < 0 {
@@ -140,7 +138,7 @@ type FirstHash string
 // HashLength is the number of hex digits in an [IdentityHash] and a [FirstHash].
 const HashLength = 32
 
-// Hash returns the identity's hash.
+// Hash returns the hash of the identity.
 func (id Identity) Hash() IdentityHash {
 	return IdentityHash(digest(append(slices.Clip(id.Values), id.Sort, id.Schema)...))
 }
@@ -151,14 +149,13 @@ func (id Identity) First() FirstHash { return FirstHashOf(id.Values[0]) }
 // FirstHashOf returns the hash of a normalised value of the first index key.
 func FirstHashOf(normalised string) FirstHash { return FirstHash(digest(normalised)) }
 
-// Shard returns the number of the hash's shard, 0 to shards-1. For the same number of shards, the result never changes.
+// Shard returns the number of the hash's shard, 0 to shards-1. It never changes for the same number of shards.
 func (f FirstHash) Shard(shards int) int {
 	h := fnv.New64a()
 	h.Write([]byte(f))
 	return int(h.Sum64() % uint64(shards))
 }
 
-// partition normalises a non-empty value, and returns its PartitionKey and the normalised value.
 func (k Key) partition(raw string) (partition PartitionKey, value string, err error) {
 	if err := checkText(k.Field, raw); err != nil {
 		return "", "", err
@@ -180,9 +177,9 @@ func (k Key) normalise(raw string) (string, error) {
 	return strings.ToLower(raw), nil
 }
 
-// hash8 returns the 8 hex digits at the end of a RowKey. It joins the values in the alphabetical order of their fields, so the
-// order of the schema's keys does not matter. The form of the hash must not change, because it is published and stored in rows.
-// MD5 is not used for security here.
+// hash8 returns the 8 hex digits at the end of a RowKey. It joins the values in the alphabetical order of their fields, so
+// the order of the schema's keys does not matter. The hash must not change, because it is published and stored in rows. MD5
+// is not used for security here.
 func (s Schema) hash8(values []string) string {
 	type named struct{ name, value string }
 	all := make([]named, len(values))
@@ -198,7 +195,7 @@ func (s Schema) hash8(values []string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// digest returns the first half of a SHA-256 of the texts. Each text is preceded by its length.
+// digest returns the first half of a SHA-256 of the texts, each after its length.
 func digest(texts ...string) string {
 	var b []byte
 	for _, t := range texts {

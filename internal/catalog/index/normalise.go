@@ -19,7 +19,7 @@ func (k Key) digits(raw string) (string, error) {
 		case r >= '0' && r <= '9':
 			b.WriteRune(r)
 		case unicode.IsDigit(r):
-			// If these digits were left out, different identifiers could become equal.
+			// If these digits were dropped, different identifiers could become equal.
 			return "", problem.Invalidf(k.Field, "%q has digits of another script; use the digits 0 to 9", raw)
 		}
 	}
@@ -29,7 +29,7 @@ func (k Key) digits(raw string) (string, error) {
 	return b.String(), nil
 }
 
-// recordTime parses the time in a record's field. The text is a time in RFC 3339, or a date, which means midnight UTC.
+// recordTime parses the time in a record's field: a time in RFC 3339, or a date, which means midnight UTC.
 func recordTime(text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, strings.ToUpper(text))
 	if err != nil {
@@ -68,7 +68,7 @@ func ticksOf(text string) (first, last time.Time, err error) {
 		if len(whole) != len(p.layout) {
 			continue
 		}
-		// The layouts need no fractions, because Go parses a fraction after the seconds even if the layout has none.
+		// Go parses a fraction after the seconds even if the layout has none.
 		if first, err := time.Parse(p.layout, text); err == nil {
 			next := first.AddDate(p.years, p.months, p.days).Add(p.rest)
 			return first, next.Add(-key.Tick), checkYear(first)
@@ -77,7 +77,6 @@ func ticksOf(text string) (first, last time.Time, err error) {
 	return first, last, fmt.Errorf("%q is neither a time such as 2026-02-15T10:30:00Z nor the start of one, such as 2026-02", text)
 }
 
-// checkYear returns an error if the time cannot be a sort value.
 func checkYear(t time.Time) error {
 	if y := t.UTC().Year(); y < 1 || y > 9999 {
 		return errors.New("the time lies outside the years 1 to 9999; correct the year")

@@ -37,9 +37,9 @@ func Number(text string) (canonical string, ok bool) {
 	return mantissa + "e" + exponent[:1] + strings.TrimLeft(exponent[1:], "0"), true
 }
 
-// The sort value of a number has three parts: the sign, the position of the number's first digit relative to the point, and the
-// digits. Each part has a fixed length, so sorting the values as text sorts the numbers. For a negative number, the sort value
-// is the [complement] of these parts.
+// The sort value of a number has three parts: the sign, the position of the first digit relative to the point, and the
+// digits. Each part has a fixed length, so sorting the values as text sorts the numbers. The sort value of a negative
+// number is the [complement] of these parts.
 const (
 	positive      = "6" // the sign of a positive number; its complement is 3
 	numberDigits  = 19  // an Int64 has at most 19 digits
@@ -47,7 +47,7 @@ const (
 	exponentShift = 500 // with this number added, a Double's position (-323 to 309) has three digits
 )
 
-// sortNumber returns the sort value of a number. Compared as text, sort values are in the order of their numbers, least first.
+// sortNumber returns the sort value of a number.
 func sortNumber(text string) (string, error) {
 	canonical, ok := Number(text)
 	if !ok {
@@ -67,8 +67,8 @@ func sortNumber(text string) (string, error) {
 	return sort, nil
 }
 
-// significant returns a number's digits without zeros at either end, and the position of the point. Position 0 is directly
-// before the first digit.
+// significant returns a number's digits without zeros at either end, and the position of the point: 0 is directly before
+// the first digit.
 func significant(number string) (digits string, point int) {
 	number = strings.TrimPrefix(number, "-")
 	if e := strings.IndexAny(number, "eE"); e >= 0 {
@@ -81,7 +81,7 @@ func significant(number string) (digits string, point int) {
 	return strings.TrimRight(digits, "0"), point
 }
 
-// complement replaces each digit d, including the sign, with 9-d. That reverses the order of sort values.
+// complement replaces each digit d, including the sign, with 9-d, which reverses the order of sort values.
 func complement(digits string) string {
 	b := []byte(digits)
 	for i := range b {

@@ -1,9 +1,9 @@
 // Package index computes the keys of a catalog's index rows.
 //
-// A catalog stores each record once under each of its identifiers. Therefore one request finds the record by any of its
-// identifiers. A [Schema] names the index keys, which are the fields with the identifiers, and the field that sorts the records
-// of one identifier. An [Identity] contains the keys of one record's index rows: a PartitionKey for each index key, and the
-// RowKey of all rows. A [Window] is the range of a partition's rows that a query requests.
+// A catalog stores each record once under each of its identifiers, so one request finds it by any of them. A [Schema] names
+// the index keys, which are the fields with the identifiers, and the field that sorts the records of one identifier. An
+// [Identity] contains the keys of one record's index rows: a PartitionKey for each index key, and the RowKey of all rows. A
+// [Window] is the range of a partition's rows that a query requests.
 //
 // The keys have a published form, which other programs also write and read:
 //
@@ -11,11 +11,8 @@
 //	RowKey       = lower(sort value) + ":" + first 8 hex digits of
 //	               MD5(lower(values), joined by "|" in alphabetical order of their fields)
 //
-// Values that are legal in keys have exactly this form. Other values are escaped; see [Schema.Identity]. The function lower is
-// Go's strings.ToLower, which applies Unicode's rules to each character, independently of the language.
-//
-// The package does no I/O. It does not know the other columns of a row, or how rows are
-// written, versioned and repaired.
+// Values that are legal in keys have exactly this form. Other values are escaped; see [Schema.Identity]. The function lower
+// is Go's strings.ToLower, which applies Unicode's rules to each character, independently of the language.
 package index
 
 import (
@@ -30,7 +27,7 @@ import (
 // maxKeys is the maximum number of index keys. A query by all index keys is one filter, and a filter may have 15 comparisons.
 const maxKeys = 15
 
-// maxField is the maximum number of characters of a field name. It is the service's limit for property names.
+// maxField is the maximum number of characters of a field name, the service's limit for property names.
 const maxField = 255
 
 // Schema names the fields by which a catalog's records are found, and the field that sorts the records. [Parse] returns only
@@ -93,7 +90,7 @@ const (
 
 // Parse parses a schema from its two settings: index keys such as "eid,npi,ssn:digits", and a sort field such as "lastname" or
 // "timestamp:newest". The text after the last colon must be a normaliser (lower, digits, exact) or, for the sort field, an
-// [Order]. Therefore a misspelled normaliser cannot become a part of the name. A name that contains a colon needs its
+// [Order]. Otherwise a misspelled normaliser would become a part of the name. A name that contains a colon needs its
 // normaliser: "a:b:lower". The error lists all mistakes.
 func Parse(indexKeys, rowKey string) (Schema, error) {
 	var s Schema
@@ -113,8 +110,8 @@ func Parse(indexKeys, rowKey string) (Schema, error) {
 	return s, nil
 }
 
-// String returns the schema as a line such as "eid:lower,ssn:digits;lastname:text". In this line, all field names are in lower
-// case, and every index key has a normaliser. Therefore two schemas are equivalent if and only if their lines are equal.
+// String returns the schema as a line such as "eid:lower,ssn:digits;lastname:text", with field names in lower case, and a
+// normaliser for every index key. Therefore two schemas are equivalent if and only if their lines are equal.
 func (s Schema) String() string {
 	var b strings.Builder
 	for i, k := range s.Keys {
@@ -151,7 +148,7 @@ func (s Schema) checkKeys() error {
 	for i, k := range s.Keys {
 		switch strings.ToLower(k.Field) {
 		case "":
-			continue // this error was already reported
+			continue
 		case "top", "cursor", "row_from", "row_to", "row_prefix", "select":
 			errs = append(errs, fmt.Errorf("index key %q cannot be used in queries, because another parameter of a query has this name; rename the field", k.Field))
 		case "code":
@@ -166,9 +163,8 @@ func (s Schema) checkKeys() error {
 
 func (k Key) normaliser() Normaliser { return cmp.Or(k.Normaliser, Lower) }
 
-// cutEnd splits an item of a setting into a field name and the text after the last colon, which must be one of ends. If the
-// item has no colon, the result end is the first of ends. If one end is a suffix of another, the longer end must come
-// first.
+// cutEnd splits an item of a setting, FIELD:END, into a field name and an end, which must be one of ends. Without a colon,
+// the result end is the first of ends.
 func cutEnd(item string, ends ...string) (field, end string, err error) {
 	field, end = strings.TrimSpace(item), ends[0]
 	for _, e := range ends {
@@ -201,7 +197,6 @@ func checkName(field, end string, err error) (string, string, error) {
 	return field, end, err
 }
 
-// inSetting adds the names of the setting and the item to err, if err is not nil.
 func inSetting(setting, item string, err error) error {
 	if err == nil {
 		return nil

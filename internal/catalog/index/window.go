@@ -10,13 +10,13 @@ import (
 
 // Window is a range of sort values within a partition. The zero value contains all sort values.
 //
-// Rows are in the order of their RowKeys, which differs from the order of the sort values in a few cases: "ann-marie:…" comes
+// Rows are in the order of their RowKeys, which sometimes differs from the order of the sort values: "ann-marie:…" comes
 // before "ann:…". Therefore other rows may lie between the rows of a window. To read a window, read pages of the range that
-// [Window.Behind] returns, and drop the rows that the window does not contain. To continue, call Behind with the last row.
-// Behind skips ranges without rows of the window.
+// [Window.Behind] returns, and drop the rows that the window does not contain. To continue, call Behind with the last row's
+// RowKey.
 type Window struct {
 	from, to string // normalised; "" means no bound
-	// oneLength is true if all sort values have the same length. In that case, no sort value is a prefix of another.
+	// oneLength is true if all sort values have the same length, so none is a prefix of another.
 	oneLength bool
 }
 
@@ -30,10 +30,10 @@ func (r RowRange) In(partition PartitionKey) key.Range {
 }
 
 // Window returns the window of the sort values from rowFrom to rowTo, both included. "" means no bound. The window includes all
-// values that start with rowTo: "2026-02" means all of February. With the order Newest, rowFrom and rowTo are times in UTC or
-// starts of times, such as "2026" and "2026-02-15T10". In this case, rowFrom is the older bound and rowTo the newer one,
-// although newer rows come first. With numbers, rowFrom is the least and rowTo the greatest number, even if the greatest
-// numbers come first. Errors are [problem.Invalid].
+// values that start with rowTo: "2026-02" means all of February. With the order Newest, rowFrom and rowTo are times in UTC
+// or starts of times, such as "2026" and "2026-02-15T10", and rowFrom is the older one, although newer rows come first.
+// With numbers, rowFrom is the least and rowTo the greatest number, even if the greatest numbers come first. Errors are
+// [problem.Invalid].
 func (s Schema) Window(rowFrom, rowTo string) (Window, error) {
 	switch s.Sort.Order {
 	case Newest:
@@ -105,11 +105,10 @@ func (w Window) Contains(sort string) bool {
 	return !before(sort, w.from) && (before(sort, w.to) || strings.HasPrefix(sort, w.to))
 }
 
-// before reports whether the sort value a comes before the sort value b.
 func before(a, b string) bool { return key.Less(ordered(a), ordered(b)) }
 
-// Behind returns the smallest range that contains all rows of the window whose RowKeys are greater than rowKey. If rowKey is
-// "", these are all rows of the window. If there cannot be such a row, ok is false.
+// Behind returns the smallest range that contains all rows of the window whose RowKeys are greater than rowKey, which may
+// be "". If there cannot be such a row, ok is false.
 func (w Window) Behind(rowKey string) (rows RowRange, ok bool) {
 	var all interval
 	for _, iv := range w.intervals() {
@@ -139,10 +138,10 @@ func (w Window) Behind(rowKey string) (rows RowRange, ok bool) {
 	return rows, true
 }
 
-// interval contains the keys from low to high, without high. If high is "", there is no upper bound.
+// interval contains the keys from low to high, without high. A high of "" means no bound.
 type interval struct{ low, high string }
 
-// intervals returns all intervals that may contain rows of the window, in any order.
+// intervals returns the intervals that may contain rows of the window.
 func (w Window) intervals() []interval {
 	if w.from == "" && w.to == "" {
 		return []interval{{}}
@@ -160,8 +159,8 @@ func (w Window) intervals() []interval {
 		return all
 	}
 	for i := range w.to {
-		// A prefix of rowTo sorts before rowTo, so the window contains the prefix. But in RowKeys, the prefix is followed by a
-		// different character than in rowTo, so the prefix's RowKeys may sort after rowTo.
+		// A prefix of rowTo is a sort value before rowTo, so the window contains it. But the character after it in RowKeys
+		// is not the one in rowTo, so its RowKeys may sort after rowTo.
 		if start := w.to[:i]; i > 0 && !before(start, w.from) {
 			stem := rowStem(start)
 			all = append(all, interval{stem, behind(stem)})

@@ -17,7 +17,7 @@ import (
 	"tablesweep/internal/record"
 )
 
-// Note is the progress of an import. The checkpoint's journal consists of such notes.
+// Note is the progress of an import, and an event of the checkpoint's journal.
 type Note struct {
 	File        string    `json:"file"`
 	Size        int64     `json:"size"`
@@ -48,16 +48,16 @@ type ImportOptions struct {
 	Upsert     bool       // replaces the contents of existing records
 	Noted      func(Note) // called about every 20 rows with the progress, possibly by several goroutines concurrently
 
-	// Patience is the time for which Import repeats the write of a record while the storage does not answer. If Patience is 0,
-	// Import tries each write once, within the catalog's own deadline for a write.
+	// Patience is the time for which Import repeats a write while the storage does not answer. If it is 0, Import tries
+	// each write once, within the catalog's own deadline for a write.
 	Patience time.Duration
 
 	most int // maximum number of rows between two notes; 0 means maxRows
 }
 
-// Import writes the records of a file into a catalog, and failed rows into FILE.failed. If Import is interrupted or its process
-// dies, the next call continues from the checkpoint. After an interrupt, Import finishes the rows that it has begun, and
-// returns [task.ErrInterrupted].
+// Import writes the records of a file into a catalog, and failed rows into FILE.failed. After an interrupt, Import finishes
+// the rows that it has begun, and returns [task.ErrInterrupted]. After an interrupt or a crash, the next call continues
+// from the checkpoint.
 func Import(ctx context.Context, c *catalog.Catalog, file *os.File, o ImportOptions) (Note, error) {
 	im := importer{ImportOptions: o, catalog: c, path: file.Name()}
 	rows, err := im.open(ctx, file)
@@ -73,7 +73,6 @@ func Import(ctx context.Context, c *catalog.Catalog, file *os.File, o ImportOpti
 // shownRows is the number of rows between two progress messages.
 const shownRows = 20
 
-// importer is one call of Import.
 type importer struct {
 	ImportOptions
 	catalog *catalog.Catalog
@@ -83,7 +82,7 @@ type importer struct {
 	failed  *os.File
 }
 
-// open reads the progress of an earlier run, if there is one. It returns a reader of the remaining rows.
+// open reads the progress of an earlier run, if any, and returns a reader of the remaining rows.
 func (im *importer) open(ctx context.Context, file *os.File) (*rowReader, error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -135,13 +134,13 @@ func (im *importer) run(ctx context.Context, rows *rowReader) (err error) {
 		return err
 	}
 	if im.done.Failed == 0 {
-		_ = os.Remove(im.failed.Name()) // the file is empty
+		_ = os.Remove(im.failed.Name())
 	}
 	return nil
 }
 
-// note reports the progress after every shownRows rows, and after the last row of a call of insert. The argument start is the
-// progress when that call began.
+// note reports the progress after every shownRows rows, and after the last row of a call of insert. The argument start is
+// the progress before that call.
 func (im *importer) note(start Note, written, all int) {
 	if im.Noted != nil && (written%shownRows == 0 || written == all) {
 		start.Rows += written
@@ -149,7 +148,6 @@ func (im *importer) note(start Note, written, all int) {
 	}
 }
 
-// write writes one record.
 func (im *importer) write(ctx context.Context, r record.Record) (catalog.Written, error) {
 	if im.Upsert {
 		return im.catalog.Put(ctx, r, catalog.Condition{})

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// At most maxRows rows of a file are written together. Once their text has maxBytes bytes, no further row is added.
+	// At most maxRows rows of a file are written together, fewer if their text reaches maxBytes bytes.
 	maxRows  = 1000
 	maxBytes = 16 << 20
 )
@@ -38,21 +38,20 @@ type Row struct {
 	Text   []byte // the row's text in the input, without the end of the line
 }
 
-// rowOf reads a row from a line of JSON.
 func rowOf(l lines.Line) Row {
 	row := Row{Line: l.Number, Text: l.Text}
 	row.Record, row.Err = record.Parse(l.Text)
 	return row
 }
 
-// rowReader reads the rows of a file. Create it with newRowReader.
+// rowReader reads the rows of a file.
 type rowReader struct {
 	header []byte // nil unless the file is CSV
 	next   func() (Row, error)
 }
 
-// IsCSV reports whether a file's name ends with .csv, which means that the file contains CSV. It ignores the ending .failed, because a file of
-// failed rows has the form of the imported file.
+// IsCSV reports whether a file's name ends with .csv. It ignores the ending .failed, because a file of failed rows has the
+// form of the imported file.
 func IsCSV(name string) bool {
 	for filepath.Ext(name) == FailedExt {
 		name = strings.TrimSuffix(name, FailedExt)
@@ -120,7 +119,6 @@ func objectOf(properties []storage.Property) []byte {
 	return append(b, '}')
 }
 
-// skip skips rows that earlier runs have imported.
 func (f *rowReader) skip(rows int) error {
 	for range rows {
 		if _, err := f.next(); err != nil {
@@ -160,8 +158,8 @@ func (f *rowReader) forEach(ctx context.Context, n int, fn func([]Row) error) er
 	}
 }
 
-// Arriving calls fn with rows as their JSON lines arrive. Like [lines.Arriving], it passes all waiting rows in one call. After
-// an interrupt, Arriving calls fn with the rows that were read, and returns [task.ErrInterrupted].
+// Arriving calls fn with rows as their JSON lines arrive. Each call gets all waiting rows; see [lines.Arriving]. After an
+// interrupt, Arriving calls fn with the rows that were read, and returns [task.ErrInterrupted].
 func Arriving(ctx context.Context, in io.Reader, fn func([]Row) error) error {
 	err := lines.Arriving(ctx, in, func(some []lines.Line) error {
 		rows := make([]Row, len(some))
@@ -186,10 +184,10 @@ func (e *rowError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.
 
 func (e *rowError) Unwrap() error { return e.Err }
 
-// Write writes rows, several at the same time. It calls the function write, such as the catalog's Insert, for each row. Rows of
-// the same record are written one after another, in their order. Write calls the function show with each row's result, in the
-// order of the rows. If a row was refused, the result's Err is the reason, and the other rows are still written. If the storage
-// has failed, Write returns a [rowError] after it has shown the results of all other rows.
+// Write writes rows, several at the same time, but rows of the same record one after another, in their order. It calls the
+// function write, such as the catalog's Insert, for each row, and the function show with each row's result, in the order of
+// the rows. If a row was refused, the result's Err is the reason, and the other rows are still written. If the storage has
+// failed, Write returns a [rowError] after it has shown the results of all other rows.
 func Write(ctx context.Context, c *catalog.Catalog, rows []Row, write func(context.Context, record.Record) (catalog.Written, error), show func(Row, catalog.Result) error) error {
 	var records record.Decoded
 	for _, row := range rows {
@@ -215,7 +213,7 @@ func Write(ctx context.Context, c *catalog.Catalog, rows []Row, write func(conte
 	return failed
 }
 
-// aboutRecord reports whether the error of a write concerns only its record.
+// aboutRecord reports whether a write's error concerns only its record.
 func aboutRecord(err error) bool {
 	return errors.As(err, new(*problem.Error)) && problem.Status(err) < 500
 }

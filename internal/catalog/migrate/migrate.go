@@ -2,26 +2,25 @@
 // which is another program that uses the published form of index rows (package catalog).
 //
 // A migration stops all writers, waits until they have noticed the stop, moves the records whose index rows do not fit the
-// schema, and ends the stop. Each move is a write, which the log contains like any other write. Therefore, if a migration dies,
-// each record is in its old or its new place, and the next migration continues.
+// schema, and ends the stop. Each move is a write in the log, like any other write. Therefore, if a migration dies, each
+// record is in its old or its new place, and the next migration continues.
 //
-// Writers notice the stop within 85 s. The schema's row records the time of the stop. Therefore the next run after an
-// interrupted migration need not wait again. If the next run has the old settings, it moves the records back.
+// Writers notice the stop within 85 s. The schema's row records the time of the stop, so the next run after an interrupted
+// migration need not wait again. If the next run has the old settings, it moves the records back.
 //
 // Index rows of the published program have version 0. Such a row is deleted only when its content is in all index rows of its
-// record. Rows of one identity with different contents are reported and left unchanged, because the published program does not
-// lower-case RowKeys, so "Twin:…" and "TWIN:…" can be two records. If two records would become one record in the new schema, they
-// are also reported and left unchanged.
+// record. The published program does not lower-case RowKeys, so "Twin:…" and "TWIN:…" can be two records with one identity.
+// Such records are reported and left unchanged. So are two records that would become one record in the new schema.
 //
-// The published program also has a log. A checkpoint in that log names the last entry that the program has carried out. The
-// migration carries out the entries after the checkpoint, and moves the checkpoint. For an entry that cannot be carried out, it
-// inserts a note into the log's partition "left". Each run tries such an entry again, and reports it until it is carried out or
-// deleted.
+// The published program also has a log, with a checkpoint that names the last entry that the program has carried out. The
+// migration carries out the entries after the checkpoint, and moves the checkpoint. For an entry that cannot be carried
+// out, it inserts a note into the log's partition "left". Each run tries such an entry again, and reports it until it is
+// carried out or deleted.
 //
-// The published program should be stopped. If it writes during the migration, no entry in its log is lost: the partition "left"
-// contains a mark, and the migration carries out all entries after the mark, even if the program has moved the checkpoint. But
-// the program's rows may replace our rows. Another run takes these rows over, or reports that package check must restore our
-// rows.
+// Stop the published program before the migration. If it writes during the migration, no entry in its log is lost: the
+// partition "left" contains a mark, and the migration carries out all entries after the mark, even if the program has moved
+// the checkpoint. But the program's rows may replace ours. Another run takes these rows over, or reports that package check
+// must restore ours.
 package migrate
 
 import (
@@ -80,7 +79,6 @@ func Run(ctx context.Context, c *catalog.Catalog, dryRun bool, report func(catal
 	return m.sum, err
 }
 
-// moveHeads moves the records of the shard's heads.
 func (m *migrator) moveHeads(ctx context.Context, shard store.Shard) error {
 	return store.Each(ctx, m.Log, shard.Query(store.HeadPrefix), func(ctx context.Context, row storage.Entity) error {
 		h, err := store.HeadOf(row)
@@ -120,14 +118,13 @@ func (m *migrator) moveHeads(ctx context.Context, shard store.Shard) error {
 	})
 }
 
-// takeOverRows takes over the index rows that another program wrote.
 func (m *migrator) takeOverRows(ctx context.Context) error {
 	return m.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
 		g, ctx := task.WithContext(ctx)
 		g.SetLimit(store.Parallel)
 		for _, rows := range m.byIdentity(p.Entities()) {
 			g.Go(func() error {
-				for _, row := range rows { // one after another, because the first call adopts the record
+				for _, row := range rows { // one after another; see takeOverRow
 					if err := m.takeOverRow(ctx, row); err != nil {
 						return err
 					}
@@ -160,7 +157,6 @@ func (m *migrator) byIdentity(rows []storage.Entity) map[index.IdentityHash][]fo
 	return all
 }
 
-// foreignRow is a row of another program, and its record.
 type foreignRow struct {
 	storage.Entity
 	id     index.Identity
@@ -168,8 +164,8 @@ type foreignRow struct {
 }
 
 // takeOverRow takes over one row of another program. If the row's identity has no head, takeOverRow adopts the record into the log.
-// Then it deletes the row, unless our schema has a row in the same place. Rows of one identity must be handled one after another,
-// because the call for the first row adopts the record. If another writer is faster, the next run handles the row.
+// Then it deletes the row, unless our schema has a row in the same place. Rows of one identity must be handled one after
+// another, because the first call adopts the record. If another writer is faster, the next run handles the row.
 func (m *migrator) takeOverRow(ctx context.Context, row foreignRow) error {
 	h, err := m.ReadHead(ctx, row.id.First(), row.id.Hash())
 	if err != nil {
@@ -211,7 +207,6 @@ func (m *migrator) deleteOriginal(ctx context.Context, row foreignRow) error {
 	return nil
 }
 
-// migrator is a running migration.
 type migrator struct {
 	*catalog.Catalog
 	dryRun bool
@@ -221,8 +216,8 @@ type migrator struct {
 
 	mu  sync.Mutex // guards the fields below
 	sum Result
-	// contents describes the rows of another program, by the hash of their identity. After survey has filled the map, only the
-	// field taken of each content changes.
+	// contents describes the rows of another program, by the hash of their identity. After survey, only the field taken of
+	// each content changes.
 	contents map[index.IdentityHash]content
 }
 
@@ -233,14 +228,13 @@ type content struct {
 	taken     bool // the record is counted in Result.Taken
 }
 
-// count adds one to a number of the summary.
 func (m *migrator) count(n *int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	*n++
 }
 
-// countTaken counts a record that was taken over. It counts each record once.
+// countTaken counts a record that was taken over, but only once.
 func (m *migrator) countTaken(id index.Identity) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -252,7 +246,6 @@ func (m *migrator) countTaken(id index.Identity) {
 	m.contents[id.Hash()] = of
 }
 
-// reportLeft reports a row or record that is left unchanged.
 func (m *migrator) reportLeft(at key.Key, format string, args ...any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -260,7 +253,6 @@ func (m *migrator) reportLeft(at key.Key, format string, args ...any) {
 	m.found(catalog.Finding{Partition: at.Partition, Row: at.Row, Problem: fmt.Sprintf(format, args...)})
 }
 
-// attempted is the result of an attempt to move a record.
 type attempted int
 
 const (
@@ -307,7 +299,6 @@ func (m *migrator) survey(ctx context.Context) error {
 	})
 }
 
-// contentOf returns the content that survey has recorded for the identity.
 func (m *migrator) contentOf(id index.Identity) content {
 	m.mu.Lock()
 	defer m.mu.Unlock()

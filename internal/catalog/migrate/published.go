@@ -13,8 +13,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Names in the log of the published program. The log contains entries in the order of their RowKeys, and a checkpoint with the
-// RowKey of the last entry that the program has carried out.
+// Names in the log of the published program. The log contains entries in the order of their RowKeys, and a checkpoint with
+// the RowKey of the last entry that the program has carried out.
 const (
 	publishedPartition = "wal"
 	publishedDateTime  = "datetime"
@@ -25,8 +25,8 @@ var publishedCheckpoint = key.Key{Partition: "metadata", Row: "checkpoint"}
 
 // The partition leftPartition of the log contains our notes of entries that could not be carried out. A note has the entry's
 // RowKey and, for an insertion, the hash of the entry's record. The row takenMark contains the RowKey of the last entry that was
-// carried out or noted. The checkpoint of the published program cannot replace the mark, because the program may move the
-// checkpoint while we take over its rows.
+// carried out or noted. The published program's checkpoint cannot replace the mark, because the program may move it while
+// we take over rows.
 const (
 	leftPartition = "left"
 	leftContent   = "Content"
@@ -34,7 +34,7 @@ const (
 
 var takenMark = key.Key{Partition: leftPartition}
 
-// begin determines the RowKey after which the published log is read, and records this RowKey before any row is taken over.
+// begin determines the RowKey after which the published log is read, and records it before any row is taken over.
 func (m *migrator) begin(ctx context.Context) error {
 	mark, found, err := m.Log.Get(ctx, takenMark)
 	if m.from = mark.Get(publishedDateTime); err != nil || found {
@@ -56,8 +56,8 @@ func (m *migrator) moveMark(ctx context.Context, row string) error {
 }
 
 // carryOutEntries retries the noted entries of earlier runs. Then it carries out the published program's entries after the
-// mark, and moves the mark and the checkpoint. If an entry cannot be carried out, carryOutEntries inserts a note before it
-// moves the mark past the entry. Therefore each run reports the entry until it is settled, which means carried out or deleted.
+// mark, and moves the mark and the checkpoint. For an entry that cannot be carried out, it inserts a note before it moves
+// the mark past the entry. Therefore each run reports the entry until it is settled, which means carried out or deleted.
 func (m *migrator) carryOutEntries(ctx context.Context) error {
 	var left []string
 	partition := leftPartition
@@ -103,7 +103,6 @@ func (m *migrator) carryOutEntries(ctx context.Context) error {
 	return m.moveCheckpoint(ctx, m.from)
 }
 
-// retryLeft retries a noted entry of an earlier run.
 func (m *migrator) retryLeft(ctx context.Context, row string) error {
 	if _, noted := m.noted[row]; !noted { // a later deletion has settled the entry
 		return nil
@@ -119,8 +118,7 @@ func (m *migrator) retryLeft(ctx context.Context, row string) error {
 	return m.deleteNote(ctx, row)
 }
 
-// tryFirst carries out an entry, or inserts a note if that is not possible. If carried is true, the published program has
-// already carried out the entry.
+// tryFirst carries out an entry, or inserts a note if that is not possible. For carried, see carryOut.
 func (m *migrator) tryFirst(ctx context.Context, row storage.Entity, carried bool) error {
 	settled, err := m.carryOut(ctx, row, carried)
 	if err != nil || settled {
@@ -136,7 +134,6 @@ func (m *migrator) tryFirst(ctx context.Context, row storage.Entity, carried boo
 	}.Row()})
 }
 
-// deleteNote deletes the note of an entry.
 func (m *migrator) deleteNote(ctx context.Context, row string) error {
 	delete(m.noted, row)
 	err := m.write(ctx, storage.Op{Kind: storage.Delete, IfMatch: "*", Row: storage.Row{Key: key.Key{Partition: leftPartition, Row: row}}})
@@ -146,8 +143,8 @@ func (m *migrator) deleteNote(ctx context.Context, row string) error {
 	return err
 }
 
-// moveCheckpoint moves the checkpoint to the entry with this RowKey, unless the published program has already moved the
-// checkpoint farther.
+// moveCheckpoint moves the checkpoint to the entry with this RowKey, unless the published program has already moved it
+// farther.
 func (m *migrator) moveCheckpoint(ctx context.Context, row string) error {
 	for {
 		now, found, err := m.Log.Get(ctx, publishedCheckpoint)
@@ -210,8 +207,8 @@ func (m *migrator) carryOut(ctx context.Context, row storage.Entity, carried boo
 	}
 }
 
-// decide decides on an entry with the record r. The result do is a function that carries out the entry. If the entry cannot be
-// carried out, do is nil, and the result left is the reason. If the entry needs no work, do is nil, and left is "".
+// decide decides on an entry with the record r. The result do carries out the entry. If that is impossible, do is nil, and
+// left is the reason. If the entry needs no work, do is nil, and left is "".
 func (m *migrator) decide(ctx context.Context, row storage.Entity, id index.Identity, r record.Record) (do func() error, left string, err error) {
 	operation := row.Get(store.PublishedOperation)
 	if operation != store.PublishedInsert && operation != publishedDelete {
@@ -248,8 +245,8 @@ func (m *migrator) decide(ctx context.Context, row storage.Entity, id index.Iden
 	return func() error { return m.Restore(ctx, h, id, r) }, "", nil
 }
 
-// takeLateRows takes over a record's rows that the published program wrote after the migration had read the index. Otherwise a
-// later run would restore the deleted record from these rows. It returns the record's head.
+// takeLateRows takes over a record's rows that the published program wrote after the migration had read the index.
+// Otherwise a later run would restore the deleted record from these rows. It returns the record's head.
 func (m *migrator) takeLateRows(ctx context.Context, id index.Identity, r record.Record) (*store.Head, error) {
 	if m.dryRun {
 		return nil, nil

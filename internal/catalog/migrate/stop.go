@@ -14,14 +14,13 @@ import (
 	"tablesweep/internal/task"
 )
 
-// The column stoppedColumn of the schema row contains the time since which writers have been stopped. If the row's Timestamp is
-// that time, the row does not have the column.
+// The column stoppedColumn of the schema row contains the time since which writers have been stopped. Without the column,
+// that time is the row's Timestamp.
 const stoppedColumn = "Stopped"
 
 // stopWriters stores our schema. If another schema or no schema was stored, stopWriters also stops all writers and waits until
-// they have noticed the stop. In that case, it returns the schema row, and the caller ends the stop with resumeWriters. The row
-// records the time since which writers have been stopped. Therefore a migration that continues or reverts an earlier migration
-// waits only for the remaining time.
+// they have noticed the stop. It then returns the schema row, and the caller ends the stop with resumeWriters. The row
+// records the time of the stop, so a migration that continues or reverts an earlier one waits only for the remaining time.
 func (m *migrator) stopWriters(ctx context.Context) (stopped *storage.Entity, err error) {
 	row, found, err := m.Log.Get(ctx, store.SchemaKey)
 	if err != nil || found && row.Get("Schema") == m.Schema.String() && row.Get("State") == store.Ready {
@@ -63,7 +62,6 @@ func (m *migrator) stopWriters(ctx context.Context) (stopped *storage.Entity, er
 	}
 }
 
-// stoppedAt returns the time since which writers have been stopped, according to the schema row.
 func stoppedAt(row storage.Entity) time.Time {
 	if row.Get(stoppedColumn) == "" {
 		return row.Timestamp
@@ -76,7 +74,7 @@ func (m *migrator) schemaNow(ctx context.Context) (row storage.Entity, date time
 	partition := store.SchemaKey.Partition
 	err = m.Log.All(ctx, storage.Query{Range: key.Range{Partition: &partition}}, func(p storage.Page) error {
 		date = p.Date
-		if len(p.Rows) > 0 { // there is at most one row
+		if len(p.Rows) > 0 {
 			row = p.Rows[0].Entity()
 		}
 		return nil
@@ -84,7 +82,7 @@ func (m *migrator) schemaNow(ctx context.Context) (row storage.Entity, date time
 	return row, date, err
 }
 
-// resumeWriters ends a change of schema, so that writers may write again.
+// resumeWriters ends a change of schema, so writers may write again.
 func (m *migrator) resumeWriters(ctx context.Context, stopped *storage.Entity) error {
 	err := m.Log.Write(ctx, storage.Op{Kind: storage.Replace, Row: m.SchemaRow(store.Ready).Row(), IfMatch: stopped.ETag})
 	if !store.Overtaken(err) {

@@ -60,7 +60,7 @@ type Entry struct {
 	Record record.Record // the written record or, for a deletion, the deleted record
 }
 
-// Head is a head that was read from the log. An update of the head fails if the head's ETag has changed.
+// Head is a head that was read from the log. An update fails if the head's ETag has changed.
 type Head struct {
 	wal.Head
 	ETag    string
@@ -78,13 +78,13 @@ func (h *Head) State() *wal.Head {
 // Live reports whether the head's identity has a record.
 func (h *Head) Live() bool { return h != nil && !h.Gone }
 
-// Slot describes an index row that was read: its state, and its ETag for conditional writes.
+// Slot is the state of an index row that was read, and its ETag for conditional writes.
 type Slot struct {
 	wal.IndexRow
 	ETag string
 }
 
-// IndexRow returns the write's index row in one of its partitions. The row contains the record, or is a tombstone.
+// IndexRow returns the write's index row in one of its partitions: the record or a tombstone.
 func IndexRow(w wal.Write, partition index.PartitionKey, r record.Record) storage.Entity {
 	e := storage.Entity{Key: w.At(partition)}
 	if w.Gone {
@@ -154,7 +154,6 @@ func HeadRow(w wal.Write, entry wal.EntryID, content wal.ContentHash, sure bool)
 	}}
 }
 
-// sureProperty returns the property that stores [wal.Head.Sure].
 func sureProperty(sure bool) storage.Property {
 	return storage.Property{Name: "Sure", Type: storage.Boolean, Value: strconv.AppendBool(nil, sure)}
 }
@@ -180,7 +179,7 @@ func HeadOf(e storage.Entity) (*Head, error) {
 	return h, nil
 }
 
-// EntryRow returns an entry's row. The prefix is EntryPrefix for a pending entry, or ChangePrefix for an applied entry.
+// EntryRow returns an entry's row. The prefix is EntryPrefix for a pending entry, or ChangePrefix for an applied one.
 func EntryRow(prefix string, e Entry) storage.Entity {
 	return storage.Entity{
 		Key: e.Shard.EntryKey(prefix, e.ID),

@@ -1,4 +1,4 @@
-// Package store defines the form of a catalog's rows, in the index table and in the log. It reads these rows. Packages catalog,
+// Package store defines the form of a catalog's rows, in the index table and in the log, and reads them. Packages catalog,
 // check and migrate write them.
 package store
 
@@ -36,8 +36,8 @@ func (s *Store) ServiceNow() time.Time {
 
 const (
 	// shards is the number of the log's partitions. Each partition accepts 2,000 rows per second (Microsoft Learn, "Scalability
-	// and performance targets for Table storage"), and an insertion writes five rows. The number cannot change, because it
-	// determines the partition of each head.
+	// and performance targets for Table storage"), and an insertion writes five rows. Their number cannot change, because
+	// it determines the partition of each head.
 	shards = 16
 	// Parallel is the maximum number of shards or records that are handled concurrently.
 	Parallel = 8
@@ -110,9 +110,9 @@ func (s *Store) ReadHead(ctx context.Context, first index.FirstHash, identity in
 	return HeadOf(row)
 }
 
-// Recorded returns the row of a committed entry, which may be pending or one of the changes. One transaction moves an entry to
-// the changes, and Recorded reads the changes last. Therefore it also finds an entry that moves between these two reads.
-// Recorded does not find withdrawals that were applied, or entries whose changes were deleted because of their age.
+// Recorded returns the row of a committed entry, which may be pending or one of the changes. One transaction moves an entry
+// to the changes, and Recorded reads the changes last, so it also finds an entry that moves between the two reads. It does
+// not find withdrawals that were applied, or entries whose changes were deleted because of their age.
 func (s *Store) Recorded(ctx context.Context, shard Shard, id wal.EntryID) (row storage.Entity, found bool, err error) {
 	for _, prefix := range []string{EntryPrefix, ChangePrefix} {
 		if row, found, err = s.Log.Get(ctx, shard.EntryKey(prefix, id)); found || err != nil {
@@ -127,7 +127,7 @@ func Overtaken(err error) bool {
 	return storage.Conflict(err) || storage.HasCode(err, "UpdateConditionNotSatisfied", "ResourceNotFound", "EntityNotFound")
 }
 
-// Copy is the row, if any, that was read at the key of a record's index row.
+// Copy is the row, if any, at the key of a record's index row.
 type Copy struct {
 	At     key.Key
 	Row    storage.Entity
@@ -200,7 +200,7 @@ const (
 // Foreign reports whether another program wrote the index row.
 func Foreign(row storage.Entity) bool { return row.Get(VersionColumn) == "" }
 
-// ContentOf returns the record of an index row. It leaves out the operation's name, which the published program writes into its
+// ContentOf returns the record of an index row, without the operation's name that the published program writes into its
 // rows.
 func ContentOf(row storage.Entity) record.Record {
 	r := record.FromProperties(row.Properties)
@@ -225,8 +225,8 @@ func (s *Store) Identify(r record.Record) (index.Identity, error) {
 	return s.Schema.Identity(get)
 }
 
-// keyValues returns a function that returns the record's index and sort values by field name. The function ignores the case of
-// field names.
+// keyValues returns a function that returns the record's index and sort values by field name. The function ignores the case
+// of field names.
 func (s *Store) keyValues(r record.Record) (func(field string) (string, bool), error) {
 	values := map[string]string{}
 	for _, f := range r.Fields {

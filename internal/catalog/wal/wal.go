@@ -3,10 +3,10 @@
 //
 // Each identity (see package catalog/index) has a head, which contains the identity's newest write and the write's version. One
 // transaction commits a write: it inserts the log's [Entry] and updates the head. The transaction fails if the head has changed
-// since the write was decided. Therefore the writes of an identity have one order, independent of clocks, and of two concurrent
-// writers only one succeeds. After the commit, the index rows are written. A row is replaced only by a write with a greater
-// version ([Decide]). A deletion leaves a tombstone, which contains only the identity and the version. A tombstone stops older
-// writes that are still under way.
+// since the write was decided. Therefore the writes of an identity have one order, independent of clocks. Of two concurrent
+// writers, only one succeeds. After the commit, the index rows are written. A row is replaced only by a write with a
+// greater version ([Decide]). A deletion leaves a tombstone, which contains only the identity and the version. A tombstone
+// stops older writes that are still under way.
 package wal
 
 import (
@@ -17,7 +17,7 @@ import (
 	"tablesweep/internal/key"
 )
 
-// Kind is the kind of an operation. The list of changes contains the text of the Kind.
+// Kind is the kind of an operation, as the list of changes shows it.
 type Kind string
 
 // The kinds of operations.
@@ -38,13 +38,13 @@ type Write struct {
 	Version    int64                `json:"version"`    // see [Insertion]; grows with each write of the record
 	Gone       bool                 `json:"gone,omitzero"`
 	Fresh      bool                 `json:"fresh,omitzero"` // there was no head, so most likely there are no rows
-	// Instead is the record's former identity, if this write has moved the record. If both identities have the same row, the
-	// row changes to the new identity.
+	// Instead is the record's former identity, if this write moves the record. If both identities have the same row, this
+	// write overwrites it.
 	Instead *FormerIdentity `json:"instead,omitzero"`
 	// Next is set in the removal of a record that has moved. It is the record's new identity, and the record's version there.
 	Next *FormerIdentity `json:"next,omitzero"`
-	// Lineage is set for a record that has moved. It is the record's first identity, and that identity's last version. The
-	// Lineage shows that rows of different identities belong to one record.
+	// Lineage is set for a record that has moved. It is the record's first identity, and that identity's last version. It
+	// shows that rows of different identities belong to one record.
 	Lineage *FormerIdentity `json:"line,omitzero"`
 }
 
@@ -62,8 +62,7 @@ type FormerIdentity struct {
 	Version  int64              `json:"version"`
 }
 
-// EntryID is the key of an entry in the log. It consists of the entry's inverted time, and a suffix that distinguishes entries
-// of the same time.
+// EntryID is the key of an entry in the log: its inverted time, and a suffix that distinguishes entries of the same time.
 type EntryID string
 
 // ContentHash is a hash of a record.
@@ -73,8 +72,8 @@ type ContentHash string
 type Entry struct {
 	Kind Kind
 	Time time.Time // later than the time of every earlier entry of the same identities
-	// Writes contains one write. If a record moves to another identity, Writes contains two writes: the removal of the old
-	// identity, and the write of the new identity. Both are in the same shard.
+	// Writes contains one write or, if a record moves to another identity, two of the same shard: the removal of the old
+	// identity, and the write of the new one.
 	Writes []Write
 }
 
@@ -84,9 +83,8 @@ type Head struct {
 	Entry   EntryID
 	Time    time.Time   // the entry's time
 	Content ContentHash // "" if the record was deleted
-	// If Sure is true, the service can no longer carry out any older request to write a row of the identity, except requests for
-	// pending entries. Every earlier entry was applied only by its own writer, and each of the requests was answered at the first
-	// try.
+	// If Sure is true, no older request to write a row of the identity can still take effect, except requests for pending
+	// entries. Every earlier entry was applied only by its own writer, whose requests were all answered at the first try.
 	Sure bool
 }
 
@@ -100,9 +98,9 @@ const (
 	Taken                 // a record with other contents has the identity
 )
 
-// Insertion decides whether to insert a record. The argument head is the head of the record's identity, or nil. If there is no
-// head, the version is the time in ticks. This version is greater than those of all earlier records with this identity, which
-// are no longer stored.
+// Insertion decides whether to insert a record. The argument head is the head of the record's identity, or nil. Without a
+// head, the version is the time in ticks, which is greater than the versions of all earlier, deleted records with this
+// identity.
 func Insertion(head *Head, w Write, content ContentHash, now time.Time) (Write, Verdict) {
 	w = following(head, w, now)
 	switch {
@@ -142,7 +140,7 @@ func Replacement(old, target *Head, w Write, content ContentHash, now time.Time)
 }
 
 // TakeIdentity returns the write that moves a record to w's identity. The argument old is the record's head, and target is the
-// head of w's identity. The write's version is greater than the versions of both heads. Another write, in the same entry or a
+// head of w's identity. The write's version is greater than those of both heads. Another write, in the same entry or a
 // later one, removes the old identity.
 func TakeIdentity(old, target *Head, w Write, now time.Time) Write {
 	w = following(target, w, now)
@@ -154,7 +152,7 @@ func TakeIdentity(old, target *Head, w Write, now time.Time) Write {
 	return w
 }
 
-// following returns the write w with the version that follows the head's version.
+// following returns the write w with the version after the head's.
 func following(head *Head, w Write, now time.Time) Write {
 	w.Gone, w.Instead, w.Next, w.Lineage, w.Fresh = false, nil, nil, nil, head == nil
 	if head != nil {
@@ -217,8 +215,8 @@ func Superseded(rows []VersionClaim) []bool {
 	return old
 }
 
-// NextTime returns the time of an entry that follows the heads. The result is the argument now or, if the latest head's time is
-// not earlier than now, one tick after the latest head's time.
+// NextTime returns the time of an entry that follows the heads. The result is the argument now or, if the latest head's
+// time is not earlier, one tick after that time.
 func NextTime(now time.Time, heads ...*Head) time.Time {
 	now = now.Truncate(key.Tick)
 	for _, h := range heads {
