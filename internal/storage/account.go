@@ -16,21 +16,21 @@ import (
 
 // Options tune an [Account]. The zero value stands for the defaults.
 type Options struct {
-	// Connections is the maximum number of connections to each host, busy and idle. Further requests wait for a connection.
-	// The default is 256: a step uses the tables of two accounts, and twice 256 is below the 600 connections that a
-	// Functions instance may have open. (Microsoft Learn, "Manage connections in Azure Functions")
+	// Connections is the maximum number of connections to each host, busy and idle. The default is 256, because a step
+	// uses the tables of two accounts, and a Functions instance may have 600 connections open. (Microsoft Learn, "Manage
+	// connections in Azure Functions")
 	Connections int
-	// Name names the account in errors and outages. It is the name of the setting that contains the account's connection. By default, each endpoint is
-	// named after its host.
+	// Name names the account in errors and outages: it is the setting with the account's connection. The default is the
+	// endpoint's host.
 	Name string
 	// Patience is how long a request waits for a good answer from its host. The default is [DefaultPatience]. The request's own
 	// deadline may be earlier.
 	Patience time.Duration
-	// Unproven means that the connection may contain a typing error. Until a host has answered for the first time, a request
-	// to it fails immediately if the host is unreachable, and otherwise after 15 s without an answer.
+	// Unproven means that the connection may contain a typing error. So a request to a host that has never answered fails
+	// after 15 s, or immediately if the host is unreachable.
 	Unproven bool
-	// AwaitDeletion means that a request to create a table, queue or container is repeated while the service is still deleting an earlier one of the
-	// same name. The repetitions end after Patience.
+	// AwaitDeletion repeats the creation of a table, queue or container while the service still deletes an earlier one of
+	// that name, for up to Patience.
 	AwaitDeletion bool
 	// Transport replaces the network, in tests.
 	Transport policy.Transporter
@@ -48,7 +48,7 @@ type Account struct {
 	clock      clock
 }
 
-// Open creates an account's clients. It sends no request.
+// Open creates an account's clients, without a request.
 func Open(c Connection, o Options) (*Account, error) {
 	if o.Transport == nil {
 		o.Transport = newTransport(o.Connections)
@@ -84,8 +84,7 @@ func (a *Account) String() string { return a.connection.String() }
 // Same reports whether a and other are the same account; see [Connection.Same].
 func (a *Account) Same(other *Account) bool { return a.connection.Same(other.connection) }
 
-// Outages returns the outages of the account's connections, at most one for each name. During an outage, a connection's
-// requests do not get a good answer.
+// Outages returns the outages of the account's connections, at most one for each name.
 func (a *Account) Outages() []Outage {
 	var all []Outage
 	for _, r := range a.retries {
@@ -97,8 +96,8 @@ func (a *Account) Outages() []Outage {
 	return all
 }
 
-// transport sends requests over the network. The service sends no redirects, so this type avoids
-// [http.Client] and its cost.
+// transport sends requests over the network. It avoids the cost of [http.Client], because the service sends no
+// redirects.
 type transport struct{ *http.Transport }
 
 func (t transport) Do(r *http.Request) (*http.Response, error) { return t.RoundTrip(r) }
@@ -113,7 +112,7 @@ func newTransport(connections int) transport {
 	return transport{t}
 }
 
-// newRetries returns the retries of an endpoint. All clients of the endpoint share these retries.
+// newRetries returns the retries that all clients of an endpoint share.
 func (a *Account) newRetries(endpoint string, o Options) *retries {
 	r := newRetries(cmp.Or(o.Name, hostOf(endpoint)), o)
 	r.clock, r.endpoint.cosmos = &a.clock, ofCosmos(endpoint)
@@ -127,8 +126,8 @@ func (a *Account) newRetries(endpoint string, o Options) *retries {
 	return r
 }
 
-// clientOptions returns new options for a client. If sign is not nil, it signs the client's requests. Two clients must not
-// share options, because the SDK appends policies to them.
+// clientOptions returns new options for a client. sign may be nil. Two clients must not share options, because the SDK
+// appends policies to them.
 func clientOptions(r *retries, o Options, sign policy.Policy) azcore.ClientOptions {
 	return azcore.ClientOptions{
 		Transport:        o.Transport,
@@ -139,7 +138,7 @@ func clientOptions(r *retries, o Options, sign policy.Policy) azcore.ClientOptio
 	}
 }
 
-// eachTry returns the policies that run for each try. If sign is not nil, it signs the request.
+// eachTry returns the policies that run for each try. sign may be nil.
 func eachTry(sign policy.Policy) []policy.Policy {
 	if sign == nil {
 		return []policy.Policy{captureAnswer{}}
@@ -147,8 +146,8 @@ func eachTry(sign policy.Policy) []policy.Policy {
 	return []policy.Policy{captureAnswer{}, sign} // signing comes after all policies that set headers
 }
 
-// newPipeline returns the pipeline of requests for rows or blobs. It has this package's policies. The last policy sends the
-// request, so azcore's policies, which come later, never run.
+// newPipeline returns the pipeline of requests for rows or blobs. The last policy sends the request, so azcore's
+// policies, which come later, never run.
 func newPipeline(r *retries, o Options, sign policy.Policy) runtime.Pipeline {
 	policies := append([]policy.Policy{r}, eachTry(sign)...)
 	return runtime.NewPipeline("", "", runtime.PipelineOptions{}, &azcore.ClientOptions{
@@ -157,10 +156,10 @@ func newPipeline(r *retries, o Options, sign policy.Policy) runtime.Pipeline {
 	})
 }
 
-// sender is the last policy. It sends the request over the network.
+// sender is the pipeline's last policy, which sends the request.
 type sender struct{ policy.Transporter }
 
-// Do implements [policy.Policy]. If the service requires another token, the token's policy calls Do again.
+// Do implements [policy.Policy]. The token's policy calls it again if the service requires another token.
 func (s sender) Do(req *policy.Request) (*http.Response, error) {
 	r := req.Raw()
 	if r.GetBody != nil {

@@ -18,12 +18,11 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azqueue"
 )
 
-// operation is a kind of request. It defines which answers to such a request are good.
+// operation is a kind of request, and defines which answers to it are good.
 type operation struct {
 	service  string
 	statuses []int
-	// check, if not nil, examines the header and the body of an answer with a good status, and returns an error if either is
-	// wrong.
+	// check, if not nil, checks the header and the body of an answer with a good status.
 	check func(h http.Header, body []byte) error
 }
 
@@ -63,8 +62,8 @@ var (
 	deleteBlob      = operation{blobService, []int{http.StatusAccepted}, nil}
 )
 
-// strangeAnswer is the error of an answer that did not come from the service, or that is neither a refusal nor a good answer to its
-// operation. A proxy may have sent the answer, or the answer may be damaged. The service may or may not have carried out the request.
+// strangeAnswer is the error of an answer that is neither a refusal by the service nor a good answer to its operation.
+// A proxy may have sent the answer, or it may be damaged. The service may have carried out the request.
 type strangeAnswer struct {
 	service     string
 	status      int
@@ -86,9 +85,8 @@ func strangeRefusal(err error) bool {
 	return errors.As(err, &a) && a.status >= http.StatusMultipleChoices && a.status < http.StatusInternalServerError
 }
 
-// validateAnswer returns nil if the service sent the answer, and the answer is either good for the operation or a
-// refusal. The argument id is the request's id. A good answer must have the required headers, and a refusal must have
-// an error code. Only validateAnswer decides whether the service sent an answer.
+// validateAnswer returns nil if the service sent the answer, either a good answer to the operation or a refusal. A good
+// answer has the required headers, and a refusal has an error code. id is the request's id.
 func (o operation) validateAnswer(id string, required requiredHeaders, status int, h http.Header, body []byte) error {
 	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	a := &strangeAnswer{service: o.service, status: status, contentType: kind}
@@ -137,7 +135,7 @@ func (e *endpoint) requires(x *exchange) requiredHeaders {
 	return requiredHeaders{!e.cosmos, e.echoField(x).Load()}
 }
 
-// echoField returns the field that records answers to requests of x's kind: transactions or others.
+// echoField returns the field for x's kind of request.
 func (e *endpoint) echoField(x *exchange) *atomic.Bool {
 	if x.transaction {
 		return &e.transactions
@@ -238,9 +236,8 @@ type part struct {
 	body   []byte
 }
 
-// readChangeset reads a transaction's answer, which is a changeset. The changeset has a part for each operation, or a
-// single part for the operation that failed. readChangeset returns the failed operation's part. A part about a written
-// row must have an ETag.
+// readChangeset reads a transaction's answer. The answer has a part for each operation, or only the failed operation's
+// part, which readChangeset returns. The part of a written row must have an ETag.
 func readChangeset(contentType string, body []byte, kinds []OpKind) (*part, error) {
 	outer, ok := partsOf(contentType, body)
 	if !ok || len(outer) != 1 {
@@ -281,8 +278,8 @@ var (
 	etagName  = []byte("ETag:")
 )
 
-// partsOf returns the parts of a multipart text. ok is false if the text is not well formed up to its end. For a transaction's answer, mime/multipart
-// would take longer than all other work for the transaction.
+// partsOf returns the parts of a multipart text. ok is false if the text is malformed. mime/multipart would take longer
+// than all other work for a transaction.
 func partsOf(contentType string, text []byte) (parts [][]byte, ok bool) {
 	kind, params, err := mime.ParseMediaType(contentType)
 	if err != nil || kind != "multipart/mixed" || params["boundary"] == "" {
@@ -311,7 +308,6 @@ func statusOf(answer []byte) int {
 	return status
 }
 
-// hasETag reports whether an HTTP answer's text has an ETag.
 func hasETag(answer []byte) bool {
 	head, _, _ := bytes.Cut(answer, blankLine)
 	for line := range bytes.SplitSeq(head, blankLine[:2]) {
@@ -322,7 +318,6 @@ func hasETag(answer []byte) bool {
 	return false
 }
 
-// readPart reads a failed operation's answer.
 func readPart(answer []byte) (*part, error) {
 	resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(answer)), nil)
 	if err != nil {
@@ -339,7 +334,7 @@ func readPart(answer []byte) (*part, error) {
 	return &part{index: failedIndex(body), status: resp.StatusCode, header: resp.Header, body: body}, nil
 }
 
-// failedIndex reads the failed operation's index. The service puts the index and a colon at the start of the error's message.
+// failedIndex reads the failed operation's index, with which the error's message begins.
 func failedIndex(body []byte) int {
 	_, message := serviceError(body)
 	number, _, _ := strings.Cut(message, ":")

@@ -35,13 +35,12 @@ const (
 type Op struct {
 	Kind OpKind
 	Row  Row // for Delete, only the key
-	// IfMatch is the ETag that the row must have for Replace, Merge and Delete. "*" stands for any ETag. If IfMatch is set, the
-	// row must exist.
+	// IfMatch, if set, is the ETag that the row must have for Replace, Merge and Delete; "*" stands for any existing row.
 	IfMatch string
 }
 
-// Batch builds an entity group transaction: operations on rows of one partition, which succeed or fail together. A batch can
-// contain a row only once, and can be sent only once. It enforces the service's limits.
+// Batch builds an entity group transaction: operations on rows of one partition, which succeed or fail together. A
+// batch can contain a row only once, and can be sent only once.
 type Batch struct {
 	table    *Table
 	boundary string
@@ -64,7 +63,7 @@ func (t *Table) Batch() *Batch {
 	return b
 }
 
-// With makes the transaction use the options o instead of the table's options, and returns the transaction.
+// With makes the transaction use the options instead of the table's, and returns the transaction.
 func (b *Batch) With(o RequestOptions) *Batch {
 	b.table = b.table.With(o)
 	return b
@@ -76,13 +75,12 @@ func (b *Batch) ETag() string { return b.etag }
 // Rows returns the number of operations added so far.
 func (b *Batch) Rows() int { return len(b.kinds) }
 
-// Add appends an operation. If the transaction would exceed the service's limits, Add adds nothing and returns false. The first operation is always
-// added. If its entity is too large, the service refuses the entity and gives the reason.
+// Add appends an operation, or returns false if the transaction would exceed the service's limits. It always appends
+// the first operation: if its row is too large, the service refuses the row and gives the reason.
 func (b *Batch) Add(op Op) bool {
 	before := b.body.Len()
 	b.append(op)
-	// If a row's row key begins with a comma, and the row is part of a larger transaction, Azurite stores the row under another
-	// key.
+	// If a transaction has several rows, Azurite stores a row whose row key begins with a comma under another key.
 	alone := strings.HasPrefix(op.Row.Key.Row, ",") && b.table.account.connection.account == devAccount
 	if len(b.kinds) > 0 && (alone || b.alone || len(b.kinds) == MaxBatchRows || b.body.Len() > maxBatchBytes-1024) {
 		b.body.Truncate(before)
@@ -148,7 +146,7 @@ func (b *Batch) write(texts ...string) {
 	}
 }
 
-// appendKeyPath appends the part of a row's URL that contains the key. It doubles quotes, and escapes everything except letters, digits and a few marks.
+// appendKeyPath appends the part of a row's URL that contains the key.
 func appendKeyPath(b []byte, k key.Key) []byte {
 	b = appendEscaped(append(b, "(PartitionKey='"...), k.Partition)
 	b = appendEscaped(append(b, "',RowKey='"...), k.Row)
@@ -179,14 +177,13 @@ const maxPlainURL = 2048
 const batchTarget = "/$batch"
 
 // sendsPlain reports whether to send the batch as a plain request, which costs a third of a transaction's processor
-// time. The service may refuse empty keys in URLs, so rows with such keys are sent in transactions.
+// time. Rows with empty keys need transactions, because the service may refuse empty keys in URLs.
 func (b *Batch) sendsPlain() bool {
 	n := b.target.to - b.target.from
 	return len(b.kinds) == 1 && n >= 0 && n+len(b.table.account.connection.tableURL) <= maxPlainURL
 }
 
-// buildRequest returns the request to send. If plain is true, the result is a plain request for the only operation.
-// Otherwise it is the transaction.
+// buildRequest returns the transaction or, if plain is true, a plain request for the only operation.
 func (b *Batch) buildRequest(plain bool) request {
 	if !plain {
 		b.write("--changeset_", b.boundary, "--\r\n--batch_", b.boundary, "--\r\n")
@@ -197,8 +194,8 @@ func (b *Batch) buildRequest(plain bool) request {
 	return b.first
 }
 
-// Do sends the transaction. If the service refuses an operation, it carries out none of the operations, and the [Error]
-// contains the refused operation's Index. An empty transaction sends nothing.
+// Do sends the transaction. If the service refuses an operation, it carries out none, and the [Error] has the refused
+// operation's Index. An empty transaction sends nothing.
 func (b *Batch) Do(ctx context.Context) error {
 	if len(b.kinds) == 0 {
 		return nil
@@ -239,7 +236,7 @@ func (b *Batch) Do(ctx context.Context) error {
 	return err
 }
 
-// Write sends the operations as one transaction. All operations must be in one partition, and within the service's limits.
+// Write sends the operations, which must fit into one transaction.
 func (t *Table) Write(ctx context.Context, ops ...Op) error {
 	b := t.Batch()
 	for _, op := range ops {

@@ -14,8 +14,8 @@ import (
 
 var errNoBlobs = errors.New("the connection has no blob endpoint: add BlobEndpoint to the connection string or set NAME__blobServiceUri")
 
-// CheckContainerName returns nil if a container's name is legal, and otherwise an error with the reason. The rules are the same
-// as for queues. (Microsoft Learn, "Naming and referencing containers, blobs, and metadata")
+// CheckContainerName returns an error unless a container's name is legal. The rules are the same as for queues.
+// (Microsoft Learn, "Naming and referencing containers, blobs, and metadata")
 func CheckContainerName(name string) error {
 	if CheckQueueName(name) != nil {
 		return fmt.Errorf("container name %s must have 3 to 63 characters: lower-case letters and digits, with single hyphens between them", secret.Name(name))
@@ -61,8 +61,8 @@ func (c *Container) Create(ctx context.Context) error {
 	return err
 }
 
-// Put writes a blob unless a blob of that name exists. If one exists, created is false. An earlier try of the same request may have
-// written that blob. The caller must not change content before Put returns.
+// Put writes a blob. If a blob of that name exists, perhaps from an earlier try, created is false. The caller must not
+// change content before Put returns.
 func (c *Container) Put(ctx context.Context, name string, content []byte) (created bool, err error) {
 	_, err = c.send(ctx, putBlob, "put blob "+name+" into container ", request{
 		method: http.MethodPut, url: blobURL(name), body: content, header: http.Header{"If-None-Match": {"*"}, "X-Ms-Blob-Type": {"BlockBlob"}},
@@ -73,7 +73,7 @@ func (c *Container) Put(ctx context.Context, name string, content []byte) (creat
 	return err == nil, err
 }
 
-// Get reads at most length bytes of a blob, starting at offset. At the blob's end it returns fewer bytes or none.
+// Get reads length bytes of a blob, starting at offset, or fewer at the blob's end.
 func (c *Container) Get(ctx context.Context, name string, offset, length int64) ([]byte, error) {
 	if length <= 0 {
 		return nil, nil
@@ -90,7 +90,7 @@ func (c *Container) Get(ctx context.Context, name string, offset, length int64) 
 	return content, err
 }
 
-// wholeRange returns an error if the answer to a request for a part of a blob is not exactly that part.
+// wholeRange returns an error unless an answer is exactly the requested part of a blob.
 func wholeRange(h http.Header, body []byte, offset, length int64) error {
 	var first, last, size int64
 	if _, err := fmt.Sscanf(h.Get("Content-Range"), "bytes %d-%d/%d", &first, &last, &size); err != nil {
@@ -158,8 +158,8 @@ const (
 // blobURL returns a blob's URL, relative to the container's URL.
 func blobURL(name string) string { return "/" + strings.ReplaceAll(escape(name), "%2F", "/") }
 
-// send makes a request and returns the body of a good answer. The request's URL is relative to the container's. In errors, the argument what and the
-// container's name describe the request.
+// send makes a request and returns the body of a good answer. The request's URL is relative to the container's. In
+// errors, what and the container's name describe the request.
 func (c *Container) send(ctx context.Context, op operation, what string, r request) ([]byte, error) {
 	x := newExchange(c.options, op)
 	x.creates = r.url == aContainer

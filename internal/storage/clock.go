@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// maxDifference is the maximum tolerated difference between this machine's wall clock and its monotonic clock. If the clocks differ by
-// more, somebody has set the wall clock or the machine has slept, and the service's time is unknown.
+// maxDifference is the maximum tolerated difference between this machine's wall clock and its monotonic clock. A larger
+// difference means that the wall clock was set or the machine has slept, so the service's time is unknown.
 const maxDifference = time.Second
 
 // clock derives the service's time from the Date headers of its answers, which state whole seconds.
 type clock struct {
 	mu        sync.Mutex // guards the fields below
-	at, wall  time.Time  // times of this machine's monotonic clock and wall clock when the service's time was between low and high
+	at, wall  time.Time  // this machine's monotonic and wall times when the service's time was between low and high
 	low, high time.Time
 	text      string // the last Date and its value, stored because thousands of answers have the same Date
 	date      time.Time
 }
 
-// observe narrows the bounds of the service's time with an answer that has just arrived. The
-// argument sent is the time when the request was sent.
+// observe narrows the bounds of the service's time with an answer that has just arrived. sent is when the request was
+// sent.
 func (c *clock) observe(answer *http.Response, sent time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,9 +49,8 @@ func (c *clock) bounds(now time.Time) (low, high time.Time, ok bool) {
 	return c.low.Add(passed), c.high.Add(passed), true
 }
 
-// Now corrects local, which is the time by the caller's clock. It returns the time nearest to local that the service's
-// clock may show. If the process has had no answer yet, or if somebody has set the machine's clock since the last
-// answer, known is false and Now returns local.
+// Now corrects local, the time by the caller's clock, to the nearest time that the service's clock may show. Before the
+// first answer, and after the machine's clock was set, Now returns local, and known is false.
 func (t *Table) Now(local time.Time) (now time.Time, known bool) {
 	c := &t.account.clock
 	c.mu.Lock()

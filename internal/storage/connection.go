@@ -14,14 +14,13 @@ import (
 	"unicode"
 )
 
-// HostConnection is the setting with the connection of a function app's own account. The Functions host uses the same setting.
+// HostConnection is the setting with the connection of a function app's own account, as in the Functions host.
 const HostConnection = "AzureWebJobsStorage"
 
 // developmentConnection is the short connection string for an emulator at its default addresses.
 const developmentConnection = "UseDevelopmentStorage=true"
 
-// The account and key of every storage emulator. Both are public and protect nothing. (Microsoft Learn, "Connect to emulator
-// account")
+// The public account and key of every storage emulator. (Microsoft Learn, "Connect to emulator account")
 const (
 	devAccount = "devstoreaccount1"
 	devKey     = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
@@ -66,7 +65,7 @@ func (c Connection) SignsIn() string {
 	return "this environment's identity: the app's in Azure, the developer's elsewhere"
 }
 
-// Entra reports whether the connection signs in with Entra ID. If it does, its identity needs roles.
+// Entra reports whether the connection signs in with an identity of Entra ID, which needs roles.
 func (c Connection) Entra() bool { return c.identity != nil }
 
 // Managed reports whether only a managed identity may sign in. A managed identity exists only in Azure.
@@ -86,9 +85,9 @@ func (c Connection) String() string {
 // Format implements [fmt.Formatter]: every verb writes what [Connection.String] returns.
 func (c Connection) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }
 
-// Same reports whether both connections lead to the same account: whether they have the same table endpoint or the same blob endpoint. The scheme
-// does not matter. Queue endpoints are not compared, because a connection string that omits an emulator's queue endpoint gets the queue endpoint of a
-// real account.
+// Same reports whether both connections have the same table endpoint or the same blob endpoint, and so the same
+// account. The scheme does not matter. Queue endpoints are not compared, because an emulator's connection string
+// without a queue endpoint gets that of a real account.
 func (c Connection) Same(other Connection) bool {
 	return locationOf(c.tableURL) == locationOf(other.tableURL) || c.blobURL != "" && locationOf(c.blobURL) == locationOf(other.blobURL)
 }
@@ -120,9 +119,9 @@ func hostOf(endpoint string) string {
 }
 
 // BlobURL reads a URL of blobs: https://ACCOUNT.blob.core.windows.net/PATH, or an emulator's
-// http://127.0.0.1:PORT/ACCOUNT/PATH, where PATH is CONTAINER/PREFIX. The connection c signs in with the URL's SAS. If
-// the URL has no SAS but names the account of the argument known, c is that connection. For any other account, c signs
-// in with Entra ID. Errors never repeat the URL.
+// http://127.0.0.1:PORT/ACCOUNT/PATH, where PATH is CONTAINER/PREFIX. The connection c signs in with the URL's SAS.
+// Without a SAS, c is the argument known if that has the same account, and otherwise signs in with Entra ID. Errors
+// never repeat the URL.
 func BlobURL(s string, known Connection) (c Connection, path string, err error) {
 	const want = "a blob URL must be https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX, with or without ?SAS at its end; for an account with another host, give blob:CONTAINER/PREFIX and a connection with its BlobEndpoint"
 	u, err := url.Parse(s)
@@ -160,9 +159,9 @@ func BlobURL(s string, known Connection) (c Connection, path string, err error) 
 	return c, path, nil
 }
 
-// ParseConnection reads a connection string, UseDevelopmentStorage=true, or the https URL of an account's table or queue endpoint. A URL signs in
-// with Entra ID. ParseConnection ignores a pair of quotes around the whole text, because Docker keeps the quotes of env files. Errors never repeat
-// the input, which may contain a secret.
+// ParseConnection reads a connection string, UseDevelopmentStorage=true, or the https URL of an account's table or
+// queue endpoint. For a URL, the connection signs in with Entra ID. Quotes around the text are ignored, because Docker
+// keeps the quotes of env files. Errors never repeat the input, which may contain a secret.
 func ParseConnection(s string) (Connection, error) {
 	s = strings.TrimSpace(s)
 	if n := len(s); n > 1 && s[0] == s[n-1] && (s[0] == '"' || s[0] == '\'') {
@@ -331,14 +330,13 @@ var accountName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]*$`)
 
 const accountNameForm = "the account's name alone, letters, digits and hyphens"
 
-// isEndpoint reports whether a URL consists only of scheme, host and path. Other URLs
-// must not be printed, because a URL's query may be a SAS.
+// isEndpoint reports whether a URL consists only of scheme, host and path. Other URLs must not be printed, because they
+// may contain a SAS.
 func isEndpoint(endpoint string) bool {
 	u, err := url.Parse(endpoint)
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != "" && u.User == nil && !strings.ContainsAny(endpoint, "?#") && !strings.ContainsAny(u.Path, "?=")
 }
 
-// parseEndpoint reads the URL of an account's table or queue endpoint.
 func parseEndpoint(s string) (Connection, error) {
 	u, err := url.Parse(s)
 	if err != nil {

@@ -1,47 +1,44 @@
 // Package storage is the project's only access to Azure Table, Queue and Blob Storage. It contains connections, clients, retries, the exact form in
 // which entities and keys are sent, and the meaning of a service's errors.
 //
-// An [Account] has one set of clients and one connection pool. [Table.Query] reads rows, page by page. [Batch] writes rows in
-// entity group transactions. A single row is read by a query for one row, and written by a batch of one row. A [Queue] gives
-// access to the messages of one queue, and a [Container] to the blobs of one container. A blob is written once and never
-// replaced. [RequestOptions] control the requests.
+// An [Account] has one set of clients and one connection pool. [Table.Query] reads rows, page by page. [Batch] writes
+// rows in entity group transactions. A [Queue] gives access to one queue's messages, and a [Container] to one
+// container's blobs, which are never replaced. [RequestOptions] control the requests.
 //
-// The clients of azure-sdk-for-go make the requests for queues, and create, list and remove tables. This package makes its own
-// requests for rows (rows.go) and for blobs (blob.go). These requests use only its own policies (newPipeline), because azcore's
-// policies would take as much processor time as all other work on a row. aztables decodes entities into Go maps and so loses the
-// difference between Double 3.0 and Int32 3. It also refuses empty partition keys, leaves quotes in a batch's keys unescaped,
-// does not show which operation of a batch failed, and parses a hundred answers where one status is enough. azblob links Apache
-// Arrow and lacks the patience described below. sign.go signs all requests.
+// The clients of azure-sdk-for-go make the requests for queues, and create, list and remove tables. This package makes
+// its own requests for rows (rows.go) and for blobs (blob.go). These requests do not use azcore's policies
+// (newPipeline), which would take as much processor time as all other work on a row. aztables decodes entities into Go
+// maps, and so loses the difference between Double 3.0 and Int32 3. It also refuses empty partition keys, leaves quotes
+// in a batch's keys unescaped, does not show which operation of a batch failed, and parses a hundred answers where one
+// status is enough. azblob links Apache Arrow, and does not retry as described below. sign.go signs all requests.
 //
 // # Rows as text
 //
-// A query returns each row as text, a [Row], so that copies, exports and comparisons of equal rows need not decode rows.
-// [Row.Entity] decodes a row. An [Entity] has the row's properties, and keeps every value as the JSON text that the service sent.
-// Code that uses the program's own rows (ledger, catalog, streams) decodes each row once. row.go reads a page in one pass and
-// keeps each row as text. It supports JSON in the form in which services write rows. The decoder reads any other page. A single
-// row is written by a plain request, because a transaction of one row takes three times the processor time. Rows with an empty
-// key, or with a URL of more than 2 KB, are sent in transactions.
+// A query returns each row as text, a [Row], so copies, exports and comparisons of equal rows need not decode rows.
+// [Row.Entity] decodes a row into an [Entity], whose values are the JSON text that the service sent. row.go reads a
+// page in one pass if it has the form in which services write rows. The decoder in entity.go reads any other page. A
+// single row is written by a plain request, because a transaction of one row takes three times the processor time. Rows
+// with an empty key, or with a URL of more than 2 KB, are sent in transactions.
 //
 // # Answers
 //
-// answer.go decides for each try, before the retries, whether the service sent the answer. An answer of the service is a good
-// and complete answer to its operation, or a refusal with an error code. A proxy's page or half an answer is neither. After
-// either of these, the request is repeated as after a broken connection. If the request is a write, the service may already
-// have carried it out. If only such answers with status 3xx or 4xx come for 30 s, the request ends. If a proxy refuses a single
-// row, the row is immediately sent as a transaction, because a plain request has its key in the URL. Each try has an id. So an
-// answer that arrives twice is not mistaken for the answer to the next request. Once a good answer of an endpoint has contained
-// its request's id, each later good answer must contain its request's id. The answer to a row's write must have an ETag.
-// Answers are not compressed, except blobs that are stored compressed. The keys of a page must ascend, lie in the query's
-// range, and follow the keys of earlier pages. Two kinds of damage cannot be noticed: a page without some of its rows, and a
+// answer.go decides for each try, before the retries, whether the service sent the answer: a good and complete answer
+// to its operation, or a refusal with an error code. After any other answer, such as a proxy's page or half an answer,
+// the request is repeated as after a broken connection. The service may already have carried it out. If only such
+// answers with status 3xx or 4xx come for 30 s, the request ends. If a proxy refuses a single row, the row is
+// immediately sent as a transaction, because a plain request has its key in the URL. Each try has an id, so an answer
+// that arrives twice is not mistaken for the answer to the next request. Once an endpoint's good answer has contained
+// its request's id, each later good answer must. The answer to a row's write must have an ETag. Answers are not
+// compressed, except blobs that are stored compressed. The keys of a page must ascend, lie in the query's range, and
+// follow the keys of earlier pages. Two kinds of damage cannot be noticed: a page without some of its rows, and a
 // deletion that is confirmed with the request's id but was not carried out.
 //
 // # Retries
 //
 // One policy (retry.go) retries 503, 500, time-outs and broken connections until the caller's deadline or the account's
-// patience ends. So throttling slows callers down, but does not make their requests fail. Pauses grow up to 5 seconds, and
-// honour Retry-After. All requests to a host share their knowledge of the host. After an outage, the first good answer wakes
-// all requests that wait for the host. While the host answers other requests, a request ends after 40 failed tries, or after
-// 400 if the host is busy. A command's connection may contain a typing error. So if the host refuses connections before the
-// first good answer, the error is reported immediately. Every error names the account's setting, or its host if there is no
-// setting, and the reason of the last failure.
+// patience ends. Pauses grow up to 5 seconds, and honour Retry-After. After an outage, the first good answer wakes all
+// requests that wait for the host. While the host answers other requests, a request ends after 40 failed tries, or
+// after 400 if the host is busy. A command's connection may contain a typing error, so if the host refuses connections
+// before its first good answer, the request fails immediately. Every error names the account's setting, or its host if
+// there is no setting, and the reason of the last failure.
 package storage

@@ -63,8 +63,7 @@ func (e Entity) Clone() Entity {
 	return e
 }
 
-// Get returns the property's value as text: a string without quotes, any other value as
-// JSON. It returns "" if the entity has no such property.
+// Get returns the property's value as [Property.Text] does, or "" if the entity has no such property.
 func (e Entity) Get(name string) string {
 	for _, p := range e.Properties {
 		if p.Name == name {
@@ -95,8 +94,7 @@ func (e Entity) Time(name string) time.Time {
 	return t
 }
 
-// StringProperty makes a String property. Like Int64Property, TimeProperty and BinaryProperty, it is for the program's own
-// rows.
+// StringProperty makes a String property.
 func StringProperty(name, value string) Property {
 	return Property{Name: name, Type: String, Value: quote(value)}
 }
@@ -121,7 +119,7 @@ func quote(s string) jsontext.Value { return appendQuote(nil, s) }
 func appendQuote(b []byte, s string) []byte {
 	v, err := jsontext.AppendQuote(b, s)
 	if err != nil {
-		// The string is not UTF-8. Replace the invalid bytes, as encoding/json does.
+		// Replace invalid UTF-8, as encoding/json does.
 		v, _ = jsontext.AppendQuote(b, strings.ToValidUTF8(s, "\uFFFD"))
 	}
 	return v
@@ -168,7 +166,6 @@ func newDecoder(body []byte, o ...jsontext.Options) *decoder {
 	return &decoder{dec: dec, body: body, names: map[string]string{}}
 }
 
-// readPage reads a page, up to the end of the body.
 func (d *decoder) readPage() (entities []Entity) {
 	d.expect('{')
 	for d.next('"') {
@@ -382,7 +379,6 @@ func (e Entity) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
-// appendName appends a property's name in quotes.
 func appendName(b []byte, name string) []byte {
 	for i := range len(name) {
 		if stops[name[i]] {

@@ -103,8 +103,7 @@ func NotFound(err error) bool {
 	return HasCode(err, "ResourceNotFound", "EntityNotFound", "TableNotFound", "QueueNotFound", "MessageNotFound", "ContainerNotFound", "BlobNotFound")
 }
 
-// Gone reports whether err means that something does not exist, or that its table, queue or container is being deleted. Callers use
-// Gone to decide whether to create that thing.
+// Gone reports whether err means that something does not exist, or that its table, queue or container is being deleted.
 func Gone(err error) bool { return NotFound(err) || BeingDeleted(err) }
 
 // Denied reports whether err means that the caller lacks the permission for the request.
@@ -113,16 +112,15 @@ func Denied(err error) bool {
 	return errors.As(err, &e) && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden)
 }
 
-// Expired reports whether err means that the service refused a request because its SAS has expired. The service's answer may mention
-// the expiry, or only a missing permission.
+// Expired reports whether err means that the service refused a request because its SAS has expired. The answer itself
+// may mention only a missing permission.
 func Expired(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && !e.expired.IsZero()
 }
 
-// expiry returns the time at which the SAS of a refused request expired, according to the SAS's parameter se. The
-// result is zero if the request had no SAS, or if the SAS was still valid at the answer's time. (Microsoft Learn,
-// "Create an account SAS")
+// expiry returns when the SAS of a refused request expired, by its parameter se. The result is zero if there was no
+// SAS, or if it was still valid. (Microsoft Learn, "Create an account SAS")
 func expiry(refusal *http.Response) time.Time {
 	now, err := http.ParseTime(refusal.Header.Get("Date"))
 	if err != nil || refusal.Request == nil {
@@ -156,7 +154,7 @@ func wrap(op string, x *exchange, err error) error {
 		return fmt.Errorf("%s: %w: %w", op, errNoAnswer, err)
 	}
 	code, message := serviceError(x.answer)
-	// The first line contains the reason, sometimes after the operation's index. Later lines contain the request id and the time.
+	// The first line contains the reason, sometimes after the operation's index.
 	message, _, _ = strings.Cut(message, "\n")
 	message = strings.TrimSpace(strings.TrimPrefix(message, strconv.Itoa(x.failed)+":"))
 	message = cmp.Or(x.hide(message), "the service gave no reason")
@@ -167,8 +165,8 @@ func wrap(op string, x *exchange, err error) error {
 	return e
 }
 
-// hide returns a text of an answer or of the transport in a form that is safe to store and show. It removes everything that looks like a secret, and
-// the request's own signature, because any server may repeat the request's URL or headers in an answer.
+// hide makes a text of an answer or of the transport safe to store and show. It removes everything that looks like a
+// secret, and the request's own signature, because a server may repeat the request's URL or headers in an answer.
 func (x *exchange) hide(text string) string {
 	if x.sent == nil {
 		return secret.Hide(text)
@@ -189,7 +187,8 @@ type redactedError struct {
 func (t *redactedError) Error() string { return t.text }
 func (t *redactedError) Unwrap() error { return t.cause }
 
-// redact returns a request's error with a text that is safe to show. It removes the URL, which may contain a shared access signature.
+// redact makes the text of a request's error safe to show. It removes the URL, which may contain a shared access
+// signature.
 func (x *exchange) redact(err error) error {
 	err = withoutURL(err)
 	if text := x.hide(err.Error()); text != err.Error() {
@@ -198,7 +197,6 @@ func (x *exchange) redact(err error) error {
 	return err
 }
 
-// withoutURL removes the request's URL from a transport's error.
 func withoutURL(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {

@@ -15,9 +15,9 @@ import (
 // that a query's range needs.
 const maxComparisons = 15 - 3
 
-// CheckFilter refuses a filter that cannot be combined with a query's range, because it has too many comparisons, or unbalanced
-// parentheses or quotes. If a filter has an operator of another query language, the error names OData's operators. The service finds
-// other mistakes. The error is [problem.Invalid].
+// CheckFilter returns a [problem.Invalid] error for a filter that cannot be combined with a query's range, because it
+// has too many comparisons, or unbalanced parentheses or quotes. It also refuses secrets, and operators of other query
+// languages. The service finds other mistakes.
 func CheckFilter(filter string) error {
 	if secret.Labelled(filter) {
 		return problem.Invalidf("filter", "seems to contain a connection string or a signature; remove it, because filters are stored and shown")
@@ -72,7 +72,7 @@ func Compares(filter, property string) bool {
 	return compares(filter, func(name string) bool { return name == property })
 }
 
-// compares reports whether match returns true for any name or operator in the filter. It skips text in quotes.
+// compares reports whether match returns true for any name or operator in the filter outside quotes.
 func compares(filter string, match func(word string) bool) bool {
 	for i, piece := range strings.Split(filter, "'") {
 		for word := range strings.FieldsFuncSeq(piece, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
@@ -95,8 +95,8 @@ func CombineFilters(first, second string) string {
 	return first + " and (" + second + ")"
 }
 
-// SinceFilter returns a filter for the rows that were written at the time t or later, by the service's clock. The filter uses ge, because the service
-// compares with less precision than a row's Timestamp has. With gt, the filter could miss later rows.
+// SinceFilter returns a filter for the rows that were written at the time t or later, by the service's clock. The
+// service compares with less precision than a Timestamp has, so with gt instead of ge the filter could miss later rows.
 func SinceFilter(t time.Time) string {
 	return "Timestamp ge datetime'" + t.UTC().Format("2006-01-02T15:04:05.0000000Z") + "'"
 }

@@ -8,8 +8,8 @@ import (
 	"tablesweep/internal/storage/pace"
 )
 
-// Limit is a maximum number of requests or rows per second. Retries count. A Limit is safe for concurrent use. A nil Limit does
-// not limit anything.
+// Limit is a maximum number of requests or rows per second, retries included. It is safe for concurrent use. A nil
+// Limit limits nothing.
 type Limit struct {
 	turn chan struct{} // one request at a time holds the turn and waits for the limit
 
@@ -52,8 +52,8 @@ func (l *Limit) acquire(ctx context.Context, n float64, stop <-chan struct{}) bo
 	}
 }
 
-// tryAcquire subtracts n requests or rows from the limit and returns 0. If the limit does not allow them yet, tryAcquire subtracts nothing
-// and returns how long to wait.
+// tryAcquire subtracts n requests or rows from the limit and returns 0. If the limit does not allow them yet, it only
+// returns how long to wait.
 func (l *Limit) tryAcquire(n float64) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,8 +77,7 @@ func (l *Limit) Binds() bool {
 	return time.Since(l.waited) < 250*time.Millisecond
 }
 
-// Expects returns how many rows a query is expected to return. The argument top is the query's
-// maximum.
+// Expects returns how many rows a query with the maximum top is expected to return.
 func (l *Limit) Expects(top int) float64 {
 	if l == nil {
 		return 0

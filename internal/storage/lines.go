@@ -51,8 +51,7 @@ func countLineEnds(text []byte) int {
 	return bytes.Count(text[:len(text)-len(bytes.TrimLeft(text, " \t\r\n"))], []byte("\n"))
 }
 
-// plainLines reads rows in one pass, as [plainPage] does. It returns false for rows whose form it
-// does not support.
+// plainLines reads lines as [plainPage] reads a page. It returns false for forms that it does not support.
 func plainLines(text []byte) ([]Row, bool) {
 	r := rowReader{in: text, out: make([]byte, 0, len(text)+len(text)/8), names: map[string]string{}}
 	for r.skipSpace(); r.at < len(text); r.skipSpace() {

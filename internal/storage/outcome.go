@@ -40,7 +40,7 @@ const (
 // rules lists the consequences of each outcome. A failed request is repeated until its patience ends.
 var rules = [...]struct {
 	tries   int           // maximum number of failed tries while the host answers other requests
-	lasts   time.Duration // a request ends after consecutive tries have had this outcome for this time; 0 means the whole patience
+	lasts   time.Duration // a request ends if its tries have only this outcome for this time; 0 means the whole patience
 	woken   int           // number of pauses that end early when another request gets a good answer
 	slows   bool          // OnBusy is called
 	failure bool          // the outcome counts for [RequestOptions.MaxErrors]
@@ -53,8 +53,7 @@ var rules = [...]struct {
 	deleting:   {tries: maxBusyRetries},
 }
 
-// outcomeOf returns the outcome of a try from its answer, or from its error if there was no answer. The argument awaits is the
-// account's [Options.AwaitDeletion].
+// outcomeOf returns a try's outcome. awaits is the account's [Options.AwaitDeletion].
 func (x *exchange) outcomeOf(resp *http.Response, err error, awaits bool) outcome {
 	if err != nil {
 		var never interface{ NonRetriable() }
@@ -97,7 +96,6 @@ const (
 // noAnswerYet is the cause before the first failed try.
 const noAnswerYet = "no answer yet"
 
-// retryAfter returns an answer's Retry-After, or 0.
 func retryAfter(resp *http.Response) time.Duration {
 	if resp == nil {
 		return 0

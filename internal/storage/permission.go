@@ -23,12 +23,11 @@ func (t *Table) MayWrite(ctx context.Context) (exists bool, err error) {
 	return err == nil, err
 }
 
-// MayDelete checks the permission to delete rows of the table, and changes nothing. An error means that the caller is not
-// allowed to delete rows, that the table does not exist, or that the service did not answer.
+// MayDelete checks the permission to delete rows of the table, and changes nothing. A missing table is an error.
 func (t *Table) MayDelete(ctx context.Context) error { return t.mayChange(ctx, Delete) }
 
-// MayWrite checks the permission to change messages of the queue, and changes nothing. exists is false if the queue does not
-// exist or is being deleted. An error means that the caller is not allowed to write, or that the service did not answer.
+// MayWrite checks the permission to change messages of the queue, and changes nothing. exists is false if the queue
+// does not exist or is being deleted.
 func (q *Queue) MayWrite(ctx context.Context) (exists bool, err error) {
 	receipt := base64.StdEncoding.EncodeToString([]byte(rand.Text()))
 	_, err = q.Update(ctx, Message{ID: uuid.NewString(), PopReceipt: receipt}, 0)

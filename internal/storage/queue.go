@@ -24,7 +24,7 @@ const (
 // metadata")
 var queueName = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
-// CheckQueueName returns nil if a queue's name is legal, and otherwise an error with the reason.
+// CheckQueueName returns an error unless a queue's name is legal.
 func CheckQueueName(name string) error {
 	if len(name) < 3 || len(name) > 63 || !queueName.MatchString(name) {
 		return fmt.Errorf("queue name %s must have 3 to 63 characters: lower-case letters and digits, with single hyphens between them", secret.Name(name))
@@ -42,7 +42,7 @@ type Queue struct {
 	options RequestOptions
 }
 
-// Message is a message that was read from a queue. Other consumers see the message only after NextVisible.
+// Message is a message of a queue. Other consumers see it only after NextVisible.
 type Message struct {
 	ID           string
 	PopReceipt   string
@@ -108,12 +108,13 @@ func (q *Queue) Create(ctx context.Context) error {
 // Put adds a message that is visible immediately and never expires.
 func (q *Queue) Put(ctx context.Context, text string) error { return q.PutAfter(ctx, text, 0) }
 
-// PutAfter adds a message that never expires. The argument hidden is how long the message is invisible. It is rounded up to seconds and is at most a week.
+// PutAfter adds a message that never expires and is invisible for the time hidden, rounded up to seconds, at most a
+// week.
 func (q *Queue) PutAfter(ctx context.Context, text string, hidden time.Duration) error {
 	return q.put(ctx, text, int32(math.Ceil(min(max(0, hidden), maxHidden).Seconds())), -1)
 }
 
-// PutFor adds a message that is visible immediately. The argument life is the time after which the message expires, rounded down to seconds.
+// PutFor adds a message that is visible immediately and expires after the time life, rounded down to seconds.
 func (q *Queue) PutFor(ctx context.Context, text string, life time.Duration) error {
 	return q.put(ctx, text, 0, int32(life/time.Second))
 }
@@ -149,8 +150,8 @@ func (q *Queue) Get(ctx context.Context, n int, hidden time.Duration) ([]Message
 	return messages, nil
 }
 
-// Update hides a message for the given time from now, and returns the message's new pop receipt. If hidden is 0, the message
-// becomes visible immediately. If the error is [NotFound] or has the code PopReceiptMismatch, another consumer has the message.
+// Update hides a message for the given time from now, and returns the message's new pop receipt. If the error is
+// [NotFound] or has the code PopReceiptMismatch, another consumer has the message.
 func (q *Queue) Update(ctx context.Context, m Message, hidden time.Duration) (popReceipt string, err error) {
 	x := newExchange(q.options, updateMessage)
 	resp, err := q.client.UpdateMessage(x.attach(ctx), m.ID, m.PopReceipt, m.Text, &azqueue.UpdateMessageOptions{
@@ -183,8 +184,7 @@ func (q *Queue) Peek(ctx context.Context) ([]Message, error) {
 	return messages, nil
 }
 
-// Length returns the approximate number of messages in the queue. If it returns 0, the queue is empty. Any other number may be
-// wrong.
+// Length returns the approximate number of messages in the queue. Only 0 is certain.
 func (q *Queue) Length(ctx context.Context) (int, error) {
 	x := newExchange(q.options, queueLength)
 	resp, err := q.client.GetProperties(x.attach(ctx), nil)

@@ -10,17 +10,15 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// RequestOptions control how requests are made. With the zero value, which most callers use, requests are retried as the
-// [Account]'s [Options] define. [Table.With], [Batch.With], [Queue.With] and [Container.With] set the options.
+// RequestOptions control how requests are made. The zero value retries requests as the [Account]'s [Options] define.
 type RequestOptions struct {
 	// Counter, if set, counts the requests.
 	Counter *Counter
-	// Once means that requests are not retried. It is for callers that do their own retries and must notice soon that the service
-	// answers again.
+	// Once means that requests are not retried, for callers that do their own retries and must notice soon that the
+	// service answers again.
 	Once bool
-	// MaxErrors, if set, is the number of consecutive answers with status 500 after which a request ends, because the
-	// request itself may be their cause. Answers that mean overload do not count. The [Error] of such a request is
-	// [Broken].
+	// MaxErrors, if set, is the number of consecutive answers with status 500 after which a request ends with a [Broken]
+	// error, because the request itself may be their cause. Answers that mean overload do not count.
 	MaxErrors int
 	// Stop, if set and closed, ends retries. Requests that have been sent continue.
 	Stop <-chan struct{}
@@ -30,8 +28,8 @@ type RequestOptions struct {
 	// Requests and Rows, if set, limit the requests per second, and the rows read or written per second. Each try waits until both
 	// limits allow it.
 	Requests, Rows *Limit
-	// OnBusy, if set, is called when the service is too busy. The request is retried after the pause that OnBusy returns. If
-	// OnBusy returns 0, the pause is the usual one. OnBusy must not block, and may be called concurrently.
+	// OnBusy, if set, is called when the service is too busy. It returns the pause before the retry, or 0 for the usual
+	// pause. OnBusy must not block, and may be called concurrently.
 	OnBusy func() time.Duration
 	// Waiting, if set, counts the requests that currently wait for their retry.
 	Waiting *atomic.Int64
@@ -59,21 +57,18 @@ func (c *Counter) Throttled() int64 { return c.throttles.Load() }
 // has carried out the request.
 func (c *Counter) Doubts() int64 { return c.doubts.Load() }
 
-// countSent counts a request that is about to be sent.
 func (c *Counter) countSent() {
 	if c != nil {
 		c.n.Add(1)
 	}
 }
 
-// countDoubtful counts a request with an unknown outcome.
 func (c *Counter) countDoubtful() {
 	if c != nil {
 		c.doubts.Add(1)
 	}
 }
 
-// countThrottled counts a throttled request.
 func (c *Counter) countThrottled(resp *http.Response) {
 	if c == nil {
 		return
@@ -84,20 +79,19 @@ func (c *Counter) countThrottled(resp *http.Response) {
 	}
 }
 
-// newExchange returns the exchange of a request with the options.
 func newExchange(o RequestOptions, op operation) *exchange {
 	return &exchange{options: o, operation: op, failed: -1}
 }
 
 type exchangeKey struct{}
 
-// attach returns a context that contains the exchange. In the SDK's pipeline, only the context connects a request with the policies.
+// attach stores the exchange in a context, the only way to pass it through the SDK's pipeline to the policies.
 func (x *exchange) attach(ctx context.Context) context.Context {
 	x.patience, _ = ctx.Value(patienceKey{}).(callerPatience)
 	return context.WithValue(ctx, exchangeKey{}, x)
 }
 
-// exchangeOf returns the exchange of a request. Every request of this package has one.
+// exchangeOf returns the exchange, which every request of this package has.
 func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{}).(*exchange) }
 
 type patienceKey struct{}

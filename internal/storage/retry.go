@@ -14,21 +14,21 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
 
-// The times of tries and of the pauses between them. Pauses let a busy service recover, so a throttling account may delay callers until their
-// deadlines. tryTimeout is longer than the service's limit of 30 s. (Microsoft Learn, "Setting timeouts for Table service operations")
+// The times of tries and of the pauses between them, which let a busy service recover. tryTimeout is longer than the
+// service's limit of 30 s. (Microsoft Learn, "Setting timeouts for Table service operations")
 const (
 	retryDelay = 250 * time.Millisecond
 	// chanceDelay is the shortest first pause after a try that failed by chance. A longer pause would cost more than the refusal: if
 	// requests take 20 ms and one in five is refused, the caller would spend more time in pauses than in requests.
 	chanceDelay = 10 * time.Millisecond
-	// maxRetryDelay is short, so that work resumes soon after an outage. While the host is over its target, there are many such pauses,
-	// and a single write must not delay its step for long.
+	// maxRetryDelay is short, so that work resumes soon after an outage, and a single throttled write does not delay its
+	// step for long.
 	maxRetryDelay = 5 * time.Second
 	tryTimeout    = 40 * time.Second // plus sendTime for each byte of the body
 
 	firstPatience = 15 * time.Second // for a host that has never answered; see [Options.Unproven]
 	noticed       = 2 * time.Second  // if all tries fail for this time, there is an outage
-	silence       = 20 * time.Second // if a host is silent for this time, there is an outage even if no try has failed; sending a large body may take this long
+	silence       = 20 * time.Second // a longer silence of the host is an outage even if no try has failed; sending a large body may take this long
 )
 
 // DefaultPatience is how long requests wait for an account that stops answering.
@@ -92,7 +92,7 @@ type retries struct {
 	mu      sync.Mutex
 	pending int           // requests without an answer, pauses included
 	paused  int           // pending requests that are in a pause
-	since   time.Time     // time of the last good answer or, if a request began later, of the first such request
+	since   time.Time     // time of the last good answer, or of the first request that began after it
 	cause   string        // cause of the last failure since then
 	failure time.Time     // time of the last failure
 	good    int64         // good answers so far
@@ -188,7 +188,7 @@ type course struct {
 	since time.Time // time of the first of the consecutive tries
 }
 
-// record adds a try's outcome to the history, and its cause unless the cause is "".
+// record adds a try to the history. cause may be empty.
 func (c *course) record(is outcome, cause string) {
 	if is != c.last {
 		c.last, c.times, c.since = is, 0, time.Now()
@@ -206,7 +206,6 @@ func (h *heldBack) Unwrap() error { return h.error }
 // earlier try.
 func HeldBack(err error) bool { return errors.As(err, new(*heldBack)) }
 
-// addPaused adds n to the number of pending requests that are in a pause.
 func (r *retries) addPaused(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -299,8 +298,8 @@ func (r *retries) recordFailure(c *course) (chance bool, wake <-chan struct{}) {
 	return chance, r.wake
 }
 
-// outage returns the current outage, with its beginning and its cause. ok is false if the host answers, or if no request was
-// made since its last good answer.
+// outage returns the current outage. ok is false if the host answers, or if no request was made since its last good
+// answer.
 func (r *retries) outage() (o Outage, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -356,8 +355,7 @@ func (r *retries) silencePatience() time.Duration {
 	return r.patience
 }
 
-// backoff returns a pause with a random part. The pause grows with the number of tries, from about
-// the argument first to maxRetryDelay.
+// backoff returns a partly random pause, which grows with the number of tries from about first to maxRetryDelay.
 func backoff(first time.Duration, try int) time.Duration {
 	longest := min(time.Duration(int(1)<<min(try, 20)-1)*min(first, maxRetryDelay), maxRetryDelay)
 	return time.Duration(float64(longest) * (rand.Float64()/4 + 0.75))

@@ -14,8 +14,8 @@ import (
 	"tablesweep/internal/key/odata"
 )
 
-// Row is a row as a query returns it: its key, and its properties as the answer's text. A row can be written or compared without
-// decoding. [Row.Entity] decodes it. A row that is made from a key alone has no properties.
+// Row is a row as a query returns it: its key, and its properties as the answer's text. A row can be written or
+// compared without decoding. [Row.Entity] decodes it.
 type Row struct {
 	Key     key.Key
 	Columns []Column // in the text's order; never changed, because adjacent rows share them
@@ -39,8 +39,8 @@ func (r Row) JSON() jsontext.Value {
 	return r.json
 }
 
-// Timestamp returns the time of the row's last modification, by the service's clock. The result is zero if the query
-// did not select the Timestamp.
+// Timestamp returns the time of the row's last modification, by the service's clock, or zero if the query did not
+// select it.
 func (r Row) Timestamp() time.Time {
 	if r.timestamp == nil {
 		return time.Time{}
@@ -117,7 +117,7 @@ func (e Entity) Row() Row {
 	return r
 }
 
-// Rows returns the entities as rows, the form in which they are written.
+// Rows returns the entities as rows.
 func Rows(entities []Entity) []Row {
 	rows := make([]Row, len(entities))
 	for i, e := range entities {
@@ -210,7 +210,6 @@ func (r *rowReader) readPage() bool {
 	}
 }
 
-// readAll reads the array of rows.
 func (r *rowReader) readAll() bool {
 	if !r.next('[') {
 		return false
@@ -316,7 +315,7 @@ func (r *rowReader) appendMember(name, text []byte) {
 	r.out = append(append(append(append(r.out, name...), ':'), text...), ',')
 }
 
-// move moves the end of r.out that starts at the position begin to the earlier position target.
+// move moves the end of r.out, from begin on, to the earlier position target.
 func (r *rowReader) move(begin, target int) {
 	if begin > target {
 		r.out = slices.Insert(r.out[:begin], target, bytes.Clone(r.out[begin:])...)
@@ -411,7 +410,7 @@ func special(name []byte) bool {
 		bytes.HasPrefix(name, []byte(odataPrefix)) || bytes.HasPrefix(name, []byte(laterPrefix)) || bytes.HasSuffix(name, []byte(typeSuffix))
 }
 
-// next skips white space, and the character c if c follows the white space. It reports whether c follows.
+// next skips white space, and then the character c. It reports whether c was there.
 func (r *rowReader) next(c byte) bool {
 	r.skipSpace()
 	return r.skip(c)
@@ -428,7 +427,7 @@ func (r *rowReader) skipSpace() {
 	}
 }
 
-// skip skips the character c if c comes next, and reports whether c came next.
+// skip skips the character c, and reports whether it was there.
 func (r *rowReader) skip(c byte) bool {
 	if r.at < len(r.in) && r.in[r.at] == c {
 		r.at++
@@ -437,8 +436,7 @@ func (r *rowReader) skip(c byte) bool {
 	return false
 }
 
-// readName reads a member's name, with its quotes. It returns nil for a name that is malformed
-// or has escapes.
+// readName reads a member's name, with its quotes, or returns nil for a name that is malformed or has escapes.
 func (r *rowReader) readName() []byte {
 	r.skipSpace()
 	v := r.readText()

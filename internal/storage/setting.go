@@ -44,8 +44,8 @@ func (s Settings) Set(name, value string) {
 	s[name] = value
 }
 
-// CheckSpelling returns an error if a name is set in two spellings that differ only in case. The host uses only one of
-// them, and which one is unknown.
+// CheckSpelling returns an error if a name is set in two spellings that differ only in case. It is unknown which of
+// them the host uses.
 func (s Settings) CheckSpelling(name string) error {
 	if n := s.spellings(name); len(n) > 1 {
 		return fmt.Errorf("settings %s differ only in upper and lower case; remove all but one", strings.Join(n, " and "))
@@ -80,10 +80,9 @@ const (
 // serviceParts contains the parts with the services' addresses. The keys are the services' names in host names.
 var serviceParts = map[string]string{"blob": "blobServiceUri", "queue": "queueServiceUri", "table": "tableServiceUri"}
 
-// SettingConnection reads the connection of a setting, in any form that the Functions host accepts. The setting's value is the
-// connection, or the connection has the identity form. In the identity form, NAME__accountName or the address of one of the
-// services names the account, and other parts name the identity. Errors name the setting to change, and do not repeat any
-// value.
+// SettingConnection reads the connection of a setting, in any form that the Functions host accepts: the setting's
+// value, or the identity form. In the identity form, NAME__accountName or a service's address names the account, and
+// other parts name the identity. Errors name the setting to change, and do not repeat values.
 func SettingConnection(name string, settings Settings) (Connection, error) {
 	if err := settings.CheckSpelling(name); err != nil {
 		return Connection{}, err

@@ -19,9 +19,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 )
 
-// signers returns two policies: tables signs requests to the Table service, and others signs requests to the Queue and
-// Blob services. Both sign with a token of Entra ID or with the account's key. Both are nil if the connection has a
-// shared access signature, which is part of the URLs.
+// signers returns the policies that sign requests to the Table service, and to the Queue and Blob services, with a
+// token of Entra ID or with the account's key. Both are nil if the connection has a shared access signature, which is
+// part of the URLs.
 func (c Connection) signers(transport policy.Transporter) (tables, others policy.Policy, err error) {
 	switch {
 	case c.identity != nil:

@@ -6,18 +6,18 @@ import (
 	"tablesweep/internal/key"
 )
 
-// Source is a place from which rows are read: a [Table], a complete export, rows in memory, or two sources that are read as one. A
-// list of keys is not a source, because it only selects rows of a source. The methods may be called concurrently.
+// Source is a place from which rows are read: a [Table], a complete export, rows in memory, or two sources that are
+// read as one. The methods may be called concurrently.
 type Source interface {
 	// Address identifies the source, without secrets. It is empty for rows in memory.
 	Address() string
-	// Read returns one page of the query's rows, in table order. Its requests use the options. Even a short or empty
-	// page may have a token. A token is valid only for the source that made it. queries is the number of queries that
-	// were made, even if there is an error.
+	// Read returns one page of the query's rows, in table order. Its requests use the options. Even a short or empty page
+	// may have a token. A token is valid only for the source that made it. queries is the number of queries made, even if
+	// there is an error.
 	Read(ctx context.Context, o RequestOptions, q Query) (p Page, queries int, err error)
 }
 
-// Hinted is a [Source] that can be divided at known keys, so a scan can begin at many of these keys concurrently.
+// Hinted is a [Source] that can be divided at known keys, so a scan can begin at many of them concurrently.
 type Hinted interface {
 	Source
 	// Hints calls fn with keys of rows in table order. rows is the number of rows after the previous call's key, up to and

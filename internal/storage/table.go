@@ -23,7 +23,7 @@ const PageRows = 1000
 
 var tableName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{2,62}$`)
 
-// CheckTableName returns nil if a table's name is legal, and otherwise an error with the reason.
+// CheckTableName returns an error unless a table's name is legal.
 func CheckTableName(name string) error {
 	if !tableName.MatchString(name) || strings.EqualFold(name, "tables") {
 		return fmt.Errorf("table name %s must be 3 to 63 letters and digits, start with a letter, and not be \"tables\"", secret.Name(name))
@@ -31,9 +31,9 @@ func CheckTableName(name string) error {
 	return nil
 }
 
-// hostTables lists how the names of a Functions host's own tables begin, in lower case. The host has tables for its logs, for leases if it runs
-// locally, for diagnostic events, and for scale metrics. (azure-functions-host, DiagnosticEventTableStorageRepository.cs and
-// TableStorageScaleMetricsRepository.cs; azure-webjobs-sdk, LogFactory.cs)
+// hostTables lists how the names of a Functions host's own tables begin, in lower case: tables for logs, for leases if
+// the host runs locally, for diagnostic events, and for scale metrics. (azure-functions-host,
+// DiagnosticEventTableStorageRepository.cs and TableStorageScaleMetricsRepository.cs; azure-webjobs-sdk, LogFactory.cs)
 var hostTables = []string{"azurewebjobshost", "azurefunctionsdiagnosticevents", "azurefunctionsscalemetrics"}
 
 // OfHost reports whether the name belongs to one of the Functions host's own tables.
@@ -81,12 +81,11 @@ func ofCosmos(endpoint string) bool {
 	return strings.Contains(strings.ToLower(hostOf(endpoint)), ".table.cosmos")
 }
 
-// errNotWritten is the error of a write to Cosmos DB. Cosmos DB's answers to transactions have a different form, which does not show what was
-// written.
+// errNotWritten is the error of a write to Cosmos DB, whose answers to transactions do not show what was written.
 var errNotWritten = errors.New("the account is in Azure Cosmos DB, which this program does not support; use Cosmos DB's own tools to write there")
 
-// Create creates the table unless it exists. It refuses tables in Cosmos DB. Before a caller writes rows, it must call Create or
-// [Table.MayWrite].
+// Create creates the table unless it exists. It refuses tables in Cosmos DB. Callers must call Create or
+// [Table.MayWrite] before they write rows.
 func (t *Table) Create(ctx context.Context) error {
 	if t.Cosmos() {
 		return fmt.Errorf("create table %s: %w", t.name, errNotWritten)
@@ -144,7 +143,7 @@ const (
 	rowWeight  = 3 << 9 // bytes of memory for each row
 )
 
-// MemoryOf returns how many bytes of memory a page needs. The argument text is the size of the page's text in bytes.
+// MemoryOf returns how many bytes of memory a page needs. text is the size of its text in bytes.
 func MemoryOf(text, rows int) int64 { return pageWeight*int64(text) + rowWeight*int64(rows) }
 
 // pageBytes is the size, in bytes, that a page's text should not exceed. It allows a thousand rows of 4 KB, even with the service's additions.
@@ -162,9 +161,9 @@ func (t Top) Limit(most int) int {
 	return min(most, t.rows)
 }
 
-// Learn records a page's size. requested is the number of rows that were requested. If the page was too large, or if more rows of this
-// size may follow, Learn limits the next page to the number of rows that fit. The page consists of the given number of answers, each of which
-// may have about 4 MiB. A page from memory has 0 bytes and changes nothing.
+// Learn records a page's size. If the page was too large, or if it has all requested rows so that more may follow,
+// Learn limits the next page to the number of rows that fit. Each of a page's answers may have about 4 MiB. A page from
+// memory has 0 bytes and changes nothing.
 func (t *Top) Learn(requested, rows, bytes, answers int) {
 	if most := answers * pageBytes; rows > 0 && bytes > 0 && (bytes > most || rows >= requested) {
 		if t.rows = max(1, rows*most/bytes); t.rows >= PageRows {

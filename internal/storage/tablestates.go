@@ -14,8 +14,8 @@ type TableState struct {
 	Rows   bool   `json:"hasRows"`
 }
 
-// TableStates returns the state of each table, in the given order. The argument concurrent is the maximum number of tables to query at the same time.
-// A table with an illegal name counts as one that does not exist.
+// TableStates returns the state of each table, in the given order. It queries at most the given number of tables
+// concurrently. A table with an illegal name does not exist.
 func (a *Account) TableStates(ctx context.Context, tables []string, concurrent int) ([]TableState, error) {
 	there := make([]TableState, len(tables))
 	g, all := task.WithContext(ctx)
@@ -43,7 +43,7 @@ func WithRows(all []TableState) (names []string) {
 	return names
 }
 
-// readState returns the state of the table. Empty pages may come before the first row, so readState reads pages until one has a row.
+// readState reads pages until one has a row, because empty pages may come before the first row.
 func (t *Table) readState(ctx context.Context) (TableState, error) {
 	state, found := TableState{Table: t.Name()}, errors.New("there is a row")
 	err := t.All(ctx, Query{Select: []string{}, Top: 1}, func(p Page) error {

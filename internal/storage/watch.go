@@ -36,7 +36,7 @@ func (t *try) silent() time.Duration { return time.Since(time.Unix(0, t.lastByte
 
 func (t *try) touch() { t.lastByte.Store(time.Now().UnixNano()) }
 
-// watchedBody is an answer's body. It records when bytes arrive.
+// watchedBody is an answer's body that records when bytes arrive.
 type watchedBody struct {
 	io.ReadCloser
 	try *try
@@ -55,8 +55,8 @@ func (n noAnswer) Error() string {
 	return fmt.Sprintf(noAnswerWithin+"%v", n.after.Round(time.Second))
 }
 
-// tryOnce makes one try of a request. number is the try's number, and began is when the request began. tryOnce abandons the try if it hangs, or if
-// the patience of the account or of the caller ends.
+// tryOnce makes one try of a request that began at the time began. It abandons the try if it hangs, or if the patience
+// of the account or of the caller ends.
 func (r *retries) tryOnce(req *policy.Request, number int, began time.Time) (*http.Response, error) {
 	caller := req.Raw().Context()
 	x := exchangeOf(caller)

@@ -56,7 +56,6 @@ func newRowExchange(o RequestOptions, op operation, answers *bufferPool) *exchan
 	return x
 }
 
-// release returns the answer's buffer to its pool.
 func (x *exchange) release() {
 	x.answers.put(x.buffer)
 	x.buffer, x.answer = nil, nil
@@ -73,8 +72,8 @@ type request struct {
 	expect      int64       // upper bound of a good answer's length in bytes; 0 for a short answer
 }
 
-// do sends a request through the pipeline, and returns the headers of a good answer. The exchange x contains the body. In errors, the argument what
-// describes the request.
+// do sends a request through the pipeline, and returns the headers of a good answer, whose body is x.answer. In errors,
+// what describes the request.
 func (x *exchange) do(ctx context.Context, pipeline runtime.Pipeline, what string, r request) (http.Header, error) {
 	raw, err := http.NewRequestWithContext(x.attach(ctx), r.method, r.url, nil)
 	if err != nil {
@@ -103,7 +102,6 @@ func (x *exchange) do(ctx context.Context, pipeline runtime.Pipeline, what strin
 	return resp.Header, nil
 }
 
-// read reads an answer's body to its end.
 func (x *exchange) read(resp *http.Response) (err error) {
 	x.charge(-x.charged) // the answers of earlier tries are not used
 	if resp.StatusCode >= 400 {
@@ -119,7 +117,7 @@ func (x *exchange) read(resp *http.Response) (err error) {
 	}
 	switch n := resp.ContentLength; {
 	case x.buffer != nil:
-	case n > 0 && n <= x.expect: // the announced length is as expected
+	case n > 0 && n <= x.expect:
 		defer resp.Body.Close()
 		x.answer = make([]byte, n)
 		_, err = io.ReadFull(resp.Body, x.answer)
@@ -168,9 +166,8 @@ func (c chargedBody) Read(b []byte) (n int, err error) {
 // and its JSON is rarely more than twice as long. No memory is allocated merely because an answer announces a larger length.
 const maxExpected = 8 << 20
 
-// bufferPool reuses the buffers of bodies, because thousands of requests per second would burden the garbage collector. Each kind
-// of answer has its own pool, so that a small answer never uses a buffer as large as a page. A pool does not keep a buffer of
-// more than maxPooled bytes.
+// bufferPool reuses the buffers of bodies, because thousands of requests per second would burden the garbage collector.
+// Each kind of answer has its own pool, so that a small answer never uses a buffer as large as a page.
 type bufferPool struct{ pool sync.Pool }
 
 const maxPooled = 1 << 20
@@ -191,9 +188,10 @@ func (p *bufferPool) put(b *bytes.Buffer) {
 	}
 }
 
-// captureAnswer is a policy of each try. It counts the request, reads the answer to its end, and checks that the answer is the service's. The answer
-// to a failed entity group transaction has the status 202 and contains the failed operation's answer. captureAnswer returns the failed operation's
-// answer instead of the transaction's, so that retries and errors use the failed operation's status and code.
+// captureAnswer is a policy of each try. It counts the request, reads the answer to its end, and checks that the answer
+// is the service's. The answer to a failed entity group transaction has the status 202 and contains the failed
+// operation's answer, which captureAnswer returns instead. So retries and errors use the failed operation's status and
+// code.
 type captureAnswer struct{}
 
 func (captureAnswer) Do(req *policy.Request) (*http.Response, error) {
@@ -233,8 +231,8 @@ func (captureAnswer) Do(req *policy.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// repeatable removes a mark from the error of an answer that broke off. With this mark, azcore would not repeat a POST or PATCH. The request can be
-// repeated, because its outcome is unknown, as after any request without an answer.
+// If an answer breaks off, azcore marks the error, and does not repeat a POST or PATCH. repeatable removes the mark,
+// because such a request can be repeated like any request without an answer.
 func repeatable(resp *http.Response, err error) error {
 	var marked interface {
 		error

@@ -11,8 +11,8 @@ const (
 
 // Limit is a number of requests or rows per second. It is not safe for concurrent use.
 //
-// Limit replaces golang.org/x/time/rate, because a page's number of rows is known only after the answer. The caller must be able to correct the budget
-// if the number of rows differs from the expected number.
+// Unlike golang.org/x/time/rate, a Limit lets the caller correct the budget, because a page's number of rows is known
+// only after the answer.
 type Limit struct {
 	rate   float64 // per second
 	budget float64 // requests or rows that may be used now; negative if too many were used in advance

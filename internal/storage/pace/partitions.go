@@ -61,8 +61,8 @@ func (p *Partitions) Started(key string, rows int, now time.Time) {
 }
 
 // Throttled records that a request with the given number of rows was throttled. It returns the pause before the
-// repetition. The pause differs between requests, so that they are not all repeated at the same time. Throttled
-// returns 0 until the partition has answered a request after its first throttling, because the account may be the
+// repetition. The pause differs between requests, so that they are not all repeated at the same time. As long as the
+// partition has not answered a request since its first throttling, Throttled returns 0, because the account may be the
 // cause.
 func (p *Partitions) Throttled(key string, rows int, now time.Time) time.Duration {
 	l, ok := p.limits[key]
