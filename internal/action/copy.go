@@ -38,15 +38,14 @@ const (
 	conflictPause = 50 * time.Millisecond // first pause before an upsert is repeated; it doubles each time
 )
 
-// Copy writes rows into one table exactly as they were read. It writes the rows of a partition in entity group
-// transactions that are as large as the service allows, several of them concurrently. A Copy is safe for concurrent
-// use.
+// Copy writes rows into one table exactly as they were read. It writes the rows of a partition in concurrent entity
+// group transactions that are as large as the service allows. A Copy is safe for concurrent use.
 type Copy struct {
 	Destination *storage.Table
 	Mode        Mode
 	// Compared must not be set together with a mode. If Compared is set, a row is written only if the destination's row
-	// has not changed since the comparison. In this case, the caller gives each source row the ETag of the
-	// destination's row, or "" if the destination had no such row. A changed row of the destination is kept.
+	// has not changed since a comparison. The caller gives each source row the ETag of the destination's row, or "" if
+	// there was none.
 	Compared bool
 }
 
@@ -63,8 +62,7 @@ func Transactions(rows []storage.Row) int { return len(Copy{}.Split(rows)) }
 // Changes implements [Changing].
 func (c Copy) Changes() *storage.Table { return c.Destination }
 
-// Split divides rows into units for [Copy.Do]. The rows must be in table order. A unit ends where
-// the partition changes or a transaction is full.
+// Split divides rows into units for [Copy.Do]. A unit ends where the partition changes or a transaction is full.
 func (Copy) Split(rows []storage.Row) [][]storage.Row {
 	var all [][]storage.Row
 	for start, i := 0, 0; i < len(rows); i++ {
@@ -192,7 +190,8 @@ func exceptRow(rows []storage.Row, i int) []storage.Row {
 	return append(append(rest, rows[:i]...), rows[i+1:]...)
 }
 
-// resolve handles the rows that exist in the destination, or that have changed in the destination since the comparison. It returns the remaining rows.
+// resolve handles the rows that exist in the destination, or have changed there since the comparison, and returns the
+// other rows.
 func (c Copy) resolve(ctx context.Context, part *memory.Part, rows []storage.Row, r *Result) ([]storage.Row, error) {
 	used := int64(0) // bytes of memory for the existing rows
 	defer func() { part.Use(-used) }()
@@ -223,10 +222,10 @@ func (c Copy) resolve(ctx context.Context, part *memory.Part, rows []storage.Row
 	return left, nil
 }
 
-// Existing reads the given rows from the table, and leaves out rows that do not exist there. The given rows are in one
-// partition and in table order. The first query begins at the first row. Each further query begins at the first given row that
-// no query has reached. Such a query reads a single row, because many other rows may lie between the given rows. But if q
-// selects properties, such as only the keys, queries read full pages.
+// Existing reads the given rows, which are in one partition and in table order, and leaves out rows that do not exist.
+// Each query begins at the first given row that no earlier query has reached. Each further query reads a single row,
+// because many other rows may lie between the given rows. But if q selects properties, such as only the keys, all
+// queries read full pages.
 func Existing(rows []storage.Row, q storage.Query, query func(storage.Query) (storage.Page, error)) (map[key.Key]storage.Row, error) {
 	found := map[key.Key]storage.Row{}
 	for last := rows[len(rows)-1].Key; len(rows) > 0; {

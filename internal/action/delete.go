@@ -9,8 +9,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// maxReads is a number of consecutive reads. If each of them finds all rows still present, [Delete] gives up. The cause is
-// another program that writes the rows again, or contradictory answers of the service.
+// [Delete] gives up if maxReads consecutive reads find all rows still present: another program writes them again, or
+// the service's answers contradict each other.
 const maxReads = 5
 
 // Delete removes rows from a table.
@@ -24,11 +24,11 @@ type Delete struct {
 // Changes implements [Changing].
 func (d Delete) Changes() *storage.Table { return d.Table }
 
-// Split divides rows into transactions. The rows must be in table order.
+// Split divides rows into transactions.
 func (Delete) Split(rows []storage.Row) [][]storage.Row { return Copy{}.Split(rows) }
 
-// DeleteFound deletes the rows that a query finds. If include is not nil, DeleteFound calls it with the key and Timestamp of each row, and deletes
-// only the rows for which include returns true. removed is valid even if there is an error.
+// DeleteFound deletes the rows that a query finds. include, if not nil, decides for each row, from its key and
+// Timestamp, whether to delete it. removed is valid even if there is an error.
 func DeleteFound(ctx context.Context, table *storage.Table, q storage.Query, include func(storage.Row) bool) (removed int64, err error) {
 	q.Select = []string{"Timestamp"}
 	err = table.All(ctx, q, func(p storage.Page) error {
@@ -108,7 +108,6 @@ func (d Delete) op(row storage.Row) storage.Op {
 	return o
 }
 
-// remaining returns the rows that still exist in the table.
 func (d Delete) remaining(ctx context.Context, rows []storage.Row) ([]storage.Row, error) {
 	there, err := Existing(rows, storage.Query{Select: []string{}}, func(q storage.Query) (storage.Page, error) { return d.Table.Query(ctx, q) })
 	return slices.DeleteFunc(slices.Clone(rows), func(e storage.Row) bool {

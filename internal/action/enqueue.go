@@ -63,7 +63,6 @@ func (q Enqueue) Try(rows []storage.Row) error {
 	return first
 }
 
-// tooLarge reports whether the service refused a message because of its size.
 func tooLarge(err error) bool {
 	var e *storage.Error
 	return errors.As(err, &e) && (e.Status == http.StatusRequestEntityTooLarge || e.Status == http.StatusBadRequest)

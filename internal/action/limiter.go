@@ -10,8 +10,8 @@ import (
 	"tablesweep/internal/task"
 )
 
-// Limiter limits the rate of a process's requests to each throttling partition. The limit is the rate that the partition accepts. Callers name a
-// partition by any unique text. The zero value is ready for use. A Limiter is safe for concurrent use.
+// Limiter limits a process's requests to each throttling partition to the rate that the partition accepts. Callers name
+// a partition by any unique text. The zero value is ready for concurrent use.
 type Limiter struct {
 	mu         sync.Mutex // guards the fields below
 	partitions pace.Partitions
@@ -44,9 +44,8 @@ func (l *Limiter) Started(partition string, rows int) {
 }
 
 // Send calls the function send after [Limiter.Started], with options derived from o. The function send makes one
-// request, or several in sequence, such as the transactions of a unit. If the partition throttles one of these
-// requests, the request is repeated as soon as the partition can accept all of the rows. send returns how many rows it
-// wrote or read.
+// request, or several in sequence, and returns how many rows it wrote or read. A throttled request is repeated as soon
+// as the partition can accept all of the rows.
 func (l *Limiter) Send(o storage.RequestOptions, partition string, rows int, send func(storage.RequestOptions) (int, error)) error {
 	o.OnBusy = func() time.Duration {
 		l.mu.Lock()

@@ -17,8 +17,7 @@ import (
 // WholeRow is the template of a message that contains the whole row as a JSON object.
 const WholeRow = "{{json .}}"
 
-// maxWork is how many bytes of text a template may produce for one row, including intermediate text. A message is much
-// shorter than that.
+// maxWork is how many bytes of text a template may produce for one row, including intermediate text.
 const maxWork = 2 << 20
 
 // Template makes messages from rows. It is safe for concurrent use.
@@ -70,7 +69,6 @@ func checkFlow(list *parse.ListNode) error {
 	return nil
 }
 
-// text returns the message of a row.
 func (t *Template) text(e storage.Entity) (string, error) {
 	b := &budget{left: maxWork}
 	one, err := t.parsed.Clone() // the clone's functions have their own budget
@@ -101,7 +99,7 @@ type value struct {
 	read bool
 }
 
-// String makes the string once and returns the same string each time, because a template may use the value often.
+// String makes the text only once, because a template may use the value often.
 func (v *value) String() string {
 	if !v.read {
 		v.text, v.read = v.p.Text(), true
@@ -140,8 +138,8 @@ type budget struct{ left int }
 
 var errWork = fmt.Errorf("the template makes more than %d bytes of text for one row", maxWork)
 
-// spend reduces the budget before a function runs, by the maximum number of bytes that the function can produce. The function produces at most factor
-// bytes for each byte of its arguments.
+// spend reduces the budget before a function runs, by the maximum that the function can produce: factor bytes for each
+// byte of its arguments.
 func (b *budget) spend(factor int, args ...any) error {
 	for _, a := range args {
 		b.left -= factor * weight(a)
@@ -169,8 +167,7 @@ func weight(a any) int {
 	return 32 // a number, for example
 }
 
-// functions returns the text functions of text/template and the function json for the row e. The budget limits all of
-// these functions.
+// functions returns the text functions of text/template and the function json for the row e, all limited by the budget.
 func (b *budget) functions(e storage.Entity) template.FuncMap {
 	bounded := func(times int, fn func(...any) string) func(...any) (string, error) {
 		return func(args ...any) (string, error) {

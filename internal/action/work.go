@@ -1,12 +1,11 @@
-// Package action contains the actions of a scan: it copies rows into a table, deletes rows, or puts a message for each row into a queue. An action
-// splits a page's rows into units and handles each unit separately. It does not depend on scans or checkpoints.
+// Package action contains the actions of a scan: it copies rows into a table, deletes rows, or puts a message for each
+// row into a queue. An action splits a page's rows into units and handles each unit separately.
 //
 // A step may be repeated, so every action is idempotent, except enqueue, which may send a message twice. If the service refuses a row, the
 // work continues with the other rows, and the result contains the row's key and the reason.
 //
-// A copy writes the rows of one partition in entity group transactions of up to 100 rows and 4 MiB. If a transaction is refused
-// because of one row, that row is left out and reported, and the other rows are sent again. If the destination refuses all writes,
-// because the table or the permission is missing, the error ends the scan.
+// A copy writes the rows of one partition in entity group transactions of up to 100 rows and 4 MiB. If the destination
+// refuses all writes, because the table or the permission is missing, the error ends the scan.
 package action
 
 import (
@@ -54,8 +53,8 @@ type Work interface {
 	// Split divides a page's rows into units. The rows are in table order. Split leaves out rows
 	// that need no work.
 	Split(rows []storage.Row) [][]storage.Row
-	// Do handles a unit. Its requests use the options. Do must be idempotent, because an interrupted unit is repeated. An error
-	// stops all work. A refused row causes a failure in the result, not an error.
+	// Do handles a unit. It must be idempotent, because an interrupted unit is repeated. An error stops all work. A
+	// refused row causes a failure in the result, not an error.
 	Do(ctx context.Context, o storage.RequestOptions, unit []storage.Row) (Result, error)
 }
 
@@ -65,9 +64,9 @@ type Changing interface {
 	Changes() *storage.Table
 }
 
-// All divides the rows into units, and handles several units concurrently. Its requests use the options. The rows must be in table order. A unit that
-// changes a partition waits for the limiter, which may be nil. If there is an error, some units may have been done. If the error is
-// [storage.HeldBack], the units that have begun are completed.
+// All divides the rows, which must be in table order, into units, and handles several units concurrently. A unit that
+// changes a partition waits for the limiter, which may be nil. If there is an error, some units may have been done. If
+// the error is [storage.HeldBack], the units that have begun are completed.
 func All(ctx context.Context, o storage.RequestOptions, l *Limiter, w Work, rows []storage.Row) (Result, error) {
 	var (
 		mu    sync.Mutex // guards the fields below
