@@ -46,8 +46,8 @@ type Sent struct {
 	Invocation string // the host's invocation id; ignored if Key is not ""
 }
 
-// ID returns the request's id. The argument request describes the request. A different request with the same invocation id has
-// a different ID, because no caller chooses invocation ids.
+// ID returns the id of the described request. Different requests with the same invocation id have different IDs. If
+// different requests have the same Idempotency-Key, the second one fails [ID.Check].
 func (s Sent) ID(request string) ID {
 	switch {
 	case s.Key != "":
@@ -73,7 +73,7 @@ func (id ID) None() bool { return id.row == "" }
 // Keyed reports whether the id comes from an Idempotency-Key.
 func (id ID) Keyed() bool { return id.row != "" && !strings.HasPrefix(id.row, invocationPrefix) }
 
-// Row returns the row of the id in a partition. The row contains the request's hash, and further properties.
+// Row returns the row of the id in a partition, with the request's hash and further properties.
 func (id ID) Row(partition string, more ...storage.Property) storage.Entity {
 	return storage.Entity{
 		Key:        key.Key{Partition: partition, Row: id.row},
@@ -97,8 +97,7 @@ type Claims struct {
 
 // Claim is the claim of a request.
 type Claim struct {
-	// If Known is true, an earlier try of the request has made the claim, or this try has made the claim and the answer was
-	// lost.
+	// Known is true if the claim existed: an earlier try has made it, or this try has made it and the answer was lost.
 	Known  bool
 	Made   time.Time // when the claim was made, by the service's clock
 	Answer string    // the answer that a try has recorded, or ""
@@ -141,7 +140,6 @@ func (c Claims) take(ctx context.Context, row storage.Entity, id ID) (Claim, err
 	return Claim{}, problem.Busyf("", "other processes keep inserting and deleting the request's claim; try again")
 }
 
-// claimOf returns the claim that a row contains.
 func claimOf(known bool, row storage.Entity) Claim {
 	made := row.Timestamp
 	if text := row.Get(madeColumn); text != "" {
@@ -177,8 +175,7 @@ func (c Claims) TakeOver(ctx context.Context, of Claim) (Claim, error) {
 	return of, problem.Busyf("", "other processes keep changing the request's claim; try again")
 }
 
-// Unchanged reports whether the claim is still as this try has made it. If a repetition has taken the claim over, the result is
-// false.
+// Unchanged reports whether the claim is still as this try has made it, so that no repetition has taken it over.
 func (c Claims) Unchanged(ctx context.Context, of Claim) (bool, error) {
 	there, found, err := c.Table.Get(ctx, of.row.Key)
 	if err != nil {
@@ -213,8 +210,8 @@ func (c Claims) Release(ctx context.Context, of Claim) error {
 	return unlessChanged(err)
 }
 
-// unlessChanged returns nil for the error of a write that failed because another try has changed or deleted the claim. It
-// returns any other error unchanged.
+// unlessChanged returns a write's error, or nil if the write failed because another try has changed or deleted the
+// claim.
 func unlessChanged(err error) error {
 	if storage.HasCode(err, "UpdateConditionNotSatisfied") || storage.NotFound(err) {
 		return nil
@@ -222,8 +219,7 @@ func unlessChanged(err error) error {
 	return err
 }
 
-// Outdated calls fn with the claims that were not changed for at least the duration age. The argument now is the service's
-// time.
+// Outdated calls fn with the claims that were not changed for at least the duration age. now is the service's time.
 func (c Claims) Outdated(ctx context.Context, now time.Time, age time.Duration, fn func(Claim) error) error {
 	q := storage.Query{Range: key.WithPrefix(c.Partition, Prefix), Filter: lastChanged(now, age)}
 	return c.Table.All(ctx, q, func(p storage.Page) error {
@@ -247,7 +243,7 @@ type Tidying struct {
 	last time.Time
 }
 
-// Due calls the function tidy, unless a call has succeeded within the last hour. The argument now is the service's time.
+// Due calls tidy, unless a call has succeeded within the last hour. now is the service's time.
 func (t *Tidying) Due(now time.Time, tidy func() error) error {
 	t.mu.Lock()
 	last := t.last
@@ -264,9 +260,8 @@ func (t *Tidying) Due(now time.Time, tidy func() error) error {
 	return nil
 }
 
-// Tidy searches a range. It deletes the claims that are no longer needed, and all other rows that are older than a day. The
-// argument now is the service's time. The search takes one query. The result removed is the number of deleted rows, and is
-// valid even after an error.
+// Tidy deletes the claims of a range that are no longer needed, and all its other rows that are older than a day. The
+// search takes one query. now is the service's time. removed is valid even after an error.
 func Tidy(ctx context.Context, table *storage.Table, in key.Range, now time.Time) (removed int64, err error) {
 	filter := fmt.Sprintf("(%s or (%s and RowKey ge '%s'))", lastChanged(now, keepKeys), lastChanged(now, keepInvocations), invocationPrefix)
 	if removed, err = action.DeleteFound(ctx, table, storage.Query{Range: in, Filter: filter}, nil); err != nil {

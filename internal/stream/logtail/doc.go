@@ -1,9 +1,9 @@
-// Package logtail stores logs in a table, newest row first. The Table service sorts only by key. The keys of a log sort newest
-// first. Therefore the newest N rows cost one query, for any number of rows in the log.
+// Package logtail stores logs in a table, newest row first. The Table service sorts only by key, and the keys of a log
+// sort newest first. So the newest N rows cost one query, however many rows the log has.
 //
-// A [Log] is a set of rows, in one or more shards, whose keys come from a [Clock]. Packages that write such rows in their own
-// transactions use a Log to read and trim the rows. [Streams] is a table of streams. A stream is a named log of events. An
-// event is a [record.Record] with an id. The id is the event's row key, and serves as a cursor.
+// A [Log] is a set of rows, in one or more shards, whose keys come from a [Clock]. Packages that write such rows in
+// their own transactions use a Log to read and trim the rows. [Streams] is a table of streams, which are named logs of
+// events. An event is a [record.Record] with an id. The id is the event's row key, and serves as a cursor.
 //
 //	PartitionKey   RowKey            row
 //	STREAM         TICKS-SEQ-WRITER  an event: a property for each field, see package record
@@ -12,47 +12,48 @@
 //	|claims        i|…               the claim of a deletion, see package claim
 //	|streams       STREAM            a stream that has been written to: Version, Name, Shards, and Empty if it was deleted
 //
-// STREAM is the stream's escaped name (see name.go). TICKS are 19 digits of inverted time (see package key). SEQ is four hex
-// digits that count down from ffff within a tick. WRITER is 12 random letters and digits for each process. Therefore a writer's
-// later event has the smaller key, and two writers never make the same key. Version is 1. Readers return an error for any other
-// version.
+// STREAM is the stream's escaped name (see name.go). TICKS are 19 digits of inverted time (see package key). SEQ is
+// four hex digits that count down from ffff within a tick. WRITER is 12 random letters and digits for each process. So
+// a writer's later event has the smaller key, and two writers never make the same key. Version is 1; readers refuse any
+// other.
 //
 // # Shards
 //
-// A stream that is too busy for one partition can have several shards, each a partition. Writers spread the stream's events
-// over the shards, and readers merge the shards. The stream's row stores the greatest number of shards with which any writer
-// was ever configured. Every reader reads this number of shards, independently of its own settings, and caches the number for
-// up to [knownTime]. A writer uses shards beyond the first only when the stream's row is older than [knownTime]. Therefore
-// every reader reads the shards of all events.
+// A stream that is too busy for one partition can have several shards, each a partition. Writers spread the stream's
+// events over the shards, and readers merge the shards. The stream's row stores the greatest number of shards that any
+// writer's settings ever had. Readers read this number of shards, whatever their own settings are, and cache the number
+// for up to [knownTime]. A writer uses shards beyond the first only when the stream's row is older than [knownTime].
+// Therefore every reader reads the shards of all events.
 //
 // # Appending is idempotent
 //
-// The keys of events are made before the first try to insert the events. If the answer is lost, a retry finds its own rows and
-// changes nothing. If the writer dies, the caller retries with the same idempotency key. The key's note contains the first id,
-// which determines the other ids (once.go). Concurrent tries read the note and insert the missing events. Notes are deleted
-// after a day, or with their stream.
+// The keys of events are made before the first try to insert them. If the answer is lost, a retry finds its own rows
+// and changes nothing. If the writer dies, the caller retries with the same idempotency key. The key's note contains
+// the first id, which determines the other ids (once.go). Concurrent tries read the note and insert the missing events.
+// Notes are deleted after a day, or with their stream.
 //
 // # Following
 //
-// A follower queries for the rows that were written since its last call, by the Timestamp that the service sets. A row may
-// become visible late. To find such rows, each call reads a few rows again: the newest 200 rows of the last 30 s, or all rows
-// of the last 0.2 s if these are more. The follower's position is a text of less than 3,000 characters. It records which of
-// these rows the follower has received, with sums over groups of ids (position.go). Shards are read at different moments. The
-// position can record about 50 of the rows that were written since the first of these moments. Further rows are returned by a
-// later call. At 1,000 events per second, a follower that calls once per second with top=1000 reads 1.3 rows per event.
+// A follower queries for the rows that were written since its last call, by the Timestamp that the service sets. A row
+// may become visible late. To find such rows, each call reads a few rows again: the newest 200 rows of the last 30 s,
+// or all rows of the last 0.2 s if these are more. The follower's position is a text of less than 3,000 characters. It
+// records which of these rows the follower has received, with sums over groups of ids (position.go). Shards are read at
+// different moments. Of the rows that were written since the first of these moments, the position can record about 50.
+// A later call returns the others. At 1,000 events per second, a follower that calls once per second with top=1000
+// reads 1.3 rows per event.
 //
-// Timestamps have no index, so the service must read all rows of a query's key range. Therefore a call queries only ids that
-// are at most a minute older than the last call. An append that takes longer than 50 s fails, and a writer whose clock is wrong
-// corrects the times in its ids by the Date of the service's answers. A follower misses an event only if the event is written
-// more than a minute after the time in its id. That can happen if a request hangs in the network, or if another program writes
-// the row.
+// Timestamps have no index, so the service must read all rows of a query's key range. Therefore a call queries only ids
+// that are at most a minute older than the last call. An append that takes longer than 50 s fails, and a writer whose
+// clock is wrong corrects the times in its ids by the Date of the service's answers. A follower misses an event only if
+// the event is written more than a minute after the time in its id, because a request hangs in the network, or because
+// another program writes the row.
 //
 // A [Feed] follows other logs in the same way. Rows of such a log may be written more than a minute after the time in their
 // keys; see [Feed.Oldest].
 //
-// If a query takes 30 ms, one follower gets 4,000 events per second. That is twice the number that the service writes to a
-// partition per second. If a follower is slower than the writers, each call reads all rows after its position, and fails if
-// there are more than 100,000.
+// If a query takes 30 ms, one follower gets 4,000 events per second, twice the number that the service writes to a
+// partition. If a follower is slower than the writers, each call reads all rows after its position, and fails if there
+// are more than 100,000.
 //
 // # Deleting events
 //
@@ -60,6 +61,4 @@
 // appended after the claim stay, even if the request is sent again. The stream's row is marked, but not deleted, because
 // running writers do not insert it again, and readers need its number of shards. Retention deletes old events, in transactions
 // of a hundred rows.
-//
-// The package does not depend on HTTP, or on the meaning of events.
 package logtail

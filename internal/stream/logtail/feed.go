@@ -71,15 +71,15 @@ type Feed struct {
 	merge func(ctx context.Context, s Span) (*merge, error)
 }
 
-// After returns the rows after a position. The argument after is the position: [Now], a time (see [ParseTime]), a key from a [Clock],
-// or the position that an earlier call returned. A follower needs to store only the position. The rows of an answer were written
-// later than those of the earlier answers. Within one answer, the rows are in key order. An answer has at most top rows, and at most
-// [MaxAnswer] bytes. If more than 100,000 rows follow the position, the error is a [problem.Conflict].
+// After returns the rows after a position: [Now], a time (see [ParseTime]), a key from a [Clock], or the position that
+// an earlier call returned. A follower needs to store only the position. The rows of an answer were written later than
+// those of the earlier answers. Within one answer, the rows are in key order. An answer has at most top rows, and at
+// most [MaxAnswer] bytes. If more than 100,000 rows follow the position, the error is a [problem.Conflict].
 //
-// For any value of top, a call makes one query for each 1,000 rows that it reads from a partition. It reads the new rows, and
-// up to 200 earlier rows, or the rows of the last 0.2 s if these are more. The query selects rows by Timestamp, which has no
-// index, so the service searches all rows whose keys have times from a minute before the last call on. If a call cannot keep the contents of a row in memory,
-// it reads the row again with a separate request. If rows are large, this is necessary only for rows that became visible late.
+// For any value of top, a call makes one query for each 1,000 rows that it reads from a partition. It reads the new
+// rows, and up to 200 earlier rows, or the rows of the last 0.2 s if these are more. The service searches all rows
+// whose keys have times from a minute before the last call on. A large row that became visible late may need a separate
+// request for its contents.
 func (f Feed) After(ctx context.Context, after string, top int) (Next, error) {
 	if err := input.Top(top, MaxTop); err != nil {
 		return Next{}, err
@@ -158,8 +158,8 @@ func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
 	}
 }
 
-// newestBound returns the newest bound that is possible in a position after p, or "" if any bound is possible. Call newestBound
-// before the rows are read, because the reading must find rows that are written between the call and the reading. If p's own
+// newestBound returns the newest bound that is possible in a position after p, or "" if any bound is possible. Call
+// newestBound before the rows are read, because the reading must find rows that are written in between. If p's own
 // bound is recent enough, newestBound makes no request.
 func (f Feed) newestBound(ctx context.Context, p position) (bound string, err error) {
 	if f.Oldest == nil {
@@ -175,8 +175,8 @@ func (f Feed) newestBound(ctx context.Context, p position) (bound string, err er
 	return Since(t.Add(-window)), err
 }
 
-// arrivals reads the rows that a follower at the position p has possibly not received, newest first. They include every row
-// written up to the time readUntil, except rows that were read before the position was made. If contents is true, the rows that
+// arrivals reads the rows that a follower at the position p has possibly not received, newest first. Every row written
+// up to the time readUntil is among them, or was read before the position was made. If contents is true, the rows that
 // the follower receives next have their contents.
 func (f Feed) arrivals(ctx context.Context, p position, contents bool) (rows []arrival, readUntil ticks, err error) {
 	span := Span{Newer: p.newer}

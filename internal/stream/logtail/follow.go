@@ -11,7 +11,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// The pause between polls is minPoll after new events. As long as there are no new events, the pause doubles, up to maxPoll.
+// The pause between polls is minPoll after new events. Without new events, it doubles each time, up to maxPoll.
 const (
 	minPoll = time.Second
 	maxPoll = 10 * time.Second
@@ -27,8 +27,8 @@ type FollowOptions struct {
 // an event is written within a minute of the time in its id, Follow shows it exactly once. Events of one poll are shown oldest
 // first. Follow fails with the same errors as After.
 //
-// Follow polls like a caller of After. If a late event appears, After returns some events again. Follow remembers the events
-// that it has read, and does not show them again.
+// If a late event appears, After returns some events again. Follow remembers the events that it has read, and does not
+// show them again.
 func (s *Streams) Follow(ctx context.Context, stream string, o FollowOptions, show func(Event) error) error {
 	if _, err := bound("since", o.Since, s.now()); err != nil {
 		return err

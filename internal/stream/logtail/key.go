@@ -34,7 +34,7 @@ type Clock struct {
 // NewClock returns a clock for one writer, such as a process.
 func NewClock() *Clock { return &Clock{writer: strings.ToLower(rand.Text()[:12])} }
 
-// NextKey returns a key with the given time. If the latest key's time is later, the new key has that time.
+// NextKey returns a key with the given time or, if later, the latest key's time.
 func (c *Clock) NextKey(now time.Time) string {
 	return c.nextKeys(now, 1)[0]
 }
@@ -62,7 +62,7 @@ func keysFrom(first string, n int) ([]string, error) {
 	return append([]string{first}, c.nextKeys(t, n-1)...), err
 }
 
-// newKey returns a new key. The caller must hold mu.
+// The caller of newKey must hold mu.
 func (c *Clock) newKey(now time.Time) string {
 	switch {
 	case now.After(c.last):
@@ -75,8 +75,7 @@ func (c *Clock) newKey(now time.Time) string {
 	return fmt.Sprintf("%s-%04x-%s", key.Inverted(c.last), maxSequence-1-c.sequence, c.writer)
 }
 
-// KeyTime returns the time in a key, in whole ticks. If the key does not have the form of a Clock's keys, KeyTime returns an
-// error.
+// KeyTime returns the time in a Clock's key, in whole ticks.
 func KeyTime(id string) (time.Time, error) {
 	if !keyForm.MatchString(id) {
 		return time.Time{}, fmt.Errorf("%.60q is not the id of an event", id)

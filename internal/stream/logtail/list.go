@@ -15,9 +15,9 @@ const version = 1
 const (
 	// knownTime is the time for which a reader may use the number of shards that it has read.
 	knownTime = time.Minute
-	// knownMargin is the time that a writer waits in addition to knownTime, because the service's clock shows only seconds.
+	// knownMargin is added to knownTime for writers, because the service's clock shows only seconds.
 	knownMargin = 5 * time.Second
-	// maxKnown is the maximum number of cached streams. There must be a maximum, because any caller can name new streams.
+	// maxKnown limits the number of cached streams, because any caller can name new streams.
 	maxKnown = 10_000
 )
 
@@ -27,11 +27,10 @@ type listing struct {
 	shards int // greatest number in any writer's settings; 0 if there is no row
 	age    time.Duration
 	etag   string
-	empty  bool      // the stream was deleted; a writer that reads this mark removes the mark
+	empty  bool      // the stream was deleted; the next writer removes this mark
 	readAt time.Time // our time directly before the row was read
 }
 
-// readListing reads a stream's row.
 func (s *Streams) readListing(ctx context.Context, escaped string) (listing, error) {
 	var l listing
 	sentAt, at := time.Now(), &key.Bound{Key: escaped}
@@ -52,7 +51,7 @@ func listingOf(e storage.Entity, date time.Time) (listing, error) {
 	return listing{name: e.Get("Name"), shards: int(e.Int("Shards")), empty: e.Get(emptyColumn) == "true", age: date.Sub(e.Timestamp), etag: e.ETag}, nil
 }
 
-// freshListing returns the cached listing of a stream if the listing is fresh. Otherwise it reads the listing.
+// freshListing returns the cached listing of a stream if it is fresh, and otherwise reads the listing.
 func (s *Streams) freshListing(ctx context.Context, escaped string) (listing, error) {
 	s.mu.Lock()
 	l, ok := s.known[escaped]
@@ -112,8 +111,8 @@ func (s *Streams) shardsToWrite(ctx context.Context, stream, escaped string) (in
 	return want, nil
 }
 
-// writeListing inserts a stream's row, or replaces the row that was read. If another writer was faster, writeListing does not return
-// an error, because that writer's row has the same number of shards, or the next call raises the number.
+// writeListing inserts a stream's row, or replaces the row that was read. It is no error if another writer was faster,
+// because that writer's row has the same number of shards, or the next call raises the number.
 func (s *Streams) writeListing(ctx context.Context, stream, escaped string, shards int, old listing) error {
 	op := storage.Op{Kind: storage.Insert, Row: storage.Entity{
 		Key: key.Key{Partition: streamsPartition, Row: escaped},

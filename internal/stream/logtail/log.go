@@ -31,8 +31,8 @@ type Log struct {
 type Span struct {
 	Newer string // only rows newer than this key, or than a result of [Since]
 	Older string // only rows older than this key
-	// If Since is not zero, the span leaves out rows that, according to the service's clock, were written before Since. It may
-	// include rows that were written up to 10 ms earlier. The service reads all rows between the other bounds in any case.
+	// If Since is not zero, the span leaves out rows that were written before Since, by the service's clock, but may
+	// include rows from the last 10 ms before it. The service still reads all rows between the other bounds.
 	Since time.Time
 }
 
@@ -73,8 +73,7 @@ func (m *merge) newest(ctx context.Context, n int, take func(storage.Row) (taken
 	return m.hasMore(), nil
 }
 
-// Trim deletes the rows before the time t, newest first. The result removed is the number of deleted rows, and is valid even
-// after an error.
+// Trim deletes the rows before the time t, newest first. removed is valid even after an error.
 func (l Log) Trim(ctx context.Context, t time.Time) (removed int64, err error) {
 	bound := key.Bound{Key: l.Prefix + key.Inverted(t.Add(-key.Tick))}
 	for _, shard := range l.Shards {
@@ -124,8 +123,7 @@ type source struct {
 	ended bool
 }
 
-// merge reads the first page of each shard, with at most top rows. If there are several shards and rows are large, it requests only
-// about as many rows of each shard as will probably be needed. The pages' memory is counted in ctx's [memory.Part].
+// merge reads the first page of each shard, with at most top rows. The pages' memory is counted in ctx's [memory.Part].
 func (l Log) merge(ctx context.Context, s Span, top int) (*merge, error) {
 	if top < 0 {
 		top = storage.PageRows
@@ -213,7 +211,6 @@ func (m *merge) rows(ctx context.Context) iter.Seq2[storage.Row, error] {
 	}
 }
 
-// hasMore reports whether the shards may contain more rows.
 func (m *merge) hasMore() bool {
 	for _, p := range m.sources {
 		if len(p.rows) > 0 || !p.ended {

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// maintainTime is the maximum duration of one call of Maintain. The next call continues.
+	// maintainTime is the maximum duration of one call of Maintain.
 	maintainTime = time.Minute
 	// The time between two trims of a stream is its retention divided by trimShare, but at least minTrimInterval and at most
 	// maxTrimInterval. Each trim costs a query for each shard, even if no event is too old.
@@ -44,7 +44,6 @@ func (s *Streams) Maintain(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// trimAll trims every stream.
 func (s *Streams) trimAll(ctx context.Context) (removed int64, errs []error) {
 	if !s.options.anyRetention() {
 		return 0, nil
@@ -53,7 +52,7 @@ func (s *Streams) trimAll(ctx context.Context) (removed int64, errs []error) {
 	if err != nil {
 		errs = append(errs, fmt.Errorf("the list of streams cannot be read: %w", err))
 	}
-	// The order is random. Otherwise a stream that uses up the time would always block the same other streams.
+	// The order is random, because otherwise a stream that uses up the time would always block the same other streams.
 	rand.Shuffle(len(streams), func(i, j int) { streams[i], streams[j] = streams[j], streams[i] })
 	for _, l := range streams {
 		n, err := s.trim(ctx, l, date)
@@ -89,7 +88,6 @@ func (s *Streams) listAll(ctx context.Context) (streams []listing, date time.Tim
 	return streams, date, errors.Join(unread, err)
 }
 
-// anyRetention reports whether any stream has a retention.
 func (o Options) anyRetention() bool {
 	for _, stream := range o.Streams {
 		if stream.Retention != nil && *stream.Retention > 0 {

@@ -20,8 +20,7 @@ import (
 	"tablesweep/internal/stream/claim"
 )
 
-// emptyColumn marks the row of a deleted stream. The row is not deleted, because running writers do not insert it again, and
-// readers need its number of shards.
+// emptyColumn marks the row of a deleted stream; see the package comment.
 const emptyColumn = "Empty"
 
 // StreamInfo describes a stream.
@@ -30,7 +29,7 @@ type StreamInfo struct {
 	Shards int    `json:"shards"` // the greatest number of shards that the stream ever had
 }
 
-// List returns at most top streams (1 to MaxTop) after cursor, in the order of their names' keys. The result next is the cursor
+// List returns at most top streams (1 to MaxTop) after cursor, in the order of their names' keys. next is the cursor
 // for the next page, or "" after the last page. List costs one query, and one further query for each deleted stream.
 func (s *Streams) List(ctx context.Context, top int, cursor string) (streams []StreamInfo, next string, err error) {
 	if err := input.Top(top, MaxTop); err != nil {
@@ -80,7 +79,7 @@ func (s *Streams) describe(ctx context.Context, row storage.Entity, date time.Ti
 	return StreamInfo{l.name, l.shards}, err == nil, err
 }
 
-// listCursor is the start of the cursors of [Streams.List]. It distinguishes these cursors from other cursors.
+// listCursor is the start of the cursors of [Streams.List], to distinguish them from other cursors.
 const listCursor = "after "
 
 func writeListCursor(escaped string) string {
@@ -103,8 +102,8 @@ func readListCursor(cursor string) (*key.Bound, error) {
 // Deleted is the result of a stream's deletion.
 type Deleted struct {
 	Events int64 `json:"deleted"`
-	// If Repeated is true, an earlier try of the request was interrupted, or a repetition ended before this try. Events counts
-	// only the events that this try has deleted.
+	// If Repeated is true, an earlier try of the request was interrupted, or a repetition ended before this try. So Events
+	// counts only the events that this try has deleted.
 	Repeated bool `json:"repeated,omitzero"`
 }
 
@@ -145,9 +144,8 @@ func (s *Streams) Delete(ctx context.Context, stream string, sent claim.Sent) (D
 	return done, nil
 }
 
-// deleteEvents deletes the events of a stream, and its notes of idempotency keys. The argument limit is a time by the service's
-// clock. If limit is not zero, only events and notes that were written before limit are deleted. It returns the number of
-// deleted events.
+// deleteEvents deletes the events of a stream, and its notes of idempotency keys. If limit is not zero, it deletes only
+// rows that were written before limit, by the service's clock. It returns the number of deleted events.
 func (s *Streams) deleteEvents(ctx context.Context, stream, escaped string, limit time.Time) (removed int64, err error) {
 	l, err := s.readListing(ctx, escaped)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// The partition streamsPartition contains the list of streams. No stream's partition has this name.
+	// streamsPartition is the partition with the list of streams.
 	streamsPartition = "|streams"
-	// The partition claimsPartition contains the claims of deletions. A claim stays when the stream's rows are deleted.
+	// claimsPartition is the partition with the claims of deletions, which stay when a stream's rows are deleted.
 	claimsPartition = "|claims"
 	// maxNameUnits is the maximum number of UTF-16 units of an escaped name. It keeps a stream's keys within the service's
 	// limits.

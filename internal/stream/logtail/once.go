@@ -19,7 +19,7 @@ const (
 	// oncePartition is the start of the name of the partition with a stream's notes of used idempotency keys.
 	oncePartition = "|once|"
 
-	maxRaces = 20 // maximum number of tries; a further try is needed if another process writes the same events
+	maxRaces = 20 // maximum number of tries; another process may write the same events
 )
 
 // note describes the append in which an idempotency key was used. The append's events have consecutive ids, in one shard.
@@ -139,8 +139,8 @@ func (s *Streams) findEvents(ctx context.Context, shard Shard, keys, ids []strin
 	})
 }
 
-// tidy deletes the notes of keys that were used more than a day ago, and claims that are no longer needed. It searches for
-// these rows once an hour.
+// tidy deletes the notes of keys that were used more than a day ago, and claims that are no longer needed, once an
+// hour.
 func (s *Streams) tidy(ctx context.Context) (removed int64, err error) {
 	now := s.now()
 	err = s.tidying.Due(now, func() (err error) {

@@ -17,8 +17,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// These constants determine the rows that a call reads again. A row may become visible later than a row with a later Timestamp.
-// By reading rows again, the call finds such a late row. The cost is small even if there are many events per second.
+// These constants determine the rows that a call reads again, to find rows that became visible after rows with later
+// Timestamps. The cost is small even if there are many events per second.
 const (
 	againRows = 200                    // number of newest rows to read again
 	againMost = 30 * time.Second       // maximum age of these rows
@@ -230,11 +230,11 @@ func (p position) markReceived(rows []arrival) {
 	}
 }
 
-// advance returns the follower's next position. The follower has received the rows for which given is true, and all rows that
-// were written before readUntil and are not in the argument rows. The rows must be sorted newest first. Older groups have more
-// rows, because late rows are nearly always among the newest rows. Each tick after readUntil has its own group, because the
-// shards were read at different moments. The argument limit is the newest bound that the position may have, or "" if any bound
-// is possible.
+// advance returns the follower's next position. The follower has received the rows for which given is true, and all
+// rows that were written before readUntil and are not in the argument rows. The rows must be sorted newest first. Older
+// groups have more rows, because late rows are nearly always among the newest rows. Each tick after readUntil has its
+// own group, because the shards were read at different moments. limit is the newest bound that the position may have,
+// or "" if any bound is possible.
 func (p position) advance(rows []arrival, readUntil ticks, limit string) position {
 	next := position{readUntil: readUntil, floor: ticksOf(readUntil.time().Add(-againMost))}
 	if len(rows) > againRows {

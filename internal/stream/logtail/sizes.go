@@ -8,12 +8,11 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// largePage is the minimum size in bytes of a page that counts as a page of large rows. One large row alone does not reach this
-// size.
+// largePage is the minimum size, in bytes, of a page of large rows. One large row alone does not reach it.
 const largePage = MaxAnswer / 8
 
-// Sizes estimates the size of a table's rows from the latest pages that the process has read. With the estimate, a reader
-// requests fewer rows if rows are large. The zero value does not limit the number of rows.
+// Sizes estimates the size of a table's rows from the latest pages that the process has read. With the estimate, a
+// reader requests fewer rows if rows are large.
 type Sizes struct{ mean atomic.Int64 }
 
 // Rows returns the number of rows that probably have the given number of bytes, but at most limit rows. See [Fewer].
@@ -41,8 +40,7 @@ func (s *Sizes) Query(ctx context.Context, t *storage.Table, q storage.Query) (s
 	return page, err
 }
 
-// learn updates the estimate from a page. The argument requested is the number of rows that were requested. A page with much
-// text raises the estimate. Only a full page lowers the estimate.
+// learn updates the estimate from a page. A page with much text raises the estimate. Only a full page lowers it.
 func (s *Sizes) learn(requested int, p storage.Page) {
 	rows := len(p.Rows)
 	if rows == 0 {

@@ -75,8 +75,7 @@ func New(o Options) *Streams {
 // Prepare creates the table if it is missing.
 func (s *Streams) Prepare(ctx context.Context) error { return s.options.Table.Create(ctx) }
 
-// TryPrepare is Prepare without retries. It is for callers that make their own retries and must soon notice that the service is
-// available again.
+// TryPrepare is Prepare without retries.
 func (s *Streams) TryPrepare(ctx context.Context) error {
 	return s.options.Table.With(storage.RequestOptions{Once: true}).Create(ctx)
 }
@@ -118,7 +117,7 @@ func (s *Streams) Append(ctx context.Context, stream string, records record.Some
 		return nil, err
 	}
 	ids := s.clock.nextKeys(s.now(), records.Len())
-	// The keys are unique to this call. Therefore a conflict means that an earlier try, whose answer was lost, has inserted the
+	// The keys are unique to this call, so a conflict means that an earlier try, whose answer was lost, has inserted the
 	// events.
 	written, err := s.write(ctx, shards, ids, records.At, storage.Conflict)
 	if err != nil {
@@ -147,7 +146,6 @@ func (s *Streams) toWrite(ctx context.Context, stream string) (shards []Shard, e
 	return shardsOf(escaped, n), escaped, nil
 }
 
-// notAppended returns the error of a failed append.
 func (s *Streams) notAppended(stream, escaped string, err error) error {
 	if storage.HasCode(err, "TableNotFound") { // the list of streams was deleted with the table
 		s.forget(escaped)
@@ -155,8 +153,8 @@ func (s *Streams) notAppended(stream, escaped string, err error) error {
 	return fmt.Errorf("the append to stream %q failed: %w", stream, err)
 }
 
-// AppendEach appends events like Append, and creates the table if it is missing. It calls the function show with each event's
-// index and id. The id is "" if it is unknown whether the event was appended.
+// AppendEach appends events like Append, and creates the table if it is missing. It calls show with each event's index
+// and id. The id is "" if it is unknown whether the event was appended.
 func (s *Streams) AppendEach(ctx context.Context, stream string, records record.Some, show func(i int, id string)) error {
 	ids, err := s.Append(ctx, stream, records)
 	if storage.HasCode(err, "TableNotFound", "TableBeingDeleted") { // no event has been written yet
@@ -188,9 +186,8 @@ func (s *Streams) forget(escaped string) {
 	delete(s.spread, escaped)
 }
 
-// write inserts events with the given keys. The function recordAt returns the record of the event with the index i. The result
-// contains the events' ids, or "" for events that may be missing. Errors for which the function ignored returns true are not
-// reported.
+// write inserts events with the given keys. The result contains the events' ids, or "" for events that may be missing.
+// Errors for which ignored returns true are not reported.
 func (s *Streams) write(ctx context.Context, shards []Shard, keys []string, recordAt func(i int) record.Record, ignored func(error) bool) ([]string, error) {
 	ids := make([]string, len(keys))
 	errs := make([]error, len(keys)) // the error of a transaction is at the index of the transaction's first event
@@ -235,9 +232,9 @@ type EventQuery struct {
 	Cursor string // only events older than this id
 }
 
-// Read calls the function take with the newest events of a stream, newest first, until take returns false. A stream without
-// events is not an error. The next page contains older events; the result cursor is its cursor, or "" if there are no older
-// events. Read makes one query for each shard, and sometimes a query for the stream's row.
+// Read calls the function take with the newest events of a stream, newest first, until take returns false. A stream
+// without events is not an error. The result cursor is for the next page, with older events, or "" if there are none.
+// Read makes one query for each shard, and sometimes a query for the stream's row.
 func (s *Streams) Read(ctx context.Context, stream string, q EventQuery, take func(Event) bool) (cursor string, err error) {
 	if err := input.Top(q.Top, MaxTop); err != nil {
 		return "", err
@@ -261,8 +258,8 @@ func (s *Streams) Read(ctx context.Context, stream string, q EventQuery, take fu
 	return cursor, nil
 }
 
-// Newest calls the function show with the newest n events of a stream, newest first, until show fails. If n is negative, it
-// calls show with all events. The argument since has the form of Since in [EventQuery].
+// Newest calls the function show with the newest n events of a stream, newest first, until show fails. If n is
+// negative, it calls show with all events. since is as in [EventQuery].
 func (s *Streams) Newest(ctx context.Context, stream, since string, n int, show func(Event) error) error {
 	newer, err := bound("since", since, s.now())
 	if err == nil && n != 0 {
@@ -292,8 +289,7 @@ func (s *Streams) newest(ctx context.Context, stream string, span Span, n int, t
 	return more, err
 }
 
-// bound converts the value of a parameter such as since to a bound for Span.Newer. The value is an id or a time. The argument
-// now is the service's time.
+// bound converts a parameter such as since, an id or a time, to a bound for Span.Newer. now is the service's time.
 func bound(parameter, since string, now time.Time) (string, error) {
 	if since == "" || keyForm.MatchString(since) {
 		return since, nil
