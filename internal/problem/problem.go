@@ -68,10 +68,10 @@ var outcomes = [...]struct {
 // String returns the kind's code, for logs.
 func (k Kind) String() string { return outcomes[k].code }
 
-// Error is an error with a kind. It names the field of the request that the caller should change, if there is such a field.
+// Error is an error with a kind.
 type Error struct {
 	Kind   Kind
-	Field  string // the path of the field, such as source.table; may be empty
+	Field  string // the path of the request's field to change, such as source.table; may be empty
 	Detail string // what is wrong and what to change
 	Err    error  // the cause, for the log; may be nil
 }
@@ -89,7 +89,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// The constructors follow. Each returns an error of its kind about a field of the request. The field may be empty.
+// Each of the constructors below returns an error of its kind about a field of the request, which may be empty.
 
 // Invalidf: see [Invalid].
 func Invalidf(field, format string, args ...any) *Error { return newf(Invalid, field, format, args...) }
@@ -192,7 +192,7 @@ func All(err error) []*Error {
 	return all
 }
 
-// Status returns the HTTP status for the error. It returns 200 for nil.
+// Status returns the HTTP status for the error, or 200 for nil.
 func Status(err error) int {
 	if err == nil {
 		return 200

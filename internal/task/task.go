@@ -1,5 +1,5 @@
-// Package task runs the parts of an invocation concurrently. A panic in a part becomes the error of that part, because the process runs other
-// invocations and must not end. [Sleep] waits until a time has passed or the context ends.
+// Package task runs the parts of an invocation concurrently. A panic in a part becomes the error of that part, because
+// the process runs other invocations and must not end.
 package task
 
 import (
@@ -46,8 +46,8 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 type Group struct {
 	group  errgroup.Group
 	cancel context.CancelCauseFunc // nil for a group without a context
-	once   sync.Once               // sets failed only once
-	failed error                   // the first error, if there is a context; it ends the context, so another function may return its own error before the failed function
+	once   sync.Once               // sets failed
+	failed error                   // the first error, if there is a context; errgroup may see another one first, because this error ends the context before the function returns it
 }
 
 // WithContext returns a group, and a context that ends with the first error or when Wait
@@ -60,10 +60,10 @@ func WithContext(ctx context.Context) (*Group, context.Context) {
 // SetLimit sets the maximum number of functions that run concurrently.
 func (g *Group) SetLimit(n int) { g.group.SetLimit(n) }
 
-// Go runs fn in a goroutine. It first waits until the limit allows another function to run.
+// Go runs fn in a goroutine, as soon as the limit allows it.
 func (g *Group) Go(fn func() error) { g.group.Go(g.guarded(fn)) }
 
-// TryGo runs fn as Go does. If Go would wait, TryGo runs nothing and reports false.
+// TryGo runs fn as Go does, or reports false if Go would wait.
 func (g *Group) TryGo(fn func() error) bool { return g.group.TryGo(g.guarded(fn)) }
 
 func (g *Group) guarded(fn func() error) func() error {

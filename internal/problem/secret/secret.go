@@ -2,7 +2,7 @@
 // People paste secrets into fields for names. Code that prints a caller's input uses this package to hide secrets, and code that stores input uses it
 // to refuse them.
 //
-// Rows and records are data, and code never passes them to this package.
+// Rows and records are data, which this package never sees.
 package secret
 
 import (
@@ -28,8 +28,8 @@ var (
 	base64 = regexp.MustCompile(`[A-Za-z0-9+/]{44,}`)
 )
 
-// Labelled reports whether a text contains a secret after the secret's name. It is for texts that contain values of rows, such as filters. Many
-// values are hashes, which look like keys without a name.
+// Labelled reports whether a text contains a secret after the secret's name. It is for texts with values of rows, such
+// as filters, because many values are hashes, which look like keys without a name.
 func Labelled(text string) bool { return labelled.MatchString(text) }
 
 // In reports whether a text contains something that looks like a secret.
@@ -140,7 +140,7 @@ func escapedLength(text string, c byte) int {
 	return len(found[0])
 }
 
-// HideJSON is [Hide] for the texts of a JSON value, including its names. If value is not JSON, it is treated as one text.
+// HideJSON is [InJSON] with [Hide].
 func HideJSON(value []byte) []byte { return InJSON(value, Hide) }
 
 // InJSON changes the texts of a JSON value, including its names. If value is not JSON, it is changed as one text.

@@ -10,16 +10,15 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Small is the size, in bytes, of the largest part that comes from a budget's reserve. Larger parts cannot use the reserve, so
-// small parts never wait for them.
+// Small is the size, in bytes, of the largest part that comes from a budget's reserve. So small parts never wait for
+// larger ones.
 const Small = 256 << 10
 
-// reserved is the divisor for a budget's two reserves: together, they are 1/16 of the budget. One reserve is for small parts, and the other for slow
-// input.
+// A budget keeps 1/reserved of its memory in two reserves: one for small parts, and one for slow input.
 const reserved = 16
 
-// ErrFull means that work needs more memory than its part has, and that no more memory is free. The work must release its part and take a larger
-// part. Work that waits for memory while it holds a part may wait forever.
+// ErrFull means that work needs more memory than its part has, and that no more memory is free. The work must release
+// its part before it takes a larger one, because work that waits for memory while it holds a part may wait forever.
 var ErrFull = errors.New("other work is using the process's memory")
 
 // Budget limits the memory, in bytes, of the rows, bodies and answers that a process holds. Each call or step takes its part once, before it reads. A
@@ -81,8 +80,8 @@ func NewBudget(bytes int64) *Budget {
 	return &Budget{newPool(max(1, bytes-small-coming), nil), newPool(small, nil), newPool(coming, nil), &counts{}}
 }
 
-// Steps returns the budget of work that can wait for minutes. All such work together takes at most three quarters of the memory for large work.
-// Only other work gets the rest.
+// Steps returns the budget of work that can wait for minutes. All such work together takes at most three quarters of
+// the memory for large work.
 func (b *Budget) Steps() *Budget {
 	if b == nil {
 		return nil
@@ -90,8 +89,8 @@ func (b *Budget) Steps() *Budget {
 	return &Budget{newPool(max(1, b.large.bytes*3/4), b.large), b.small, b.coming, b.counts}
 }
 
-// Coming returns a part for input that arrives at its sender's speed. The part is empty at the beginning, and grows as input arrives. Such
-// parts use a reserve of their own, for which no other work waits. Therefore a slow sender does not delay other work.
+// Coming returns an empty part for input that arrives at its sender's speed. The part grows as input arrives, from a
+// reserve for which no other work waits. So a slow sender does not delay other work.
 func (b *Budget) Coming() *Part {
 	if b == nil {
 		return nil
@@ -119,7 +118,7 @@ type Usage struct {
 	Waiting int64 // the number of calls and steps that wait for their part
 }
 
-// Usage returns the usage of the budget. It is zero if b is nil.
+// Usage returns the usage of the budget, or zero if b is nil.
 func (b *Budget) Usage() Usage {
 	if b == nil {
 		return Usage{}
@@ -127,8 +126,8 @@ func (b *Budget) Usage() Usage {
 	return Usage{Bytes: b.large.bytes + b.small.bytes + b.coming.bytes, Used: b.used.Load(), Most: b.most.Load(), Waiting: b.waiting.Load()}
 }
 
-// Take waits for its turn and for enough free bytes, and then takes the bytes. Work that needs more than the whole budget gets the whole budget, and
-// runs alone. If ctx ends first, the error is that of ctx. The caller must not hold another part.
+// Take waits for its turn and for enough free bytes, and then takes the bytes. Work that needs more than the whole
+// budget gets the whole budget, and runs alone. The caller must not hold another part.
 func (b *Budget) Take(ctx context.Context, bytes int64) (*Part, error) {
 	if b == nil {
 		return nil, ctx.Err()
@@ -203,8 +202,8 @@ func PartIn(ctx context.Context) *Part {
 	return p
 }
 
-// Grow takes more bytes if they are free and nobody waits for memory. It never waits. A part of at most [Small] bytes does not grow beyond [Small]. A
-// part that already has all memory for large work can always grow, because it runs alone.
+// Grow takes more bytes if they are free and nobody waits for memory. A part of at most [Small] bytes does not grow
+// beyond [Small]. A part that already has all memory for large work can always grow, because it runs alone.
 func (p *Part) Grow(bytes int64) bool {
 	if p == nil {
 		return true
@@ -214,7 +213,7 @@ func (p *Part) Grow(bytes int64) bool {
 	return p.grow(bytes)
 }
 
-// Bounded returns this part in a form for work that can be split. In this form, the part never exceeds the memory for large work.
+// Bounded returns a form of this part for work that can be split. This form never exceeds the memory for large work.
 func (p *Part) Bounded() *Part {
 	if p == nil {
 		return nil
@@ -241,8 +240,8 @@ func (p *Part) grow(bytes int64) bool {
 	return true
 }
 
-// Use adds bytes to the used bytes of the part. A negative number subtracts bytes. If the part has too few bytes, it grows. If the part cannot grow,
-// Use changes nothing and reports false.
+// Use adds bytes, which may be negative, to the used bytes of the part. If the part has too few bytes, it grows. If the
+// part cannot grow, Use changes nothing and reports false.
 func (p *Part) Use(bytes int64) bool {
 	if p == nil {
 		return true
@@ -291,8 +290,8 @@ func (p *Part) Used() int64 {
 	return p.used
 }
 
-// Wanted returns the largest number of bytes that was used or requested. After [ErrFull], the work needs this number of bytes, which is more than the
-// part had.
+// Wanted returns the largest number of bytes that was used or requested. After [ErrFull], the work needs this number of
+// bytes.
 func (p *Part) Wanted() int64 {
 	if p == nil {
 		return 0
@@ -302,8 +301,8 @@ func (p *Part) Wanted() int64 {
 	return p.wanted
 }
 
-// Keep returns all but the given bytes to the budget. It never takes bytes from the budget. If more than the given bytes count as used, the number of
-// used bytes falls to the given number. A part of the large pool stays in that pool, however few bytes it keeps.
+// Keep returns all but the given bytes to the budget. If more bytes are used, the number of used bytes falls to the
+// given number. A part of the large pool stays in that pool, however few bytes it keeps.
 func (p *Part) Keep(bytes int64) {
 	if p == nil {
 		return

@@ -36,7 +36,7 @@ type Instance struct {
 	From  string // the source of Bytes: a setting's name, or another description
 }
 
-// InstanceOf determines the memory from the settings (the function get returns the value of a setting), from the limit of the process's control
+// InstanceOf determines the memory from the settings, whose values get returns, from the limit of the process's control
 // group, or from [defaultMemory]. The error names the invalid setting.
 func InstanceOf(get func(string) string) (Instance, error) {
 	if text := get(Setting); text != "" {

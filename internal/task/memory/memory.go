@@ -15,15 +15,16 @@ const (
 	// limit is the garbage collector's limit. Far less memory is in use, but without a limit the heap would grow, between two collections, to a
 	// multiple of the memory in use.
 	limit = Command + otherMemory
-	// percent lets the heap grow, between two collections, to four times the memory in use, but not beyond the limit. A copy makes garbage at the
-	// speed of its requests.
+	// A copy makes garbage at the speed of its requests, so percent lets the heap grow, between two collections, to four
+	// times the memory in use, but not beyond the limit.
 	percent = 300
 	// fileWeight is the maximum number of bytes in memory per byte of a loaded file.
 	fileWeight = 16
 )
 
-// Limit sets the garbage collector's limit and percentage, unless the environment sets them. The files, such as a checkpoint, are loaded into memory.
-// Each file raises the limit, because otherwise the collector would run constantly. Missing files do not count.
+// Limit sets the garbage collector's limit and percentage, unless the environment sets them. Files that are loaded into
+// memory, such as a checkpoint, raise the limit, because otherwise the collector would run constantly. Missing files do
+// not count.
 func Limit(files ...string) {
 	bytes := int64(limit)
 	for _, path := range files {
