@@ -46,8 +46,8 @@ type Sent struct {
 	Invocation string // the host's invocation id; ignored if Key is not ""
 }
 
-// ID returns the id of the described request. Different requests with the same invocation id have different IDs. If
-// different requests have the same Idempotency-Key, the second one fails [ID.Check].
+// ID returns the id of the request that the argument describes. Different requests with the same invocation id have
+// different IDs. If different requests have the same Idempotency-Key, the second one fails [ID.Check].
 func (s Sent) ID(request string) ID {
 	switch {
 	case s.Key != "":

@@ -14,7 +14,7 @@ const DefaultTable = "tablesweeplog"
 // Forever is the text of a retention that keeps all events.
 const Forever = "forever"
 
-// minRetention is the shortest retention that gives followers enough time to get every event.
+// minRetention is the shortest allowed retention. It gives followers enough time to get every event.
 const (
 	minRetention = 2 * window
 	maxRetention = 36_500 * 24 * time.Hour
