@@ -89,7 +89,8 @@ func (p Path) withPath(err error) error {
 	return err
 }
 
-// writeError marks an error that is not about the file, but from the function that writes its content. [Path.withPath] does not change its text.
+// writeError marks an error of the function that writes a file's content. [Path.withPath] does not change its text, because the error is not about
+// the file.
 type writeError struct{ error }
 
 func (p Path) inRoot(fn func(*os.Root) error) error {

@@ -12,8 +12,8 @@
 //
 // A machine that crashes may lose the bytes that were not known to be on the disk: the end of the file is missing, contains zeros, or has gaps. Let D
 // be the largest N in a good line. If the first bad line comes after the snapshot and beyond the first D bytes, this line and all later lines are
-// ignored, and the work that they recorded is done again. If the first bad line comes earlier, the file was damaged or changed, and is refused. A
-// file that was shortened at the end of a line goes unnoticed.
+// ignored. The work that they recorded is done again. If the first bad line comes earlier, the file was damaged or changed, and is refused. A file
+// that was shortened at the end of a line goes unnoticed.
 package journal
 
 import (
@@ -132,8 +132,7 @@ func (f *File) parse(text []byte) error {
 	return nil
 }
 
-// goodLines returns the lines before the first bad line, the offsets of all lines, and the largest number of bytes that a good line records as being
-// on the disk.
+// goodLines returns the lines before the first bad line, the offsets of all lines, and the largest N in a good line (see the package comment).
 func goodLines(text []byte) (lines []line, offsets []int64, known int64, err error) {
 	var before []byte // the CRC of the previous line
 	good := 0

@@ -49,7 +49,7 @@ func Lock(path string) (*Guard, error) {
 	return nil, fmt.Errorf("%s: %w", path, ErrLocked)
 }
 
-// tries is how often Lock tries again if the previous holder has removed the lock file. Then the path counts as locked.
+// tries is how often Lock tries again when the previous holder has removed the lock file. After that, the path counts as locked.
 const tries = 100
 
 // Close releases the lock and removes its file.
