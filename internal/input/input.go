@@ -115,9 +115,9 @@ func Once(names ...string) []Parameter {
 // hostParameters are the parameters of the Functions host that the app also receives: the function's key, and the key's name.
 var hostParameters = []string{"code", "clientId"}
 
-// Query reads a URL's query string. It refuses parameters that are not in params, invalid UTF-8, and parameters that are repeated or empty against
-// their [Parameter]. It ignores the host's own parameters, unless params contains their names. All errors are [problem.Invalid], and name the
-// parameter if there is one.
+// Query reads a URL's query string. It refuses parameters that are not in params, invalid UTF-8, and parameters that are repeated or empty, unless
+// their [Parameter] allows it. It ignores the host's own parameters, unless params contains their names. All errors are [problem.Invalid], and name
+// the parameter if there is one.
 func Query(raw string, params []Parameter) (url.Values, error) {
 	given, err := url.ParseQuery(raw)
 	if err != nil {
