@@ -22,7 +22,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// Job is a job that is ready to run. It can run only once. Call Close even if the job does not run.
+// Job is a job that is ready to run once. Call Close even if the job does not run.
 type Job struct {
 	Facts
 	options Options

@@ -103,8 +103,8 @@ func report(s sweep.Spec, found sweep.Totals, writes int, all bool, w Work) Repo
 }
 
 // queriesOf estimates how many queries the work makes for the counted rows, and for each further row. A count itself makes more queries than the
-// work, because its workers do nothing else, and so take ranges from each other sooner. Therefore queriesOf calculates with full pages. In two
-// cases, it uses the count's number of queries: with a filter, because pages are then not full, and for a list or a strategy, because the work then
+// work, because its workers do nothing else, and so take ranges from each other sooner. Therefore queriesOf calculates with full pages. With a
+// filter, it uses the count's number of queries, because pages are then not full. For a list or a strategy, it does the same, because the work then
 // makes the same queries.
 func queriesOf(s sweep.Spec, found sweep.Totals) (queries, each float64) {
 	if !s.Steal || s.Filter != "" || s.Keys != nil {

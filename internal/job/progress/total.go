@@ -43,7 +43,7 @@ type counting struct {
 
 // worthwhile reports whether the phase has run long enough, and makes enough requests, for a count to add little.
 func worthwhile(p sweep.Progress) bool {
-	const long, requests = 10 * time.Second, 4 // the shortest duration of a counted phase, and its smallest number of requests per query
+	const long, requests = 10 * time.Second, 4 // a counted phase has at least this duration, and this many requests per query
 	return p.Elapsed >= long && p.Run.Queries > 0 && p.Run.Requests >= requests*p.Run.Queries
 }
 

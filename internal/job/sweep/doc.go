@@ -35,9 +35,9 @@
 //
 // # Busy tables
 //
-// Workers do not steal when more queries would be useless: while requests wait for a limit that the caller has set, while enough rows have been read
-// to keep the target busy, while the pace allows no more queries, and while there is no memory for a page. For the same reason, no worker steals from
-// a range within a throttled partition. In a list of rows, and in a copy with few workers, a busy partition delays the rows after it.
+// Workers do not steal when more queries would be useless: at the limits of the caller and of the pace, while the rows already read keep the target
+// busy, and without memory for a page. For the same reason, no worker steals from a range within a throttled partition. In a list of rows, and in a
+// copy with few workers, a busy partition delays the rows after it.
 //
 // # What is not known
 //

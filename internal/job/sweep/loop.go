@@ -271,7 +271,7 @@ func (r *run) steal() {
 		least = float64(r.scan.PageRows)
 	}
 	idle := r.pacer.source.freeRequests(r.state.frontier.reads)
-	if r.options.MaxRows > 0 { // thieves reserve a share of the limit until their pages arrive, although these are often empty
+	if r.options.MaxRows > 0 { // queries of stolen ranges reserve a share of the limit until their pages arrive, although these are often empty
 		took := r.pacer.source.took.Seconds()
 		use := float64(r.options.MaxRows/r.options.Share.sweepCount()) * took / max(1, r.reads.Expects(r.scan.PageRows))
 		idle = min(idle, 1+int(2*use)-r.state.frontier.reads)

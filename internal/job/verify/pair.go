@@ -34,7 +34,7 @@ type pair struct {
 	budget *memory.Budget // the memory for held rows; nil for no limit
 	mu     sync.Mutex     // guards the fields below
 	held   map[key.Token]*position
-	order  []key.Token // the tokens in held, oldest first; held may no longer contain some of them
+	order  []key.Token // the tokens that were put into held, oldest first
 	bytes  int64       // bytes of the held rows
 	most   func() int64
 }

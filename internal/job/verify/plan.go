@@ -86,7 +86,7 @@ func (p *Plan) Counts() PlanCounts {
 	return p.counts
 }
 
-// The properties that a row in the file has in addition to its key.
+// The properties of a row in the file, beside its key.
 const (
 	etagName = "ETag" // the ETag of the destination's row; "" if the destination has no such row
 	pageName = "Page" // the number of the comparison's page that had the row
@@ -193,8 +193,8 @@ func (c comparison) Split(rows []storage.Row) [][]storage.Row {
 	return [][]storage.Row{rows}
 }
 
-// Do adds rows to the plan. A comparison with a filter does not read the rows that the filter leaves out. So Do then searches the other place for
-// each row. If the row exists there, Do plans a change instead of a copy, or no deletion.
+// Do adds rows to the plan. A comparison with a filter does not read the rows that the filter leaves out. So with a filter, Do searches the other
+// place for each row. If the row exists there, Do plans a change instead of a copy, and no deletion.
 func (c comparison) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (r action.Result, err error) {
 	of := map[sweep.Kind][]storage.Row{}
 	for _, row := range rows {
