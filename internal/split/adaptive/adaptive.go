@@ -15,7 +15,7 @@ const (
 	hintCaution  = 6.0  // in a piece between hints, perPiece and the number of pages that earn a cut are multiplied by this
 	longStreak   = 2    // a partition counts as long after this number of consecutive pages
 	maxPages     = 20_000
-	leastBelief  = 0.1 // the minimum number of pages expected in a strand that is not at its end
+	leastBelief  = 0.1 // the minimum number of pages expected in a piece that is not at its end
 	unknownPages = 300 // the number of pages that is assumed before the first page is read
 )
 
@@ -64,7 +64,7 @@ func (x Strategy) Advance(s scan.Step, p scan.Page) (scan.Decision, error) {
 	return o, nil
 }
 
-// advance returns the children of a step whose page is not the last page of the strand.
+// advance returns the children of a step whose piece has further pages.
 func (st strand) advance(s scan.Step, p scan.Page) []scan.Step {
 	st.Credit += 1 / st.caution()
 	v := st.view(s, p)
@@ -72,7 +72,7 @@ func (st strand) advance(s scan.Step, p scan.Page) []scan.Step {
 	if v.partition != nil || st.Partitions || !st.endsInLong(p) {
 		return st.cut(s, p, v, g, st.pieceCount(g))
 	}
-	// A partition of several pages and the keys after it become separate strands.
+	// A partition of several pages and the keys after it become separate pieces.
 	rest, outer := st.stopAfterPartition(s, p)
 	v = st.view(s, p)
 	inner := st.survey(s, v)
@@ -90,7 +90,7 @@ func (st strand) advance(s scan.Step, p scan.Page) []scan.Step {
 	return append(st.cut(s, p, v, inner, in), rest.openRange(outer, g, out)...)
 }
 
-// pieceCount returns the number of pieces into which to divide the rest of the strand. The strand's credit for cuts limits this number.
+// pieceCount returns the number of pieces into which to divide the unread keys. The credit for cuts limits it.
 func (st strand) pieceCount(g *gauge) int {
 	if st.First { // the start of a table reveals little about the rest
 		return scan.MaxChildren
@@ -98,7 +98,7 @@ func (st strand) pieceCount(g *gauge) int {
 	return int(min(scan.MaxChildren, 1+st.Credit, 1+g.total/(perPiece*st.caution())))
 }
 
-// caution returns the factor by which cuts cost more in a strand that hints have cut.
+// caution returns the factor by which cuts cost more in a piece between hints.
 func (st strand) caution() float64 {
 	if st.Hinted {
 		return hintCaution

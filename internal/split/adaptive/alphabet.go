@@ -22,7 +22,7 @@ type letter struct {
 	weight float64
 }
 
-// alphabet holds, in key order, the characters at which the keys of a strand branch.
+// alphabet holds, in key order, the characters at which the keys read so far branch.
 type alphabet []letter
 
 // alphabetJSON is the form of an alphabet in a message.

@@ -7,8 +7,8 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// cut divides the rest of the strand into the given number of pieces, or into fewer pieces if some cuts are the same key. The first piece continues
-// with the token.
+// cut divides the unread keys into the given number of pieces, or into fewer if some cuts are the same key. The first piece continues with the
+// token.
 func (st strand) cut(s scan.Step, p scan.Page, v view, g *gauge, pieces int) []scan.Step {
 	cuts := g.cuts(pieces)
 	st.divide(g, cuts)
@@ -22,7 +22,7 @@ func (st strand) cut(s scan.Step, p scan.Page, v view, g *gauge, pieces int) []s
 	return append([]scan.Step{st.continueAfter(s, p)}, others...)
 }
 
-// openRange divides an unread range of partitions. The range starts where the strand's trail ends.
+// openRange divides an unread range of partitions, which follows the last key read.
 func (st strand) openRange(r key.Range, g *gauge, pieces int) []scan.Step {
 	cuts := g.cuts(pieces)
 	st.divide(g, cuts)
@@ -33,10 +33,10 @@ func (st strand) openRange(r key.Range, g *gauge, pieces int) []scan.Step {
 	return append([]scan.Step{st.step(r)}, others...)
 }
 
-// divide makes the strand the first of the pieces between the cuts. The strand pays for the cuts and divides its remaining credit evenly among the
-// pieces. Each piece may make at least one cut, unless hints have cut it. The expected number of pages is the geometric mean of the earlier
-// expectation and the new measurement, and is divided among the pieces. The strand never learns whether the next piece is empty. So after each cut
-// in a level without known siblings, it expects fewer pages at its next cut.
+// divide makes st the first of the pieces between the cuts. It pays for the cuts, and divides the remaining credit evenly among the pieces. Each
+// piece may make at least one cut, unless it lies between hints. The pieces share the expected number of pages, which is the geometric mean of the
+// earlier expectation and the new estimate. A piece never learns whether the next piece is empty. So after each cut in a level without known
+// siblings (see [trail]), it expects fewer pages at its next cut.
 func (st *strand) divide(g *gauge, cuts []string) {
 	n := float64(len(cuts))
 	st.First = false
@@ -57,7 +57,7 @@ func (st *strand) divide(g *gauge, cuts []string) {
 
 // leastCredit returns the number of cuts that a piece may make even if its scan has earned none: one, or up to five if the piece is expected to be
 // long. A long piece delays the whole scan, but has seldom earned enough cuts. It is always one within a partition that is not very long. It is also
-// one for a strand that was cut in levels without known siblings, because its pieces are often empty.
+// one after cuts in levels without known siblings (see [trail]), because the pieces are then often empty.
 func (st strand) leastCredit() float64 {
 	const most, long, longPartition = 5, 4.0, 12.0 // most counts cuts; long and longPartition count pages
 	if st.Trail.Tries > 0 || st.Inside && st.Left < longPartition {

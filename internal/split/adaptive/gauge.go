@@ -41,9 +41,9 @@ func newGauge(a alphabet, here string, end *string) *gauge {
 	return g
 }
 
-// survey estimates the keys that follow, from the deepest level of the last key to the top. In a level in which the trail has siblings, it assumes
-// that their density continues. In other levels, the estimate depends on the probability that keys fork there. This probability falls with the
-// share of the level in which no siblings were found, and with the number of cuts in such levels.
+// survey estimates the keys that follow, from the deepest level of the last key to the top. In a level with known siblings (see [trail]), it
+// assumes that their density continues. In other levels, the estimate depends on the probability that keys fork there. This probability falls with
+// the share of the level in which no siblings were found, and with the number of cuts in such levels.
 func (g *gauge) survey(t trail, f forks) {
 	const (
 		smoothing = 0.5  // weight of the last sibling, which is still being read

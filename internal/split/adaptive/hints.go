@@ -7,8 +7,8 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// group contains the numbers of pieces between hints, whose steps the step that holds the group must start. A message has no room for the hints
-// themselves. The checksum ensures that every step uses the same hints.
+// group lists the pieces between hints that a step must still start. It lists numbers, because a message has no room for the hints. The checksum
+// ensures that every step uses the same hints.
 type group struct {
 	First int     `json:"first"`
 	End   int     `json:"end"`
@@ -28,8 +28,8 @@ func hintStep(h *scan.Hints, pieces []key.Range, g group, piece int) scan.Step {
 	return st.step(pieces[piece])
 }
 
-// For a step with a group, launch adds the step's children to a decision: a step for each part of the group and, if more is true, a step for the
-// rest of its own piece.
+// launch adds to a decision the children of a step with a group: a step for each part of the group and, if more is true, a step for the rest of
+// the step's piece.
 func (x Strategy) launch(s scan.Step, st strand, p scan.Page, more bool, o scan.Decision) (scan.Decision, error) {
 	g := *st.Group
 	if x.Hints == nil || x.Hints.Sum() != g.Sum {

@@ -12,15 +12,15 @@ type Piece struct {
 	// End is the first key that belongs to another piece, or nil. Only [Workers.Steal] changes it.
 	End *key.Key `json:"end,omitempty"`
 
-	from     key.Key // a thief's first key
+	from     key.Key // the first key of a piece that was cut from another
 	victim   *Piece  // the piece from which this piece was cut; nil after this piece's first page
-	part     float64 // this piece's share of the keys that thieves took together
+	part     float64 // this piece's share of the keys that were cut from the victim together
 	within   bool    // the piece's keys are in the partition that the victim was reading
 	believed float64 // the number of pages that was expected when the piece was cut
 
-	misses float64 // number of consecutive thieves that found nothing
-	since  int     // pages read since a thief found something
-	robbed int     // number of thieves cut from the piece since its last page
+	misses float64 // how many consecutive pieces that were cut from this one had no rows
+	since  int     // pages read since a piece that was cut from this one had rows
+	robbed int     // number of pieces cut from this one since its last page
 	streak int     // how many consecutive pages, up to the last page read, lay in one partition
 
 	last  *key.Key // the last key read; nil before the first page
@@ -32,7 +32,7 @@ type Piece struct {
 // NewPiece returns a piece for a range of partitions, or for a range of rows in one partition. The first query of the piece uses the same range.
 func NewPiece(r key.Range) *Piece { return &Piece{End: r.End()} }
 
-// Range returns the range of a thief's first query. It may extend beyond the piece's end.
+// Range returns the range of the first query of a piece that was cut from another. It may extend beyond the piece's end.
 func (s *Piece) Range() key.Range {
 	if s.from.Row != "" { // the piece is in one partition
 		r := key.Range{Partition: &s.from.Partition, Low: &key.Bound{Key: s.from.Row}}
@@ -42,7 +42,7 @@ func (s *Piece) Range() key.Range {
 		return r
 	}
 	r := key.Range{Low: &key.Bound{Key: s.from.Partition}}
-	if p, ok := strings.CutSuffix(s.from.Partition, "\x00"); ok { // the key is a successor, see upTo
+	if p, ok := strings.CutSuffix(s.from.Partition, "\x00"); ok { // see upTo
 		r.Low = &key.Bound{Key: p, Open: true}
 	}
 	if s.End != nil {
@@ -54,8 +54,8 @@ func (s *Piece) Range() key.Range {
 	return r
 }
 
-// upTo returns an open bound at a key. If the key is the successor of another key, upTo returns a closed bound at the other key instead. This avoids
-// a control character in the bound.
+// upTo returns an open bound at a key. If the key is another key plus \x00, upTo returns a closed bound at the other key instead, to avoid a control
+// character in the bound.
 func upTo(end string) *key.Bound {
 	if k, ok := strings.CutSuffix(end, "\x00"); ok {
 		return &key.Bound{Key: k}
@@ -63,7 +63,7 @@ func upTo(end string) *key.Bound {
 	return &key.Bound{Key: end, Open: true}
 }
 
-// noteTheft records whether a thief has found rows in its part of the piece.
+// noteTheft records whether thief, a piece that was cut from s, has rows.
 func (s *Piece) noteTheft(thief *Piece, found bool) {
 	s.ahead = nil
 	switch {
@@ -104,8 +104,8 @@ func (s *Piece) contains(k key.Key) bool {
 	return s.last.Compare(k) < 0 && (s.End == nil || k.Compare(*s.End) < 0)
 }
 
-// cut divides the unread keys of the piece at the cuts. The keys of a thief lie in one partition, or begin at the start of a partition, because a
-// query cannot request any other range.
+// cut divides the unread keys of the piece at the cuts. Each new piece lies in one partition, or begins at the start of one, because a query cannot
+// request any other range.
 func (s *Piece) cut(cuts []key.Key) Theft {
 	t := Theft{Victim: s}
 	for i, c := range cuts {
@@ -126,7 +126,7 @@ func (s *Piece) cut(cuts []key.Key) Theft {
 	return t
 }
 
-// add adds a thief that begins at a key. The thief inherits the victim's trail in the levels that both pieces share.
+// add adds a new piece that begins at a key. It inherits the victim's trail in the levels that both pieces share.
 func (t *Theft) add(from key.Key) {
 	if n := len(t.Thieves); n > 0 {
 		t.Thieves[n-1].End = &from

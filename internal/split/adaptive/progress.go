@@ -8,11 +8,10 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// slack returns the number of pages that a strand may have beyond its hint. Once the strand has read the hinted pages, this number of pages counts as
-// unread.
+// slack returns how many pages a piece may have beyond its hint. Once the hinted pages are read, that many pages count as unread.
 func (st strand) slack() float64 { return 0.75 * cmp.Or(st.Share, 1) }
 
-// hasOutgrownHint reports whether the strand has exceeded its slack. Then the number of unread pages is a guess.
+// hasOutgrownHint reports whether the piece has exceeded its slack. Then the number of unread pages is a guess.
 func (st strand) hasOutgrownHint() bool { return st.Due < -st.slack() }
 
 // End returns the key at which a pending step of this strategy stops before the end of its range, or nil if the step reads to the end. If launches

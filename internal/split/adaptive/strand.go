@@ -8,29 +8,28 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// strand is the State of a step: everything that is known about the keys that the step has yet to read. Messages and checkpoints contain states that
-// another version of the program has written. A step whose state lacks a field continues, and learns from its next page.
+// strand is the State of a step: what is known about the keys that the step has yet to read. Another version of the program may have written the
+// state. A step whose state lacks a field continues, and learns from its next page.
 type strand struct {
-	// Stop is the first key that belongs to another step, if the strand ends before its range ends.
+	// Stop is the first key that belongs to another step, if that key lies within the range.
 	Stop *key.Key `json:"stop,omitempty"`
 
 	Left   float64 `json:"left"`             // expected unread pages
-	Credit float64 `json:"credit,omitempty"` // cuts that the strand may make
+	Credit float64 `json:"credit,omitempty"` // cuts that may be made
 
-	First   bool     `json:"first,omitempty"` // the strand has read no page yet
+	First   bool     `json:"first,omitempty"` // no page was read yet
 	Streak  int      `json:"run,omitempty"`   // how many consecutive pages, up to the last page read, lay in one partition
 	Inside  bool     `json:"in,omitempty"`    // all unread keys lie in one partition
 	Trail   trail    `json:"trail"`
 	Forks   forks    `json:"forks"`
 	Letters alphabet `json:"abc"`
 
-	Hinted bool    `json:"hinted,omitempty"` // hints have cut the strand
-	Due    float64 `json:"due,omitempty"`    // unread pages according to the hint; negative if the strand has exceeded the hint
+	Hinted bool    `json:"hinted,omitempty"` // the piece lies between hints
+	Due    float64 `json:"due,omitempty"`    // unread pages according to the hint; negative if more pages were read
 	Share  float64 `json:"share,omitempty"`  // the fraction of a full page's rows that each page has, according to the hints; 0 means 1
 	Group  *group  `json:"group,omitempty"`
 
-	// If Partitions is set, the strand treats pages as lists of partitions, and skips rows. Such a strand needs no Stop, because its range ends at
-	// the next piece.
+	// If Partitions is set, pages are lists of partitions, and rows are skipped. Then Stop is not needed, because the range ends at the next piece.
 	Partitions bool `json:"pk,omitempty"`
 }
 
@@ -60,19 +59,18 @@ func (st strand) continueAfter(s scan.Step, p scan.Page) scan.Step {
 	return next
 }
 
-// view is the part of a page that shows something about the unread keys of its strand: partition keys, or row keys if all unread keys lie in one
-// partition.
+// view is the part of a page that is evidence about the unread keys: partition keys, or row keys if all unread keys lie in one partition.
 type view struct {
 	partition *string  // the partition that contains the unread keys
 	keys      []string // the page's keys, limited to that partition
-	end       *string  // where the strand ends
+	end       *string  // where the piece ends
 	share     float64  // the share of the page's rows that are in the view
 }
 
 func (v view) first() string { return v.keys[0] }
 func (v view) last() string  { return v.keys[len(v.keys)-1] }
 
-// inPartition reports whether the rest of the strand lies in the partition of the page's last row.
+// inPartition reports whether all unread keys lie in the partition of the page's last row.
 func (st strand) inPartition(s scan.Step, p scan.Page) bool {
 	last := p.Last().Partition
 	return s.Range.Partition != nil || st.Stop != nil && st.Stop.Compare(key.BehindPartition(last)) <= 0
@@ -108,7 +106,7 @@ func (st strand) view(s scan.Step, p scan.Page) view {
 	return v
 }
 
-// survey adds a page to the strand's trail, letters and forks, and estimates the keys that follow.
+// survey learns from a page, and estimates the keys that follow.
 func (st *strand) survey(s scan.Step, v view) *gauge {
 	if v.partition != nil && !st.Inside {
 		st.Inside, st.Trail = true, trail{}
@@ -121,7 +119,7 @@ func (st *strand) survey(s scan.Step, v view) *gauge {
 	return g
 }
 
-// firstKey returns the key from which on the strand has read all keys. It matters only for the first page of a trail.
+// firstKey returns the key from which on all keys were read. It matters only for the first page of a trail.
 func firstKey(s scan.Step, v view) string {
 	switch {
 	case v.share < 1: // the partition begins on this page
@@ -146,8 +144,8 @@ func (st *strand) endsInLong(p scan.Page) bool {
 	return st.Streak >= long
 }
 
-// stopAfterPartition makes the strand stop after the page's last partition. It returns a strand for the later partitions, and the range of these
-// partitions, which may be empty.
+// stopAfterPartition makes st stop after the page's last partition. It returns the state and the range of a step for the later partitions. The range
+// may be empty.
 func (st *strand) stopAfterPartition(s scan.Step, p scan.Page) (strand, key.Range) {
 	last := p.Last().Partition
 	r := s.AfterPartition(last).Range

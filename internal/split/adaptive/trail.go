@@ -5,18 +5,18 @@ import (
 	"unicode/utf8"
 )
 
-// trail summarizes the keys that a strand has read, level by level. The level of depth n contains the keys that share n characters with the last key
-// read, and differ in the next character. These keys are the siblings of the last key in that level.
+// trail summarizes the keys that were read, level by level. The level of depth n contains the keys that share n characters with the last key read,
+// and differ in the next character. These keys are the siblings of the last key in that level.
 type trail struct {
 	Here *string `json:"here,omitempty"` // the last key read, nil if there is none
 	// In the levels deeper than Fresh, all keys before Here have been read, because the first key read lies outside these levels.
 	Fresh  int     `json:"fresh,omitempty"`
 	Levels []level `json:"levels,omitempty"` // levels with siblings, and the level Fresh, sorted by depth
-	// Tries counts the strand's cuts in levels without known siblings. It falls whenever the strand later finds siblings in such a level.
+	// Tries counts the cuts in levels without known siblings. It falls whenever siblings are later found in such a level.
 	Tries int `json:"tries,omitempty"`
 }
 
-// level records how many pages of siblings were read at a depth, and the width of the part of the level that contains these siblings.
+// level records how many pages of siblings were read at a depth, and the width of the part of the level that contains them.
 type level struct {
 	depth        int
 	pages, width float64
@@ -55,8 +55,8 @@ func (t trail) levelAt(depth int) level {
 // isMeasured reports whether enough siblings were read at the depth.
 func (t trail) isMeasured(depth int) bool { return t.levelAt(depth).pages > grain }
 
-// inherit returns the trail of a piece that starts at a key. The new trail contains the density of the levels that the start key shares with the
-// last key read, and the number of tried cuts.
+// inherit returns the trail of a piece that starts at a key. It contains the densities of the levels that the start key shares with the last key
+// read, and Tries.
 func (t trail) inherit(start string) trail {
 	fork := commonPrefix([]rune(start), []rune(*t.Here))
 	piece := trail{Tries: t.Tries}
@@ -83,7 +83,7 @@ func (t trail) afterPage(g *gauge, keys []string, share float64, start string) t
 	if t.Here != nil && !t.isMeasured(fork) {
 		next.Tries = max(0, t.Tries-1)
 	}
-	// The keys that were read at the level of the fork or deeper are now siblings in that level.
+	// At the fork, the new last key leaves the path to the old one. All keys read there or deeper are now siblings in the fork's level.
 	at := level{depth: fork}
 	if fork > t.Fresh && fork < len(before) {
 		at.width = g.position(before[:fork+1], fork)

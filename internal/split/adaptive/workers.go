@@ -143,7 +143,7 @@ type Theft struct {
 	Thieves []*Piece // in key order
 }
 
-// Steal assigns idle workers to pieces, and cuts these pieces. It cannot cut a piece before the piece's first page. There may be more thieves than
+// Steal assigns idle workers to pieces, and cuts these pieces. It cannot cut a piece before the piece's first page. There may be more new pieces than
 // workers, because the rest of a partition and the keys after the partition need one query each.
 func (w *Workers) Steal(pieces []*Piece, idle int) []Theft {
 	var thefts []Theft
@@ -169,7 +169,7 @@ func (w *Workers) Steal(pieces []*Piece, idle int) []Theft {
 
 // assign divides idle workers among the pieces. Each piece gets one worker, beginning with the largest piece. Long pieces get further workers.
 func (w *Workers) assign(pieces []*Piece, idle int) []int {
-	const least = 0.25 // a piece gets its first thief if at least this part of a page is expected in it; n thieves need n² times as much
+	const least = 0.25 // a piece gets its first worker if at least this part of a page is expected in it; n workers need n² times as much
 	given := make([]int, len(pieces))
 	worth := make([]float64, len(pieces))
 	for i, s := range pieces {
@@ -197,8 +197,8 @@ func (w *Workers) assign(pieces []*Piece, idle int) []int {
 	return given
 }
 
-// expectedPages returns the number of pages that thieves may expect in a piece: the expected number of unread pages, or the number of pages read since a
-// thief found something in the piece, whichever is greater. Each consecutive thief that has found nothing reduces the result.
+// expectedPages returns how many pages a thief (see [Theft]) may expect in a piece: the estimated unread pages, but at least as many as were read
+// since a thief found rows. Each consecutive thief without rows reduces the result.
 func (w *Workers) expectedPages(s *Piece) float64 {
 	const most = 300
 	if s.last == nil {
@@ -222,8 +222,8 @@ func (w *Workers) cuts(s *Piece, n int) []key.Key {
 	return slices.Compact(cuts)
 }
 
-// Left returns the expected number of unread rows of the piece. It is at least the number of rows read since a thief found something, because the
-// estimate may be too low where a page ends. ok is false if the piece has read no page.
+// Left returns the expected number of unread rows of the piece. It is at least the number of rows read since a thief (see [Theft]) found rows,
+// because the estimate may be too low. ok is false before the first page of a piece that was not cut from another.
 func (w *Workers) Left(s *Piece) (rows float64, ok bool) {
 	switch {
 	case s.last != nil:
