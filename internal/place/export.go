@@ -52,7 +52,7 @@ func Open(ctx context.Context, o Objects) (*Export, error) {
 	return e, nil
 }
 
-// explainMissing returns a text that explains that a place has no object of that name, or that the place's directory does not exist.
+// explainMissing returns why an object is missing: its place does not contain it, or the directory does not exist.
 func explainMissing(o Objects, name string) string {
 	if d, local := o.(Directory); local {
 		if _, err := os.Stat(string(d)); errors.Is(err, fs.ErrNotExist) {

@@ -399,7 +399,7 @@ func NewFile(c *Codec) *FileDraft {
 // is made when the content grows.
 func (d *FileDraft) Held() int64 { return d.heldBytes() + int64(2*cap(d.content)-len(d.content)) }
 
-// heldBytes returns how many bytes of memory the draft uses for the JSON of the current page, for pages that are being encoded, and for encoded pages.
+// heldBytes returns how many bytes of memory the draft's pages use, encoded or not.
 func (d *FileDraft) heldBytes() int64 {
 	bytes := cap(d.page.text) + len(d.content)
 	for _, c := range d.coming {
