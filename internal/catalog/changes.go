@@ -96,10 +96,9 @@ func (rd *Reader) Changes(ctx context.Context, top int, cursor string, since tim
 // change once.
 //
 // Successive calls list changes in the order in which the service has written them. For two concurrent writes of one
-// record, that may be the wrong order; the change with the greater ETag is the later one. A call makes one request for each
-// of the 16 shards, and twice as many once every two minutes. While a write is some minutes old but not yet a change, for
-// example because it cannot be applied, each call makes twice as many, and the service searches all changes since that
-// write.
+// record, that may be the wrong order; the change with the greater ETag is the later one. A call makes 16 requests, one for
+// each shard. Once every two minutes, a call makes 32. If a write stays pending for some minutes, for example because it
+// cannot be applied, each call makes 32, and the service searches all changes since that write.
 func (rd *Reader) ChangesAfter(ctx context.Context, after string, top int, take func(Change)) (logtail.Next, error) {
 	if _, err := rd.guard.Now(ctx); err != nil {
 		return logtail.Next{}, err

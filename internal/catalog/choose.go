@@ -23,7 +23,7 @@ type chooser struct {
 	stages *stages
 }
 
-// choose returns the live head of the only record that a write's query finds, if the record meets the condition. If the query
+// choose returns the head of the only record that a write's query finds, if the record meets the condition. If the query
 // finds several records, the error is a Conflict.
 //
 // The heads of all records with one first index value can be read as they are at one moment. Therefore, for a query by the
@@ -72,7 +72,7 @@ func (ch *chooser) chosen(ctx context.Context, q Lookup) (h *store.Head, firstHa
 
 var errSeveral = problem.Conflictf("", "several records match the query; add other index keys, or row_from and row_to")
 
-// chooseHead returns the only live head that matches a query by the first index key.
+// chooseHead returns the head of the only record that matches a query by the first index key, or nil.
 func (ch *chooser) chooseHead(ctx context.Context, p plan, firstHashes []index.FirstHash) (*store.Head, error) {
 	checked := ch.guard.startCheck(ctx)
 	part := memory.PartIn(ctx)

@@ -65,8 +65,8 @@ func (d Deleted) Summary() string {
 //
 // If the condition has an id (see [Condition]), the deletion is carried out once. The first try deletes all records that it
 // finds, even records written after it began, but no record twice. A repetition returns the first try's result. If the
-// first try did not end, the repetition deletes the remaining records, but not those written after the first try's claim,
-// and counts only its own deletions.
+// first try did not end, the repetition deletes the remaining records, but not those written after the first try's claim.
+// It counts only its own deletions.
 func (wr *Writer) Delete(ctx context.Context, q Lookup, on Condition, noted func(records int)) (Deleted, error) {
 	if err := wr.guard.Writable(ctx); err != nil {
 		return Deleted{}, err
@@ -150,10 +150,10 @@ func (x *bulkDeletion) run(ctx context.Context, q Lookup) error {
 
 var errNotToDelete = errors.New("the record was written after the deletion had begun")
 
-// checkDeletable returns errNotToDelete for a live head in two cases: this deletion has already deleted the identity once,
-// or the head's write is newer than the claim, and the claim belongs to another try. The head is read before the claim.
-// Therefore a suspended first try does not delete newer records once a repetition has taken its claim over. The argument
-// row is the index row in which the record was found, or empty.
+// checkDeletable returns errNotToDelete for a live head if this deletion has already deleted the identity once. It also
+// returns this error if the head's write is newer than the claim, and the claim belongs to another try. The head is read
+// before the claim. Therefore a suspended first try does not delete newer records once a repetition has taken its claim
+// over. The argument row is the index row in which the record was found, or empty.
 func (x *bulkDeletion) checkDeletable(ctx context.Context, h *store.Head, row storage.Entity, version int64) error {
 	x.mu.Lock()
 	again := x.removed[h.Identity]

@@ -57,10 +57,10 @@ type Lookup struct {
 type Matches struct {
 	rows []storage.Row // the records' rows
 	Meta []Meta        // the Meta of each record
-	// Cursor is the cursor for the next page, or "" if there is none. Even a page with fewer records than requested, or
-	// without records, may have a cursor, because a page ends after about ten seconds, or before it exceeds 8 MiB of
-	// records. A record that exists and does not move while the pages are read is returned exactly once. A record that
-	// moves between two pages may be returned twice or not at all.
+	// Cursor is the cursor for the next page, or "" if there is none. Even a page with few or no records may have a cursor,
+	// because a page ends after about ten seconds, or before it exceeds 8 MiB of records. A record that exists and does not
+	// move while the pages are read is returned exactly once. A record that moves between two pages may be returned twice
+	// or not at all.
 	Cursor string
 }
 

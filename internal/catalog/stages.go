@@ -165,8 +165,8 @@ func textOf(r record.Record) (bytes int) {
 	return bytes
 }
 
-// reserve reserves the given number of bytes for a write in ctx's [memory.Part], in addition to the data that was read, and
-// releases the rest of the part. The error is [memory.ErrFull].
+// reserve reserves the given number of bytes for a write, and the bytes of the data that was read, in ctx's [memory.Part].
+// It releases the rest of the part. The error is [memory.ErrFull].
 func (wr *Writer) reserve(ctx context.Context, bytes int64) error {
 	part := memory.PartIn(ctx)
 	if !part.Use(bytes) {
@@ -189,7 +189,7 @@ func insertion(now time.Time, h *store.Head, id index.Identity, r record.Record)
 	}
 }
 
-// insertDecision returns the decision that the write w inserts the record r. The write follows the head h.
+// insertDecision returns the decision that the write w, which follows the head h, inserts the record r.
 func insertDecision(h *store.Head, w wal.Write, r record.Record) decision {
 	return decision{kind: wal.Insert, record: r, updates: []headUpdate{{h, w, store.HashOf(r)}}}
 }
@@ -473,8 +473,8 @@ func settled(err error) bool {
 	return err == nil || hopeless(err) || errors.As(err, new(*withdrawn))
 }
 
-// applyPending applies an entry of any writer. If another record has taken the row key of an insertion, or if the service will
-// always refuse the insertion's rows, applyPending withdraws the insertion and returns a [withdrawn] error.
+// applyPending applies an entry of any writer. It withdraws an insertion whose row key another record has taken, or whose
+// rows the service will always refuse. Then the error is [withdrawn].
 func (st *stages) applyPending(ctx context.Context, e store.Entry) error {
 	writes, newer, err := st.newestWrites(ctx, e)
 	if err != nil {

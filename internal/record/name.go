@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// A property's name must be a C# identifier of at most 255 characters, and three names are reserved. (Microsoft Learn,
-// "Understanding the Table service data model") A field whose name is such an identifier in ASCII is stored in a property of
-// the same name. Other names are escaped. After a prefix, letters and digits are unchanged, and every other character,
+// A property's name must be a C# identifier of at most 255 characters, and three names are reserved (Microsoft Learn,
+// "Understanding the Table service data model"). A field whose name is such an identifier in ASCII is stored in a property
+// of the same name. Other names are escaped. After a prefix, letters and digits are unchanged, and every other character,
 // including the underscore, becomes _HEX_:
 //
 //	first name    tsw_x_first_20_name

@@ -25,8 +25,8 @@ import (
 
 // Run compares the catalog's index with its log. If repair is true, Run also completes unfinished writes, and corrects every
 // index row that differs from its record's newest write in the log. Run trusts the log, so it reverts an index row that was
-// changed by hand. It keeps rows of records that are not in the log: if the log is lost, or older than the index, only people
-// can decide whether such rows are right.
+// changed by hand. It keeps rows of records that are not in the log. If the log is lost, or older than the index, only
+// people can judge such rows.
 //
 // Run calls the function report for each problem, never concurrently. If another program wrote the catalog, or if the catalog
 // has another schema, the error is a Conflict; see package migrate. Run may be interrupted and repeated.
@@ -214,8 +214,8 @@ func (k *checker) repairRow(ctx context.Context, h *store.Head, x store.Copy, r 
 	})
 }
 
-// describeLoss describes a record whose copies all differ from the log, and which is no longer in the log, because its last
-// change was too old to be kept.
+// describeLoss describes a record whose copies all differ from its head, and whose last change was too old to be kept in
+// the log.
 func describeLoss(h *store.Head, all []store.Copy) string {
 	if slices.ContainsFunc(all, func(x store.Copy) bool { return x.Ours(h) }) {
 		return "all of the record's index rows differ from its last write; write the record again"

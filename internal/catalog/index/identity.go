@@ -21,7 +21,7 @@ type PartitionKey string
 type Identity struct {
 	Values     []string       // the normalised values, in the schema's order; "" for an absent key
 	Sort       string         // the normalised sort value: inverted ticks for a time, 23 digits for a number
-	Partitions []PartitionKey // a partition for each present key, in the schema's order, without duplicates
+	Partitions []PartitionKey // a partition for each key with a value, in the schema's order, without duplicates
 	Row        string         // the RowKey of all index rows
 	Schema     string         // the schema's text
 }
@@ -102,9 +102,9 @@ type Partition struct {
 	Value string // the normalised value
 }
 
-// Partitions returns the partitions that a query by an index key's value reads: the value's partition and, for a number,
-// that of the text which [Number] returns. It ignores the case of the field's name. Errors are [problem.Invalid]. For an
-// unknown field, the error lists the index keys.
+// Partitions returns the partitions that a query by an index key's value reads: the value's own and, for a number, that of
+// its canonical text (see [Number]). It ignores the case of the field's name. Errors are [problem.Invalid]. For an unknown
+// field, the error lists the index keys.
 func (s Schema) Partitions(field, value string) ([]Partition, error) {
 	i := s.Rank(field)
 	if i < 0 {

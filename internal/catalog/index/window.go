@@ -31,7 +31,7 @@ func (r RowRange) In(partition PartitionKey) key.Range {
 
 // Window returns the window of the sort values from rowFrom to rowTo, both included. "" means no bound. The window includes all
 // values that start with rowTo: "2026-02" means all of February. With the order Newest, rowFrom and rowTo are times in UTC
-// or starts of times, such as "2026" and "2026-02-15T10", and rowFrom is the older one, although newer rows come first.
+// or starts of times, such as "2026" and "2026-02-15T10". Then rowFrom is the older time, although newer rows come first.
 // With numbers, rowFrom is the least and rowTo the greatest number, even if the greatest numbers come first. Errors are
 // [problem.Invalid].
 func (s Schema) Window(rowFrom, rowTo string) (Window, error) {

@@ -17,10 +17,9 @@
 // out, it inserts a note into the log's partition "left". Each run tries such an entry again, and reports it until it is
 // carried out or deleted.
 //
-// Stop the published program before the migration. If it writes during the migration, no entry in its log is lost: the
-// partition "left" contains a mark, and the migration carries out all entries after the mark, even if the program has moved
-// the checkpoint. But the program's rows may replace ours. Another run takes these rows over, or reports that package check
-// must restore ours.
+// Stop the published program before the migration. If it writes during the migration, no entry in its log is lost. The
+// migration carries out all entries after a mark in the partition "left", even if the program has moved the checkpoint. But
+// the program's rows may replace ours. Another run takes these rows over, or reports that package check must restore ours.
 package migrate
 
 import (

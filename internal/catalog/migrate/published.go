@@ -84,7 +84,7 @@ func (m *migrator) carryOutEntries(ctx context.Context) error {
 	q := storage.Query{Range: key.Range{Partition: &partition, Low: &key.Bound{Key: m.from, Open: true}}}
 	err = m.Log.All(ctx, q, func(p storage.Page) error {
 		for _, row := range p.Entities() {
-			if _, noted := m.noted[row.Key.Row]; !noted { // an entry after the mark is noted if an earlier run died before it moved the mark
+			if _, noted := m.noted[row.Key.Row]; !noted { // an earlier run may have noted the entry, and died before it moved the mark
 				carried := !key.Less(checkpoint.Get(publishedDateTime), row.Key.Row)
 				if err := m.tryFirst(ctx, row, carried); err != nil {
 					return err
