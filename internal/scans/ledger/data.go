@@ -10,7 +10,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// dataPiece is the maximum number of bytes of a long value in one property. The service's limit is 64 KiB.
+// dataPiece is how many bytes of a long value one property contains. The service's limit is 64 KiB.
 const dataPiece = 60 << 10
 
 // dataProperties divides a long value into the Binary properties Data00, Data01, ….
@@ -29,18 +29,18 @@ func dataOf(e storage.Entity) []byte {
 	return data
 }
 
-// MaxFailed is the maximum number of bytes in [Done.FailedRows]. This limit leaves room in the transaction for a step's children.
+// MaxFailed is the maximum number of bytes in [Done.FailedRows]. It leaves room in the transaction for a step's
+// children.
 const MaxFailed = 4 * dataPiece
 
 // failedPerQuery is the number of rows that a query of [ScanData.FailedRows] reads.
 const failedPerQuery = 10
 
-// ScanData is the part of the ledger that reads and writes the rows of a scan that are not steps: failed rows, files, hints, and the used
-// part of the scan's limits.
+// ScanData is the part of the ledger for a scan's failed rows, files, hints, and the used part of its limits.
 type ScanData struct{ rows }
 
-// FailedRows calls fn with [Done.FailedRows] of each step, newest commit first, until fn returns false. Each step has a position in this
-// order. If the argument from is not empty, FailedRows begins at that position.
+// FailedRows calls fn with [Done.FailedRows] of each step, newest commit first, until fn returns false. Each step has a
+// position in this order. FailedRows begins at the position from, or at the first one if from is "".
 func (l ScanData) FailedRows(ctx context.Context, id ScanID, from string, fn func(position string, failed []byte) bool) error {
 	r := id.rows(failedPrefix)
 	r.Low = &key.Bound{Key: failedPrefix + from}
@@ -57,18 +57,17 @@ func (l ScanData) FailedRows(ctx context.Context, id ScanID, from string, fn fun
 	return nil
 }
 
-// Errors of queries for failed rows begin with readFailed.
 const readFailed = "read failed rows of scan "
 
-// FailedAt returns the failed rows at a position. It reports false if a retry has processed these rows.
+// FailedAt returns the failed rows at a position. It reports false if a retry has processed them.
 func (l ScanData) FailedAt(ctx context.Context, id ScanID, position string) ([]byte, bool, error) {
 	e, found, err := l.get(ctx, readFailed+string(id), string(id), failedPrefix+position)
 	return dataOf(e), found, err
 }
 
-// FailedBefore returns the positions of rows that failed before an attempt. It begins after the position in the argument previous, and
-// reads pages of n positions until a page contains such a row. The second result is the last position that it read, or "" if there are no
-// more positions.
+// FailedBefore returns positions of rows that failed before an attempt. It begins after the position previous, and
+// reads pages of n positions until one contains such a row. The second result is the last position that it read, or ""
+// at the end.
 func (l ScanData) FailedBefore(ctx context.Context, id ScanID, previous string, attempt int64, n int) (positions []string, last string, err error) {
 	r := id.rows(failedPrefix)
 	r.Low = &key.Bound{Key: failedPrefix + previous, Open: previous != ""}
@@ -89,7 +88,6 @@ func (l ScanData) FailedBefore(ctx context.Context, id ScanID, previous string, 
 	return positions, "", nil
 }
 
-// firstFailed returns one of the scan's failed rows, with its reason.
 func (l ScanData) firstFailed(ctx context.Context, id ScanID) (string, error) {
 	for p, err := range l.pages(ctx, readFailed+string(id), storage.Query{Range: id.rows(failedPrefix), Select: []string{"First"}, Top: 1}) {
 		if err != nil {
@@ -105,7 +103,7 @@ func (l ScanData) firstFailed(ctx context.Context, id ScanID) (string, error) {
 // MaxFile is the maximum number of bytes in [Done.File]. A row's limit is 1 MiB.
 const MaxFile = 14 * dataPiece
 
-// Files calls fn with [Done.File] of each done step that has one. Once no step is pending, no more files are added.
+// Files calls fn with [Done.File] of each done step that has one. The list is complete once no step is pending.
 func (l ScanData) Files(ctx context.Context, id ScanID, fn func(file []byte) error) error {
 	for p, err := range l.pages(ctx, "read files of scan "+string(id), storage.Query{Range: id.rows(filePrefix)}) {
 		if err != nil {
@@ -120,9 +118,8 @@ func (l ScanData) Files(ctx context.Context, id ScanID, fn func(file []byte) err
 	return nil
 }
 
-// A scan leaves hints for the next scan of the same rows. The ledger does not interpret hints. The latest hints are in the partition
-// "hints", under a name that identifies the rows. Each scan has a copy of the hints that it was started with, because a running scan's
-// hints must not change.
+// A scan leaves hints for the next scan of the same rows, in the partition "hints", under a name that identifies the
+// rows. Each scan keeps a copy of the hints with which it was started, because a running scan's hints must not change.
 const (
 	hintsPartition = "hints"
 	scanHintsRow   = "h"
@@ -131,12 +128,12 @@ const (
 	MaxHints = 14 * dataPiece
 )
 
-// SaveHints replaces the hints under a name. The hints may have at most MaxHints bytes.
+// SaveHints replaces the hints under a name, by at most MaxHints bytes.
 func (l ScanData) SaveHints(ctx context.Context, name string, hints []byte) error {
 	return l.write(ctx, "save hints", op(storage.Replace, hintsPartition, name, dataProperties(hints)...))
 }
 
-// SavedHints returns the hints under a name, or nil if there are none. There are never hints under the name "".
+// SavedHints returns the hints under a name, or nil if there are none or the name is "".
 func (l ScanData) SavedHints(ctx context.Context, name string) ([]byte, error) {
 	if name == "" {
 		return nil, nil
@@ -144,7 +141,7 @@ func (l ScanData) SavedHints(ctx context.Context, name string) ([]byte, error) {
 	return l.hints(ctx, hintsPartition, name)
 }
 
-// Hints returns the hints that the scan was created with, or nil if there were none.
+// Hints returns the hints with which the scan was created, or nil.
 func (l ScanData) Hints(ctx context.Context, id ScanID) ([]byte, error) {
 	return l.hints(ctx, string(id), scanHintsRow)
 }

@@ -12,28 +12,27 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Folding replaces several done rows by one row, which contains their sums. One transaction inserts this folded row and deletes the done
-// rows. If one of the done rows is gone, the transaction fails. So at every moment, a step is counted once, in its own row or in one folded
-// row. Folding never compares times. So if a slow clock has given a step's row an early time, the next fold that reads the row still folds
-// it.
+// Folding replaces several done rows by one row, which contains their sums. One transaction inserts this folded row and
+// deletes the done rows. If one of them is gone, the transaction fails. So at every moment, a step is counted once, in
+// its own row or in one folded row.
 //
-// "d|-L|…" is a row of level L. Rows of one level are folded into one row of the next level. So the number of a scan's rows grows
-// with the logarithm of the number of its steps. Folded rows sort before other done rows, and have the same properties.
+// "d|-L|…" is a row of level L. Rows of one level are folded into one row of the next level, so the number of rows
+// grows with the logarithm of the number of steps. Folded rows sort before other done rows, and have the same
+// properties.
 
-// maxFold is the maximum number of rows that a fold replaces. The transaction also inserts the folded row.
+// maxFold is the maximum number of rows that a fold replaces; its transaction also inserts the folded row.
 const maxFold = storage.MaxBatchRows - 1
 
-// maxLevel is the highest level of a folded row.
 const maxLevel = 9
 
-// Join merges several notes into one. It may leave out details.
+// Join merges several notes into one, which may have fewer details.
 type Join func(notes [][]byte) []byte
 
 func isFolded(e storage.Entity) bool { return strings.HasPrefix(e.Key.Row, foldedPrefix) }
 
 func levelPrefix(level int) string { return fmt.Sprintf("%s%d|", foldedPrefix, level) }
 
-// level returns the range of a scan's done rows of level n. Level 0 contains the rows of single steps.
+// level returns the range of a scan's done rows of level n. Rows of single steps have level 0.
 func level(id ScanID, n int) key.Range {
 	if n == 0 {
 		return key.Range{Partition: id.partition(), Low: &key.Bound{Key: donePrefix + "0"}, High: &key.Bound{Key: donePrefix + ":", Open: true}}
@@ -41,15 +40,15 @@ func level(id ScanID, n int) key.Range {
 	return id.rows(levelPrefix(n))
 }
 
-// Folds is the part of the ledger that reads and folds the rows of done steps.
+// Folds is the part of the ledger for the rows of done steps.
 type Folds struct{ rows }
 
 // FoldEvery is the average number of steps that a fold replaces. A fold costs two requests.
 const FoldEvery = 48
 
-// FoldAfter is called after each step's commit. The argument every is the average number of calls for one fold of the scan's done steps. The step's id
-// decides whether a call folds, because processes do not share a counter. Each higher level is folded less often by the same factor, so a fold on any
-// level replaces about this number of rows.
+// FoldAfter is called after each step's commit. It folds after one commit in N on average, where N is the argument
+// every. The step's id decides after which commits, because processes share no counter. Each higher level is folded N
+// times less often, so each fold replaces about N rows.
 func (l Folds) FoldAfter(ctx context.Context, id ScanID, step StepID, every int, join Join) error {
 	h := fnv.New64a()
 	h.Write([]byte(step))
@@ -61,8 +60,8 @@ func (l Folds) FoldAfter(ctx context.Context, id ScanID, step StepID, every int,
 	return nil
 }
 
-// Fold folds the scan's done rows of level n. If there are fewer rows than minimum, it folds none. It returns the number of folded rows.
-// Any number of processes may fold at the same time. If a row is missing, another process has folded it, and Fold stops.
+// Fold folds the scan's done rows of level n, unless there are fewer than minimum, and returns how many it has folded.
+// Several processes may fold at the same time. If a row is missing, another process has folded it, and Fold stops.
 func (l Folds) Fold(ctx context.Context, id ScanID, n, minimum int, join Join) (int, error) {
 	p, err := l.query(ctx, "fold steps of scan "+string(id), storage.Query{Range: level(id, n)})
 	if err != nil {
@@ -71,8 +70,7 @@ func (l Folds) Fold(ctx context.Context, id ScanID, n, minimum int, join Join) (
 	return l.foldRows(ctx, id, p.Entities(), min(n+1, maxLevel), minimum, join)
 }
 
-// FoldAll folds at most one page of the scan's done rows, of any level. It reports whether the scan already had at most one done
-// row.
+// FoldAll folds at most one page of the scan's done rows, of any level. It reports true if the scan had at most one.
 func (l Folds) FoldAll(ctx context.Context, id ScanID, join Join) (whole bool, err error) {
 	p, err := l.query(ctx, "fold steps of scan "+string(id), storage.Query{Range: id.rows(donePrefix)})
 	if err != nil {
@@ -85,7 +83,6 @@ func (l Folds) FoldAll(ctx context.Context, id ScanID, join Join) (whole bool, e
 	return false, err
 }
 
-// foldRows folds rows into rows of a level, and returns how many it has folded.
 func (l Folds) foldRows(ctx context.Context, id ScanID, rows []storage.Entity, into, minimum int, join Join) (int, error) {
 	folded := 0
 	for some := range slices.Chunk(rows, maxFold) {
@@ -125,7 +122,7 @@ func fold(id ScanID, rows []storage.Entity, into int, join Join) []storage.Op {
 	return append(ops, op(storage.Insert, id, levelPrefix(into)+rand.Text(), folded...))
 }
 
-// Notes calls fn with the note of each done row that has one. A concurrent fold may hide notes or repeat them.
+// Notes calls fn with the note of each done row. A concurrent fold may hide or repeat notes.
 func (l Folds) Notes(ctx context.Context, id ScanID, fn func(note []byte)) error {
 	q := storage.Query{Range: id.rows(donePrefix), Select: []string{"Note"}}
 	for p, err := range l.pages(ctx, "read notes of scan "+string(id), q) {

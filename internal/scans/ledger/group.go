@@ -12,9 +12,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A group is a scan of many tables. It has no steps. For each table, a group has a member, which is a scan. The members are in a separate list, with
-// the keys "m|GROUP|NUMBER", in the partition of the lists. NUMBER has five digits, and a member's id ends with it. The group's partition has one more
-// row:
+// A group is a scan of many tables. It has no steps, but a member for each table, which is a scan. The members are in a
+// list with the keys "m|GROUP|NUMBER", in the partition of the lists. NUMBER has five digits, and a member's id ends
+// with it. The group's own partition has one more row:
 //
 //	g    the members to run in this attempt (Todo; all if absent), how many of these were begun (Begun),
 //	     and which of the begun members are not known to have ended (Open); the tables (see data.go)
@@ -23,7 +23,7 @@ const (
 	groupRow     = "g"
 )
 
-// listRow returns the key of a scan in the list of all scans, or of a member in the list of its group.
+// listRow returns a scan's key in the list of all scans, or a member's key in the list of its group.
 func listRow(id ScanID) string {
 	if group, _, ok := id.InGroup(); ok {
 		return memberPrefix + string(group) + "|" + string(id[len(group)+1:])
@@ -31,15 +31,15 @@ func listRow(id ScanID) string {
 	return allPrefix + string(id)
 }
 
-// Members is the number of a group's members in each state. It is zero for other scans.
+// Members counts a group's members by state. It is zero for other scans.
 type Members struct {
 	All       int64 `json:"all"`
-	Waiting   int64 `json:"waiting"` // members that have not begun; set only in a status
+	Waiting   int64 `json:"waiting"` // not begun; set only in a status
 	Running   int64 `json:"running"`
 	Succeeded int64 `json:"succeeded"`
 	Failed    int64 `json:"failed"`
 	Canceled  int64 `json:"canceled"`
-	LeftOut   int64 `json:"leftOut"` // members whose tables are gone; the export is complete without them
+	LeftOut   int64 `json:"leftOut"` // their tables are gone, and the export is complete without them
 }
 
 func (m *Members) counts() []count {
@@ -72,15 +72,15 @@ func (m *Members) Add(s Scan) {
 type Group struct {
 	ID     ScanID
 	Tables []byte        // the tables of all members; opaque
-	Begun  int           // how many members the attempt has begun
-	Open   []int         // the begun members whose end is unknown
-	Age    time.Duration // time since the last change of the group's row, by the service's clock
+	Begun  int           // number of members that the attempt has begun
+	Open   []int         // begun members whose end is unknown
+	Age    time.Duration // time since the row's last change, by the service's clock
 
-	todo []int // the members of the attempt; nil means all members
+	todo []int // members of the attempt; nil means all
 	etag string
 }
 
-// Next returns the number of the member that the attempt begins next. It reports false if the attempt has begun every member. The argument
+// Next returns the number of the member that the attempt begins next. It reports false if none is left. The argument
 // size is the group's number of members.
 func (g Group) Next(size int64) (int, bool) {
 	switch {
@@ -92,13 +92,13 @@ func (g Group) Next(size int64) (int, bool) {
 	return 0, false
 }
 
-// CreateGroup records a group with the given number of members. Like [Ledger.Create], it inserts rows and never replaces any.
+// CreateGroup records a group. Like [Ledger.Create], it inserts rows and never replaces any.
 func (l *Ledger) CreateGroup(ctx context.Context, id ScanID, now time.Time, request, tables []byte, members int) error {
 	s := Scan{ID: id, Attempt: 1, Started: now, Request: request, Members: int64(members)}
 	return l.create(ctx, s, op(storage.Insert, id, groupRow, append(dataProperties(tables), storage.Int64Property("Begun", 0))...))
 }
 
-// RestartGroup does the same as [Ledger.Restart], for a group. The new attempt runs the members in todo.
+// RestartGroup is [Ledger.Restart] for a group. The new attempt runs the members in todo.
 func (l *Ledger) RestartGroup(ctx context.Context, s Scan, now time.Time, todo []int) error {
 	begun := int64(0)
 	if len(todo) == 0 {
@@ -127,7 +127,7 @@ func (l *Ledger) Group(ctx context.Context, id ScanID) (Group, error) {
 	return Group{}, fmt.Errorf("group %s: %w", id, ErrNotFound)
 }
 
-// ChangeGroup records a group's progress. It reports false if another process has changed the progress since g was read.
+// ChangeGroup records a group's progress, or reports false if another process has changed it since g was read.
 func (l *Ledger) ChangeGroup(ctx context.Context, g Group) (bool, error) {
 	row := op(storage.Merge, g.ID, groupRow, storage.Int64Property("Begun", int64(g.Begun)), storage.StringProperty("Open", joinNumbers(g.Open)))
 	row.IfMatch = g.etag
@@ -152,7 +152,7 @@ func numbers(text string) (all []int) {
 	return all
 }
 
-// Member reads a member's row in its group's list. It reports false if the member has not begun.
+// Member reads a member's row in its group's list, or reports false if the member has not begun.
 func (l *Ledger) Member(ctx context.Context, id ScanID) (Listed, bool, error) {
 	e, found, err := l.get(ctx, "read member "+string(id), scansPartition, listRow(id))
 	if err != nil || !found {
@@ -161,8 +161,8 @@ func (l *Ledger) Member(ctx context.Context, id ScanID) (Listed, bool, error) {
 	return listedOf(e), true, nil
 }
 
-// RefuseMember records in the group's list that a member has ended because it cannot start. If another process starts or restarts the
-// member during this call, RefuseMember changes nothing.
+// RefuseMember records in the group's list that a member has ended because it cannot start. If another process starts
+// the member during this call, RefuseMember changes nothing.
 func (l *Ledger) RefuseMember(ctx context.Context, id ScanID, request []byte, now time.Time, as Ending) error {
 	e, found, err := l.get(ctx, "read member "+string(id), scansPartition, listRow(id))
 	if err != nil {
@@ -180,7 +180,8 @@ func (l *Ledger) RefuseMember(ctx context.Context, id ScanID, request []byte, no
 	return unlessOvertaken(err)
 }
 
-// sum adds the figures of a group's members to the group's snapshot. For members that are left out, it adds only steps and requests.
+// sum adds the figures of a group's members to the group's snapshot; of members that are left out, only steps and
+// requests.
 func (l *Ledger) sum(ctx context.Context, group *Snapshot) error {
 	m := &group.Members
 	m.All = group.Scan.Members

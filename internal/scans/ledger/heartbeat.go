@@ -13,53 +13,53 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A process that holds steps writes a heartbeat every few seconds: a row of its own in the partition "beats". The row has the properties Version, Steps
-// and Waiting. Steps lists the steps in the form "SCAN/STEP/THROTTLES/REQUESTS", separated by spaces. Waiting is a JSON list of the connections or
-// memory that the process waits for.
+// A process that holds steps writes a heartbeat every few seconds: its row in the partition "beats". The property Steps
+// lists the steps as "SCAN/STEP/THROTTLES/REQUESTS", separated by spaces. Waiting is a JSON list of what the process
+// waits for.
 const (
 	heartbeatsPartition = "beats"
 	heartbeatVersion    = 1
-	maxHeartbeatSteps   = 400  // this number of steps fits into a string of 32 K characters; a step takes 51 characters for its ids and at most 12 for each number
-	maxHeartbeatWaits   = 10   // this number of causes, each of maxHeartbeatCause characters, fits into a string
+	maxHeartbeatSteps   = 400  // fit into a string of 32 K characters; a step takes 51 for its ids and at most 12 for each number
+	maxHeartbeatWaits   = 10   // this number of causes fits into a string
 	maxHeartbeatCause   = 1000 // characters
 )
 
-// Processes is the part of the ledger that reads and writes the heartbeats of processes, and the rows of Maintain.
+// Processes is the part of the ledger for the heartbeats of processes, and the rows of Maintain.
 type Processes struct{ rows }
 
-// HeartbeatTime is the interval between the heartbeats of a process. A process writes heartbeats only if it has held a step for
-// longer than this interval.
+// HeartbeatTime is the interval between a process's heartbeats. A process writes none until it has held a step for this
+// long.
 const HeartbeatTime = 5 * time.Second
 
-// Heartbeat lists the steps that a process held when it wrote the heartbeat, and the connections or memory that the process waited for.
+// Heartbeat lists the steps that a process held when it wrote the heartbeat, and what it waited for.
 type Heartbeat struct {
 	Process string
 	Steps   []Held
 	Waiting []Wait        // sorted by connection
-	At      time.Time     // when the row was written, by the service's clock
-	Age     time.Duration // age of the row, by the service's clock
+	At      time.Time     // of the write, by the service's clock
+	Age     time.Duration // of the row, by the service's clock
 
 	etag string
 }
 
-// Held is a step that a process holds.
+// Held is a step in a heartbeat.
 type Held struct {
 	Scan      ScanID
 	Step      StepID
-	Requests  int64 // requests that the step has sent
-	Throttled int64 // how many of these requests the storage throttled
+	Requests  int64 // sent by the step
+	Throttled int64 // requests that the storage throttled
 }
 
-// Wait is a connection or memory that a process waits for. A process waits for a connection whose requests fail. A process waits for memory if all its
-// steps of one scan wait for memory.
+// Wait is a connection or memory that a process waits for: a connection whose requests fail, or memory if all the
+// process's steps of a scan wait for it.
 type Wait struct {
 	Connection string    `json:"connection"`     // the name of the connection's setting, or "memory"
 	Scan       ScanID    `json:"scan,omitempty"` // the scan whose steps wait for memory; "" for a connection
-	Cause      string    `json:"cause"`          // how the last request failed, without the request's URL
+	Cause      string    `json:"cause"`          // how the last request failed, without its URL
 	Since      time.Time `json:"since"`          // when the wait began, by the process's clock
 }
 
-// WriteHeartbeat writes the heartbeat of a process.
+// WriteHeartbeat replaces a process's heartbeat.
 func (l Processes) WriteHeartbeat(ctx context.Context, b Heartbeat) error {
 	var names []string
 	for _, s := range b.Steps[:min(len(b.Steps), maxHeartbeatSteps)] {
@@ -78,7 +78,7 @@ func (l Processes) WriteHeartbeat(ctx context.Context, b Heartbeat) error {
 	return l.write(ctx, "write a heartbeat", op(storage.Replace, heartbeatsPartition, b.Process, properties...))
 }
 
-// Heartbeats returns the last heartbeat of each process. For a heartbeat that another version wrote, the result contains no steps.
+// Heartbeats returns the last heartbeat of each process. A heartbeat that another version wrote has no steps.
 func (l Processes) Heartbeats(ctx context.Context) ([]Heartbeat, error) {
 	var heartbeats []Heartbeat
 	for p, err := range l.pages(ctx, "read heartbeats", storage.Query{Range: key.WithPrefix(heartbeatsPartition, "")}) {
@@ -93,7 +93,7 @@ func (l Processes) Heartbeats(ctx context.Context) ([]Heartbeat, error) {
 					step, counts, _ := strings.Cut(rest, "/")
 					throttled, requests, _ := strings.Cut(counts, "/")
 					h := Held{Scan: ScanID(scan), Step: StepID(step)}
-					h.Throttled, _ = strconv.ParseInt(throttled, 10, 64) // the number is only shown, so an unreadable one counts as 0
+					h.Throttled, _ = strconv.ParseInt(throttled, 10, 64) // the numbers are only shown, so unreadable ones count as 0
 					h.Requests, _ = strconv.ParseInt(requests, 10, 64)
 					b.Steps = append(b.Steps, h)
 				}
@@ -112,9 +112,9 @@ func (l Processes) ForgetHeartbeat(ctx context.Context, b Heartbeat) error {
 	return unlessOvertaken(l.write(ctx, "delete the heartbeat of process "+b.Process, gone))
 }
 
-// The partition "maintain" has two rows, which all processes share. The row "last" describes Maintain's last run. Its property Poison is the number of
-// messages in the poison queues, and Error is the run's error. The row "look" contains the last observation of steps that may be lost. It has the property
-// Version, and an [Observation] as JSON in data properties (see data.go).
+// The partition "maintain" has two rows. The row "last" describes Maintain's last run: Poison is the number of messages
+// in the poison queues, and Error the run's error. The row "look" contains the last observation of steps that may be
+// lost: Version, and an [Observation] as JSON in data properties (see data.go).
 const (
 	maintainPartition     = "maintain"
 	maintainRow           = "last"
@@ -126,16 +126,16 @@ const (
 	maxObservedHeartbeats = 2000
 )
 
-// Observation lists the pending steps that may be lost, as Maintain saw them at one time. Maintain may continue from an observation that another
-// process wrote.
+// Observation lists the pending steps that may be lost, as Maintain saw them at one time. Another process's Maintain
+// may continue from it.
 type Observation struct {
-	At         time.Time            `json:"-"`     // when the observation ended, by the service's clock; zero if there was none
-	Steps      map[StepID]time.Time `json:"steps"` // for each step that may be lost, when its row was last written
+	At         time.Time            `json:"-"`     // when the observation ended, by the service's clock; zero means no observation
+	Steps      map[StepID]time.Time `json:"steps"` // when the row of each step that may be lost was last written
 	Heartbeats map[string]time.Time `json:"beats"` // when each process wrote its last heartbeat
 }
 
-// WriteObservation replaces the previous observation. It omits steps that do not fit into the row. If the heartbeats alone do not fit,
-// WriteObservation writes nothing.
+// WriteObservation replaces the previous observation. It omits steps that do not fit into the row. If the heartbeats do
+// not fit, it writes nothing.
 func (l Processes) WriteObservation(ctx context.Context, seen Observation) error {
 	kept := Observation{Steps: map[StepID]time.Time{}, Heartbeats: seen.Heartbeats}
 	for step, at := range seen.Steps {
@@ -162,12 +162,12 @@ func (l Processes) LastObservation(ctx context.Context) (Observation, error) {
 	return seen, nil
 }
 
-// Maintained is the record of Maintain's last run.
+// Maintained describes Maintain's last run.
 type Maintained struct {
 	At     time.Time // when the run ended, by the service's clock; zero if Maintain has never run
 	Now    time.Time // when this record was read, by the service's clock
-	Poison int64     // number of messages in poison queues, including hidden ones
-	Error  string    // the run's error; "" if there was none
+	Poison int64     // messages in poison queues, including hidden ones
+	Error  string    // "" if there was none
 }
 
 // Age returns how long ago the run ended.
@@ -183,7 +183,7 @@ func (l Processes) WriteMaintained(ctx context.Context, poison int, failure erro
 	return l.write(ctx, "record that Maintain has run", op(storage.Replace, maintainPartition, maintainRow, properties...))
 }
 
-// Maintained reads the record of Maintain's last run, in one request.
+// Maintained reads the row of Maintain's last run, in one request.
 func (l Processes) Maintained(ctx context.Context) (Maintained, error) {
 	p, err := l.query(ctx, "read when Maintain last ran", storage.Query{Range: key.WithPrefix(maintainPartition, maintainRow), Top: 1})
 	m := Maintained{Now: p.Date}

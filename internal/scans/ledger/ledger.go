@@ -1,5 +1,5 @@
-// Package ledger records which steps of a scan are pending and which are done. With these records, a scan counts each row once, can
-// be resumed, and always ends, although queue messages may arrive twice and processes die.
+// Package ledger records which steps of a scan are pending and which are done. So a scan counts each row once, can be
+// resumed, and always ends, although queue messages may arrive twice and processes die.
 //
 // One table holds every scan. A scan's partition is its id:
 //
@@ -27,46 +27,49 @@
 //	beats         PROCESS       the steps that a living process holds (see heartbeat.go)
 //	maintain                    when Maintain last ran, and what it saw (see heartbeat.go)
 //
-// An id starts with inverted ticks, so lists are newest first. In a scan's row, Version is 1. A reader refuses any other version.
+// Ids start with inverted ticks, so lists are newest first. In a scan's row, Version is 1, and readers refuse any other
+// version.
 //
-// A restarted scan begins a new attempt. Each attempt is listed as open under its own key, before the state in the scan's row becomes running. So a
-// process that closes an earlier attempt late does not remove a running scan from the list.
+// A restarted scan begins a new attempt. Each attempt is listed as open under its own key, before the scan's state
+// becomes running. So a process that closes an earlier attempt late does not remove a running scan from the list.
 //
-// One transaction commits a step (see [Ledger.Commit]). Counters are sums over done (d) rows, so nothing is counted twice. Once an attempt has no
-// pending (p) row, it never gets another one. The scan itself also has a done row. The child in this row is the first step. So sums over done rows
-// also count the pending steps.
+// One transaction commits a step (see [Ledger.Commit]). Counters are sums over done (d) rows, so nothing is counted
+// twice. Once an attempt has no pending (p) row, it never gets another one. The number of pending steps is also known
+// from sums: each done row counts its children, and the first step is a child in a done row of the scan itself.
 //
-// Somebody may delete rows by hand. Counts alone may not reveal such a loss. For example, a lost done row with two children and a lost pending row
-// cancel each other out. So each done row has a Balance: the sum of the hashes of its children's ids, minus the hash of its own id. The scan's First is
-// the sum of the hashes of the steps with which attempts began. First plus all balances equals the sum of the hashes of the pending steps, even after
-// folds. If the two sides differ, the scan fails.
+// Somebody may delete rows by hand. Counts alone may not show such a loss: a lost done row with two children and a lost
+// pending row cancel each other out. So each done row has a Balance: the sum of the hashes of its children's ids, minus
+// the hash of its own id. The scan's First is the sum of the hashes of the steps with which attempts began. First plus
+// all balances must equal the sum of the hashes of the pending steps, even after folds. Otherwise, the scan fails.
 //
 // # Done rows
 //
-// A status takes all its figures from done rows. Besides its counts, a done row has the number of the step's children. It also has the
-// estimated work of the children, minus the work of the step itself. So the sums show the scan's progress, and no pending row is needed.
+// A status takes all its figures from done rows. A done row also has the estimated work of the step's children, minus
+// the work of the step itself. So the sums show the scan's progress, and no pending row is needed.
 //
 // Done rows are folded (fold.go), on average after every 48th commit. Folded rows are folded again, so a million steps
-// leave about 150 rows. A folded row also has a timeline by the service's clock. For ranges and hints, it has up to 512
+// leave about 150 rows. A folded row also has a timeline by the service's clock and, for ranges and hints, up to 512
 // keys at which pages ended.
 //
-// A status reads one page, which shows the rows at one moment. Folded rows sort first, then done rows, pending rows, and the scan's own
-// row. Rows that a status does not need (x, w) sort after these. With many pending steps, a second request reads the scan's row. Heartbeats
-// need a third request.
+// A status reads one page, which shows the rows at one moment: folded rows, then done rows, pending rows, and the
+// scan's own row. The rows x and w, which a status does not need, sort after these. With many pending steps, a second
+// request reads the scan's row. Heartbeats need a third request.
 //
-// When a scan ends, one transaction removes it from the list of open scans and puts its summary into the list of all scans, unless a later attempt is
-// listed there. A canceled or failed scan may still have running steps. The sums of these steps are added 15 minutes later. Until then, a list reads
-// the scan's own rows. A day after a scan's end, its done rows are folded into one row. When a scan's retention is over, its own row is removed first,
-// and only if the row has not changed. So a retry never finds a half-removed scan. The scan's row in the list is removed last.
+// When a scan ends, one transaction removes it from the list of open scans and puts its summary into the list of all
+// scans, unless a later attempt is listed there. A canceled or failed scan may still have running steps. Their sums are
+// added 15 minutes later, and until then, a list reads the scan's own rows. A day after a scan's end, its done rows are
+// folded into one row. When a scan's retention is over, its own row is removed first, if unchanged, so a retry never
+// finds a half-removed scan. The scan's row in the list is removed last.
 //
 // # Limits
 //
-// A partition processes 2,000 entities per second. A step costs six to eight entities: three for its commit, one to check whether it is pending,
-// and two to four for folding. So a scan makes 200 to 300 commits per second. This rate is just enough to copy partitions of ten rows: 200 steps
-// per second make 20,000 transactions per second, the destination's limit. A step of a count makes four queries, because steps of one query
-// would exceed the partition's limit. The rows of a scan's steps are always in one partition.
+// All rows of a scan's steps are in one partition, which processes 2,000 entities per second. A step costs six to eight
+// entities: three for its commit, one to check whether it is pending, and two to four for folding. So a scan makes 200
+// to 300 commits per second. This rate is just enough to copy partitions of ten rows: 200 steps per second make 20,000
+// transactions per second, the destination's limit. A step of a count makes four queries, because steps of one query
+// would exceed the partition's limit.
 //
-// The package decides nothing about scans. Requests and messages are opaque to it.
+// Requests, messages, notes and hints are opaque to the package.
 package ledger
 
 import (
@@ -95,7 +98,7 @@ const (
 // State is the state of a scan.
 type State string
 
-// The states of a scan. Steps are done only while their scan is running.
+// The states of a scan. Only a running scan's steps are done.
 const (
 	Running   State = "running"
 	Succeeded State = "succeeded"
@@ -110,7 +113,7 @@ type Scan struct {
 	Attempt  int64  // 1 at first; each restart adds 1
 	Request  []byte // opaque, JSON
 	Started  time.Time
-	Resumed  time.Time     // when the attempt began; zero in the first attempt
+	Resumed  time.Time     // the attempt's begin; zero in the first attempt
 	ran      time.Duration // how long earlier attempts ran
 	Finished time.Time     // zero while the scan is running
 	Error    string        // why the scan failed
@@ -123,7 +126,7 @@ type Scan struct {
 	etag  string
 }
 
-// Ran returns how long the scan has run until now, or until its end. The time between an end and a restart does not count.
+// Ran returns how long the scan has run until now or its end, without the time between an end and a restart.
 func (s Scan) Ran(now time.Time) time.Duration {
 	if !s.Finished.IsZero() {
 		now = s.Finished
@@ -138,37 +141,37 @@ func (s Scan) began() time.Time {
 	return s.Resumed
 }
 
-// Done is the record of a done step.
+// Done describes a done step.
 type Done struct {
 	Totals
 	// Ahead is the estimated work of the step's children, minus the work of the step itself.
 	Ahead scan.Outlook
 	Note  []byte // opaque; [Folds.Notes] returns it
-	// FailedRows lists rows that could not be written. Kept is the number of these rows. The ledger does not interpret the list;
+	// FailedRows lists rows that could not be written, and Kept is their number. The list is opaque;
 	// [ScanData.FailedRows] returns it.
 	FailedRows []byte
 	Kept       int64
-	// FirstFailed is one of the failed rows with its reason, for the scan's error.
+	// FirstFailed is a failed row with its reason, for the scan's error.
 	FirstFailed string
-	// Attempt is the attempt in which the rows failed.
+	// Attempt is the one in which the rows failed.
 	Attempt int64
-	// If the step has retried failed rows of an earlier attempt, Redone is their position. The commit deletes the ledger's row at this
-	// position, and fails if that row is gone. If Redone is set, Totals and Kept are differences from the earlier numbers.
+	// If the step has retried failed rows of an earlier attempt, Redone is their position, and Totals and Kept are
+	// differences from the earlier numbers. The commit deletes the ledger's row at this position, and fails if that row
+	// is gone.
 	Redone string
 	File   []byte // opaque; [ScanData.Files] returns it
 }
 
-// ErrNotFound means that the ledger contains no scan with the id.
+// ErrNotFound means that the ledger has no scan with the id.
 var ErrNotFound = errors.New("no such scan")
 
-// ErrLeftOut means that the scan already exists, and that the scan's group has left it out.
+// ErrLeftOut means that the scan exists, and its group has left it out.
 var ErrLeftOut = errors.New("the scan's group has left this scan out")
 
-// ErrScanLost means that a recorded scan's own row is gone, although its steps are there.
+// ErrScanLost means that a scan's own row is gone, although rows of its steps exist.
 var ErrScanLost = errors.New("the scan's own row is missing from the state table, because somebody has deleted the row; start a new scan")
 
-// Ledger is the table of scans. Its own methods read and write scans and their lists, and the methods of its parts read and write the other
-// rows. Ledger is safe for concurrent use.
+// Ledger is the table of scans. Its own methods read and write scans and their lists. It is safe for concurrent use.
 type Ledger struct {
 	rows
 	Steps
@@ -185,11 +188,11 @@ func New(table *storage.Table) *Ledger {
 	return &Ledger{all, Steps{all}, Processes{all}, Records{all}, Requests{all}, ScanData{all}, Folds{all}}
 }
 
-// With returns a ledger of the same table whose requests have these options.
+// With returns a copy of the ledger whose requests have these options.
 func (l *Ledger) With(o storage.RequestOptions) *Ledger { return New(l.table.With(o)) }
 
-// Now returns the time by the service's clock. The argument local is the time by the caller's clock. If the difference between the two clocks
-// is unknown, Now makes a request.
+// Now converts the caller's time to the service's time. If the difference between their clocks is unknown, Now makes a
+// request.
 func (l *Ledger) Now(ctx context.Context, local time.Time) (time.Time, error) {
 	now, known := l.table.Now(local)
 	if known {
@@ -202,10 +205,10 @@ func (l *Ledger) Now(ctx context.Context, local time.Time) (time.Time, error) {
 	return now, nil
 }
 
-// Create records a scan, its first step, and its hints if there are any. The first step counts as a child of the scan itself. The argument ahead
-// is the scan's estimated work. After an error, the scan may have been recorded although its message was not sent. [Ledger.Open] lists such a
-// scan. Create inserts rows and never replaces any. So even if the service applies a request late, after a repetition of the request, no done
-// step becomes pending again. Several processes may create the same scan; the record that was inserted first counts.
+// Create records a scan, its first step, and its hints if there are any. The argument ahead is the scan's estimated
+// work. After an error, the scan may be recorded, although its message is not sent; then [Ledger.Open] lists it. Create
+// inserts rows and never replaces any. So even if the service applies a request a second time, late, no done step
+// becomes pending again. Several processes may create the same scan; the first record counts.
 func (l *Ledger) Create(ctx context.Context, id ScanID, now time.Time, request, hints []byte, first Pending, ahead scan.Outlook) error {
 	pending := addPending(id, first)
 	pending.Kind = storage.Insert
@@ -216,15 +219,14 @@ func (l *Ledger) Create(ctx context.Context, id ScanID, now time.Time, request, 
 	return l.create(ctx, Scan{ID: id, Attempt: 1, Started: now, Request: request, first: hashOf(first.ID)}, ops...)
 }
 
-// create adds a scan to the lists, and records the scan together with the given other rows.
 func (l *Ledger) create(ctx context.Context, s Scan, more ...storage.Op) error {
 	inAll := runningRow(s.ID, 1)
-	inAll.Kind = storage.Merge // another process may have started this scan, and the scan may have ended; if so, the row already contains the scan's figures
+	inAll.Kind = storage.Merge // if another process has started this scan and it has ended, the row contains its figures
 	if err := l.write(ctx, "list scan "+string(s.ID), inAll, list(openRow(s.ID, 1))); err != nil {
 		return err
 	}
 	err := l.write(ctx, "record scan "+string(s.ID), append([]storage.Op{runningScan(storage.Insert, s)}, more...)...)
-	if storage.Conflict(err) { // an earlier try whose answer was lost, or another process, has recorded the scan
+	if storage.Conflict(err) { // by an earlier try whose answer was lost, or by another process
 		switch there, err := l.Scan(ctx, s.ID); {
 		case errors.Is(err, ErrNotFound):
 			return fmt.Errorf("scan %s: %w", s.ID, ErrScanLost)
@@ -236,13 +238,12 @@ func (l *Ledger) create(ctx context.Context, s Scan, more ...storage.Op) error {
 	return err
 }
 
-// beginAttempt returns the write that adds the scan's own done row. The child in this row is a step that begins an attempt.
+// beginAttempt returns the write of the scan's own done row, which counts the attempt's first step as a child.
 func beginAttempt(id ScanID, now time.Time, ahead scan.Outlook) storage.Op {
 	sums := Sums{children: 1, ahead: ahead}
 	return op(storage.Insert, id, donePrefix+key.Inverted(now)+"|", properties(sums.counts())...)
 }
 
-// runningScan returns the write of a scan's row at the beginning of an attempt.
 func runningScan(kind storage.OpKind, s Scan) storage.Op {
 	row := append([]storage.Property{
 		storage.Int64Property("Version", version),
@@ -255,7 +256,7 @@ func runningScan(kind storage.OpKind, s Scan) storage.Op {
 	return op(kind, s.ID, scanRow, append(row, properties([]count{{"Members", &s.Members, true}})...)...)
 }
 
-// resumption returns the properties that a scan's row has only in attempts after the first.
+// resumption returns the properties of a scan's row in attempts after the first.
 func (s Scan) resumption() []storage.Property {
 	if s.Resumed.IsZero() {
 		return nil
@@ -267,7 +268,7 @@ func addPending(id ScanID, p Pending) storage.Op {
 	return op(storage.Replace, id, pendingPrefix+string(p.ID), pendingProperties(p)...)
 }
 
-// pendingProperties returns the properties of a pending step whose message was sent at most once.
+// pendingProperties returns the properties of a pending step whose message was not sent again.
 func pendingProperties(p Pending) []storage.Property {
 	properties := []storage.Property{storage.BinaryProperty("Message", p.Message), storage.Int64Property("Sends", 0)}
 	if !p.After.IsZero() {
@@ -276,7 +277,7 @@ func pendingProperties(p Pending) []storage.Property {
 	return properties
 }
 
-// Scan reads a scan's row. If there is none, the error is [ErrNotFound].
+// Scan reads a scan's row. Without one, the error is [ErrNotFound].
 func (l *Ledger) Scan(ctx context.Context, id ScanID) (Scan, error) {
 	e, found, err := l.get(ctx, "read scan "+string(id), string(id), scanRow)
 	if err != nil {
@@ -299,9 +300,9 @@ func scanOf(id ScanID, e storage.Entity) (Scan, error) {
 	}, nil
 }
 
-// Commit records in one transaction that a step is done and its children are pending. It reports false if the step was committed before, or if
-// another step has retried the same failed rows. The earlier commit may be this call's first try, whose answer was lost. The transaction has
-// at most 100 rows: one for each child, and up to four others.
+// Commit records in one transaction that a step is done and its children are pending. It reports false if the step was
+// committed before, perhaps by this call's first try, whose answer was lost, or if another step has retried the same
+// failed rows. The transaction has at most 100 rows: one for each child, and a few others.
 func (l *Ledger) Commit(ctx context.Context, id ScanID, stepID StepID, now time.Time, done Done, children []Pending) (bool, error) {
 	done.Steps = 1
 	sums := Sums{Totals: done.Totals, Kept: done.Kept, children: int64(len(children)), ahead: done.Ahead, balance: -hashOf(stepID)}

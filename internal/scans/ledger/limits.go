@@ -8,14 +8,14 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// limitsRow is the key of the row that stores [Used] for a scan with limits.
+// limitsRow is the key of the row for [Used].
 const limitsRow = "y"
 
 // Used records how much of the limits a scan or group has used.
 type Used struct {
 	Steps, Rows, Requests int64
-	Waiting               int64     // steps that have a time slot and are not done
-	Next                  time.Time // the earliest time, by the service's clock, at which a step may begin if no other step is waiting; zero before the first step
+	Waiting               int64     // steps with a time slot that are not done
+	Next                  time.Time // when a step may begin if no other step is waiting, by the service's clock; zero before the first step
 
 	etag string
 }
@@ -26,7 +26,7 @@ func (l ScanData) Used(ctx context.Context, id ScanID) (Used, error) {
 	return Used{e.Int("Steps"), e.Int("Rows"), e.Int("Requests"), e.Int("Waiting"), e.Time("Next"), e.ETag}, err
 }
 
-// Use records how much of the limits a scan has used. It reports false if another process has written the row since u was read.
+// Use saves u. It reports false if another process has written the row since u was read.
 func (l ScanData) Use(ctx context.Context, id ScanID, u Used) (bool, error) {
 	row := op(storage.Replace, id, limitsRow, storage.Int64Property("Steps", u.Steps), storage.Int64Property("Rows", u.Rows),
 		storage.Int64Property("Requests", u.Requests), storage.Int64Property("Waiting", u.Waiting), storage.TimeProperty("Next", u.Next))

@@ -12,7 +12,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// The lists of scans are in a separate partition. The keys of each list begin with the list's prefix.
+// The lists of scans are in a partition of their own. The keys of each list begin with its prefix.
 const (
 	scansPartition = "scans"
 	allPrefix      = "a|"
@@ -30,12 +30,13 @@ func unlist(row, etag string) storage.Op {
 	return gone
 }
 
-// runningRow puts a running scan into the list of all scans.
+// runningRow is the write that puts a running scan into the list of all scans.
 func runningRow(id ScanID, attempt int64) storage.Op {
 	return list(listRow(id), storage.Int64Property("Attempt", attempt))
 }
 
-// endedRow puts an ended scan's figures into its row in the list of all scans, if the row still has this ETag.
+// endedRow is the write that puts an ended scan's figures into the list of all scans, if the row there still has this
+// ETag.
 func endedRow(s Listed, settled bool, etag string) storage.Op {
 	row := append([]storage.Property{
 		storage.Int64Property("Version", version),
@@ -56,8 +57,8 @@ func endedRow(s Listed, settled bool, etag string) storage.Op {
 	return listed
 }
 
-// tidyRow adds a scan to the list of scans that are to be tidied up. The argument settled is true if the scan's figures can no longer
-// change. The figures of a canceled or failed scan may change, because it may have running steps.
+// tidyRow is the write that lists an ended scan until it is tidied up. The argument settled is false if the scan may
+// have running steps, which change its figures.
 func tidyRow(id ScanID, settled bool) storage.Op {
 	if settled {
 		return list(endedPrefix+string(id), storage.Int64Property("Settled", 1))
@@ -69,10 +70,10 @@ func openRow(id ScanID, attempt int64) string {
 	return openPrefix + string(id) + "|" + strconv.FormatInt(attempt, 10)
 }
 
-// ListsPartition is the partition of the lists. It also contains the claims of requests that start scans.
+// ListsPartition contains the lists, and the claims of requests that start scans.
 const ListsPartition = scansPartition
 
-// OpenScan is an attempt that is in the list of open scans.
+// OpenScan is an attempt in the list of open scans.
 type OpenScan struct {
 	ID      ScanID
 	Attempt int64
@@ -92,7 +93,7 @@ func (l *Ledger) Open(ctx context.Context) ([]OpenScan, error) {
 			id, attempt, _ := strings.Cut(strings.TrimPrefix(e.Key.Row, openPrefix), "|")
 			n, err := strconv.ParseInt(attempt, 10, 64)
 			if err != nil {
-				continue // a foreign row must not hide the scans
+				continue // somebody else's row must not hide the scans
 			}
 			open = append(open, OpenScan{ID: ScanID(id), Attempt: n, Age: p.Date.Sub(e.Timestamp), etag: e.ETag})
 		}
@@ -100,9 +101,9 @@ func (l *Ledger) Open(ctx context.Context) ([]OpenScan, error) {
 	return open, nil
 }
 
-// MoveToEnded removes an attempt that has ended, or never began, from the list of open scans, and lists the scan as ended. If o comes from
-// [Ledger.Open] and the attempt was listed again since then, the attempt stays, because it may be about to begin. If a later attempt is in
-// the list of all scans, MoveToEnded does not change that list.
+// MoveToEnded removes an attempt that has ended or never began from the list of open scans, and lists the scan as
+// ended. If the attempt was listed again since [Ledger.Open] returned o, it stays, because it may be about to begin. If
+// a later attempt is in the list of all scans, MoveToEnded does not change that list.
 func (l *Ledger) MoveToEnded(ctx context.Context, o OpenScan) error {
 	what, ops := "close scan "+string(o.ID), []storage.Op{unlist(openRow(o.ID, o.Attempt), o.etag)}
 	s, err := l.currentFigures(ctx, o.ID)
@@ -122,23 +123,23 @@ func (l *Ledger) MoveToEnded(ctx context.Context, o OpenScan) error {
 		}
 	}
 	err = l.write(ctx, what, ops...)
-	if storage.NotFound(err) && !summarized && len(ops) > 1 { // somebody has deleted the scan's row in the list of open scans
+	if storage.NotFound(err) && !summarized && len(ops) > 1 { // somebody has deleted the row of the open attempt
 		err = l.write(ctx, what, ops[1:]...)
 	}
 	return unlessOvertaken(err)
 }
 
-// Forget removes an attempt from the list of open scans if its scan has no record, unless the attempt was listed again since o was read. If
-// the attempt is the first one, the start failed, and Forget also removes the scan from the list of all scans. Forget does not remove a
-// member from its group's list, because the member is started again. If the attempt is a later one, it began while the scan was being
-// removed. Such a scan stays in the list of all scans until all its rows are gone.
+// Forget removes an attempt of a scan without a record from the list of open scans, unless the attempt was listed again
+// since o was read. A first attempt means that the start failed. Forget then also removes the scan from the list of all
+// scans, but not a member from its group's list, because the member is started again. A later attempt began while the
+// scan was being removed, and the scan stays listed until all its rows are gone.
 func (l *Ledger) Forget(ctx context.Context, o OpenScan) error {
 	what, open := "forget scan "+string(o.ID), unlist(openRow(o.ID, o.Attempt), o.etag)
 	if member := o.ID.IsMember(); member || o.Attempt > 1 {
 		return unlessOvertaken(l.write(ctx, what, open))
 	}
 	err := l.write(ctx, what, unlist(allPrefix+string(o.ID), ""), open)
-	if storage.NotFound(err) { // an older version of the program has already removed the row in the list of all scans
+	if storage.NotFound(err) { // an older version of the program has removed the row in the list of all scans
 		err = l.write(ctx, what, open)
 	}
 	return unlessOvertaken(err)
@@ -156,24 +157,26 @@ func (l rows) unlistInTurn(ctx context.Context, what string, rows ...string) err
 // Listed is a scan in the list of all scans.
 type Listed struct {
 	Scan
-	// Summarized is set if the scan has ended and its row in the list contains its figures. Otherwise, only the scan's ID is known.
+	// Summarized is set if the scan has ended and the list contains its figures. Otherwise, only the scan's ID is
+	// known.
 	Summarized bool
-	Unsettled  bool // the scan was canceled or failed minutes ago with pending steps, and its figures are from that moment
+	Unsettled  bool // steps of the ended scan may still be running and change its figures
 	Totals     Totals
 	Pending    int64 // steps that were pending at the scan's end
 	Members    Members
 }
 
-// ListQuery selects a part of the list of all scans, or of a group's members. Members come in the order of their numbers.
+// ListQuery selects a part of the list of all scans, or of a group's members, which come in the order of their numbers.
 type ListQuery struct {
-	Group  ScanID    // list the members of this group; if it is empty, list all scans that are not members
+	Group  ScanID    // list this group's members; if empty, all scans that are not members
 	Behind ScanID    // only scans listed after this one; all if empty
 	Since  time.Time // only scans started at this time or later; all if zero
-	Page   int       // how many scans a request reads
-	Pages  int       // the maximum number of pages to read
+	Page   int       // scans per request
+	Pages  int       // the maximum number of requests
 }
 
-// Recent calls fn with the selected scans, newest first, until fn returns false. It reports whether it has read the list to its end.
+// Recent calls fn with the selected scans, newest first, until fn returns false. It reports whether it has reached the
+// list's end.
 func (l *Ledger) Recent(ctx context.Context, q ListQuery, fn func(Listed) bool) (end bool, err error) {
 	r := key.WithPrefix(scansPartition, allPrefix)
 	if q.Group != "" {

@@ -9,20 +9,20 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Pending is a step that has not been committed. A new step has an ID and a Message. The ledger records deliveries and failures only if
-// something went wrong, so a step without problems costs no additional request.
+// Pending is a step that has not been committed. A new step has an ID and a Message. Deliveries and failures are
+// recorded only after a problem, so a step without problems costs no additional request.
 type Pending struct {
 	ID      StepID
 	Message []byte        // opaque; at most 48 KiB
-	Sends   int           // how often its message was sent again
-	Reason  string        // why the step failed at its message's last delivery; "" before that
+	Sends   int           // how often its message was resent
+	Reason  string        // why its message's last delivery failed; "" before that
 	After   time.Time     // the earliest time to begin the step, by the service's clock; zero means immediately
-	At      time.Time     // the time when its row was last written, by the service's clock, or After if that is later
+	At      time.Time     // when its row was last written, by the service's clock, or After if that is later
 	Age     time.Duration // time since At, by the service's clock; negative before At
-	Lost    time.Duration // time since its message was first sent again; 0 if it was never sent again
+	Lost    time.Duration // time since its message was first resent; 0 if never
 
-	// Begun is the number of repeated deliveries that have begun the step but have not ended. The first delivery is not recorded, but if it ends
-	// with an error, FirstEnded is set.
+	// Begun is the number of repeated deliveries that have begun the step but have not ended. The first delivery is
+	// recorded only if it ends with an error, as FirstEnded.
 	Begun      int
 	FirstEnded bool
 
@@ -38,7 +38,7 @@ func (p Pending) Deaths() int {
 	return p.Begun + 1
 }
 
-// Steps is the part of the ledger that reads and writes the rows of pending steps.
+// Steps is the part of the ledger for pending steps.
 type Steps struct{ rows }
 
 // FirstPending reads up to one page of a scan's pending steps.
@@ -60,7 +60,6 @@ func (l Steps) EachPending(ctx context.Context, id ScanID, fn func([]Pending) er
 	return nil
 }
 
-// Errors of queries for pending steps begin with readPending.
 const readPending = "read pending steps of scan "
 
 // Pending reads a pending step. It reports false if the step has been committed.
@@ -80,7 +79,7 @@ func pendingOf(p storage.Page) []Pending {
 	return steps
 }
 
-// pendingStep returns the pending step in a row. The argument readAt is the time when the row was read, by the service's clock. If readAt is zero,
+// pendingStep returns the pending step in a row, which was read at readAt by the service's clock. If readAt is zero,
 // Age and Lost have no meaning.
 func pendingStep(e storage.Entity, readAt time.Time) Pending {
 	p := Pending{
@@ -98,8 +97,8 @@ func pendingStep(e storage.Entity, readAt time.Time) Pending {
 	return p
 }
 
-// Resending records that the step's lost message is about to be sent again. It reports false if the step was committed, begun or resent by another
-// process since p was read.
+// Resending records that the step's lost message is about to be sent again. It reports false if another process has
+// committed, begun or resent the step since p was read.
 func (l Steps) Resending(ctx context.Context, id ScanID, p Pending) (bool, error) {
 	properties := []storage.Property{storage.Int64Property("Sends", int64(p.Sends+1))}
 	if p.Lost == 0 {
@@ -108,19 +107,19 @@ func (l Steps) Resending(ctx context.Context, id ScanID, p Pending) (bool, error
 	return l.change(ctx, id, p, storage.Merge, properties...)
 }
 
-// Renew records that a new message for the step is about to be sent, and removes the records of earlier messages. It reports false in the same cases as
-// [Steps.Resending].
+// Renew records that a new message for the step is about to be sent, and removes the records of earlier messages. It
+// reports false as [Steps.Resending] does.
 func (l Steps) Renew(ctx context.Context, id ScanID, p Pending) (bool, error) {
 	return l.change(ctx, id, p, storage.Replace, pendingProperties(p)...)
 }
 
-// Begin records that a repeated delivery is about to begin the step. It reports false in the same cases as [Steps.Resending].
+// Begin records that a repeated delivery is about to begin the step. It reports false as [Steps.Resending] does.
 func (l Steps) Begin(ctx context.Context, id ScanID, p Pending) (bool, error) {
 	return l.change(ctx, id, p, storage.Merge, storage.Int64Property("Begun", int64(p.Begun+1)))
 }
 
-// GiveUp records that a delivery of the step has failed, and the reason if it was the message's last delivery. The argument p is the step as it was
-// before that delivery began it. For the first delivery, p.FirstEnded is set.
+// GiveUp records that a delivery of the step has failed, and the reason if it was the message's last delivery. The
+// argument p is the step before that delivery. If it was the first one, p.FirstEnded is set.
 func (l Steps) GiveUp(ctx context.Context, id ScanID, p Pending, reason string) error {
 	properties := []storage.Property{storage.Int64Property("Begun", int64(p.Begun))}
 	if p.FirstEnded {

@@ -14,17 +14,17 @@ import (
 // EndedScan is an ended scan that has not been tidied up.
 type EndedScan struct {
 	ID      ScanID
-	Settled bool          // the list of all scans contains the scan's final figures
-	Age     time.Duration // time since the scan's end or, if later, since its final figures were listed; by the service's clock
+	Settled bool          // the list of all scans has its final figures
+	Age     time.Duration // time since its end or, if later, since its final figures were listed; by the service's clock
 
 	etag string
 }
 
-// SettleTime is the time after which no step of an ended scan is still running, because an invocation takes at most ten minutes.
+// SettleTime is how long after a scan's end its steps may still run, because an invocation takes at most ten minutes.
 const SettleTime = 15 * time.Minute
 
-// Ended returns at most a thousand ended scans that have not been tidied up, newest first, and whether there are more. The
-// argument previous is the last scan of the previous page; it is empty for the first page.
+// Ended returns up to a thousand ended scans that have not been tidied up, newest first, and whether there are more.
+// The argument previous is the last scan of the previous page, or "".
 func (l *Ledger) Ended(ctx context.Context, previous ScanID) (scans []EndedScan, more bool, err error) {
 	r := key.WithPrefix(scansPartition, endedPrefix)
 	if previous != "" {
@@ -39,8 +39,8 @@ func (l *Ledger) Ended(ctx context.Context, previous ScanID) (scans []EndedScan,
 	return scans, p.Next != nil, err
 }
 
-// Settle adds an ended scan's final figures to the list of all scans. The caller makes sure that no step of the scan is running. If the
-// scan was retried, Settle only removes it from the list of ended scans.
+// Settle adds an ended scan's final figures to the list of all scans. Call it only when no step of the scan is running.
+// If the scan was retried, Settle only removes it from the list of ended scans.
 func (l *Ledger) Settle(ctx context.Context, old EndedScan) error {
 	s, err := l.currentFigures(ctx, old.ID)
 	if errors.Is(err, ErrNotFound) || err == nil && s.State == Running {
@@ -61,7 +61,6 @@ func (l *Ledger) Settle(ctx context.Context, old EndedScan) error {
 	return unlessOvertaken(l.write(ctx, "settle scan "+string(s.ID), endedRow(s, true, e.ETag), settled))
 }
 
-// currentFigures returns a scan with its current figures.
 func (l *Ledger) currentFigures(ctx context.Context, id ScanID) (Listed, error) {
 	found, err := l.Snapshot(ctx, id)
 	if err != nil {
@@ -70,19 +69,19 @@ func (l *Ledger) currentFigures(ctx context.Context, id ScanID) (Listed, error) 
 	return found.asListed(), nil
 }
 
-// asListed returns an ended scan as it appears in the list of all scans.
+// asListed returns an ended scan's entry in the list of all scans.
 func (s Snapshot) asListed() Listed {
 	l := Listed{Scan: s.Scan, Summarized: true, Totals: s.Sums.Totals, Members: s.Members}
 	l.Pending, _ = s.Sums.Pending()
 	return l
 }
 
-// DropEnded removes a scan from the list of ended scans, unless the scan has ended again since old was read.
+// DropEnded removes a scan from the list of ended scans, unless it has ended again since old was read.
 func (l *Ledger) DropEnded(ctx context.Context, old EndedScan) error {
 	return unlessOvertaken(l.write(ctx, "tidy up scan "+string(old.ID), unlist(endedPrefix+string(old.ID), old.etag)))
 }
 
-// Outdated returns the ids of at most n scans. Each started at least age ago, and the last change of its row in the list is also that old.
+// Outdated returns the ids of up to n scans that started, and whose row in the list last changed, at least age ago.
 func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration, n int) ([]ScanID, error) {
 	r := key.WithPrefix(scansPartition, allPrefix)
 	r.Low = &key.Bound{Key: allPrefix + key.Inverted(now.Add(-age))}
@@ -96,9 +95,9 @@ func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration,
 	return old, err
 }
 
-// Remove removes a listed scan if at least the duration age has passed since its end. It removes the scan's own row first, so that no process can
-// continue the scan. The argument limit is the approximate maximum number of transactions. Remove returns the number of transactions that it made. The
-// scan stays listed until all its rows are gone. A group's members are removed before the group's other rows.
+// Remove removes a scan that ended at least age ago. It first removes the scan's own row, so no process can continue
+// the scan, and then a group's members. The scan stays listed until all its rows are gone. Remove makes about limit
+// transactions at most, and returns their number.
 func (l *Ledger) Remove(ctx context.Context, id ScanID, now time.Time, age time.Duration, limit int) (made int, err error) {
 	what := "remove scan " + string(id)
 	s, err := l.Scan(ctx, id)

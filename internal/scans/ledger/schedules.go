@@ -8,25 +8,25 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// The rows of schedules, in the partition of the lists. Each schedule has a row "s|NAME", and each backup that it made has a row "b|NAME|ID",
-// newest first. Each row has the properties Version and Data. Data is JSON that the ledger does not interpret. The rows of schedules and
-// backups are kept even when the retention of their scans is over.
+// In the partition of the lists, each schedule has a row "s|NAME", and each backup that it made has a row "b|NAME|ID",
+// newest first. Each row has the properties Version and Data, which is JSON. The rows are kept even when the retention
+// of their scans is over.
 const (
 	schedulePrefix = "s|"
 	backupPrefix   = "b|"
 )
 
-// Record is the row of a schedule or a backup. Its etag is empty if the row does not exist yet.
+// Record is the row of a schedule or a backup. A new one has no etag.
 type Record struct {
 	row  string
 	Data []byte
 	etag string
 }
 
-// ScheduleRecord returns the row of a new schedule. The row is not yet saved.
+// ScheduleRecord returns a new schedule's row, not yet saved.
 func ScheduleRecord(name string) Record { return Record{row: schedulePrefix + name} }
 
-// BackupRecord returns the row of a new backup. The row is not yet saved.
+// BackupRecord returns a new backup's row, not yet saved.
 func BackupRecord(schedule string, id ScanID) Record {
 	return Record{row: backupPrefix + schedule + "|" + string(id)}
 }
@@ -34,7 +34,7 @@ func BackupRecord(schedule string, id ScanID) Record {
 // Name returns the schedule's name.
 func (r Record) Name() string { return strings.TrimPrefix(r.row, schedulePrefix) }
 
-// Records is the part of the ledger that reads and writes the rows of schedules and of their backups.
+// Records is the part of the ledger for schedules and their backups.
 type Records struct{ rows }
 
 // Schedules returns the rows of all schedules, except rows of a newer version.
@@ -61,8 +61,8 @@ func (l Records) records(ctx context.Context, what, prefix string) (all []Record
 	return all, nil
 }
 
-// Save writes a row, unless another process has written it since r was read. It reports whether it wrote the row. If it did, r can be saved
-// again.
+// Save writes a row, and reports false if another process has written it since r was read. After a success, r can be
+// saved again.
 func (l Records) Save(ctx context.Context, r *Record) (ours bool, err error) {
 	write := list(r.row, storage.Int64Property("Version", version), storage.BinaryProperty("Data", r.Data))
 	if write.IfMatch = r.etag; r.etag == "" {

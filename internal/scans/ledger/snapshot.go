@@ -11,38 +11,37 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// scanColumns are the properties of a scan's own row.
 var scanColumns = []string{"Version", "State", "Attempt", "Request", "StartedAt", "FinishedAt", "ResumedAt", "RanMillis", "Error", "Members", "First", "Note", "LeftOut", "NoTable"}
 
 // Snapshot is a scan at one moment.
 type Snapshot struct {
 	Scan Scan
 	Sums Sums
-	// Steps contains the ids of pending steps; all of them if Whole is set. Done contains the ids of done steps that were not folded.
+	// Steps contains the ids of pending steps (all if Whole is set), and Done those of done steps that were not folded.
 	Steps map[StepID]bool
 	Done  map[StepID]bool
 	Whole bool
-	// MissingRows describes the rows that somebody has deleted. It is empty if no rows are missing. It is also empty if the scan fills more
-	// than one page, because only a single page shows the rows at one moment.
+	// MissingRows describes rows that somebody has deleted. It is always empty if the scan fills more than one page,
+	// because only a single page shows the rows at one moment.
 	MissingRows string
-	// Notes contains the notes of done rows, and Pending contains pending steps. Only [Ledger.Detail] sets these fields.
+	// Only [Ledger.Detail] sets the notes of done rows, and pending steps.
 	Notes   [][]byte
 	Pending []Pending
-	Members Members // the counts of a group's members; a group's Sums are sums over all its members
-	// Date is the time of the snapshot by the service's clock.
+	Members Members // of a group, whose Sums include all members
+	// Date is by the service's clock.
 	Date time.Time
 }
 
-// Snapshot reads a scan, the sums over its done steps, and the pending steps on the same page. One request is enough, because folding keeps the number
-// of done rows small. If there are many pending steps, a second request is needed. If folding is late or pages are short, further requests are needed.
-// A single page shows the done rows at one moment. If there are several pages, Snapshot makes sure that no fold happened between them, because after a
-// fold a row could be missing or be counted twice. Snapshot returns [ErrNotFound] if there is no such scan.
+// Snapshot reads a scan, the sums over its done steps, and the pending steps on the same page. One request is enough,
+// because folding keeps the number of done rows small. Many pending steps need a second request, and late folds or
+// short pages need more. If there are several pages, Snapshot makes sure that no fold happened between them, because a
+// fold could hide a row or make it count twice. Snapshot returns [ErrNotFound] if there is no such scan.
 func (l *Ledger) Snapshot(ctx context.Context, id ScanID) (Snapshot, error) {
 	return l.snapshot(ctx, id, false)
 }
 
-// Detail reads a scan with the notes of its done rows and at most a few thousand pending
-// steps. It makes one request per thousand rows or 4 MiB.
+// Detail reads a scan with the notes of its done rows and up to a few thousand pending steps. It makes one request per
+// thousand rows or 4 MiB.
 func (l *Ledger) Detail(ctx context.Context, id ScanID) (Snapshot, error) {
 	return l.snapshot(ctx, id, true)
 }
@@ -79,22 +78,21 @@ func (l *Ledger) snapshot(ctx context.Context, id ScanID, detail bool) (Snapshot
 	return Snapshot{}, fmt.Errorf("%s: the rows of its steps are being combined; try again", what)
 }
 
-// snapshotTries is the maximum number of times that [Ledger.Snapshot] reads a scan. Snapshot reads again after a fold.
+// snapshotTries is how often [Ledger.Snapshot] reads a scan if folds happen.
 const snapshotTries = 5
 
-// detailPages is the maximum number of pages that [Ledger.Detail] reads, unless the done rows fill more pages.
+// detailPages is the maximum number of pages of [Ledger.Detail], unless the done rows fill more.
 const detailPages = 8
 
-// draft is an incomplete snapshot.
 type draft struct {
 	Snapshot
 	pages     int
-	donePages int      // number of pages up to the end of the done rows
+	donePages int      // pages up to the end of the done rows
 	folded    []string // keys of folded rows
 	beyond    bool     // all done rows have been read
 }
 
-// read reads all done rows. It also reads the pending steps and the scan's own row, if these are on the same pages. If detail is
+// read reads all done rows, and the pending steps and the scan's own row if these are on the same pages. If detail is
 // true, it reads more pages.
 func (l *Ledger) read(ctx context.Context, what string, id ScanID, detail bool) (d draft, err error) {
 	r := key.Range{Partition: id.partition(), Low: &key.Bound{Key: donePrefix}, High: &key.Bound{Key: scanRow}}
@@ -149,7 +147,7 @@ func (d *draft) addDone(e storage.Entity) {
 	}
 }
 
-// folded returns the keys of the scan's folded rows. Each fold adds a row with a new key.
+// folded returns the keys of the scan's folded rows. Each fold adds a new key.
 func (l *Ledger) folded(ctx context.Context, what string, id ScanID) (rows []string, err error) {
 	for p, err := range l.pages(ctx, what, storage.Query{Range: id.rows(foldedPrefix), Select: []string{}}) {
 		if err != nil {

@@ -9,11 +9,11 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// startRequestPrefix begins the keys of start requests. A key is r|ID, in the partition of the lists.
+// A start request has the key r|ID, in the partition of the lists.
 const startRequestPrefix = "r|"
 
-// kindVersion is the version of a row with the property Kind. A program that knows only version 1 must not read such a row, because it does
-// not know Kind and would start the scan without the check.
+// kindVersion is the version of a row with the property Kind. Programs that do not know Kind would start the scan
+// without the check, so they must not read the row.
 const kindVersion = 2
 
 // StartKind is the kind of a start request.
@@ -21,16 +21,16 @@ type StartKind string
 
 // The kinds of start requests.
 const (
-	Start        StartKind = ""            // a start that was checked before, or needs no check
-	CheckedStart StartKind = "check"       // a start that the app checks in the same way as POST /api/scans
-	Retry        StartKind = "retry"       // a retry of the pending steps
-	RetryFailed  StartKind = "retryFailed" // a retry of the pending steps and the failed rows
+	Start        StartKind = ""            // checked before, or needs no check
+	CheckedStart StartKind = "check"       // the app checks it like POST /api/scans
+	Retry        StartKind = "retry"       // of the pending steps
+	RetryFailed  StartKind = "retryFailed" // of the pending steps and the failed rows
 )
 
 // Retry reports whether the request is for a retry.
 func (a StartKind) Retry() bool { return a == Retry || a == RetryFailed }
 
-// Requests is the part of the ledger that reads and writes the rows of start requests.
+// Requests is the part of the ledger for start requests.
 type Requests struct{ rows }
 
 // StartRequest is a request to start or retry the scan with a given id. Any instance may fulfil it.
@@ -38,15 +38,15 @@ type StartRequest struct {
 	ID      ScanID
 	Request []byte // opaque, JSON; empty for a retry
 	Kind    StartKind
-	Attempt int64         // the attempt that is to be retried; 0 for a start
-	Refused string        // why the request was refused; empty if it was not
+	Attempt int64         // the attempt to retry; 0 for a start
+	Refused string        // why the request was refused, or ""
 	Age     time.Duration // time since the request was made or refused, by the service's clock
 
 	etag string
 }
 
-// AddStartRequest requests a start. It inserts a row and never replaces one, so any process may call it repeatedly. If the request already
-// existed, perhaps from this call's first try, added is false.
+// AddStartRequest requests a start. It inserts a row and never replaces one, so any process may repeat the call. If the
+// request existed, perhaps from this call's first try, added is false.
 func (l Requests) AddStartRequest(ctx context.Context, a StartRequest) (added bool, err error) {
 	err = l.write(ctx, "record the start request of scan "+string(a.ID), a.row(storage.Insert))
 	if storage.Conflict(err) {
@@ -55,7 +55,7 @@ func (l Requests) AddStartRequest(ctx context.Context, a StartRequest) (added bo
 	return err == nil, err
 }
 
-// PutRetryRequest requests a retry. It replaces any earlier request for the scan, for example a refused one.
+// PutRetryRequest requests a retry. It replaces an earlier request for the scan, for example a refused one.
 func (l Requests) PutRetryRequest(ctx context.Context, a StartRequest) error {
 	return l.write(ctx, "request a retry of scan "+string(a.ID), a.row(storage.Replace))
 }
@@ -72,13 +72,12 @@ func (a StartRequest) row(kind storage.OpKind) storage.Op {
 	return op(kind, scansPartition, startRequestPrefix+string(a.ID), properties...)
 }
 
-// readable reports whether this program knows the version of a start request's row.
 func readable(e storage.Entity) bool {
 	v := e.Int("Version")
 	return v == version || v == kindVersion
 }
 
-// StartRequests returns at most a thousand start requests. It omits requests of a newer version.
+// StartRequests returns up to a thousand start requests, without those of a newer version.
 func (l Requests) StartRequests(ctx context.Context) (all []StartRequest, err error) {
 	p, err := l.query(ctx, "list start requests", storage.Query{Range: key.WithPrefix(scansPartition, startRequestPrefix)})
 	for _, e := range p.Entities() {
@@ -112,8 +111,9 @@ func (l Requests) RefuseStart(ctx context.Context, a StartRequest, reason string
 	return unlessOvertaken(l.write(ctx, "refuse scan "+string(a.ID), refused))
 }
 
-// DropStartRequest removes a request. A fulfilled request is removed even if it was refused or repeated after the caller read it. A refused
-// request is removed unless it was written after the caller read it. A different request for the scan stays.
+// DropStartRequest removes a request. If the caller has fulfilled it, it is removed even if it was refused or repeated
+// after the caller read it. A refused request is removed only if its row has not changed. A different request for the
+// scan stays.
 func (l Requests) DropStartRequest(ctx context.Context, a StartRequest) error {
 	for {
 		err := l.write(ctx, "answer the request for scan "+string(a.ID), unlist(startRequestPrefix+string(a.ID), a.etag))
@@ -128,11 +128,12 @@ func (l Requests) DropStartRequest(ctx context.Context, a StartRequest) error {
 	}
 }
 
-// CanceledStart is the reason of a start request that was refused because its scan was canceled.
+// CanceledStart is the reason of a refusal if the scan was canceled.
 const CanceledStart = "canceled before it began"
 
-// WithdrawStart refuses a command's request to start a scan, with the reason [CanceledStart]. It reports whether the request is now refused with
-// that reason. An instance that read the request earlier may still start the scan. That instance must cancel the scan.
+// WithdrawStart refuses a command's request to start a scan, with the reason [CanceledStart], and reports whether the
+// request is now refused with it. An instance that read the request earlier may still start the scan, and must then
+// cancel it.
 func (l Requests) WithdrawStart(ctx context.Context, id ScanID) (bool, error) {
 	a, found, err := l.StartRequest(ctx, id)
 	if err == nil && found && a.Kind == CheckedStart && a.Refused == "" {
@@ -143,8 +144,8 @@ func (l Requests) WithdrawStart(ctx context.Context, id ScanID) (bool, error) {
 	return a.Refused == CanceledStart, err
 }
 
-// WithdrawRetry removes the request to retry an ended scan, unless the request was refused. It reports whether there was such a request. It then
-// changes the scan's row, so that an instance with an older copy of the row cannot begin the retry.
+// WithdrawRetry removes the request to retry an ended scan, unless it was refused, and reports whether there was one.
+// It then changes the scan's row, so an instance with an older copy of the row cannot begin the retry.
 func (l *Ledger) WithdrawRetry(ctx context.Context, id ScanID) (bool, error) {
 	a, found, err := l.StartRequest(ctx, id)
 	if err != nil || !found || !a.Kind.Retry() || a.Refused != "" {
@@ -162,7 +163,7 @@ func (l *Ledger) WithdrawRetry(ctx context.Context, id ScanID) (bool, error) {
 	return true, unlessOvertaken(l.write(ctx, "withdraw the retry of scan "+string(id), same))
 }
 
-// DropStart removes the request to start a scan. A request to retry the scan stays.
+// DropStart removes the request to start a scan, but not a request to retry it.
 func (l Requests) DropStart(ctx context.Context, id ScanID) error {
 	a, found, err := l.StartRequest(ctx, id)
 	if err != nil || !found || a.Kind.Retry() {

@@ -11,12 +11,13 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// emptyTries is the maximum number of queries of [Ledger.Finish]. Finish repeats its query after an empty page with a token.
+// emptyTries is the maximum number of queries of [Ledger.Finish], which repeats its query after an empty page with a
+// token.
 const emptyTries = 5
 
-// Finish ends the scan if it is running and no step is pending. It reports whether this call ended the scan. A scan ends as failed if it has
-// failed rows, or if some of its rows in the ledger are missing. If neither is the case, the function seal decides how the scan ends. Several
-// processes may call Finish. If it returns an error, the scan keeps running.
+// Finish ends the scan if it is running and no step is pending, and reports whether this call ended it. A scan with
+// failed rows, or with missing rows in the ledger, ends as failed. Otherwise, the function seal decides how it ends.
+// Several processes may call Finish. After an error, the scan is still running.
 func (l *Ledger) Finish(ctx context.Context, id ScanID, now time.Time, seal func(Listed) (Ending, error)) (bool, error) {
 	idle, err := l.nothingPending(ctx, id)
 	if err != nil || idle.State != Running || idle.Members > 0 { // a group has no steps
@@ -43,8 +44,8 @@ func (l *Ledger) Finish(ctx context.Context, id ScanID, now time.Time, seal func
 	return l.end(ctx, idle, now, as)
 }
 
-// describeMissing compares the scan's sums with its pending steps, and describes the rows that are missing in the table. It returns "" if no
-// rows are missing.
+// describeMissing compares the scan's sums with its pending steps, and describes the missing rows, or returns "" if
+// none are missing.
 func (s Snapshot) describeMissing(pending map[StepID]bool) string {
 	const otherwise = "; somebody has deleted rows of this scan. Start a new scan"
 	left, _ := s.Sums.Pending()
@@ -63,10 +64,9 @@ func (s Snapshot) describeMissing(pending map[StepID]bool) string {
 	return ""
 }
 
-// nothingPending returns the scan's row if no step is pending. If a step is pending, it returns the zero Scan. nothingPending reads the first
-// row of a range in which the pending steps precede the scan's own row. A restart changes the scan's row, so the query does not miss a restart's
-// new step. Only an answer of a single page counts. Between two pages, a step beyond the first page may commit a child whose row sorts before
-// the step's row, and then both pages would be empty.
+// nothingPending returns the scan's row if no step is pending, and otherwise the zero Scan. It reads the first row of a
+// range in which the pending steps precede the scan's own row. Only an answer of a single page counts: between two
+// pages, a step may commit a child whose row sorts before its own, and then both pages would miss it.
 func (l *Ledger) nothingPending(ctx context.Context, id ScanID) (Scan, error) {
 	r := key.Range{Partition: id.partition(), Low: &key.Bound{Key: pendingPrefix}, High: &key.Bound{Key: scanRow}}
 	for range emptyTries {
@@ -88,12 +88,11 @@ func (l *Ledger) nothingPending(ctx context.Context, id ScanID) (Scan, error) {
 type Ending struct {
 	State   State
 	Error   string // why the scan failed
-	Note    string // a remark for the scan's status
-	LeftOut bool   // the scan is a failed member, and its group is complete without it
-	NoTable int64  // in a verification, the number of tables that are no longer in the source
+	Note    string // shown with the scan's status
+	LeftOut bool   // a failed member, without which its group is complete
+	NoTable int64  // in a verification, tables that are no longer in the source
 }
 
-// properties returns the properties that only some endings have.
 func (e Ending) properties() (more []storage.Property) {
 	if e.Note != "" {
 		more = append(more, storage.StringProperty("Note", e.Note))
@@ -107,8 +106,8 @@ func (e Ending) properties() (more []storage.Property) {
 	return more
 }
 
-// End ends a running scan as failed or canceled, or a group as succeeded. The scan's pending steps stay for a later retry. End reports whether
-// this call ended the scan. It returns [ErrNotFound] if there is no such scan.
+// End ends a running scan as failed or canceled, or a group as succeeded, and reports whether this call ended it.
+// Pending steps stay for a later retry. If there is no such scan, the error is [ErrNotFound].
 func (l *Ledger) End(ctx context.Context, id ScanID, now time.Time, as Ending) (bool, error) {
 	s, err := l.Scan(ctx, id)
 	if err != nil || s.State != Running {
@@ -117,9 +116,10 @@ func (l *Ledger) End(ctx context.Context, id ScanID, now time.Time, as Ending) (
 	return l.end(ctx, s, now, as)
 }
 
-// end records the scan's end, unless the scan's row has changed since s was read. If end cannot close the attempt, Maintain closes it later.
+// end records the scan's end, unless its row has changed since s was read. If end cannot close the attempt, Maintain
+// closes it later.
 func (l *Ledger) end(ctx context.Context, s Scan, now time.Time, as Ending) (bool, error) {
-	for _, began := range []time.Time{s.Started, s.began()} { // a process knows the service's time only in whole seconds, so the argument now may be too early
+	for _, began := range []time.Time{s.Started, s.began()} { // the service's time is known only in whole seconds, so now may be too early
 		if now.Before(began) {
 			now = began
 		}
@@ -140,10 +140,10 @@ func (l *Ledger) end(ctx context.Context, s Scan, now time.Time, as Ending) (boo
 	return true, nil
 }
 
-// Restart begins the next attempt of a canceled or failed scan, unless another process has begun this attempt since s was read. The caller
-// sends the messages of pending steps. [ErrNotFound] means that the scan was removed since s was read. After any other error, the attempt
-// may have begun. If the argument root is not nil, the attempt begins with this step. Like the scan's first step, it counts as a child of
-// the scan. The argument ahead is root's estimated work.
+// Restart begins the next attempt of a canceled or failed scan, unless another process has begun it since s was read.
+// The caller sends the messages of pending steps. [ErrNotFound] means that the scan was removed since s was read. After
+// any other error, the attempt may have begun. If root is not nil, the attempt begins with this step, whose estimated
+// work is the argument ahead.
 func (l *Ledger) Restart(ctx context.Context, s Scan, now time.Time, root *Pending, ahead scan.Outlook) error {
 	var ops []storage.Op
 	if root != nil {

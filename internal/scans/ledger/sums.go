@@ -12,21 +12,20 @@ import (
 // Totals are sums over the done steps.
 type Totals struct {
 	Steps        int64
-	Rows         int64 // rows that steps yielded
-	Written      int64 // rows that the action has written, and rows that already had the intended content
+	Rows         int64 // processed by steps
+	Written      int64 // including rows that already had the intended content
 	Failed       int64 // rows that could not be written
-	Gone         int64 // failed rows that were no longer in the source when they were processed again; not counted in Failed
+	Gone         int64 // failed rows that were no longer in the source at their retry; not in Failed
 	Queries      int64
 	Transactions int64 // requests sent by steps, including commits and messages
-	Throttled    int64 // how many of these requests the storage throttled
+	Throttled    int64 // requests that the storage throttled
 
-	Missing, Extra, Different int64 // the differences that a comparison has found, in rows
+	Missing, Extra, Different int64 // rows that differ in a comparison
 }
 
 // Differences returns how many rows differ.
 func (t Totals) Differences() int64 { return t.Missing + t.Extra + t.Different }
 
-// count is one of the numbers in a done row.
 type count struct {
 	name     string
 	n        *int64
@@ -61,7 +60,7 @@ func properties(counts []count) (p []storage.Property) {
 	return p
 }
 
-// Sums are the sums over the done rows of a scan.
+// Sums are sums over a scan's done rows.
 type Sums struct {
 	Totals
 	Times Times
@@ -70,7 +69,7 @@ type Sums struct {
 
 	children int64        // how many steps have become pending
 	ahead    scan.Outlook // estimated work of the children, minus the work of the done steps
-	balance  int64        // sum of the hashes of the children's ids, minus the hashes of the done steps' ids; it wraps around
+	balance  int64        // hashes of the children's ids minus hashes of the done steps' ids; it wraps around
 }
 
 // Pending returns the number of pending steps, and an estimate of their work.
@@ -78,7 +77,6 @@ func (s Sums) Pending() (steps int64, ahead scan.Outlook) {
 	return s.children - s.Steps, s.ahead
 }
 
-// hashOf returns the number that a step adds to a balance.
 func hashOf(step StepID) int64 {
 	sum := sha256.Sum256([]byte(step))
 	return int64(binary.BigEndian.Uint64(sum[:]))
@@ -89,7 +87,6 @@ func (s *Sums) counts() []count {
 		count{"Millipages", &s.ahead.Millipages, true}, count{"Unknown", &s.ahead.Unknown, true}, count{"Balance", &s.balance, false})
 }
 
-// sumColumns are the properties from which [Sums] are read.
 var sumColumns = func() []string {
 	columns := []string{"Timestamp", "Times", "LastAt"}
 	for _, c := range new(Sums).counts() {

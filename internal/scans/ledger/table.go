@@ -12,10 +12,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// rows is the ledger's table. The errors of its methods name the purpose of the request.
+// rows is the ledger's table. Errors of its methods name the purpose of the request.
 type rows struct{ table *storage.Table }
 
-// op returns the write of one row.
 func op[P ~string](kind storage.OpKind, partition P, row string, properties ...storage.Property) storage.Op {
 	return storage.Op{Kind: kind, Row: storage.Entity{Key: key.Key{Partition: string(partition), Row: row}, Properties: properties}.Row()}
 }
@@ -34,7 +33,6 @@ func (l rows) query(ctx context.Context, what string, q storage.Query) (storage.
 	return p, because(what, err)
 }
 
-// pages yields the pages of a query. It stops after an error.
 func (l rows) pages(ctx context.Context, what string, q storage.Query) iter.Seq2[storage.Page, error] {
 	return func(yield func(storage.Page, error) bool) {
 		for {
@@ -47,8 +45,8 @@ func (l rows) pages(ctx context.Context, what string, q storage.Query) iter.Seq2
 	}
 }
 
-// IsLedger reports whether a table is an app's ledger. It searches for the row of Maintain's last run, and for the lists of scans. It reports false
-// if the table does not exist, or if the caller may not read it.
+// IsLedger reports whether a table is an app's ledger: whether it has a row of Maintain or a list of scans. It reports
+// false if the table does not exist, or if the caller may not read it.
 func IsLedger(ctx context.Context, table *storage.Table) (is bool, err error) {
 	if table.Cosmos() { // a ledger is never in Cosmos DB
 		return false, nil
@@ -91,12 +89,11 @@ func because(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// overtaken reports whether a conditional write was refused because another process, or this call's first try, was faster.
+// overtaken reports whether another process, or this call's first try, was faster than a conditional write.
 func overtaken(err error) bool {
 	return storage.NotFound(err) || storage.HasCode(err, "UpdateConditionNotSatisfied")
 }
 
-// unlessOvertaken returns a write's error, or nil if the write was overtaken.
 func unlessOvertaken(err error) error {
 	if overtaken(err) {
 		return nil

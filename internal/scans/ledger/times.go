@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// finest is the shortest interval of [Times]. It makes the last minute's rate exact to a few percent.
+	// finest is the shortest interval of [Times]. With it, the last minute's rate is exact to a few percent.
 	finest = 5 * time.Second
-	// maxPoints is the maximum number of intervals that Times spans.
+	// maxPoints is the maximum number of intervals of Times.
 	maxPoints = 240
 )
 
-// Times records the work of each interval of time, by the service's clock. The intervals are as short as possible, but at least 5 seconds long,
-// and the scan spans at most 240 of them. The zero value contains no work.
+// Times records a scan's work in each interval of time, by the service's clock. The intervals are as short as possible,
+// but at least finest, and there are at most maxPoints. The zero value contains no work.
 type Times struct {
 	doublings uint            // the interval is finest << doublings
-	points    map[int64]Point // by the number of the interval, counted from 1970
+	points    map[int64]Point // by the interval's number since 1970
 }
 
 // Point is the work of one interval.
@@ -45,7 +45,7 @@ func (t Times) Points() []Point {
 
 func (t *Times) add(at time.Time, done Totals) {
 	n := at.Unix() / int64(t.Interval()/time.Second)
-	rows := done.Rows + max(0, -done.Failed) // plus the failed rows that the step has retried, because only an earlier step counted them as Rows
+	rows := done.Rows + max(0, -done.Failed) // plus retried rows, which only an earlier step counted as Rows
 	t.merge(n, Point{Rows: rows, Requests: done.Transactions, Throttled: done.Throttled})
 	t.fit()
 }
@@ -87,11 +87,10 @@ func (t *Times) double() {
 	}
 }
 
-// timesVersion is the form of Times in a row.
 const timesVersion = 1
 
-// pack returns the stored form of the times: a version, the doublings, and the points in order. A point contains its distance from the
-// previous point, and its counts. All numbers are varints.
+// pack returns the stored form: a version, the doublings, and the points in order, each with its distance from the
+// previous point and its counts. All numbers are varints.
 func (t Times) pack() []byte {
 	b := []byte{timesVersion}
 	b = binary.AppendUvarint(b, uint64(t.doublings))
@@ -106,7 +105,7 @@ func (t Times) pack() []byte {
 	return b
 }
 
-// unpackTimes reads the form that pack returns. Times are only shown, so for an unreadable form it returns none.
+// unpackTimes returns no work for an unreadable form, because Times are only shown.
 func unpackTimes(b []byte) Times {
 	if len(b) == 0 || b[0] != timesVersion {
 		return Times{}
