@@ -13,18 +13,17 @@ import (
 // Cache holds a recently read value for each scan. It is safe for concurrent use.
 type Cache[T any] struct {
 	fresh time.Duration // how long a value is returned without being read again
-	kept  time.Duration // how long the cache keeps an old value to pass it to the next read
+	kept  time.Duration // how long an old value is kept for the next read
 
 	mu   sync.Mutex // guards byID and the values' fields
 	byID map[ledger.ScanID]*cached[T]
 }
 
-// cached is a cache's value for one scan.
 type cached[T any] struct {
 	value   T
 	at      time.Time     // when the value's read began; zero if it was never read
-	stale   bool          // the value must be read again even if it is fresh
-	reading chan struct{} // closed when the current read has ended; nil if there is none
+	stale   bool          // read again even if fresh
+	reading chan struct{} // closed when the current read has ended; nil without a read
 	failed  error         // the last read's error
 }
 
@@ -33,8 +32,8 @@ func NewCache[T any](freshTime, keptTime time.Duration) *Cache[T] {
 	return &Cache[T]{fresh: freshTime, kept: keptTime, byID: map[ledger.ScanID]*cached[T]{}}
 }
 
-// Get returns a scan's value that was fresh when Get was called. If the cache has no such value, Get calls read. Concurrent calls wait for the result
-// of this read.
+// Get returns a scan's value that was fresh when Get was called. If the cache has none, Get calls read, and concurrent
+// calls wait for the result.
 func (c *Cache[T]) Get(ctx context.Context, id ledger.ScanID, read func(was T) (T, error)) (T, error) {
 	return c.getSince(ctx, id, time.Now().Add(-c.fresh), read)
 }
@@ -66,7 +65,7 @@ func (c *Cache[T]) getSince(ctx context.Context, id ledger.ScanID, start time.Ti
 			c.mu.Lock()
 			err := of.failed
 			c.mu.Unlock()
-			if errors.Is(err, storage.ErrAway) && storage.HasPatience(ctx) { // the wait has used up this call's time, and another read would take the same time
+			if errors.Is(err, storage.ErrAway) && storage.HasPatience(ctx) { // another read would wait as long as this one
 				return value, err
 			}
 		case <-ctx.Done():
@@ -85,7 +84,7 @@ func (c *Cache[T]) Age(id ledger.ScanID) time.Duration {
 	return 0
 }
 
-// fill reads a value for all waiting calls. After an error, the next waiting call reads again.
+// fill reads a value for all waiting calls.
 func (c *Cache[T]) fill(of *cached[T], read func(was T) (T, error)) (value T, err error) {
 	filled, began := false, time.Now()
 	defer func() { // deferred, because read may panic
@@ -99,12 +98,12 @@ func (c *Cache[T]) fill(of *cached[T], read func(was T) (T, error)) (value T, er
 		close(of.reading)
 		of.reading, of.failed = nil, err
 	}()
-	value, err = read(of.value) // no other call changes the value during the read
+	value, err = read(of.value) // no other call changes of.value during the read
 	filled = err == nil
 	return value, err
 }
 
-// forget drops values that are too old to keep. The caller holds mu.
+// The caller of forget holds mu.
 func (c *Cache[T]) forget() {
 	for id, of := range c.byID {
 		if of.reading == nil && time.Since(of.at) >= c.kept {
@@ -113,8 +112,8 @@ func (c *Cache[T]) forget() {
 	}
 }
 
-// Outdate marks a scan's value as stale if the function outdated returns true for it. The next Get then reads the value again, even if
-// another read is already running.
+// Outdate makes the next Get read a scan's value again if outdated returns true for the value. A read that is already
+// running does not count.
 func (c *Cache[T]) Outdate(id ledger.ScanID, outdated func(T) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

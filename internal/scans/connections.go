@@ -11,7 +11,6 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// maxNames is the maximum number of names in a list of tables or queues.
 const maxNames = 1000
 
 // Names is a map from a kind (connections, tables or queues) to the names of that kind.
@@ -22,13 +21,13 @@ func (ss *Scans) Connections(context.Context, string) (Names, error) {
 	return Names{"connections": slices.Sorted(maps.Keys(ss.Options.Accounts))}, nil
 }
 
-// TableNames returns the names of a connection's first 1,000 tables. Without permission to list tables, it returns no
-// names.
+// TableNames returns the names of a connection's first 1,000 tables, or none without permission to list tables.
 func (ss *Scans) TableNames(ctx context.Context, connection string) (Names, error) {
 	return ss.names(ctx, "tables", connection, (*storage.Account).TableNames)
 }
 
-// QueueNames returns the names of a connection's first 1,000 queues. If the account has no queues or does not permit listing, it returns no names.
+// QueueNames returns the names of a connection's first 1,000 queues. It returns none if the account has no queues or
+// does not permit listing.
 func (ss *Scans) QueueNames(ctx context.Context, connection string) (Names, error) {
 	return ss.names(ctx, "queues", connection, (*storage.Account).QueueNames)
 }
@@ -53,5 +52,4 @@ func (ss *Scans) names(ctx context.Context, of, connection string, each func(*st
 	return Names{of: names}, err
 }
 
-// errEnoughNames ends a listing early.
 var errEnoughNames = errors.New("enough")

@@ -1,4 +1,4 @@
-// Package scans contains the parts that packages step, life, status and schedule share: requests, the places and the work that a request
-// opens, messages of steps, limits, hints and notes, with the stored form of each. It also refuses scans that would change the app's own
-// tables. It does not start or end scans.
+// Package scans contains what the packages step, life, status and schedule share: requests and the places that they
+// name, messages of steps, limits, hints and notes, with the stored form of each. It refuses scans that would change
+// the app's own tables. It does not start or end scans.
 package scans

@@ -15,19 +15,19 @@ type FailedRow struct {
 	Reason       string `json:"reason"`
 }
 
-// maxFailedRows is the maximum number of failed rows that are stored with a step. If the rows are long, the maximum is lower.
+// maxFailedRows is the maximum number of failed rows that are stored with a step. For long rows, it is lower.
 const maxFailedRows = 1000
 
 // KeptRows is the stored record of a step's failed rows. A status shows the rows, and a retry reads them again.
 type KeptRows struct {
-	Rows   []FailedRow    `json:"rows"`   // the first failed rows
+	Rows   []FailedRow    `json:"rows"`   // only the first ones if there are many
 	Failed int64          `json:"failed"` // how many rows failed
 	Pages  []ReadPage     `json:"pages"`  // the pages that contain failed rows
-	Ends   []scan.PageEnd `json:"ends"`   // the ends of these pages, with each page's number of failed rows
+	Ends   []scan.PageEnd `json:"ends"`   // the ends of these pages, each with its number of failed rows
 }
 
-// packFailed returns the stored form of r with the given failed rows. If the rows are too many or too long, it stores only the first rows.
-// packFailed also returns the number of stored rows.
+// packFailed returns the stored form of r with the given failed rows, and how many of them it stores: only the first
+// rows if they are too many or too long.
 func packFailed(failed []action.Failure, r KeptRows) (packed []byte, kept int64) {
 	for most := maxFailedRows; len(failed) > 0; most /= 2 {
 		r.Rows, r.Failed = make([]FailedRow, 0, min(len(failed), most)), int64(len(failed))

@@ -18,8 +18,7 @@ func (f *FatalError) Unwrap() error { return f.error }
 // Fatal returns err as a fatal error.
 func Fatal(err error) *FatalError { return &FatalError{err} }
 
-// FatalIfPermanent makes a permanent storage error fatal. The fatal error's text begins with the argument action, which names the failed
-// action.
+// FatalIfPermanent makes a permanent storage error fatal, and puts the name of the failed action before its text.
 func FatalIfPermanent(action string, err error) error {
 	if !errors.As(err, new(*FatalError)) && storage.Permanent(err) {
 		return &FatalError{fmt.Errorf("%s: %w", action, err)}
@@ -27,5 +26,4 @@ func FatalIfPermanent(action string, err error) error {
 	return err
 }
 
-// Shortened returns the first maxReason bytes of a reason.
 func Shortened(reason string) string { return reason[:min(len(reason), maxReason)] }

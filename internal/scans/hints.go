@@ -21,25 +21,25 @@ import (
 // Hints. Each step notes where its pages ended. When a scan has ended, these ends become hints for the next scan of the
 // same rows. Scans with a filter neither make nor use hints, because their pages show only the rows that match.
 
-// HintsName returns the name under which the hints for the scan's rows are stored. It returns "" for a scan that makes no
+// HintsName returns the name under which the hints for the scan's rows are stored, or "" for a scan that makes no
 // hints.
 func (o *RunnableScan) HintsName() string {
 	r := o.Request
-	if r.Filter != "" || r.Action.Type == Keys || r.Action.Type == Verify || o.Table() == nil { // the pages do not show where the rows are, or an export's files already show it
+	if r.Filter != "" || r.Action.Type == Keys || r.Action.Type == Verify || o.Table() == nil { // pages do not show where all rows are, and an export's files already show it
 		return ""
 	}
 	sum := sha256.Sum256(JSON([]any{strings.ToLower(o.Source.Address()), r.Range, r.PageRows()}))
 	return hex.EncodeToString(sum[:16])
 }
 
-// HintsOf makes hints for a request from the ends of pages, and returns them packed. It returns nil if there are no hints.
+// HintsOf makes hints for a request from the ends of pages, and returns them packed, or nil if there are none.
 func HintsOf(r Request, ends []scan.PageEnd) []byte {
 	hints := scan.NewHints(r.Range, ends, r.PageRows())
 	for len(hints.Keys) > 0 {
 		if b, ok := packHints(hints); ok {
 			return b
 		}
-		// The hints are too big for one row, so keep every second hint.
+		// Too big for one row: keep every second hint.
 		odd := false
 		hints.Keys = slices.DeleteFunc(hints.Keys, func(key.Key) bool { odd = !odd; return odd })
 		hints.Weigh(ends, r.PageRows())
@@ -47,8 +47,7 @@ func HintsOf(r Request, ends []scan.PageEnd) []byte {
 	return nil
 }
 
-// UseHints makes hints from a source that knows where its rows are. It gives these hints to o, and returns their packed
-// form.
+// UseHints gives o hints from a source that knows where its rows are, and returns the packed hints.
 func (o *RunnableScan) UseHints(source storage.Hinted) []byte {
 	if o.Request.Action.Type == Keys {
 		return nil
@@ -67,7 +66,6 @@ func (o *RunnableScan) UseHints(source storage.Hinted) []byte {
 	return packed
 }
 
-// packedHints is the stored form of hints.
 type packedHints struct {
 	Version int `json:"version"`
 	scan.Hints
@@ -82,9 +80,8 @@ func packHints(h scan.Hints) (packed []byte, ok bool) {
 	return packed, len(text) <= maxText && len(packed) <= ledger.MaxHints
 }
 
-// Use gives packed hints, if there are any, to the scan's strategy. If the hints are unusable, Use returns the reason as an error: a scan
-// without hints is only less balanced, but a scan with wrong hints would miss rows. For hints of a newer version, the error is
-// [problem.Stale].
+// Use gives packed hints, if there are any, to the scan's strategy. It refuses unusable hints, because a scan with
+// wrong hints would miss rows. For hints of a newer version, the error is [problem.Stale].
 func (o *RunnableScan) Use(packed []byte) error {
 	if len(packed) == 0 {
 		return nil
@@ -100,8 +97,8 @@ func (o *RunnableScan) Use(packed []byte) error {
 	return nil
 }
 
-// ownHints gives o the hints that are stored with the scan. Without these hints, o cannot run the scan's steps, which refer to the hints. So for hints
-// of a newer version, the error is [problem.Stale].
+// ownHints gives o the hints that are stored with the scan. The scan's steps refer to them, so for hints of a newer
+// version, the error is [problem.Stale].
 func (ss *Scans) ownHints(ctx context.Context, id ledger.ScanID, o *RunnableScan) error {
 	packed, err := ss.Ledger.Hints(ctx, id)
 	if err != nil {

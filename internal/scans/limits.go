@@ -2,7 +2,7 @@ package scans
 
 import (
 	"context"
-	"math/rand" // the simulation seeds it
+	"math/rand" // not v2, because the simulation seeds this package
 	"time"
 
 	"tablesweep/internal/problem"
@@ -11,12 +11,11 @@ import (
 	"tablesweep/internal/task"
 )
 
-// In a scan with limits, each step has a time slot, and does not begin before that time. When a step commits, it takes slots for its
-// children. A child's message is hidden until the child's slot. So a waiting step occupies no invocation, and all instances together keep to the
-// limits. The scans of a group share its limits.
+// In a scan with limits, each step gets a time slot, and does not begin before that time. When a step commits, it takes
+// slots for its children. A child's message is hidden until the child's slot, so a waiting step occupies no invocation.
 
-// Limits are the maximum numbers of rows and requests per second. They apply to all steps of a scan, in all instances together. 0 means no
-// limit.
+// Limits are the maximum numbers of rows and requests per second, for all steps of a scan or group in all instances
+// together. 0 means no limit.
 type Limits struct {
 	RowsPerSecond     int `json:"rowsPerSecond,omitempty"`     // rows read
 	RequestsPerSecond int `json:"requestsPerSecond,omitempty"` // storage requests
@@ -24,15 +23,15 @@ type Limits struct {
 
 const (
 	slotBehind   = 3 * time.Second // the unused part of a limit expires after this time
-	SlotEarly    = 2 * time.Second // times of messages are whole seconds, so a message may arrive this long before its slot
-	SlotRequests = 3               // how many requests a step makes for its own slot and those of its children
-	slotTries    = 100             // the maximum number of tries to take slots; a try fails if another step takes slots at the same time
+	SlotEarly    = 2 * time.Second // a message may arrive this long before its slot, because its times are whole seconds
+	SlotRequests = 3               // requests that a step makes for its own slot and its children's
+	slotTries    = 100             // a try to take slots fails if another step takes slots at the same time
 	slotPause    = 20 * time.Millisecond
-	stepShare    = 4 // a page's number of rows is the limit's rows per second, divided by stepShare
+	stepShare    = 4 // a page has as many rows as the limit allows in 1/stepShare seconds
 	leastRows    = 10
 )
 
-// rows returns the number of rows on a page. Small pages keep the rate even.
+// rows returns the number of rows on a page, or 0 without a limit. Small pages keep the rate even.
 func (l *Limits) rows() int {
 	if l == nil {
 		return 0
@@ -58,12 +57,12 @@ func (l Limits) Takes(rows, requests int64) time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// slots takes n slots. The argument now is the current time by the service's clock. Done steps count with their true cost, and each waiting
-// step with 90 % of the mean cost. With more than 90 %, some of the limit would stay unused. If 90 % is too little, [step.Steps] notices
-// that when the step's message arrives.
+// slots takes n slots. The argument now is by the service's clock. Done steps count with their true cost, and waiting
+// steps with 90 % of the mean cost. With more, some of the limit would stay unused. If 90 % is too little, [step.Steps]
+// notices that when the step's message arrives.
 func (l Limits) slots(u *ledger.Used, now time.Time, n int) []time.Time {
 	mean := l.Takes(u.Rows, u.Requests) * 9 / 10 / time.Duration(max(1, u.Steps))
-	if least := now.Add(-slotBehind); u.Next.Before(least) { // the limits are not used up, so u.Waiting may be too high: a step that ran twice took its children's slots twice
+	if least := now.Add(-slotBehind); u.Next.Before(least) { // the limits are not used up, so u.Waiting may be too high: a repeated step takes its children's slots twice
 		u.Next, u.Waiting = least, max(0, u.Waiting-1)
 	}
 	waiting := time.Duration(u.Waiting) * mean
@@ -75,12 +74,12 @@ func (l Limits) slots(u *ledger.Used, now time.Time, n int) []time.Time {
 	return slots
 }
 
-// TakeSlots adds the rows and requests of ended steps to those that the scan has used, and takes a time slot for each message.
+// TakeSlots counts the rows and requests of ended steps, and takes a time slot for each message.
 func (ss *Scans) TakeSlots(ctx context.Context, limits *Limits, id ledger.ScanID, ended int64, done ledger.Totals, messages []Message) error {
 	if limits == nil {
 		return nil
 	}
-	id = id.GroupOrSelf() // all scans of a group share its limits
+	id = id.GroupOrSelf() // a group's members share its limits
 	for range slotTries {
 		u, err := ss.Ledger.Used(ctx, id)
 		if err != nil {

@@ -23,9 +23,11 @@ import (
 )
 
 const (
-	// PoisonSuffix is the end of a poison queue's name. The Functions host moves a message into such a queue after the last delivery.
+	// PoisonSuffix ends the name of a poison queue, into which the Functions host moves a message after the last
+	// delivery.
 	PoisonSuffix = "-poison"
-	// MaxDeliveries is the maximum number of times that the host delivers a message. A test compares it with maxDequeueCount in host.json.
+	// MaxDeliveries is the maximum number of deliveries of a message. A test compares it with maxDequeueCount in
+	// host.json.
 	MaxDeliveries = 5
 	// MessageVersion is the newest format of [Message]. Messages with neither RowRetry nor Delete have format 1.
 	MessageVersion = 2
@@ -33,17 +35,17 @@ const (
 	MaxMessageBytes = 48 << 10
 )
 
-// The queue-triggered functions. All run the same engine. Each can be scaled, monitored and stopped separately.
+// The queue-triggered functions. All run the same engine, but each can be scaled, monitored and stopped separately.
 const (
 	ScanPrefix    = "ScanPrefix"    // steps over a range of partitions
 	ScanPartition = "ScanPartition" // steps within one partition
 	CopyRows      = "CopyRows"      // steps that read a key range again to write its rows
 )
 
-// Functions is the sorted list of the queue-triggered functions.
+// Functions lists the queue-triggered functions, sorted.
 var Functions = []string{CopyRows, ScanPartition, ScanPrefix}
 
-// Queues is a map from each function to the name of its queue.
+// Queues maps each function to the name of its queue.
 var Queues = map[string]string{
 	ScanPrefix:    "tablesweep-scan-prefix",
 	ScanPartition: "tablesweep-scan-partition",
@@ -54,19 +56,18 @@ var Queues = map[string]string{
 type Message struct {
 	Version    int           `json:"v"` // [Message.Prepare] sets it
 	Scan       ledger.ScanID `json:"scan"`
-	HandedOver bool          `json:"rows,omitempty"` // set if the step is a range that was handed over to CopyRows
+	HandedOver bool          `json:"rows,omitempty"` // the step is a range that was handed over to CopyRows
 	Step       scan.Step     `json:"step"`
-	RowRetry   *RowRetry     `json:"again,omitempty"`  // set if the step retries failed rows; then Step is empty
-	Delete     *deletion     `json:"delete,omitempty"` // set if the step deletes rows that another step has read; then Step is empty
+	RowRetry   *RowRetry     `json:"again,omitempty"`  // the step retries failed rows; Step is empty
+	Delete     *deletion     `json:"delete,omitempty"` // the step deletes rows that another step has read; Step is empty
 
 	// [ParseMessage] and [Message.Prepare] set these fields.
 	Body  []byte    `json:"-"` // the JSON
 	After time.Time `json:"-"` // the earliest time to begin the step; zero means immediately
 
-	ID ledger.StepID `json:"-"` // the step's id: a hash of the body; for a deletion, a hash of the id of the step that read the rows
+	ID ledger.StepID `json:"-"` // a hash of the body; for a deletion, of the id of the step that read the rows
 }
 
-// start is the message for a start request.
 type start struct {
 	Version int           `json:"v"` // 1
 	Scan    ledger.ScanID `json:"start"`
@@ -83,8 +84,8 @@ func StartOf(body []byte) ledger.ScanID {
 	return s.Scan
 }
 
-// RowRetry selects the failed rows that a step retries. The rows failed in earlier attempts. The field At is the rows' position. If At is empty, the step
-// creates one step for each position after Behind.
+// RowRetry selects failed rows of earlier attempts, which a step retries. At is their position in the ledger. If At is
+// empty, the step creates one step for each position after Behind.
 type RowRetry struct {
 	Attempt int64  `json:"attempt"` // the attempt that retries the rows
 	At      string `json:"at,omitempty"`
@@ -102,8 +103,8 @@ func (m Message) Function() string {
 	return ScanPrefix
 }
 
-// Ahead estimates the work of the step and all its descendants. The estimate depends only on the message, so every process gets the same result. Work
-// means reading, so a deletion has no work.
+// Ahead estimates the reading that the step and all its descendants do. Every process gets the same estimate, because
+// it depends only on the message.
 func (m Message) Ahead() scan.Outlook {
 	if m.Delete != nil {
 		return scan.Outlook{}
@@ -114,7 +115,7 @@ func (m Message) Ahead() scan.Outlook {
 	return adaptive.Ahead(m.Step)
 }
 
-// Prepare encodes a message that is about to be recorded and sent, and gives its step an id.
+// Prepare encodes a message before it is recorded and sent, and gives its step an id.
 func (m *Message) Prepare() error {
 	if m.Version = 1; m.RowRetry != nil || m.Delete != nil {
 		m.Version = MessageVersion
@@ -137,7 +138,7 @@ func (m *Message) identify() {
 func JSON(v any) []byte {
 	var b bytes.Buffer
 	if err := lines.JSON(&b).Encode(v); err != nil {
-		panic("engine: internal error: " + err.Error()) // this never happens for the app's own types
+		panic("engine: internal error: " + err.Error()) // never happens for the app's own types
 	}
 	return bytes.TrimSpace(b.Bytes())
 }
@@ -152,8 +153,9 @@ func stepID(body []byte) ledger.StepID {
 	return ledger.StepID(strings.ToLower(base32.HexEncoding.EncodeToString(sum[:15])))
 }
 
-// ParseMessage reads a message's body. Its errors are [problem.Invalid] or [problem.TooLarge]. For a message of a newer version, the error
-// is [problem.Stale]. The step of such a message stays pending, and an instance of the newer version resends the message.
+// ParseMessage reads a message's body. Its errors are [problem.Invalid], [problem.TooLarge], or, for a message of a
+// newer version, [problem.Stale]. The step of such a message stays pending, and an instance of the newer version
+// resends the message.
 func ParseMessage(body []byte) (Message, error) {
 	if len(body) > MaxMessageBytes {
 		return Message{}, problem.TooLargef("", "the message has %d bytes, but at most %d are allowed", len(body), MaxMessageBytes)
@@ -183,7 +185,7 @@ func ParseMessage(body []byte) (Message, error) {
 // Encode returns the text of a queue message. The host expects base64.
 func Encode(body []byte) string { return base64.StdEncoding.EncodeToString(body) }
 
-// Send puts a prepared message into the queue of its function.
+// Send puts a prepared message into its function's queue.
 func (ss *Scans) Send(ctx context.Context, m Message) error {
 	hidden := time.Duration(0)
 	if !m.After.IsZero() {
@@ -196,7 +198,7 @@ func (ss *Scans) Send(ctx context.Context, m Message) error {
 	return ss.Queues[m.Function()].PutAfter(ctx, Encode(m.Body), hidden)
 }
 
-// deletion describes rows that one step has read and another step deletes.
+// deletion describes rows that another step has read.
 type deletion struct {
 	Of    ledger.StepID `json:"of"` // the id of the step that read the rows
 	Pages []ReadPage    `json:"pages,omitempty"`
@@ -208,8 +210,8 @@ func deletionID(step ledger.StepID) ledger.StepID {
 	return stepID([]byte("delete the rows read by " + step))
 }
 
-// DeletionOf returns the message for the deletion of the rows that m's step has read. The pages are not in the message, but in the
-// ledger.
+// DeletionOf returns the message for the deletion of the rows that m's step has read. The pages are in the ledger, not
+// in the message.
 func (m Message) DeletionOf() Message {
 	return Message{Scan: m.Scan, Delete: &deletion{Of: m.ID}, ID: deletionID(m.ID)}
 }
@@ -219,15 +221,14 @@ type ReadPage struct {
 	Range key.Range  `json:"range"`
 	Token *key.Token `json:"token,omitempty"`
 	Last  key.Key    `json:"last"` // the key of the last row that the step processed
-	Rows  int64      `json:"rows"` // how many rows the step processed, as the action counts them; 0 until they are counted
-	// If another step processes the rows between some partitions, Partitions lists those that this step processed.
+	Rows  int64      `json:"rows"` // processed rows, as the action counts them; 0 until they are counted
+	// If part of the page was handed over, Partitions lists the partitions that this step processed.
 	Partitions []string `json:"partitions,omitempty"`
 
 	Span int `json:"-"` // the index of the span of rows to which the page belongs
 }
 
-// SendAt resends a pending step's message. The argument begin is the earliest time to begin the step. If begin is zero, the step may begin
-// immediately.
+// SendAt resends a pending step's message. The step does not begin before the time begin; zero means immediately.
 func (ss *Scans) SendAt(ctx context.Context, id ledger.ScanID, p ledger.Pending, begin time.Time) error {
 	p.After = begin
 	ours, err := ss.Ledger.Renew(ctx, id, p)

@@ -11,17 +11,18 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// The row of each done step contains a note. The note says where the step's pages ended, how many rows the pages had, and how many of these rows could
-// not be written. Ranges and hints are made from notes. A step's note is JSON. A folded row's note is packed.
+// The row of each done step contains a note: where the step's pages ended, how many rows each page had, and how many of
+// them could not be written. Ranges and hints are made from notes. A step's note is JSON. A folded row's note is
+// packed.
 
 const (
-	// MaxNote is the maximum number of bytes in a note. A note of this size fits into a Binary property.
+	// MaxNote is the maximum number of bytes in a note, which is stored in one Binary property.
 	MaxNote = 60 << 10
 	// maxEnds is the maximum number of page ends in a folded row's note.
 	maxEnds = 512
 )
 
-// JoinNotes merges the notes of several steps into one.
+// JoinNotes merges several notes into one.
 func JoinNotes(notes [][]byte) []byte {
 	var ends []scan.PageEnd
 	for _, note := range notes {
@@ -54,7 +55,7 @@ func ParseNote(note []byte) []scan.PageEnd {
 	return ends
 }
 
-// maxText is the maximum size of an unpacked text, in bytes.
+// maxText is in bytes.
 const maxText = 16 << 20
 
 // Pack returns the stored form of a text.
@@ -68,7 +69,7 @@ func Pack(text []byte) []byte {
 	return b.Bytes()
 }
 
-// Unpack returns the text that was packed. More than maxText bytes are an error.
+// Unpack returns the text that was packed, or an error if it has more than maxText bytes.
 func Unpack(packed []byte) ([]byte, error) {
 	z, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {

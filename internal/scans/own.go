@@ -10,14 +10,15 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A scan may read and export every table, but must not change tables of the app or its host. Otherwise, a scan could delete records and events
-// while the calls that write them still succeed. Each step and each retry checks this, because the settings may have changed since the scan began.
+// A scan may read and export every table, but must not change tables of the app or its host. It could delete records
+// while calls write them. Each step and each retry checks this, because the settings may have changed since the scan
+// began.
 
-// hostContainers is the prefix of the names of the Functions host's containers in the app's account. These containers hold locks, keys, and the state
-// of triggers.
+// hostContainers begins the names of the Functions host's containers, which hold locks, keys, and the state of
+// triggers.
 const hostContainers = "azure-webjobs-"
 
-// Container is a container of an account. The zero value stands for no container.
+// Container is a container of an account; the zero value means none.
 type Container struct {
 	Account *storage.Account
 	Name    string
@@ -32,8 +33,8 @@ func refuse(field, what string) error {
 	return &OwnError{problem.Invalidf(field, "%s; name another", what)}
 }
 
-// FatalIfOwn makes an [OwnError] fatal to a running scan. It returns other errors of [Scans.Open] unchanged, because they may come from an older
-// instance that lacks a new setting.
+// FatalIfOwn makes an [OwnError] fatal. It returns other errors of [Scans.Open] unchanged, because an older instance
+// may lack a new setting.
 func FatalIfOwn(err error) error {
 	if errors.As(err, new(*OwnError)) {
 		return &FatalError{errors.New(err.Error())}
@@ -41,7 +42,7 @@ func FatalIfOwn(err error) error {
 	return err
 }
 
-// CheckTable returns an error about a request's field if scans must not change the table.
+// CheckTable returns an error if scans must not change the table that a request's field names.
 func (ss *Scans) CheckTable(field string, t *storage.Table) error {
 	field += ".table"
 	if slices.ContainsFunc(ss.Options.Kept, t.Same) {
@@ -53,20 +54,20 @@ func (ss *Scans) CheckTable(field string, t *storage.Table) error {
 	return nil
 }
 
-// HostsTable describes a table that holds the state of this app or of a Functions host. No group copies such a table. It returns "" for any other
-// table.
+// HostsTable describes a table that holds the state of this app or of a Functions host, and returns "" for any other
+// table. Groups leave out such tables.
 func (ss *Scans) HostsTable(t *storage.Table) string {
 	o, name := ss.Options, t.Name()
 	switch {
 	case t.Same(o.Own.Table(o.StateTable)):
 		return "is the table that keeps this app's scans"
-	case storage.OfHost(name): // the table of a host: this app's, or another app's in that app's account
+	case storage.OfHost(name): // this app's host or another one
 		return "is a table of the Functions host"
 	}
 	return ""
 }
 
-// checkQueue returns an error if scans must not put messages into a queue of the account.
+// checkQueue returns an error if scans must not put messages into the queue.
 func (ss *Scans) checkQueue(field string, a *storage.Account, name string) error {
 	switch {
 	case strings.HasSuffix(name, PoisonSuffix):
@@ -77,7 +78,7 @@ func (ss *Scans) checkQueue(field string, a *storage.Account, name string) error
 	return nil
 }
 
-// checkContainer returns an error if scans must not export into a container of the account.
+// checkContainer returns an error if scans must not export into the container.
 func (ss *Scans) checkContainer(field string, a *storage.Account, name string) error {
 	o := ss.Options
 	switch {

@@ -22,24 +22,24 @@ import (
 
 // Request describes a scan. It is the body of POST /api/scans and is stored with the scan.
 type Request struct {
-	// Name is a description of at most maxName characters, which is only shown.
+	// Name is only shown. It has at most maxName characters.
 	Name        string     `json:"name,omitempty"`
 	Source      TableRef   `json:"source"`
 	Action      Action     `json:"action"`
 	Range       key.Bounds `json:"range,omitzero"`
-	Verify      bool       `json:"verify,omitempty"`      // once a copy or export has succeeded, another scan verifies it
+	Verify      bool       `json:"verify,omitempty"`      // after a copy or export has succeeded, another scan verifies it
 	Filter      string     `json:"filter,omitempty"`      // OData, in addition to the range
 	Select      []string   `json:"select,omitzero"`       // properties to read; all if absent, only the keys if empty
 	Strategy    string     `json:"strategy,omitempty"`    // one of strategy.Names
 	SegmentSize int        `json:"segmentSize,omitempty"` // rows per query, 1 to 1,000
-	// SegmentsPerInvocation is the number of queries that one invocation may make. 0 means the app's setting. If there is none, the
-	// number is 16 for a copy into a container, 4 for a count and 1 for other scans.
+	// SegmentsPerInvocation is the number of queries that one invocation may make. 0 means the app's setting. Without
+	// that setting, the number is 16 for an export or a verification, 4 for a count and 1 for other scans.
 	SegmentsPerInvocation int `json:"segmentsPerInvocation,omitempty"`
 	// SegmentsPerFirstPrefix and SegmentsPerSubsequentPrefix are options of the prefix strategy; see [scan.Prefix].
 	SegmentsPerFirstPrefix      int `json:"segmentsPerFirstPrefix,omitempty"`
 	SegmentsPerSubsequentPrefix int `json:"segmentsPerSubsequentPrefix,omitempty"`
-	// Limits is nil if the scan has no limits. With limits, a segment has as many rows as the limits allow in a quarter of a second, unless SegmentSize
-	// is set.
+	// Limits is nil if the scan has none. Unless SegmentSize is set, a segment has the rows that the limits allow in a
+	// quarter of a second.
 	Limits *Limits `json:"limits,omitempty"`
 }
 
@@ -48,35 +48,36 @@ func (r Request) Exports() bool {
 	return r.Action.Type == Copy && r.Action.Destination != nil && r.Action.Destination.Container != ""
 }
 
-// TableRef names a table, or an export in a container. The names of the export's blobs start with Prefix and a slash.
+// TableRef names a table, or an export in a container. The names of an export's blobs start with Prefix and a slash.
 type TableRef struct {
 	Table      string `json:"table,omitempty"`
 	Tables     string `json:"tables,omitempty"` // only in a source: patterns of a group's tables, such as * or logs*,orders
 	Container  string `json:"container,omitempty"`
 	Prefix     string `json:"prefix,omitempty"`
 	Connection string `json:"connection,omitempty"` // a setting's name; the app's own storage if absent
-	// Export is the hash of the export that a scan reads. Start sets it. If the container later contains another export, the scan fails.
+	// Export is the hash of the export that a scan reads. Start sets it. If another export later has the same place,
+	// the scan fails.
 	Export string `json:"export,omitempty"`
 }
 
 // Action describes what a scan does with the rows.
 type Action struct {
 	Type string `json:"type"` // one of the action types
-	// Destination is the table to which a copy or keys action writes, or the place to which a copy exports. Start creates a missing table or
-	// container. A keys action writes a row for each partition; the row's RowKey is the partition's key.
+	// Destination is the place that copy and keys write to, and that verify compares with. Start creates a missing
+	// table or container. For each partition, keys writes a row with the partition's key as its RowKey.
 	Destination *TableRef   `json:"destination,omitempty"`
 	Mode        action.Mode `json:"mode,omitempty"`       // for copy; replace if absent
-	Overwrite   bool        `json:"overwrite,omitempty"`  // allows a copy of many tables to write over existing rows
-	Queue       *QueueRef   `json:"queue,omitempty"`      // the queue that enqueue puts messages into; Start creates it if it is missing
-	AllowExtra  bool        `json:"allowExtra,omitempty"` // makes verify ignore rows that only the destination has
-	Proof       bool        `json:"proof,omitempty"`      // makes verify check an export against its hashes; differences from the source are only information
+	Overwrite   bool        `json:"overwrite,omitempty"`  // lets a copy of many tables replace existing rows
+	Queue       *QueueRef   `json:"queue,omitempty"`      // for enqueue; Start creates a missing queue
+	AllowExtra  bool        `json:"allowExtra,omitempty"` // verify ignores rows that only the destination has
+	Proof       bool        `json:"proof,omitempty"`      // verify checks an export against its hashes; differences from the source do not fail it
 	Message     string      `json:"message,omitempty"`    // enqueue's template, see [action.ParseTemplate]; the row as JSON if absent
-	// Map is a program that makes rows from each row, for copy and enqueue; see [rowmap]. MapHash is its hash, which Start sets.
+	// Map is a program that makes rows from each row, for copy and enqueue; see [rowmap]. Start sets its hash, MapHash.
 	Map     string `json:"map,omitempty"`
 	MapHash string `json:"mapHash,omitempty"`
 }
 
-// QueueRef names a queue of one of the app's accounts.
+// QueueRef names a queue.
 type QueueRef struct {
 	Name       string `json:"name"`
 	Connection string `json:"connection,omitempty"` // a setting's name; the app's own storage if absent
@@ -87,26 +88,25 @@ const (
 	Copy    = "copy"
 	Count   = "count"
 	Keys    = "keys"    // lists the distinct partition keys
-	Enqueue = "enqueue" // puts one message for each row into a queue, at least once
-	Delete  = "delete"  // deletes the rows
-	Verify  = "verify"  // compares the rows with those of a destination
+	Enqueue = "enqueue" // puts a message for each row into a queue, at least once
+	Delete  = "delete"
+	Verify  = "verify" // compares the rows with the destination's
 )
 
-// ActionTypes is the list of all action types.
+// ActionTypes lists all action types.
 var ActionTypes = []string{Copy, Count, Keys, Enqueue, Delete, Verify}
 
-// MaxSegments is the maximum number of queries that an invocation may make. With this number, a commit fits into one transaction of 100 rows.
-// Each segment adds at most three children, and one more if its rows are handed over.
+// MaxSegments is the maximum number of queries of an invocation. Each segment adds at most three children, and one more
+// if its rows are handed over, so a commit still fits into one transaction of 100 rows.
 const MaxSegments = 24
 
-// maxName is the maximum number of characters in a scan's name.
 const maxName = 100
 
 // MaxRequest is the maximum number of bytes in a request, which is stored in one property.
 const MaxRequest = 64 << 10
 
-// ParseRequest reads a request, and refuses unknown fields. It joins all errors, which are [problem.Invalid]. An error about a field names the
-// field.
+// ParseRequest reads a request, and refuses unknown fields. It joins all errors, which are [problem.Invalid] and name
+// their fields.
 func ParseRequest(body []byte) (Request, error) {
 	var r Request
 	if err := input.JSON(body, &r); err != nil {
@@ -132,8 +132,8 @@ func ParseRequest(body []byte) (Request, error) {
 	return r, errors.Join(append(errs, r.Check())...)
 }
 
-// checkSides refuses a request that names the source's connection but not the destination's, because it would be unclear which account is meant.
-// Stored requests are not checked. There, a source or destination without a connection is still in the app's own storage.
+// checkSides refuses a request that names the source's connection but not the destination's, because the destination's
+// account would be unclear. It does not check stored requests, where a missing connection means the app's own storage.
 func (r Request) checkSides() error {
 	var errs fieldErrors
 	missing := func(field, connection string) {
@@ -150,10 +150,10 @@ func (r Request) checkSides() error {
 	return errors.Join(errs...)
 }
 
-// size is a number in a request. The number is 0 if the request does not give it.
+// size is a number in a request; n is 0 if the request does not give it.
 type size struct {
 	field    string
-	n, limit int // limit is the maximum; 0 if there is none
+	n, limit int // limit is the maximum; 0 means none
 }
 
 func (s size) allowed() string {
@@ -189,9 +189,9 @@ func (r *Request) trim() {
 	}
 }
 
-// ParseStored reads the stored request of a scan. If only a newer version of this program can run the scan, the error is [problem.Stale]. Then
-// the scan's steps stay pending, and an instance of the newer version runs them. ParseStored does not repeat the checks of [Request.Check],
-// because these may be stricter now than when the scan began.
+// ParseStored reads the stored request of a scan. If only a newer version of the program can run the scan, the error is
+// [problem.Stale]. Then the scan's steps stay pending until an instance of that version runs them. ParseStored does not
+// repeat the checks of [Request.Check], because they may be stricter now than when the scan began.
 func ParseStored(body []byte) (Request, error) {
 	var r Request
 	err := input.JSON(body, &r)
@@ -244,8 +244,8 @@ func (r Request) Check() error {
 	return errors.Join(errs...)
 }
 
-// checkNames checks the parts of a request that become parts of a URL or a query. [Scans.Open] calls it each time, because somebody may have
-// edited the row that contains the request.
+// checkNames checks the values that become parts of a URL or a query. [Scans.Open] calls it each time, because somebody
+// may have edited the stored request.
 func (r Request) checkNames() error {
 	var errs fieldErrors
 	errs = append(errs, r.Source.check("source"))
@@ -267,7 +267,6 @@ func (r Request) checkNames() error {
 	return errors.Join(append(errs, storage.CheckFilter(r.Filter))...)
 }
 
-// fieldErrors is the list of the errors in a request.
 type fieldErrors []error
 
 func (w *fieldErrors) add(field, format string, args ...any) {
@@ -344,7 +343,6 @@ func (a Action) check(errs *fieldErrors) {
 	}
 }
 
-// rowMap returns the action's map, or nil if there is none.
 func (a Action) rowMap() (*rowmap.Map, error) {
 	if a.Map == "" {
 		return nil, nil
@@ -360,7 +358,6 @@ func (a Action) HashOfMap() string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(a.Map)))
 }
 
-// check checks the place that a request's field names.
 func (t TableRef) check(field string) error {
 	switch {
 	case secret.InName(t.Connection): // schedules are stored and shown before they run
@@ -390,10 +387,9 @@ func (t TableRef) check(field string) error {
 	return nil
 }
 
-// PageRows returns how many rows a query requests.
+// PageRows returns the number of rows that a query requests.
 func (r Request) PageRows() int { return cmp.Or(r.SegmentSize, r.Limits.rows(), storage.PageRows) }
 
-// checkVerify checks the options of verifications.
 func (r Request) checkVerify(invalid func(field, format string, args ...any)) {
 	a := r.Action
 	switch {

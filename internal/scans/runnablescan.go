@@ -22,16 +22,16 @@ type RunnableScan struct {
 	Request Request
 	Source  storage.Source // a table, or an [Export]
 	Account string         // the source's account
-	Began   time.Time      // a time before the source was read, by the service's clock; set only by the check at the start
+	Began   time.Time      // a time before the source was read, by the service's clock; set only when a start is checked
 	Limiter *action.Limiter
 	plan
 	Strategy scan.Strategy
-	Queries  int      // the maximum number of queries in an invocation
-	Sizes    *Sizes   // the sizes of pages that steps have read in this process; nil for a group
-	Tables   []string // the tables of a group; set only by the check at the start
+	Queries  int      // maximum of an invocation
+	Sizes    *Sizes   // learned from steps in this process; nil for a group
+	Tables   []string // a group's tables; set only when a start is checked
 
-	Filter string         // the filter for queries, in the service's form
-	Other  storage.Source // the place that a comparison reads besides the source
+	Filter string         // in the service's form
+	Other  storage.Source // the second place of a comparison
 	Reader storage.Source // reads both places of a comparison; nil for other scans
 }
 
@@ -47,7 +47,7 @@ func (o *RunnableScan) Export() *Export {
 	return x
 }
 
-// Open opens the places and the strategy of a request. The strategy has no hints yet. Errors of Open are [problem.Invalid].
+// Open opens a request's places, and its strategy without hints. Its errors are [problem.Invalid].
 func (ss *Scans) Open(r Request) (*RunnableScan, error) {
 	if r.IsGroup() {
 		return ss.openGroup(r)
@@ -80,7 +80,7 @@ func (ss *Scans) Open(r Request) (*RunnableScan, error) {
 	}
 	o.Queries = cmp.Or(r.SegmentsPerInvocation, ss.Options.SegmentsPerInvocation, o.Work.queries())
 	if r.Limits != nil && r.SegmentsPerInvocation == 0 && o.Container == nil {
-		o.Queries = 1 // so that the rate is even
+		o.Queries = 1 // for an even rate
 	}
 	return o, nil
 }
@@ -94,16 +94,17 @@ func RequestOf(s ledger.Scan) (Request, error) {
 	return r, nil
 }
 
-// Loaded is a scan with its state at the time it was read.
+// Loaded is a scan with its state when it was read.
 type Loaded struct {
 	*RunnableScan
 	State   ledger.State
 	Attempt int64
-	Resumed time.Time // when the attempt began; zero in the first attempt
+	Resumed time.Time // the attempt's begin; zero in the first attempt
 	Members int64     // the number of a group's members; 0 for other scans
 }
 
-// CheckRunning returns nil if the scan is running. Otherwise, it returns an error that makes the caller drop the step's message.
+// CheckRunning returns nil if the scan is running, and otherwise an error that makes the caller drop the step's
+// message.
 func (s *Loaded) CheckRunning() error {
 	if s.State == ledger.Running {
 		return nil
@@ -111,7 +112,7 @@ func (s *Loaded) CheckRunning() error {
 	return problem.Stalef("", "the scan has ended: its state is %s", s.State)
 }
 
-// MayProceed returns an error if the scan's steps may not begin another request, such as a transaction.
+// MayProceed returns an error if the scan's steps must not send another request.
 func (ss *Scans) MayProceed(ctx context.Context, id ledger.ScanID) error {
 	s, err := ss.Load(ctx, id)
 	if err != nil {
@@ -120,8 +121,8 @@ func (ss *Scans) MayProceed(ctx context.Context, id ledger.ScanID) error {
 	return s.CheckRunning()
 }
 
-// Load returns the scan as it was at most [ScanTime] ago. An ended scan may be restarted at any time, so Load returns a state other than
-// running only if this state was read after the call began. A member counts as running only while its group is running.
+// Load returns the scan as it was at most [ScanTime] ago. An ended scan may be restarted at any time, so Load reads
+// again before it returns a state other than running. A member counts as running only while its group is running.
 func (ss *Scans) Load(ctx context.Context, id ledger.ScanID) (*Loaded, error) {
 	s, err := ss.loadScan(ctx, id)
 	group, _, member := id.InGroup()
@@ -150,8 +151,8 @@ func (ss *Scans) loadScan(ctx context.Context, id ledger.ScanID) (*Loaded, error
 	return ss.Loaded.getSince(ctx, id, called, read) // another call began the read of s, perhaps before a restart
 }
 
-// loadAnew reads a scan. The argument earlier is the scan as an earlier call read it, or nil. Since then, only the scan's state can have
-// changed.
+// loadAnew reads a scan. The argument earlier is the result of an earlier call, or nil. Since then, only the scan's
+// state can have changed.
 func (ss *Scans) loadAnew(ctx context.Context, id ledger.ScanID, earlier *Loaded) (*Loaded, error) {
 	s, err := ss.Ledger.Scan(ctx, id)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -177,7 +178,7 @@ func (ss *Scans) loadAnew(ctx context.Context, id ledger.ScanID, earlier *Loaded
 	return &Loaded{o, s.State, s.Attempt, s.Resumed, s.Members}, nil
 }
 
-// strategyOf returns the strategy of a request. Only the adaptive strategy uses hints.
+// Of the strategies, only adaptive uses hints.
 func strategyOf(r Request, hints *scan.Hints) scan.Strategy {
 	switch {
 	case r.Action.Type == Keys && r.Strategy == strategy.Prefix:

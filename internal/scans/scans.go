@@ -17,49 +17,49 @@ import (
 )
 
 const (
-	ScanTime  = time.Second      // how old a scan's state may be when a step begins, or when the step sends a request to the source or the destination
+	ScanTime  = time.Second      // how old a scan's state may be when a step begins or sends a request to the source or destination
 	hintsTime = 10 * time.Minute // how long an idle scan's hints stay cached
-	StartTime = 30 * time.Second // the time limit for a start, because a caller waits
+	StartTime = 30 * time.Second // the time limit for a start, for which a caller waits
 )
 
 // Options configure [Scans].
 type Options struct {
-	// Own is the app's own account. It contains the queues and the state table.
+	// Own is the app's account, with the queues and the state table.
 	Own *storage.Account
-	// Accounts is a map from the names of settings to the accounts that scans may use. A request without a connection uses AzureWebJobsStorage.
+	// Accounts maps the names of settings to the accounts that scans may use. A request without a connection uses
+	// AzureWebJobsStorage.
 	Accounts map[string]*storage.Account
 	// StateTable is the ledger's table.
 	StateTable string
-	// Kept lists the app's other tables, which no scan changes: those of its event log, its catalogs and their logs.
+	// Kept lists the app's other tables (event log, catalogs, catalogs' logs), which no scan changes.
 	Kept []*storage.Table
-	// Packages is the container that the app is deployed from, if it is known. No scan exports into it.
+	// Packages is the container from which the app is deployed, if known. No scan exports into it.
 	Packages Container
-	// SegmentsPerInvocation is the number of queries that an invocation may make. 0 means the default of the action; see
-	// [Request.SegmentsPerInvocation].
+	// SegmentsPerInvocation is the default for requests; see [Request.SegmentsPerInvocation].
 	SegmentsPerInvocation int
 	// FoldEvery is the average number of done steps that a fold replaces; 0 means 48.
 	FoldEvery int
 	// Retention is how long scans are kept after their end; 0 means 90 days. It must exceed the 7 days for which queues keep messages.
 	Retention time.Duration
-	// Memory is the budget from which steps take memory before they read. Steps leave a quarter of the budget to other calls. If Memory is nil,
-	// there is no limit.
+	// Memory is the budget from which steps take memory before they read; nil means no limit. Steps leave a quarter of
+	// it to other calls.
 	Memory *memory.Budget
 	// Price is the price of 10,000 storage requests, in dollars.
 	Price float64
-	// Now is the process's own clock; nil means time.Now. It dates done steps, but these dates only decide the order of the steps. All other
-	// times are by the service's clock, because the clocks of two instances may differ.
+	// Now is the process's clock; nil means time.Now. It only decides the order of done steps. All other times are by
+	// the service's clock, because the clocks of instances differ.
 	Now func() time.Time
 }
 
-// Scans is shared by all parts of the engine. It contains the app's accounts and queues, the ledger, and recently read scans. It is safe
-// for concurrent use, as are the types of the other parts.
+// Scans contains the app's accounts and queues, the ledger, and recently read scans. All parts of the engine share it.
+// Its type and theirs are safe for concurrent use.
 type Scans struct {
 	Options Options
 	Ledger  *ledger.Ledger
 	Loaded  *Cache[*Loaded]
 	Queues  map[string]*storage.Queue    // by function
-	limiter action.Limiter               // for requests to busy partitions
-	codec   func() (*place.Codec, error) // shared by all exports; it keeps 15 MB for each page that it encodes concurrently
+	limiter action.Limiter               // of requests to busy partitions
+	codec   func() (*place.Codec, error) // shared by all exports; needs 15 MB for each page that is encoded concurrently
 }
 
 // New returns the Scans of an app.
@@ -83,14 +83,13 @@ func New(o Options) (*Scans, error) {
 	return ss, nil
 }
 
-// Now returns the time by the clock of the app's own storage. Scans are dated by this clock. Now makes a request if the process does not know
-// that time yet.
+// Now returns the time by the clock of the app's own storage. If the process does not know it yet, Now makes a request.
 func (ss *Scans) Now(ctx context.Context) (time.Time, error) {
 	return ss.Ledger.Now(ctx, ss.Options.Now())
 }
 
-// TryPrepare creates the state table and the queues if they are missing. It makes no retries, because its caller repeats the call and must
-// soon notice that the service answers again.
+// TryPrepare creates the state table and the queues if they are missing. It makes no retries, because its caller
+// repeats the call.
 func (ss *Scans) TryPrepare(ctx context.Context) error {
 	once := storage.RequestOptions{Once: true}
 	g, ctx := task.WithContext(ctx) // concurrently, because each request may be slow
@@ -101,7 +100,7 @@ func (ss *Scans) TryPrepare(ctx context.Context) error {
 	return g.Wait()
 }
 
-// Account returns the account of a connection that a request's field names.
+// Account returns the account of the connection that a request's field names.
 func (ss *Scans) Account(field, connection string) (*storage.Account, error) {
 	name := cmp.Or(connection, storage.HostConnection)
 	a, ok := ss.Options.Accounts[name]

@@ -7,11 +7,11 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// firstPart is the number of bytes of memory that a scan's first step takes. A page of small rows needs about as much memory.
+// firstPart is how many bytes of memory a scan's first step takes: about what a page of small rows needs.
 const firstPart = 2 << 20
 
-// Sizes estimates how much memory a step needs, and how many rows a page can have. It learns from the steps that a scan has run in this process.
-// It is safe for concurrent use.
+// Sizes learns from a scan's steps in this process how much memory a step needs, and how many rows a page can have. It
+// is safe for concurrent use.
 type Sizes struct {
 	mu   sync.Mutex
 	part int64 // bytes of memory that a step probably needs; 0 if unknown
@@ -29,30 +29,30 @@ func (s *Sizes) MemoryNeed() int64 {
 	return s.part
 }
 
-// LearnMemory records how much memory a step has needed. If steps need less memory than before, the result of MemoryNeed decreases slowly.
+// LearnMemory records how much memory a step has needed. After smaller steps, the result of MemoryNeed decreases
+// slowly.
 func (s *Sizes) LearnMemory(bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.part = max(bytes, s.part*3/4)
 }
 
-// Top returns how many rows a query should request; at most limit.
+// Top returns how many rows a query should request, at most limit.
 func (s *Sizes) Top(limit int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.rows.Limit(limit)
 }
 
-// Learn learns from a page, as [storage.Top.Learn] does. If a map makes more bytes from the page than the page has, the map's bytes count
-// instead.
+// Learn learns from a page, as [storage.Top.Learn] does. If a map enlarges rows, their size after the map counts.
 func (s *Sizes) Learn(requested, rows, bytes, answers int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rows.Learn(requested, rows, max(bytes, bytes*s.made/1000), answers)
 }
 
-// LearnMapped learns how many bytes a map has made from the given numbers of rows and bytes. From then on, a query requests only as many rows as the
-// map turns into 4 MiB.
+// LearnMapped records how many bytes a map has made from the given numbers of rows and bytes. From then on, a query
+// requests only as many rows as the map turns into 4 MiB.
 func (s *Sizes) LearnMapped(rows, bytes, made int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

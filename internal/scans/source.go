@@ -13,16 +13,16 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// Export is an export in a container, as a source of rows. An export never changes, so each scan opens its export once.
+// Export is an export in a container, as a source of rows. It never changes, so each scan opens it once.
 type Export struct {
 	objects *place.Blobs
-	Hash    string        // the hash of the export that the scan began with; "" before the scan begins
-	turn    chan struct{} // a mutex for Content; a canceled context ends the wait for it
+	Hash    string        // of the export with which the scan began; "" before that
+	turn    chan struct{} // guards Content; unlike a mutex, it allows a canceled context to end the wait
 	Content *place.Export
 }
 
-// Open returns the export's content. The first call reads the manifest. Open fails if the place no longer contains the export with which
-// the scan began.
+// Open returns the export's content. The first call reads the manifest, and fails if the place no longer contains the
+// export with which the scan began.
 func (x *Export) Open(ctx context.Context) (*place.Export, error) {
 	select {
 	case x.turn <- struct{}{}:
@@ -41,7 +41,7 @@ func (x *Export) Open(ctx context.Context) (*place.Export, error) {
 	return content, err
 }
 
-// Address implements [storage.Source]. It does not need an open export.
+// Address implements [storage.Source], also before Open.
 func (x *Export) Address() string { return x.objects.Address() }
 
 // Read implements [storage.Source]. An error that would occur again is fatal.
@@ -56,10 +56,10 @@ func (x *Export) Read(ctx context.Context, options storage.RequestOptions, q sto
 	return p, queries, err
 }
 
-// Hints implements [storage.Hinted]. The export must be open.
+// Hints implements [storage.Hinted]. Call Open first.
 func (x *Export) Hints(fn func(last key.Key, rows int64)) { x.Content.Hints(fn) }
 
-// Probe opens the export, and checks whether it can be read with the request's filter.
+// Probe opens the export, and checks that it can be read with the request's filter.
 func (x *Export) Probe(ctx context.Context, field string, r Request) error {
 	_, err := x.Open(ctx)
 	if err := place.CheckFilter(r.Filter); err != nil && field == "source" {
@@ -68,8 +68,7 @@ func (x *Export) Probe(ctx context.Context, field string, r Request) error {
 	return Unreadable(field, err)
 }
 
-// Unreadable turns an error from opening exports into an error of the request's field that names them. It does not change an error that
-// may be temporary.
+// Unreadable turns a permanent error from opening exports into an error about the request's field that names them.
 func Unreadable(field string, err error) error {
 	switch {
 	case err == nil:
@@ -86,8 +85,8 @@ func Unreadable(field string, err error) error {
 	return problem.Invalidf(field, "%v", err)
 }
 
-// exportAt returns the export that a request's field names. The export is not open yet. The result is an [*Export] and must not be wrapped,
-// because other code finds it by a type assertion. The export's Hash is "" until the check at the scan's start has set it.
+// exportAt returns the export that a request's field names, not yet open. Callers must not wrap this [*Export], because
+// other code finds it by a type assertion.
 func (ss *Scans) exportAt(field string, ref TableRef) (storage.Source, error) {
 	_, objects, err := ss.Blobs(field, ref)
 	if err != nil {
@@ -96,7 +95,7 @@ func (ss *Scans) exportAt(field string, ref TableRef) (storage.Source, error) {
 	return &Export{objects: objects, Hash: ref.Export, turn: make(chan struct{}, 1)}, nil
 }
 
-// Blobs returns the place in a container that a request's field names, and the container's account.
+// Blobs returns the place in a container that a request's field names, and its account.
 func (ss *Scans) Blobs(field string, ref TableRef) (*storage.Account, *place.Blobs, error) {
 	a, err := ss.Account(field, ref.Connection)
 	if err != nil {

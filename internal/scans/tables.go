@@ -14,9 +14,9 @@ import (
 // IsGroup reports whether the request is for many tables.
 func (r Request) IsGroup() bool { return r.Source.Tables != "" }
 
-const anyTable = "table" // stands for each of a group's tables when the group's request is checked
+const anyTable = "table" // in the check of a group's request, this stands for any of its tables
 
-// Member returns the request of the group's member for a table.
+// Member returns the request of the member for a table.
 func (r Request) Member(table string) Request {
 	of := func(t TableRef) TableRef {
 		if t.Tables = ""; t.Container == "" {
@@ -34,7 +34,7 @@ func (r Request) Member(table string) Request {
 	return r
 }
 
-// checkGroup checks the parts of a group's request that the requests of its members do not have.
+// checkGroup checks what only a group's own request has.
 func (r Request) checkGroup() error {
 	var errs fieldErrors
 	switch d := r.Action.Destination; {
@@ -63,14 +63,14 @@ func (r Request) OverExisting() bool {
 	return r.IsGroup() && r.Action.Type == Copy && r.Action.Destination != nil && r.Action.Destination.Container == ""
 }
 
-// NeedsOverwrite reports whether the request copies many tables, and does not say how to treat existing rows in the destination.
+// NeedsOverwrite reports whether a copy of many tables does not say how to treat existing rows.
 func (r Request) NeedsOverwrite() bool {
 	return r.OverExisting() && !r.Action.Overwrite && r.Action.Mode != action.Skip && r.Action.Mode != action.Fail
 }
 
 const overwriteMisplaced = "is only for a copy of many tables into tables; leave it out"
 
-// TakesTable reports whether a table matches the patterns of the request. Case is ignored, as in names of tables.
+// TakesTable reports whether a table matches the request's patterns. Case is ignored, as in names of tables.
 func (r Request) TakesTable(table string) bool {
 	for pattern := range strings.SplitSeq(r.Source.Tables, ",") {
 		if ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(table)); ok && err == nil {
@@ -80,7 +80,7 @@ func (r Request) TakesTable(table string) bool {
 	return false
 }
 
-// openGroup opens the request of a group. It opens the request of one member, and drops the parts that only members have.
+// openGroup opens the request of one member, and drops the parts that only members have.
 func (ss *Scans) openGroup(r Request) (*RunnableScan, error) {
 	o, err := ss.Open(r.Member(anyTable))
 	if err != nil {

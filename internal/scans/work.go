@@ -15,9 +15,10 @@ import (
 )
 
 const (
-	// exportQueries is the maximum number of queries in an invocation of an export or a comparison.
+	// exportQueries is the default number of queries in an invocation of an export or a comparison.
 	exportQueries = 16
-	// heldBytes is the maximum size, in bytes, of the rows that a comparison holds because it has read one place further than the other.
+	// heldBytes is the maximum size of the rows that a comparison holds because it has read one place further than the
+	// other.
 	heldBytes = 16 << 20
 
 	writeThere = "write to the destination"
@@ -25,46 +26,45 @@ const (
 	ExportRefused = "the Blob service refuses one of the operations that an export needs (to list, read and write blobs); check the name, the connection and its permissions"
 )
 
-// plan is a request's action with its work and its destination.
 type plan struct {
 	Work work
 	// Prepare creates the destination. It is nil if there is nothing to create.
 	Prepare func(context.Context) error
-	// Missing reports whether the destination is missing. An error means that the work has no permission to write to the destination.
-	// Missing changes nothing. It is nil for work that writes nothing.
+	// Missing reports whether the destination is missing, and changes nothing. An error means that the work may not
+	// write there. Missing is nil for work that writes nothing.
 	Missing func(context.Context) (bool, error)
-	// Destination is the table that the work writes to or compares with; nil if the work uses no such table.
+	// Destination is the table that the work writes to or compares with, or nil.
 	Destination *storage.Table
-	// Container is the place in a container to which the work writes files; nil if it writes none.
+	// Container is the place to which the work writes files, or nil.
 	Container *place.Blobs
-	// Properties is set if the work needs more than the keys of a row.
+	// Properties is set if the work needs more than a row's keys.
 	Properties bool
 }
 
-// work describes what the steps of a scan do with the rows that they read: [counting], [Writing], [Deleting], [Exporting] or [Comparing]. All
-// work is idempotent, because a step may be repeated. Package step does the work.
+// work describes what steps do with rows: [counting], [Writing], [Deleting], [Exporting] or [Comparing]. Package step
+// does the work. All work is idempotent, because a step may be repeated.
 type work interface {
-	// queries returns the default maximum number of queries in an invocation.
+	// queries returns the default number of queries in an invocation.
 	queries() int
 }
 
-// counting counts rows.
 type counting struct{}
 
-// With one query per step, a large count would commit more often than the ledger's partition allows.
+// With one query per step, a large count would make more commits than the ledger's partition allows.
 func (counting) queries() int { return 4 }
 
 // Writing writes rows, or messages made from rows.
 type Writing struct {
 	Action action.Work
 	What   string // names the work in errors, such as "delete rows"
-	// Packs is set if Writing makes transactions. A page of many partitions takes a long time to write, so CopyRows writes it.
+	// Packs is set if Writing makes transactions. A page of many partitions then takes long to write, so CopyRows
+	// writes it.
 	Packs bool
 }
 
 func (Writing) queries() int { return 1 }
 
-// Writes returns the work of a scan that writes or deletes rows. For other scans, the result contains no action.
+// Writes returns the work of a scan that writes or deletes rows. For other scans, the result has no Action.
 func (o *RunnableScan) Writes() Writing {
 	switch w := o.Work.(type) {
 	case Writing:
@@ -75,7 +75,7 @@ func (o *RunnableScan) Writes() Writing {
 	return Writing{}
 }
 
-// Deleting deletes rows. A step leaves the rows that it has read to another step, which deletes them.
+// Deleting deletes rows. One step reads the rows, and a second step deletes them.
 type Deleting struct{ Writing }
 
 // Deletes reports whether the scan deletes rows of its source.
@@ -84,7 +84,7 @@ func (o *RunnableScan) Deletes() bool {
 	return deletes
 }
 
-// plan returns the plan of a request's action and map. The argument source is nil if the rows come from an export. Errors of plan are
+// plan returns the plan of a request's action and map. The argument source is nil for an export. Errors are
 // [problem.Invalid].
 func (ss *Scans) plan(r Request, source *storage.Table) (plan, error) {
 	p, err := ss.planWithoutMap(r, source)
@@ -106,7 +106,6 @@ func (ss *Scans) plan(r Request, source *storage.Table) (plan, error) {
 	return p, nil
 }
 
-// planWithoutMap returns the plan of a request's action without a map.
 func (ss *Scans) planWithoutMap(r Request, source *storage.Table) (plan, error) {
 	switch r.Action.Type {
 	case Copy:
@@ -140,7 +139,7 @@ func (ss *Scans) planWithoutMap(r Request, source *storage.Table) (plan, error) 
 	return plan{Work: counting{}}, nil
 }
 
-// writing returns the plan of an action that writes to a destination. It does not set the plan's Work.
+// writing returns the plan of an action that writes to a destination, without its Work.
 func (ss *Scans) writing(a Action) (plan, error) {
 	const field = "action.destination"
 	account, err := ss.Account(field, a.Destination.Connection)
@@ -177,7 +176,7 @@ func (ss *Scans) enqueue(ref QueueRef, message string) (plan, error) {
 	return plan{
 		Work:       Writing{Action: action.Enqueue{Queue: q, Message: template}, What: "enqueue messages"},
 		Properties: true,
-		Missing: func(ctx context.Context) (bool, error) { // this checks only whether the queue may be read
+		Missing: func(ctx context.Context) (bool, error) { // checks only whether the queue may be read
 			_, err := q.Length(ctx)
 			if storage.Gone(err) {
 				return true, nil
@@ -194,14 +193,13 @@ func (ss *Scans) enqueue(ref QueueRef, message string) (plan, error) {
 	}, nil
 }
 
-// copyKeys copies the keys of partitions.
 type copyKeys struct {
 	action.Copy
-	source string // the table's name, or the container's
+	source string // the name of the table or container
 }
 
-// Split makes one row for each partition, and divides these rows into transactions. The partition key is the source's name, so a hundred
-// rows fit into a transaction. The row key is the partition.
+// Split makes one row for each partition, and divides these rows into transactions. All rows are in one partition,
+// named after the source, so a hundred fit into a transaction.
 func (c copyKeys) Split(rows []storage.Row) [][]storage.Row {
 	var keys []storage.Row
 	for _, row := range rows {
@@ -212,8 +210,8 @@ func (c copyKeys) Split(rows []storage.Row) [][]storage.Row {
 	return c.Copy.Split(keys)
 }
 
-// Refusal turns a permanent error of a service into an error of the request's field. If the service does not accept the key or role, the
-// error is about the field's connection. Refusal does not change an error that may be temporary.
+// Refusal turns a permanent error of a service into an error about the request's field, or about the field's connection
+// if the service does not accept the key or role.
 func Refusal(field, detail string, err error) error {
 	if storage.Denied(err) {
 		field += ".connection"
@@ -224,16 +222,16 @@ func Refusal(field, detail string, err error) error {
 	return err
 }
 
-// ExportFile is the ledger's record of a step's data file.
+// ExportFile is the ledger's record of a data file.
 type ExportFile struct {
 	At   time.Time  `json:"at"` // when the step's last page was read, by the service's clock
 	File place.File `json:"file"`
 }
 
-// Exporting writes the rows of each step to a file in a container.
+// Exporting writes each step's rows to a file in a container.
 type Exporting struct {
 	Codec *place.Codec
-	Kept  *rowmap.Map // maps the rows and keeps their keys; nil if there is no map
+	Kept  *rowmap.Map // must not change keys; nil without a map
 }
 
 func (Exporting) queries() int { return exportQueries }
@@ -243,7 +241,8 @@ type Comparing struct{ AllowExtra bool }
 
 func (Comparing) queries() int { return exportQueries }
 
-// createDestination creates the table unless it exists. Without the permission to create tables, it succeeds if the table can be read.
+// createDestination creates the table unless it exists. Without permission to create tables, it succeeds if the table
+// can be read.
 func createDestination(ctx context.Context, t *storage.Table) error {
 	err := t.Create(ctx)
 	if err == nil {
@@ -260,7 +259,7 @@ func createDestination(ctx context.Context, t *storage.Table) error {
 	return Refusal("action.destination", "the Table service refuses to create it; check the name, the connection and its permissions", err)
 }
 
-// comparison returns the plan of a comparison, and sets o's places and filter. Its errors are [problem.Invalid].
+// comparison returns the plan of a comparison, and sets o's places and filter. Errors are [problem.Invalid].
 func (ss *Scans) comparison(r Request, o *RunnableScan) (plan, error) {
 	const field = "action.destination"
 	ref := *r.Action.Destination
@@ -276,7 +275,7 @@ func (ss *Scans) comparison(r Request, o *RunnableScan) (plan, error) {
 		return plan{}, err
 	}
 	filter, only := r.Filter, ""
-	if storage.ComparesTime(filter) { // each place has its own Timestamps, so only the source's rows are filtered by them
+	if storage.ComparesTime(filter) { // the two places have different Timestamps, so only the source is filtered by them
 		filter, only = "", filter
 	}
 	o.Filter = filter
@@ -289,7 +288,7 @@ func (ss *Scans) comparison(r Request, o *RunnableScan) (plan, error) {
 	return plan{Work: Comparing{r.Action.AllowExtra}, Destination: table, Properties: depth != verify.Keys}, nil
 }
 
-// exportTo returns the plan of a copy into a container. Its errors are [problem.Invalid].
+// exportTo returns the plan of an export. Errors are [problem.Invalid].
 func (ss *Scans) exportTo(ref TableRef) (plan, error) {
 	a, to, err := ss.Blobs("action.destination", ref)
 	if err == nil {
@@ -321,13 +320,12 @@ func (ss *Scans) exportTo(ref TableRef) (plan, error) {
 	}, nil
 }
 
-// takenBy returns the error for a place that already contains an object.
 func takenBy(name string, _ int64) error {
 	return problem.Conflictf("action.destination", "is taken: it contains %s; name another prefix", name)
 }
 
-// CheckFree fails if a place contains objects, or if it lies within another export, because readers of the other export would find this one.
-// A member's place lies within its group's export.
+// CheckFree fails if a place contains objects, or if it lies within another export, whose readers would find its
+// objects. Only a member's place lies within an export: its group's.
 func CheckFree(ctx context.Context, to *place.Blobs, member bool) error {
 	err := to.List(ctx, "", takenBy)
 	if err != nil || member {

@@ -11,8 +11,8 @@ import (
 // Cron is an NCRONTAB expression, in UTC.
 type Cron struct{ spec *cron.SpecSchedule }
 
-// starBit marks a field that an expression writes as *. If either day field has this mark, package cron fires when both day fields match.
-// If neither field has it, package cron fires when one of them matches.
+// starBit marks a field that is * in the expression. If one of the two day fields has this mark, package cron fires
+// when both match; otherwise, when one matches.
 const starBit = 1 << 63
 
 // ParseCron reads six NCRONTAB fields: second minute hour day month weekday. An expression that never fires is an error.
@@ -30,8 +30,7 @@ func ParseCron(s string) (Cron, error) {
 	}
 	spec := parsed.(*cron.SpecSchedule)
 	spec.Location = time.UTC
-	// NCRONTAB fires when the day of the month and the weekday both match. In package cron, this rule applies only if one of the two fields is marked
-	// as *.
+	// NCRONTAB fires only when both the day of the month and the weekday match.
 	spec.Dom |= starBit
 	c := Cron{spec}
 	if c.Next(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
@@ -40,5 +39,5 @@ func ParseCron(s string) (Cron, error) {
 	return c, nil
 }
 
-// Next returns the first time after t at which c fires. It returns the zero time if c does not fire within five years.
+// Next returns the first time after t at which c fires, or the zero time if c does not fire within five years.
 func (c Cron) Next(t time.Time) time.Time { return c.spec.Next(t.UTC()) }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Keep contains the number of backups that each rule of a schedule keeps. The rules are those of restic: keep the last backups, and keep the newest backup
-// of each of the last days, weeks and months that have a backup. Days are in UTC, and weeks follow ISO 8601.
+// Keep contains the number of backups that each rule keeps. The rules are restic's: keep the last backups, and the
+// newest backup of each of the last days, weeks and months that have one. Days are in UTC, and weeks follow ISO 8601.
 type Keep struct {
 	Last    int `json:"last,omitempty"`
 	Daily   int `json:"daily,omitempty"`
@@ -29,8 +29,9 @@ func (k Keep) Check() error {
 
 const mostKept = 1000
 
-// Outdated returns the indexes of the backups that are not kept. The occurrences are those of all successful backups, newest first. The
-// newest backup is always kept. A rule that finds fewer backups than its number also keeps the oldest backup.
+// Outdated returns the indexes of the backups that no rule keeps, from the occurrences of all successful backups,
+// newest first. The newest backup is always kept. A rule that finds fewer backups than its number also keeps the oldest
+// one.
 func (k Keep) Outdated(occurrences []time.Time) (outdated []int) {
 	rules := []struct {
 		left int

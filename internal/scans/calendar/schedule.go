@@ -9,11 +9,11 @@ import (
 	"tablesweep/internal/key"
 )
 
-// dateForm is the form of an occurrence in a prefix. All its characters are allowed in blob names.
+// dateForm is the form of an occurrence in a prefix. Blob names allow all its characters.
 const dateForm = "2006-01-02T1504"
 
-// ID returns the id of the scan that an occurrence of a schedule starts. Every process derives the same id, so the scan starts once. The id has
-// the same form as other scans' ids, so ids of later occurrences sort first.
+// ID returns the id of the scan that an occurrence of a schedule starts. Every process computes the same id, so the
+// scan starts once. Ids of later occurrences sort first.
 func ID(name string, occurrence time.Time) string {
 	sum := sha256.Sum256([]byte(name))
 	return key.Inverted(occurrence) + "-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:6])
@@ -27,19 +27,19 @@ func Fill(prefix string, occurrence time.Time) string {
 	return strings.ReplaceAll(prefix, Date, occurrence.UTC().Format(dateForm))
 }
 
-// mostMissed is the maximum of [Decision.Missed], for an app that was stopped for years.
+// mostMissed bounds [Decision.Missed] for an app that was stopped for years.
 const mostMissed = 1000
 
 // Decision is the result of a check of a schedule.
 type Decision struct {
-	Occurrence time.Time // the newest due occurrence; the zero time if none is due
-	Start      bool      // the occurrence's scan must start; if false, the occurrence is skipped
+	Occurrence time.Time // the newest due occurrence; zero if none is due
+	Start      bool      // start the occurrence's scan; if false, skip it
 	Missed     int       // number of earlier occurrences that no check found in time; at most 1,000
 }
 
-// Decide returns the occurrence that is due. The argument decided is the newest occurrence that an earlier call returned. The argument running
-// is true while the schedule's last scan runs. If several occurrences are due, only the newest one starts. No occurrence starts before the
-// last scan has ended.
+// Decide returns the newest due occurrence. The argument decided is the newest occurrence that an earlier call
+// returned, and running says whether the schedule's last scan still runs. Only the newest of several due occurrences
+// starts, and none before the last scan has ended.
 func (c Cron) Decide(decided time.Time, running bool, now time.Time) Decision {
 	newest := c.newest(decided, now)
 	if newest.IsZero() {
@@ -52,7 +52,7 @@ func (c Cron) Decide(decided time.Time, running bool, now time.Time) Decision {
 	return d
 }
 
-// newest returns the newest occurrence in the interval (after, until], or the zero time if there is none.
+// newest returns the newest occurrence in the interval (after, until], or the zero time.
 func (c Cron) newest(after, until time.Time) (newest time.Time) {
 	for back := time.Hour; newest.IsZero(); back *= 2 {
 		from := until.Add(-back)

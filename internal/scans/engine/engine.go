@@ -8,7 +8,7 @@ import (
 	"tablesweep/internal/scans/step"
 )
 
-// Engine runs scans. It consists of the parts that the package comment lists. It is safe for concurrent use.
+// Engine runs scans. The package comment lists its parts. It is safe for concurrent use.
 type Engine struct {
 	*scans.Scans
 	*status.Reader
