@@ -17,18 +17,17 @@ import (
 )
 
 const (
-	// maxMembers is the maximum number of tables in a group.
 	maxMembers = 5000
-	// concurrentTables is the maximum number of destination tables that are read concurrently before a group's copy.
+	// concurrentTables limits how many destination tables are read concurrently before a group's copy.
 	concurrentTables = 32
 )
 
-// unopenedError explains why a request cannot be opened with this instance's settings.
+// unopenedError means that a request cannot be opened with this instance's settings.
 type unopenedError struct{ error }
 
 func (u *unopenedError) Unwrap() error { return u.error }
 
-// Checker checks whether a request's scan can run without damage, and prepares the scan's places.
+// Checker checks whether a requested scan can run without damage, and prepares its places.
 type Checker struct {
 	scans  *scans.Scans
 	ledger *ledger.Ledger
@@ -37,7 +36,6 @@ type Checker struct {
 // NewChecker returns a checker of requests for scans.
 func NewChecker(of *scans.Scans) *Checker { return &Checker{of, of.Ledger} }
 
-// check opens a request, and checks whether its scan can run without damage.
 func (ck *Checker) check(ctx context.Context, r scans.Request) (*scans.RunnableScan, error) {
 	o, err := ck.scans.Open(r)
 	if err != nil {
@@ -68,8 +66,8 @@ func (ck *Checker) check(ctx context.Context, r scans.Request) (*scans.RunnableS
 	return o, probeOther(ctx, o)
 }
 
-// probe reads one row of the source with the request's filter and properties. An export has no clock, so its scan begins at the time in
-// the argument now.
+// probe reads one row of the source with the request's filter and properties. The time now is used only for an export,
+// which has no clock.
 func probe(ctx context.Context, o *scans.RunnableScan, now time.Time) error {
 	r := o.Request
 	if x := o.Export(); x != nil {
@@ -88,7 +86,7 @@ func probe(ctx context.Context, o *scans.RunnableScan, now time.Time) error {
 	case storage.BeingDeleted(err):
 		return &GoneError{problem.BeingDeleted("source.table", err)}
 	case storage.Permanent(err) && r.Filter != "" && !storage.Denied(err):
-		// This query has no range, so positions in the service's error refer to the filter that the caller wrote.
+		// Without a range, positions in the service's error refer to the caller's filter.
 		if _, _, alone := o.Source.Read(ctx, storage.RequestOptions{}, storage.Query{Filter: r.Filter, Top: 1}); storage.Permanent(alone) {
 			err = alone
 		}
@@ -97,8 +95,8 @@ func probe(ctx context.Context, o *scans.RunnableScan, now time.Time) error {
 	return scans.Refusal("source", "the Table service refuses to read it; check the connection and its permissions", err)
 }
 
-// probeOther checks whether the other place of a comparison can be read. If that place is an export, probeOther records the export's hash
-// in the request, so that every step reads the same export.
+// probeOther checks whether the second place of a comparison can be read. It records an export's hash in the request,
+// so that every step reads the same export.
 func probeOther(ctx context.Context, o *scans.RunnableScan) error {
 	const field = "action.destination"
 	if x, ok := o.Other.(*scans.Export); ok {
@@ -121,7 +119,7 @@ func probeOther(ctx context.Context, o *scans.RunnableScan) error {
 	return scans.Refusal(field, "the Table service refuses to read it; check the connection and its permissions", err)
 }
 
-// prepare prepares the scan of a checked request: it makes the destination ready, and finds the hints and, for a group, the tables.
+// prepare makes the destination ready, and finds the scan's hints and, for a group, the tables.
 func (ck *Checker) prepare(ctx context.Context, id ledger.ScanID, o *scans.RunnableScan) (hints []byte, err error) {
 	if o.Request.IsGroup() {
 		if o.Tables, err = ck.tablesOf(ctx, id, o.Request); err != nil {
@@ -136,7 +134,7 @@ func (ck *Checker) prepare(ctx context.Context, id ledger.ScanID, o *scans.Runna
 	if hints, err = ck.savedHints(ctx, o); err != nil {
 		return nil, err
 	}
-	if x := o.Export(); x != nil { // all rows must come from this export
+	if x := o.Export(); x != nil { // all steps must read this export
 		x.Hash = x.Content.Hash()
 		o.Request.Source.Export = x.Hash
 	}
@@ -144,7 +142,8 @@ func (ck *Checker) prepare(ctx context.Context, id ledger.ScanID, o *scans.Runna
 	return hints, nil
 }
 
-// savedHints gives o the hints of an earlier scan of the same rows, and returns them packed. It drops unusable hints.
+// savedHints gives o the hints of an earlier scan of the same rows, and returns them packed, or nil if they are
+// unusable.
 func (ck *Checker) savedHints(ctx context.Context, o *scans.RunnableScan) (packed []byte, err error) {
 	if source, ok := o.Source.(storage.Hinted); ok {
 		return o.UseHints(source), nil
@@ -160,7 +159,7 @@ func (ck *Checker) savedHints(ctx context.Context, o *scans.RunnableScan) (packe
 	return packed, nil
 }
 
-// tablesOf returns the sorted names of a group's tables, from an account or an export of many tables.
+// tablesOf returns the sorted names of a group's tables.
 func (ck *Checker) tablesOf(ctx context.Context, id ledger.ScanID, r scans.Request) (names []string, err error) {
 	if of, ok := id.Verifies(); ok {
 		if names, err = ck.copiedTables(ctx, of, r); !errors.Is(err, ledger.ErrNotFound) {
@@ -205,8 +204,8 @@ func (ck *Checker) tablesOf(ctx context.Context, id ledger.ScanID, r scans.Reque
 	return names, nil
 }
 
-// copiedTables returns the tables that a group has copied. For the verification of an export, it reads tables.json. If that file is unreadable,
-// the verification fails at its end.
+// copiedTables returns the tables that a group has copied. For the verification of an export, it reads tables.json.
+// Without that file, the verification fails at its end.
 func (ck *Checker) copiedTables(ctx context.Context, group ledger.ScanID, r scans.Request) (names []string, err error) {
 	if r.Action.Proof {
 		var from *place.Blobs
@@ -224,7 +223,7 @@ func (ck *Checker) copiedTables(ctx context.Context, group ledger.ScanID, r scan
 	return names, err
 }
 
-// exportsIn returns the names of the exports in a place. If whole is set, the place must be a complete export of many tables.
+// exportsIn returns the names of the exports in a place. If whole is set, it must be a complete export of many tables.
 func exportsIn(ctx context.Context, from *place.Blobs, whole bool) (names []string, err error) {
 	if !whole {
 		names, err = place.ExportsIn(ctx, from)
@@ -237,8 +236,8 @@ func exportsIn(ctx context.Context, from *place.Blobs, whole bool) (names []stri
 	return names, scans.Unreadable("source", err)
 }
 
-// mayOverwrite refuses a copy of many tables that would write over rows, unless the request allows that. A scan that has started is not
-// checked, because it may have written the rows itself.
+// mayOverwrite refuses a copy of many tables that would replace rows, unless the request allows that. Do not call it
+// for a started scan, which may have written the rows itself.
 func (ck *Checker) mayOverwrite(ctx context.Context, o *scans.RunnableScan) error {
 	r := o.Request
 	if !r.NeedsOverwrite() {
@@ -248,7 +247,7 @@ func (ck *Checker) mayOverwrite(ctx context.Context, o *scans.RunnableScan) erro
 	if err != nil {
 		return err
 	}
-	others := slices.DeleteFunc(slices.Clone(o.Tables), func(name string) bool { return ck.scans.CheckTable("", to.Table(name)) != nil }) // the group leaves out the other tables
+	others := slices.DeleteFunc(slices.Clone(o.Tables), func(name string) bool { return ck.scans.CheckTable("", to.Table(name)) != nil }) // without tables that the group leaves out
 	there, err := to.TableStates(ctx, others, concurrentTables)
 	if err != nil {
 		return scans.Refusal("action.destination", "the Table service refuses to read the tables of this account; check the connection and its permissions", err)

@@ -1,3 +1,3 @@
-// Package life starts, retries and ends scans and groups, completes exports, and decides how comparisons end. Its [Upkeep] completes the work
-// that crashes interrupted.
+// Package life starts, retries and ends scans and groups, completes exports, and decides how comparisons end. Its
+// [Upkeep] completes work that crashes interrupted.
 package life

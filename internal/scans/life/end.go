@@ -17,7 +17,7 @@ import (
 // endTime is the time limit for recording a scan's end and its hints.
 const endTime = time.Minute
 
-// end ends a running scan. It reports whether this call ended the scan.
+// end ends a running scan, and reports whether this call ended it.
 func (l *Life) end(ctx context.Context, scan ledger.ScanID, as ledger.Ending) (bool, error) {
 	now, err := l.scans.Now(ctx)
 	if err != nil {
@@ -35,7 +35,7 @@ func (l *Life) end(ctx context.Context, scan ledger.ScanID, as ledger.Ending) (b
 	return ended, err
 }
 
-// If the ended scan is a member, afterEnd starts the group's next member. Otherwise, it starts requested scans.
+// After a member, afterEnd starts the group's next member. After other scans, it starts requested ones.
 func (l *Life) afterEnd(ctx context.Context, scan ledger.ScanID) {
 	group, number, member := scan.InGroup()
 	if !member {
@@ -60,8 +60,8 @@ func (l *Life) EndIfDone(ctx context.Context, scan ledger.ScanID) {
 	}
 }
 
-// Finish ends the scan if no step is pending, and saves hints for the next scan of the table. An export that cannot be completed
-// fails. Finish reports whether this call ended the scan.
+// Finish ends the scan if no step is pending, saves hints for the next scan of the same rows, and reports whether this
+// call ended the scan. An export that cannot be completed fails.
 func (l *Life) Finish(ctx context.Context, scan ledger.ScanID) (bool, error) {
 	var unsealed error
 	now, err := l.scans.Now(ctx)
@@ -90,7 +90,7 @@ func (l *Life) Finish(ctx context.Context, scan ledger.ScanID) (bool, error) {
 	return true, nil
 }
 
-// saveHints makes hints from the scan's notes, for the next scan of the same rows.
+// saveHints makes hints from the scan's notes.
 func (l *Life) saveHints(ctx context.Context, id ledger.ScanID) error {
 	o, err := l.scans.Load(ctx, id)
 	if err != nil || o.HintsName() == "" {
@@ -107,9 +107,9 @@ func (l *Life) saveHints(ctx context.Context, id ledger.ScanID) error {
 	return nil
 }
 
-// Cancel ends a running scan. The scan's pending steps are kept, and their messages are dropped. Once [scans.ScanTime] has passed after Cancel's
-// return, no step begins. Running steps then send only commits and the rest of an enqueue's page. Requests that were already sent may complete.
-// Cancel also withdraws a requested start or retry that has not begun.
+// Cancel ends a running scan. Pending steps are kept, and their messages are dropped. From [scans.ScanTime] after
+// Cancel's return, no step begins, and running steps send only commits and the rest of an enqueue's page. Requests that
+// were already sent may complete. Cancel also withdraws a requested start or retry that has not begun.
 func (l *Life) Cancel(ctx context.Context, id ledger.ScanID) error {
 	as := ledger.Ending{State: ledger.Canceled}
 	ended, err := l.end(ctx, id, as)
@@ -120,7 +120,7 @@ func (l *Life) Cancel(ctx context.Context, id ledger.ScanID) error {
 	case err == nil && !ended:
 		withdrawn, err = l.ledger.WithdrawRetry(ctx, id)
 	}
-	if err == nil && (absent || withdrawn) { // an instance may have begun the scan before the withdrawal
+	if err == nil && (absent || withdrawn) { // an instance may have begun the scan before
 		ended, err = l.end(ctx, id, as)
 	}
 	if withdrawn && errors.Is(err, ledger.ErrNotFound) {
@@ -136,7 +136,7 @@ func (l *Life) Cancel(ctx context.Context, id ledger.ScanID) error {
 	s, err := l.ledger.Scan(ctx, id)
 	switch {
 	case err != nil || s.State == ledger.Canceled || withdrawn && s.State == ledger.Failed:
-		return err // the scan was canceled before, perhaps by this request, which a host may repeat
+		return err // canceled before, perhaps by this request, which a host may repeat
 	case s.State == ledger.Running: // another process has retried the scan
 		return l.Cancel(ctx, id)
 	}

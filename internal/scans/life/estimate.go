@@ -14,17 +14,17 @@ import (
 	"tablesweep/internal/task"
 )
 
-// estimateTime is the time limit for an estimate's count. A caller waits for the estimate.
+// estimateTime is the time limit for a count, for which a caller waits.
 const estimateTime = 20 * time.Second
 
 // ledgerRequests is the number of requests that a step makes to the ledger and the queues.
 const ledgerRequests = 3
 
-// usualQueries is roughly the mean number of queries in an invocation. An invocation may make more queries, but seldom finds enough steps for them.
+// usualQueries is about the mean number of queries in an invocation, which seldom finds enough steps for more.
 const usualQueries = 2
 
-// Estimate counts the rows that a scan would read, and returns what it would cost. It checks the permission to write to the
-// destination, and changes nothing. The report says whether the count was completed in time.
+// Estimate counts the rows that a scan would read, and returns what it would cost. It checks the permission to write to
+// the destination, and changes nothing. The report says whether the count ended in time.
 func (ck *Checker) Estimate(ctx context.Context, r scans.Request) (estimate.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, scans.StartTime)
 	defer cancel()
@@ -53,7 +53,7 @@ func (ck *Checker) Estimate(ctx context.Context, r scans.Request) (estimate.Repo
 	work := estimate.Work{PerQuery: perStep / float64(min(o.Queries, usualQueries)), Price: ck.scans.Options.Price}
 	if does := o.Writes().Action; does != nil {
 		work.Writes = func(rows []storage.Row) int {
-			if r.Action.Map != "" { // the rows that the map makes are unknown
+			if r.Action.Map != "" { // a map's rows are unknown
 				return len(rows)
 			}
 			return len(does.Split(rows))

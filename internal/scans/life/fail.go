@@ -12,13 +12,12 @@ import (
 	"tablesweep/internal/scans/ledger"
 )
 
-// DiedOver explains why a scan fails if a step has killed MaxDeliveries processes. The first
-// delivery is not recorded, but counts unless it is known to have ended.
+// DiedOver is why a scan fails if a step has killed MaxDeliveries processes.
 func DiedOver(step ledger.StepID) error {
 	return fmt.Errorf("step %s was begun %d times and never finished: each time, the handler died or ran out of time", step, scans.MaxDeliveries)
 }
 
-// hopeless returns why a lost step cannot be done, or nil if its message should be sent again.
+// hopeless returns why a lost step cannot be done, or nil if it should be resent.
 func hopeless(p ledger.Pending) error {
 	switch {
 	case p.Deaths() >= scans.MaxDeliveries:
@@ -33,8 +32,8 @@ func hopeless(p ledger.Pending) error {
 	return errors.New(sent)
 }
 
-// FailIfPending fails the scan if the step is still pending. It records the reason in the step's row, so that the scan's ranges show the
-// failure.
+// FailIfPending fails the scan if the step is still pending, and records the reason in the step's row, for the scan's
+// ranges.
 func (l *Life) FailIfPending(ctx context.Context, scan ledger.ScanID, step ledger.StepID, as ledger.Ending) error {
 	p, pending, err := l.ledger.Pending(ctx, scan, step)
 	if err != nil || !pending {

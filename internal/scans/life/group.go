@@ -22,19 +22,18 @@ import (
 	"tablesweep/internal/task"
 )
 
-// A group applies one action to many tables. For each table, it has a member, which is a scan. The tables are chosen once, when the group
-// starts. To begin a member, a process changes the group's row. The message of a start request then starts the member. At most openMembers
-// are open at the same time. When a member ends, the next one begins. When a process finds that all members have ended, it ends the group.
-// Maintain completes the work that crashes interrupted.
+// A group's tables are chosen once, when it starts. To begin a member, a process changes the group's row. The message
+// of a start request then starts the member. When a member ends, the next one begins. When all members have ended, a
+// process ends the group. Maintain completes work that crashes interrupted.
 
 const (
 	openMembers  = 8
-	namedMembers = 10 // the maximum number of members that a group's error names
+	namedMembers = 10 // a group's error names at most this many
 )
 
-// advanceGroup begins members while fewer than openMembers are open. It also sends start messages for begun members that no process has started,
-// and ends the group after its last member. Several processes may call it at the same time. The argument ended is the number of a member that
-// has just ended, and advanceGroup checks only that member. If ended is 0, it checks all open members.
+// advanceGroup begins members while fewer than openMembers are open, resends the start messages of begun members that
+// have not started, and ends the group after its last member. Several processes may call it at the same time. It checks
+// whether open members have ended: only the one with the number ended, or all if ended is 0.
 func (l *Life) advanceGroup(ctx context.Context, id ledger.ScanID, ended int) error {
 	var start []int
 	for {
@@ -71,7 +70,7 @@ func (l *Life) advanceGroup(ctx context.Context, id ledger.ScanID, ended int) er
 			if mine, err := l.ledger.ChangeGroup(ctx, g); err != nil {
 				return err
 			} else if !mine {
-				continue // the first try of this change may have succeeded, and the members that it began still need their messages
+				continue // if this change's first try succeeded, the begun members still need their messages
 			}
 		}
 		for _, n := range g.Open {
@@ -86,10 +85,9 @@ func (l *Life) advanceGroup(ctx context.Context, id ledger.ScanID, ended int) er
 	}
 }
 
-// groupLost explains why a group without its row fails, or cannot be retried.
+// groupLost is why a group without its row fails, or cannot be retried.
 const groupLost = "the state table lacks the group's row, which names the tables; somebody has deleted the row. Start a new scan"
 
-// endLost ends a running group that lacks its row.
 func (l *Life) endLost(ctx context.Context, id ledger.ScanID) error {
 	_, err := l.end(ctx, id, ledger.Ending{State: ledger.Failed, Error: groupLost})
 	if errors.Is(err, ledger.ErrNotFound) { // the group was removed
@@ -98,17 +96,17 @@ func (l *Life) endLost(ctx context.Context, id ledger.ScanID) error {
 	return err
 }
 
-// memberState is the state of a member that its group's attempt has begun.
+// memberState is the state of a begun member.
 type memberState int
 
 const (
-	memberWaits   memberState = iota // no process has started the member yet
-	memberStarted                    // the member is running, or is not yet listed as ended
+	memberWaits   memberState = iota // not yet started
+	memberStarted                    // running, or not yet listed as ended
 	memberOver
 )
 
-// memberState returns the state of a member. A member is over once the group's list shows that it has ended. If the member's row in that list
-// is lost, the member is over once its scan has ended; the group's end reports the loss.
+// A member is over once the group's list shows its end, or, if its row in that list is lost, once its scan has ended.
+// The group's end reports the loss.
 func (l *Life) memberState(ctx context.Context, group *scans.Loaded, id ledger.ScanID) (memberState, error) {
 	m, listed, err := l.ledger.Member(ctx, id)
 	switch {
@@ -133,12 +131,13 @@ func (l *Life) memberState(ctx context.Context, group *scans.Loaded, id ledger.S
 	return is, l.ledger.MoveToEnded(ctx, ledger.OpenScan{ID: id, Attempt: s.Attempt})
 }
 
-// endedBefore reports whether a member ended without success before the group's current attempt. This attempt retries the member.
+// endedBefore reports whether a member ended without success before the group's current attempt, which retries it.
 func endedBefore(group *scans.Loaded, m ledger.Scan) bool {
 	return m.State != ledger.Running && m.State != ledger.Succeeded && !m.LeftOut && m.Finished.Before(group.Resumed)
 }
 
-// startMember starts or retries a begun member. If the start is refused, the member counts as failed, and the group continues.
+// startMember starts or retries a begun member. If that is refused, the member counts as failed, and the group
+// continues.
 func (l *Life) startMember(ctx context.Context, group ledger.ScanID, n int) error {
 	s, err := l.scans.Load(ctx, group)
 	if err != nil || s.State != ledger.Running {
@@ -190,8 +189,8 @@ func (l *Life) startMember(ctx context.Context, group ledger.ScanID, n int) erro
 	return l.advanceGroup(ctx, group, n)
 }
 
-// endGroup ends a group whose members have all ended. The group fails if a member has failed. If no member has failed, endGroup completes
-// the group's work before it ends the group.
+// endGroup ends a group whose members have all ended. It fails the group if a member has failed. Otherwise, it first
+// completes the group's work.
 func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.RunnableScan) error {
 	s, err := l.ledger.Scan(ctx, id)
 	if err != nil {
@@ -199,7 +198,7 @@ func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 	}
 	m := ledger.Members{All: s.Members}
 	var names, failed, reasons []string
-	var out, gone []ledger.Scan // members that are left out, and verifications without a source table
+	var out, gone []ledger.Scan // members left out, and verifications without a source table
 	_, err = l.ledger.Recent(ctx, ledger.ListQuery{Group: id, Page: storage.PageRows}, func(of ledger.Listed) bool {
 		m.Add(of.Scan)
 		r, err := scans.RequestOf(of.Scan)
@@ -216,7 +215,7 @@ func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 		}
 		return true
 	})
-	if err != nil || m.Running > 0 { // a member is running because it was retried without its group; endGroup is called again at the member's end
+	if err != nil || m.Running > 0 { // a member that was retried without its group is running; its end calls endGroup again
 		return err
 	}
 	as := ledger.Ending{State: ledger.Succeeded, NoTable: int64(len(gone))}
@@ -225,7 +224,7 @@ func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 		why = "left out, because this app or its host uses them for itself"
 	}
 	as.Note = noteOf(why, out) + noteOf("the source no longer has these tables", gone)
-	if lost := m.All - m.Ended() - m.Running; lost > 0 { // every member is in the group's list before the member ends
+	if lost := m.All - m.Ended() - m.Running; lost > 0 { // members are listed before they end
 		as.State, as.Error = ledger.Failed, fmt.Sprintf("the state table lacks the rows of %d tables in the group's list; somebody has deleted them. Start a new scan", lost)
 	} else if bad := m.All - m.Succeeded - m.LeftOut; bad > 0 {
 		as.State, as.Error = ledger.Failed, scans.Shortened(fmt.Sprintf("%d of %d tables failed: %s. %s", bad, m.All, strings.Join(failed, ", "), strings.Join(reasons, "; ")))
@@ -245,8 +244,8 @@ func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 	return err
 }
 
-// complete completes a group whose members have succeeded or are left out. It completes an export of many tables. For the verification of an
-// export, it reads the export's manifest, as a restore does.
+// complete completes an export of many tables, whose members have succeeded or are left out. For its verification, it
+// reads the export's manifest, as a restore does.
 func (l *Life) complete(ctx context.Context, id ledger.ScanID, o *scans.RunnableScan, names []string, out []ledger.Scan) error {
 	switch r := o.Request; {
 	case o.Container != nil:
@@ -268,8 +267,8 @@ func (l *Life) complete(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 	return nil
 }
 
-// cancelMembers cancels the open members of a canceled group. If cancelMembers fails, Maintain cancels the members. The members' steps have already
-// stopped, because a member counts as running only while its group is running.
+// cancelMembers cancels the open members of a canceled group, whose steps have already stopped, because a member counts
+// as running only while its group is running. If cancelMembers fails, Maintain cancels them.
 func (l *Life) cancelMembers(ctx context.Context, id ledger.ScanID) {
 	g, err := l.ledger.Group(ctx, id)
 	for _, n := range g.Open {
@@ -302,7 +301,7 @@ func (l *Life) retryGroup(ctx context.Context, s ledger.Scan) error {
 		}
 	}
 	now, err := l.scans.Now(ctx)
-	if wait := latest.Sub(now); err == nil && wait >= 0 { // clocks may differ by a second, and a member's end must belong to the attempt in which it occurred
+	if wait := latest.Sub(now); err == nil && wait >= 0 { // clocks may differ by a second, but earlier ends must lie before the new attempt
 		task.Sleep(ctx, min(wait, time.Second)+time.Millisecond)
 		now, err = l.scans.Now(ctx)
 	}

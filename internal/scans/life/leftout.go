@@ -11,20 +11,20 @@ import (
 	"tablesweep/internal/scans/ledger"
 )
 
-// If a table is deleted during the export of its group, the group leaves the table out, and names it in the group's note. The table's scan fails
-// permanently, and its exported blobs are deleted. The claim is deleted first, so that a reader of the group's export does not find the table. A
-// late process may write another blob afterwards. Maintain deletes this blob a day later, unless the whole backup was removed before.
+// If a table is deleted during its group's export, the group leaves it out, and names it in the group's note. The
+// table's scan fails permanently, and its exported blobs are deleted. The claim is deleted first, so that readers of
+// the group's export do not find the table. If a late process writes another blob, Maintain deletes it a day later.
 
 // GoneError means that a source's table does not exist.
 type GoneError struct{ error }
 
 func (g *GoneError) Unwrap() error { return g.error }
 
-// Gone returns err as the error of a table that does not exist.
+// Gone returns err as a [GoneError].
 func Gone(err error) error { return &GoneError{err} }
 
-// LeavesOut reports whether a group leaves out a scan that has failed with this error. An export leaves out tables that are gone. A copy leaves out tables
-// of the app and its host.
+// LeavesOut reports whether a group leaves out a scan that has failed with err. An export leaves out tables that are
+// gone. A copy leaves out tables of the app and its host.
 func LeavesOut(id ledger.ScanID, r scans.Request, err error) bool {
 	if !id.IsMember() {
 		return false
@@ -32,7 +32,7 @@ func LeavesOut(id ledger.ScanID, r scans.Request, err error) bool {
 	return r.Exports() && errors.As(err, new(*GoneError)) || r.Action.Type == scans.Copy && errors.As(err, new(*scans.OwnError))
 }
 
-// noteOf returns the given text, followed by the names of the scans' tables, or "" if there are no scans.
+// noteOf returns the text and the names of the scans' tables, or "" without scans.
 func noteOf(text string, out []ledger.Scan) string {
 	if len(out) == 0 {
 		return ""
@@ -43,7 +43,7 @@ func noteOf(text string, out []ledger.Scan) string {
 			names = append(names, fmt.Sprintf("and %d more", len(out)-i))
 			break
 		}
-		r, _ := scans.RequestOf(m) // never fails, because the request was read before
+		r, _ := scans.RequestOf(m) // the request was read before
 		names = append(names, cmp.Or(r.Source.Table, path.Base(r.Source.Prefix)))
 	}
 	return text + ": " + strings.Join(names, ", ")

@@ -19,20 +19,20 @@ import (
 )
 
 const (
-	// heartbeatKept is the age at which a heartbeat is removed, because its process holds no step or is dead.
+	// At the age heartbeatKept, a heartbeat is removed, because its process holds no step or is dead.
 	heartbeatKept = 10 * time.Minute
-	// resends is the maximum number of messages that Maintain resends concurrently.
+	// resends is the maximum number of concurrent resends.
 	resends = 32
 )
 
-// Upkeep completes the work that crashes interrupted, and removes rows whose retention is over.
+// Upkeep completes work that crashes interrupted, and removes rows whose retention is over.
 type Upkeep struct {
 	scans  *scans.Scans
 	life   *Life
 	ledger *ledger.Ledger
-	poison []*storage.Queue              // the queues to which the host moves messages after their last delivery
-	keys   claim.Tidying                 // tidying of the claims of requests that start scans
-	tidied atomic.Pointer[ledger.ScanID] // the last ended scan that was tidied up; if nil, tidying begins with the newest
+	poison []*storage.Queue              // the host moves messages there after their last delivery
+	keys   claim.Tidying                 // tidies claims of requests that start scans
+	tidied atomic.Pointer[ledger.ScanID] // the ended scan that was tidied up last; if nil, tidying begins with the newest
 }
 
 // NewUpkeep returns an Upkeep for the given scans.
@@ -48,11 +48,12 @@ func NewUpkeep(of *scans.Scans, life *Life) (*Upkeep, error) {
 	return u, nil
 }
 
-// Maintain completes the work that crashes interrupted, and fulfils start requests. For every open scan, it resends the messages of lost steps, ends the
-// scan if no process has recorded its end, and fails the scan if a step cannot be done. It may run at any time, and in several processes at the same
-// time. After an error of one scan, it continues with the other scans.
+// Maintain completes work that crashes interrupted, and fulfils start requests. For every open scan, it resends the
+// messages of lost steps, ends the scan if no process has recorded its end, and fails the scan if a step cannot be
+// done. It may run at any time, and in several processes at once. After an error of one scan, it continues with the
+// others.
 func (u *Upkeep) Maintain(ctx context.Context) error {
-	// A poison queue that does not answer must not use up all of Maintain's time.
+	// A poison queue that does not answer must not use up Maintain's time.
 	draining, cancel := context.WithTimeout(ctx, drainTime)
 	errs := u.drainPoison(draining)
 	cancel()
@@ -73,8 +74,8 @@ func (u *Upkeep) Maintain(ctx context.Context) error {
 	return errors.Join(errs, u.startRequested(ctx), u.sendLost(ctx, running), u.tidyEnded(ctx), u.removeOld(ctx))
 }
 
-// sendLost finds lost steps of the running scans, and resends their messages. Its first observation also counts as the second observation of the
-// previous run of Maintain, which began a minute ago and may have died.
+// sendLost resends the messages of the running scans' lost steps. Its first observation is also the second one of
+// Maintain's previous run, which may have died.
 func (u *Upkeep) sendLost(ctx context.Context, running []ledger.ScanID) error {
 	suspects, before, errs := u.observe(ctx, running, nil)
 	suspects, err := u.continueFromLast(ctx, suspects, before)
@@ -88,7 +89,7 @@ func (u *Upkeep) sendLost(ctx context.Context, running []ledger.ScanID) error {
 		}
 		missing, after, err := u.observe(ctx, nil, suspects)
 		errs = errors.Join(errs, err, u.resendLost(ctx, missing, before, after))
-		// Some steps were too young at the first observation. Observe them once more.
+		// Observe steps that were too young at the first observation once more.
 		suspects, before = slices.DeleteFunc(missing, func(s suspect) bool {
 			return before.steps[s.seen.ID].Age >= ObservationPause
 		}), after
@@ -96,8 +97,8 @@ func (u *Upkeep) sendLost(ctx context.Context, running []ledger.ScanID) error {
 	return errs
 }
 
-// continueFromLast resends the messages of steps that are lost according to the stored observation and the latest one. It stores the latest observation,
-// unless the stored one is too recent to be compared. It returns the suspects whose messages it has not resent.
+// continueFromLast resends the messages of steps that are lost according to the stored observation and the latest one.
+// It returns the other suspects. It stores the latest observation, unless the stored one is too recent to be compared.
 func (u *Upkeep) continueFromLast(ctx context.Context, suspects []suspect, latest observation) ([]suspect, error) {
 	keep := latest.toStore(suspects)
 	if len(keep.Steps) == 0 {
@@ -108,21 +109,22 @@ func (u *Upkeep) continueFromLast(ctx context.Context, suspects []suspect, lates
 		return suspects, err
 	}
 	before := observationOf(last, suspects)
-	if at := suspects[0].seen; at.At.Add(at.Age).Sub(last.At) >= ObservationPause { // otherwise, if each run of Maintain died within seconds, no stored observation would become old enough to count
+	if at := suspects[0].seen; at.At.Add(at.Age).Sub(last.At) >= ObservationPause { // else, if each run of Maintain died within seconds, no stored observation would become old enough
 		err = u.ledger.WriteObservation(ctx, keep)
 	}
 	err = errors.Join(err, u.resendLost(ctx, suspects, before, latest))
 	return slices.DeleteFunc(suspects, func(s suspect) bool { return lost(before, latest, s.seen.ID, s.Function()) }), err
 }
 
-// suspect is a pending step that may be lost: its message, and its row as it was last read.
+// suspect is a pending step that may be lost.
 type suspect struct {
 	scans.Message
 	seen ledger.Pending
 }
 
-// observe reads the pending steps of scans. If there are suspects from an earlier observation, it considers only those. It returns the steps that may
-// be lost. For steps that are too young to be lost, it does not peek into a queue, because a healthy scan commits them soon.
+// observe returns the pending steps that may be lost: those of scans, or, if there are suspects of an earlier
+// observation, only these. It peeks into no queue for steps that are too young to be lost, because a healthy scan
+// commits them soon.
 func (u *Upkeep) observe(ctx context.Context, scans []ledger.ScanID, again []suspect) ([]suspect, observation, error) {
 	all, errs := u.pendingSteps(ctx, scans, again)
 	steps, waits := map[ledger.StepID]ledger.Pending{}, map[string]front{}
@@ -156,8 +158,8 @@ func (u *Upkeep) observe(ctx context.Context, scans []ledger.ScanID, again []sus
 	return all, newObservation(steps, heartbeats, waits), errs
 }
 
-// pendingSteps reads the pending steps of scans. If there are suspects from an earlier observation, it returns only those. If there are no
-// suspects, it ends scans without a pending step. It skips a scan that it cannot read, and returns the error.
+// pendingSteps reads the pending steps of scans, and ends scans without any. If there are suspects from an earlier
+// observation, it returns only those, and ends no scan. It skips a scan that it cannot read, and returns the error.
 func (u *Upkeep) pendingSteps(ctx context.Context, ids []ledger.ScanID, again []suspect) (steps []suspect, errs error) {
 	known := map[ledger.StepID]bool{}
 	for _, s := range again {
@@ -178,7 +180,7 @@ func (u *Upkeep) pendingSteps(ctx context.Context, ids []ledger.ScanID, again []
 		for _, p := range pending {
 			m, err := scans.ParseMessage(p.Message)
 			if err != nil || len(again) > 0 && !known[p.ID] || p.Age < 0 {
-				continue // a newer version made the step and resends its message, or the step was not a suspect earlier, or it waits for its time slot
+				continue // a newer version handles the step, or the step was not a suspect, or it waits for its time slot
 			}
 			steps = append(steps, suspect{m, p})
 		}
@@ -186,7 +188,6 @@ func (u *Upkeep) pendingSteps(ctx context.Context, ids []ledger.ScanID, again []
 	return steps, errs
 }
 
-// resendLost resends the messages of steps that are lost according to two observations.
 func (u *Upkeep) resendLost(ctx context.Context, suspects []suspect, before, after observation) error {
 	g, ctx := task.WithContext(ctx)
 	g.SetLimit(resends)
@@ -198,8 +199,8 @@ func (u *Upkeep) resendLost(ctx context.Context, suspects []suspect, before, aft
 	return g.Wait()
 }
 
-// resend resends a lost step's message, unless another process has done so, the step was committed, or the scan has ended. If the step cannot be done,
-// resend fails the scan instead.
+// resend resends a lost step's message, unless another process was faster or the scan has ended. If the step cannot be
+// done, resend fails the scan.
 func (u *Upkeep) resend(ctx context.Context, s suspect) error {
 	if err := u.scans.MayProceed(ctx, s.Scan); err != nil {
 		if problem.FateOf(err) == problem.Done {
@@ -221,7 +222,8 @@ func (u *Upkeep) resend(ctx context.Context, s suspect) error {
 	return nil
 }
 
-// startRequested fulfils start requests, and removes old refusals. After an error of one request, it continues with the other requests.
+// startRequested fulfils start requests, and removes old refusals. After an error of one request, it continues with the
+// others.
 func (u *Upkeep) startRequested(ctx context.Context) error {
 	all, err := u.ledger.StartRequests(ctx)
 	if err != nil {
@@ -238,6 +240,6 @@ func (u *Upkeep) startRequested(ctx context.Context) error {
 			return nil
 		})
 	}
-	_ = g.Wait() // each error is in errs
+	_ = g.Wait() // errors are in errs
 	return errors.Join(errs...)
 }

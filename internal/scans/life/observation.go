@@ -11,32 +11,33 @@ import (
 )
 
 const (
-	// Redelivery is the time within which the host delivers a failed message again: host.json's visibilityTimeout plus the host's longest
-	// pause between two polls.
+	// Redelivery is the longest time until the host delivers a failed message again: host.json's visibilityTimeout plus
+	// the longest pause between two polls.
 	Redelivery = 30 * time.Second
-	// ObservationPause is the time between two observations. It is long enough for each living process to write a heartbeat.
-	// One observation is not enough, because a process may have begun a step after its last heartbeat.
+	// ObservationPause is the time between two observations, in which each living process writes a heartbeat. One
+	// observation is not enough, because a process may have begun a step after its last heartbeat.
 	ObservationPause = 2 * ledger.HeartbeatTime
-	// maxObservations is the maximum number of observations in one run of Maintain. The first observation may be too early for a step whose
-	// message is about to be sent.
+	// maxObservations is the maximum number of observations in a run of Maintain. The first may be too early for a step
+	// whose message is about to be sent.
 	maxObservations = 3
-	// observationKept is the age up to which a later run of Maintain uses a stored observation. Maintain runs every minute.
+	// observationKept is how old a stored observation may be when the next run of Maintain uses it.
 	observationKept = 2 * time.Minute
-	// lostIfBusy is the age at which a step that no process holds counts as lost, even if its message may still be in the queue.
+	// lostIfBusy is the age at which a step that no process holds counts as lost, even if its message may be in the
+	// queue.
 	lostIfBusy = 12 * time.Minute
-	// firstPause is the pause after a message is sent again for the first time. The pause doubles up to maxPause.
+	// firstPause follows the first resend of a message. The pause doubles with each resend, up to maxPause.
 	firstPause = 30 * time.Second
 	maxPause   = 16 * time.Minute
-	// maxLost is how long a step may be lost again and again before the scan fails.
+	// maxLost is how long a step may be lost repeatedly before the scan fails.
 	maxLost = 4 * time.Hour
 )
 
 // observation contains the pending steps, heartbeats and messages that Maintain saw at one moment.
 type observation struct {
-	steps      map[ledger.StepID]ledger.Pending // pending steps by id
-	heartbeats map[string]time.Time             // the time of each process's last heartbeat
-	holders    map[ledger.StepID][]string       // for each step, the processes whose heartbeats name it
-	fronts     map[string]front                 // for each function, the oldest visible messages of its queue
+	steps      map[ledger.StepID]ledger.Pending
+	heartbeats map[string]time.Time       // of each process's last heartbeat
+	holders    map[ledger.StepID][]string // the processes whose heartbeats name a step
+	fronts     map[string]front           // by function
 }
 
 func newObservation(steps map[ledger.StepID]ledger.Pending, heartbeats []ledger.Heartbeat, waits map[string]front) observation {
@@ -50,7 +51,7 @@ func newObservation(steps map[ledger.StepID]ledger.Pending, heartbeats []ledger.
 	return l
 }
 
-// toStore returns the part of an observation that a later run of Maintain needs: the suspects that are old enough to be lost, and the heartbeats.
+// toStore returns what a later run of Maintain needs: the suspects that are old enough to be lost, and the heartbeats.
 func (l observation) toStore(suspects []suspect) ledger.Observation {
 	k := ledger.Observation{Steps: map[ledger.StepID]time.Time{}, Heartbeats: l.heartbeats}
 	for _, s := range suspects {
@@ -61,8 +62,8 @@ func (l observation) toStore(suspects []suspect) ledger.Observation {
 	return k
 }
 
-// observationOf converts the observation k, which an earlier run of Maintain stored. The result contains only steps seen again after at least
-// ObservationPause and at most observationKept.
+// observationOf converts the stored observation k of an earlier run of Maintain. The result contains only steps that
+// are seen again, at least ObservationPause and at most observationKept later.
 func observationOf(k ledger.Observation, again []suspect) observation {
 	l := observation{steps: map[ledger.StepID]ledger.Pending{}, heartbeats: k.Heartbeats, fronts: map[string]front{}}
 	for _, s := range again {
@@ -75,18 +76,17 @@ func observationOf(k ledger.Observation, again []suspect) observation {
 	return l
 }
 
-// missing reports whether the step may be lost according to this observation. The argument function is the name of the function whose queue
-// holds the step's message.
+// missing reports whether the step may be lost according to this observation. The argument function is the step's.
 func (l observation) missing(step ledger.StepID, function string) bool {
 	p, pending := l.steps[step]
 	return pending && (!l.fronts[function].mayHave(p) || p.Age > lostIfBusy<<min(p.Sends, 6))
 }
 
-// front is the result of a peek into a queue: the messages that have been visible for longest.
+// front is a queue's messages that have been visible for longest, as a peek shows them.
 type front struct {
 	steps  map[ledger.StepID]bool // the messages' steps
-	all    bool                   // the queue has no other visible messages
-	newest time.Time              // when the newest of the messages was put into the queue
+	all    bool                   // there are no other visible messages
+	newest time.Time              // when the newest one was put into the queue
 }
 
 func newFront(messages []storage.Message) front {
@@ -103,9 +103,9 @@ func newFront(messages []storage.Message) front {
 	return f
 }
 
-// mayHave reports whether the step's message may be visible in the queue, among the peeked messages or after them. The messages of a queue are
-// nearly in the order in which they became visible. So no message comes after one that was put into the queue much later. The message of a failed
-// step becomes visible some time after the failure was recorded.
+// mayHave reports whether the step's message may be visible in the queue, among the peeked messages or after them. A
+// queue's messages are nearly in the order in which they became visible, so no message comes after one that was put
+// into the queue much later. A failed step's message becomes visible some time after the failure was recorded.
 func (f front) mayHave(p ledger.Pending) bool {
 	margin := ObservationPause
 	if p.Begun > 0 || p.FirstEnded {
@@ -114,15 +114,15 @@ func (f front) mayHave(p ledger.Pending) bool {
 	return f.steps[p.ID] || !f.all && !f.newest.After(p.At.Add(margin))
 }
 
-// lost reports whether the step is lost according to two observations. The observations are at least ObservationPause apart.
+// lost reports whether the step is lost according to two observations that are at least ObservationPause apart.
 func lost(before, after observation, step ledger.StepID, function string) bool {
 	was, is := before.steps[step], after.steps[step]
 	switch {
 	case !before.missing(step, function) || !after.missing(step, function):
 		return false
-	case was.Age < ObservationPause: // at the first observation, the step's message may not have been sent yet
+	case was.Age < ObservationPause: // its message may not have been sent yet
 		return false
-	case !is.At.Equal(was.At): // between the observations, the step was begun, or its message was sent again
+	case !is.At.Equal(was.At): // the step was begun or resent in between
 		return false
 	case is.Sends > 0 && is.Age < min(firstPause<<(min(is.Sends, 10)-1), maxPause):
 		return false

@@ -16,12 +16,12 @@ import (
 const (
 	// drainTime is the time limit for draining the poison queues.
 	drainTime = time.Minute
-	// poisonHidden is how long a poison message that this app did not make stays hidden.
+	// poisonHidden is how long a message that this app did not make stays hidden.
 	poisonHidden = 10 * time.Minute
 )
 
-// drainPoison deletes messages in the poison queues, to which the host moves messages after their last delivery. If the step of a deleted message is
-// still pending, the step counts as lost, and its message is sent again. drainPoison keeps messages that this app did not make.
+// drainPoison deletes the app's messages in the poison queues, into which the host moves messages after their last
+// delivery. If the step of a deleted message is still pending, it is lost, and its message is resent.
 func (u *Upkeep) drainPoison(ctx context.Context) error {
 	var errs error
 	for _, q := range u.poison {
@@ -32,7 +32,7 @@ func (u *Upkeep) drainPoison(ctx context.Context) error {
 	return errs
 }
 
-// WriteMaintained records that Maintain has run, with Maintain's error and the number of messages in the poison queues.
+// WriteMaintained records that Maintain has run, with its error and the number of messages in the poison queues.
 func (u *Upkeep) WriteMaintained(ctx context.Context, failure error) error {
 	given := 0
 	for _, q := range u.poison {
@@ -61,7 +61,6 @@ func (u *Upkeep) drain(ctx context.Context, q *storage.Queue) error {
 				zerolog.Ctx(ctx).Error().Str("queue", q.Name()).Str("message", got.ID).Err(err).Msg("a message stays in the poison queue, because this app cannot handle it")
 				continue
 			}
-			// After an error of one message, continue with the others.
 			if err := q.Delete(ctx, got); err != nil && !storage.NotFound(err) {
 				errs = errors.Join(errs, err)
 			}

@@ -14,31 +14,30 @@ import (
 	"tablesweep/internal/task"
 )
 
-// retrySends is the maximum number of messages that [Life.Retry] sends concurrently.
+// retrySends is the maximum number of concurrent messages of [Life.Retry].
 const retrySends = 32
 
 // Retry restarts the pending steps of a canceled or failed scan. Done steps still count, and are never repeated. So
-// failed rows stay failed, and the scan ends as failed again once the pending steps are done. If the scan failed
-// only because of failed rows, a retry would change nothing, and Retry refuses it.
+// failed rows stay failed, and the scan ends as failed again. Retry refuses a scan that has only failed rows.
 //
-// A message from before the retry has fewer deliveries left, so it may fail the scan sooner. Otherwise, such messages are harmless. The retry of a group
-// retries all members that have not succeeded, including their failed rows. A proxying Functions host may send one request several times. So if the scan
-// is running, or has succeeded by a retry, Retry changes nothing and returns nil.
+// The retry of a group retries all members that have not succeeded, including their failed rows. A Functions host may
+// repeat a request. So if the scan is running, or has succeeded by a retry, Retry changes nothing and returns nil. A
+// message from before the retry has fewer deliveries left, so it may fail the scan sooner.
 func (l *Life) Retry(ctx context.Context, id ledger.ScanID) error { return l.retry(ctx, id, false, 0) }
 
-// RetryFailed does the same as [Life.Retry], and also retries failed rows. It refuses a scan without failed rows.
+// RetryFailed is [Life.Retry] including failed rows. It refuses a scan without failed rows.
 func (l *Life) RetryFailed(ctx context.Context, id ledger.ScanID) error {
 	return l.retry(ctx, id, true, 0)
 }
 
-// retry begins the next attempt of a scan. The argument attempt is the attempt that the start request names, or 0 if the call needs no start
-// request. If attempt is not 0, retry does nothing if the scan has a newer attempt, or if the request is gone.
+// retry begins the next attempt of a scan. The argument attempt is the one that a start request names, or 0 without a
+// start request. If the scan has a newer attempt, or the request is gone, retry does nothing.
 func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool, attempt int64) error {
 	s, retryable, err := l.mayRetry(ctx, id, rows, attempt)
 	if err != nil || !retryable {
 		return err
 	}
-	if attempt != 0 { // a cancellation may have withdrawn the request; a cancellation after this check changes the scan's row
+	if attempt != 0 { // a cancellation may have withdrawn the request; a later one changes the scan's row
 		if a, found, err := l.ledger.StartRequest(ctx, id); err != nil || !found || a.Attempt != attempt {
 			return err
 		}
@@ -47,7 +46,7 @@ func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool, attempt i
 		return l.retryGroup(ctx, s)
 	}
 	r, err := scans.ParseStored(s.Request)
-	if err == nil { // after an error, the steps wait for an instance of a newer version
+	if err == nil { // else, the steps wait for an instance of a newer version
 		if _, err := l.scans.Open(r); err != nil {
 			return err
 		}
@@ -71,15 +70,14 @@ func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool, attempt i
 	if err := l.ledger.Restart(starting, s, now, root, ahead); err != nil {
 		return status.NotFound(id, err)
 	}
-	// The scan is running now. Maintain sends messages that this call cannot send.
 	if err := l.sendPending(ctx, id, s); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("some messages were not sent; Maintain will send them")
 	}
 	return nil
 }
 
-// mayRetry reads a scan, and uses only the ledger to check whether the scan can be retried. If there is nothing to retry, retryable is
-// false.
+// mayRetry reads a scan, and checks with the ledger only whether it can be retried. If there is nothing to retry,
+// retryable is false.
 func (l *Life) mayRetry(ctx context.Context, id ledger.ScanID, rows bool, attempt int64) (s ledger.Scan, retryable bool, err error) {
 	s, err = l.ledger.Scan(ctx, id)
 	switch {
@@ -126,7 +124,7 @@ func (l *Life) retriable(ctx context.Context, s ledger.Scan, rows bool) error {
 		}
 		return nil
 	}
-	r, _ := scans.ParseStored(s.Request) // an instance of the newer version checks a request of that version
+	r, _ := scans.ParseStored(s.Request) // an instance of a newer version checks its own requests
 	pending, _ := found.Sums.Pending()
 	switch {
 	case s.State == ledger.Canceled || pending > 0:
@@ -142,7 +140,7 @@ func (l *Life) retriable(ctx context.Context, s ledger.Scan, rows bool) error {
 	return nil
 }
 
-// sendPending sends the messages of all pending steps. If there are none, it ends the scan.
+// sendPending sends the messages of all pending steps. Without any, it ends the scan.
 func (l *Life) sendPending(ctx context.Context, id ledger.ScanID, s ledger.Scan) error {
 	r, err := scans.RequestOf(s)
 	if err != nil {
@@ -153,7 +151,7 @@ func (l *Life) sendPending(ctx context.Context, id ledger.ScanID, s ledger.Scan)
 	found := false
 	send := func(steps []ledger.Pending) error {
 		found = found || len(steps) > 0
-		slots := make([]scans.Message, len(steps)) // new slots, because the steps' earlier slots have passed
+		slots := make([]scans.Message, len(steps)) // the steps' earlier slots have passed
 		if err := l.scans.TakeSlots(ctx, r.Limits, id, int64(len(steps)), ledger.Totals{}, slots); err != nil {
 			return err
 		}
@@ -162,7 +160,7 @@ func (l *Life) sendPending(ctx context.Context, id ledger.ScanID, s ledger.Scan)
 		}
 		return sending.Err()
 	}
-	var limited []ledger.Pending // all steps take their slots in one call, so that the slots are consecutive
+	var limited []ledger.Pending // take their slots in one call, so that the slots are consecutive
 	err = l.ledger.EachPending(ctx, id, func(steps []ledger.Pending) error {
 		if r.Limits == nil {
 			return send(steps)

@@ -16,25 +16,25 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// An export is a copy into a container. It writes the files of package [place]. A step that reads rows writes one blob, and its commit records
-// the blob as a file. The blob's name contains the step's id and the content's hash. Two deliveries of one step may have read different rows.
-// If blobs were named by the step alone, the late delivery would replace the committed blob. Blobs without a record come from deliveries that
-// did not commit. A process that finds no pending step completes the export, which the code calls sealing. The export's last objects depend
-// only on the recorded files and the claim, so all processes that seal it write the same bytes.
+// Each step of an export that reads rows writes one blob, and its commit records the blob as a file. The blob's name
+// contains the step's id and the content's hash. With the id alone, a late delivery that has read other rows would
+// replace the committed blob. Blobs without a record come from deliveries that did not commit. A process that finds no
+// pending step completes the export, which the code calls sealing. The export's last objects depend only on the
+// recorded files and the claim, so all processes that seal it write the same bytes.
 
 const (
-	maxFiles = 200_000 // the maximum number of files in an export
+	maxFiles = 200_000 // in an export
 	program  = "tablesweep"
 )
 
-// exports is the part of Life that claims the places of exports, and completes or withdraws exports.
+// exports claims the places of exports, and completes or withdraws exports.
 type exports struct {
 	scans  *scans.Scans
 	ledger *ledger.Ledger
 }
 
-// claim claims the place for this scan if the place is still empty. Before the claim, it makes a start request, so that another process
-// starts the scan if this one dies after the claim.
+// claim claims the place for this scan if the place is still empty. First it makes a start request, so that another
+// process starts the scan if this one dies after the claim.
 func (ex *exports) claim(ctx context.Context, o *scans.RunnableScan, id ledger.ScanID) error {
 	to, claimOf, c := o.Container, place.ClaimOf, place.NewClaim(place.ExportID(id), scans.JSON(o.Request), o.Began, program)
 	if o.Request.IsGroup() {
@@ -49,7 +49,7 @@ func (ex *exports) claim(ctx context.Context, o *scans.RunnableScan, id ledger.S
 		return true, err
 	}
 	take := func() error { return place.Take(ctx, to, c, begun) }
-	if member { // its group has claimed the place, and starts the member
+	if member { // its group has claimed the place and starts the member
 		take = func() error { return place.PutClaim(ctx, to, c) }
 	}
 	if x := o.Export(); x != nil {
@@ -58,7 +58,7 @@ func (ex *exports) claim(ctx context.Context, o *scans.RunnableScan, id ledger.S
 	}
 	err := scans.CheckFree(ctx, to, member)
 	if problem.Of(err).Kind == problem.Conflict {
-		if there, err := claimOf(ctx, to); err == nil && there.ID == place.ExportID(id) { // another process made the claim, and died or was faster
+		if there, err := claimOf(ctx, to); err == nil && there.ID == place.ExportID(id) { // by another process, which died or was faster
 			if is, err := begun(); is || err != nil {
 				return err
 			}
@@ -76,7 +76,7 @@ func (ex *exports) claim(ctx context.Context, o *scans.RunnableScan, id ledger.S
 	return claimed(take())
 }
 
-// claimed returns the error of a claim as an error of the request's destination.
+// claimed turns the error of a claim into an error of the request's destination.
 func claimed(err error) error {
 	if errors.Is(err, place.ErrTaken) {
 		return problem.Conflictf("action.destination", "%v; name another prefix", err)
@@ -84,16 +84,16 @@ func claimed(err error) error {
 	return scans.Refusal("action.destination", scans.ExportRefused, err)
 }
 
-// collected is an exporting scan with the files that it has written.
+// collected is an export with the files that it has written.
 type collected struct {
 	*scans.RunnableScan
 	claim place.Claim
 	files []scans.ExportFile // recorded by commits, in table order
 }
 
-// collect returns the files that a scan has exported. It deletes the data files of deliveries that were not committed. It fails if a
-// committed file or its record is missing. The argument rows is the number of rows that the scan has written. collect returns nil for a scan
-// that does not export one table.
+// collect returns the files that a scan has exported, or nil for a scan that does not export one table. It deletes the
+// files of deliveries that were not committed. It fails if a committed file or its record is missing. The argument rows
+// is the number of rows that the scan has written.
 func (ex *exports) collect(ctx context.Context, s ledger.Scan, rows int64) (*collected, error) {
 	r, err := scans.ParseStored(s.Request)
 	if err != nil || !r.Exports() || r.IsGroup() {
@@ -118,8 +118,8 @@ func (ex *exports) collect(ctx context.Context, s ledger.Scan, rows int64) (*col
 	return &collected{o, claim, files}, clearLeftovers(ctx, to, files)
 }
 
-// seal completes the export of a scan without pending steps. It does nothing for other scans. Several processes may call seal at the same time, and
-// each may call it repeatedly.
+// seal completes the export of a scan without pending steps. Several processes may call it, also repeatedly. It does
+// nothing for scans that are not exports.
 func (ex *exports) seal(ctx context.Context, s ledger.Listed) error {
 	x, err := ex.collect(ctx, s.Scan, s.Totals.Written)
 	if err != nil || x == nil {
@@ -154,7 +154,7 @@ func (ex *exports) seal(ctx context.Context, s ledger.Listed) error {
 	return place.PutSame(ctx, to, place.ManifestName, all.Manifest(m).JSON(place.ExportID(s.ID)))
 }
 
-// incomplete returns a message that explains why an export cannot be completed, and what to do.
+// incomplete explains why an export cannot be completed, and what to do.
 func incomplete(err error) string {
 	advice := "correct the cause and retry, or export to another prefix"
 	if errors.Is(err, errFilesLost) || errors.Is(err, place.ErrNoExport) || errors.Is(err, fs.ErrNotExist) {
@@ -166,8 +166,8 @@ func incomplete(err error) string {
 // errFilesLost means that somebody has deleted ledger rows in which commits recorded data files.
 var errFilesLost = errors.New("the state table lacks data files that steps have written")
 
-// exportedFiles returns the files that commits have recorded, in table order. It fails if the number of rows in the files differs from the
-// argument rows.
+// exportedFiles returns the files that commits have recorded, in table order. It fails if they do not have the given
+// number of rows.
 func (ex *exports) exportedFiles(ctx context.Context, id ledger.ScanID, rows int64) ([]scans.ExportFile, error) {
 	var files []scans.ExportFile
 	has := int64(0)
@@ -190,8 +190,8 @@ func (ex *exports) exportedFiles(ctx context.Context, id ledger.ScanID, rows int
 	return files, err
 }
 
-// clearLeftovers deletes the files of deliveries that were not committed. It fails if a committed file is missing or does not have its
-// recorded length.
+// clearLeftovers deletes the files of deliveries that were not committed. It fails if a committed file is missing or
+// has another length.
 func clearLeftovers(ctx context.Context, to place.Objects, files []scans.ExportFile) error {
 	committed := map[string]int64{}
 	for _, f := range files {
@@ -214,14 +214,14 @@ func clearLeftovers(ctx context.Context, to place.Objects, files []scans.ExportF
 	return nil
 }
 
-// tidyExport deletes all files of a table that is left out. For any other export, it deletes the files that late deliveries wrote after the
-// export was sealed or deleted.
+// tidyExport deletes all files of a table that is left out. Of any other export, it deletes files that late deliveries
+// wrote after the export was sealed or deleted.
 func (ex *exports) tidyExport(ctx context.Context, id ledger.ScanID) error {
 	found, err := ex.ledger.Snapshot(ctx, id)
 	if s := found.Scan; err == nil && (s.State == ledger.Succeeded || s.LeftOut) {
 		err = ex.tidyPlace(ctx, s, found.Sums.Written)
 	}
-	if errors.Is(err, ledger.ErrNotFound) || err != nil && !storage.Passing(err) { // the place now belongs to another export
+	if errors.Is(err, ledger.ErrNotFound) || err != nil && !storage.Passing(err) { // err means that the place now belongs to another export
 		return nil
 	}
 	return err
@@ -246,7 +246,7 @@ func (ex *exports) tidyPlace(ctx context.Context, s ledger.Scan, written int64) 
 	return err
 }
 
-// placeOf returns the place of a scan that exports one table, and nil for other scans.
+// placeOf returns the place of a scan that exports one table, or nil for other scans.
 func (ex *exports) placeOf(s ledger.Scan) (*place.Blobs, error) {
 	r, err := scans.ParseStored(s.Request)
 	if err != nil || !r.Exports() || r.IsGroup() {

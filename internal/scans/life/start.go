@@ -25,20 +25,21 @@ type Life struct {
 	exports *exports
 }
 
-// New returns the Life of these scans. The argument checker checks requests.
+// New returns the Life of these scans.
 func New(of *scans.Scans, reader *status.Reader, checker *Checker) *Life {
 	return &Life{scans: of, status: reader, ledger: of.Ledger, checker: checker, exports: &exports{of, of.Ledger}}
 }
 
-// Start records a scan, sends its first message, and returns its id. It first reads one row of the source, so that a missing table or a bad filter is
-// found immediately. It also creates the destination table or queue. If an account does not answer, Start fails after [scans.StartTime].
+// Start records a scan, sends its first message, and returns its id. Before that, it reads one row of the source, so
+// that a missing table or a bad filter is found immediately, and creates the destination. If an account does not
+// answer, Start fails after [scans.StartTime].
 func (l *Life) Start(ctx context.Context, r scans.Request) (ledger.ScanID, error) {
 	return l.StartOnce(ctx, r, claim.Sent{})
 }
 
-// StartOnce does the same as Start, for a request that may be repeated. A repetition gets the id of the scan that the first try has started. If the
-// first try did not start the scan, the repetition starts it with the same id. A claim records the id before the scan is recorded. The claim is kept
-// for as long as the scan, even if the request is refused, because another try may be starting the scan.
+// StartOnce is Start for a request that may be repeated. A repetition gets the first try's id, and starts the scan if
+// the first try did not. Before the scan is recorded, a claim records its id. The claim is kept for as long as the
+// scan, even if the request is refused, because another try may be starting the scan.
 func (l *Life) StartOnce(ctx context.Context, r scans.Request, sent claim.Sent) (ledger.ScanID, error) {
 	ctx, cancel := context.WithTimeout(ctx, scans.StartTime)
 	defer cancel()
@@ -60,7 +61,7 @@ func (l *Life) StartOnce(ctx context.Context, r scans.Request, sent claim.Sent) 
 		if _, err := l.ledger.Scan(ctx, id); !errors.Is(err, ledger.ErrNotFound) {
 			return id, err
 		}
-		if now.Sub(made.Made) >= l.scans.Options.Retention { // the scan was removed, although some of its rows may remain
+		if now.Sub(made.Made) >= l.scans.Options.Retention { // the scan was removed, at least in part
 			if err := claims.Release(ctx, made); err != nil {
 				return "", err
 			}
@@ -72,7 +73,7 @@ func (l *Life) StartOnce(ctx context.Context, r scans.Request, sent claim.Sent) 
 	return l.start(ctx, r, ledger.ScanID(made.Answer))
 }
 
-// start launches a scan. For an export, start then removes the start request that was made with the claim.
+// start launches a scan. For an export, it then removes the start request that was made with the claim.
 func (l *Life) start(ctx context.Context, r scans.Request, id ledger.ScanID) (ledger.ScanID, error) {
 	id, err := l.launch(ctx, r, id, l.checker.mayOverwrite)
 	if id != "" && r.Exports() && (err == nil || problem.FateOf(err) != problem.Retry) {
@@ -83,8 +84,8 @@ func (l *Life) start(ctx context.Context, r scans.Request, id ledger.ScanID) (le
 	return id, err
 }
 
-// launch checks a request, and records its scan with the id, or with a new one if id is "". If the function allow is not nil, it can refuse the scan
-// before launch records the scan. launch returns the id if the scan may have been recorded.
+// launch checks a request, and records its scan with the id, or with a new one if id is "". The function allow can
+// refuse the scan before that. The result is "" if the scan was certainly not recorded.
 func (l *Life) launch(ctx context.Context, r scans.Request, id ledger.ScanID, allow func(context.Context, *scans.RunnableScan) error) (ledger.ScanID, error) {
 	o, err := l.checker.check(ctx, r)
 	if err != nil {
@@ -105,7 +106,7 @@ func (l *Life) launch(ctx context.Context, r scans.Request, id ledger.ScanID, al
 	return id, l.create(ctx, id, now, o, hints)
 }
 
-// create records a prepared scan, and sends its first message. Several processes may create the same scan at the same time.
+// create records a prepared scan, and sends its first message. Several processes may create the same scan.
 func (l *Life) create(ctx context.Context, id ledger.ScanID, now time.Time, o *scans.RunnableScan, hints []byte) error {
 	if o.Container != nil {
 		if err := l.exports.claim(ctx, o, id); err != nil {
@@ -125,7 +126,7 @@ func (l *Life) create(ctx context.Context, id ledger.ScanID, now time.Time, o *s
 	if err := first.Prepare(); err != nil {
 		return err
 	}
-	if id.IsMember() { // a member with a small table has only this step, so the limits must apply to this step
+	if id.IsMember() { // a small table has only this step, so the limits must apply to it
 		slot := []scans.Message{first}
 		if err := l.scans.TakeSlots(ctx, o.Request.Limits, id, 0, ledger.Totals{}, slot); err != nil {
 			return err
@@ -133,7 +134,7 @@ func (l *Life) create(ctx context.Context, id ledger.ScanID, now time.Time, o *s
 		first = slot[0]
 	}
 	err := l.ledger.Create(ctx, id, now, scans.JSON(o.Request), hints, first.Pending(), first.Ahead())
-	if errors.Is(err, ledger.ErrLeftOut) { // the group had left the member out before this process claimed the place
+	if errors.Is(err, ledger.ErrLeftOut) { // before this process claimed the place
 		return place.Withdraw(ctx, o.Container, place.ExportID(id))
 	}
 	if errors.Is(err, ledger.ErrScanLost) {
@@ -142,15 +143,15 @@ func (l *Life) create(ctx context.Context, id ledger.ScanID, now time.Time, o *s
 	if err != nil {
 		return err
 	}
-	// The scan is recorded now, so Maintain resends the message if the message is lost.
+	// The scan is recorded, so Maintain sends the message if this fails.
 	if err := l.scans.Send(ctx, first); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("the scan's first message was not sent; Maintain will send it")
 	}
 	return nil
 }
 
-// verificationOf returns the request for the scan that verifies a copy. For an export, differences from the source are reported but do not fail the
-// scan.
+// verificationOf returns the request for a copy's verification. For an export, differences from the source are reported
+// but do not fail it.
 func verificationOf(r scans.Request) scans.Request {
 	r.Verify, r.Action.Overwrite = false, false
 	r.Action.Type, r.Action.Proof, r.Action.AllowExtra = scans.Verify, r.Exports(), !r.Exports()

@@ -13,23 +13,22 @@ import (
 	"tablesweep/internal/scans/ledger"
 )
 
-// A start request is a row in the ledger with a scan's id and request. Any instance may start the scan. The process that made the request may die,
-// and several processes may request and start the same scan, but the scan starts only once. If the scan cannot be started, the reason is stored in the row.
-// A command without the app's connections requests a retry in the same way. The row of a retry names the attempt that is to be retried, so the scan
-// is retried only once.
+// Any instance may fulfil a start request. Several processes may request and start the same scan, but it starts only
+// once. If it cannot be started, the reason is stored in the request's row. A request for a retry names the attempt to
+// retry, so the scan is retried only once.
 
 const (
-	refusedKept      = 7 * 24 * time.Hour // how long the reason of a refusal is kept
-	concurrentStarts = 8                  // the maximum number of scans that start concurrently
-	// settingsTime is how long instances with older settings may run beside instances with newer settings. Instances with older settings cannot
-	// open requests that need the newer settings.
+	refusedKept      = 7 * 24 * time.Hour // how long a refusal is kept
+	concurrentStarts = 8
+	// settingsTime is how long instances with older settings may still run. They cannot open requests that need newer
+	// settings.
 	settingsTime = 15 * time.Minute
-	lateStart    = time.Hour   // a scan that a withdrawn request still starts within this time is canceled
-	startsTime   = time.Minute // the time limit for all starts in one run of Maintain; the next run continues
+	lateStart    = time.Hour   // if a withdrawn request still starts its scan within this time, the scan is canceled
+	startsTime   = time.Minute // limits all starts in one run of Maintain; the next run continues
 )
 
-// RequestStart makes a start request for a scan with this id, unless such a request exists. It also sends a message, so that the scan starts
-// soon. Even without the message, Maintain starts the scan later.
+// RequestStart makes a start request for a scan with this id, unless one exists. It also sends a message, without which
+// Maintain would start the scan later.
 func (l *Life) RequestStart(ctx context.Context, id ledger.ScanID, r scans.Request) error {
 	return l.requestStart(ctx, ledger.StartRequest{ID: id, Request: scans.JSON(r)})
 }
@@ -43,8 +42,9 @@ func (l *Life) requestStart(ctx context.Context, a ledger.StartRequest) error {
 	return nil
 }
 
-// RequestCheckedStart makes a start request for a new scan. The instance that starts the scan makes the checks of [Life.Start], because this process may
-// lack the connections. RequestCheckedStart returns the scan's id even with an error, because the request may have been recorded.
+// RequestCheckedStart makes a start request for a new scan. The instance that starts it makes the checks of
+// [Life.Start], because this process may lack the connections. The scan's id is returned even with an error, because
+// the request may have been recorded.
 func (l *Life) RequestCheckedStart(ctx context.Context, r scans.Request) (ledger.ScanID, error) {
 	now, err := l.scans.Now(ctx)
 	if err != nil {
@@ -54,8 +54,8 @@ func (l *Life) RequestCheckedStart(ctx context.Context, r scans.Request) (ledger
 	return id, l.requestStart(ctx, ledger.StartRequest{ID: id, Request: scans.JSON(r), Kind: ledger.CheckedStart})
 }
 
-// RequestRetry requests a retry of a scan. If rows is true, the retry includes failed rows. RequestRetry makes only the checks that need
-// no storage except the ledger.
+// RequestRetry requests a retry of a scan, including failed rows if rows is true. It makes only the checks that need no
+// storage except the ledger.
 func (l *Life) RequestRetry(ctx context.Context, id ledger.ScanID, rows bool) error {
 	s, retryable, err := l.mayRetry(ctx, id, rows, 0)
 	if err != nil || !retryable {
@@ -72,15 +72,15 @@ func (l *Life) RequestRetry(ctx context.Context, id ledger.ScanID, rows bool) er
 	return nil
 }
 
-// sendStart sends the message for a start request. It sends no message for a member, because the group sends a message with the same text to start
-// the member. Maintain fulfils the member's request.
+// sendStart sends the message for a start request, but not for a member's: its group sends the same message to start
+// the member, and Maintain fulfils the request.
 func sendStart(ctx context.Context, by *scans.Scans, id ledger.ScanID) {
 	if !id.IsMember() {
 		by.SendStart(ctx, id)
 	}
 }
 
-// sendStarts sends messages for all start requests, because the requested scans may have waited for the end of another scan.
+// sendStarts sends messages for all start requests, because the scans may have waited for the end of another one.
 func (l *Life) sendStarts(ctx context.Context) {
 	all, err := l.ledger.StartRequests(ctx)
 	if err != nil {
@@ -93,7 +93,7 @@ func (l *Life) sendStarts(ctx context.Context) {
 	}
 }
 
-// StartRequested fulfils the start request for a scan, or starts a begun member, unless another instance has done so.
+// StartRequested fulfils a scan's start request, or starts a begun member, unless another instance was faster.
 func (l *Life) StartRequested(ctx context.Context, id ledger.ScanID) error {
 	if group, number, ok := id.InGroup(); ok {
 		return l.startMember(ctx, group, number)
@@ -145,7 +145,8 @@ func (l *Life) tryStart(ctx context.Context, a ledger.StartRequest) error {
 	return l.ledger.RefuseStart(ctx, a, scans.Shortened(err.Error()))
 }
 
-// cancelStarted cancels a scan that this or another instance started although the start request was withdrawn. It also removes the request.
+// cancelStarted cancels a scan that any instance started although its request was withdrawn, and then removes the
+// request.
 func cancelStarted(ctx context.Context, l *Life, a ledger.StartRequest) error {
 	_, err := l.ledger.Scan(ctx, a.ID)
 	if err == nil {
@@ -154,14 +155,13 @@ func cancelStarted(ctx context.Context, l *Life, a ledger.StartRequest) error {
 	switch {
 	case errors.Is(err, ledger.ErrNotFound): // the scan was not started
 		return nil
-	case err != nil && problem.Of(err).Kind != problem.Conflict: // a Conflict means that the scan has already ended
+	case err != nil && problem.Of(err).Kind != problem.Conflict: // a Conflict means that the scan has ended
 		return err
 	}
 	return l.ledger.DropStartRequest(ctx, a)
 }
 
-// refused reports whether a start request is refused, because its start failed with this error and later tries would also fail. The
-// argument age is the request's age.
+// refused reports whether this error refuses a start request of this age, because later tries would also fail.
 func refused(err error, age time.Duration) bool {
 	if errors.As(err, new(*unopenedError)) && !errors.As(err, new(*scans.OwnError)) {
 		return age >= settingsTime
@@ -169,7 +169,7 @@ func refused(err error, age time.Duration) bool {
 	return age >= maxLost || problem.FateOf(err) != problem.Retry
 }
 
-// startStored starts the scan of a stored request, unless the scan exists.
+// startStored starts the scan of a stored request, unless it exists.
 func (l *Life) startStored(ctx context.Context, a ledger.StartRequest) error {
 	_, err := l.ledger.Scan(ctx, a.ID)
 	if !errors.Is(err, ledger.ErrNotFound) {
@@ -192,13 +192,13 @@ func (l *Life) startStored(ctx context.Context, a ledger.StartRequest) error {
 	if _, err := l.ledger.Scan(ctx, a.ID); err == nil { // another instance has started the scan, which may have written the destination's rows
 		return nil
 	}
-	if unopened := (*unopenedError)(nil); errors.As(refusal, &unopened) { // refuse immediately, because a caller waits for the reason
+	if unopened := (*unopenedError)(nil); errors.As(refusal, &unopened) { // refuse immediately; a caller waits for the reason
 		return unopened.error
 	}
 	return refusal
 }
 
-// startNow starts a scan with the given id. The function allow has the same meaning as in [Life.launch].
+// startNow starts a scan with the given id. For allow, see launch.
 func (l *Life) startNow(ctx context.Context, id ledger.ScanID, r scans.Request, allow func(context.Context, *scans.RunnableScan) error) error {
 	ctx, cancel := context.WithTimeout(ctx, scans.StartTime)
 	defer cancel()

@@ -12,19 +12,20 @@ import (
 )
 
 const (
-	// unfinishedStart is the age at which a listed scan without a record counts as a failed start. A start ends within [scans.StartTime].
+	// unfinishedStart is the age at which a listed scan without a record counts as a failed start. Starts end within
+	// [scans.StartTime].
 	unfinishedStart = 10 * time.Minute
-	// wholeTime is the time from a scan's end until its done steps are folded into one row.
+	// wholeTime after a scan's end, its done steps are folded into one row.
 	wholeTime = 24 * time.Hour
-	// tidyScans, removeReads, removeScans and removeWrites limit the work of one run of Maintain. Maintain reads more scans than it removes, so that
-	// running scans and scans of another version do not hide the others.
+	// These limit the work of one run of Maintain. It reads more scans than it removes, because running scans and scans
+	// of another version are not removed.
 	tidyScans    = 10
 	removeReads  = 100
 	removeScans  = 10
 	removeWrites = 50
 )
 
-// tidy removes a scan from the list of open scans if it has ended or never began. It reports whether the scan is running.
+// tidy removes a scan from the list of open scans if it has ended or never began, and reports whether it is running.
 func (u *Upkeep) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err error) {
 	s, err := u.ledger.Scan(ctx, open.ID)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -37,7 +38,7 @@ func (u *Upkeep) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err
 		return false, err
 	}
 	switch {
-	case open.Attempt > s.Attempt: // the scan is about to be restarted
+	case open.Attempt > s.Attempt: // about to be restarted
 		if open.Age > unfinishedStart {
 			return false, u.ledger.MoveToEnded(ctx, open)
 		}
@@ -52,7 +53,7 @@ func (u *Upkeep) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err
 		case errors.Is(err, ledger.ErrNotFound):
 			_, err = u.life.end(ctx, s.ID, ledger.Ending{State: ledger.Failed, Error: "the state table lacks the row of the scan's group; somebody has deleted the row. Start a new scan"})
 			return false, err
-		case err == nil && of.State != ledger.Running: // the group was canceled, or left the scan out before a late process began it
+		case err == nil && of.State != ledger.Running: // canceled, or ended without this scan, which a late process began
 			as := ledger.Ending{State: ledger.Canceled}
 			if of.State == ledger.Succeeded {
 				as = ledger.Ending{State: ledger.Failed, Error: "the scan's group has ended without this scan", LeftOut: true}
@@ -64,8 +65,8 @@ func (u *Upkeep) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err
 	return true, nil
 }
 
-// tidyEnded does one minute's part of the work on ended scans: it handles the next page of their list. It puts the final figures of canceled and
-// failed scans into the list, and folds done rows.
+// tidyEnded handles the next page of the list of ended scans. It lists the final figures of canceled and failed scans,
+// and folds done rows.
 func (u *Upkeep) tidyEnded(ctx context.Context) error {
 	behind := ledger.ScanID("")
 	if last := u.tidied.Load(); last != nil {
@@ -109,7 +110,7 @@ func (u *Upkeep) tidyEnded(ctx context.Context) error {
 	return errs
 }
 
-// removeOld does a minute's share of the removal of scans whose retention is over.
+// removeOld removes scans whose retention is over, a part of them in each run.
 func (u *Upkeep) removeOld(ctx context.Context) error {
 	age := u.scans.Options.Retention
 	now, err := u.scans.Now(ctx)
@@ -136,7 +137,7 @@ func (u *Upkeep) removeOld(ctx context.Context) error {
 	return errors.Join(errs, u.keys.Due(now, func() error { return u.forgetKeys(ctx, now) }))
 }
 
-// claims returns the claims of requests that start scans. The answer in each claim is the scan's id.
+// claims returns the claims of requests that start scans. A claim's answer is the scan's id.
 func (l *Life) claims() claim.Claims {
 	return claim.Claims{Table: l.scans.Options.Own.Table(l.scans.Options.StateTable), Partition: ledger.ListsPartition}
 }

@@ -13,11 +13,12 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A step of a comparison reads a range of two places as if they were one place with the rows of both. So if one place lacks a
-// row, the row still belongs to the step whose range contains it. As in an export, pages are read one after another. If the pages
-// of the two places end at different keys, the step keeps the rows after the earlier key in memory.
+// A step of a comparison reads a range of two places as if they were one place with the rows of both. So a row that
+// only one place has also belongs to one step. As in an export, pages are read one after another. If the two places'
+// pages end at different keys, the step keeps the rows after the earlier key in memory.
 
-// requestVerification makes the start request for a scan's verification, if the scan's request includes one. The scan is about to succeed.
+// requestVerification makes the start request for the verification of a scan that is about to succeed, if its request
+// includes one.
 func (l *Life) requestVerification(ctx context.Context, s ledger.Scan) error {
 	r, err := scans.RequestOf(s)
 	if err != nil || !r.Verify {
@@ -27,16 +28,15 @@ func (l *Life) requestVerification(ctx context.Context, s ledger.Scan) error {
 	return err
 }
 
-// turn states whether a requested scan may start.
+// turn says whether a requested scan may start.
 type turn int
 
 const (
 	starts  turn = iota
-	waits        // the requested scan verifies a scan that is running
-	dropped      // the requested scan never starts, because it verifies a scan that has not succeeded
+	waits        // the scan that it verifies is running
+	dropped      // it never starts, because the scan that it verifies did not succeed
 )
 
-// turnOf returns whether a requested scan may start. A verification starts only after its scan has succeeded.
 func (l *Life) turnOf(ctx context.Context, id ledger.ScanID) (turn, error) {
 	of, ok := id.Verifies()
 	if !ok {
@@ -54,9 +54,9 @@ func (l *Life) turnOf(ctx context.Context, id ledger.ScanID) (turn, error) {
 	return dropped, nil
 }
 
-// endingOf returns the ending of a scan whose steps are done. A comparison fails if there are differences, or if an export's number of rows
-// differs from the number in its manifest. In the verification of an export, differences are only information, because the source may have
-// changed since the export.
+// endingOf returns the ending of a scan whose steps are done. A comparison fails if there are differences, or if an
+// export has another number of rows than its manifest. The verification of an export only reports differences, because
+// the source may have changed since the export.
 func (l *Life) endingOf(ctx context.Context, s ledger.Listed) (as ledger.Ending, err error) {
 	as.State = ledger.Succeeded
 	r, err := scans.ParseStored(s.Request)
@@ -105,12 +105,11 @@ func (l *Life) endingOf(ctx context.Context, s ledger.Listed) (as ledger.Ending,
 	return differing("%d rows are missing, %d extra, %d different%s", t.Missing, t.Extra, t.Different, first), err
 }
 
-// differing returns the ending of a failed comparison.
 func differing(format string, args ...any) ledger.Ending {
 	return ledger.Ending{State: ledger.Failed, Error: scans.Shortened(fmt.Sprintf(format, args...))}
 }
 
-// missingTable returns 1 and a note if the source is a table that no longer exists. [storage.OrEmpty] reads such a table as
+// missingTable returns 1 and a note if the source is a table that no longer exists, which [storage.OrEmpty] reads as
 // empty.
 func missingTable(ctx context.Context, o *scans.RunnableScan) (tables int64, note string, err error) {
 	if o.Table() == nil {
@@ -123,7 +122,7 @@ func missingTable(ctx context.Context, o *scans.RunnableScan) (tables int64, not
 	return 0, "", err
 }
 
-// readsWhole reports whether a request reads all rows of an export.
+// readsWhole reports whether a request compares all rows of an export.
 func readsWhole(m place.Manifest, r scans.Request) bool {
 	limited := r.Range != key.Bounds{} && (m.Range == nil || *m.Range != r.Range)
 	return !limited && (r.Filter == "" || r.Filter == m.Filter)

@@ -16,29 +16,30 @@ import (
 // FailedRows is a page of a scan's failed rows.
 type FailedRows struct {
 	Rows   []scans.FailedRow `json:"rows"`
-	Total  int64             `json:"total"` // failed rows of the scan; in a comparison, rows that differ
-	Kept   int64             `json:"kept"`  // failed rows that are listed: the first thousand of each step
+	Total  int64             `json:"total"` // in a comparison, rows that differ
+	Kept   int64             `json:"kept"`  // listed rows: the first thousand of each step
 	Cursor string            `json:"cursor,omitempty"`
-	// Groups contains the listed rows of the last steps, grouped by the code of the reason, largest group first. Only the first page has groups.
+	// Groups contains the listed rows of the last steps, grouped by their reasons' codes, largest group first. Only the
+	// first page has groups.
 	Groups  []FailedGroup `json:"groups,omitempty"`
 	Grouped int64         `json:"grouped,omitempty"` // the rows in groups
 }
 
-// FailedGroup describes the failed rows whose reasons have the same code.
+// FailedGroup describes failed rows whose reasons have the same code.
 type FailedGroup struct {
-	Code  string            `json:"code"` // the service's code; the whole reason if it contains no code
+	Code  string            `json:"code"` // the service's code; the whole reason if it has none
 	Count int64             `json:"count"`
-	First []scans.FailedRow `json:"first"` // some rows of the group, in the order of the list
+	First []scans.FailedRow `json:"first"` // some of the rows, in the order of the list
 }
 
-// groupSteps is the number of steps whose failed rows are grouped. Reading these rows takes ten requests.
+// groupSteps is the number of steps whose failed rows are grouped. Reading them takes ten requests.
 const groupSteps = 100
 
-// maxGroups is the maximum number of groups in an answer. firstRows is the maximum number of rows that are shown for a group.
+// An answer has at most maxGroups groups, each with at most firstRows rows.
 const maxGroups, firstRows = 50, 5
 
-// Failed returns a page of a scan's failed rows. The steps that ended last come first. The argument top is the maximum number of rows. The
-// argument cursor comes from an earlier answer. With an empty cursor, the list starts at its beginning.
+// Failed returns at most top of a scan's failed rows, those of the newest steps first. The cursor comes from an earlier
+// answer, or is "" for the first page.
 func (rd *Reader) Failed(ctx context.Context, id ledger.ScanID, top int, cursor string) (FailedRows, error) {
 	found, err := rd.detail(ctx, id)
 	if err != nil {
@@ -102,10 +103,9 @@ func group(groups map[string]*FailedGroup, rows []scans.FailedRow) {
 	}
 }
 
-// serviceCode finds a service's code in a reason. The code precedes the message.
+// serviceCode finds a service's code in a reason, before the message.
 var serviceCode = regexp.MustCompile(`(?:^|: )([A-Z][A-Za-z]+): `)
 
-// codeOf returns the code of a reason, or the whole reason if it contains no code.
 func codeOf(reason string) string {
 	if m := serviceCode.FindStringSubmatch(reason); m != nil {
 		return m[1]
@@ -113,7 +113,7 @@ func codeOf(reason string) string {
 	return reason
 }
 
-// failedCursor returns a cursor with the position of the last listed step, and how many of the step's rows were listed.
+// failedCursor returns a cursor from the position of the last listed step and the number of its rows that were listed.
 func failedCursor(position string, listed int) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(position + " " + strconv.Itoa(listed)))
 }

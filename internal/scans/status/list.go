@@ -22,22 +22,20 @@ import (
 const (
 	// listPages is the maximum number of pages that a filtered list reads.
 	listPages = 5
-	// listScans is the maximum number of open scans that a list reads concurrently. maxOpen is the maximum number of open scans that a
-	// filtered list reads in total.
+	// A list reads at most listScans open scans concurrently, and a filtered list reads at most maxOpen in total.
 	listScans = 8
 	maxOpen   = 100
 )
 
-// states is the list of the states that a scan may have.
 var states = []ledger.State{ledger.Running, ledger.Succeeded, ledger.Failed, ledger.Canceled}
 
 // ListQuery selects a page of the list of scans. An empty filter matches every scan.
 type ListQuery struct {
 	Top    int
-	Cursor string // from an earlier answer; empty for the first page
+	Cursor string // from an earlier answer; "" for the first page
 	State  ledger.State
-	Action string    // the action's type
-	Table  string    // the name of the source or the destination; case is ignored
+	Action string
+	Table  string    // the source's or destination's name; case is ignored
 	Name   string    // a part of the name; case is ignored
 	Since  time.Time // the earliest start
 }
@@ -48,7 +46,7 @@ type ScanList struct {
 	Cursor string   `json:"cursor,omitempty"`
 }
 
-// check refuses filters that no scan can match. Its errors are [problem.Invalid].
+// check refuses filters that no scan can match.
 func (q ListQuery) check() error {
 	var errs []error
 	if q.State != "" && !slices.Contains(states, q.State) {
@@ -79,10 +77,10 @@ func (q ListQuery) matches(s Status) bool {
 		strings.Contains(strings.ToLower(s.Name), strings.ToLower(q.Name)) && !s.StartedAt.Before(q.Since)
 }
 
-// List returns a page of the list of scans: first the scans that may be open, then the others, both newest first. The first page makes two
-// requests, and a later page makes one. Each page also makes one request for each scan that is open or may have running steps, one for each
-// copy whose verification is not on the page, and one for all heartbeats. A filtered list reads at most listPages pages of the list and
-// maxOpen open scans, so its answer may contain a cursor although it contains few scans or none.
+// List returns a page of the list of scans: first the scans that may be open, then the others, both newest first. The
+// first page makes two requests, and a later page makes one. Each page also makes one request for each scan that is
+// open or may have running steps, one for each copy whose verification is not on the page, and one for all heartbeats.
+// A page of a filtered list may have few scans or none although it has a cursor.
 func (rd *Reader) List(ctx context.Context, q ListQuery) (ScanList, error) {
 	if err := q.check(); err != nil {
 		return ScanList{}, err
@@ -98,7 +96,7 @@ func (rd *Reader) List(ctx context.Context, q ListQuery) (ScanList, error) {
 		}
 		at.previous = ""
 	}
-	if q.State == ledger.Running { // all running scans are open
+	if q.State == ledger.Running { // all are open
 		return l.list, nil
 	}
 	return l.list, l.readAll(ctx, at.previous)
@@ -109,8 +107,8 @@ type lister struct {
 	ListQuery
 	reader *Reader
 	list   ScanList
-	open   map[ledger.ScanID]bool // scans that are listed as open
-	// verified maps the ids of copies to their verifications. A verification's id sorts after the id of its copy.
+	open   map[ledger.ScanID]bool // listed as open
+	// verified maps the ids of copies to their verifications. A verification's id sorts after its copy's.
 	verified   map[ledger.ScanID]Verification
 	heartbeats func() ([]ledger.Heartbeat, error)
 }
@@ -120,7 +118,7 @@ func (rd *Reader) lister(ctx context.Context, q ListQuery) *lister {
 	return &lister{reader: rd, ListQuery: q, list: ScanList{Scans: []Status{}}, heartbeats: heartbeats, verified: map[ledger.ScanID]Verification{}}
 }
 
-// readOpen adds the scans that come after the given id in the list of open scans.
+// readOpen adds the scans after the given id in the list of open scans.
 func (l *lister) readOpen(ctx context.Context, previous ledger.ScanID) error {
 	open, err := l.reader.ledger.Open(ctx)
 	if err != nil {
@@ -155,7 +153,7 @@ func (l *lister) readOpen(ctx context.Context, previous ledger.ScanID) error {
 	return nil
 }
 
-// readAll adds the scans that come after the given id in the list of all scans.
+// readAll adds the scans after the given id in the list of all scans.
 func (l *lister) readAll(ctx context.Context, previous ledger.ScanID) error {
 	first := l.open != nil
 	q := ledger.ListQuery{Behind: previous, Since: l.Since, Page: l.Top, Pages: listPages}
@@ -199,7 +197,7 @@ func (l *lister) add(ctx context.Context, scans []ledger.Listed) error {
 		g.Go(func() error {
 			var err error
 			if all[i], err = l.listed(ctx, scans[i]); errors.Is(err, ledger.ErrNotFound) {
-				return nil // the scan is being created, or its start failed
+				return nil // being created, or its start failed
 			}
 			return err
 		})
@@ -215,8 +213,8 @@ func (l *lister) add(ctx context.Context, scans []ledger.Listed) error {
 	return nil
 }
 
-// listed returns the status of a scan in the list. It reads the scan if the scan's row in the list contains no final figures. It also reads a copy's
-// verification if the verification is not on this page, because a page may end between the verification and the copy.
+// listed returns the status of a scan in the list. It reads the scan if the list has no final figures. It reads a
+// copy's verification if it is not on this page, because a page may end between the two.
 func (l *lister) listed(ctx context.Context, s ledger.Listed) (st Status, err error) {
 	if s.Summarized && !s.Unsettled {
 		st, err = l.reader.summarized(s)
@@ -252,7 +250,7 @@ func (c listCursor) text() string {
 	return base64.RawURLEncoding.EncodeToString([]byte(list + string(c.previous)))
 }
 
-// parseListCursor reads the cursor of a list of a group's members, or of all scans if group is empty.
+// parseListCursor reads the cursor of a list of a group's members, or of all scans if group is "".
 func parseListCursor(cursor string, group ledger.ScanID) (listCursor, error) {
 	if cursor == "" {
 		return listCursor{open: true}, nil
@@ -268,13 +266,12 @@ func parseListCursor(cursor string, group ledger.ScanID) (listCursor, error) {
 	return listCursor{open, previous}, nil
 }
 
-// foreignCursor is the error for a cursor that does not come from an answer of the call.
 func foreignCursor() error {
 	return problem.Invalidf("cursor", "does not come from an answer of this call; leave it out to start from the beginning")
 }
 
-// Members returns a page of a group's begun or refused members, in the order of their numbers, which is the order of their tables' names.
-// If state is not empty, only members in this state are returned. In that case, a page may have few or no members although it has a cursor.
+// Members returns a page of a group's begun or refused members, in the order of their tables' names. If state is not
+// "", it returns only members in this state, and a page may have few or no members although it has a cursor.
 func (rd *Reader) Members(ctx context.Context, id ledger.ScanID, top int, cursor string, state ledger.State) (ScanList, error) {
 	q := ListQuery{Top: top, State: state}
 	at, err := parseListCursor(cursor, id)
@@ -307,7 +304,6 @@ func (rd *Reader) Members(ctx context.Context, id ledger.ScanID, top int, cursor
 	return l.list, err
 }
 
-// membersOf returns the counts of a group's members for a status; nil for other scans.
 func membersOf(m ledger.Members) *ledger.Members {
 	if m.All == 0 {
 		return nil

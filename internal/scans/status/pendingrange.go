@@ -9,17 +9,17 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// pendingRange is the part of the table that a pending step will read, or a scan's whole range.
+// pendingRange is a range that a pending step will read, or a scan's whole range.
 type pendingRange struct {
 	low        key.Key
-	high       *key.Key // the first key after the range; nil for the table's end
-	partlyRead bool     // some of its pages have been read
-	last       bool     // the range is one page, whose last key is high
-	launches   bool     // the step also creates steps beyond its range, at keys from the hints
-	state      string   // the state that is shown for the range
+	high       *key.Key // the first key after the range; nil at the table's end
+	partlyRead bool     // some pages have been read
+	last       bool     // one page, whose last key is high
+	launches   bool     // the step creates steps beyond its range, at keys from the hints
+	state      string   // as shown
 }
 
-// pendingRangesOf returns the range of each page that a pending step will delete, or the range that the step will read.
+// pendingRangesOf returns the ranges of the pages that a pending step will delete, or the range that it will read.
 func pendingRangesOf(m scans.Message) (ranges []pendingRange) {
 	if m.Delete == nil {
 		return []pendingRange{rangeToRead(m)}
@@ -32,7 +32,6 @@ func pendingRangesOf(m scans.Message) (ranges []pendingRange) {
 	return ranges
 }
 
-// rangeToRead returns the range that a pending step will read.
 func rangeToRead(m scans.Message) pendingRange {
 	s := unreadRange(m.Step.Range)
 	stop, launches := adaptive.End(m.Step)
@@ -44,7 +43,7 @@ func rangeToRead(m scans.Message) pendingRange {
 }
 
 func unreadRange(r key.Range) pendingRange {
-	first := func(b key.Bound, open bool) key.Key { // the first key at the bound, or after it if the bound is open
+	first := func(b key.Bound, open bool) key.Key { // at the bound, or after it if open
 		k := key.Key{Partition: b.Key}
 		if r.Partition != nil {
 			k = key.Key{Partition: *r.Partition, Row: b.Key}
@@ -72,8 +71,8 @@ func unreadRange(r key.Range) pendingRange {
 	return s
 }
 
-// disjoint returns the pending ranges within the argument whole, in key order. From each range, it removes the pages that were read, and the
-// overlap with the previous range.
+// disjoint returns the pending ranges within whole, in key order, without the pages that were read and without
+// overlaps.
 func disjoint(pending []pendingRange, ends []scan.PageEnd, whole pendingRange) []pendingRange {
 	for i, p := range pending {
 		pending[i] = p.advanced(ends)
@@ -82,7 +81,7 @@ func disjoint(pending []pendingRange, ends []scan.PageEnd, whole pendingRange) [
 	var left []pendingRange
 	at := whole.low
 	for i, p := range pending {
-		if p.launches { // this step will create steps after its range, and only the hints show where they end
+		if p.launches { // only the hints show where the steps end that this step will create
 			p.high = whole.high
 			if i+1 < len(pending) {
 				p.high = &pending[i+1].low
@@ -103,7 +102,7 @@ func disjoint(pending []pendingRange, ends []scan.PageEnd, whole pendingRange) [
 	return left
 }
 
-// advanced returns the unread rest of a range, given the ends of the pages that were read.
+// advanced returns the unread rest of a range. The argument ends contains the pages that were read.
 func (s pendingRange) advanced(ends []scan.PageEnd) pendingRange {
 	if !s.partlyRead {
 		return s

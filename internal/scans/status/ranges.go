@@ -13,18 +13,18 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// maxRanges is the maximum number of ranges that are shown for a scan.
+// maxRanges is the maximum number of ranges that are shown.
 const maxRanges = 500
 
 // Ranges shows which parts of a scan's key range are done.
 type Ranges struct {
-	At     time.Time  `json:"at"` // when the ranges were read; at most a few seconds ago
+	At     time.Time  `json:"at"` // when the ranges were read
 	Ranges []KeyRange `json:"ranges"`
-	// Sampled is set if not all pending steps were read. In that case, some pending ranges are shown as done.
+	// Sampled is set if not all pending steps were read. Then some pending ranges are shown as done.
 	Sampled bool `json:"sampled,omitempty"`
 }
 
-// Ranges returns a scan's ranges in table order, at most maxRanges.
+// Ranges returns at most maxRanges ranges of a scan, in table order.
 func (rd *Reader) Ranges(ctx context.Context, id ledger.ScanID) (Ranges, error) {
 	found, err := rd.detail(ctx, id)
 	if err != nil {
@@ -59,14 +59,14 @@ func (rd *Reader) Ranges(ctx context.Context, id ledger.ScanID) (Ranges, error) 
 	return Ranges{At: found.Date, Ranges: ranges, Sampled: !found.Whole}, nil
 }
 
-// latestHeartbeats stores the heartbeats that a status has read. [Reader.Ranges] takes the held steps from these heartbeats. This costs no request,
+// latestHeartbeats stores the heartbeats that a status has read. [Reader.Ranges] uses them instead of a request,
 // because a caller that shows ranges also requests the status.
 type latestHeartbeats struct {
 	heartbeats []ledger.Heartbeat
 	at         time.Time // by the service's clock
 }
 
-// steps returns the steps that the heartbeats name for a scan. It returns none if the heartbeats were read more than detailTime before now.
+// steps returns a scan's steps in the heartbeats, or none if these were read more than detailTime before now.
 func (h *latestHeartbeats) steps(scan ledger.ScanID, now time.Time) map[ledger.StepID]bool {
 	steps := map[ledger.StepID]bool{}
 	if h == nil || now.Sub(h.at) > detailTime {
@@ -100,12 +100,12 @@ type Edge struct {
 const (
 	RangeDone    = "done"
 	rangePending = "pending"
-	rangeLeased  = "leased" // pending, and an instance holds the step
+	rangeLeased  = "leased" // pending, and a process holds the step
 	RangeFailed  = "failed" // its step failed, or some of its rows could not be written
 )
 
-// rangesOf divides a scan's range into done, pending and failed ranges, in table order. A continuing step's token is
-// opaque, so the ends of pages show how far the step has read.
+// rangesOf divides a scan's range into done, pending and failed ranges, in table order. A step's token is opaque, so
+// only the ends of pages show where the step continues.
 func rangesOf(whole key.Range, ends []scan.PageEnd, pending []pendingRange) []KeyRange {
 	ends = redone(scan.Thin(ends, max(1, len(ends)))) // sorted
 	bounds := unreadRange(whole)
@@ -121,8 +121,8 @@ func rangesOf(whole key.Range, ends []scan.PageEnd, pending []pendingRange) []Ke
 	return d.ranges
 }
 
-// redone merges the ends of each page into one, in table order, and subtracts retried rows from the failed rows. The pages of retried rows
-// may have been merged with later pages.
+// redone merges the ends of the same page, and subtracts retried rows from its failed rows. It subtracts the rest from
+// later pages, because pages of retried rows may have been merged with them.
 func redone(ends []scan.PageEnd) []scan.PageEnd {
 	var pages []scan.PageEnd
 	for _, e := range ends {
@@ -133,7 +133,7 @@ func redone(ends []scan.PageEnd) []scan.PageEnd {
 		}
 		pages = append(pages, e)
 	}
-	written := 0 // retried rows that are not yet subtracted
+	written := 0 // retried rows, not yet subtracted
 	for i, p := range pages {
 		left := p.Failed - written
 		pages[i].Failed, written = max(0, left), max(0, -left)
@@ -141,15 +141,14 @@ func redone(ends []scan.PageEnd) []scan.PageEnd {
 	return pages
 }
 
-// division is an unfinished division of a scan's range. It contains the ranges from the beginning of the scan's range up to a key.
+// division contains the ranges from the beginning of a scan's range up to the key at.
 type division struct {
 	ranges []KeyRange
-	at     key.Key        // where the next range begins
-	ends   []scan.PageEnd // of pages after the ranges, in table order
+	at     key.Key
+	ends   []scan.PageEnd // of pages after at, in table order
 }
 
-// done adds a done range that ends at the key high. If high is nil, the range extends to the table's end. Pages with failed rows are added
-// as failed.
+// done adds a done range up to high, or up to the table's end if high is nil. It adds pages with failed rows as failed.
 func (d *division) done(high *key.Key) {
 	failed := func(e scan.PageEnd) bool { return e.Failed > 0 }
 	for i := slices.IndexFunc(d.ends, failed); i >= 0 && (high == nil || d.ends[i].Last.Compare(*high) < 0); i = slices.IndexFunc(d.ends, failed) {
@@ -163,8 +162,8 @@ func (d *division) done(high *key.Key) {
 	d.add(high, RangeDone)
 }
 
-// add adds a range that ends at the key high. If high is nil, the range extends to the table's end. add merges the range with the previous
-// one if both have the same state. add omits an empty range.
+// add adds a range up to high, or up to the table's end if high is nil. It omits an empty range, and merges a range
+// with the previous one if both have the same state.
 func (d *division) add(high *key.Key, state string) {
 	r := KeyRange{From: edge(d.at), State: state}
 	for len(d.ends) > 0 && (high == nil || d.ends[0].Last.Compare(*high) < 0) {
@@ -185,8 +184,8 @@ func (d *division) add(high *key.Key, state string) {
 	d.ranges = append(d.ranges, r)
 }
 
-// edge returns a key in the form of an answer. The table's beginning is nil. A NUL at the key's end only excludes the key itself,
-// and edge removes it.
+// edge returns a key in the form of an answer, or nil for the table's beginning. It removes a NUL at the key's end,
+// which only means "after this key".
 func edge(k key.Key) *Edge {
 	if k == (key.Key{}) {
 		return nil
@@ -194,9 +193,9 @@ func edge(k key.Key) *Edge {
 	return &Edge{strings.TrimSuffix(k.Partition, "\x00"), strings.TrimSuffix(k.Row, "\x00")}
 }
 
-// atMost merges neighbours until the number of ranges is at most limit. A merged range counts as pending or failed if a part of it is
-// pending or failed. So atMost first merges the done ranges with the fewest rows. Thus as many done rows as possible are still shown
-// as done.
+// atMost merges neighbours until there are at most limit ranges. A merged range is pending or failed if a part of it
+// is. So that as many done rows as possible are still shown as done, atMost first merges the done ranges with the
+// fewest rows.
 func atMost(limit int, ranges []KeyRange) []KeyRange {
 	for len(ranges) > limit {
 		var done []int
@@ -219,8 +218,8 @@ func atMost(limit int, ranges []KeyRange) []KeyRange {
 	return ranges
 }
 
-// joined merges each range for which mustJoin returns true into the previous range. The argument last is the previous range, including the
-// ranges merged into it.
+// joined merges each range for which mustJoin returns true into the previous one, last, which includes earlier merged
+// ranges.
 func joined(ranges []KeyRange, mustJoin func(i int, last KeyRange) bool) []KeyRange {
 	merged := []KeyRange{ranges[0]}
 	for i, r := range ranges[1:] {
@@ -234,7 +233,7 @@ func joined(ranges []KeyRange, mustJoin func(i int, last KeyRange) bool) []KeyRa
 	return merged
 }
 
-// worse returns the state of a merged range. The arguments are the states of its two parts.
+// worse returns the state of a range that is merged from ranges with the states a and b.
 func worse(a, b string) string {
 	for _, state := range []string{RangeFailed, rangePending, rangeLeased} {
 		if a == state || b == state {

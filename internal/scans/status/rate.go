@@ -14,17 +14,17 @@ import (
 const (
 	starting  = "starting"  // no step is done yet
 	Working   = "working"   // steps are being done
-	waiting   = "waiting"   // steps wait for a connection whose requests fail, or for memory
-	throttled = "throttled" // steps are being done, but the storage throttled at least a fifth of the last minute's requests
+	waiting   = "waiting"   // for a connection whose requests fail, or for memory
+	throttled = "throttled" // the storage throttled at least a fifth of the last minute's requests
 	stalled   = "stalled"   // steps are pending, and none was done for two minutes
 )
 
 const (
 	rateTime       = time.Minute
-	lateTime       = 20 * time.Second // while instances are added, the last minute's rate is too low, so it is compared with the rate over this time
-	steady         = 1.75             // the factor by which these two rates may differ
-	estimableShare = 0.25             // the remaining time is not estimated before this share of the work is done, because most instances are added by then
-	idleTime       = 15 * time.Second // if no step was done for this time, the last minute's rate is not the current rate
+	lateTime       = 20 * time.Second // while instances are added, the rate over this time is higher than the last minute's
+	steady         = 1.75             // for an estimate, these two rates may differ by this factor
+	estimableShare = 0.25             // for an estimate, this share of the work must be done, because most instances are added by then
+	idleTime       = 15 * time.Second // if no step was done for this time, the rate is unknown
 	stalledTime    = 2 * time.Minute
 	throttling     = 0.2 // share of throttled requests
 )
@@ -33,13 +33,12 @@ const (
 type rates struct {
 	rate, late float64       // rows per second over the last minute, and over lateTime
 	lately     ledger.Point  // the last minute's work
-	ran        time.Duration // time since the scan's attempt began
+	ran        time.Duration // time since the attempt began
 	idle       time.Duration // time since the last step was done or the attempt began
 }
 
-// ratesOf calculates rates from the work of intervals. All times are by the service's clock. An instance knows this clock only to the
-// second, so ratesOf moves the beginning of the first attempt into the first interval. The argument last is the time when the last step was
-// done.
+// ratesOf computes rates from the work of intervals. The last step was done at the time last. An instance knows the
+// service's clock only to the second, so ratesOf moves the beginning of the first attempt into the first interval.
 func ratesOf(s ledger.Scan, points []ledger.Point, interval time.Duration, last, now time.Time) rates {
 	var p rates
 	if len(points) == 0 {
@@ -62,8 +61,8 @@ func ratesOf(s ledger.Scan, points []ledger.Point, interval time.Duration, last,
 	return p
 }
 
-// worked sums up the work from now-since until now. An interval that is partly within this time counts in proportion. worked assumes
-// that no work was done before the attempt began or after now.
+// worked sums up the work from now-since until now. An interval that is partly within this time counts in proportion,
+// as if no work was done before the attempt began or after now.
 func worked(points []ledger.Point, interval time.Duration, began, now time.Time, since time.Duration) ledger.Point {
 	var sum ledger.Point
 	from := now.Add(-since)
@@ -88,8 +87,8 @@ func later(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Tim
 
 func earlier(times ...time.Time) time.Time { return slices.MinFunc(times, time.Time.Compare) }
 
-// phase returns the phase of a scan with the given numbers of done and pending steps. If the scan is waiting or throttled, it
-// also returns the cause.
+// phase returns a scan's phase, and why the scan is waiting or throttled. The arguments done and pending are numbers of
+// steps.
 func (p rates) phase(done, pending int64, l Leased) (phase, cause string) {
 	if l.waits(p.idle) {
 		var causes []string
@@ -110,8 +109,8 @@ func (p rates) phase(done, pending int64, l Leased) (phase, cause string) {
 	return Working, ""
 }
 
-// secondsLeft estimates how many more seconds a scan takes. The arguments are how many rows the scan has read, how many pages these rows fill, and the
-// scan's remaining work. secondsLeft returns nil if hints do not cover all this work, if little of the work is done, or if the rate is unsteady.
+// secondsLeft estimates a scan's remaining time, from the rows that it has read, the pages that they fill, and the work
+// ahead. It returns nil if hints do not cover this work, if little is done, or if the rate is unsteady.
 func (p rates) secondsLeft(rows int64, pages float64, ahead scan.Outlook) *float64 {
 	share, ok := ahead.Progress(pages)
 	switch {

@@ -18,11 +18,11 @@ import (
 
 // Status is the answer to GET /api/scans/{id}.
 type Status struct {
-	ID            ledger.ScanID `json:"id"`
-	State         ledger.State  `json:"state"`
-	scans.Request               // the request with which the scan was started
-	StartedAt     time.Time     `json:"startedAt"`
-	FinishedAt    *time.Time    `json:"finishedAt,omitempty"`
+	ID    ledger.ScanID `json:"id"`
+	State ledger.State  `json:"state"`
+	scans.Request
+	StartedAt  time.Time  `json:"startedAt"`
+	FinishedAt *time.Time `json:"finishedAt,omitempty"`
 	// Seconds is how long the scan has run, without the time between an end and a retry.
 	Seconds float64 `json:"seconds"`
 	Rows    struct {
@@ -35,36 +35,38 @@ type Status struct {
 		Pending int64 `json:"pending"`
 		Done    int64 `json:"done"`
 	} `json:"steps"`
-	// Differences is the number of differences that a comparison has found; nil for other scans.
+	// Differences is nil unless the scan is a comparison.
 	Differences *Differences `json:"differences,omitempty"`
-	// Verification is the scan that verifies this one. Verifies is the id of the scan that this one verifies.
+	// Verification is the scan that verifies this one, and Verifies the id of the one that this one verifies.
 	Verification *Verification `json:"verification,omitempty"`
 	Verifies     ledger.ScanID `json:"verifies,omitempty"`
-	// Members is the number of tables in a group, by state; nil for other scans. The figures of a group are sums over its members.
+	// Members is the number of a group's tables by state; nil for other scans. A group's figures are sums over its
+	// members.
 	Members *ledger.Members `json:"members,omitempty"`
-	At      time.Time       `json:"at,omitzero"` // when the figures were read, by the service's clock; absent for an ended scan in a list
+	At      time.Time       `json:"at,omitzero"` // of the figures, by the service's clock; absent for an ended scan in a list
 	// LastStepAt is when the last step was done, by the service's clock.
 	LastStepAt *time.Time `json:"lastStepAt,omitempty"`
-	// Leased describes the steps that processes have held for some seconds. It is nil if there are none.
+	// Leased describes the steps that processes have held for some seconds; nil if there are none.
 	Leased *Leased `json:"leased,omitempty"`
-	// Progress is the share of the work that is done, from 0 to 1. It is nil unless hints cover all remaining work. For a group, it is
-	// the share of members that have ended.
+	// Progress is the done share of the work, from 0 to 1, and of a group the share of ended members. It is nil unless
+	// hints cover all remaining work.
 	Progress *float64 `json:"progress,omitempty"`
 	// Phase is one of the phases of a running scan.
 	Phase string `json:"phase,omitempty"`
-	// Cause is why the scan waits or is throttled. After the end of a deletion, Cause describes the rows that may still be deleted.
+	// Cause is why the scan waits or is throttled. After the end of a delete, it describes the rows that may still be
+	// deleted.
 	Cause string `json:"cause,omitempty"`
-	// Rate is how many rows per second the scan read or retried over the last minute; nil if no step was done for 15 seconds.
+	// Rate is rows per second, read or retried, over the last minute; nil if no step was done for 15 seconds.
 	Rate *float64 `json:"rate,omitempty"`
-	// SecondsLeft is set only if progress and rate are known and the estimate is probably right within a factor of 2.
+	// SecondsLeft is set only if the estimate is probably right within a factor of 2.
 	SecondsLeft *float64 `json:"secondsLeft,omitempty"`
-	// The counts of requests include the requests of leased steps.
+	// The counts of requests include those of leased steps.
 	Throttled    int64  `json:"throttled"` // requests that the storage throttled
 	Cost         Cost   `json:"cost"`
 	Queries      int64  `json:"queries"` // only of done steps
 	Transactions int64  `json:"transactions"`
 	Error        string `json:"error,omitempty"`
-	LeftOut      bool   `json:"leftOut,omitempty"` // the scan is a member whose table is gone, and its group is complete without it
+	LeftOut      bool   `json:"leftOut,omitempty"` // the table is gone, and its group is complete without it
 	// Note is a remark about the scan.
 	Note string `json:"note,omitempty"`
 
@@ -80,19 +82,18 @@ type Cost struct {
 	Dollars  float64 `json:"dollars"`
 }
 
-// Leased describes the steps that were begun, and are neither committed nor lost.
+// Leased describes steps that were begun, and are neither committed nor lost.
 type Leased struct {
 	Steps int64 `json:"steps"`
-	// If the steps' processes are dead now, the steps' messages are sent again by this time.
+	// If the steps' processes are dead, their messages are resent by this time.
 	Until time.Time `json:"until"`
-	// Requests is the number of requests that the steps have made so far. Throttled is the number of these requests that the storage throttled.
-	// [Status] includes both numbers.
-	Requests  int64 `json:"requests"`
-	Throttled int64 `json:"throttled"`
-	// Instances are the living processes that hold the steps.
+	// Requests is how many requests the steps have made, and Throttled how many of these the storage throttled.
+	// [Status] includes both.
+	Requests  int64      `json:"requests"`
+	Throttled int64      `json:"throttled"`
 	Instances []Instance `json:"instances"`
-	// Waiting lists the scan's connections whose requests fail for a living process. It also lists memory if all of the scan's steps in a
-	// process wait for it.
+	// Waiting lists the scan's connections whose requests fail for a living process, and memory if all the scan's steps
+	// in a process wait for it.
 	Waiting []ledger.Wait `json:"waiting,omitempty"`
 }
 
@@ -103,10 +104,10 @@ type Instance struct {
 	waits bool
 }
 
-// AliveTime is how old the last heartbeat of a living process may be. It allows for two failed heartbeats.
+// AliveTime is the maximum age of a living process's last heartbeat. It allows for two failed ones.
 const AliveTime = 3 * ledger.HeartbeatTime
 
-// repairTime is the longest time from a dead process's last heartbeat until its steps are sent again. Maintain runs every
+// repairTime is the longest time from a dead process's last heartbeat until its steps are resent. Maintain runs every
 // minute and takes [life.ObservationPause]. If the instance that ran Maintain is lost, the time is a minute longer.
 const repairTime = 90 * time.Second
 
@@ -118,13 +119,13 @@ type Reader struct {
 	latest  atomic.Pointer[latestHeartbeats]
 }
 
-// New returns a reader that reports on the given scans.
+// New returns a reader of the scans.
 func New(of *scans.Scans) *Reader {
 	return &Reader{scans: of, ledger: of.Ledger, details: scans.NewCache[ledger.Snapshot](detailTime, detailTime)}
 }
 
-// Status returns a scan's status: sums over committed steps. It makes at most three requests, unless folding is late. For a canceled or failed
-// scan, it makes one more request, which reads a start request for a retry.
+// Status returns a scan's status. It makes at most three requests, unless folding is late, and one more for a canceled
+// or failed scan, to read a request for a retry.
 func (rd *Reader) Status(ctx context.Context, id ledger.ScanID) (Status, error) {
 	s, err := rd.status(ctx, id, func() ([]ledger.Heartbeat, error) { return rd.ledger.Heartbeats(ctx) })
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -136,7 +137,7 @@ func (rd *Reader) Status(ctx context.Context, id ledger.ScanID) (Status, error) 
 	return s, NotFound(id, err)
 }
 
-// status returns the status of a scan that may have running steps. It calls heartbeats only if they are needed.
+// status calls heartbeats only if the scan may have running steps.
 func (rd *Reader) status(ctx context.Context, id ledger.ScanID, heartbeats func() ([]ledger.Heartbeat, error)) (Status, error) {
 	found, err := rd.ledger.Snapshot(ctx, id)
 	if err != nil {
@@ -165,7 +166,7 @@ func (rd *Reader) status(ctx context.Context, id ledger.ScanID, heartbeats func(
 
 // connectionsOf returns the names of the settings whose storage the scan uses.
 func connectionsOf(r scans.Request) []string {
-	all := []string{storage.HostConnection, r.Source.Connection} // every scan uses the app's own storage
+	all := []string{storage.HostConnection, r.Source.Connection} // every scan uses this one
 	if d := r.Action.Destination; d != nil {
 		all = append(all, d.Connection)
 	}
@@ -175,8 +176,8 @@ func connectionsOf(r scans.Request) []string {
 	return all
 }
 
-// waits reports whether all living processes wait for a connection or memory. It also returns true if one process waits and no step was done for
-// idleTime.
+// waits reports whether all living processes wait for a connection or memory, or whether one waits and no step was done
+// for idleTime.
 func (l Leased) waits(idle time.Duration) bool {
 	if len(l.Waiting) == 0 {
 		return false
@@ -184,13 +185,13 @@ func (l Leased) waits(idle time.Duration) bool {
 	return idle >= idleTime || !slices.ContainsFunc(l.Instances, func(i Instance) bool { return !i.waits })
 }
 
-// leased returns the scan's pending steps that heartbeats name. A process without a heartbeat for repairTime is assumed to hold no steps. If not
-// all pending steps were read, a step counts as pending unless it is among the newest done ones. The argument connections lists the connections
-// that the scan uses.
+// leased returns the scan's pending steps that heartbeats name. It ignores heartbeats older than repairTime. If not all
+// pending steps were read, a step counts as pending unless it is among the newest done ones. The argument connections
+// lists the connections that the scan uses.
 func leased(s ledger.Snapshot, connections []string, heartbeats []ledger.Heartbeat) Leased {
 	held := map[ledger.StepID]bool{}
 	l := Leased{Instances: []Instance{}}
-	waits := map[string]ledger.Wait{} // the longest wait for each connection
+	waits := map[string]ledger.Wait{} // the longest one for each connection
 	for _, b := range heartbeats {
 		if b.Age >= repairTime {
 			continue
@@ -231,7 +232,6 @@ func leased(s ledger.Snapshot, connections []string, heartbeats []ledger.Heartbe
 	return l
 }
 
-// statusOf returns the status of a scan with these leased steps.
 func (rd *Reader) statusOf(found ledger.Snapshot, r scans.Request, l Leased) Status {
 	pending, ahead := found.Sums.Pending()
 	totals := found.Sums.Totals
@@ -256,7 +256,7 @@ func (rd *Reader) statusOf(found ledger.Snapshot, r scans.Request, l Leased) Sta
 	}
 	p := ratesOf(found.Scan, found.Sums.Times.Points(), found.Sums.Times.Interval(), found.Sums.Last, found.Date)
 	st.Phase, st.Cause = p.phase(st.Steps.Done, pending, l)
-	if m := found.Members; m.All > 0 { // a group has no rate, because ended members have no timeline
+	if m := found.Members; m.All > 0 { // no rate, because ended members have no timeline
 		share := float64(m.Ended()) / float64(m.All)
 		st.Progress = &share
 		return st
@@ -271,7 +271,7 @@ func (rd *Reader) statusOf(found ledger.Snapshot, r scans.Request, l Leased) Sta
 	return st
 }
 
-// summaryOf returns the part of a status that a scan also has after its end.
+// summaryOf returns the part of a status that ended scans also have.
 func (rd *Reader) summaryOf(s ledger.Scan, r scans.Request, t ledger.Totals, pending int64, now time.Time) Status {
 	st := Status{
 		ID: s.ID, State: s.State, Request: r, StartedAt: s.Started, Seconds: s.Ran(now).Seconds(),
@@ -281,7 +281,7 @@ func (rd *Reader) summaryOf(s ledger.Scan, r scans.Request, t ledger.Totals, pen
 	if !s.Finished.IsZero() {
 		st.FinishedAt = &s.Finished
 	}
-	// If somebody has deleted rows of the scan from the state table, sums may be below 0.
+	// If somebody has deleted rows of the ledger, sums may be below 0.
 	st.Rows.Scanned, st.Rows.Written, st.Rows.Failed, st.Rows.Gone = max(0, t.Rows), max(0, t.Written), max(0, t.Failed), max(0, t.Gone)
 	st.Steps.Pending, st.Steps.Done = max(0, pending), t.Steps
 	st.Verifies, _ = s.ID.Verifies()
@@ -294,7 +294,7 @@ func (rd *Reader) summaryOf(s ledger.Scan, r scans.Request, t ledger.Totals, pen
 	return st
 }
 
-// dollars returns the cost of requests. The result is rounded to a billionth of a dollar, because further digits are rounding errors.
+// dollars rounds to a billionth of a dollar, because further digits are rounding errors.
 func dollars(requests int64, per10000 float64) float64 {
 	return math.Round(float64(requests)/10_000*per10000*1e9) / 1e9
 }

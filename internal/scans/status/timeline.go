@@ -11,12 +11,12 @@ import (
 
 // Timeline shows a scan's work over time.
 type Timeline struct {
-	At       time.Time      `json:"at"`       // when the timeline was read; at most detailTime ago
-	Interval float64        `json:"interval"` // length of a point's interval, in seconds
+	At       time.Time      `json:"at"`       // when it was read
+	Interval float64        `json:"interval"` // of a point, in seconds
 	Points   []ledger.Point `json:"points"`
 }
 
-// Timeline returns a scan's timeline of at most 240 points, in order of time. Intervals without work have no point.
+// Timeline returns at most 240 points, in order of time. Intervals without work have none.
 func (rd *Reader) Timeline(ctx context.Context, id ledger.ScanID) (Timeline, error) {
 	found, err := rd.detail(ctx, id)
 	if err != nil {
@@ -25,11 +25,13 @@ func (rd *Reader) Timeline(ctx context.Context, id ledger.ScanID) (Timeline, err
 	return Timeline{At: found.Date, Interval: found.Sums.Times.Interval().Seconds(), Points: found.Sums.Times.Points()}, nil
 }
 
-// detailTime is the maximum age of a scan's detail. The detail is the timeline, ranges and counts of failed rows, which are read together.
+// detailTime is the maximum age of a scan's detail: the timeline, ranges and counts of failed rows, which are read
+// together.
 const detailTime = 15 * time.Second
 
-// detail returns a scan's detail, at most detailTime old. If the scan is running and the detail is older than [scans.ScanTime], one request reads
-// the scan's state. So the reader soon notices that another process has ended the scan. For a group, which has no detail, the error is a Conflict.
+// detail returns a scan's detail, at most detailTime old. If a running scan's detail is older than [scans.ScanTime],
+// one request checks whether another process has ended the scan. For a group, which has no detail, the error is a
+// Conflict.
 func (rd *Reader) detail(ctx context.Context, id ledger.ScanID) (ledger.Snapshot, error) {
 	read := func(ledger.Snapshot) (ledger.Snapshot, error) { return rd.ledger.Detail(ctx, id) }
 	found, err := rd.details.Get(ctx, id, read)
@@ -48,7 +50,7 @@ func (rd *Reader) detail(ctx context.Context, id ledger.ScanID) (ledger.Snapshot
 	return found, NotFound(id, err)
 }
 
-// detailEnded drops a scan's detail that was read before the scan's end.
+// detailEnded drops a detail that was read before the scan's end.
 func (rd *Reader) detailEnded(ended ledger.Scan) {
 	rd.details.Outdate(ended.ID, func(s ledger.Snapshot) bool { return s.Scan.State == ledger.Running || s.Scan.Attempt < ended.Attempt })
 }

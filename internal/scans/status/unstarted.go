@@ -9,8 +9,8 @@ import (
 	"tablesweep/internal/scans/ledger"
 )
 
-// unstartedStatus returns the status of a refused member. For any other scan that does not exist, the error says whether there is a start
-// request.
+// unstartedStatus returns the status of a refused member. For any other scan without a record, the error says whether
+// there is a start request.
 func (rd *Reader) unstartedStatus(ctx context.Context, id ledger.ScanID) (Status, error) {
 	if id.IsMember() {
 		m, found, err := rd.ledger.Member(ctx, id)
@@ -50,8 +50,8 @@ func (rd *Reader) addRetry(ctx context.Context, st *Status) error {
 	return nil
 }
 
-// ExplainAbsent replaces the ledger's error for a missing scan. The new error says whether there is a start request for the scan, and
-// whether it was refused. Calls that change a scan use ExplainAbsent. Other errors and nil are returned unchanged.
+// ExplainAbsent replaces the ledger's error for a missing scan by one that says whether there is a start request, and
+// whether it was refused. It returns other errors and nil unchanged.
 func (rd *Reader) ExplainAbsent(ctx context.Context, id ledger.ScanID, err error) error {
 	if !errors.Is(err, ledger.ErrNotFound) {
 		return err
@@ -66,10 +66,10 @@ func (rd *Reader) ExplainAbsent(ctx context.Context, id ledger.ScanID, err error
 	return problem.Conflictf("id", "the scan was not started; retry its group after the group has ended")
 }
 
-// WithoutTable explains why a scan that is left out cannot be retried.
+// WithoutTable is why a scan that is left out cannot be retried.
 const WithoutTable = "the scan's table is gone, and its group continues without this table; start a new scan"
 
-// NotFound replaces the ledger's error for a missing scan by [problem.NotFound].
+// NotFound replaces the ledger's error for a missing scan by a [problem.NotFound].
 func NotFound(id ledger.ScanID, err error) error {
 	if errors.Is(err, ledger.ErrNotFound) {
 		return problem.NotFoundf("id", "there is no scan %s", secret.Name(string(id)))
