@@ -26,4 +26,5 @@ func FatalIfPermanent(action string, err error) error {
 	return err
 }
 
+// Shortened returns the first maxReason bytes of a reason.
 func Shortened(reason string) string { return reason[:min(len(reason), maxReason)] }

@@ -200,7 +200,7 @@ func (ss *Scans) Send(ctx context.Context, m Message) error {
 
 // deletion describes rows that another step has read.
 type deletion struct {
-	Of    ledger.StepID `json:"of"` // the id of the step that read the rows
+	Of    ledger.StepID `json:"of"` // the step that read the rows
 	Pages []ReadPage    `json:"pages,omitempty"`
 
 	Rows []storage.Row `json:"-"` // the rows of Pages, if this invocation has read them

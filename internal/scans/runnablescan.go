@@ -99,7 +99,7 @@ type Loaded struct {
 	*RunnableScan
 	State   ledger.State
 	Attempt int64
-	Resumed time.Time // the attempt's begin; zero in the first attempt
+	Resumed time.Time // when the attempt began; zero in the first attempt
 	Members int64     // the number of a group's members; 0 for other scans
 }
 

@@ -113,7 +113,7 @@ type Scan struct {
 	Attempt  int64  // 1 at first; each restart adds 1
 	Request  []byte // opaque, JSON
 	Started  time.Time
-	Resumed  time.Time     // the attempt's begin; zero in the first attempt
+	Resumed  time.Time     // when the attempt began; zero in the first attempt
 	ran      time.Duration // how long earlier attempts ran
 	Finished time.Time     // zero while the scan is running
 	Error    string        // why the scan failed

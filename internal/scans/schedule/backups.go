@@ -20,38 +20,39 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Backups are the exports that schedules have made. Each backup has a row with its place, so no container must be listed to find backups. After
-// each success, the scheduler decides which of the successful backups are kept. The newest backup and the newest proved backup are never deleted. A
-// deletion that has begun is completed even if the settings change, because a partly deleted backup can no longer be read.
+// Each backup has a row with its place, so backups are found without listing a container. After each success, the
+// scheduler decides which backups are kept. The newest backup and the newest proved backup are never deleted. A
+// deletion that has begun is completed even if the settings change, because a partly deleted backup can no longer be
+// read.
 
 // removeBlobs is the maximum number of blobs that are deleted each time a schedule is advanced.
 const removeBlobs = 2000
 
 // Backup is an export that a schedule has made.
 type Backup struct {
-	ID         ledger.ScanID  `json:"id"` // the id of the backup's scan
+	ID         ledger.ScanID  `json:"id"` // of the backup's scan
 	Occurrence time.Time      `json:"occurrence"`
 	FinishedAt *time.Time     `json:"finishedAt,omitempty"`
 	Place      scans.TableRef `json:"place"`
 	Table      string         `json:"table,omitempty"`
-	Tables     int64          `json:"tables,omitempty"` // the number of tables in an export of many tables; 0 for an export of one table
+	Tables     int64          `json:"tables,omitempty"` // of an export of many tables; otherwise 0
 	Rows       int64          `json:"rows"`
-	Note       string         `json:"note,omitempty"` // the scan's note, which names the tables that are left out
-	// Proof is the result of the backup's verification; nil if the schedule does not verify its backups.
+	Note       string         `json:"note,omitempty"` // names the tables that are left out
+	// Proof is nil if the schedule does not verify its backups.
 	Proof *Proof `json:"proof,omitempty"`
-	// Deleting is the progress of the backup's deletion; nil if the backup is kept.
+	// Deleting is the progress of the deletion, or nil if the backup is kept.
 	Deleting *place.Removal `json:"deleting,omitempty"`
-	Error    string         `json:"error,omitempty"` // why the backup cannot be deleted
+	Error    string         `json:"error,omitempty"` // why it cannot be deleted
 
 	row ledger.Record
 }
 
 // Proof is the result of the scan that verifies a backup.
 type Proof struct {
-	ID    ledger.ScanID `json:"id"` // the id of the scan that verifies the backup
+	ID    ledger.ScanID `json:"id"` // of the verification
 	State ProofState    `json:"state"`
 	Error string        `json:"error,omitempty"`
-	Note  string        `json:"note,omitempty"` // which tables are no longer in the source
+	Note  string        `json:"note,omitempty"` // names the tables that are no longer in the source
 }
 
 // ProofState is the state of a [Proof].
@@ -59,17 +60,16 @@ type ProofState string
 
 // The states of a proof.
 const (
-	ProofRuns   ProofState = "running" // the verification is running or about to start
+	ProofRuns   ProofState = "running" // running or about to start
 	Proved      ProofState = "proved"  // the backup is intact and equal to the source
-	Differs     ProofState = "differs" // the backup is intact, but the source has changed since the backup
+	Differs     ProofState = "differs" // the backup is intact, but the source has changed since
 	ProofFailed ProofState = "failed"
 )
 
 // readBack reports whether a verification has read the whole backup.
 func (p *Proof) readBack() bool { return p != nil && (p.State == Proved || p.State == Differs) }
 
-// recordBackup records the export of a scan that has succeeded. It returns the backup's proof, whose scan has not ended yet. If there is no proof,
-// it returns nil.
+// recordBackup records the export of a scan that has succeeded, and returns its proof, which has not ended yet, or nil.
 func (sd *Scheduler) recordBackup(ctx context.Context, r *scheduleRow, s status.Status) (*Proof, error) {
 	b := Backup{
 		ID: s.ID, Occurrence: r.Last.Occurrence, FinishedAt: s.FinishedAt, Place: *s.Action.Destination, Table: s.Source.Table, Rows: s.Rows.Written, Note: s.Note,
@@ -103,7 +103,7 @@ func (sd *Scheduler) backups(ctx context.Context, name string) ([]Backup, error)
 	return all, err
 }
 
-// outdated returns the indexes of a schedule's backups that are no longer kept and not yet being deleted.
+// outdated returns the indexes of backups that are no longer kept and not yet being deleted.
 func (s *Schedule) outdated(all []Backup) (outdated []int) {
 	if s == nil || s.Keep == nil {
 		return nil
@@ -127,9 +127,10 @@ func (s *Schedule) outdated(all []Backup) (outdated []int) {
 	return outdated
 }
 
-// prune deletes a part of the backups that are no longer kept. It does nothing if their deletion was completed after the last success. Before
-// it deletes anything, prune marks these backups. If another process has changed one of their rows, prune's decision is outdated, and prune
-// deletes nothing. If all marks succeed, prune deletes the marked backups, including those that were marked under earlier settings.
+// prune deletes a part of the backups that are no longer kept, unless their deletion was completed after the last
+// success. First it marks these backups. If another process has changed one of their rows, the decision is outdated,
+// and prune deletes nothing. Otherwise, it deletes all marked backups, including those that were marked under earlier
+// settings.
 func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) error {
 	if r.Success == nil || r.Kept == r.Success.ID {
 		return nil
@@ -142,7 +143,7 @@ func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) err
 	if s != nil && !s.KeepDryRun {
 		outdated = s.outdated(all)
 	}
-	outdated = slices.DeleteFunc(outdated, func(i int) bool { return all[i].ID == r.Success.ID }) // keep the newest success; if a clock was ahead, an older success may have a later occurrence
+	outdated = slices.DeleteFunc(outdated, func(i int) bool { return all[i].ID == r.Success.ID }) // keep the newest success, although an older one has a later occurrence if a clock was ahead
 	for _, i := range outdated {
 		all[i].Deleting = &place.Removal{}
 		if ours, err := sd.saveBackup(ctx, &all[i]); err != nil || !ours {
@@ -158,7 +159,7 @@ func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) err
 			return err
 		}
 	}
-	if s == nil { // another app may have the schedule, or this app's settings may get it back
+	if s == nil { // the schedule may come back, or belong to another app
 		return nil
 	}
 	r.Kept = r.Success.ID
@@ -166,8 +167,8 @@ func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) err
 	return err
 }
 
-// recordProofs records the results of the scans that verify backups. It checks a scan until the scan has succeeded, because a failed scan may be
-// retried. A proof may change which backups are kept.
+// recordProofs records the results of verifications. It checks a verification until it has succeeded, because a failed
+// one may be retried. A proof may change which backups are kept.
 func (sd *Scheduler) recordProofs(ctx context.Context, r *scheduleRow) (changed bool, err error) {
 	if len(r.Unproved) == 0 {
 		return false, nil
@@ -206,13 +207,13 @@ func (sd *Scheduler) recordProofs(ctx context.Context, r *scheduleRow) (changed 
 	return changed, nil
 }
 
-// proofOf returns the result of the scan that verifies a backup. The argument recorded is the result in the ledger, or nil.
+// proofOf returns the result of the verification of a backup. The argument recorded is the recorded result, or nil.
 func (sd *Scheduler) proofOf(ctx context.Context, id ledger.ScanID, recorded *Proof) (Proof, error) {
 	p := Proof{ID: id.Verification(), State: ProofFailed}
 	s, found, err := sd.outcomeOf(ctx, p.ID)
 	switch p.Error, p.Note = s.Error, s.Note; {
 	case err != nil:
-	case !found && recorded != nil && recorded.State == ProofFailed: // the record of the scan or of its refusal is no longer kept
+	case !found && recorded != nil && recorded.State == ProofFailed: // the scan or its refusal is no longer in the ledger
 		p = *recorded
 	case !found:
 		p.Error = "the scan that verifies it no longer exists"
@@ -228,8 +229,8 @@ func (sd *Scheduler) proofOf(ctx context.Context, id ledger.ScanID, recorded *Pr
 	return p, err
 }
 
-// removeBackup does a share of the deletion of a backup. If a part cannot be deleted, removeBackup records the error, and the deletion is tried
-// again after the next success. If another process changes the row first, removeBackup leaves the deletion to that process.
+// removeBackup deletes at most left blobs of a backup. If an error is permanent, it is recorded, and the deletion is
+// tried again after the next success. If another process changes the row first, removeBackup leaves the deletion to it.
 func (sd *Scheduler) removeBackup(ctx context.Context, b Backup, left *int) error {
 	for {
 		_, to, err := sd.scans.Blobs("place", b.Place)
@@ -263,18 +264,18 @@ func (sd *Scheduler) removeBackup(ctx context.Context, b Backup, left *int) erro
 // ScheduleStatus is the status of a schedule.
 type ScheduleStatus struct {
 	Name string `json:"name"`
-	// Removed is set if the schedule is no longer in the app's settings. A removed schedule starts no scans, and its backups stay.
+	// Removed is set if the schedule is not in the app's settings any more. It starts no scans, and its backups stay.
 	Removed    bool            `json:"removed,omitempty"`
 	Cron       string          `json:"cron,omitempty"`
 	Request    json.RawMessage `json:"request,omitempty"`
 	Keep       *calendar.Keep  `json:"keep,omitempty"`
 	KeepDryRun bool            `json:"keepDryRun,omitempty"`
 	Next       *time.Time      `json:"next,omitempty"`
-	Last       *Run            `json:"last,omitempty"`    // the scan that was started last
-	Success    *Run            `json:"success,omitempty"` // the newest scan that succeeded
+	Last       *Run            `json:"last,omitempty"`
+	Success    *Run            `json:"success,omitempty"` // the newest success
 	Missed     Omitted         `json:"missed"`
 	Skipped    Omitted         `json:"skipped"`
-	// Overdue is set if the newest success is older than two periods.
+	// Overdue is set if two occurrences have passed since the newest success.
 	Overdue bool `json:"overdue,omitempty"`
 }
 
@@ -284,7 +285,7 @@ type ScheduleList struct {
 	Error     string           `json:"error,omitempty"` // the errors in the settings
 }
 
-// Schedules returns the app's schedules in the order of the settings, and then removed schedules. It makes one request.
+// Schedules returns the app's schedules in the order of the settings, then removed ones. It makes one request.
 func (sd *Scheduler) Schedules(ctx context.Context) (ScheduleList, error) {
 	l := ScheduleList{Schedules: []ScheduleStatus{}}
 	rows, err := sd.ledger.Schedules(ctx)
@@ -330,19 +331,19 @@ func (sd *Scheduler) Schedules(ctx context.Context) (ScheduleList, error) {
 // BackupStatus is the status of a backup.
 type BackupStatus struct {
 	Backup
-	// Outdated is set if the backup is no longer kept according to the schedule's setting keep. An outdated backup is deleted soon, unless keepDryRun is set.
+	// Outdated is set if the setting keep no longer keeps the backup. It is deleted soon, unless keepDryRun is set.
 	Outdated bool `json:"outdated,omitempty"`
 	// Restore is the command that restores the backup.
 	Restore string `json:"restore"`
 }
 
-// BackupList is a page of the backups of a schedule.
+// BackupList is a page of a schedule's backups.
 type BackupList struct {
 	Backups []BackupStatus `json:"backups"`
 	Cursor  string         `json:"cursor,omitempty"`
 }
 
-// Backups returns the backups of a schedule that come after a cursor, newest first. The argument top is the maximum number of backups.
+// Backups returns at most top backups of a schedule, newest first. They begin after the cursor.
 func (sd *Scheduler) Backups(ctx context.Context, name string, top int, cursor string) (BackupList, error) {
 	l := BackupList{Backups: []BackupStatus{}}
 	if !scheduleName.MatchString(name) {
@@ -372,8 +373,8 @@ func (sd *Scheduler) Backups(ctx context.Context, name string, top int, cursor s
 // unquoted lists the characters that are safe in a shell without quotes.
 const unquoted = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz:/._-"
 
-// restore returns the command that restores a backup. The user replaces its placeholders WHERE and NEW_TABLE. Neither placeholder is accepted as a
-// name, because the command writes over rows of the table that it names.
+// restore returns the command that restores a backup. The command overwrites rows, so neither of its placeholders,
+// WHERE and NEW_TABLE, is a valid name.
 func (b Backup) restore() string {
 	from := "blob:" + b.Place.Container + "/" + b.Place.Prefix
 	if strings.ContainsFunc(from, func(r rune) bool { return !strings.ContainsRune(unquoted, r) }) {

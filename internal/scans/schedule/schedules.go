@@ -25,10 +25,10 @@ import (
 	"tablesweep/internal/stream/claim"
 )
 
-// Any instance may advance schedules at any time. A process that advances a schedule reads the schedule's row, and package calendar decides which
-// occurrence is due. The process records this occurrence in the row, if the row has not changed. After that, it makes the start request. So each
-// occurrence is decided once. If the process dies before the start request, the next process that advances the schedule makes the request, with
-// the same id.
+// Any instance may advance a schedule at any time. It reads the schedule's row, and package calendar decides which
+// occurrence is due. If the row has not changed, the instance records this occurrence there, so each occurrence is
+// decided once. After that, it makes the start request. If it dies before, the next instance that advances the schedule
+// makes the request, with the same id.
 
 // Schedule is a schedule in the app's settings.
 type Schedule struct {
@@ -36,17 +36,17 @@ type Schedule struct {
 	Cron       string         `json:"cron"`
 	Request    jsontext.Value `json:"request"`
 	Keep       *calendar.Keep `json:"keep,omitempty"`
-	KeepDryRun bool           `json:"keepDryRun,omitempty"` // shows which backups the setting keep would delete, but deletes none
+	KeepDryRun bool           `json:"keepDryRun,omitempty"` // only show which backups Keep would delete
 
 	cron    calendar.Cron
-	request scans.Request // the request; its prefix still contains {date}
+	request scans.Request // its prefix still contains {date}
 }
 
 // scheduleName matches names that need no escaping in a URL or a key.
 var scheduleName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$`)
 
-// ParseSchedules reads schedules from JSON. The error lists the mistakes of each schedule. ParseSchedules returns the valid schedules even if
-// there is an error.
+// ParseSchedules reads schedules from JSON. It returns the valid ones even with an error, which lists the mistakes of
+// each schedule.
 func ParseSchedules(text string) ([]Schedule, error) {
 	var given, all []Schedule
 	if err := input.JSON([]byte(text), &given); err != nil {
@@ -81,9 +81,9 @@ func ParseSchedules(text string) ([]Schedule, error) {
 	return all, errs
 }
 
-// overlaps reports whether the exports of one schedule would lie within the place of the other schedule's exports.
+// overlaps reports whether one schedule's exports would lie within the other's.
 func (s Schedule) overlaps(other Schedule) bool {
-	// placeOf returns the place of one occurrence's export. One occurrence is enough, because all of them overlap in the same way.
+	// One occurrence is enough, because all overlap in the same way.
 	placeOf := func(s Schedule) (container, prefix string) {
 		to := s.requestAt(time.Unix(0, 0)).Action.Destination
 		return cmp.Or(to.Connection, storage.HostConnection) + "/" + to.Container, strings.Trim(to.Prefix, "/") + "/"
@@ -93,7 +93,6 @@ func (s Schedule) overlaps(other Schedule) bool {
 	return container == same && (strings.HasPrefix(a, b) || strings.HasPrefix(b, a))
 }
 
-// parse checks a schedule, and sets its parsed fields.
 func (s *Schedule) parse() (err error) {
 	var errs []error
 	if !scheduleName.MatchString(s.Name) {
@@ -128,10 +127,9 @@ func (s *Schedule) parse() (err error) {
 	return errors.Join(errs...)
 }
 
-// tableMark stands for the table's name in a prefix. In an export of many tables, each table's prefix ends with the table's name anyway.
+// tableMark stands for the table's name in a prefix. An export of many tables does not need it.
 const tableMark = "{table}"
 
-// requestAt returns the request of an occurrence.
 func (s Schedule) requestAt(occurrence time.Time) scans.Request {
 	r := s.request
 	r.Source.Prefix = calendar.Fill(r.Source.Prefix, occurrence)
@@ -161,7 +159,7 @@ func New(of *scans.Scans, reader *status.Reader, lives *life.Life, schedules []S
 	return &Scheduler{schedules: schedules, scans: of, status: reader, life: lives, ledger: of.Ledger, advances: scans.NewCache[struct{}](readersPause, readersPause)}
 }
 
-// CheckSchedules checks whether the app's settings contain everything that its schedules need, for example connections.
+// CheckSchedules checks whether the app has what its schedules need, for example connections.
 func (sd *Scheduler) CheckSchedules() (errs error) {
 	for _, s := range sd.schedules {
 		if _, err := sd.scans.Open(s.requestAt(time.Unix(0, 0))); err != nil {
@@ -175,10 +173,10 @@ func (sd *Scheduler) CheckSchedules() (errs error) {
 type Run struct {
 	ID         ledger.ScanID `json:"id"`
 	Occurrence time.Time     `json:"occurrence"`
-	// State is the scan's state when the schedule was last advanced.
+	// State is from when the schedule was last advanced.
 	State ledger.State `json:"state"`
 	Error string       `json:"error,omitempty"`
-	Proof *Proof       `json:"proof,omitempty"` // set only for the newest success
+	Proof *Proof       `json:"proof,omitempty"` // only of the newest success
 }
 
 // Omitted counts occurrences that started no scan.
@@ -193,20 +191,20 @@ func (o *Omitted) add(n int, last time.Time) {
 	}
 }
 
-// scheduleRow is a schedule's row.
 type scheduleRow struct {
 	Since   time.Time `json:"since"`   // when the schedule was first advanced
-	Decided time.Time `json:"decided"` // the newest occurrence that was decided
+	Decided time.Time `json:"decided"` // the newest decided occurrence
 	Last    *Run      `json:"last,omitempty"`
-	// Request is the request of Last's scan. Any instance may use it to repeat the start request. Request is nil once Last has succeeded.
+	// Request is the request of Last's scan, with which any instance may repeat the start request. It is nil once Last
+	// has succeeded.
 	Request   *scans.Request `json:"request,omitempty"`
 	DecidedAt time.Time      `json:"asked,omitzero"` // when Last was decided
 	Success   *Run           `json:"success,omitempty"`
-	Missed    Omitted        `json:"missed"`  // occurrences that were not decided before a newer one was due
-	Skipped   Omitted        `json:"skipped"` // occurrences that were due while the last scan was running
-	// RunBy names the claim of the request by which [Scheduler.RunNow] started Last. It is "" if Last started because its occurrence was due.
+	Missed    Omitted        `json:"missed"`  // not decided before a newer occurrence was due
+	Skipped   Omitted        `json:"skipped"` // due while the last scan was running
+	// RunBy names the claim of the call of [Scheduler.RunNow] that started Last. It is "" if Last's occurrence was due.
 	RunBy string `json:"runBy,omitempty"`
-	// Unproved lists the newest successes whose backups are not yet proved, at most [maxUnproved].
+	// Unproved lists the newest successes whose backups are not yet proved, at most maxUnproved.
 	Unproved []ledger.ScanID `json:"unproved,omitempty"`
 	// Kept is the newest success after which all outdated backups were deleted.
 	Kept ledger.ScanID `json:"kept,omitempty"`
@@ -222,17 +220,17 @@ func scheduleRowOf(row ledger.Record) (r scheduleRow, err error) {
 	return r, err
 }
 
-// save writes a schedule's row. If another process has written the row since r was read, ours is false.
+// If another process has written the row since r was read, ours is false.
 func (sd *Scheduler) save(ctx context.Context, r *scheduleRow) (ours bool, err error) {
 	r.row.Data = scans.JSON(r)
 	return sd.ledger.Save(ctx, &r.row)
 }
 
-// advanceTries is the maximum number of tries to advance schedules while other processes advance them.
+// advanceTries is how often AdvanceSchedules tries if other processes advance the schedules.
 const advanceTries = 3
 
-// AdvanceSchedules starts the scans of due schedules, and records the ends of started scans. Timers may fail, so any call to the app may also run
-// AdvanceSchedules, at any time. If prune is true, AdvanceSchedules also does a minute's share of the deletion of outdated backups.
+// AdvanceSchedules starts the scans of due schedules, and records the ends of started scans. It may run at any time,
+// because timers may fail. If prune is true, it also does a minute's share of the deletion of outdated backups.
 func (sd *Scheduler) AdvanceSchedules(ctx context.Context, prune bool) error {
 	for try := 1; ; try++ {
 		overtaken, err := sd.advanceAll(ctx, prune)
@@ -242,11 +240,10 @@ func (sd *Scheduler) AdvanceSchedules(ctx context.Context, prune bool) error {
 	}
 }
 
-// readersPause is the shortest time between two runs of [Scheduler.AdvanceBeforeReading] in a process.
 const readersPause = 10 * time.Second
 
-// AdvanceBeforeReading does the same as [Scheduler.AdvanceSchedules] for calls that are about to read schedules or backups, but deletes nothing. If the
-// last run in this process is at most readersPause ago, AdvanceBeforeReading does nothing.
+// AdvanceBeforeReading advances schedules before a call reads them or backups, but deletes nothing. It does nothing if
+// its last run in this process is at most readersPause ago.
 func (sd *Scheduler) AdvanceBeforeReading(ctx context.Context) error {
 	_, err := sd.advances.Get(ctx, "", func(struct{}) (struct{}, error) { return struct{}{}, sd.AdvanceSchedules(ctx, false) })
 	return err
@@ -272,7 +269,7 @@ func (sd *Scheduler) advanceAll(ctx context.Context, prune bool) (overtaken bool
 		overtaken = overtaken || !ours
 	}
 	for _, s := range sd.schedules {
-		if !known[s.Name] { // the schedule is new, so earlier occurrences do not count as missed
+		if !known[s.Name] { // a new schedule has missed no occurrences
 			_, err := sd.save(ctx, &scheduleRow{Since: now, Decided: now, row: ledger.ScheduleRecord(s.Name)})
 			errs = errors.Join(errs, err)
 		}
@@ -280,7 +277,7 @@ func (sd *Scheduler) advanceAll(ctx context.Context, prune bool) (overtaken bool
 	return overtaken, errs
 }
 
-// setting returns a schedule's settings, or nil if the app no longer has the schedule.
+// setting returns a schedule, or nil if the app's settings no longer have it.
 func (sd *Scheduler) setting(name string) *Schedule {
 	i := slices.IndexFunc(sd.schedules, func(s Schedule) bool { return s.Name == name })
 	if i < 0 {
@@ -289,7 +286,8 @@ func (sd *Scheduler) setting(name string) *Schedule {
 	return &sd.schedules[i]
 }
 
-// advance starts a schedule's due occurrence, and records the end of its last scan. If another process was faster, ours is false.
+// advance starts a schedule's due occurrence, and records its last scan's end. If another process was faster, ours is
+// false.
 func (sd *Scheduler) advance(ctx context.Context, row ledger.Record, now time.Time, prune bool) (ours bool, err error) {
 	r, err := scheduleRowOf(row)
 	if err != nil {
@@ -304,7 +302,7 @@ func (sd *Scheduler) advance(ctx context.Context, row ledger.Record, now time.Ti
 		return true, err
 	}
 	s, changed := sd.setting(row.Name()), ended || proofs
-	if r.Decided.After(now.Add(wrongClock)) { // the clock was wrong, and is now right again
+	if r.Decided.After(now.Add(wrongClock)) { // a wrong clock was set right
 		changed, r.Decided = true, now
 	}
 	var d calendar.Decision
@@ -334,7 +332,7 @@ func (sd *Scheduler) advance(ctx context.Context, row ledger.Record, now time.Ti
 	return true, err
 }
 
-// requestStart makes the start request for a due occurrence, or logs that the occurrence is skipped.
+// requestStart makes the start request for a due occurrence, or logs that it is skipped.
 func (sd *Scheduler) requestStart(ctx context.Context, d calendar.Decision, r *scheduleRow) error {
 	l := zerolog.Ctx(ctx).With().Str("schedule", r.row.Name()).Time("occurrence", d.Occurrence).Int("missed", d.Missed).Str("scan", string(r.Last.ID)).Logger()
 	if !d.Start {
@@ -345,8 +343,9 @@ func (sd *Scheduler) requestStart(ctx context.Context, d calendar.Decision, r *s
 	return sd.life.RequestStart(ctx, r.Last.ID, *r.Request)
 }
 
-// RunNow adds an occurrence for the current minute to a schedule, starts the occurrence's scan, and returns the scan's id. A repetition of the request
-// gets the same id. The next occurrence does not change. There is at most one occurrence per minute, so that each has its own {date}.
+// RunNow adds an occurrence for the current minute to a schedule, starts its scan, and returns the scan's id. A
+// repeated call gets the same id. The next occurrence does not change. A minute has at most one occurrence, so that
+// each has its own {date}.
 func (sd *Scheduler) RunNow(ctx context.Context, name string, sent claim.Sent) (ledger.ScanID, error) {
 	s := sd.setting(name)
 	if s == nil {
@@ -407,7 +406,7 @@ func (r *scheduleRow) mayBegin(s *Schedule, minute time.Time) error {
 	return nil
 }
 
-// begin records an occurrence in the row as the schedule's last occurrence. The caller saves the row, and then makes the start request.
+// begin sets an occurrence as the schedule's last one. The caller saves the row, and then makes the start request.
 func (r *scheduleRow) begin(s *Schedule, occurrence, now time.Time, by string) {
 	request := s.requestAt(occurrence)
 	r.Last, r.Request, r.DecidedAt, r.RunBy = &Run{ID: ledger.ScanID(calendar.ID(s.Name, occurrence)), Occurrence: occurrence, State: ledger.Running}, &request, now, by
@@ -418,12 +417,12 @@ const wrongClock = 24 * time.Hour
 
 func (r *scheduleRow) runs() bool { return r.Last != nil && r.Last.State == ledger.Running }
 
-// traceTime is how long the scheduler repeats the start request of a missing scan. After this time, the scan counts as failed, because
-// somebody may have deleted its rows.
+// traceTime is how long the scheduler repeats the start request of a missing scan. Then the scan counts as failed,
+// because somebody may have deleted its rows.
 const traceTime = 24 * time.Hour
 
-// recordEnd records the current state of the scan that a schedule started last. A failed scan may be retried later. A success is recorded only after
-// the success's backup has been recorded.
+// recordEnd records the state of the scan that a schedule started last, even after a failure, which a retry may change.
+// A success is recorded only after its backup has been recorded.
 func (sd *Scheduler) recordEnd(ctx context.Context, r *scheduleRow, now time.Time) (changed bool, err error) {
 	if r.Last == nil || r.Request == nil {
 		return false, nil
@@ -464,8 +463,8 @@ func (sd *Scheduler) recordEnd(ctx context.Context, r *scheduleRow, now time.Tim
 // maxUnproved is the maximum number of backups whose verifications are checked each minute.
 const maxUnproved = 3
 
-// outcomeOf returns the status of a requested scan. For a scan that is not yet started, the status contains only the state and perhaps a refusal. If
-// neither the scan nor its start request exists, found is false.
+// outcomeOf returns the status of a requested scan. Before the start, it contains only the state and perhaps a refusal.
+// If neither the scan nor its start request exists, found is false.
 func (sd *Scheduler) outcomeOf(ctx context.Context, id ledger.ScanID) (s status.Status, found bool, err error) {
 	s, err = sd.status.Status(ctx, id)
 	if problem.Of(err).Kind != problem.NotFound {

@@ -14,16 +14,16 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// maxDifferences is the approximate maximum number of differences that a scan lists. If steps end at the same time, the scan may
-// list more.
+// maxDifferences is the maximum number of differences that a scan lists. If steps end at the same time, it may list
+// more.
 const maxDifferences = 1000
 
-// compared is the work of a verification's step: it compares the rows of two places. It keeps only the differences in memory.
+// compared is the work of a verification's step. It keeps only the differences in memory.
 type compared struct {
 	scans.Comparing
 	done        ledger.Totals
 	differences []action.Failure
-	bytes       int64 // bytes of memory that the differences use
+	bytes       int64 // memory that the differences use
 }
 
 func (c *compared) add(_ context.Context, _ scan.Step, _ time.Time, rows []storage.Row) ([]storage.Row, error) {
@@ -53,8 +53,8 @@ func (c *compared) uses() int64 { return c.bytes }
 
 func (*compared) room(read int) int { return readBytes - read }
 
-// end adds the counts and the differences to the result, and writes nothing. listDifferences limits the differences later. Pages with
-// differences are shown as failed ranges.
+// end writes nothing. Pages with differences are shown as failed ranges. The function listDifferences limits the
+// differences later.
 func (c *compared) end(_ context.Context, _ *stepScan, m scans.Message, _ int, found *readResult, out *stepResult) error {
 	out.differences = c.differences
 	out.done.Rows, out.done.Missing, out.done.Extra, out.done.Different = c.done.Rows, c.done.Missing, c.done.Extra, c.done.Different
@@ -62,7 +62,7 @@ func (c *compared) end(_ context.Context, _ *stepScan, m scans.Message, _ int, f
 	return nil
 }
 
-// listDifferences adds as many of a step's differences to the commit as the scan may still list.
+// listDifferences adds a step's differences to its commit, as many as the scan may still list.
 func (s *Steps) listDifferences(ctx context.Context, scan ledger.ScanID, out *stepResult) error {
 	if len(out.differences) == 0 {
 		return nil

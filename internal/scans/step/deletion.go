@@ -11,16 +11,16 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// If a step deleted rows and died before its commit, the next delivery would count fewer rows. So the step first commits that it has read
-// the rows. This commit adds the deletion as a pending child, with the pages and the number of their rows. The same invocation then deletes
-// the rows without a message. Its second commit records the number of rows that the first commit stored. If the invocation dies, the next
-// delivery finds the step done, and continues with the deletion, whose id is derived from the step's id. Maintain and a retry also send the
-// deletion's message.
+// If a step deleted rows and died before its commit, the next delivery would count fewer rows. So the step first
+// commits that it has read the rows. This commit adds the deletion as a pending child, with the pages and the number of
+// their rows. Without a message, the same invocation then deletes the rows, and commits the deletion with that number.
+// If the invocation dies, the next delivery finds the step done, and continues with the deletion, whose id is a hash of
+// the step's id. Maintain and a retry also send the deletion's message.
 
-// pagesToDelete collects the pages that a step leaves to its deletion. Their JSON must fit into a message.
+// pagesToDelete collects the pages that a step leaves to its deletion, whose JSON must fit into a message.
 type pagesToDelete struct {
 	written
-	bytes int // the size of their JSON
+	bytes int // of their JSON
 }
 
 func (*pagesToDelete) parallel() bool { return false }
@@ -33,7 +33,7 @@ func (d *pagesToDelete) add(_ context.Context, of scan.Step, _ time.Time, rows [
 }
 
 func (d *pagesToDelete) room(read int) int {
-	if d.bytes > scans.MaxMessageBytes/3 { // the remaining bytes have room for the largest page
+	if d.bytes > scans.MaxMessageBytes/3 { // the rest has room for the largest page
 		return -1
 	}
 	return d.written.room(read)
@@ -51,7 +51,7 @@ func (d *pagesToDelete) end(_ context.Context, _ *stepScan, m scans.Message, _ i
 	return nil
 }
 
-// deleteStep is the message of a step that deletes the rows that another step has read.
+// deleteStep is the message of a deletion.
 type deleteStep struct{ readStep }
 
 func (s deleteStep) justCommitted() (ledger.Pending, bool) {
@@ -62,7 +62,7 @@ func (s deleteStep) justCommitted() (ledger.Pending, bool) {
 
 func (deleteStep) absent(*scans.RunnableScan) *scans.Message { return nil }
 
-// recorded reads the message from the pending row, because the delivered message may contain only the id.
+// recorded reads the pending row, because the delivered message may contain only the id.
 func (s deleteStep) recorded(p ledger.Pending) (scans.Message, error) {
 	if s.Delete.Rows != nil {
 		return s.Message, nil
@@ -74,8 +74,8 @@ func (deleteStep) slots() int64 { return 0 }
 
 func (deleteStep) overtaken(context.Context, *ledger.Ledger, *stepResult) error { return nil }
 
-// do deletes the rows that a step has read. If another invocation read them, the pages are read again. Deliveries that died may have deleted
-// some of the rows, so all rows except failed ones count as deleted.
+// do deletes the rows that a step has read. If another invocation read them, do reads their pages again. Deliveries
+// that died may have deleted some of the rows, so all rows except failed ones count as deleted.
 func (s deleteStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, delivery int) (out stepResult, err error) {
 	done, w := &out.done, written{Writing: o.Writes()}
 	read, rows, noted := readResult{pages: s.Delete.Pages}, s.Delete.Rows, int64(0)
@@ -98,7 +98,7 @@ func (s deleteStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, deliv
 	done.Written = max(0, noted-done.Failed)
 	read.countFailed(failed, false)
 	scans.KeepFailed(done, failed, read.keptOf(failed, false))
-	read.ends = slices.DeleteFunc(read.ends, func(e scan.PageEnd) bool { return e.Failed == 0 }) // the step that read the pages has noted them
+	read.ends = slices.DeleteFunc(read.ends, func(e scan.PageEnd) bool { return e.Failed == 0 }) // the other pages are in the note of the step that read them
 	done.Note = read.note()
 	return out, nil
 }

@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// draft collects the rows of an export's step. It holds encoded pages and a few rows that are not yet encoded.
+// draft collects the rows of an export's step: encoded pages, and a few rows that are not yet encoded.
 type draft struct {
 	*place.FileDraft
 	kept  *rowmap.Map
@@ -23,10 +23,11 @@ type draft struct {
 	left  int64 // rows that the map drops
 }
 
-// mapRows is how many rows are mapped before they are added to the file. Each mapped row may have 1 MiB.
+// mapRows is how many rows are mapped at a time, because each mapped row may have 1 MiB.
 const mapRows = 16
 
-// exportBytes is the approximate maximum size of a data file's JSON. An invocation that has read this much reads no further page.
+// exportBytes is about the maximum size of a data file's JSON. An invocation that has read this much reads no further
+// page.
 const exportBytes = 32 << 20
 
 func (x *draft) add(ctx context.Context, _ scan.Step, at time.Time, rows []storage.Row) ([]storage.Row, error) {
@@ -52,14 +53,14 @@ func (x *draft) add(ctx context.Context, _ scan.Step, at time.Time, rows []stora
 		}
 		done += len(some)
 		x.sizes.LearnMapped(done, read, x.Text()-before)
-		if x.Text()-before > exportBytes && x.sizes.Top(done) < done { // the page is read again, with fewer rows
+		if x.Text()-before > exportBytes && x.sizes.Top(done) < done { // read the page again, with fewer rows
 			return nil, memory.ErrFull
 		}
 	}
 	return nil, nil
 }
 
-func (*draft) parallel() bool { return false } // the rows of a file have no gaps, so all its pages precede the remaining steps
+func (*draft) parallel() bool { return false } // a file must have no gaps
 
 func (x *draft) uses() int64 { return x.Held() }
 
@@ -72,7 +73,8 @@ func (x *draft) end(ctx context.Context, o *stepScan, m scans.Message, _ int, _ 
 	return err
 }
 
-// put writes a step's file as a blob, and returns the number of its rows and its description for the ledger. Without rows, it writes nothing.
+// put writes a step's rows as a blob, unless there are none, and returns their number and the file's description for
+// the ledger.
 func (x *draft) put(ctx context.Context, to place.Objects, step ledger.StepID) (rows int64, kept []byte, err error) {
 	if err := x.Pages.End(nil); err != nil {
 		return 0, nil, err
@@ -84,7 +86,7 @@ func (x *draft) put(ctx context.Context, to place.Objects, step ledger.StepID) (
 	if _, err := to.Put(ctx, f.Path, content); err != nil { // an existing blob of this name has the same content
 		return 0, nil, scans.FatalIfPermanent("write to the container", err)
 	}
-	if kept = scans.Pack(scans.JSON(scans.ExportFile{At: x.at, File: f})); len(kept) > ledger.MaxFile { // this can happen with thousands of long property names
+	if kept = scans.Pack(scans.JSON(scans.ExportFile{At: x.at, File: f})); len(kept) > ledger.MaxFile { // with thousands of long property names
 		f.Properties = place.Properties{More: true}
 		kept = scans.Pack(scans.JSON(scans.ExportFile{At: x.at, File: f}))
 	}

@@ -15,11 +15,11 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// failureTime is the time limit for recording a failure. The step's own time may have ended.
+// failureTime is the time limit for recording a failure. The step's own time may be up.
 const failureTime = 30 * time.Second
 
-// fatalOf returns the error that fails the scan, or nil if another delivery may succeed. The error of the last
-// delivery fails the scan, unless the storage was unavailable or there was no memory.
+// fatalOf returns the error that fails the scan, or nil if another delivery may succeed. The last delivery's error
+// fails the scan, unless the storage was unavailable or there was no memory.
 func fatalOf(err error, delivery int) *scans.FatalError {
 	var fatal *scans.FatalError
 	switch {
@@ -31,8 +31,8 @@ func fatalOf(err error, delivery int) *scans.FatalError {
 	return scans.Fatal(fmt.Errorf("a step failed %d times; the last failure: %w", delivery, err))
 }
 
-// giveUp records that a delivery has failed without killing the process. For the last delivery of a message, it also records the reason.
-// It does nothing if err is nil, or if err means that the host will not deliver the message again.
+// giveUp records that a delivery has failed without killing the process, and the reason if it was the message's last
+// delivery. It does nothing if err does not make the host deliver the message again.
 func (s *Steps) giveUp(ctx context.Context, scan ledger.ScanID, p ledger.Pending, delivery int, err error) {
 	var fatal *scans.FatalError
 	if problem.FateOf(err) != problem.Retry || errors.As(err, &fatal) {
@@ -52,8 +52,7 @@ func (s *Steps) giveUp(ctx context.Context, scan ledger.ScanID, p ledger.Pending
 	}
 }
 
-// failScan ends the scan of a step that cannot be done. failScan has its own time limit, because the step's time may
-// be up.
+// failScan ends the scan of a step that cannot be done.
 func (s *Steps) failScan(ctx context.Context, m scans.Message, fatal *scans.FatalError) (report string, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), failureTime)
 	defer cancel()

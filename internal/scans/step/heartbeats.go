@@ -18,45 +18,45 @@ import (
 )
 
 const (
-	// heartbeatPause is the pause after a failed heartbeat. heartbeatTry limits one try. Several tries fit into [life.ObservationPause].
+	// heartbeatPause follows a failed heartbeat, and heartbeatTry limits one try. Several tries fit into
+	// [life.ObservationPause].
 	heartbeatPause = time.Second
 	heartbeatTry   = 3 * time.Second
 )
 
-// heartbeats is the record of the steps that a process holds. It also writes the process's heartbeats. A heartbeat names each step at most
-// ledger.HeartbeatTime after the step began. Steps that have ended by then are in no heartbeat, so short steps cost nothing. The type is
-// safe for concurrent use.
+// heartbeats records the steps that a process holds, and writes the process's heartbeats. A heartbeat names each step
+// at most ledger.HeartbeatTime after the step began. Shorter steps cause no heartbeats. It is safe for concurrent use.
 //
-// Any step without children may be the last step of its scan. So when a process releases its last held step of a scan, it checks whether
-// the scan has ended. It does so only if one of the released steps had no children.
+// A step without children may be its scan's last one. So after such a step, the process checks whether the scan has
+// ended, as soon as it runs no other step of the scan.
 type heartbeats struct {
-	process string                  // the process's name, random
-	waits   func(*ledger.Heartbeat) // adds to a heartbeat the connections and the memory that the process waits for
+	process string                  // random
+	waits   func(*ledger.Heartbeat) // sets what the process waits for
 	write   func(context.Context, ledger.Heartbeat) error
 
-	mu      sync.Mutex                  // guards the fields below
-	steps   map[ledger.StepID]*heldStep // by step
+	mu      sync.Mutex // guards the fields below
+	steps   map[ledger.StepID]*heldStep
 	sending bool
 }
 
-// heldStep is a step that the process holds.
 type heldStep struct {
 	scan       ledger.ScanID
 	since      time.Time          // when the step began
-	deliveries int                // number of running deliveries
+	deliveries int                // the running ones
 	until      time.Time          // the host delivers a failed step again before this time
-	waits      time.Time          // when the step's wait for memory began; zero if it does not wait
-	mayEnd     bool               // this step, or a step released before it, has ended without children
-	counters   []*storage.Counter // the request counters of the running deliveries
+	waits      time.Time          // when a wait for memory began; zero without a wait
+	mayEnd     bool               // this step, or one released before it, ended without children
+	counters   []*storage.Counter // of the running deliveries
 }
 
-// newHeartbeats returns a process's heartbeats, which are written with the function write. This function must make only one try, because
-// growing pauses between tries would delay the next heartbeat. After an outage, other processes must soon see that this process lives.
+// newHeartbeats returns heartbeats that are written by the function write. It must make only one try: growing pauses
+// between tries would delay the next heartbeat, although other processes must soon see after an outage that this
+// process lives.
 func newHeartbeats(waits func(*ledger.Heartbeat), write func(context.Context, ledger.Heartbeat) error) *heartbeats {
 	return &heartbeats{process: strings.ToLower(rand.Text()), waits: waits, write: write, steps: map[ledger.StepID]*heldStep{}}
 }
 
-// begin records that a delivery of a step has begun. The argument counter counts the delivery's requests.
+// begin records that a delivery of a step has begun, whose requests counter counts.
 func (h *heartbeats) begin(log *zerolog.Logger, scan ledger.ScanID, step ledger.StepID, counter *storage.Counter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -71,7 +71,7 @@ func (h *heartbeats) begin(log *zerolog.Logger, scan ledger.ScanID, step ledger.
 	}
 }
 
-// waitsSince records that a held step has waited for memory since start. The zero time means that the step no longer waits.
+// waitsSince records since when a held step has waited for memory. The zero time means that it no longer waits.
 func (h *heartbeats) waitsSince(step ledger.StepID, start time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -82,7 +82,7 @@ func (h *heartbeats) waitsSince(step ledger.StepID, start time.Time) {
 func (h *heartbeats) withoutMemory() (waits []ledger.Wait) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	since := map[ledger.ScanID]time.Time{} // by scan; zero if one of the scan's steps does not wait
+	since := map[ledger.ScanID]time.Time{} // zero if one of the scan's steps does not wait
 	for _, held := range h.steps {
 		at, met := since[held.scan]
 		switch {
@@ -106,9 +106,9 @@ func (h *heartbeats) childless(step ledger.StepID) {
 	h.steps[step].mayEnd = true
 }
 
-// release records that a delivery of a step has ended. If again is true, the host will deliver the step again. The step is held until
-// then, because its message is hidden but not lost. release reports whether the scan may have ended. A scan may have ended if one of its
-// steps had no children, and none of its steps is running in this process.
+// release records that a delivery of a step has ended, and reports whether the scan may have ended. If again is true,
+// the host will deliver the step again. Until then, the process holds the step, because its message is hidden but not
+// lost.
 func (h *heartbeats) release(step ledger.StepID, again bool) (mayHaveEnded bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -127,7 +127,7 @@ func (h *heartbeats) release(step ledger.StepID, again bool) (mayHaveEnded bool)
 	held.mayEnd = false
 	for _, other := range h.steps {
 		if other.scan == held.scan && other.deliveries > 0 {
-			other.mayEnd = true // when that step is released, the process checks whether the scan has ended
+			other.mayEnd = true // check at the release of that step
 			return false
 		}
 	}
@@ -136,7 +136,7 @@ func (h *heartbeats) release(step ledger.StepID, again bool) (mayHaveEnded bool)
 
 func (h *heldStep) ended() bool { return h.deliveries == 0 && !time.Now().Before(h.until) }
 
-// heldSteps returns the held steps and the age of the oldest. If there are none, the heartbeats stop.
+// heldSteps returns the held steps and the age of the oldest. Without any, the heartbeats stop.
 func (h *heartbeats) heldSteps() (steps []ledger.Held, longest time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -155,7 +155,7 @@ func (h *heartbeats) heldSteps() (steps []ledger.Held, longest time.Duration) {
 	return steps, longest
 }
 
-// sendAfter sends a heartbeat after the time d, and repeats it until no step is held.
+// sendAfter sends a heartbeat after d, and then more until no step is held.
 func (h *heartbeats) sendAfter(log *zerolog.Logger, d time.Duration) {
 	time.AfterFunc(d, func() {
 		var next time.Duration
@@ -170,7 +170,8 @@ func (h *heartbeats) sendAfter(log *zerolog.Logger, d time.Duration) {
 	})
 }
 
-// send writes a heartbeat if the oldest held step is old enough. It returns the time until the next heartbeat, or 0 if no step is held.
+// send writes a heartbeat if the oldest held step is old enough. It returns the time until the next one, or 0 if no
+// step is held.
 func (h *heartbeats) send() (next time.Duration, err error) {
 	steps, longest := h.heldSteps()
 	switch {

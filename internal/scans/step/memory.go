@@ -11,13 +11,13 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// Memory. A step takes a part of the process's memory before it reads anything, and releases this part at the step's end. The size of a page is
-// unknown before the page arrives. So the part has the size that earlier steps of the scan needed, but at most half of the memory for steps.
-// The part grows while no other step or call waits. If the part cannot grow, the step releases all of it, waits for a larger part, and reads
-// again. So no step waits for memory while it holds a part. After reading, the step releases the memory that it no longer needs.
+// Before a step reads anything, it takes a part of the process's memory: as much as earlier steps of the scan needed,
+// but at most half of the memory for steps. A page may need more, which is unknown before it arrives. The part then
+// grows, unless another step or call waits. If it cannot grow, the step releases all of it, waits for a larger part,
+// and reads again. So no step waits for memory while it holds a part. After reading, the step releases the memory that
+// it no longer needs.
 
-// memoryTime is how long a step waits for its part. The step's message stays hidden during this wait. The rest of stepTime is enough for
-// the work.
+// memoryTime is how long a step waits for its part. The rest of stepTime is enough for the work.
 const memoryTime = 5 * time.Minute
 
 // The connection and cause of a [ledger.Wait] for memory.
@@ -26,20 +26,18 @@ const (
 	memoryTaken = "other steps and calls are using all of it"
 )
 
-// errMemory postpones a step that has received no memory. This error does not count as a failure of the step.
+// errMemory postpones a step that has received no memory. It does not count as a failure.
 var errMemory = errors.New("other steps and calls are using the process's memory")
 
-// stepMemory is a step's part of the memory.
 type stepMemory struct {
 	budget     *memory.Budget
 	heartbeats *heartbeats
 	step       ledger.StepID
 	sizes      *scans.Sizes
 	part       *memory.Part
-	grown      bool // the step was begun again with a larger part
+	grown      bool // the step began again with a larger part
 }
 
-// takeMemory waits for memory for a held step.
 func (s *Steps) takeMemory(ctx context.Context, step ledger.StepID, of *scans.Sizes) (*stepMemory, error) {
 	h := &stepMemory{budget: s.scans.Options.Memory, heartbeats: s.heartbeats, step: step, sizes: of}
 	return h, h.take(ctx, min(of.MemoryNeed(), h.budget.Half()))
@@ -60,7 +58,7 @@ func (h *stepMemory) take(ctx context.Context, bytes int64) (err error) {
 	return problem.Busyf("", "the step waits for memory").Because(errMemory)
 }
 
-// do runs a step with its part of the memory. If the part is too small, the step runs again with a larger part.
+// If the step's part is too small, do runs the step again with a larger one.
 func (h *stepMemory) do(ctx context.Context, does func(*memory.Part) error) error {
 	for {
 		err := does(h.part)
@@ -77,8 +75,8 @@ func (h *stepMemory) do(ctx context.Context, does func(*memory.Part) error) erro
 	}
 }
 
-// releaseUnused releases the memory that the read rows do not use. Writing these rows needs no more memory, but may take a long time. A step that was begun
-// again keeps all its memory, because writing may need this memory.
+// releaseUnused releases the memory that the read rows do not use, because writing them may take long and usually needs
+// no more. A step that began again keeps all its memory, because writing may need it.
 func (h *stepMemory) releaseUnused() {
 	if !h.grown {
 		h.part.Keep(h.part.Used())

@@ -19,49 +19,47 @@ import (
 )
 
 const (
-	readTime  = 20 * time.Second // after this time, an invocation reads no further page
-	readBytes = 16 << 20         // after this number of bytes, an invocation reads no further page
-	// roundQueries is the maximum number of concurrent queries. It limits the memory for their pages: a page may have 4 MiB, and its size is
-	// unknown before it arrives.
+	readTime  = 20 * time.Second // then an invocation reads no further page
+	readBytes = 16 << 20         // then an invocation reads no further page
+	// roundQueries is the maximum number of concurrent queries, because each page may need 4 MiB of memory.
 	roundQueries = 12
-	// commitRows is the maximum number of rows that a step's commit writes or deletes besides those of its children. These rows are the step's
-	// pending row, its done row, a file or failed rows, the failed rows that it has retried, and the row of the child that deletes rows.
+	// commitRows is the maximum number of rows that a step's commit writes or deletes besides its children's: its
+	// pending row, its done row, a file or failed rows, the failed rows that it has retried, and the deletion.
 	commitRows = 7
 )
 
-// readResult contains the rows that an invocation has read, and the steps that it has not done.
+// readResult contains the rows that an invocation has read, and the steps that are left.
 type readResult struct {
-	spans    [][]storage.Row // in table order; no row is missing inside a span
+	spans    [][]storage.Row // in table order; inside a span, no row is missing
 	children []scans.Message
 	queries  int64
-	ends     []scan.PageEnd   // of the pages, unless an earlier step has read them
+	ends     []scan.PageEnd   // of pages that no earlier step has read
 	pages    []scans.ReadPage // pages that contain rows
 }
 
-// pageOrStep is a page that was read, or a step that is not yet done.
+// pageOrStep is a page that was read, or a step that was not run.
 type pageOrStep struct {
 	step *scan.Step // nil for a page
 	rows []storage.Row
-	of   scan.Step    // the step that has read the page
-	end  scan.PageEnd // of the page
+	of   scan.Step // the page's step
+	end  scan.PageEnd
 }
 
-// reading is the state of an invocation while it reads.
 type reading struct {
 	found   []pageOrStep // in table order
 	queries int
 	bytes   int
-	page    int64 // bytes of memory that the largest page used
+	page    int64 // memory of the largest page
 	into    stepWork
-	uses    int64 // bytes of memory that the work uses
-	full    bool  // there is no memory for another page
+	uses    int64 // memory that the work uses
+	full    bool  // no memory for another page
 }
 
-// read runs the message's step, and then its children if the scan allows an invocation more queries. With the adaptive strategy, as many children
-// as possible run concurrently. This strategy guesses where to divide a range. A wrong guess, which finds no rows, costs only a query here, but
-// would cost a message and a step if the child were sent as a message. With other strategies, only the first child runs. The child continues
-// where the rows end, so a partition that spans two pages is written together. Exports, comparisons and deletes run only the first child with any
-// strategy: an export's file must have no gaps, and a delete's pages must fit into one message.
+// read runs the message's step, and then its children if the scan allows an invocation more queries. With the adaptive
+// strategy, as many children as possible run concurrently. It guesses where to divide a range, and a wrong guess costs
+// only a query here, but a message and a step elsewhere. With other strategies, only the first child runs. It continues
+// where the rows end, so a partition that spans two pages is written together. Exports, comparisons and deletes also
+// run only the first child: an export's file must have no gaps, and a delete's pages must fit into one message.
 func (o *stepScan) read(ctx context.Context, m scans.Message, into stepWork) (readResult, error) {
 	r := reading{found: []pageOrStep{{step: &m.Step}}, into: into}
 	strategy := o.Strategy
@@ -88,9 +86,9 @@ func (o *stepScan) read(ctx context.Context, m scans.Message, into stepWork) (re
 	return r.result(m), nil
 }
 
-// affordable returns how many of the found steps the next round may run. The argument limit is the maximum number of queries for all rounds
-// together. affordable assumes pages of the mean size. Even if the pages are as large as possible, the invocation holds no more than readBytes
-// plus the pages of one round. The remaining steps fit into one commit, for any number of children of the round's steps.
+// affordable returns how many of the found steps the next round may run, if all rounds together may make limit queries.
+// It assumes pages of the mean size. The invocation holds at most readBytes plus the pages of one round. All children
+// of the round's steps and all remaining steps must fit into one commit.
 func (r *reading) affordable(limit int) int {
 	steps := 0
 	for _, f := range r.found {
@@ -107,7 +105,7 @@ func (r *reading) affordable(limit int) int {
 	return min(steps, limit-r.queries, small, roundQueries, commit)
 }
 
-// round runs the first n found steps concurrently. If earlier pages leave too little memory for all of these steps, it runs none.
+// round runs the first n found steps concurrently, or none if earlier pages leave too little memory for all.
 func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy, n int) error {
 	pages, requested, used := make([]storage.Page, n), 0, o.options.Memory.Used()
 	top := o.Sizes.Top(o.Request.PageRows())
@@ -126,7 +124,7 @@ func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy
 			o.options.Memory.SetUsed(used)
 			return nil
 		}
-		if o.Table() != nil && o.Reader == nil && storage.Gone(err) { // the table is gone or being deleted, so waiting does not help
+		if o.Table() != nil && o.Reader == nil && storage.Gone(err) { // the table is gone, so waiting does not help
 			err = scans.Fatal(fmt.Errorf("read the source: %w", life.Gone(err)))
 		}
 		return scans.FatalIfPermanent("read the source", err)
@@ -157,7 +155,7 @@ func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy
 		if next.rows, err = r.into.add(ctx, *f.step, page.Date, rows); err != nil {
 			return err
 		}
-		if next.rows == nil && n == 1 { // the work does not need the page any more
+		if next.rows == nil && n == 1 { // the work does not hold the page
 			uses := r.into.uses()
 			if !o.options.Memory.SetUsed(used + uses - r.uses) {
 				return memory.ErrFull
@@ -173,10 +171,11 @@ func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy
 	return nil
 }
 
-// result returns the result of reading for a message. The steps that were not done become the children of the message's step.
+// result returns the result of reading for a message. Steps that were not run become the children of the message's
+// step.
 func (r *reading) result(m scans.Message) readResult {
 	s := readResult{queries: int64(r.queries)}
-	gap := true // a step lies between the last rows and the next ones
+	gap := true // a step lies between the last rows and the next
 	for _, f := range r.found {
 		switch {
 		case f.step != nil:
@@ -198,17 +197,15 @@ func (r *reading) result(m scans.Message) readResult {
 	return s
 }
 
-// rows returns the rows of all spans.
 func (s *readResult) rows() []storage.Row { return slices.Concat(s.spans...) }
 
-// count sets how many rows of each page the step processes.
 func (s *readResult) count(w written) {
 	for i := range s.pages {
 		s.pages[i].Rows = w.count(s.rowsOf(i))
 	}
 }
 
-// rowsOf returns the rows of a page that the step processes itself.
+// rowsOf returns the rows of a page that the step does not hand over.
 func (s *readResult) rowsOf(page int) []storage.Row {
 	p := s.pages[page]
 	rows := s.spans[p.Span]
@@ -226,7 +223,7 @@ func (s *readResult) rowsOf(page int) []storage.Row {
 	return rows[from:behind(p.Last)]
 }
 
-// readPage runs a step's query. A query of one partition of a table first waits for the partition's limiter.
+// readPage runs a step's query. A query of one partition first waits for the partition's limiter.
 func (o *stepScan) readPage(ctx context.Context, step scan.Step) (p storage.Page, err error) {
 	q := o.query(step)
 	read := func(options storage.RequestOptions) (_ int, err error) {
@@ -246,8 +243,8 @@ func (o *stepScan) readPage(ctx context.Context, step scan.Step) (p storage.Page
 	return p, err
 }
 
-// learn uses the size of a page to decide how many rows the scan's next queries request. It ignores pages of an export, whose sizes are fixed. A
-// comparison's page is made from two answers.
+// learn uses a page's size to decide how many rows the scan's next queries request. It ignores an export's pages, whose
+// sizes are fixed. A comparison's page is made from two answers.
 func (o *stepScan) learn(q storage.Query, p storage.Page) {
 	answers := 1
 	if o.Reader != nil {
@@ -272,17 +269,17 @@ func (o *stepScan) query(step scan.Step) storage.Query {
 	return q
 }
 
-// ownTransactions is the maximum number of transactions that an invocation with children writes itself, because the children wait for them. The
-// invocation leaves further spans to CopyRows, but not spans of at most rereadRequests transactions. CopyRows makes rereadRequests requests for a span:
-// for the message, for the step, and to read the rows again.
+// If an invocation has children, they wait for its writes. So beyond ownTransactions transactions, it leaves spans to
+// CopyRows, except spans of at most rereadRequests transactions. CopyRows makes about rereadRequests requests for a
+// span: for the message, for the step, and to read the rows again.
 const (
 	ownTransactions = 200
 	rereadRequests  = 7
 )
 
-// passOn replaces spans of rows by CopyRows steps if writing the rows would delay the children too long. It keeps the rows of a span's
-// first and last partition, which may continue on other pages. So a range that is handed over contains only whole partitions, and excludes
-// its bounds.
+// passOn replaces spans of rows by CopyRows steps if writing them would delay the children too long. It keeps the rows
+// of a span's first and last partition, which may continue on other pages. So a range that is handed over excludes its
+// bounds, and contains only whole partitions.
 func (s *readResult) passOn(m scans.Message) {
 	if m.HandedOver || len(s.children) == 0 {
 		return
@@ -317,7 +314,7 @@ func (s *readResult) passOn(m scans.Message) {
 	s.children = append(handed, s.children...)
 }
 
-// note returns a step's note. A note's size is limited. If the keys at which the pages ended do not all fit, some of them are left out.
+// note returns a step's note, without some ends of pages if not all fit.
 func (s *readResult) note() []byte {
 	for most := len(s.ends); most > 0; most /= 2 {
 		if b := scans.JSON(scan.Thin(s.ends, most)); len(b) <= scans.MaxNote {
@@ -327,7 +324,8 @@ func (s *readResult) note() []byte {
 	return nil
 }
 
-// countFailed adds the number of each page's failed rows to the page's end in s. If again is true, another step has read the rows and noted the pages.
+// countFailed adds each page's number of failed rows to the page's end in s. If again is true, another step has read
+// the rows and noted the pages.
 func (s *readResult) countFailed(failed []action.Failure, again bool) {
 	if len(failed) == 0 {
 		return

@@ -14,10 +14,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// retryPositions is the number of positions of failed rows that a step reads. For each position, it creates another step.
+// retryPositions is how many positions of failed rows a step reads. For each, it creates another step.
 const retryPositions = 50
 
-// retryStep is the message of a step that retries failed rows.
 type retryStep struct{ readStep }
 
 func (retryStep) absent(*scans.RunnableScan) *scans.Message { return nil }
@@ -31,8 +30,7 @@ func (s retryStep) do(ctx context.Context, o *stepScan, l *ledger.Ledger, delive
 	return out, err
 }
 
-// overtaken returns an error if the step is still pending. In that case, the commit has failed because another step has retried the
-// rows.
+// overtaken returns an error if the step is still pending: its commit failed because another step has retried the rows.
 func (s retryStep) overtaken(ctx context.Context, l *ledger.Ledger, out *stepResult) error {
 	if out.done.Redone == "" {
 		return nil
@@ -44,8 +42,7 @@ func (s retryStep) overtaken(ctx context.Context, l *ledger.Ledger, out *stepRes
 	return err
 }
 
-// retryEachRow returns the messages of steps that retry the next failed rows after a position, and the message of a step that
-// continues after them.
+// retryEachRow returns the messages of steps that retry the next failed rows, and of a step that continues after them.
 func retryEachRow(ctx context.Context, l *ledger.Ledger, m scans.Message) (children []scans.Message, err error) {
 	a := *m.RowRetry
 	positions, last, err := l.FailedBefore(ctx, m.Scan, a.Behind, a.Attempt, retryPositions)
@@ -61,7 +58,7 @@ func retryEachRow(ctx context.Context, l *ledger.Ledger, m scans.Message) (child
 	return children, nil
 }
 
-// retryRows retries the failed rows at a position. If another step has retried them, there is nothing to do.
+// retryRows retries the failed rows at a position, unless another step has retried them.
 func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Message, delivery int, done *ledger.Done) error {
 	packed, found, err := l.FailedAt(ctx, m.Scan, m.RowRetry.At)
 	if err != nil || !found {
@@ -79,8 +76,8 @@ func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Mess
 	var rows []storage.Row
 	w := written{Writing: o.Writes()}
 	of, mapped := w.Action.(action.Mapped)
-	meant := 0          // how many of the retried rows were found
-	lacking := int64(0) // rows that the pages no longer contain
+	meant := 0          // retried rows that were found
+	lacking := int64(0) // rows that are no longer on the pages
 	for i, p := range was.Pages {
 		read, err := o.readAgain(ctx, p, &done.Queries)
 		if err != nil {
@@ -93,7 +90,7 @@ func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Mess
 		for _, row := range read {
 			if all || listed[row.Key] {
 				meant++
-			} else if !mapped { // a map also needs the other rows, which show the keys in use
+			} else if !mapped { // a map also needs the other rows, which show which keys are taken
 				continue
 			}
 			rows = append(rows, row)
@@ -108,12 +105,12 @@ func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Mess
 		return err
 	}
 	switch {
-	case o.Deletes(): // missing rows have been deleted, perhaps by a delivery that died
+	case o.Deletes(): // missing rows were deleted, perhaps by a delivery that died
 		lacking = 0
 	case !all:
 		lacking = int64(len(was.Rows) - meant)
 	}
-	// If the list is incomplete, it is unknown which failed rows are gone. Rows that fail again are not gone, so they are subtracted.
+	// If the list is incomplete, lacking may include rows that had not failed. Rows that fail again are not gone.
 	done.Gone = min(lacking, was.Failed-done.Failed)
 	if all || o.Deletes() {
 		done.Written = was.Failed - done.Failed - done.Gone
@@ -138,7 +135,8 @@ func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Mess
 	return nil
 }
 
-// readAgain reads the rows of a page that a step has processed. The same keys may now fill several pages, because rows were added.
+// readAgain reads the rows of a page that a step has processed. They may now fill several pages, because rows were
+// added.
 func (o *stepScan) readAgain(ctx context.Context, p scans.ReadPage, queries *int64) (rows []storage.Row, err error) {
 	step, last := scan.Step{Range: p.Range, Token: p.Token}, key.Key{}
 	for {
@@ -162,8 +160,8 @@ func (o *stepScan) readAgain(ctx context.Context, p scans.ReadPage, queries *int
 	}
 }
 
-// keptOf returns the pages from which failed rows were read. If all is set, it returns all pages, because the failed rows' keys
-// are not keys of the source, or several rows became one.
+// keptOf returns the pages from which failed rows were read. If all is set, it returns all pages, because the failed
+// rows' keys are not the source's.
 func (s *readResult) keptOf(failed []action.Failure, all bool) scans.KeptRows {
 	var r scans.KeptRows
 	for _, e := range s.ends {

@@ -24,10 +24,10 @@ import (
 // stepTime is the time limit of a step. It is shorter than functionTimeout in host.json.
 const stepTime = 8 * time.Minute
 
-// This file follows a message from top to bottom: Run → process → begin → do → commit → follow. step.go contains the kinds of steps,
-// giveup.go handles errors, and end.go in package life ends scans.
+// This file follows a message from top to bottom: Run → process → begin → do → commit → follow. step.go has the kinds
+// of steps, giveup.go handles errors, and life/end.go ends scans.
 
-// Steps is the part of the engine that runs the steps of scans. Each message runs one step.
+// Steps runs the steps of scans.
 type Steps struct {
 	scans      *scans.Scans
 	life       *life.Life
@@ -42,9 +42,9 @@ func New(of *scans.Scans, lives *life.Life) *Steps {
 	return s
 }
 
-// Run handles one delivery of a message to one of the queue functions. The argument delivery is 1 for a message's first delivery. Run
-// returns a line that reports what was done. [problem.FateOf] decides what an error means for the message. If the scan itself cannot
-// continue, Run records its failure, and the message is done.
+// Run handles one delivery of a message to one of the queue functions. The argument delivery is 1 for the first
+// delivery. Run returns a line that reports what was done. [problem.FateOf] decides what an error means for the
+// message. If the scan cannot continue, Run records its failure, and the message is done.
 func (s *Steps) Run(ctx context.Context, body []byte, delivery int) (report string, err error) {
 	if scan := scans.StartOf(body); scan != "" {
 		return "", s.life.StartRequested(ctx, scan)
@@ -66,8 +66,8 @@ func (s *Steps) Run(ctx context.Context, body []byte, delivery int) (report stri
 	return strings.Trim(report+"; "+deleted, "; "), err
 }
 
-// step runs a message's step until the deadline of the context in the argument working. If the step leaves a deletion to this invocation, step returns the
-// deletion's message as left.
+// step runs a message's step until the deadline of the context working. The result left is the message of a deletion
+// that this invocation must do, or nil.
 func (s *Steps) step(ctx, working context.Context, m scans.Message, delivery int) (report string, left *scans.Message, err error) {
 	var counter storage.Counter
 	s.heartbeats.begin(zerolog.Ctx(ctx), m.Scan, m.ID, &counter)
@@ -90,8 +90,8 @@ func (s *Steps) step(ctx, working context.Context, m scans.Message, delivery int
 	return report, left, err
 }
 
-// process runs the message's step, commits it, and sends its children's messages. The argument counter counts the step's requests. If the
-// step leaves a deletion to this invocation, process returns the deletion's message as left.
+// process runs the message's step, commits it, and sends its children's messages. The argument counter counts the
+// step's requests. For the result left, see step.
 func (s *Steps) process(ctx context.Context, m scans.Message, delivery int, counter *storage.Counter) (report string, left *scans.Message, err error) {
 	start := time.Now()
 	o, err := s.scans.Load(ctx, m.Scan)
@@ -150,9 +150,8 @@ func (s *Steps) process(ctx context.Context, m scans.Message, delivery int, coun
 	if err != nil {
 		return "", nil, err
 	}
-	// Of two concurrent deliveries, only the one that committed the step, or may have committed it, sends messages. If both deliveries sent
-	// messages, each descendant would also be done twice. A message for a child that does not exist is harmless, because it has no pending
-	// row.
+	// Of two concurrent deliveries, only one that has or may have committed the step sends messages. Otherwise, all
+	// descendants would also run twice. A message for a child without a pending row is harmless.
 	if result != overtaken {
 		s.follow(ctx, m, out)
 	}
@@ -162,16 +161,16 @@ func (s *Steps) process(ctx context.Context, m scans.Message, delivery int, coun
 	return reportOf(m, out, time.Since(start), result), out.deletion, nil
 }
 
-// stepResult describes the work that a step has done, and the steps that it has created. One commit records both.
+// stepResult describes what one commit records: a step's work, and the steps that it has created.
 type stepResult struct {
 	done     ledger.Done
-	children []scans.Message // the messages to send
-	deletion *scans.Message  // the deletion that the same invocation does; nil if there is none
+	children []scans.Message // to be sent
+	deletion *scans.Message  // the deletion that this invocation does, or nil
 
 	differences []action.Failure // found by a comparison
 }
 
-// ahead estimates the work of the step's children, minus the work of the step itself.
+// ahead estimates the work of the step's children minus the step's own.
 func (out stepResult) ahead(m scans.Message) scan.Outlook {
 	ahead := scan.Outlook{}.Minus(m.Ahead())
 	for _, c := range out.children {
@@ -180,8 +179,8 @@ func (out stepResult) ahead(m scans.Message) scan.Outlook {
 	return ahead
 }
 
-// begin reads the step's pending row. If an earlier delivery or message may have begun the step, begin records that the step begins again.
-// It returns the step as it was before, and whether the step is pending.
+// begin reads the step's pending row. If an earlier delivery or message may have begun the step, begin records that it
+// begins again. The results are the step before that, and whether it is pending.
 func (s *Steps) begin(ctx context.Context, o storage.RequestOptions, limits *scans.Limits, m scans.Message, delivery int) (p ledger.Pending, pending bool, err error) {
 	if p, ok := kindOf(m).justCommitted(); ok {
 		return p, true, nil
@@ -195,20 +194,20 @@ func (s *Steps) begin(ctx context.Context, o storage.RequestOptions, limits *sca
 		return p, pending, err
 	}
 	if p.Deaths() >= scans.MaxDeliveries {
-		return p, true, scans.Fatal(life.DiedOver(m.ID)) // another run would kill another process
+		return p, true, scans.Fatal(life.DiedOver(m.ID)) // another run would kill a process again
 	}
-	// If another delivery records its beginning first, only that beginning is recorded.
+	// Of concurrent deliveries, only one is recorded.
 	_, err = l.Begin(ctx, m.Scan, p)
 	return p, true, err
 }
 
-// unrecorded reports whether a delivery is the step's first one. The ledger does not record the beginning of that delivery.
+// unrecorded reports whether a delivery is the step's first one, whose beginning the ledger does not record.
 func unrecorded(p ledger.Pending, delivery int) bool {
 	return delivery == 1 && p.Sends == 0 && p.Begun == 0 && !p.FirstEnded
 }
 
-// committedBefore handles the message of a step that was committed before. If the delivery is repeated, a process may have died between
-// the commit and the scan's end. So committedBefore ends the scan if no step is pending.
+// committedBefore handles the message of a step that was committed before. If the delivery is repeated, a process may
+// have died between the commit and the scan's end, so committedBefore ends the scan if no step is pending.
 func (s *Steps) committedBefore(ctx context.Context, scan ledger.ScanID, delivery int) error {
 	if delivery > 1 {
 		if _, err := s.life.Finish(ctx, scan); err != nil {
@@ -218,16 +217,15 @@ func (s *Steps) committedBefore(ctx context.Context, scan ledger.ScanID, deliver
 	return problem.Stalef("", "an earlier delivery of the message has committed the step")
 }
 
-// commitResult is the result of a step's commit.
 type commitResult int
 
 const (
 	committed      commitResult = iota
-	maybeCommitted              // the step was no longer pending; the commit's first try, whose answer was lost, may have committed it
+	maybeCommitted              // the step was not pending; this commit's first try, whose answer was lost, may have committed it
 	overtaken                   // another delivery has committed the step
 )
 
-// commit records in one transaction that the step is done, and that its children and its deletion are pending.
+// commit records in one transaction that the step is done, and that its children and deletion are pending.
 func (s *Steps) commit(ctx context.Context, m scans.Message, out stepResult) (commitResult, error) {
 	var left []*scans.Message
 	for i := range out.children {
@@ -254,8 +252,8 @@ func (s *Steps) commit(ctx context.Context, m scans.Message, out stepResult) (co
 	return overtaken, err
 }
 
-// follow sends the children's messages. If there are none, the scan may have ended. If follow cannot send a message, Maintain sends it.
-// The step is not repeated, because it is committed.
+// follow sends the children's messages. Without any, the scan may have ended. Maintain sends messages that follow
+// cannot send.
 func (s *Steps) follow(ctx context.Context, m scans.Message, out stepResult) {
 	if len(out.children) == 0 && out.deletion == nil {
 		s.heartbeats.childless(m.ID)
@@ -270,7 +268,7 @@ func (s *Steps) follow(ctx context.Context, m scans.Message, out stepResult) {
 	}
 }
 
-// fold is called after each step, and folds done steps of the scan from time to time. If fold fails, the next fold includes the rows.
+// fold is called after each step, and folds done steps from time to time. If it fails, the next fold includes the rows.
 func (s *Steps) fold(ctx context.Context, m scans.Message) {
 	if err := s.ledger.FoldAfter(ctx, m.Scan, m.ID, s.scans.Options.FoldEvery, scans.JoinNotes); err != nil {
 		zerolog.Ctx(ctx).Debug().Err(err).Msg("the rows of done steps were not combined")
@@ -287,9 +285,9 @@ func reportOf(m scans.Message, out stepResult, took time.Duration, result commit
 	return report
 }
 
-// waitsForSlot returns nil if the step can begin. Otherwise, it returns an error that makes the caller drop the step's message. A message that
-// arrives long before the slot was sent before a retry. Another message will arrive when the slot begins. If earlier steps cost more than estimated,
-// the scan may have exceeded its limits. In that case, the step takes another slot, after all taken slots.
+// waitsForSlot returns nil if the step can begin, and otherwise an error that makes the caller drop the step's message.
+// A message long before the slot was sent before a retry, and another one will arrive in time. If earlier steps cost
+// more than estimated, the scan may have exceeded its limits. Then the step takes another slot, after all taken ones.
 func (s *Steps) waitsForSlot(ctx context.Context, limits *scans.Limits, scan ledger.ScanID, p ledger.Pending, delivery int) error {
 	now, err := s.scans.Now(ctx)
 	if err != nil {
@@ -316,7 +314,7 @@ func (s *Steps) waitsForSlot(ctx context.Context, limits *scans.Limits, scan led
 	return wait
 }
 
-// waits adds to a heartbeat the app's connections whose requests fail, in order of their names.
+// waits adds the connections whose requests fail to a heartbeat, in order of their names.
 func (s *Steps) waits(b *ledger.Heartbeat) {
 	accounts := map[string]*storage.Account{storage.HostConnection: s.scans.Options.Own}
 	maps.Copy(accounts, s.scans.Options.Accounts)

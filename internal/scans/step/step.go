@@ -9,29 +9,30 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// kind lists the methods that differ between the three kinds of steps. A step reads rows and works with them, deletes the rows that another
-// step has read, or retries failed rows. Apart from that, all steps' messages are handled in the same way.
+// kind lists what differs between the three kinds of steps: a step reads rows and works with them, deletes the rows
+// that another step has read, or retries failed rows.
 type kind interface {
-	// If this invocation has just recorded the step as pending, justCommitted returns the step, so that it need not be read from the ledger.
+	// justCommitted returns the step if this invocation has just recorded it as pending, so it need not be read from
+	// the ledger.
 	justCommitted() (p ledger.Pending, ok bool)
-	// If this step is not pending, absent returns the message of a step to run instead, or nil.
+	// absent returns the message of a step to run if this step is not pending, or nil.
 	absent(o *scans.RunnableScan) *scans.Message
-	// recorded returns the step's full message, from the delivered message or from the pending row.
+	// recorded returns the step's full message.
 	recorded(p ledger.Pending) (scans.Message, error)
 	// do runs the step. It is idempotent.
 	do(ctx context.Context, o *stepScan, l *ledger.Ledger, delivery int) (stepResult, error)
-	// slots returns how many time slots the step had in a scan with limits.
+	// slots returns how many time slots the step took in a scan with limits.
 	slots() int64
-	// overtaken is called if another delivery may have committed the step. If overtaken returns an error, the step is delivered again.
+	// overtaken is called if another delivery may have committed the step. After an error, the step is delivered again.
 	overtaken(ctx context.Context, l *ledger.Ledger, out *stepResult) error
 }
 
-// stepScan is a scan with the options and memory of one of its steps.
+// stepScan is a scan with the options and memory of one step.
 type stepScan struct {
 	*scans.RunnableScan
-	options storage.RequestOptions // the options of the step's requests
-	files   *place.Blobs           // the container for the scan's files, with the step's options; nil if the scan writes none
-	held    *stepMemory            // the step's memory
+	options storage.RequestOptions // of the step's requests
+	files   *place.Blobs           // for the scan's files, with the step's options; nil if the scan writes none
+	held    *stepMemory
 }
 
 func stepScanOf(o *scans.RunnableScan, options storage.RequestOptions, held *stepMemory) *stepScan {
@@ -42,7 +43,6 @@ func stepScanOf(o *scans.RunnableScan, options storage.RequestOptions, held *ste
 	return s
 }
 
-// kindOf returns the message as a step of its kind.
 func kindOf(m scans.Message) kind {
 	switch {
 	case m.Delete != nil:
@@ -58,8 +58,8 @@ type readStep struct{ scans.Message }
 
 func (readStep) justCommitted() (ledger.Pending, bool) { return ledger.Pending{}, false }
 
-// absent returns the deletion of the rows that the step has read. The process that committed the step may have died before it deleted the
-// rows.
+// absent returns the deletion of the rows that the step has read, because the process that committed the step may have
+// died before it.
 func (s readStep) absent(o *scans.RunnableScan) *scans.Message {
 	if !o.Deletes() {
 		return nil
@@ -77,7 +77,7 @@ func (s readStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, deliver
 		return out, err
 	}
 	out.done.Queries = found.queries
-	if o.Request.Action.Map == "" { // the rows that a map makes need memory
+	if o.Request.Action.Map == "" { // a map needs memory for the rows that it makes
 		o.held.releaseUnused()
 	}
 	if err := work.end(ctx, o, s.Message, delivery, &found, &out); err != nil {
@@ -89,7 +89,7 @@ func (s readStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, deliver
 
 func (readStep) slots() int64 { return 1 }
 
-// overtaken drops the rows that were read, because the other delivery may have read different rows.
+// overtaken drops the rows, because the other delivery may have read different ones.
 func (s readStep) overtaken(_ context.Context, _ *ledger.Ledger, out *stepResult) error {
 	if out.deletion != nil {
 		*out.deletion = s.DeletionOf()

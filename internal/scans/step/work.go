@@ -16,19 +16,17 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// stepWork is the work of one step.
 type stepWork interface {
-	// parallel reports whether an invocation may make several queries concurrently, and leave gaps between their rows.
+	// parallel reports whether queries may run concurrently, and leave gaps between their rows.
 	parallel() bool
-	// add adds the rows of a page to the work. The argument readAt is the time when the page was read. add returns the rows that the step holds until
-	// its end.
+	// add adds the rows of a page, which was read at readAt, and returns the rows that the step holds until its end.
 	add(ctx context.Context, of scan.Step, readAt time.Time, rows []storage.Row) (held []storage.Row, err error)
-	// uses returns how many bytes of memory the step uses besides the held rows.
+	// uses returns how much memory the step uses besides the held rows.
 	uses() int64
-	// room returns how many more bytes of pages the step can hold after it has read the given number of bytes. A result below 0 means that the
-	// step can hold no more pages.
+	// room returns how many more bytes of pages the step can hold after it has read the given number of bytes. A result
+	// below 0 means that the step can hold no more pages.
 	room(read int) int
-	// end does the work with the rows that were read, and adds its result to out, which is then committed.
+	// end does the work with the rows, and adds its result to out, which is then committed.
 	end(ctx context.Context, o *stepScan, m scans.Message, delivery int, found *readResult, out *stepResult) error
 }
 
@@ -47,7 +45,7 @@ func (o *stepScan) newWork() stepWork {
 	return counted{}
 }
 
-// holding keeps all rows in memory until the step's end.
+// holding keeps all rows until the step's end.
 type holding struct{}
 
 func (holding) parallel() bool { return true }
@@ -60,7 +58,6 @@ func (holding) uses() int64 { return 0 }
 
 func (holding) room(read int) int { return readBytes - read }
 
-// counted is the work of a step that counts rows.
 type counted struct{ holding }
 
 func (counted) end(_ context.Context, _ *stepScan, _ scans.Message, _ int, found *readResult, out *stepResult) error {
@@ -68,7 +65,6 @@ func (counted) end(_ context.Context, _ *stepScan, _ scans.Message, _ int, found
 	return nil
 }
 
-// written is the work of a step that writes rows.
 type written struct {
 	holding
 	scans.Writing
@@ -91,7 +87,7 @@ func (w written) end(ctx context.Context, o *stepScan, m scans.Message, delivery
 	return nil
 }
 
-// count returns how many rows the action makes from rows of the source, including rows that it cannot write.
+// count returns how many rows the action makes from the source's rows, including rows that it cannot write.
 func (w written) count(rows []storage.Row) (n int64) {
 	for _, unit := range w.Action.Split(rows) {
 		n += int64(len(unit))
@@ -99,11 +95,11 @@ func (w written) count(rows []storage.Row) (n int64) {
 	return n
 }
 
-// write does the work with the rows and adds the result to done. It returns the rows that could not be written. If the service neither wrote nor
-// refused one of these rows (Broken), write fails, except in the last delivery.
+// write adds the result of the work to done, and returns the rows that could not be written. If the service neither
+// wrote nor refused one of these rows (Broken), write fails, except in the last delivery.
 func (w written) write(ctx context.Context, o *stepScan, rows []storage.Row, delivery int, done *ledger.Totals) ([]action.Failure, error) {
 	options := o.options
-	if o.Request.Action.Type == scans.Enqueue && options.MayProceed != nil { // a retry of a half-done step would send all messages again, so MayProceed is called only before the step's first message
+	if o.Request.Action.Type == scans.Enqueue && options.MayProceed != nil { // a retry of a half-done step would send all messages again, so this check is made only before the first message
 		if err := options.MayProceed(ctx); err != nil {
 			return nil, err
 		}
