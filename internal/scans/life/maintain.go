@@ -50,7 +50,7 @@ func NewUpkeep(of *scans.Scans, life *Life) (*Upkeep, error) {
 
 // Maintain completes work that crashes interrupted, and fulfils start requests. For every open scan, it resends the
 // messages of lost steps, ends the scan if no process has recorded its end, and fails the scan if a step cannot be
-// done. It may run at any time, and in several processes at once. After an error of one scan, it continues with the
+// done. It may run at any time, and in several processes concurrently. After an error of one scan, it continues with the
 // others.
 func (u *Upkeep) Maintain(ctx context.Context) error {
 	// A poison queue that does not answer must not use up Maintain's time.
