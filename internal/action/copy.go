@@ -167,8 +167,8 @@ func failedRow(err error, n int) (refusal *storage.Error, index int) {
 	return refusal, refusal.Index
 }
 
-// brokenRow returns the failure of a row for which the service fails each time although it accepts other rows. If the
-// service fails for all rows, the result is false, because the rows must wait until the service recovers.
+// brokenRow returns the failure of a row that the service fails to write each time, although it accepts other rows. If
+// it accepts no rows, the result is false, because the rows must wait until the service recovers.
 func brokenRow(k key.Key, err, others error) (Failure, bool) {
 	var e *storage.Error
 	if others != nil || !errors.As(err, &e) {

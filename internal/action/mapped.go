@@ -19,7 +19,7 @@ type Mapped struct {
 	Work
 	// Map returns a row's mapped rows. If it returns an error, only this row fails.
 	Map func(context.Context, storage.Entity) ([]storage.Entity, error)
-	// Limiter limits the requests to the partitions of the mapped rows. These partitions differ from the source's.
+	// Limiter limits the requests to the partitions of the mapped rows, not of the source rows.
 	Limiter *Limiter
 	// Slots, if set, limits the number of concurrent requests.
 	Slots *semaphore.Weighted

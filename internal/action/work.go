@@ -37,7 +37,7 @@ type Failure struct {
 	Reason string
 	// Line is the number of an input line that is not a row. It is 0 if the failure is about a row.
 	Line int
-	// Broken is set if the service answered each try with an error that is not a refusal. The service may accept the row later.
+	// Broken is set if the service answered each try with status 500. It may accept the row later.
 	Broken bool
 }
 

@@ -13,8 +13,8 @@ import (
 	"tablesweep/internal/key"
 )
 
-// MayWrite checks the permission to write rows of the table, and changes nothing. exists is false if the table does not exist or
-// is being deleted. An error means that the caller is not allowed to write, or that the service did not answer.
+// MayWrite checks the permission to write rows of the table, and changes nothing. exists is false if the table does not
+// exist or is being deleted. An error means that the caller may not write, or that the service did not answer.
 func (t *Table) MayWrite(ctx context.Context) (exists bool, err error) {
 	err = t.mayChange(ctx, Merge)
 	if HasCode(err, "TableNotFound") || BeingDeleted(err) {

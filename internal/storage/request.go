@@ -47,7 +47,7 @@ type Counter struct {
 	n, doubts, throttles atomic.Int64
 }
 
-// Requests returns the number of requests counted so far.
+// Requests returns the number of requests so far.
 func (c *Counter) Requests() int64 { return c.n.Load() }
 
 // Throttled returns the number of requests that were throttled so far.

@@ -171,7 +171,7 @@ func (r *retries) Do(req *policy.Request) (*http.Response, error) {
 		switch {
 		case !wanted:
 			return nil, r.endedError(ctx, c)
-		case is == deleting && pause >= left: // a further try would be abandoned without an answer
+		case is == deleting && pause >= left: // the patience ends before a further try
 			return resp, nil
 		}
 	}

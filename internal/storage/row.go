@@ -15,7 +15,7 @@ import (
 )
 
 // Row is a row as a query returns it: its key, and its properties as the answer's text. A row can be written or
-// compared without decoding. [Row.Entity] decodes it.
+// compared without decoding.
 type Row struct {
 	Key     key.Key
 	Columns []Column // in the text's order; never changed, because adjacent rows share them
@@ -91,7 +91,7 @@ func (r Row) Entity() Entity {
 	return e
 }
 
-// MergedInto returns the result of merging r into other: the properties of r, and those that only other has.
+// MergedInto returns the result of merging r into other: the properties of r, and the properties that only other has.
 func (r Row) MergedInto(other Row) Row {
 	row := r.Entity()
 	for _, p := range other.Entity().Properties {

@@ -6,11 +6,11 @@
 // "Scalability and performance targets for Table storage") If only one partition throttles, that partition is slowed down.
 // Otherwise the account is slowed down.
 //
-// A service may also refuse a few requests at any load. So a Pace measures the share of refused requests. If the share rises, the
-// Pace halves the load for a trial. The load was too high if a smaller share is refused during the trial, or if nearly as many
-// requests are answered as before. Otherwise the share becomes the *floor*, the load returns to its old value, and a share near
-// the floor starts no further trial. A high floor needs a second trial, because a service that accepts bursts answers more
-// requests before a trial than during it.
+// A service may also refuse a few requests at any load. So a Pace measures the share of refused requests. If the share
+// rises, the Pace halves the load for a trial. The load was too high if a smaller share is refused during the trial, or
+// if nearly as many requests are answered as before. Otherwise the share becomes the *floor*, the load returns to its
+// old value, and a share near the floor starts no further trial. A high floor needs a second trial, because before the
+// first one the service may have accepted a burst, and answered more requests than it can for long.
 //
 // A partition that throttles gets a limit in rows per second: nine tenths of the rate at which it answered while it
 // throttled. The limit grows by 3 % in each second in which the partition is busy and refuses less than a twentieth of

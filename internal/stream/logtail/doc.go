@@ -43,10 +43,10 @@
 // reads 1.3 rows per event.
 //
 // Timestamps have no index, so the service must read all rows of a query's key range. Therefore a call queries only ids
-// that are at most a minute older than the last call. An append that takes longer than 50 s fails, and a writer whose
-// clock is wrong corrects the times in its ids by the Date of the service's answers. A follower misses an event only if
-// the event is written more than a minute after the time in its id, for example because a request hangs in the network
-// or another program writes the row.
+// that are at most a minute older than the last call. An append that takes longer than 50 s fails, and writers correct
+// the times in their ids by the Date of the service's answers. A follower misses an event only if the event is written
+// more than a minute after the time in its id, for example because a request hangs in the network or another program
+// writes the row.
 //
 // A [Feed] follows other logs in the same way. Rows of such a log may be written more than a minute after the time in their
 // keys; see [Feed.Oldest].

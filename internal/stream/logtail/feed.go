@@ -63,11 +63,11 @@ type Feed struct {
 	Log
 	// Now returns the service's time.
 	Now func() time.Time
-	// Oldest returns a lower bound for the times in the keys of rows that may still be written. The write itself may take a
-	// further minute. If Oldest is nil, the keys of new rows contain the present time.
+	// Oldest returns the time in the oldest key with which a row may still be written. Writes under way may have keys that
+	// are up to a minute older. If Oldest is nil, the keys of new rows contain the present time.
 	Oldest func(ctx context.Context) (time.Time, error)
 
-	// merge reads the first pages of a span. If it is nil, Log.merge is used.
+	// merge, if set, replaces Log.merge.
 	merge func(ctx context.Context, s Span) (*merge, error)
 }
 
@@ -137,7 +137,7 @@ func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
 		if err != nil {
 			return Next{}, nil, err
 		}
-		if now = readUntil.time(); at.After(now.Add(-settling)) { // the service's clock was changed, or ours
+		if now = readUntil.time(); at.After(now.Add(-settling)) { // the service's clock or ours was changed
 			continue
 		}
 		if len(rows) > 0 && newest == 0 {

@@ -8,7 +8,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// largePage is the minimum size, in bytes, of a page of large rows. One large row alone does not reach it.
+// largePage is the minimum size, in bytes, of a page of large rows.
 const largePage = MaxAnswer / 8
 
 // Sizes estimates the size of a table's rows from the latest pages that the process has read. With the estimate, a
