@@ -30,7 +30,8 @@ type Mapped struct {
 }
 
 const (
-	// maxMapped is the maximum size of unwritten mapped rows, in bytes. It is needed because a page's rows may grow by a factor of a hundred.
+	// maxMapped limits the size of unwritten mapped rows, in bytes, because a map may make a page's rows a hundred times
+	// larger.
 	maxMapped = 8 << 20
 	// mappedWeight is the number of bytes of memory for each byte of a mapped row's text. The row exists as a value, as
 	// text, and in the transaction that writes it.

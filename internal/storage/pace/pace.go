@@ -49,7 +49,7 @@ const (
 	crowded        = 0.3         // a larger share lowers the limit without a trial
 	fallen         = 0.4         // a trial finds a limit if the share of refusals falls by at least this fraction
 	spared         = 0.75        // a trial also finds a limit if half of the load still gets more than this fraction of the answers
-	enoughRefusals = 10          // a trial continues until the floor predicts this number of refusals
+	enoughRefusals = 10          // a trial continues until the share of refusals before it would lead to this number of refusals
 	high           = 0.05        // a larger share counts as the floor only after a second trial
 )
 

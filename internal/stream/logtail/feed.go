@@ -121,8 +121,8 @@ func (f Feed) after(ctx context.Context, after string, top int) (Next, []arrival
 	return Next{found, from.advance(rows, readUntil, limit).String(), more}, rows, nil
 }
 
-// start returns the position after all rows that the log contains now, and the rows that start has read. If a position cannot
-// record all these rows, start reads again a second later, when fewer of them are newer than the time readUntil.
+// start returns the position after all rows that the log contains now, and the rows that start has read. If a position
+// cannot record all these rows, start reads again a second later, when fewer of them are newer than readUntil.
 func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
 	var newest ticks // the newest row of the first reading
 	for now := f.Now(); ; {
