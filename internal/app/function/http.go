@@ -43,8 +43,8 @@ const (
 	// bodyTime is the maximum time in which a body may arrive. answerTime is the time for writing the answer, after the time for handling the request.
 	bodyTime   = 150 * time.Second
 	answerTime = 20 * time.Second
-	// An answer that is ready before the request's body has arrived waits for the rest of the body, up to restTime and
-	// maxRest bytes.
+	// If an answer is ready before the request's body has arrived, it waits for the rest of the body, up to restTime
+	// and maxRest bytes.
 	restTime = 10 * time.Second
 	maxRest  = 100 << 20 // the host's limit
 )
@@ -299,8 +299,8 @@ func problemBody(p *problem.Error, err error) any {
 	}{http.StatusText(status), status, p.Field, publicText(p), fieldErrors(err)}
 }
 
-// problemOf is like [problem.Of], but turns errors of storage that is unavailable, refuses the app, or lacks one of the app's
-// tables into [problem.Busy], so that callers see the reason.
+// problemOf is like [problem.Of], unless storage is unavailable, refuses the app, or lacks one of the app's tables. Such an
+// error becomes [problem.Busy], so that callers see the reason.
 func problemOf(err error) *problem.Error {
 	var p *problem.Error
 	var away *storage.AwayError

@@ -221,8 +221,8 @@ func (t *taker) forLittle(ctx context.Context) (*memory.Part, error) {
 	return t.part(ctx, memory.Small)
 }
 
-// guess returns how many bytes to reserve for work that may need the given number: at most half of the memory, because
-// other calls wait while a large call waits for its memory.
+// guess returns how many bytes to reserve for work that may need the given number. Other calls wait until a large call
+// gets its memory, so the result is at most half of the memory.
 func (t *taker) guess(bytes int64) int64 { return min(bytes, t.from.Half()) }
 
 // part waits for a part of the given size.

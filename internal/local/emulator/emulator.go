@@ -2,9 +2,9 @@
 //
 // An [Emulator] is one storage account. Clients in the same process use its [Transport], which needs no sockets, so it works in the virtual time of
 // testing/synctest. [Emulator.Serve] serves the account over HTTP. The emulator supports those parts of the services' REST interfaces that the SDKs use:
-// tables, entities, queries and entity group transactions; queues and messages; the requests for blobs that [ServedBlobs] lists; and signatures by SharedKey
-// and SharedKeyLite. It is as strict as the real service. It does not support Entra ID. It refuses shared access signatures, access policies, CORS, service
-// properties and statistics, with errors that name the feature.
+// tables, entities, queries, entity group transactions, queues, messages, and the requests for blobs that [ServedBlobs] lists. Requests are signed by
+// SharedKey or SharedKeyLite. The emulator is as strict as the real service. It does not support Entra ID. It refuses shared access signatures, access
+// policies, CORS, service properties and statistics, with errors that name the feature.
 //
 // The emulator ends a page after 250,000 visited rows or 16 MiB, the service after 5 seconds. It disconnects a client that takes 30 seconds to send a
 // body or to read an answer. It accepts keys of up to 512 UTF-16 units, and any date as x-ms-version. It returns Doubles in their shortest form, like

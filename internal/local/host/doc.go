@@ -4,7 +4,7 @@
 // An instance stands for one machine of the app: one handler process and, for every queue function, a listener. All instances share the HTTP server and the
 // timers.
 //
-// As with the real host, no handler gets a signal, the messages of a killed host stay hidden for ten minutes, and only one of the hosts on a storage account
+// As with the real host, no handler gets a signal, and the messages of a killed host stay hidden for ten minutes. Only one of the hosts on a storage account
 // runs a timer. Unlike the real host, this one has a fixed number of instances, and restarts a handler that ends. It supports only HTTP, queue and timer
 // triggers, and only the functions that package function lists. A test there compares the function.json files with the list.
 package host

@@ -133,7 +133,8 @@ func Start(ctx context.Context, options Options) (*Host, error) {
 	return h, nil
 }
 
-// Key returns the key that requests need: the key of the options, or a new one if other machines can reach the app; "" if requests need none.
+// Key returns the key that requests need: the key of the options, or a new one if other machines can reach the app. If requests need no key,
+// Key returns "".
 func (h *Host) Key() string { return h.options.Key }
 
 // drain waits up to [Times.Drain] for running invocations. Like the real host, the host then kills the handlers without an earlier signal.

@@ -68,7 +68,7 @@ type process struct {
 	secret  string        // proves that the host sent the request
 	done    chan struct{} // closed when the process has ended
 	code    int           // exit code, valid after done; -1 if a signal ended it
-	wanted  atomic.Bool   // the host has ended the process
+	wanted  atomic.Bool   // the host itself has ended the process
 }
 
 // startProcess starts a handler process. The calling goroutine must be locked to its thread until the process has ended; see
