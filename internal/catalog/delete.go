@@ -121,7 +121,6 @@ func (wr *Writer) deleteAll(ctx context.Context, q Lookup, p plan, o claim.ID, n
 	return x.done, err
 }
 
-// bulkDeletion is a deletion of many records.
 type bulkDeletion struct {
 	*Writer
 	plan  plan

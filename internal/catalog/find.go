@@ -125,7 +125,6 @@ func (rd *Reader) search(ctx context.Context, q Lookup, gone func(storage.Entity
 	return x.answer(next), checked()
 }
 
-// search is the state of one call of Reader.search.
 type search struct {
 	trail
 	gone func(storage.Entity)

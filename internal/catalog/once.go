@@ -96,7 +96,7 @@ func shardsOf(s index.Schema, selector Lookup) ([]store.Shard, error) {
 		return []store.Shard{store.ShardOf(first)}, nil
 	}
 	if selector.ID != "" {
-		return nil, nil // the selector finds no record
+		return nil, nil
 	}
 	p, err := newPlan(s, selector)
 	if err != nil || p.keys[0].rank > 0 {

@@ -115,7 +115,7 @@ func (k *checker) placementOf(ctx context.Context, x store.Copy) (placement, err
 	r := store.ContentOf(x.Row)
 	id, err := k.Identify(r)
 	if err != nil {
-		return stray, nil // the row does not contain a record
+		return stray, nil
 	}
 	if store.WriteFor(id).HasRowAt(x.At) {
 		return belongs, nil

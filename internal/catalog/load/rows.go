@@ -44,7 +44,6 @@ func rowOf(l lines.Line) Row {
 	return row
 }
 
-// rowReader reads the rows of a file.
 type rowReader struct {
 	header []byte // nil unless the file is CSV
 	next   func() (Row, error)

@@ -27,7 +27,6 @@ type row struct {
 	values []any
 }
 
-// input returns the row in the form that a program reads.
 func (r *row) input() (map[string]any, error) {
 	in := make(map[string]any, len(r.Properties)+2)
 	in[odata.PartitionKey], in[odata.RowKey] = r.Key.Partition, r.Key.Row
