@@ -158,7 +158,6 @@ func goodLines(text []byte) (lines []line, offsets []int64, known int64, err err
 	return lines, offsets, known, nil
 }
 
-// sum computes the CRC of a line from the CRC of the previous line and the line's body.
 func sum(before, body []byte) []byte {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	return fmt.Appendf(nil, "%08x", crc32.Update(crc32.Checksum(before, table), table, body))
