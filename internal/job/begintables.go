@@ -45,7 +45,7 @@ func (c Choice) String() string {
 	return "--tables " + strings.Join(c.Patterns, ",")
 }
 
-// matchingNames returns the chosen names. It fails unless each pattern matches at least one name.
+// matchingNames fails unless each pattern matches at least one name.
 func (c Choice) matchingNames(names []string) ([]string, error) {
 	if c.All && c.Patterns != nil {
 		return nil, Refuse("", "--all and --tables cannot be combined")
@@ -126,7 +126,6 @@ func (t *Tables) open(dir string) (err error) {
 	return err
 }
 
-// restore reads the results of earlier runs from the checkpoint.
 func (t *Tables) restore(ctx context.Context) error {
 	dir := t.Checkpoint.Resume
 	if err := t.open(dir); err != nil {

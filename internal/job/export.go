@@ -83,7 +83,6 @@ func (p Place) journal() string {
 	return filepath.Join(string(p.Objects.(place.Directory)), place.JournalName)
 }
 
-// placeTaken returns the error for a place that contains another export.
 func placeTaken(err error) error {
 	return Hint(Refuse("to", ": %w", err), "name a place that is empty or does not exist; --resume continues an export that is not complete")
 }

@@ -72,7 +72,6 @@ func (j *Job) Close(err error) error {
 	return j.changes.endCopy(err, j.rows)
 }
 
-// intent describes what a job would do.
 type intent struct {
 	verb   string
 	writes func([]storage.Row) int // estimates how many requests write these rows

@@ -24,7 +24,6 @@ import (
 // Without the higher limit, the garbage collector takes a third of the processor time.
 var forMap = sync.OnceFunc(func() { new(memory.Held).Set(112 << 20) })
 
-// mapWork returns work that maps the rows, and then does the work w with the mapped rows.
 func (o Options) mapWork(w action.Work) action.Work {
 	if o.Map == nil {
 		return w

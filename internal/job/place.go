@@ -102,7 +102,7 @@ func (p *Place) Read(ctx context.Context, option string) error {
 	return Hint(refusal, fmt.Sprintf("this export is not complete; tablesweep export --resume %s completes it", with))
 }
 
-// tryRow reads one row of the source, so that a missing table or a bad filter is reported before anything is created. It returns the
+// tryRow reads one row of the source, so that a missing table or a bad filter is found before anything is created. It returns the
 // service's time if the source is a table, and otherwise this machine's time.
 func tryRow(ctx context.Context, s sweep.Spec) (time.Time, error) {
 	p, err := firstPage(ctx, s, 1)
@@ -112,7 +112,6 @@ func tryRow(ctx context.Context, s sweep.Spec) (time.Time, error) {
 	return p.Date, err
 }
 
-// firstPage reads the source's first page, of at most the given number of rows.
 func firstPage(ctx context.Context, s sweep.Spec, rows int) (storage.Page, error) {
 	p, _, err := s.Source.Read(ctx, storage.RequestOptions{}, storage.Query{Range: s.Bounds.Range(), Filter: s.Filter, Select: s.Select, Top: rows})
 	if err != nil {

@@ -43,7 +43,7 @@ const (
 	causeRoom = 16 // a shortened cause has at least this many columns
 )
 
-// line returns the figures as text of at most the given number of columns. If columns is below 1, there is no limit.
+// line returns the figures as text of at most the given number of columns, unless columns is below 1.
 func (f Figures) line(columns int) string {
 	phase := f.Phase
 	if phase != "" {

@@ -252,7 +252,7 @@ func (m *Meter) print(kind, text string) {
 	fmt.Fprintf(m.text, "tablesweep: %s: %s\n", kind, strings.ReplaceAll(text, "\n", "\n  ")) // indented, so that a further line does not look like another message
 }
 
-// encode writes a line of JSON. It ignores errors, because there is no other output on which to report them.
+// encode ignores errors, because there is no other output on which to report them.
 func (m *Meter) encode(v any) { _ = lines.JSON(m.text).Encode(v) }
 
 // Account reports connections whose requests fail. [storage.Account] implements it.

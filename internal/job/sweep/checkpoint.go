@@ -211,7 +211,6 @@ func (c *Checkpoint) sync() error {
 	return c.file.Sync()
 }
 
-// rewrite replaces the file with a snapshot.
 func (c *Checkpoint) rewrite(f *frontier, t Totals) error {
 	if c.file == nil {
 		return nil

@@ -19,7 +19,7 @@ const (
 	groupMeets, keyMeets = 100, 10
 )
 
-// Keys are the keys of rows to sweep, in any order. They are held in memory. The zero value is ready for use.
+// Keys holds the keys of rows to sweep in memory, in any order. The zero value is ready for use.
 type Keys struct {
 	keys  []key.Key
 	bytes int64

@@ -217,7 +217,6 @@ func (r *run) progress() Progress {
 	}
 }
 
-// fail records the first error, and stops the sweep.
 func (r *run) fail(err error) {
 	if err != nil && r.err == nil {
 		r.err, r.stopping = err, true
@@ -357,7 +356,7 @@ func (r *run) unitEnded(s *step, u []storage.Row, result action.Result, sent *st
 	r.state.finishUnit(s, u, did)
 }
 
-// report passes failed rows to Options.Failed. An error stops the sweep.
+// report passes failed rows to Options.Failed, whose error stops the sweep.
 func (r *run) report(failed []action.Failure) error {
 	if r.options.Failed == nil || len(failed) == 0 {
 		return nil

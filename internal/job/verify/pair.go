@@ -254,7 +254,6 @@ func (s *side) add(a storage.Page, after *key.Key) {
 	s.Token, s.Ended = a.Next, a.Next == nil
 }
 
-// peek returns the next row, or nil if none is held.
 func (s *side) peek() *storage.Row {
 	if len(s.held) == 0 {
 		return nil
