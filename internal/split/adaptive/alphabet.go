@@ -16,7 +16,6 @@ const (
 	pageWeight = 100 // maximum weight of the letters of one page
 )
 
-// letter is a character and the weight of its occurrences.
 type letter struct {
 	char   rune
 	weight float64

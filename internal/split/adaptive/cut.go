@@ -59,7 +59,7 @@ func (st *strand) divide(g *gauge, cuts []string) {
 // long. A long piece delays the whole scan, but has seldom earned enough cuts. It is always one within a partition that is not very long. It is also
 // one after cuts in levels without known siblings (see [trail]), because the pieces are then often empty.
 func (st strand) leastCredit() float64 {
-	const most, long, longPartition = 5, 4.0, 12.0 // most counts cuts; long and longPartition count pages
+	const most, long, longPartition = 5, 4.0, 12.0 // most is in cuts; long and longPartition are in pages
 	if st.Trail.Tries > 0 || st.Inside && st.Left < longPartition {
 		return 1
 	}

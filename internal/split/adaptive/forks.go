@@ -48,7 +48,6 @@ func (f *forks) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// probability returns the probability that keys fork after a character.
 func (f forks) probability(behind rune) float64 {
 	const weight = 4 // the weight of the assumed probabilities
 	supposed := [kinds]float64{0.8, 0.5, 0.1}

@@ -52,7 +52,6 @@ func (t trail) levelAt(depth int) level {
 	return level{depth: depth}
 }
 
-// isMeasured reports whether enough siblings were read at the depth.
 func (t trail) isMeasured(depth int) bool { return t.levelAt(depth).pages > grain }
 
 // inherit returns the trail of a piece that starts at a key. It contains the densities of the levels that the start key shares with the last key
