@@ -38,7 +38,7 @@ const (
 	maxColumns    = 10_000
 )
 
-// columnTypes are the types in the part of a column that was read so far.
+// columnTypes are the types that were read in a column so far.
 type columnTypes struct {
 	seen    []storage.Type // the different types
 	first   bool           // the first row has a type
@@ -87,7 +87,7 @@ type csvReader struct {
 type csvColumn struct {
 	name   string
 	typed  int           // the column of its types; -1 for none
-	skip   bool          // set for a column of types, and for a column that rows do not use
+	skip   bool          // set for columns of types, Timestamp and odata.*, which are not properties
 	given  *storage.Type // the type in [CSV.Types]; nil for none
 	types  *columnTypes
 	warned bool // Mixed was called for this column
@@ -210,7 +210,6 @@ func (r *csvReader) hasAllCells(rec *csvRecord) bool {
 	return len(rec.cells) == len(r.columns)
 }
 
-// csvRecord is the text of one row.
 type csvRecord struct {
 	cells             []string
 	text              []byte // the record's text with its line end, if rows are keyless

@@ -175,14 +175,14 @@ func (p *Properties) count(name, kind string, rows int64) {
 
 func (p *Properties) add(other Properties) {
 	for _, one := range other.List {
-		for kind, rows := range one.Types { // the order of names does not depend on the order of types
+		for kind, rows := range one.Types { // the order of types does not change the result
 			p.count(one.Name, kind, rows)
 		}
 	}
 	p.More = p.More || other.More
 }
 
-// File is a line of files.jsonl. It describes a data file.
+// File is a line of files.jsonl, which describes a data file.
 type File struct {
 	Path   string     `json:"path"` // data/NAME
 	Rows   int64      `json:"rows"`
@@ -217,8 +217,7 @@ func ParseFile(line []byte) (f File, err error) {
 // dataPath matches the paths of data files. Such a path cannot lead outside the place.
 var dataPath = regexp.MustCompile(`^data/[0-9A-Za-z_-][0-9A-Za-z._-]*$`)
 
-// leftover matches the names of data files that this program makes, complete or not. Any other object was made by another program or for another
-// export.
+// leftover matches the names of data files that this program makes, complete or not.
 var leftover = regexp.MustCompile(`^data/[0-9a-z]+-[0-9a-f]{16}\.jsonl(\.zst|\.gz)?(\.[a-z2-7]{16}\.part)?$`)
 
 // Leftover reports whether an object that files.jsonl does not list may be deleted.
@@ -257,8 +256,8 @@ type EncodingNames struct {
 	Compress Compress `json:"compress"`
 }
 
-// WithSource returns the manifest of an export whose rows come from another export. The range, filter, selection, time and map of that export also
-// apply to this export.
+// WithSource returns the manifest of an export whose rows come from another export. The source's range, filter, selection, time and map also apply
+// to this export.
 func (m Manifest) WithSource(source Manifest) Manifest {
 	m.Table, m.Account, m.Since, m.Mapped = source.Table, source.Account, source.Since, m.Mapped || source.Mapped
 	m.StartedAt, m.FinishedAt = source.StartedAt, source.FinishedAt
@@ -317,13 +316,12 @@ const hashDigits = 16
 // shortHash returns the first 16 hex digits of a SHA-256.
 func shortHash(b []byte) string { return hashOf(b)[:hashDigits] }
 
-// hashOf returns the SHA-256 in hex digits.
 func hashOf(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])
 }
 
-// page collects rows as JSON lines until they are encoded. The zero value is empty.
+// page collects rows as JSON lines until they are encoded.
 type page struct {
 	text        []byte
 	rows        int64
@@ -331,7 +329,7 @@ type page struct {
 	properties  Properties
 
 	columns     []storage.Column // the columns of the last rows
-	sameColumns int64            // how many rows with these columns are still missing from the counts of properties
+	sameColumns int64            // rows with these columns that are not counted in the properties yet
 }
 
 // add appends a row, which must be after the last row in table order. If the page is full, add appends nothing and returns false. If timestamp is
@@ -424,7 +422,6 @@ func (d *FileDraft) append(p *page) {
 	d.content = append(d.content, p.text...)
 }
 
-// dataName returns the name of a data file with the given hash.
 func dataName(order, hash string, c *Codec) string {
 	return DataPrefix + order + "-" + hash[:min(len(hash), hashDigits)] + ".jsonl" + exts[c.compress]
 }

@@ -20,11 +20,10 @@ type Removal struct {
 	Done   bool `json:"-"`                // everything is deleted
 }
 
-// Remove deletes an export of one table or of many, or continues a deletion. *left is the approximate number of objects that this call may delete,
-// and Remove subtracts the number of deleted objects from it. Remove deletes only the objects that the export's lists name, and objects that late
-// steps of the export's scan have written to the same place. It deletes the manifest before the data, so that nobody reads the export while it is
-// incomplete. It deletes the claim last, so that an interrupted call can be repeated. It deletes nothing if the place belongs to another export, or
-// if a list is missing or was changed.
+// Remove deletes an export of one table or of many, or continues a deletion. *left is about how many objects this call may delete, and falls with
+// each deletion. Remove deletes only the objects that the export's lists name, and objects that late steps of the export's scan have written to the
+// same place. It deletes the manifest before the data, so that nobody reads the export while it is incomplete. It deletes the claim last, so that an
+// interrupted call can be repeated. It deletes nothing if the place belongs to another export, or if a list is missing or was changed.
 //
 // Remove deletes lists only if the given progress records that the data is deleted. So the caller must store each result before the next call.
 // Otherwise, a deleted list would look like a lost list.
@@ -148,7 +147,6 @@ func (r *remover) removeTables(ctx context.Context, id ExportID) error {
 	return nil
 }
 
-// removeOne deletes the data or the lists of one table's export.
 func (r *remover) removeOne(ctx context.Context, id ExportID) error {
 	if !r.Gone {
 		return r.removeData(ctx, "", id)
@@ -215,7 +213,7 @@ func (r *remover) removeLate(ctx context.Context, id ExportID, many bool) error 
 	if *r.left <= 0 {
 		return errEnough
 	}
-	late, taken, in := map[string][]string{}, map[string]bool{}, DataPrefix // each key of late and taken is the common prefix of the names of an export's objects
+	late, taken, in := map[string][]string{}, map[string]bool{}, DataPrefix // the keys of late and taken are the prefixes of exports
 	if many {
 		in = ""
 	}
@@ -263,7 +261,7 @@ func (r *remover) removeLate(ctx context.Context, id ExportID, many bool) error 
 	return errEnough
 }
 
-// removeData deletes the data of one table's export. The argument prefix is the beginning of the names of the export's objects.
+// removeData deletes the data of one table's export, whose objects have names with the prefix.
 func (r *remover) removeData(ctx context.Context, prefix string, id ExportID) error {
 	if *r.left <= 0 {
 		return errEnough

@@ -151,7 +151,7 @@ func Windows(next Lines, merge bool, bad func(*BadLine) error, fn func(rows Rows
 	}
 }
 
-// OpenFile opens a file of JSON lines, and decompresses it according to its name. The file may be a pipe. Waiting for a pipe ends when ctx ends.
+// OpenFile opens a file of JSON lines, and decompresses it according to its name. The file may be a pipe, and waiting for it ends when ctx ends.
 func OpenFile(ctx context.Context, path string) (io.ReadCloser, error) {
 	f, err := file.OpenPipe(ctx, path, os.O_RDONLY, 0)
 	if err != nil {

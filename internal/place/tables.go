@@ -67,7 +67,7 @@ func FreeOfTables(ctx context.Context, to Objects) error {
 	return ofTables(to, err)
 }
 
-// ofTables adds the place's address to the error [ErrTaken]. It returns all other errors unchanged.
+// ofTables adds the place's address to the error [ErrTaken].
 func ofTables(to Objects, err error) error {
 	if errors.Is(err, ErrTaken) {
 		err = fmt.Errorf("%s %w", to.Address(), err)
@@ -88,8 +88,8 @@ func firstOf(ctx context.Context, o Objects, names ...string) (string, error) {
 	return "", nil
 }
 
-// ClaimTables claims the place for an export of many tables, as [Take] does. The argument begun is true if an earlier process has claimed the place
-// and begun the export.
+// ClaimTables claims the place for an export of many tables, as [Take] does. begun means that an earlier process has claimed the place and begun
+// the export.
 func ClaimTables(ctx context.Context, to Objects, c Claim, begun bool) error {
 	if b, ok := to.(*Blobs); ok {
 		if err := b.Make(ctx); err != nil {

@@ -56,7 +56,7 @@ func (w window) take(rows []storage.Row, p *storage.Page) (rest []storage.Row, e
 	return nil, false
 }
 
-// choose returns the properties of a row that the query selects. ok reports whether the row matches. choose decodes a row at most once.
+// choose returns the properties of a row that the query selects. ok reports whether the row matches.
 func (w window) choose(row storage.Row) (chosen storage.Row, ok bool) {
 	keysOnly := w.Select != nil && len(w.Select) == 0
 	var e storage.Entity

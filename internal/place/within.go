@@ -15,16 +15,14 @@ import (
 )
 
 // An export must not begin within another export, or around one, because a reader of the outer export would find the objects of the inner export. The
-// exports of single tables in an export of many tables are an exception: the outer export has checked them.
+// exports of single tables in an export of many tables are an exception, because the outer export has checked them.
 
 // markers are the names of the objects that mark a place as an export.
 var markers = []string{TablesName, tablesClaimName, ManifestName, ClaimName}
 
-// formatPrefix is the beginning of the content of each object that marks a place as an export. This beginning
-// is checked because objects of other programs may have the same names.
+// formatPrefix begins each object that marks a place as an export. Objects of other programs may have the same names.
 const formatPrefix = `{"format":"tablesweep-`
 
-// hasMarker reports whether an object exists that marks the place as an export.
 func hasMarker(ctx context.Context, o Objects, name string) (bool, error) {
 	begins, err := o.Get(ctx, name, 0, int64(len(formatPrefix)))
 	if _, local := o.(Directory); local || errors.Is(err, fs.ErrNotExist) || storage.Gone(err) {
@@ -94,8 +92,7 @@ func checkApart(ctx context.Context, to Objects, patience time.Duration) error {
 	}
 }
 
-// patience is about how long an export waits for an export within it to yield. Yielding takes a few
-// requests.
+// patience is about how long an export waits for an export within it to yield, which takes a few requests.
 const patience = 4 * time.Second
 
 // Take puts a claim, as [PutClaim] does, and then checks whether another export has begun at the same moment around the place or within it. Each
