@@ -13,7 +13,7 @@ import (
 // Cache holds a recently read value for each scan. It is safe for concurrent use.
 type Cache[T any] struct {
 	fresh time.Duration // how long a value is returned without being read again
-	kept  time.Duration // how long an old value is kept for the next read
+	kept  time.Duration // how long an old value is kept, for the next read's argument
 
 	mu   sync.Mutex // guards byID and the values' fields
 	byID map[ledger.ScanID]*cached[T]
@@ -112,8 +112,8 @@ func (c *Cache[T]) forget() {
 	}
 }
 
-// Outdate makes the next Get read a scan's value again if outdated returns true for the value. A read that is already
-// running does not count.
+// Outdate makes the next Get read a scan's value again if outdated returns true for it, even if another read is already
+// running.
 func (c *Cache[T]) Outdate(id ledger.ScanID, outdated func(T) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -225,7 +225,7 @@ type ReadPage struct {
 	// If part of the page was handed over, Partitions lists the partitions that this step processed.
 	Partitions []string `json:"partitions,omitempty"`
 
-	Span int `json:"-"` // the index of the span of rows to which the page belongs
+	Span int `json:"-"` // the index of the page's span; see readResult in package step
 }
 
 // SendAt resends a pending step's message. The step does not begin before the time begin; zero means immediately.

@@ -55,7 +55,7 @@ func ParseNote(note []byte) []scan.PageEnd {
 	return ends
 }
 
-// maxText is in bytes.
+// maxText limits unpacked texts, in bytes.
 const maxText = 16 << 20
 
 // Pack returns the stored form of a text.

@@ -10,9 +10,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A scan may read and export every table, but must not change tables of the app or its host. It could delete records
-// while calls write them. Each step and each retry checks this, because the settings may have changed since the scan
-// began.
+// A scan may read and export every table, but must not change tables of the app or its host. Otherwise, it could delete
+// records while calls write them. Each step and each retry checks this, because the settings may have changed since the
+// scan began.
 
 // hostContainers begins the names of the Functions host's containers, which hold locks, keys, and the state of
 // triggers.
@@ -33,8 +33,8 @@ func refuse(field, what string) error {
 	return &OwnError{problem.Invalidf(field, "%s; name another", what)}
 }
 
-// FatalIfOwn makes an [OwnError] fatal. It returns other errors of [Scans.Open] unchanged, because an older instance
-// may lack a new setting.
+// FatalIfOwn makes an [OwnError] fatal. It returns other errors of [Scans.Open] unchanged, because this instance may
+// only lack a new setting.
 func FatalIfOwn(err error) error {
 	if errors.As(err, new(*OwnError)) {
 		return &FatalError{errors.New(err.Error())}

@@ -38,8 +38,8 @@ type Request struct {
 	// SegmentsPerFirstPrefix and SegmentsPerSubsequentPrefix are options of the prefix strategy; see [scan.Prefix].
 	SegmentsPerFirstPrefix      int `json:"segmentsPerFirstPrefix,omitempty"`
 	SegmentsPerSubsequentPrefix int `json:"segmentsPerSubsequentPrefix,omitempty"`
-	// Limits is nil if the scan has none. Unless SegmentSize is set, a segment has the rows that the limits allow in a
-	// quarter of a second.
+	// Limits is nil if the scan has none. Unless SegmentSize is set, a segment has as many rows as the limits allow in
+	// a quarter of a second.
 	Limits *Limits `json:"limits,omitempty"`
 }
 

@@ -26,7 +26,7 @@ type RunnableScan struct {
 	Limiter *action.Limiter
 	plan
 	Strategy scan.Strategy
-	Queries  int      // maximum of an invocation
+	Queries  int      // the maximum number in an invocation
 	Sizes    *Sizes   // learned from steps in this process; nil for a group
 	Tables   []string // a group's tables; set only when a start is checked
 
@@ -94,7 +94,7 @@ func RequestOf(s ledger.Scan) (Request, error) {
 	return r, nil
 }
 
-// Loaded is a scan with its state when it was read.
+// Loaded is a scan and the state in which it was read.
 type Loaded struct {
 	*RunnableScan
 	State   ledger.State

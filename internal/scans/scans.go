@@ -52,7 +52,7 @@ type Options struct {
 }
 
 // Scans contains the app's accounts and queues, the ledger, and recently read scans. All parts of the engine share it.
-// Its type and theirs are safe for concurrent use.
+// It is safe for concurrent use, as are the types of the parts.
 type Scans struct {
 	Options Options
 	Ledger  *ledger.Ledger

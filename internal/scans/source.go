@@ -41,7 +41,7 @@ func (x *Export) Open(ctx context.Context) (*place.Export, error) {
 	return content, err
 }
 
-// Address implements [storage.Source], also before Open.
+// Address implements [storage.Source]. The export need not be open.
 func (x *Export) Address() string { return x.objects.Address() }
 
 // Read implements [storage.Source]. An error that would occur again is fatal.

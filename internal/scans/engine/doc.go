@@ -28,8 +28,8 @@
 //
 //   - After an outage, no process counts as dead until every living process has had time to write a heartbeat. A failed heartbeat is tried again after
 //     one second, without the SDK's growing pauses.
-//   - Clocks are never compared. A heartbeat counts if its row has changed. A process keeps naming a failed step until
-//     the host has delivered the step again.
+//   - Clocks are never compared. A heartbeat counts if its row has changed. In its heartbeats, a process names a failed
+//     step until the host has delivered the step again.
 //   - A step younger than 10 s may have a message that is not yet visible. If such a step seems lost, Maintain observes a third time.
 //   - A peek shows the 32 messages that have been visible for longest. Queues nearly preserve the order of messages.
 //     Suppose that one of the 32 was put into the queue 10 seconds after the step was recorded, or 30 seconds after the
@@ -37,7 +37,7 @@
 //     step's message in any case. This delay doubles with each resend.
 //
 // If the first observation shows steps that may be lost, Maintain stores it in the ledger. For two minutes, it counts
-// as the first observation of the next Maintain. So lost steps are found even if no process lives for 10 seconds.
+// as the first observation of Maintain's next run. So lost steps are found even if no process lives for 10 seconds.
 //
 // The pauses between messages for the same step double, from 30 s to 16 minutes. A second message is harmless, because
 // a step is committed once. If a request takes at most 200 ms, heartbeats and observations add at most 1 % to the
@@ -48,7 +48,7 @@
 //
 // A step may kill its process. So every delivery except the first is marked in the pending row before the step begins.
 // If the step ends with an error, this mark is removed. Before a sixth process begins the step, the scan fails with an
-// error that names the step. A first message that was never sent counts as a death, so the scan then fails before a
+// error that names the step. A first message that was never sent also counts as a death: then the scan fails before a
 // fifth process begins the step.
 //
 // A storage failure never fails a scan by itself. After five deliveries, the host moves the message into the poison
@@ -60,8 +60,8 @@
 // [life.Life.RequestStart] puts a start request into the ledger, under the scan's id. An instance fulfils the request
 // when it gets the request's message, when another scan ends, or when it runs Maintain. A start inserts rows and never
 // replaces any, so all instances may try to start the scan. For an export, the API makes a start request, and then
-// claims the place. If the process dies, another instance fulfils the request. A claim for the same id does not stop
-// it.
+// claims the place. If the process dies, another instance fulfils the request, even if the place is already claimed for
+// the same id.
 //
 // A command lacks the app's connections, so it makes such requests by [life.Life.RequestCheckedStart] and
 // [life.Life.RequestRetry].
@@ -70,7 +70,8 @@
 //
 // During a deployment, two versions of the program run side by side. An instance drops a message that a newer version
 // wrote. The step stays pending, until Maintain of the newer version resends the message. An instance also drops a
-// message whose scan needs a newer version, or has hints of a newer version. Any Maintain resends such a message.
+// message whose scan needs a newer version, or has hints of a newer version. Maintain of any version resends such a
+// message.
 //
 // # Handing writes over
 //

@@ -12,9 +12,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A group is a scan of many tables. It has no steps, but a member for each table, which is a scan. The members are in a
-// list with the keys "m|GROUP|NUMBER", in the partition of the lists. NUMBER has five digits, and a member's id ends
-// with it. The group's own partition has one more row:
+// A group is a scan of many tables. It has no steps. For each table, it has a member, which is a scan. The members are
+// in a list with the keys "m|GROUP|NUMBER", in the partition of the lists. NUMBER has five digits, and a member's id
+// ends with it. The group's own partition has one more row:
 //
 //	g    the members to run in this attempt (Todo; all if absent), how many of these were begun (Begun),
 //	     and which of the begun members are not known to have ended (Open); the tables (see data.go)

@@ -98,7 +98,7 @@ const (
 // State is the state of a scan.
 type State string
 
-// The states of a scan. Only a running scan's steps are done.
+// The states of a scan. Steps are done only while their scan is running.
 const (
 	Running   State = "running"
 	Succeeded State = "succeeded"
@@ -221,12 +221,12 @@ func (l *Ledger) Create(ctx context.Context, id ScanID, now time.Time, request, 
 
 func (l *Ledger) create(ctx context.Context, s Scan, more ...storage.Op) error {
 	inAll := runningRow(s.ID, 1)
-	inAll.Kind = storage.Merge // if another process has started this scan and it has ended, the row contains its figures
+	inAll.Kind = storage.Merge // if another process has started this scan and it has ended, keep the row's figures
 	if err := l.write(ctx, "list scan "+string(s.ID), inAll, list(openRow(s.ID, 1))); err != nil {
 		return err
 	}
 	err := l.write(ctx, "record scan "+string(s.ID), append([]storage.Op{runningScan(storage.Insert, s)}, more...)...)
-	if storage.Conflict(err) { // by an earlier try whose answer was lost, or by another process
+	if storage.Conflict(err) { // recorded by an earlier try whose answer was lost, or by another process
 		switch there, err := l.Scan(ctx, s.ID); {
 		case errors.Is(err, ErrNotFound):
 			return fmt.Errorf("scan %s: %w", s.ID, ErrScanLost)
@@ -301,7 +301,7 @@ func scanOf(id ScanID, e storage.Entity) (Scan, error) {
 }
 
 // Commit records in one transaction that a step is done and its children are pending. It reports false if the step was
-// committed before, perhaps by this call's first try, whose answer was lost, or if another step has retried the same
+// committed before (perhaps by this call's first try, whose answer was lost), or if another step has retried the same
 // failed rows. The transaction has at most 100 rows: one for each child, and a few others.
 func (l *Ledger) Commit(ctx context.Context, id ScanID, stepID StepID, now time.Time, done Done, children []Pending) (bool, error) {
 	done.Steps = 1

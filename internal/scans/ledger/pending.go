@@ -108,12 +108,13 @@ func (l Steps) Resending(ctx context.Context, id ScanID, p Pending) (bool, error
 }
 
 // Renew records that a new message for the step is about to be sent, and removes the records of earlier messages. It
-// reports false as [Steps.Resending] does.
+// reports false in the same cases as [Steps.Resending].
 func (l Steps) Renew(ctx context.Context, id ScanID, p Pending) (bool, error) {
 	return l.change(ctx, id, p, storage.Replace, pendingProperties(p)...)
 }
 
-// Begin records that a repeated delivery is about to begin the step. It reports false as [Steps.Resending] does.
+// Begin records that a repeated delivery is about to begin the step. It reports false in the same cases as
+// [Steps.Resending].
 func (l Steps) Begin(ctx context.Context, id ScanID, p Pending) (bool, error) {
 	return l.change(ctx, id, p, storage.Merge, storage.Int64Property("Begun", int64(p.Begun+1)))
 }

@@ -24,7 +24,7 @@ type Snapshot struct {
 	// MissingRows describes rows that somebody has deleted. It is always empty if the scan fills more than one page,
 	// because only a single page shows the rows at one moment.
 	MissingRows string
-	// Only [Ledger.Detail] sets the notes of done rows, and pending steps.
+	// Notes (of done rows) and Pending are set only by [Ledger.Detail].
 	Notes   [][]byte
 	Pending []Pending
 	Members Members // of a group, whose Sums include all members

@@ -111,9 +111,9 @@ func (l Requests) RefuseStart(ctx context.Context, a StartRequest, reason string
 	return unlessOvertaken(l.write(ctx, "refuse scan "+string(a.ID), refused))
 }
 
-// DropStartRequest removes a request. If the caller has fulfilled it, it is removed even if it was refused or repeated
-// after the caller read it. A refused request is removed only if its row has not changed. A different request for the
-// scan stays.
+// DropStartRequest removes a request. A fulfilled request is removed even if it was refused or repeated after the
+// caller read it. A refused request is removed only if its row has not changed since. A different request for the scan
+// stays.
 func (l Requests) DropStartRequest(ctx context.Context, a StartRequest) error {
 	for {
 		err := l.write(ctx, "answer the request for scan "+string(a.ID), unlist(startRequestPrefix+string(a.ID), a.etag))

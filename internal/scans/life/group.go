@@ -267,7 +267,7 @@ func (l *Life) complete(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 	return nil
 }
 
-// cancelMembers cancels the open members of a canceled group, whose steps have already stopped, because a member counts
+// cancelMembers cancels the open members of a canceled group. Their steps have already stopped, because a member counts
 // as running only while its group is running. If cancelMembers fails, Maintain cancels them.
 func (l *Life) cancelMembers(ctx context.Context, id ledger.ScanID) {
 	g, err := l.ledger.Group(ctx, id)

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// At the age heartbeatKept, a heartbeat is removed, because its process holds no step or is dead.
+	// heartbeatKept is the age at which a heartbeat is removed, because its process holds no step or is dead.
 	heartbeatKept = 10 * time.Minute
 	// resends is the maximum number of concurrent resends.
 	resends = 32
@@ -89,7 +89,7 @@ func (u *Upkeep) sendLost(ctx context.Context, running []ledger.ScanID) error {
 		}
 		missing, after, err := u.observe(ctx, nil, suspects)
 		errs = errors.Join(errs, err, u.resendLost(ctx, missing, before, after))
-		// Observe steps that were too young at the first observation once more.
+		// Once more, observe the steps that were too young at the first observation.
 		suspects, before = slices.DeleteFunc(missing, func(s suspect) bool {
 			return before.steps[s.seen.ID].Age >= ObservationPause
 		}), after

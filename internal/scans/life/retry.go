@@ -18,7 +18,8 @@ import (
 const retrySends = 32
 
 // Retry restarts the pending steps of a canceled or failed scan. Done steps still count, and are never repeated. So
-// failed rows stay failed, and the scan ends as failed again. Retry refuses a scan that has only failed rows.
+// failed rows stay failed, and the scan ends as failed again. Retry refuses a scan that failed only because of failed
+// rows.
 //
 // The retry of a group retries all members that have not succeeded, including their failed rows. A Functions host may
 // repeat a request. So if the scan is running, or has succeeded by a retry, Retry changes nothing and returns nil. A
@@ -31,7 +32,7 @@ func (l *Life) RetryFailed(ctx context.Context, id ledger.ScanID) error {
 }
 
 // retry begins the next attempt of a scan. The argument attempt is the one that a start request names, or 0 without a
-// start request. If the scan has a newer attempt, or the request is gone, retry does nothing.
+// start request. With a start request, retry does nothing if the scan has a newer attempt or the request is gone.
 func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool, attempt int64) error {
 	s, retryable, err := l.mayRetry(ctx, id, rows, attempt)
 	if err != nil || !retryable {
@@ -76,7 +77,7 @@ func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool, attempt i
 	return nil
 }
 
-// mayRetry reads a scan, and checks with the ledger only whether it can be retried. If there is nothing to retry,
+// mayRetry reads a scan, and checks whether it can be retried, using only the ledger. If there is nothing to retry,
 // retryable is false.
 func (l *Life) mayRetry(ctx context.Context, id ledger.ScanID, rows bool, attempt int64) (s ledger.Scan, retryable bool, err error) {
 	s, err = l.ledger.Scan(ctx, id)

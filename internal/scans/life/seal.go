@@ -58,7 +58,7 @@ func (ex *exports) claim(ctx context.Context, o *scans.RunnableScan, id ledger.S
 	}
 	err := scans.CheckFree(ctx, to, member)
 	if problem.Of(err).Kind == problem.Conflict {
-		if there, err := claimOf(ctx, to); err == nil && there.ID == place.ExportID(id) { // by another process, which died or was faster
+		if there, err := claimOf(ctx, to); err == nil && there.ID == place.ExportID(id) { // claimed by another process, which died or was faster
 			if is, err := begun(); is || err != nil {
 				return err
 			}

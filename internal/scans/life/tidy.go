@@ -15,7 +15,7 @@ const (
 	// unfinishedStart is the age at which a listed scan without a record counts as a failed start. Starts end within
 	// [scans.StartTime].
 	unfinishedStart = 10 * time.Minute
-	// wholeTime after a scan's end, its done steps are folded into one row.
+	// wholeTime is the time from a scan's end until its done steps are folded into one row.
 	wholeTime = 24 * time.Hour
 	// These limit the work of one run of Maintain. It reads more scans than it removes, because running scans and scans
 	// of another version are not removed.
@@ -53,7 +53,7 @@ func (u *Upkeep) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err
 		case errors.Is(err, ledger.ErrNotFound):
 			_, err = u.life.end(ctx, s.ID, ledger.Ending{State: ledger.Failed, Error: "the state table lacks the row of the scan's group; somebody has deleted the row. Start a new scan"})
 			return false, err
-		case err == nil && of.State != ledger.Running: // canceled, or ended without this scan, which a late process began
+		case err == nil && of.State != ledger.Running: // the group was canceled, or ended without this scan, which a late process began
 			as := ledger.Ending{State: ledger.Canceled}
 			if of.State == ledger.Succeeded {
 				as = ledger.Ending{State: ledger.Failed, Error: "the scan's group has ended without this scan", LeftOut: true}

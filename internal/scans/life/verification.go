@@ -14,8 +14,8 @@ import (
 )
 
 // A step of a comparison reads a range of two places as if they were one place with the rows of both. So a row that
-// only one place has also belongs to one step. As in an export, pages are read one after another. If the two places'
-// pages end at different keys, the step keeps the rows after the earlier key in memory.
+// only one of the places has still belongs to a step. As in an export, pages are read one after another. If the two
+// places' pages end at different keys, the step keeps the rows after the earlier key in memory.
 
 // requestVerification makes the start request for the verification of a scan that is about to succeed, if its request
 // includes one.
@@ -122,7 +122,7 @@ func missingTable(ctx context.Context, o *scans.RunnableScan) (tables int64, not
 	return 0, "", err
 }
 
-// readsWhole reports whether a request compares all rows of an export.
+// readsWhole reports whether a request reads all rows of an export.
 func readsWhole(m place.Manifest, r scans.Request) bool {
 	limited := r.Range != key.Bounds{} && (m.Range == nil || *m.Range != r.Range)
 	return !limited && (r.Filter == "" || r.Filter == m.Filter)

@@ -69,7 +69,8 @@ const (
 // readBack reports whether a verification has read the whole backup.
 func (p *Proof) readBack() bool { return p != nil && (p.State == Proved || p.State == Differs) }
 
-// recordBackup records the export of a scan that has succeeded, and returns its proof, which has not ended yet, or nil.
+// recordBackup records the export of a scan that has succeeded, and returns its proof, whose scan has not ended yet, or
+// nil if there is none.
 func (sd *Scheduler) recordBackup(ctx context.Context, r *scheduleRow, s status.Status) (*Proof, error) {
 	b := Backup{
 		ID: s.ID, Occurrence: r.Last.Occurrence, FinishedAt: s.FinishedAt, Place: *s.Action.Destination, Table: s.Source.Table, Rows: s.Rows.Written, Note: s.Note,
@@ -143,7 +144,7 @@ func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) err
 	if s != nil && !s.KeepDryRun {
 		outdated = s.outdated(all)
 	}
-	outdated = slices.DeleteFunc(outdated, func(i int) bool { return all[i].ID == r.Success.ID }) // keep the newest success, although an older one has a later occurrence if a clock was ahead
+	outdated = slices.DeleteFunc(outdated, func(i int) bool { return all[i].ID == r.Success.ID }) // keep the newest success; an older one has a later occurrence if a clock was ahead
 	for _, i := range outdated {
 		all[i].Deleting = &place.Removal{}
 		if ours, err := sd.saveBackup(ctx, &all[i]); err != nil || !ours {

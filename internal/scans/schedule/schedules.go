@@ -25,10 +25,10 @@ import (
 	"tablesweep/internal/stream/claim"
 )
 
-// Any instance may advance a schedule at any time. It reads the schedule's row, and package calendar decides which
-// occurrence is due. If the row has not changed, the instance records this occurrence there, so each occurrence is
-// decided once. After that, it makes the start request. If it dies before, the next instance that advances the schedule
-// makes the request, with the same id.
+// Any instance may advance a schedule at any time. The instance reads the schedule's row, and package calendar decides
+// which occurrence is due. If the row has not changed, it records this occurrence there, so each occurrence is decided
+// once. After that, it makes the start request. If it dies before, the next instance that advances the schedule makes
+// the request, with the same id.
 
 // Schedule is a schedule in the app's settings.
 type Schedule struct {
@@ -127,7 +127,8 @@ func (s *Schedule) parse() (err error) {
 	return errors.Join(errs...)
 }
 
-// tableMark stands for the table's name in a prefix. An export of many tables does not need it.
+// tableMark stands for the table's name in a prefix. An export of many tables adds the table's name to the prefix
+// anyway.
 const tableMark = "{table}"
 
 func (s Schedule) requestAt(occurrence time.Time) scans.Request {
@@ -173,7 +174,7 @@ func (sd *Scheduler) CheckSchedules() (errs error) {
 type Run struct {
 	ID         ledger.ScanID `json:"id"`
 	Occurrence time.Time     `json:"occurrence"`
-	// State is from when the schedule was last advanced.
+	// State is the scan's state when the schedule was last advanced.
 	State ledger.State `json:"state"`
 	Error string       `json:"error,omitempty"`
 	Proof *Proof       `json:"proof,omitempty"` // only of the newest success
@@ -229,8 +230,8 @@ func (sd *Scheduler) save(ctx context.Context, r *scheduleRow) (ours bool, err e
 // advanceTries is how often AdvanceSchedules tries if other processes advance the schedules.
 const advanceTries = 3
 
-// AdvanceSchedules starts the scans of due schedules, and records the ends of started scans. It may run at any time,
-// because timers may fail. If prune is true, it also does a minute's share of the deletion of outdated backups.
+// AdvanceSchedules starts the scans of due schedules, and records the ends of started scans. Timers may fail, so calls
+// to the app also run it. If prune is true, it also does a minute's share of the deletion of outdated backups.
 func (sd *Scheduler) AdvanceSchedules(ctx context.Context, prune bool) error {
 	for try := 1; ; try++ {
 		overtaken, err := sd.advanceAll(ctx, prune)
@@ -421,7 +422,7 @@ func (r *scheduleRow) runs() bool { return r.Last != nil && r.Last.State == ledg
 // because somebody may have deleted its rows.
 const traceTime = 24 * time.Hour
 
-// recordEnd records the state of the scan that a schedule started last, even after a failure, which a retry may change.
+// recordEnd records the state of the scan that a schedule started last. A retry may change the state of a failed scan.
 // A success is recorded only after its backup has been recorded.
 func (sd *Scheduler) recordEnd(ctx context.Context, r *scheduleRow, now time.Time) (changed bool, err error) {
 	if r.Last == nil || r.Request == nil {

@@ -96,7 +96,7 @@ func (rd *Reader) List(ctx context.Context, q ListQuery) (ScanList, error) {
 		}
 		at.previous = ""
 	}
-	if q.State == ledger.Running { // all are open
+	if q.State == ledger.Running { // all running scans are open
 		return l.list, nil
 	}
 	return l.list, l.readAll(ctx, at.previous)

@@ -81,7 +81,7 @@ func disjoint(pending []pendingRange, ends []scan.PageEnd, whole pendingRange) [
 	var left []pendingRange
 	at := whole.low
 	for i, p := range pending {
-		if p.launches { // only the hints show where the steps end that this step will create
+		if p.launches { // only hints show where the steps that this step creates will end
 			p.high = whole.high
 			if i+1 < len(pending) {
 				p.high = &pending[i+1].low

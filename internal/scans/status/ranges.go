@@ -218,8 +218,8 @@ func atMost(limit int, ranges []KeyRange) []KeyRange {
 	return ranges
 }
 
-// joined merges each range for which mustJoin returns true into the previous one, last, which includes earlier merged
-// ranges.
+// joined merges each range for which mustJoin returns true into the previous one. The argument last is that range, with
+// those merged into it.
 func joined(ranges []KeyRange, mustJoin func(i int, last KeyRange) bool) []KeyRange {
 	merged := []KeyRange{ranges[0]}
 	for i, r := range ranges[1:] {

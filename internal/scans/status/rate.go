@@ -22,7 +22,7 @@ const (
 const (
 	rateTime       = time.Minute
 	lateTime       = 20 * time.Second // while instances are added, the rate over this time is higher than the last minute's
-	steady         = 1.75             // for an estimate, these two rates may differ by this factor
+	steady         = 1.75             // for an estimate, the last minute's rate and that over lateTime may differ by this factor
 	estimableShare = 0.25             // for an estimate, this share of the work must be done, because most instances are added by then
 	idleTime       = 15 * time.Second // if no step was done for this time, the rate is unknown
 	stalledTime    = 2 * time.Minute

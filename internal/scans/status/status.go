@@ -37,7 +37,8 @@ type Status struct {
 	} `json:"steps"`
 	// Differences is nil unless the scan is a comparison.
 	Differences *Differences `json:"differences,omitempty"`
-	// Verification is the scan that verifies this one, and Verifies the id of the one that this one verifies.
+	// Verification is this scan's verification. If this scan is itself a verification, Verifies is the scan that it
+	// verifies.
 	Verification *Verification `json:"verification,omitempty"`
 	Verifies     ledger.ScanID `json:"verifies,omitempty"`
 	// Members is the number of a group's tables by state; nil for other scans. A group's figures are sums over its
@@ -48,8 +49,8 @@ type Status struct {
 	LastStepAt *time.Time `json:"lastStepAt,omitempty"`
 	// Leased describes the steps that processes have held for some seconds; nil if there are none.
 	Leased *Leased `json:"leased,omitempty"`
-	// Progress is the done share of the work, from 0 to 1, and of a group the share of ended members. It is nil unless
-	// hints cover all remaining work.
+	// Progress is the share of the work that is done, from 0 to 1, or a group's share of ended members. It is nil
+	// unless hints cover all remaining work.
 	Progress *float64 `json:"progress,omitempty"`
 	// Phase is one of the phases of a running scan.
 	Phase string `json:"phase,omitempty"`

@@ -13,11 +13,11 @@ import (
 
 // If a step deleted rows and died before its commit, the next delivery would count fewer rows. So the step first
 // commits that it has read the rows. This commit adds the deletion as a pending child, with the pages and the number of
-// their rows. Without a message, the same invocation then deletes the rows, and commits the deletion with that number.
-// If the invocation dies, the next delivery finds the step done, and continues with the deletion, whose id is a hash of
-// the step's id. Maintain and a retry also send the deletion's message.
+// their rows. The same invocation then deletes the rows, and commits the deletion with that number. If the invocation
+// dies, the next delivery finds the step done, and continues with the deletion, whose id is a hash of the step's id.
+// Maintain and a retry also send the deletion's message.
 
-// pagesToDelete collects the pages that a step leaves to its deletion, whose JSON must fit into a message.
+// pagesToDelete collects the pages that a step leaves to its deletion. Their JSON must fit into a message.
 type pagesToDelete struct {
 	written
 	bytes int // of their JSON

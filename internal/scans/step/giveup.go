@@ -32,7 +32,7 @@ func fatalOf(err error, delivery int) *scans.FatalError {
 }
 
 // giveUp records that a delivery has failed without killing the process, and the reason if it was the message's last
-// delivery. It does nothing if err does not make the host deliver the message again.
+// delivery. It does nothing after an error for which the host does not deliver the message again.
 func (s *Steps) giveUp(ctx context.Context, scan ledger.ScanID, p ledger.Pending, delivery int, err error) {
 	var fatal *scans.FatalError
 	if problem.FateOf(err) != problem.Retry || errors.As(err, &fatal) {

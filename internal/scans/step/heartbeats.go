@@ -25,7 +25,8 @@ const (
 )
 
 // heartbeats records the steps that a process holds, and writes the process's heartbeats. A heartbeat names each step
-// at most ledger.HeartbeatTime after the step began. Shorter steps cause no heartbeats. It is safe for concurrent use.
+// at most ledger.HeartbeatTime after the step began. Steps that end earlier cause no heartbeats. The type is safe for
+// concurrent use.
 //
 // A step without children may be its scan's last one. So after such a step, the process checks whether the scan has
 // ended, as soon as it runs no other step of the scan.
@@ -49,14 +50,14 @@ type heldStep struct {
 	counters   []*storage.Counter // of the running deliveries
 }
 
-// newHeartbeats returns heartbeats that are written by the function write. It must make only one try: growing pauses
-// between tries would delay the next heartbeat, although other processes must soon see after an outage that this
-// process lives.
+// newHeartbeats returns heartbeats that are written by the function write. This function must make only one try:
+// growing pauses between tries would delay the next heartbeat, although other processes must soon see after an outage
+// that this process lives.
 func newHeartbeats(waits func(*ledger.Heartbeat), write func(context.Context, ledger.Heartbeat) error) *heartbeats {
 	return &heartbeats{process: strings.ToLower(rand.Text()), waits: waits, write: write, steps: map[ledger.StepID]*heldStep{}}
 }
 
-// begin records that a delivery of a step has begun, whose requests counter counts.
+// begin records that a delivery of a step has begun. The argument counter counts its requests.
 func (h *heartbeats) begin(log *zerolog.Logger, scan ledger.ScanID, step ledger.StepID, counter *storage.Counter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

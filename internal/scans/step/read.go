@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	readTime  = 20 * time.Second // then an invocation reads no further page
-	readBytes = 16 << 20         // then an invocation reads no further page
+	readTime  = 20 * time.Second // after this time, no further page is read
+	readBytes = 16 << 20         // after this number of bytes, no further page is read
 	// roundQueries is the maximum number of concurrent queries, because each page may need 4 MiB of memory.
 	roundQueries = 12
 	// commitRows is the maximum number of rows that a step's commit writes or deletes besides its children's: its
@@ -56,10 +56,11 @@ type reading struct {
 }
 
 // read runs the message's step, and then its children if the scan allows an invocation more queries. With the adaptive
-// strategy, as many children as possible run concurrently. It guesses where to divide a range, and a wrong guess costs
-// only a query here, but a message and a step elsewhere. With other strategies, only the first child runs. It continues
-// where the rows end, so a partition that spans two pages is written together. Exports, comparisons and deletes also
-// run only the first child: an export's file must have no gaps, and a delete's pages must fit into one message.
+// strategy, as many children as possible run concurrently. A wrong guess of where to divide a range costs only a query
+// here, but a message and a step if the child is sent as a message. With other strategies, only the first child runs.
+// It continues where the rows end, so a partition that spans two pages is written together. Exports, comparisons and
+// deletes also run only the first child: an export's file must have no gaps, and a delete's pages must fit into one
+// message.
 func (o *stepScan) read(ctx context.Context, m scans.Message, into stepWork) (readResult, error) {
 	r := reading{found: []pageOrStep{{step: &m.Step}}, into: into}
 	strategy := o.Strategy
@@ -314,7 +315,7 @@ func (s *readResult) passOn(m scans.Message) {
 	s.children = append(handed, s.children...)
 }
 
-// note returns a step's note, without some ends of pages if not all fit.
+// note returns a step's note. If the ends of pages do not all fit, it omits some.
 func (s *readResult) note() []byte {
 	for most := len(s.ends); most > 0; most /= 2 {
 		if b := scans.JSON(scan.Thin(s.ends, most)); len(b) <= scans.MaxNote {

@@ -180,7 +180,7 @@ func (out stepResult) ahead(m scans.Message) scan.Outlook {
 }
 
 // begin reads the step's pending row. If an earlier delivery or message may have begun the step, begin records that it
-// begins again. The results are the step before that, and whether it is pending.
+// begins again. It returns the step as it was before, and whether it is pending.
 func (s *Steps) begin(ctx context.Context, o storage.RequestOptions, limits *scans.Limits, m scans.Message, delivery int) (p ledger.Pending, pending bool, err error) {
 	if p, ok := kindOf(m).justCommitted(); ok {
 		return p, true, nil
@@ -286,8 +286,9 @@ func reportOf(m scans.Message, out stepResult, took time.Duration, result commit
 }
 
 // waitsForSlot returns nil if the step can begin, and otherwise an error that makes the caller drop the step's message.
-// A message long before the slot was sent before a retry, and another one will arrive in time. If earlier steps cost
-// more than estimated, the scan may have exceeded its limits. Then the step takes another slot, after all taken ones.
+// A message that arrives long before the slot was sent before a retry. Another one will arrive in time. If earlier
+// steps cost more than estimated, the scan may have exceeded its limits. Then the step takes another slot, after all
+// taken ones.
 func (s *Steps) waitsForSlot(ctx context.Context, limits *scans.Limits, scan ledger.ScanID, p ledger.Pending, delivery int) error {
 	now, err := s.scans.Now(ctx)
 	if err != nil {

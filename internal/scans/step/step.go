@@ -59,7 +59,7 @@ type readStep struct{ scans.Message }
 func (readStep) justCommitted() (ledger.Pending, bool) { return ledger.Pending{}, false }
 
 // absent returns the deletion of the rows that the step has read, because the process that committed the step may have
-// died before it.
+// died before the deletion.
 func (s readStep) absent(o *scans.RunnableScan) *scans.Message {
 	if !o.Deletes() {
 		return nil
