@@ -323,7 +323,7 @@ func (t *Tables) Remove() {
 	if t.Journal == nil {
 		return
 	}
-	for _, r := range t.All { // its checkpoint remains if the process was killed just after recording the table's result
+	for _, r := range t.All { // a table's checkpoint remains if the process was killed just after recording the result
 		_ = os.Remove(t.checkpointOf(r.Table))
 	}
 	_ = os.Remove(t.dir) // fails if the directory has other files

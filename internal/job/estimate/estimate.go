@@ -31,7 +31,7 @@ type Work struct {
 	Price    float64                      // price of 10,000 requests, in dollars
 }
 
-// Report is an estimate in the form in which the app and the command line return it.
+// Report is an estimate, as the app and the command line return it.
 type Report struct {
 	Rows    [2]*int64 `json:"rows"`    // lowest and highest number of rows; the highest is nil if not all rows were counted
 	Counted bool      `json:"counted"` // all rows were counted

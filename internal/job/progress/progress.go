@@ -122,7 +122,7 @@ func (m *Meter) Use(s Style) {
 	m.style, m.live = s, m.terminal && s == Plain && os.Getenv("TERM") != "dumb" // a dumb terminal cannot move the cursor
 }
 
-// Records makes the meter's lines show a number of records instead of a number of rows.
+// Records makes the meter's lines name records instead of rows.
 func (m *Meter) Records() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

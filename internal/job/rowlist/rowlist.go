@@ -105,7 +105,7 @@ func Continue(ctx context.Context, path string, durable bool) (*Writer, error) {
 	return w, nil
 }
 
-// Remove removes a list, if the list exists. It keeps a file that [Continue] refuses.
+// Remove removes a list, if it exists. It keeps a file that [Continue] refuses.
 func Remove(ctx context.Context, path string) error {
 	if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
 		return nil

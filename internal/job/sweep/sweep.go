@@ -18,7 +18,7 @@ type Spec struct {
 	Select   []string      // properties to read, nil for all; the keys are always read
 	PageRows int           // rows of a full page; 0 means storage.PageRows
 	Strategy scan.Strategy // nil means scan.Serial
-	// Steal makes idle workers take parts of the remaining ranges of other workers. Then no strategy divides the range.
+	// Steal makes idle workers take parts of the remaining ranges of other workers. No strategy then divides the range.
 	Steal      bool
 	partitions bool // only partition keys are needed, so the sweep skips rows
 	// From, if set, is a row within the bounds. Only rows after From are read. The strategy must be Serial, or Steal must be set.
@@ -35,7 +35,7 @@ func (s Spec) table() *storage.Table {
 
 // Options configure a sweep. The zero value is the default.
 type Options struct {
-	// Workers is the maximum number of concurrent requests to the source, and also of those to the action's destination. 0 means DefaultWorkers.
+	// Workers is the maximum number of concurrent requests to the source. The action's destination has the same maximum. 0 means DefaultWorkers.
 	Workers int
 	// Memory is the budget from which the sweep takes memory for its pages and for the data that its work holds. Nil means a budget of
 	// [memory.Command] bytes. A page is held until all its rows are done.
@@ -44,8 +44,8 @@ type Options struct {
 	Beside func() int64
 	// Requests, if set, limits the number of requests of all kinds per second.
 	Requests *storage.Limit
-	// MaxRows limits the rows that are read from a table per second, and the rows that are written to a table per second. 0 means no limit. A page
-	// has at most a tenth of MaxRows rows.
+	// MaxRows limits the rows per second that are read from a table, and separately those that are written to a table. 0 means no limit. A page has
+	// at most a tenth of MaxRows rows.
 	MaxRows int
 	// Share, if set, holds the limits that the sweep shares with other concurrent sweeps.
 	Share *Share
@@ -90,7 +90,7 @@ func Each(ctx context.Context, s Spec, o Options, fn func([]storage.Row) error) 
 	return newRun(s, o, inOrder(fn), true).do(ctx)
 }
 
-// Do does the action with all rows, in any order. The counter in the action's options counts the action's requests.
+// Do does the action with all rows, in any order.
 func Do(ctx context.Context, s Spec, o Options, a action.Work) (Totals, error) {
 	return newRun(s, o, a, false).do(ctx)
 }
