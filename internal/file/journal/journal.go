@@ -81,8 +81,7 @@ func New(path string, job json.RawMessage) (*File, error) {
 	return &File{path: path, job: job}, nil
 }
 
-// Read reads a journal to resume from, and locks it until [File.Close]. [Events] returns its events, and [File.Renew] begins the
-// next run.
+// Read reads a journal to resume from, and locks it until [File.Close]. [Events] passes on its events, and [File.Renew] begins the next run.
 func Read(path string) (*File, error) {
 	at := file.PathAt(path)
 	if _, err := at.Stat(); err != nil {

@@ -20,8 +20,8 @@ var ErrLocked = errors.New("another process is using it")
 // Guard is a lock on a path. Close releases it.
 type Guard struct{ lock *flock.Flock }
 
-// Lock locks a path against other processes that lock it, until this process ends or closes the guard. On a file system without
-// locks it does nothing.
+// Lock prevents other processes from locking the path, until this process ends or closes the guard. On a file system without locks
+// it does nothing.
 func Lock(path string) (*Guard, error) {
 	for range tries {
 		if _, err := file.PathAt(path + lockExt).Stat(); err != nil && !errors.Is(err, os.ErrNotExist) {
