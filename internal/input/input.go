@@ -25,7 +25,7 @@ import (
 // is unknown. All errors are [problem.Invalid], and name the field if there is one.
 func JSON(text []byte, v any) error { return decode(text, v, json.RejectUnknownMembers(true)) }
 
-// Part decodes as [JSON] does, but ignores unknown names. It is for an object that may have more fields than v.
+// Part decodes as [JSON] does, but ignores unknown names, for an object that may have more fields than v.
 func Part(text []byte, v any) error { return decode(text, v) }
 
 func decode(text []byte, v any, o ...json.Options) error {
@@ -146,7 +146,7 @@ func Query(raw string, params []Parameter) (url.Values, error) {
 	return read, nil
 }
 
-// Top checks the parameter top, which is the maximum number of items in the answer. The parameter must be from 1 to the given limit.
+// Top checks that the parameter top, the maximum number of items in the answer, is from 1 to the given limit.
 func Top(n, limit int) error {
 	if n < 1 || n > limit {
 		return problem.Invalidf("top", "must be a number from 1 to %d", limit)

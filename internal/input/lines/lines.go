@@ -53,14 +53,14 @@ type Reader struct {
 	number  int
 }
 
-// NewReader returns a reader of the lines of an input. A line may have at most limit bytes, such as [MaxBytes].
+// NewReader returns a reader of an input whose lines have at most limit bytes, such as [MaxBytes].
 func NewReader(in io.Reader, limit int) *Reader {
 	r := &Reader{scanner: bufio.NewScanner(in), limit: limit}
 	r.scanner.Buffer(nil, limit)
 	return r
 }
 
-// Next returns the next line. After the last line, the error is [io.EOF].
+// Next returns the next line, or [io.EOF] after the last line.
 func (r *Reader) Next() (Line, error) {
 	for r.scanner.Scan() {
 		text := r.scanner.Bytes()
