@@ -14,7 +14,7 @@ import (
 // version changes with the record's form.
 const version = 1
 
-// Record is a checkpoint's record of a command. It is stored as JSON.
+// Record is a checkpoint's record of a command, stored as JSON.
 type Record struct {
 	Version int               `json:"version"`
 	Command string            `json:"command"`
