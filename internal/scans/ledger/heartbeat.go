@@ -50,8 +50,8 @@ type Held struct {
 	Throttled int64 // requests that the storage throttled
 }
 
-// Wait is a connection or memory that a process waits for: a connection whose requests fail, or memory if all the
-// process's steps of a scan wait for it.
+// Wait is what a process waits for: a connection whose requests fail, or memory that all the process's steps of a scan
+// wait for.
 type Wait struct {
 	Connection string    `json:"connection"`     // the name of the connection's setting, or "memory"
 	Scan       ScanID    `json:"scan,omitempty"` // the scan whose steps wait for memory; "" for a connection

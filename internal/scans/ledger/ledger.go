@@ -34,8 +34,9 @@
 // becomes running. So a process that closes an earlier attempt late does not remove a running scan from the list.
 //
 // One transaction commits a step (see [Ledger.Commit]). Counters are sums over done (d) rows, so nothing is counted
-// twice. Once an attempt has no pending (p) row, it never gets another one. The number of pending steps is also known
-// from sums: each done row counts its children, and the first step is a child in a done row of the scan itself.
+// twice. Once an attempt has no pending (p) row, it never gets another one. The sums also show how many steps are
+// pending, because each done row counts its step's children. The first step counts as a child in a done row of the scan
+// itself.
 //
 // Somebody may delete rows by hand. Counts alone may not show such a loss: a lost done row with two children and a lost
 // pending row cancel each other out. So each done row has a Balance: the sum of the hashes of its children's ids, minus
@@ -301,8 +302,8 @@ func scanOf(id ScanID, e storage.Entity) (Scan, error) {
 }
 
 // Commit records in one transaction that a step is done and its children are pending. It reports false if the step was
-// committed before (perhaps by this call's first try, whose answer was lost), or if another step has retried the same
-// failed rows. The transaction has at most 100 rows: one for each child, and a few others.
+// committed before, or if another step has retried the same failed rows. The earlier commit may be this call's first
+// try, whose answer was lost. The transaction has at most 100 rows: one for each child, and a few others.
 func (l *Ledger) Commit(ctx context.Context, id ScanID, stepID StepID, now time.Time, done Done, children []Pending) (bool, error) {
 	done.Steps = 1
 	sums := Sums{Totals: done.Totals, Kept: done.Kept, children: int64(len(children)), ahead: done.Ahead, balance: -hashOf(stepID)}

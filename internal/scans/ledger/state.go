@@ -65,8 +65,8 @@ func (s Snapshot) describeMissing(pending map[StepID]bool) string {
 }
 
 // nothingPending returns the scan's row if no step is pending, and otherwise the zero Scan. It reads the first row of a
-// range in which the pending steps precede the scan's own row. Only an answer of a single page counts: between two
-// pages, a step may commit a child whose row sorts before its own, and then both pages would miss it.
+// range in which the pending steps precede the scan's own row. Only an answer of a single page counts. Between two
+// pages, a step may commit a child whose row sorts before its own, and both pages would miss the child.
 func (l *Ledger) nothingPending(ctx context.Context, id ScanID) (Scan, error) {
 	r := key.Range{Partition: id.partition(), Low: &key.Bound{Key: pendingPrefix}, High: &key.Bound{Key: scanRow}}
 	for range emptyTries {

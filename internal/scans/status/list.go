@@ -46,7 +46,7 @@ type ScanList struct {
 	Cursor string   `json:"cursor,omitempty"`
 }
 
-// check refuses filters that no scan can match.
+// check refuses filters that no scan can match. Its errors are [problem.Invalid].
 func (q ListQuery) check() error {
 	var errs []error
 	if q.State != "" && !slices.Contains(states, q.State) {

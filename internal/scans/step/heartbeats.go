@@ -50,8 +50,8 @@ type heldStep struct {
 	counters   []*storage.Counter // of the running deliveries
 }
 
-// newHeartbeats returns heartbeats that are written by the function write. This function must make only one try:
-// growing pauses between tries would delay the next heartbeat, although other processes must soon see after an outage
+// newHeartbeats returns heartbeats that are written by the function write. This function must make only one try,
+// because growing pauses between tries would delay the next heartbeat. After an outage, other processes must soon see
 // that this process lives.
 func newHeartbeats(waits func(*ledger.Heartbeat), write func(context.Context, ledger.Heartbeat) error) *heartbeats {
 	return &heartbeats{process: strings.ToLower(rand.Text()), waits: waits, write: write, steps: map[ledger.StepID]*heldStep{}}

@@ -23,8 +23,8 @@ const (
 	readBytes = 16 << 20         // after this number of bytes, no further page is read
 	// roundQueries is the maximum number of concurrent queries, because each page may need 4 MiB of memory.
 	roundQueries = 12
-	// commitRows is the maximum number of rows that a step's commit writes or deletes besides its children's: its
-	// pending row, its done row, a file or failed rows, the failed rows that it has retried, and the deletion.
+	// commitRows is the maximum number of rows in a step's commit besides its children's: its pending row, its done
+	// row, a file or failed rows, retried failed rows, and a deletion.
 	commitRows = 7
 )
 
