@@ -57,7 +57,7 @@ func (counting) queries() int { return 4 }
 type Writing struct {
 	Action action.Work
 	What   string // names the work in errors, such as "delete rows"
-	// Packs is set if Writing makes transactions. A page of many partitions then takes long to write, so CopyRows
+	// Packs is set if Writing makes transactions. If a page has many partitions, writing it takes long, so CopyRows
 	// writes it.
 	Packs bool
 }

@@ -14,7 +14,7 @@ const limitsRow = "y"
 // Used records how much of the limits a scan or group has used.
 type Used struct {
 	Steps, Rows, Requests int64
-	Waiting               int64     // steps with a time slot that are not done
+	Waiting               int64     // steps that have a time slot and are not done
 	Next                  time.Time // when a step may begin if no other step is waiting, by the service's clock; zero before the first step
 
 	etag string

@@ -203,7 +203,7 @@ type scheduleRow struct {
 	Success   *Run           `json:"success,omitempty"`
 	Missed    Omitted        `json:"missed"`  // not decided before a newer occurrence was due
 	Skipped   Omitted        `json:"skipped"` // due while the last scan was running
-	// RunBy names the claim of the call of [Scheduler.RunNow] that started Last. It is "" if Last's occurrence was due.
+	// RunBy names the claim of the [Scheduler.RunNow] call that started Last. It is "" if Last's occurrence was due.
 	RunBy string `json:"runBy,omitempty"`
 	// Unproved lists the newest successes whose backups are not yet proved, at most maxUnproved.
 	Unproved []ledger.ScanID `json:"unproved,omitempty"`

@@ -194,8 +194,7 @@ func edge(k key.Key) *Edge {
 }
 
 // atMost merges neighbours until there are at most limit ranges. A merged range is pending or failed if a part of it
-// is. So that as many done rows as possible are still shown as done, atMost first merges the done ranges with the
-// fewest rows.
+// is. atMost first merges the done ranges with the fewest rows, so that most done rows are still shown as done.
 func atMost(limit int, ranges []KeyRange) []KeyRange {
 	for len(ranges) > limit {
 		var done []int

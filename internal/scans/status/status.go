@@ -125,8 +125,8 @@ func New(of *scans.Scans) *Reader {
 	return &Reader{scans: of, ledger: of.Ledger, details: scans.NewCache[ledger.Snapshot](detailTime, detailTime)}
 }
 
-// Status returns a scan's status. It makes at most three requests, unless folding is late, and one more for a canceled
-// or failed scan, to read a request for a retry.
+// Status returns a scan's status. It makes at most three requests, unless folding is late. For a canceled or failed
+// scan, one more request checks whether a retry is requested.
 func (rd *Reader) Status(ctx context.Context, id ledger.ScanID) (Status, error) {
 	s, err := rd.status(ctx, id, func() ([]ledger.Heartbeat, error) { return rd.ledger.Heartbeats(ctx) })
 	if errors.Is(err, ledger.ErrNotFound) {
