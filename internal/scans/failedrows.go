@@ -27,7 +27,7 @@ type KeptRows struct {
 }
 
 // packFailed returns the stored form of r with the failed rows. If they are too many or too long, it stores only the
-// first ones. kept is the number of stored rows.
+// first ones. The result kept is the number of stored rows.
 func packFailed(failed []action.Failure, r KeptRows) (packed []byte, kept int64) {
 	for most := maxFailedRows; len(failed) > 0; most /= 2 {
 		r.Rows, r.Failed = make([]FailedRow, 0, min(len(failed), most)), int64(len(failed))

@@ -36,7 +36,7 @@ type Heartbeat struct {
 	Process string
 	Steps   []Held
 	Waiting []Wait        // sorted by connection
-	At      time.Time     // of the write, by the service's clock
+	At      time.Time     // when it was written, by the service's clock
 	Age     time.Duration // of the row, by the service's clock
 
 	etag string
@@ -46,8 +46,8 @@ type Heartbeat struct {
 type Held struct {
 	Scan      ScanID
 	Step      StepID
-	Requests  int64 // sent by the step
-	Throttled int64 // requests that the storage throttled
+	Requests  int64 // requests that the step has sent
+	Throttled int64 // how many of them the storage throttled
 }
 
 // Wait is what a process waits for: a connection whose requests fail, or memory that all the process's steps of a scan

@@ -44,7 +44,7 @@ type Status struct {
 	// Members is the number of a group's tables by state; nil for other scans. A group's figures are sums over its
 	// members.
 	Members *ledger.Members `json:"members,omitempty"`
-	At      time.Time       `json:"at,omitzero"` // of the figures, by the service's clock; absent for an ended scan in a list
+	At      time.Time       `json:"at,omitzero"` // when the figures were read, by the service's clock; absent for an ended scan in a list
 	// LastStepAt is when the last step was done, by the service's clock.
 	LastStepAt *time.Time `json:"lastStepAt,omitempty"`
 	// Leased describes the steps that processes have held for some seconds; nil if there are none.
