@@ -33,9 +33,9 @@ type Snapshot struct {
 }
 
 // Snapshot reads a scan, the sums over its done steps, and the pending steps on the same page. One request is enough,
-// because folding keeps the number of done rows small. Many pending steps need a second request, and late folds or
-// short pages need more. If there are several pages, Snapshot makes sure that no fold happened between them, because a
-// fold could hide a row or make it count twice. Snapshot returns [ErrNotFound] if there is no such scan.
+// because folding keeps the number of done rows small. Many pending steps need a second request. Late folds or short
+// pages need more. If there are several pages, Snapshot makes sure that no fold happened between them, because a fold
+// could hide a row or make it count twice. Snapshot returns [ErrNotFound] if there is no such scan.
 func (l *Ledger) Snapshot(ctx context.Context, id ScanID) (Snapshot, error) {
 	return l.snapshot(ctx, id, false)
 }

@@ -224,7 +224,7 @@ func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 		why = "left out, because this app or its host uses them for itself"
 	}
 	as.Note = noteOf(why, out) + noteOf("the source no longer has these tables", gone)
-	if lost := m.All - m.Ended() - m.Running; lost > 0 { // members are listed before they end
+	if lost := m.All - m.Ended() - m.Running; lost > 0 { // members are listed before they end, so rows are missing
 		as.State, as.Error = ledger.Failed, fmt.Sprintf("the state table lacks the rows of %d tables in the group's list; somebody has deleted them. Start a new scan", lost)
 	} else if bad := m.All - m.Succeeded - m.LeftOut; bad > 0 {
 		as.State, as.Error = ledger.Failed, scans.Shortened(fmt.Sprintf("%d of %d tables failed: %s. %s", bad, m.All, strings.Join(failed, ", "), strings.Join(reasons, "; ")))

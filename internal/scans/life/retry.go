@@ -161,7 +161,7 @@ func (l *Life) sendPending(ctx context.Context, id ledger.ScanID, s ledger.Scan)
 		}
 		return sending.Err()
 	}
-	var limited []ledger.Pending // take their slots in one call, so that the slots are consecutive
+	var limited []ledger.Pending // these steps take their slots in one call, so that the slots are consecutive
 	err = l.ledger.EachPending(ctx, id, func(steps []ledger.Pending) error {
 		if r.Limits == nil {
 			return send(steps)

@@ -30,9 +30,9 @@ func New(of *scans.Scans, reader *status.Reader, checker *Checker) *Life {
 	return &Life{scans: of, status: reader, ledger: of.Ledger, checker: checker, exports: &exports{of, of.Ledger}}
 }
 
-// Start records a scan, sends its first message, and returns its id. Before that, it reads one row of the source, so
-// that a missing table or a bad filter is found immediately, and creates the destination. If an account does not
-// answer, Start fails after [scans.StartTime].
+// Start records a scan, sends its first message, and returns its id. Before that, it creates the destination, and reads
+// one row of the source, so that a missing table or a bad filter is found immediately. If an account does not answer,
+// Start fails after [scans.StartTime].
 func (l *Life) Start(ctx context.Context, r scans.Request) (ledger.ScanID, error) {
 	return l.StartOnce(ctx, r, claim.Sent{})
 }
