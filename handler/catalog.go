@@ -62,7 +62,7 @@ func (f *catalogFlags) settings() (config.CatalogSettings, error) {
 		"TABLESWEEP_CATALOGS":      "",
 	}
 	if f.table != "" {
-		given["TABLE_CATALOG_WAL_NAME"] = f.wal // the environment's log is for another table
+		given["TABLE_CATALOG_WAL_NAME"] = f.wal // the log in the environment belongs to another table
 	}
 	if f.name != "" {
 		if f.table+f.indexKeys+f.rowKey+f.wal != "" {
@@ -91,7 +91,7 @@ func (f *catalogFlags) settings() (config.CatalogSettings, error) {
 // needs lists functions that must succeed, in this order, before a command uses its catalog.
 type needs []func(*catalog.Catalog, context.Context) error
 
-// withCatalog calls the needed functions and, if they succeed, fn. Then it waits for the catalog's work in the background.
+// withCatalog calls the needed functions and, if they succeed, fn. Afterwards it waits for the catalog's background work.
 func (f *catalogFlags) withCatalog(r *call, needed needs, fn func(ctx context.Context, cat *catalog.Catalog) error) error {
 	settings, err := f.settings()
 	if err != nil {

@@ -124,7 +124,7 @@ func (r *call) finish(result func() error) error {
 	return file.Remove()
 }
 
-// withResumeHint adds to the error of an unfinished command how to continue the command.
+// withResumeHint adds a hint to the error of an unfinished command: how to continue the command.
 func (r *call) withResumeHint(err error) error {
 	p := &r.point
 	_, resumable := find(r.command.options(), "checkpoint")

@@ -195,8 +195,8 @@ func noEmptyFlags(c *cobra.Command) (err error) {
 	return err
 }
 
-// badFlag turns the error of a wrong flag into a usage error. For an unknown flag, the error repeats only its name,
-// because its value may be a connection. For an unknown command, the error is about the command.
+// badFlag turns the error of a wrong flag into a usage error. For an unknown flag, the error repeats the name but not
+// the value, which may be a connection. For an unknown command, the error is about the command.
 func badFlag(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError
@@ -254,7 +254,7 @@ func (o *once) Set(text string) error {
 	return o.Value.Set(text)
 }
 
-// onlyOnce makes all flags of a command and its subcommands refuse a second value, except lists.
+// onlyOnce makes all flags of a command and its subcommands, except lists, refuse a second value.
 func onlyOnce(c *cobra.Command) {
 	for _, flags := range []*pflag.FlagSet{c.Flags(), c.PersistentFlags()} {
 		flags.VisitAll(func(f *pflag.Flag) {

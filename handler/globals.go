@@ -16,7 +16,7 @@ func addGlobals(root *cobra.Command) {
 	var addr string
 	quiet := root.PersistentFlags().BoolP("quiet", "q", false, "print only errors on stderr")
 	root.PersistentFlags().StringVar(&addr, "pprof", "", "while the command runs, serve profiles for go tool pprof at this loopback address, such as 127.0.0.1:6060")
-	_ = root.PersistentFlags().MarkHidden("pprof") // fails only without the flag
+	_ = root.PersistentFlags().MarkHidden("pprof") // fails only if the flag is missing
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
 		if *quiet {
 			sharedBy(c).meter.Quiet()

@@ -107,7 +107,8 @@ func figuresOf(r job.Result) figures {
 	return figures{r.Requests, r.Throttles, took, math.Round(float64(r.Now.Rows) / max(took, 0.001))}
 }
 
-// The verbs of the two commands whose lost counts a resume cannot restore: deleted rows are gone, and messages are sent again.
+// The verbs of the two commands whose counts may be too low after a resume: deleted rows are gone, and messages are sent
+// again.
 const (
 	deleted  = "deleted"
 	enqueued = "enqueued"

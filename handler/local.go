@@ -110,7 +110,7 @@ func localKey(flag string) string {
 const embedded = "embedded"
 
 // storageSettings returns settings that begin with AzureWebJobsStorage and lead to the storage of a connection. text is a connection, or the name of a setting
-// in the environment. Embedded storage and AzureWebJobsStorage itself need no settings.
+// in the environment. If text is "embedded" or "AzureWebJobsStorage", the result is nil.
 func storageSettings(text string, environ []string) (map[string]string, error) {
 	switch {
 	case text == embedded, text == storage.HostConnection:

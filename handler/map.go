@@ -226,7 +226,8 @@ func (f *csvFlags) isCSV(kind place.Kind, path string) bool {
 	return kind == place.KindFile && place.IsCSV(path) || kind == place.KindStream && f.format == "csv"
 }
 
-// records returns the form of a CSV file with records of a catalog. For another file, it refuses the flags about CSV.
+// records returns the form of a CSV file with records of a catalog. If the file is not CSV, it refuses the flags
+// about CSV.
 func (f *csvFlags) records(r *call, path string) (place.CSV, error) {
 	form, err := f.form(func(name string) bool { return name != "" })
 	switch {

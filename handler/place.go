@@ -122,8 +122,8 @@ func kindOf(flag string, at location) (place.Kind, error) {
 	return kind, nil
 }
 
-// source opens the table or export from which the command reads. It refuses a connection for a directory, unless ofUse is set: then the command needs
-// the connection for something else.
+// source opens the table or export from which the command reads. If ofUse is true, the command uses the connection for something else. Otherwise
+// source refuses a connection for a directory.
 func (f *sourceFlags) source(r *call, ofUse bool) (p job.Place, err error) {
 	kind, err := kindOf("table", f.table)
 	if err != nil {
@@ -226,7 +226,8 @@ func (r *call) announceDestination(to job.Place) {
 	}
 }
 
-// conflict lists options, with the reason why they do not fit a command's places. It counts only if exists is true.
+// conflict lists options, with the reason why they do not fit a command's places. If exists is false, there is no
+// conflict.
 type conflict struct {
 	options string // their names, separated by spaces
 	exists  bool

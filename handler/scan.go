@@ -55,7 +55,7 @@ func (o *scanOptions) options() []option {
 
 func scanCommand() *cobra.Command {
 	c := command("scan PLACE", "Print the rows of a table in order", &scanOptions{})
-	_ = c.Flags().MarkHidden("types") // scan only writes CSV, and this is for reading CSV
+	_ = c.Flags().MarkHidden("types") // scan writes CSV, and --types is for reading CSV
 	c.Flags().Lookup("stats").NoOptDefVal = statsTotal
 	return c
 }
@@ -117,7 +117,7 @@ func (o *scanOptions) run(r *call) error {
 	}
 	sum := statsOf(totals)
 	if o.json {
-		sum.Seconds = time.Since(began).Round(time.Microsecond).Seconds() // in microseconds, never 0, which JSON would omit
+		sum.Seconds = time.Since(began).Round(time.Microsecond).Seconds() // rounded to microseconds, never 0, which JSON would omit
 	}
 	return cmp.Or(lines.JSON(r.toErr).Encode(sum), err)
 }

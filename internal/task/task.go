@@ -47,7 +47,7 @@ type Group struct {
 	group  errgroup.Group
 	cancel context.CancelCauseFunc // nil for a group without a context
 	once   sync.Once               // sets failed
-	failed error                   // the first error, if there is a context; errgroup may see another one first, because this error ends the context before the function returns it
+	failed error                   // the first error, if there is a context; it ends the context before errgroup sees it, so errgroup may see another error first
 }
 
 // WithContext returns a group, and a context that ends with the first error or when Wait

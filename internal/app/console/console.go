@@ -1,10 +1,10 @@
 // Package console contains the files of the console, a web page to start and watch scans, look up records and follow logs. Except
 // for comments, the files are served unchanged. There is no build step, and the page loads nothing from other sites.
 //
-// The page consists of JavaScript modules without a library, of at most 125,000 bytes. A view's module is loaded when the view is
-// opened. The page gets its data from the API, with a key that the user enters. The key is stored in the tab's session storage, and
-// sent only in a header. The page shows the content of tables as text and never creates markup. Its Content-Security-Policy, with
-// Trusted Types, refuses markup and inline script.
+// The page consists of JavaScript modules without a library. All files together have at most 125,000 bytes. A view's module is
+// loaded when the view is opened. The page gets its data from the API, with a key that the user enters. The key is stored in the
+// tab's session storage, and sent only in a header. The page shows the content of tables as text and never creates markup. Its
+// Content-Security-Policy, with Trusted Types, refuses markup and inline script.
 //
 // A list of scans costs one call per refresh, for any number of scans. The page refreshes every 3 s while a scan runs, and once
 // a minute while the page is hidden. While the app does not answer, each pause is twice the previous one, up to a minute.

@@ -25,7 +25,7 @@ type Host struct {
 	Development bool
 }
 
-// onlyFromHost returns a handler that passes to next only the host's requests: its own, and those that it passes on.
+// onlyFromHost returns a handler that passes to next only requests that the Functions host has made or passed on.
 func (h Host) onlyFromHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, foreign := foreignName(r)

@@ -91,7 +91,7 @@ func invocationHandler(f Function) http.Handler {
 		case problem.FateOf(err) != problem.Done:
 			status = problem.Status(err)
 			answer.Logs = append(answer.Logs, err.Error()) // the host discards Logs of failed invocations
-			if problem.Of(err).Kind != problem.NotReady {  // it is logged once a minute
+			if problem.Of(err).Kind != problem.NotReady {  // the gate already reports NotReady once a minute
 				log.Error().Err(err).Dur("took", time.Since(start)).Msg("invocation failed")
 			}
 		case err != nil:

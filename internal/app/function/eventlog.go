@@ -132,7 +132,7 @@ func writePartial(w http.ResponseWriter, r *http.Request, partial *logtail.Parti
 }
 
 // splitEvents returns the text of an event, of each event in an array, or of each line. It checks the events up to the first
-// invalid one. If there are several, an error contains the index.
+// invalid one. If there are several events, an error contains the index of the invalid event.
 func splitEvents(body []byte, lines bool) (record.Texts, error) {
 	texts, several, err := split(body, lines, "event")
 	if err != nil {

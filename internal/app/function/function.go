@@ -157,7 +157,8 @@ func Functions(a App) []Function {
 	return functions
 }
 
-// Handler returns the HTTP handler of all functions, for requests from the host. Each call's context contains log with the invocation's id.
+// Handler returns the HTTP handler of all functions, for requests from the host. Each call's context contains a copy of log with the
+// invocation's id.
 func Handler(functions []Function, host Host, log zerolog.Logger) http.Handler {
 	all := routes{}
 	all.add(http.MethodGet, "/", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { // the host's health check

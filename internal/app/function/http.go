@@ -43,8 +43,8 @@ const (
 	// bodyTime is the maximum time in which a body may arrive. answerTime is the time for writing the answer, after the time for handling the request.
 	bodyTime   = 150 * time.Second
 	answerTime = 20 * time.Second
-	// If an answer is ready before the request's body has arrived, it waits for the rest of the body, up to restTime
-	// and maxRest bytes.
+	// An answer that is ready early waits for the rest of the request's body: for at most restTime, or until maxRest
+	// bytes of the body have arrived.
 	restTime = 10 * time.Second
 	maxRest  = 100 << 20 // the host's limit
 )
@@ -128,8 +128,8 @@ func readToEnd(next http.Handler) http.Handler {
 }
 
 // readingOn is an answer that begins only when the request's body has arrived, or has proved too long or too slow. An earlier
-// answer would become an empty 500 in the host. readingOn is also the request's body, whose bytes it counts. The part that the
-// handler does not read is neither uncompressed nor stored.
+// answer would become an empty 500 in the host. readingOn is also the request's body, whose bytes it counts. Bytes that the
+// handler does not read are neither uncompressed nor stored.
 type readingOn struct {
 	http.ResponseWriter
 	request *http.Request
@@ -190,7 +190,8 @@ func readTop(given url.Values, standard, limit int) (int, error) {
 	return top, input.Top(top, limit)
 }
 
-// readBody reads a request's body within the limits of withLimits and withDeadlines. Its type must be JSON or one of others.
+// readBody reads a request's body within the limits of withLimits and withDeadlines. The body's type must be JSON or one of
+// the types in others.
 func readBody(r *http.Request, others ...string) ([]byte, error) {
 	if err := checkType(r, others...); err != nil {
 		return nil, err
@@ -281,7 +282,7 @@ func writeProblem(w http.ResponseWriter, r *http.Request, err error) {
 		log.Debug().Err(err).Msg("the caller closed the connection")
 	case status < http.StatusInternalServerError || p.Kind == problem.Moving: // not in the host's log
 		log.Info().Str("method", r.Method).Str("route", r.Pattern).Int("status", status).Stringer("code", p.Kind).Msg("request refused")
-	case p.Kind != problem.NotReady: // it is logged once a minute
+	case p.Kind != problem.NotReady: // the gate already reports NotReady once a minute
 		log.Error().Err(err).Str("path", r.URL.Path).Msg("request failed")
 	}
 	writeProblemJSON(w, r, status, problemBody(p, err))
@@ -338,7 +339,8 @@ type fieldError struct {
 	Detail string `json:"detail"`
 }
 
-// maxErrors is the maximum number of errors that an answer lists, for each record. Otherwise, it could list hundreds of thousands.
+// maxErrors is the maximum number of errors that an answer lists, for each record. A request can have hundreds of thousands of
+// errors.
 const maxErrors = 20
 
 // firstOf returns the problems that are joined in an error, but at most limit.

@@ -26,8 +26,8 @@ const (
 	needsForRecords
 	// needsForEvents is for calls with a body of events.
 	needsForEvents
-	// needsForRecord is for calls whose body changes a record. They need memory for the body, and for the data that they read and write. If the
-	// body is short enough to be kept for a repetition, the call is served like one with needsForRows.
+	// needsForRecord is for calls whose body changes a record. They need memory for the body, and for the data that they read and write. A call
+	// with a short body, which can be read again, is served like a call with needsForRows.
 	needsForRecord
 	// needsForRows is for calls that read rows. They need memory for the rows, the answer and the writes. A call with few
 	// rows does not wait for large calls. If the memory is too small, the call is served again, first with more memory, then
@@ -39,7 +39,7 @@ const (
 	// memoryTime is the maximum time for which a call waits for its part of the memory.
 	memoryTime = 10 * time.Second
 
-	rowsMemory  = 4 << 20  // what a call that reads rows reserves, if so much is free; few calls need more
+	rowsMemory  = 4 << 20  // reserved for a call that reads rows, if this much is free; few calls need more
 	againMemory = 16 << 20 // the minimum for a call that is served again because rowsMemory was too small
 	smallAnswer = 16 << 10 // the minimum that a call keeps while it answers
 
@@ -94,7 +94,8 @@ func (f Function) takeBody(h memoryNeed, take *taker, r *http.Request) (*memory.
 	return take.part(r.Context(), h.ofBody(int64(len(body.text))))
 }
 
-// replayableBody is a body whose beginning is kept after it is read. If this is the whole body, it can be read again.
+// replayableBody keeps the beginning of a body after it is read. If the beginning is the whole body, the body can be
+// read again.
 type replayableBody struct {
 	io.ReadCloser
 	text []byte
@@ -130,7 +131,8 @@ func (b *replayableBody) Read(p []byte) (n int, err error) {
 	return b.ReadCloser.Read(p)
 }
 
-// readAgain sets the request's body back to its beginning. It returns false if more was read than is kept.
+// readAgain sets the request's body back to its beginning. It returns false if the kept beginning is not the whole
+// body.
 func readAgain(r *http.Request) bool {
 	body, ok := r.Body.(*replayableBody)
 	if ok {
@@ -190,8 +192,8 @@ func serveWith(part *memory.Part, c call, w http.ResponseWriter, r *http.Request
 	return c.serve(&releasingAnswer{w, part, needs}, r)
 }
 
-// releasingAnswer is an answer that releases its call's memory for rows when it begins, and keeps only the memory for itself.
-// So callers that read slowly do not delay other calls.
+// releasingAnswer releases the call's memory for rows when the answer begins, and keeps only the memory for the answer. So
+// callers that read slowly do not delay other calls.
 type releasingAnswer struct {
 	http.ResponseWriter
 	part  *memory.Part

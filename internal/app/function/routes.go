@@ -47,7 +47,7 @@ func (all routes) handler() http.Handler {
 		other := otherMethod(handlers)
 		for _, method := range append(methods, http.MethodTrace) {
 			h := handlers[method]
-			if h == nil { // otherwise the method would match a pattern with a parameter in this place
+			if h == nil { // otherwise requests with this method would match another pattern, with a parameter here
 				h = other
 			}
 			router.Method(method, pattern, withParameters(h))

@@ -120,8 +120,8 @@ func (d Doctor) checkOwn(ctx context.Context, c config.Config) []Check {
 	return runAll(append(parts, func() []Check { return []Check{checkBlobs(ctx, c.Own, a)} }))
 }
 
-// deployed reports whether an app has probably used the account before. A table or queue of the app is the sign. If
-// this is unknown, the result is true.
+// deployed reports whether an app has probably used the account before: whether its state table or one of its queues
+// exists. If this is unknown, the result is true.
 func deployed(ctx context.Context, a *storage.Account, stateTable string) bool {
 	once := storage.RequestOptions{Once: true}
 	if _, err := a.Table(stateTable).With(once).Query(ctx, storage.Query{Top: 1}); !storage.NotFound(err) {

@@ -69,7 +69,7 @@ func Serve(ctx context.Context, settings storage.Settings, stdout, stderr io.Wri
 	port := Port(settings)
 	host := function.Host{Secret: settings.Get(envelope.SecretVariable), Worker: settings.Get(envelope.WorkerVariable), Development: strings.EqualFold(settings.Get("AZURE_FUNCTIONS_ENVIRONMENT"), "Development")}
 	_ = os.Unsetenv(envelope.SecretVariable) // child processes must not inherit the secret
-	signal.Ignore(syscall.SIGPIPE)           // an orphan must survive a log without a reader
+	signal.Ignore(syscall.SIGPIPE)           // a write to a log that nobody reads must not end the handler
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", port))
 	if err != nil {
 		time.Sleep(startPause)

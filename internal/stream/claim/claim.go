@@ -260,8 +260,8 @@ func (t *Tidying) Due(now time.Time, tidy func() error) error {
 	return nil
 }
 
-// Tidy deletes the claims of a range that are no longer needed, and all its other rows that are older than a day. The
-// search takes one query. now is the service's time. removed is valid even after an error.
+// Tidy deletes two kinds of rows from a range: claims that are no longer needed, and other rows that are older than a
+// day. The search takes one query. now is the service's time. removed is valid even after an error.
 func Tidy(ctx context.Context, table *storage.Table, in key.Range, now time.Time) (removed int64, err error) {
 	filter := fmt.Sprintf("(%s or (%s and RowKey ge '%s'))", lastChanged(now, keepKeys), lastChanged(now, keepInvocations), invocationPrefix)
 	if removed, err = action.DeleteFound(ctx, table, storage.Query{Range: in, Filter: filter}, nil); err != nil {

@@ -58,7 +58,7 @@
 // # Deleting events
 //
 // The deletion of a stream deletes the stream's rows whose Timestamp is earlier than the deletion's claim. Events that are
-// appended after the claim stay, even if the request is sent again. The stream's row is marked, but not deleted, because
-// running writers do not insert it again, and readers need its number of shards. Retention deletes old events, in transactions
-// of a hundred rows.
+// appended after the claim stay, even if the request is sent again. The stream's row is not deleted, but marked. Running
+// writers would not insert it again, and readers need its number of shards. Retention deletes old events, in transactions of a
+// hundred rows.
 package logtail

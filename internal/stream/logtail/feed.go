@@ -63,8 +63,8 @@ type Feed struct {
 	Log
 	// Now returns the service's time.
 	Now func() time.Time
-	// Oldest returns the time in the oldest key with which a row may still be written. Writes under way may have keys that
-	// are up to a minute older. If Oldest is nil, the keys of new rows contain the present time.
+	// Oldest returns a time. Rows that are written after the call have keys that are at most a minute older than this
+	// time. If Oldest is nil, the time is the present.
 	Oldest func(ctx context.Context) (time.Time, error)
 
 	// merge, if set, replaces Log.merge.
@@ -78,7 +78,7 @@ type Feed struct {
 //
 // For any value of top, a call makes one query for each 1,000 rows that it reads from a partition. It reads the new
 // rows, and up to 200 earlier rows, or the rows of the last 0.2 s if these are more. The service searches all rows
-// whose keys have times from a minute before the last call on. A large row that became visible late may need a separate
+// whose keys are at most a minute older than the last call. A large row that became visible late may need a separate
 // request for its contents.
 func (f Feed) After(ctx context.Context, after string, top int) (Next, error) {
 	if err := input.Top(top, MaxTop); err != nil {
@@ -121,8 +121,8 @@ func (f Feed) after(ctx context.Context, after string, top int) (Next, []arrival
 	return Next{found, from.advance(rows, readUntil, limit).String(), more}, rows, nil
 }
 
-// start returns the position after all rows that the log contains now, and the rows that start has read. If a position
-// cannot record all these rows, start reads again a second later, when fewer of them are newer than readUntil.
+// start returns the position after all rows that the log contains now, and the rows that start has read. If too many
+// rows are newer than readUntil, so that a position cannot record them, start reads again a second later.
 func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
 	var newest ticks // the newest row of the first reading
 	for now := f.Now(); ; {
@@ -159,8 +159,8 @@ func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
 }
 
 // newestBound returns the newest bound that is possible in a position after p, or "" if any bound is possible. Call
-// newestBound before the rows are read, because the reading must find rows that are written in between. If p's own
-// bound is recent enough, newestBound makes no request.
+// newestBound before the rows are read. A later call could return a bound that excludes rows which the reading has
+// missed. If p's own bound is recent enough, newestBound makes no request.
 func (f Feed) newestBound(ctx context.Context, p position) (bound string, err error) {
 	if f.Oldest == nil {
 		return "", nil

@@ -76,8 +76,8 @@ func remember[T any](s *Streams, in map[string]T, escaped string, what T) {
 	in[escaped] = what
 }
 
-// isFresh reports whether less than knownTime has passed, by both of the machine's clocks. The monotonic clock may stop while the
-// machine sleeps, and the wall clock may be set back.
+// isFresh reports whether less than knownTime has passed since sentAt, by both of the machine's clocks. The monotonic clock may
+// stop while the machine sleeps, and the wall clock may be set back.
 func isFresh(sentAt time.Time) bool {
 	now := time.Now()
 	wall := now.Round(0).Sub(sentAt.Round(0))

@@ -27,11 +27,11 @@ const (
 
 // The capacity of a position. Callers send a position in a URL, and hosts accept only a few thousand characters there.
 const (
-	// maxSingle is the maximum number of groups that are newer than readUntil. A later call returns the remaining newer rows, once
-	// its readUntil has passed them.
+	// maxSingle is the maximum number of groups that are newer than readUntil. A later call, with a later readUntil, returns the
+	// remaining rows.
 	maxSingle = 50
-	// maxGroups is the maximum number of groups. Besides the groups that are newer than readUntil, 100,000 rows need about 30
-	// groups. More groups are needed only if rows become visible late between most groups.
+	// maxGroups is the maximum number of groups. For 100,000 rows that were written up to readUntil, about 30 groups are
+	// enough, unless rows become visible late between most groups.
 	maxGroups = 90
 	// maxLength is greater than the length in characters of any position: 31 for each group, and 120 for the rest.
 	maxLength = 3000
@@ -72,8 +72,8 @@ type position struct {
 	groups    []group // newest first, at most maxGroups
 }
 
-// group describes adjacent rows that the follower has received, with the sum over their ids. Of the rows in the group's oldest
-// and newest tick, the follower may have received only those with the older ids.
+// group describes adjacent rows that the follower has received, with the sum over their ids. In the group's newest tick, the
+// follower may have received only the rows with the older ids.
 type group struct {
 	from, to ticks // Timestamps of its oldest and its newest row
 	sum      uint64
@@ -230,11 +230,11 @@ func (p position) markReceived(rows []arrival) {
 	}
 }
 
-// advance returns the follower's next position. The follower has received the rows for which given is true, and all
-// rows that were written before readUntil and are not in the argument rows. The rows must be sorted newest first. Older
-// groups have more rows, because late rows are nearly always among the newest rows. Each tick after readUntil has its
-// own group, because the shards were read at different moments. limit is the newest bound that the position may have,
-// or "" if any bound is possible.
+// advance returns the follower's next position. Of the argument rows, which are sorted newest first, the follower has
+// received those for which given is true. It has also received all other rows of the log that were written before
+// readUntil. Older groups have more rows, because late rows are nearly always among the newest rows. Each tick after
+// readUntil has its own group, because the shards were read at different moments. limit is the newest bound that the
+// position may have, or "" if any bound is possible.
 func (p position) advance(rows []arrival, readUntil ticks, limit string) position {
 	next := position{readUntil: readUntil, floor: ticksOf(readUntil.time().Add(-againMost))}
 	if len(rows) > againRows {

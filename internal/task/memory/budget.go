@@ -301,8 +301,8 @@ func (p *Part) Wanted() int64 {
 	return p.wanted
 }
 
-// Keep returns all but the given bytes to the budget. If more bytes are used, the number of used bytes falls to the
-// given number. A part of the large pool stays in that pool, however few bytes it keeps.
+// Keep returns all but the given bytes to the budget. Afterwards at most the given bytes are used. A part of the
+// large pool stays in that pool, however few bytes it keeps.
 func (p *Part) Keep(bytes int64) {
 	if p == nil {
 		return

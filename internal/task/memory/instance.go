@@ -36,8 +36,8 @@ type Instance struct {
 	From  string // the source of Bytes: a setting's name, or another description
 }
 
-// InstanceOf determines the memory from the settings, whose values get returns, from the limit of the process's control
-// group, or from [defaultMemory]. The error names the invalid setting.
+// InstanceOf determines the memory from the settings, from the limit of the process's control group, or from
+// [defaultMemory]. get returns the value of a setting. The error names the invalid setting.
 func InstanceOf(get func(string) string) (Instance, error) {
 	if text := get(Setting); text != "" {
 		mb, err := strconv.ParseInt(text, 10, 64)
