@@ -35,7 +35,7 @@ const maxErrors = 10
 // How often and when a write is repeated after a conflict. If another program writes a row at the same time, the service answers 409 even to an upsert.
 const (
 	maxConflicts  = 5                     // number of answers with status 409 after which a row fails
-	conflictPause = 50 * time.Millisecond // first pause before an upsert is repeated; it doubles each time
+	conflictPause = 50 * time.Millisecond // pause before the first repetition of an upsert; each further pause is twice as long
 )
 
 // Copy writes rows into one table exactly as they were read. It writes the rows of a partition in concurrent entity
@@ -81,7 +81,7 @@ func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.R
 	o.MaxErrors = maxErrors
 	var r Result
 	limit := len(rows)
-	conflicts := map[key.Key]int{} // number of conflicts of each row; the zero key is for conflicts that name no row
+	conflicts := map[key.Key]int{} // number of conflicts of each row; the zero key counts conflicts whose answer names no row
 	for len(rows) > 0 {
 		b := c.Destination.Batch()
 		for b.Rows() < min(limit, len(rows)) && b.Add(c.op(rows[b.Rows()])) {
@@ -168,7 +168,7 @@ func failedRow(err error, n int) (refusal *storage.Error, index int) {
 }
 
 // brokenRow returns the failure of a row that the service fails to write each time, although it accepts other rows. If
-// it accepts no rows, the result is false, because the rows must wait until the service recovers.
+// the service accepts no rows, the result is false, because the rows must wait until the service recovers.
 func brokenRow(k key.Key, err, others error) (Failure, bool) {
 	var e *storage.Error
 	if others != nil || !errors.As(err, &e) {
@@ -223,9 +223,9 @@ func (c Copy) resolve(ctx context.Context, part *memory.Part, rows []storage.Row
 }
 
 // Existing reads the given rows, which are in one partition and in table order, and leaves out rows that do not exist.
-// Each query begins at the first given row that no earlier query has reached. Each further query reads a single row,
-// because many other rows may lie between the given rows. But if q selects properties, such as only the keys, all
-// queries read full pages.
+// Each query begins at the first given row that no earlier query has reached. After the first query, a query reads a
+// single row, because many other rows may lie between the given rows. If q selects properties, for example only the
+// keys, each query reads a full page.
 func Existing(rows []storage.Row, q storage.Query, query func(storage.Query) (storage.Page, error)) (map[key.Key]storage.Row, error) {
 	found := map[key.Key]storage.Row{}
 	for last := rows[len(rows)-1].Key; len(rows) > 0; {

@@ -55,8 +55,8 @@ func (m Mapped) withReserve(part *memory.Part) (Work, error) {
 	return m, nil
 }
 
-// Split returns all rows of a page as one unit, because the second of two rows that map to one key must fail. Messages
-// have no keys, so each source row is a unit, and an interruption causes only a few repeated messages.
+// Split returns all rows of a page as one unit, because the second of two rows that map to one key must fail. If the
+// work puts messages, which have no keys, each source row is a unit, so an interruption repeats only a few messages.
 func (m Mapped) Split(rows []storage.Row) [][]storage.Row {
 	if _, keyed := m.Work.(Changing); !keyed {
 		return m.Work.Split(rows)
