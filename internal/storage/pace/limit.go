@@ -2,8 +2,8 @@ package pace
 
 import "time"
 
-// How long an empty budget takes to fill. A budget never exceeds the number of requests or rows that the limit allows
-// in that time. limitAhead makes up for short pauses.
+// A budget never exceeds the number of requests or rows that the limit allows in this time. limitAhead lets a caller
+// catch up after a short pause.
 const (
 	ahead      = 100 * time.Millisecond
 	limitAhead = 250 * time.Millisecond

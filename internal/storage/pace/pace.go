@@ -8,9 +8,9 @@
 //
 // A service may also refuse a few requests at any load. So a Pace measures the share of refused requests. If the share
 // rises, the Pace halves the load for a trial. The load was too high if a smaller share is refused during the trial, or
-// if nearly as many requests are answered as before. Otherwise the share becomes the *floor*, the load returns to its
-// old value, and a share near the floor starts no further trial. A high floor needs a second trial, because before the
-// first one the service may have accepted a burst, and answered more requests than it can for long.
+// if nearly as many requests are answered as before. Otherwise the load returns to its old value, and the share becomes
+// the *floor*. A share near the floor starts no further trial. A high share becomes the floor only after a second
+// trial, because before the first trial the service may have accepted a short burst of requests.
 //
 // A partition that throttles gets a limit in rows per second: nine tenths of the rate at which it answered while it
 // throttled. The limit grows by 3 % in each second in which the partition is busy and refuses less than a twentieth of
@@ -30,12 +30,12 @@ import (
 )
 
 const (
-	grow       = 1.5  // factor of a step up, until a limit of the service is found
-	growLater  = 1.1  // factor of a step up, after a limit of the service was found
-	shrink     = 0.7  // factor of a step down
-	worthwhile = 0.25 // a step up is worthwhile if throughput grows by at least this share of the step
-	lull       = 4    // measurements between a step up that was not worthwhile and the next step up
-	calm       = 6    // measurements between the discovery of a limit and the next step up
+	grow       = 1.5  // an increase multiplies the limit by this factor until a limit of the service is found
+	growLater  = 1.1  // factor of an increase after a limit of the service was found
+	shrink     = 0.7  // factor of a decrease
+	worthwhile = 0.25 // an increase by n % is worthwhile if throughput grows by at least this share of n %
+	lull       = 4    // measurements between an increase that was not worthwhile and the next increase
+	calm       = 6    // measurements between the discovery of a limit and the next increase
 	rounds     = 2    // minimum number of requests in a measurement, as a multiple of the limit
 	minMeasure = 50 * time.Millisecond
 )
@@ -45,11 +45,11 @@ const (
 	enough         = 100         // minimum number of requests in a measurement
 	longest        = time.Second // a measurement ends after this time at the latest
 	tolerated      = 1.25        // a trial begins if the share of refusals exceeds this multiple of the floor by more than chance can explain
-	deviations     = 3           // chance explains an excess of at most this number of standard deviations
+	deviations     = 3           // an excess of refusals counts as chance up to this number of standard deviations
 	crowded        = 0.3         // a larger share lowers the limit without a trial
 	fallen         = 0.4         // a trial finds a limit if the share of refusals falls by at least this fraction
 	spared         = 0.75        // a trial also finds a limit if half of the load still gets more than this fraction of the answers
-	enoughRefusals = 10          // a trial continues until the share of refusals before it would lead to this number of refusals
+	enoughRefusals = 10          // a trial is long enough for this number of refusals if their share does not change
 	high           = 0.05        // a larger share counts as the floor only after a second trial
 )
 
@@ -62,14 +62,14 @@ type Pace struct {
 	busy    bool // the limit was reached since the measurement of throughput began
 
 	limited  bool    // a limit of the service was found
-	previous float64 // limit before the last step if that was a step up; otherwise 0
+	previous float64 // limit before the last increase; 0 if there is no increase to judge
 	rate     float64 // requests per second at the previous limit
-	wait     int     // measurements before the next step up
+	wait     int     // measurements before the next increase
 
 	counted  float64 // requests since the measurement of refusals began
 	refused  float64 // refused requests since the measurement of refusals began
 	counting time.Duration
-	stale    int     // requests to ignore, because they may have been sent before the last step down
+	stale    int     // requests to ignore, because they may have been sent before the last decrease
 	floor    float64 // share of requests that the service refuses at any load
 	trial    float64 // limit before the current trial; 0 if there is no trial
 	before   float64 // lower bound of the share of requests that were refused before the trial
@@ -171,8 +171,8 @@ func (p *Pace) halve(served float64) {
 	p.lower(shrink * shrink)
 }
 
-// recordLimit records that a limit of the service was found, and multiplies the Pace's limit by factor. It deletes the floor,
-// because the load may have caused the earlier refusals.
+// recordLimit records that a limit of the service was found, and multiplies the Pace's limit by factor. The floor
+// becomes 0, because the load may have caused the earlier refusals.
 func (p *Pace) recordLimit(factor float64) {
 	p.limited, p.trial, p.twice, p.previous, p.wait, p.floor = true, 0, false, 0, calm, 0
 	p.lower(factor)

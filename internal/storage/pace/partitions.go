@@ -39,7 +39,7 @@ const (
 	mostSpeed  = 16    // maximum factor of the growth
 
 	measured     = time.Second // a measurement takes at least this long
-	measuredMost = 10          // a measurement with fewer requests lasts up to the constant patient
+	measuredMost = 10          // a measurement with fewer requests continues, at most for the time patient
 	patient      = 10 * time.Second
 	idle         = time.Minute // a partition that is idle for longer may be dropped
 )
@@ -137,7 +137,7 @@ func (l *partition) measure(now time.Time) {
 		}
 		l.calm = 0
 		l.fill(now)
-		rows := l.rows * (1 + 1/float64(l.answered)) // one more request may have been almost answered, which matters if the requests are few and large
+		rows := l.rows * (1 + 1/float64(l.answered)) // one more request may be almost complete, which matters if requests are few and large
 		l.rate = max(lowest, l.rate/2, min(below*rows/took.Seconds(), l.rate))
 		next = now.Add(min(l.untilFree(), patient))
 	case l.rows > used*l.rate*took.Seconds():
