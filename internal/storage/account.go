@@ -20,8 +20,8 @@ type Options struct {
 	// uses the tables of two accounts, and a Functions instance may have 600 connections open. (Microsoft Learn, "Manage
 	// connections in Azure Functions")
 	Connections int
-	// Name names the account in errors and outages: it is the setting with the account's connection. The default is the
-	// endpoint's host.
+	// Name is the account's name in errors and outages: the setting with its connection. The default is the endpoint's
+	// host.
 	Name string
 	// Patience is how long a request waits for a good answer from its host. The default is [DefaultPatience]. The request's own
 	// deadline may be earlier.
@@ -96,8 +96,8 @@ func (a *Account) Outages() []Outage {
 	return all
 }
 
-// transport sends requests over the network. It avoids the cost of [http.Client], because the service sends no
-// redirects.
+// transport sends requests over the network. The service sends no redirects, so transport avoids the cost of an
+// [http.Client].
 type transport struct{ *http.Transport }
 
 func (t transport) Do(r *http.Request) (*http.Response, error) { return t.RoundTrip(r) }
@@ -146,8 +146,8 @@ func eachTry(sign policy.Policy) []policy.Policy {
 	return []policy.Policy{captureAnswer{}, sign} // signing comes after all policies that set headers
 }
 
-// newPipeline returns the pipeline of requests for rows or blobs. The last policy sends the request, so azcore's
-// policies, which come later, never run.
+// newPipeline returns the pipeline of requests for rows or blobs. A [sender] comes before azcore's own policies and
+// sends the request, so these policies never run.
 func newPipeline(r *retries, o Options, sign policy.Policy) runtime.Pipeline {
 	policies := append([]policy.Policy{r}, eachTry(sign)...)
 	return runtime.NewPipeline("", "", runtime.PipelineOptions{}, &azcore.ClientOptions{
@@ -156,10 +156,10 @@ func newPipeline(r *retries, o Options, sign policy.Policy) runtime.Pipeline {
 	})
 }
 
-// sender is the pipeline's last policy, which sends the request.
+// sender is the last policy that runs. It sends the request.
 type sender struct{ policy.Transporter }
 
-// Do implements [policy.Policy]. The token's policy calls it again if the service requires another token.
+// Do implements [policy.Policy]. The policy that adds a token calls Do again if the service requires another token.
 func (s sender) Do(req *policy.Request) (*http.Response, error) {
 	r := req.Raw()
 	if r.GetBody != nil {

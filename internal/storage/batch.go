@@ -80,7 +80,7 @@ func (b *Batch) Rows() int { return len(b.kinds) }
 func (b *Batch) Add(op Op) bool {
 	before := b.body.Len()
 	b.append(op)
-	// If a transaction has several rows, Azurite stores a row whose row key begins with a comma under another key.
+	// In a transaction of several rows, Azurite stores a row under a wrong key if its row key begins with a comma.
 	alone := strings.HasPrefix(op.Row.Key.Row, ",") && b.table.account.connection.account == devAccount
 	if len(b.kinds) > 0 && (alone || b.alone || len(b.kinds) == MaxBatchRows || b.body.Len() > maxBatchBytes-1024) {
 		b.body.Truncate(before)

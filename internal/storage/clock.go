@@ -49,8 +49,8 @@ func (c *clock) bounds(now time.Time) (low, high time.Time, ok bool) {
 	return c.low.Add(passed), c.high.Add(passed), true
 }
 
-// Now corrects local, the time by the caller's clock, to the nearest time that the service's clock may show. Before the
-// first answer, and after the machine's clock was set, Now returns local, and known is false.
+// Now returns the time nearest to local that the service's clock may show. local is the time by the caller's clock.
+// Before the first answer, and after the machine's clock was set, Now returns local, and known is false.
 func (t *Table) Now(local time.Time) (now time.Time, known bool) {
 	c := &t.account.clock
 	c.mu.Lock()

@@ -86,8 +86,8 @@ func (c Connection) String() string {
 func (c Connection) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }
 
 // Same reports whether both connections have the same table endpoint or the same blob endpoint, and so the same
-// account. The scheme does not matter. Queue endpoints are not compared, because an emulator's connection string
-// without a queue endpoint gets that of a real account.
+// account. The scheme does not matter. Queue endpoints are not compared: if an emulator's connection string has no
+// queue endpoint, addEndpoints adds a real account's.
 func (c Connection) Same(other Connection) bool {
 	return locationOf(c.tableURL) == locationOf(other.tableURL) || c.blobURL != "" && locationOf(c.blobURL) == locationOf(other.blobURL)
 }
@@ -119,9 +119,9 @@ func hostOf(endpoint string) string {
 }
 
 // BlobURL reads a URL of blobs: https://ACCOUNT.blob.core.windows.net/PATH, or an emulator's
-// http://127.0.0.1:PORT/ACCOUNT/PATH, where PATH is CONTAINER/PREFIX. The connection c signs in with the URL's SAS.
-// Without a SAS, c is the argument known if that has the same account, and otherwise signs in with Entra ID. Errors
-// never repeat the URL.
+// http://127.0.0.1:PORT/ACCOUNT/PATH, where PATH is CONTAINER/PREFIX. The connection c signs in with the URL's SAS. For
+// a URL without a SAS, BlobURL returns the argument known if both have the same account. Any other URL without a SAS
+// needs Entra ID. Errors never repeat the URL.
 func BlobURL(s string, known Connection) (c Connection, path string, err error) {
 	const want = "a blob URL must be https://ACCOUNT.blob.core.windows.net/CONTAINER/PREFIX, with or without ?SAS at its end; for an account with another host, give blob:CONTAINER/PREFIX and a connection with its BlobEndpoint"
 	u, err := url.Parse(s)

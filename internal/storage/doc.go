@@ -24,14 +24,14 @@
 //
 // answer.go decides for each try, before the retries, whether the service sent the answer: a good and complete answer
 // to its operation, or a refusal with an error code. After any other answer, such as a proxy's page or half an answer,
-// the request is repeated as after a broken connection. The service may already have carried it out. If only such
-// answers with status 3xx or 4xx come for 30 s, the request ends. If a proxy refuses a single row, the row is
-// immediately sent as a transaction, because a plain request has its key in the URL. Each try has an id, so an answer
-// that arrives twice is not mistaken for the answer to the next request. Once an endpoint's good answer has contained
-// its request's id, each later good answer must. The answer to a row's write must have an ETag. Answers are not
-// compressed, except blobs that are stored compressed. The keys of a page must ascend, lie in the query's range, and
-// follow the keys of earlier pages. Two kinds of damage cannot be noticed: a page without some of its rows, and a
-// deletion that is confirmed with the request's id but was not carried out.
+// the request is repeated as after a broken connection. The service may already have carried out the request. If only
+// such answers with status 3xx or 4xx come for 30 s, the request ends. If a proxy refuses a plain request, perhaps
+// because of the key in its URL, the row is immediately sent in a transaction. Each try has an id, so an answer that
+// arrives twice is not mistaken for the answer to the next request. If a good answer of an endpoint has contained the
+// request's id, each later good answer must contain its request's id. The answer to a row's write must have an ETag.
+// Answers are not compressed, except blobs that are stored compressed. The keys of a page must ascend, lie in the
+// query's range, and follow the keys of earlier pages. Two kinds of damage cannot be noticed: a page without some of
+// its rows, and a deletion that is confirmed with the request's id but was not carried out.
 //
 // # Retries
 //

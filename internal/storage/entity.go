@@ -157,7 +157,7 @@ type decoder struct {
 	names map[string]string // one copy of each property name
 	width int               // number of properties of the previous entity, as an estimate for the next entity
 
-	foreign bool  // the rows may come from any program, see [ParseLine]
+	foreign bool  // any program may have written the rows; see [ParseLine]
 	inexact error // if foreign is set, the error of the first value that a table would change
 }
 

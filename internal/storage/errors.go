@@ -50,8 +50,8 @@ func (e *Error) Temporary() bool {
 		beingDeleted(e.Code)
 }
 
-// BeingDeleted reports whether err means that a table, queue or container is being deleted. Its name is free again after about
-// 40 s. (Microsoft Learn, "Delete Table", "Delete Queue", "Delete Container")
+// BeingDeleted reports whether err means that a table, queue or container is being deleted. The name is free again
+// after about 40 s. (Microsoft Learn, "Delete Table", "Delete Queue", "Delete Container")
 func BeingDeleted(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && beingDeleted(e.Code)
@@ -119,8 +119,8 @@ func Expired(err error) bool {
 	return errors.As(err, &e) && !e.expired.IsZero()
 }
 
-// expiry returns when the SAS of a refused request expired, by its parameter se. The result is zero if there was no
-// SAS, or if it was still valid. (Microsoft Learn, "Create an account SAS")
+// expiry returns when the SAS of a refused request expired, according to the SAS's parameter se. The result is zero if
+// there was no SAS, or if it was still valid. (Microsoft Learn, "Create an account SAS")
 func expiry(refusal *http.Response) time.Time {
 	now, err := http.ParseTime(refusal.Header.Get("Date"))
 	if err != nil || refusal.Request == nil {

@@ -96,7 +96,7 @@ func CombineFilters(first, second string) string {
 }
 
 // SinceFilter returns a filter for the rows that were written at the time t or later, by the service's clock. The
-// service compares with less precision than a Timestamp has, so with gt instead of ge the filter could miss later rows.
+// filter uses ge, because gt could miss later rows: the service compares with less precision than a Timestamp has.
 func SinceFilter(t time.Time) string {
 	return "Timestamp ge datetime'" + t.UTC().Format("2006-01-02T15:04:05.0000000Z") + "'"
 }

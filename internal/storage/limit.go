@@ -52,8 +52,8 @@ func (l *Limit) acquire(ctx context.Context, n float64, stop <-chan struct{}) bo
 	}
 }
 
-// tryAcquire subtracts n requests or rows from the limit and returns 0. If the limit does not allow them yet, it only
-// returns how long to wait.
+// tryAcquire subtracts n requests or rows from the limit and returns 0. If the limit does not allow them yet,
+// tryAcquire only returns how long to wait.
 func (l *Limit) tryAcquire(n float64) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -37,7 +37,7 @@ const (
 	refusedFor = 30 * time.Second
 )
 
-// rules lists the consequences of each outcome. A failed request is repeated until its patience ends.
+// rules lists the consequences of each outcome. A failed request is repeated until a rule ends it or the patience ends.
 var rules = [...]struct {
 	tries   int           // maximum number of failed tries while the host answers other requests
 	lasts   time.Duration // a request ends if its tries have only this outcome for this time; 0 means the whole patience
@@ -134,7 +134,7 @@ func noSuchHost(err error) bool {
 	return errors.As(err, &dns) && dns.IsNotFound
 }
 
-// unreachable reports whether an error suggests that the address is wrong. A host that has answered before may be only temporarily unreachable.
+// unreachable reports whether an error of a host that has never answered suggests that the address is wrong.
 func unreachable(err error) bool {
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
@@ -142,8 +142,8 @@ func unreachable(err error) bool {
 	return dialing(err) && !(errors.As(err, &passing) && passing.Timeout()) || errors.As(err, &certificate) || errors.As(err, &record)
 }
 
-// causeOf describes a failed try in a few words, without secrets. If a try had only just begun when the patience ended, causeOf
-// returns "".
+// causeOf describes a failed try in a few words, without secrets. It returns "" if the patience ended less than a
+// second after the try began.
 func (x *exchange) causeOf(resp *http.Response, err error) string {
 	var op *net.OpError
 	var given noAnswer

@@ -14,8 +14,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 )
 
-// The times of tries and of the pauses between them, which let a busy service recover. tryTimeout is longer than the
-// service's limit of 30 s. (Microsoft Learn, "Setting timeouts for Table service operations")
+// Times of tries and pauses. The pauses let a busy service recover. tryTimeout is longer than the service's limit of
+// 30 s. (Microsoft Learn, "Setting timeouts for Table service operations")
 const (
 	retryDelay = 250 * time.Millisecond
 	// chanceDelay is the shortest first pause after a try that failed by chance. A longer pause would cost more than the refusal: if
@@ -28,7 +28,7 @@ const (
 
 	firstPatience = 15 * time.Second // for a host that has never answered; see [Options.Unproven]
 	noticed       = 2 * time.Second  // if all tries fail for this time, there is an outage
-	silence       = 20 * time.Second // a longer silence of the host is an outage even if no try has failed; sending a large body may take this long
+	silence       = 20 * time.Second // if the host is silent for longer, there is an outage even if no try has failed; allows time for sending a large body
 )
 
 // DefaultPatience is how long requests wait for an account that stops answering.
@@ -51,7 +51,7 @@ var ErrAway = errors.New("no good answer")
 type AwayError struct {
 	connection string        // as in [Outage]
 	cause      string        // how the newest try failed
-	since      time.Time     // time of the host's last good answer, or of its first request
+	since      time.Time     // time of the host's last good answer, or of the first request to the host
 	waited     time.Duration // how long the request has waited
 }
 
@@ -92,8 +92,8 @@ type retries struct {
 	mu      sync.Mutex
 	pending int           // requests without an answer, pauses included
 	paused  int           // pending requests that are in a pause
-	since   time.Time     // time of the last good answer, or of the first request that began after it
-	cause   string        // cause of the last failure since then
+	since   time.Time     // time of the last good answer, or of the first request after an idle time
+	cause   string        // cause of the last failure since the last good answer
 	failure time.Time     // time of the last failure
 	good    int64         // good answers so far
 	wake    chan struct{} // the next good answer closes this channel
@@ -184,8 +184,8 @@ type course struct {
 	lost  int       // tries that failed while the host answered other requests
 	cause string    // cause of the last failure
 	last  outcome   // outcome of the last try
-	times int       // consecutive tries with this outcome
-	since time.Time // time of the first of the consecutive tries
+	times int       // number of consecutive tries with the last outcome
+	since time.Time // time of the first of the consecutive tries with the last outcome
 }
 
 // record adds a try to the history. cause may be empty.

@@ -176,11 +176,11 @@ type rowReader struct {
 	out  []byte
 	rows []Row
 
-	columns []Column // of the row, initially the previous row's
+	columns []Column // the row's columns; initially the previous row's
 	count   int      // number of columns read so far
 	changed bool     // the columns differ from the previous row's
 	names   map[string]string
-	foreign bool // there is only one row, which may come from any program, see [ParseLine]
+	foreign bool // the text is a row that any program may have written; see [ParseLine]
 	twice   bool // set if a foreign row has two properties with the same name
 }
 
@@ -499,7 +499,7 @@ func (r *rowReader) readNumber() scalar {
 		}
 	}
 	text := r.in[start:r.at]
-	// A number with few digits is an Int32. For a number with many digits, odata.Implied decides.
+	// A whole number with few digits is an Int32. odata.Implied returns the type of any other number.
 	v := scalar{text: text, kind: Int32}
 	if r.at > whole || len(text) > 9 {
 		v.kind = odata.Implied(text)

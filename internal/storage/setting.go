@@ -77,7 +77,7 @@ const (
 	secretPart     = "clientSecret"
 )
 
-// serviceParts contains the parts with the services' addresses. The keys are the services' names in host names.
+// serviceParts maps a service's name, as in host names, to the part with the service's address.
 var serviceParts = map[string]string{"blob": "blobServiceUri", "queue": "queueServiceUri", "table": "tableServiceUri"}
 
 // SettingConnection reads the connection of a setting, in any form that the Functions host accepts: the setting's

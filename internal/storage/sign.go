@@ -74,7 +74,7 @@ func credential(id *identity, transport policy.Transporter) (azcore.TokenCredent
 	return anySignIn{found}, err
 }
 
-// anySignIn uses the first sign-in that works on this machine: a developer's, or an Azure identity.
+// anySignIn uses the first sign-in that works on this machine: a developer's sign-in or an Azure identity.
 type anySignIn struct{ azcore.TokenCredential }
 
 // GetToken implements [azcore.TokenCredential].

@@ -146,7 +146,8 @@ const (
 // MemoryOf returns how many bytes of memory a page needs. text is the size of its text in bytes.
 func MemoryOf(text, rows int) int64 { return pageWeight*int64(text) + rowWeight*int64(rows) }
 
-// pageBytes is the size, in bytes, that a page's text should not exceed. It allows a thousand rows of 4 KB, even with the service's additions.
+// pageBytes is the size, in bytes, that a page's text should not exceed. It allows a thousand rows of 4 KB, including
+// the members that the service adds.
 const pageBytes = 9 << 19
 
 // Top computes a page's maximum number of rows from the size of the previous page, so that each page of a scan has

@@ -15,7 +15,7 @@ type TableState struct {
 }
 
 // TableStates returns the state of each table, in the given order. It queries at most the given number of tables
-// concurrently. A table with an illegal name does not exist.
+// concurrently. A table with an illegal name counts as missing.
 func (a *Account) TableStates(ctx context.Context, tables []string, concurrent int) ([]TableState, error) {
 	there := make([]TableState, len(tables))
 	g, all := task.WithContext(ctx)

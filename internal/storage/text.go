@@ -114,8 +114,8 @@ func (p *Property) exact() error {
 	return nil
 }
 
-// Lossy returns the text of [Property.Text], with U+FFFD for each half of a surrogate pair, which no text can contain.
-// If it replaces a half, whole is false.
+// Lossy returns the text of [Property.Text], with U+FFFD in place of each lone surrogate, which no text can contain. If
+// it replaces a surrogate, whole is false.
 func (p Property) Lossy() (text string, whole bool) {
 	if text = p.Text(); text != "" || len(p.Value) <= 2 {
 		return text, true

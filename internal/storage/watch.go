@@ -55,8 +55,8 @@ func (n noAnswer) Error() string {
 	return fmt.Sprintf(noAnswerWithin+"%v", n.after.Round(time.Second))
 }
 
-// tryOnce makes one try of a request that began at the time began. It abandons the try if it hangs, or if the patience
-// of the account or of the caller ends.
+// tryOnce makes one try of a request that began at the time began. If the try hangs, or if the patience of the account
+// or of the caller ends, tryOnce abandons the try.
 func (r *retries) tryOnce(req *policy.Request, number int, began time.Time) (*http.Response, error) {
 	caller := req.Raw().Context()
 	x := exchangeOf(caller)

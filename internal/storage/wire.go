@@ -31,8 +31,8 @@ type exchange struct {
 	tries      int           // requests sent
 	try        *try          // the current try
 	sent       *http.Request // the request of the last try, with its signature
-	// clientSecret is the secret with which the account signs in to Entra ID, or "". An answer of Entra ID may contain this
-	// secret.
+	// clientSecret is the secret with which the account signs in to Entra ID, or "". Errors hide the secret, because an
+	// answer of Entra ID may contain it.
 	clientSecret string
 	patience     callerPatience // the caller's patience
 	rows         float64        // number of rows that each try writes, or is expected to read
@@ -64,7 +64,7 @@ func (x *exchange) release() {
 // request is a request for rows or blobs.
 type request struct {
 	method      string
-	url         string      // relative to the service's endpoint until the request is sent
+	url         string      // only the part after the endpoint or the container; the whole URL in [exchange.do]
 	header      http.Header // may be shared, so it is never changed
 	ifMatch     string      // an ETag; "" for no condition
 	contentType string      // media type of body
