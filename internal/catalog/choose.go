@@ -26,8 +26,8 @@ type chooser struct {
 // choose returns the head of the only record that a write's query finds, if the record meets the condition. If the query
 // finds several records, the error is a Conflict.
 //
-// The heads of all records with one first index value can be read as they are at one moment. Therefore, for a query by the
-// first index key, choose reads heads, and finds a record even while other writers move it. It uses index rows only if
+// The heads of all records with the same first index value can be read as they are at one moment. Therefore, for a query by
+// the first index key, choose reads heads, and finds a record even while other writers move it. It uses index rows only if
 // heads cannot answer the query: for a query by other keys, or for a record of another program.
 func (ch *chooser) choose(ctx context.Context, q Lookup, on Condition) (*store.Head, error) {
 	h, firstHashes, err := ch.chosen(ctx, q)
@@ -164,8 +164,8 @@ func (ch *chooser) headsOf(ctx context.Context, p plan, first index.FirstHash) (
 	return nil, tooManyRaces()
 }
 
-// heads returns the page's live heads that may match the query. It releases the page's memory, except the part that these heads
-// need. The result bytes is the size of that part.
+// heads returns the page's live heads that may match the query. It releases the page's memory, except the bytes that these
+// heads need, and returns the number of these bytes.
 func (p plan) heads(part *memory.Part, page storage.Page) (heads []*store.Head, bytes int64, err error) {
 	for _, row := range page.Rows {
 		h, err := store.HeadOf(row.Entity())

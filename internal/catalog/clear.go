@@ -122,8 +122,8 @@ func (cl *clearer) readNoted(ctx context.Context, notes []storage.Entity) ([][]t
 }
 
 // settle deletes the tombstones that are no longer needed. For each note that need not wait, it returns an operation that
-// deletes the note. If only the head remains, a second operation rewrites the note that is due a day later, so that it
-// lists only the head. The column Later contains the RowKey of that note.
+// deletes the note. The column Later of a note contains the RowKey of a second note, which is due a day later. If only the
+// head remains, another operation changes the second note to list only the head.
 func (cl *clearer) settle(ctx context.Context, notes []storage.Entity, left [][]tombstones, pending func(identity index.IdentityHash) bool) (done [][]storage.Op, err error) {
 	settled := make([][]storage.Op, len(notes)) // an element is nil if a tombstone must wait, or after an error
 	var g task.Group

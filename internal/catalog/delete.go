@@ -60,8 +60,8 @@ func (d Deleted) Summary() string {
 // it has deleted a record, it ends early when deleteTime is over, or when there is no memory for the next records. The
 // result's More is then true. After an error, [Deleted.Summary] describes the deletions so far, and a retry continues. With
 // a condition, the query must find only one record. If the query has an ID, that record must exist. The query's Top and
-// Cursor must not be set. After each deletion, Delete calls noted, unless it is nil, with the number of records deleted so
-// far.
+// Cursor must not be set. If the function noted is not nil, Delete calls it after each deletion, with the number of records
+// deleted so far.
 //
 // If the condition has an id (see [Condition]), the deletion is carried out once. The first try deletes all records that it
 // finds, even records written after it began, but no record twice. A repetition returns the first try's result. If the
@@ -151,8 +151,8 @@ var errNotToDelete = errors.New("the record was written after the deletion had b
 
 // checkDeletable returns errNotToDelete for a live head if this deletion has already deleted the identity once. It also
 // returns this error if the head's write is newer than the claim, and the claim belongs to another try. The head is read
-// before the claim. Therefore a suspended first try does not delete newer records once a repetition has taken its claim
-// over. The argument row is the index row in which the record was found, or empty.
+// before the claim. Therefore a suspended first try does not delete newer records once a repetition has taken over the
+// claim. The argument row is the index row in which the record was found, or empty.
 func (x *bulkDeletion) checkDeletable(ctx context.Context, h *store.Head, row storage.Entity, version int64) error {
 	x.mu.Lock()
 	again := x.removed[h.Identity]
@@ -288,7 +288,8 @@ func (x *bulkDeletion) member(first index.FirstHash, identity index.IdentityHash
 	}}
 }
 
-// readHeads reads the live heads for a query by the first index key. They also show committed records without index rows.
+// readHeads reads the live heads for a query by the first index key. The heads also show committed records without index
+// rows.
 func (x *bulkDeletion) readHeads(ctx context.Context) error {
 	part := memory.PartIn(ctx)
 	part.Use(-x.bytes)
@@ -328,8 +329,8 @@ func (x *bulkDeletion) removeFound(ctx context.Context, h *store.Head, m match) 
 }
 
 // readAhead starts to read the slots of the write's index rows. It does not read the argument row again. The returned
-// function waits for the slots, and returns them. It omits slots that could not be read, and slots that contain other
-// records, because the record may move there before the write.
+// function waits for the slots. It omits slots that could not be read. It also omits slots with other records, because the
+// record to delete may move into such a slot before the write.
 func (wr *Writer) readAhead(ctx context.Context, w wal.Write, row storage.Entity) func() knownSlots {
 	slots := make([]*store.Slot, len(w.Partitions))
 	var g task.Group

@@ -47,7 +47,7 @@
 // Writes of many records in one shard are committed together and finished together (group.go). A group contains an identity at
 // most once. Writes with an Idempotency-Key, moves and withdrawals are committed alone. A group's transaction may be refused
 // because of one write. If that write's entry is in the log, an earlier try of the transaction has committed all writes, and
-// its answer was lost. If it is not in the log, no write was committed, and none will be committed late, because the reason
+// its answer was lost. Otherwise no write was committed, and the transaction cannot be committed late, because the reason
 // for the refusal stays.
 //
 // # Files
@@ -113,14 +113,13 @@
 // A page of one partition shows the state at one moment, and a move within the partition is one transaction. Between two pages
 // of one call, a record may move from the unread rows of the partition to the rows already read. The record leaves a tombstone,
 // whose tsw_next names the next identity. That identity's head may name a further identity, and so on to the record's current
-// place. Therefore a call follows each tombstone that may have been written, by the service's clock, since the call began.
-// If a call reads several partitions, whose pages never show the same moment, it follows all tombstones of the last
-// minutes. If a record has moved more than maxHops times, or another record has taken one of its places, the call is
-// refused as busy. Therefore a call finds every record that was under the key during the whole call. A record that moves
-// between two calls may be missed.
+// place. Therefore a call follows each tombstone that may be younger than the call, by the service's clock. If a call reads
+// several partitions, whose pages never show the same moment, it follows all tombstones of the last minutes. If a record has
+// moved more than maxHops times, or another record has taken one of its places, the call is refused as busy. Therefore a
+// call finds every record that was under the key during the whole call. A record that moves between two calls may be missed.
 //
-// If the last write of a record was a move, a write that replaces or removes the record first writes the rows of the move.
-// Otherwise a query by a former value could return the record as it was before a write that was already acknowledged.
+// If the last write of a record was a move, the rows of the move are written before the record is replaced or removed.
+// Otherwise a query by a former value could return the old record after the later write was acknowledged.
 //
 // # Schemas
 //

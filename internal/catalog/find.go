@@ -131,8 +131,8 @@ type search struct {
 }
 
 // takeRows adds the matches of a merged page to the answer. Of several rows with the same RowKey, it takes all or none. If
-// the answer is complete, full is true, and last is the RowKey of the last row taken, or the argument after if no row was
-// taken.
+// the answer is complete, full is true, and last is the RowKey of the last row taken. If no row was taken, last equals the
+// argument after.
 func (x *search) takeRows(ctx context.Context, s mergedPage, after string) (last string, full bool, err error) {
 	states := make([]wal.VersionClaim, len(s.rows))
 	for i, c := range s.rows {
@@ -181,8 +181,8 @@ func (x *search) takeRows(ctx context.Context, s mergedPage, after string) (last
 	return "", false, nil
 }
 
-// raceKeys reads a page under each index key, concurrently. It returns the first page that reaches the end or contains at
-// least need matches, or otherwise the page that ends at the greatest RowKey.
+// raceKeys reads a page under each index key, concurrently. It returns the first page that reaches the end, or that contains
+// the needed number of matches. If there is no such page, it returns the page that ends at the greatest RowKey.
 func (rd *Reader) raceKeys(ctx context.Context, p plan, keys []wanted, rows index.RowRange, top, need int) mergedPage {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -294,7 +294,7 @@ func (rd *Reader) candidate(p plan, read wanted, row storage.Row) candidate {
 	}
 	id, err := rd.Identify(record.FromProperties(e.Properties))
 	if err != nil || !p.window.Contains(id.Sort) {
-		return found // the row does not match, or does not contain a record, which package check reports
+		return found // the row does not match, or does not contain a record (package check reports such rows)
 	}
 	for _, k := range p.keys {
 		if k.rank != read.rank && !k.includes(id.Values[k.rank]) {

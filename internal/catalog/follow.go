@@ -37,8 +37,8 @@ func newTrail(rd *Reader, p plan) trail {
 }
 
 // leadsOn reports whether a row is a tombstone that the call must follow. The record may have moved to rows already read.
-// If several is true, the call reads several partitions, and the record may have moved to one where its row is not yet
-// written.
+// If several is true, the call reads several partitions, and the record may have moved to a partition where its row is not
+// yet written.
 func (t *trail) leadsOn(row storage.Entity, several bool) bool {
 	switch {
 	case row.Get(store.NextColumn) == "":

@@ -27,8 +27,8 @@ const (
 	// bulkWriters is the maximum number of concurrent writes. This number of writes keeps a laptop's connection busy, and does
 	// not overload the log's shards.
 	bulkWriters = 2 * groupWrites
-	// A record's write counts as one concurrent write, and as one more for each weightBytes bytes of the record. It keeps a
-	// copy of the record in memory for each index key and for the log.
+	// A write counts as one concurrent write, plus one for each weightBytes bytes of its record. The write keeps a copy of the
+	// record in memory for each index key and for the log.
 	weightBytes = 8 << 10
 	// maxBackground is the maximum number of writes that are completed in the background, after their answers. Each of them
 	// may take minutes if the storage is slow.
@@ -152,7 +152,7 @@ func (t *turn) endMember(ctx context.Context) {
 }
 
 // commit inserts a new entry, updates the heads, and stores the answer for the request with the id o, all in one transaction.
-// A write of a group that has a single head and no further operations waits for the group's other writes, and is committed
+// If a group's write has a single head and no further operations, it waits for the group's other writes, and is committed
 // with them.
 func (ct *committer) commit(ctx context.Context, d decision, o claim.ID) (store.Entry, error) {
 	m := &commitment{decision: d, once: o, err: errLost}

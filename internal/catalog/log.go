@@ -241,8 +241,8 @@ func deletion(e store.Entry) storage.Op {
 	return storage.Op{Kind: storage.Delete, Row: storage.Row{Key: e.Shard.EntryKey(store.EntryPrefix, e.ID)}}
 }
 
-// clearLater returns the operation that inserts a note of rows to delete, due clearAfter after now. The id distinguishes
-// notes.
+// clearLater returns the operation that inserts a note of rows to delete at the time now plus clearAfter. The id
+// distinguishes notes.
 func clearLater(now time.Time, shard store.Shard, id wal.EntryID, what storage.Property) storage.Op {
 	return storage.Op{Kind: storage.Replace, Row: storage.Entity{
 		Key:        shard.Key(store.ClearPrefix + key.Inverted(now.Add(clearAfter)) + "|" + string(id)),

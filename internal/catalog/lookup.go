@@ -39,11 +39,11 @@ const (
 type Lookup struct {
 	// If ID is not "", only the record with this ID matches. Only writes use ID.
 	ID string
-	// Keys contains a value for each index key of the query. A record must match all these values. A number matches in every
-	// spelling.
+	// Keys contains a value for each index key of the query. A record must match all these values. All spellings of a number
+	// match.
 	Keys map[string]string
-	// Or contains further values for some keys in Keys. A record matches a key if it has one of the key's values. A write
-	// must not use Or.
+	// The field Or contains further values for some keys in Keys. A record matches a key if it has one of the key's values. A
+	// write must not use Or.
 	Or map[string][]string
 	// RowFrom and RowTo limit the sort value; see [index.Schema.Window].
 	RowFrom, RowTo string

@@ -153,7 +153,7 @@ func (wr *Writer) answeredIn(ctx context.Context, o claim.ID, shard store.Shard)
 		return first, true, wr.stages.complete(ctx, shard, entry)
 	}
 	var h *store.Head
-	if err == nil { // the answer to a write that changed nothing names an old entry, whose change may be deleted
+	if err == nil { // if the write changed nothing, the stored entry is an old one, and its change may be deleted
 		h, err = wr.ReadHead(ctx, w.First, w.Identity)
 	}
 	if err == nil && h.Live() && h.Version == w.Version {

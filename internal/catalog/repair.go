@@ -51,7 +51,7 @@ func (mt *Maintainer) Adopt(ctx context.Context, id index.Identity, r record.Rec
 		return err
 	}
 	before := &wal.Head{Write: wal.Write{Gone: true}}
-	all = slices.DeleteFunc(all, func(x store.Copy) bool { return x.Slot.State == wal.NoRow || x.Slot.Identity != w.Identity }) // if another record has the row's key, apply returns a collision
+	all = slices.DeleteFunc(all, func(x store.Copy) bool { return x.Slot.State == wal.NoRow || x.Slot.Identity != w.Identity }) // leaves out rows of other records, for which apply returns a collision
 	for _, x := range all {
 		if x.Slot.Version > before.Version {
 			before.Version, r = x.Slot.Version, x.Record

@@ -32,7 +32,8 @@ type SchemaGuard struct {
 	readAt time.Time // when the result in the field stored was read
 }
 
-// storedSchema is the latest result of reading the stored schema. A read that finds a different schema does not change it.
+// storedSchema is the latest result of reading the stored schema. A read that finds a different schema does not change this
+// result.
 type storedSchema int
 
 const (
@@ -47,7 +48,7 @@ func (sg *SchemaGuard) Prepare(ctx context.Context) error {
 	return sg.prepare(ctx, storage.RequestOptions{})
 }
 
-// TryPrepare is Prepare without retries, for callers that make their own, and must soon notice that the service is
+// TryPrepare is Prepare without retries. Its callers try again themselves, and must soon notice that the service is
 // available again.
 func (sg *SchemaGuard) TryPrepare(ctx context.Context) error {
 	return sg.prepare(ctx, storage.RequestOptions{Once: true})

@@ -72,8 +72,7 @@ type refused struct {
 
 func (e *refused) Unwrap() error { return e.error }
 
-// refuse returns a refusal with the error err, or nil if err is nil. The records that caused it have these first index
-// values.
+// refuse returns a refusal with the error err, or nil if err is nil. For firstHashes, see [refused].
 func refuse(err error, firstHashes ...index.FirstHash) error {
 	if err == nil {
 		return nil
@@ -165,8 +164,8 @@ func textOf(r record.Record) (bytes int) {
 	return bytes
 }
 
-// reserve reserves the given number of bytes for a write, and the bytes of the data that was read, in ctx's [memory.Part].
-// It releases the rest of the part. The error is [memory.ErrFull].
+// In ctx's [memory.Part], reserve keeps the bytes of the data that was read, and reserves the given number of bytes for a
+// write. It releases the rest of the part. The error is [memory.ErrFull].
 func (wr *Writer) reserve(ctx context.Context, bytes int64) error {
 	part := memory.PartIn(ctx)
 	if !part.Use(bytes) {
@@ -189,7 +188,7 @@ func insertion(now time.Time, h *store.Head, id index.Identity, r record.Record)
 	}
 }
 
-// insertDecision returns the decision that the write w, which follows the head h, inserts the record r.
+// insertDecision returns the decision to insert the record r with the write w, which follows the head h.
 func insertDecision(h *store.Head, w wal.Write, r record.Record) decision {
 	return decision{kind: wal.Insert, record: r, updates: []headUpdate{{h, w, store.HashOf(r)}}}
 }
@@ -362,8 +361,8 @@ func (st *stages) applyTo(ctx context.Context, partition index.PartitionKey, wri
 	return "", tooManyRaces()
 }
 
-// readSlot reads the slot of the write's row in a partition. It reads the record, which may be large, only if another
-// program wrote the row, because then the record determines the identity.
+// readSlot reads the slot of the write's row in a partition. The record may be large, so readSlot reads it only for a row of
+// another program. For such a row, the identity is computed from the record.
 func (st *stages) readSlot(ctx context.Context, partition index.PartitionKey, w wal.Write) (store.Slot, error) {
 	at := w.At(partition)
 	row, found, err := st.Index.Get(ctx, at, store.SlotColumns...)
@@ -435,8 +434,8 @@ func (st *stages) complete(ctx context.Context, shard store.Shard, id wal.EntryI
 }
 
 // applyFor applies the pending entries of records whose first index value has one of the given hashes. It makes one request for each of
-// their shards. Because a shard may contain large entries of other records, it reads only the records of entries that it
-// applies, one at a time. If applyFor has found entries that are not hopeless, found is true.
+// their shards. A shard may contain large entries of other records. Therefore applyFor reads only the records of the entries
+// that it applies, one at a time. If applyFor has found entries that are not hopeless, found is true.
 func (st *stages) applyFor(ctx context.Context, firstHashes []index.FirstHash) (found bool, err error) {
 	var shards []store.Shard
 	for _, first := range firstHashes {

@@ -188,7 +188,7 @@ func (wr *Writer) InsertAll(ctx context.Context, records record.Some, keyOf func
 
 // WriteAll writes records, many at the same time. Records with the same identity are written one after another, in their order.
 // WriteAll calls the function write with each record's index, and returns a result for each record. If the process dies,
-// only some records are written. Once Maintain has run, none is half written.
+// only some records are written. Once Maintain has run, no record is half written.
 func (wr *Writer) WriteAll(ctx context.Context, records record.Some, write func(ctx context.Context, i int) (Written, error)) []Result {
 	results := make([]Result, records.Len())
 	var rounds [][]member

@@ -44,7 +44,7 @@ func Compare(a, b string) int {
 	n := min(len(a), len(b))
 	for i := range n {
 		if a[i] != b[i] {
-			// These are the first bytes that differ. They sort as in UTF-16, except that the lead bytes 0xEE and 0xEF
+			// a[i] and b[i] are the first bytes that differ. They sort as in UTF-16, except that the lead bytes 0xEE and 0xEF
 			// (characters from U+E000 to U+FFFF) must sort after 0xF0 and up (characters above U+FFFF).
 			return cmp.Compare(byteRank(a[i]), byteRank(b[i]))
 		}

@@ -91,7 +91,7 @@ func (r Range) Empty() bool {
 	return c > 0 || c == 0 && (r.Low.Open || r.High.Open)
 }
 
-// Narrow returns the part of r that also lies between the bounds. The range r must be one of partition keys.
+// Narrow returns the part of r that also lies between the bounds. The range r must be a range of partition keys.
 func (r Range) Narrow(low, high *Bound) Range {
 	if r.Low == nil || low != nil && tighter(*low, *r.Low, 1) {
 		r.Low = low
@@ -109,12 +109,12 @@ func tighter(a, b Bound, side int) bool {
 	return c > 0 || c == 0 && a.Open
 }
 
-// Token is the service's continuation token. It is opaque, and valid only for the query that returned it. Therefore the
-// step that continues with the token has the same range.
+// Token is the service's continuation token. It is opaque, and valid only for the query that returned it. Therefore the step
+// that continues a query has the same range as the step that began it.
 type Token struct {
 	Partition string `json:"p"`
 	Row       string `json:"r,omitempty"` // the service may leave out the row key
-	// After is the last key of the earlier pages. It is nil if they had no row, or if the key was not recorded.
+	// After is the last key of the earlier pages. It is nil if these pages had no row, or if the key was not recorded.
 	After *Key `json:"a,omitempty"`
 }
 

@@ -84,8 +84,8 @@ func (r Record) Properties() []storage.Property {
 	return properties
 }
 
-// FromProperties is the inverse of [Record.Properties]. It also reads properties that other programs have written, but
-// skips those with [OwnPrefix] that do not store a field.
+// FromProperties is the inverse of [Record.Properties]. It also reads properties that other programs have written. It skips
+// properties with [OwnPrefix] that do not store a field.
 func FromProperties(properties []storage.Property) Record {
 	r := Record{Fields: make([]Field, 0, len(properties))}
 	for _, p := range properties {
@@ -156,7 +156,7 @@ func (f Field) annotated() bool {
 }
 
 // plainInt64 reports whether an Int64 is written as a number without an annotation. This is possible if the number does not
-// fit into an Int32, and JavaScript, whose numbers are Doubles, would not round it.
+// fit into an Int32, but lies between -2^53 and 2^53, where JavaScript's numbers are exact.
 func (f Field) plainInt64() bool {
 	const exact = 1 << 53
 	n, err := strconv.ParseInt(f.text(), 10, 64)

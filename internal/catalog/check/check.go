@@ -1,8 +1,8 @@
-// Package check compares a catalog's index rows with each other and with its log, and repairs them.
+// Package check compares a catalog's index rows with each other and with the catalog's log, and repairs the rows.
 //
-// It reads the index and the heads once, into a tally that needs little memory. If the tally shows differences, it reads
-// them again, and checks the suspect records one by one. A write under way is not an error, so every difference is read
-// again before it is reported.
+// [Run] reads the index and the heads once, into a tally that needs little memory. If the tally shows differences, Run reads
+// the index and the heads again, and checks the suspect records one by one. A write under way is not an error, so every
+// difference is read again before it is reported.
 package check
 
 import (
@@ -47,16 +47,15 @@ func Run(ctx context.Context, c *catalog.Catalog, repair bool, report func(catal
 	if err != nil || suspect == nil {
 		return k.sum, err
 	}
-	// Check the heads first, which repairs the index rows of their records. Then the check of the rows finds only other
-	// problems.
+	// Check the heads first, with the index rows of their records. Then the check of the rows finds only other problems.
 	if err := store.EachShard(func(shard store.Shard) error { return k.checkHeads(ctx, shard, suspect) }); err != nil {
 		return k.sum, err
 	}
 	return k.sum, k.checkRows(ctx, suspect)
 }
 
-// compare reads the index and the heads once. The result suspect reports whether an identity may have differences. It is
-// nil if none may.
+// compare reads the index and the heads once. The result suspect reports whether an identity may have differences. If there
+// are no differences, suspect is nil.
 func (k *checker) compare(ctx context.Context) (suspect func(identity index.IdentityHash) bool, err error) {
 	t := newTally()
 	err = k.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
@@ -128,7 +127,7 @@ func (k *checker) checkHead(ctx context.Context, h *store.Head) error {
 		if changing, err := k.isChanging(ctx, h); changing || err != nil {
 			return err
 		}
-		// Read the rows again, because a write may have replaced them and ended since they were read.
+		// Read the rows again: since the first reading, a write may have replaced them and ended.
 		if all, err = k.Copies(ctx, h.Write); err != nil {
 			return err
 		}

@@ -70,7 +70,7 @@ func rowKey(field, sort, hash8 string) (string, error) {
 }
 
 // rowStem returns the RowKey of a sort value without the 8 characters of the hash. Only RowKeys of this value start with
-// it. Its last character shows whether the value is escaped.
+// it. The stem's last character shows whether the value is escaped.
 func rowStem(sort string) string {
 	if strings.ContainsFunc(sort, illegal) {
 		return ordered(sort) + "!"

@@ -1,9 +1,9 @@
 // Package index computes the keys of a catalog's index rows.
 //
-// A catalog stores each record once under each of its identifiers, so one request finds it by any of them. A [Schema] names
-// the index keys, which are the fields with the identifiers, and the field that sorts the records of one identifier. An
-// [Identity] contains the keys of one record's index rows: a PartitionKey for each index key, and the RowKey of all rows. A
-// [Window] is the range of a partition's rows that a query requests.
+// A catalog stores a record once under each of its identifiers, so one request finds the record by any identifier. A
+// [Schema] names the index keys, which are the fields with the identifiers, and the field that sorts the records of one
+// identifier. An [Identity] contains the keys of one record's index rows: a PartitionKey for each index key, and the RowKey
+// of all rows. A [Window] is the range of a partition's rows that a query requests.
 //
 // The keys have a published form, which other programs also write and read:
 //
@@ -33,7 +33,7 @@ const maxField = 255
 // Schema names the fields by which a catalog's records are found, and the field that sorts the records. [Parse] returns only
 // valid schemas.
 type Schema struct {
-	Keys []Key // 1 to 15 different index keys; every record has the first
+	Keys []Key // 1 to 15 different index keys; every record has a value for the first
 	Sort Sort
 }
 
@@ -90,8 +90,8 @@ const (
 
 // Parse parses a schema from its two settings: index keys such as "eid,npi,ssn:digits", and a sort field such as "lastname" or
 // "timestamp:newest". The text after the last colon must be a normaliser (lower, digits, exact) or, for the sort field, an
-// [Order]. Otherwise a misspelled normaliser would become a part of the name. A name that contains a colon needs its
-// normaliser: "a:b:lower". The error lists all mistakes.
+// [Order]. Otherwise a misspelled normaliser would become a part of the name. After a name that contains a colon, the
+// normaliser or the order is required: "a:b:lower". The error lists all mistakes.
 func Parse(indexKeys, rowKey string) (Schema, error) {
 	var s Schema
 	var errs []error

@@ -31,8 +31,8 @@ func (r RowRange) In(partition PartitionKey) key.Range {
 
 // Window returns the window of the sort values from rowFrom to rowTo, both included. "" means no bound. The window includes all
 // values that start with rowTo: "2026-02" means all of February. With the order Newest, rowFrom and rowTo are times in UTC
-// or starts of times, such as "2026" and "2026-02-15T10". Then rowFrom is the older time, although newer rows come first.
-// With numbers, rowFrom is the least and rowTo the greatest number, even if the greatest numbers come first. Errors are
+// or starts of times, such as "2026" and "2026-02-15T10". The older time is rowFrom, although newer rows come first. With
+// numbers, rowFrom is the least and rowTo the greatest number, even if the greatest numbers come first. Errors are
 // [problem.Invalid].
 func (s Schema) Window(rowFrom, rowTo string) (Window, error) {
 	switch s.Sort.Order {
@@ -159,8 +159,8 @@ func (w Window) intervals() []interval {
 		return all
 	}
 	for i := range w.to {
-		// A prefix of rowTo is a sort value before rowTo, so the window contains it. But the character after it in RowKeys
-		// is not the one in rowTo, so its RowKeys may sort after rowTo.
+		// A prefix of rowTo is a sort value before rowTo, so the window contains it. But in its RowKeys, another character follows
+		// the prefix, so they may sort after rowTo.
 		if start := w.to[:i]; i > 0 && !before(start, w.from) {
 			stem := rowStem(start)
 			all = append(all, interval{stem, behind(stem)})

@@ -27,7 +27,7 @@ const (
 	maxBytes = 16 << 20
 )
 
-// FailedExt ends the name of the file with an import's failed rows.
+// FailedExt is the extension of a file with an import's failed rows.
 const FailedExt = ".failed"
 
 // Row is one row of an input: a record, or the error in the row.
@@ -183,10 +183,10 @@ func (e *rowError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.
 
 func (e *rowError) Unwrap() error { return e.Err }
 
-// Write writes rows, several at the same time, but rows of the same record one after another, in their order. It calls the
-// function write, such as the catalog's Insert, for each row, and the function show with each row's result, in the order of
-// the rows. If a row was refused, the result's Err is the reason, and the other rows are still written. If the storage has
-// failed, Write returns a [rowError] after it has shown the results of all other rows.
+// Write writes rows, several at the same time, but rows of the same record one after another, in their order. For each row,
+// it calls the function write, such as the catalog's Insert. It calls the function show with each row's result, in the order
+// of the rows. If a row was refused, the result's Err is the reason, and the other rows are still written. If the storage
+// has failed, Write returns a [rowError] after it has shown the results of all other rows.
 func Write(ctx context.Context, c *catalog.Catalog, rows []Row, write func(context.Context, record.Record) (catalog.Written, error), show func(Row, catalog.Result) error) error {
 	var records record.Decoded
 	for _, row := range rows {

@@ -215,8 +215,8 @@ type migrator struct {
 
 	mu  sync.Mutex // guards the fields below
 	sum Result
-	// contents describes the rows of another program, by the hash of their identity. After survey, only the field taken of
-	// each content changes.
+	// contents describes the rows of another program, by the hash of their identity. After the survey, only the taken flags
+	// change.
 	contents map[index.IdentityHash]content
 }
 
@@ -261,7 +261,7 @@ const (
 	impossible // the record was reported and left unchanged
 )
 
-// attempt calls the function do, which moves one record. With every result except failed, the error is nil.
+// attempt calls the function do, which moves one record. Unless the result is failed, the error is nil.
 func (m *migrator) attempt(at key.Key, do func() error) (attempted, error) {
 	if m.dryRun {
 		return done, nil

@@ -25,7 +25,7 @@ var publishedCheckpoint = key.Key{Partition: "metadata", Row: "checkpoint"}
 
 // The partition leftPartition of the log contains our notes of entries that could not be carried out. A note has the entry's
 // RowKey and, for an insertion, the hash of the entry's record. The row takenMark contains the RowKey of the last entry that was
-// carried out or noted. The published program's checkpoint cannot replace the mark, because the program may move it while
+// carried out or noted. The published program's checkpoint cannot serve as the mark, because the program may move it while
 // we take over rows.
 const (
 	leftPartition = "left"
@@ -174,8 +174,8 @@ func publishedRecord(row storage.Entity) record.Record {
 }
 
 // carryOut carries out one entry of the published program. If that is not possible, it reports the entry, and settled is false.
-// If carried is true, the program itself has carried out the entry. Such an entry counts as settled even if it cannot be
-// carried out again, because later writes have replaced its result.
+// If carried is true, the program itself has carried out the entry, and later writes may have replaced its result. Such an
+// entry counts as settled even if it cannot be carried out again.
 func (m *migrator) carryOut(ctx context.Context, row storage.Entity, carried bool) (settled bool, err error) {
 	r := publishedRecord(row)
 	id, err := m.Identify(r)

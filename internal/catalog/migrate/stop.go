@@ -18,9 +18,9 @@ import (
 // that time is the row's Timestamp.
 const stoppedColumn = "Stopped"
 
-// stopWriters stores our schema. If another schema or no schema was stored, stopWriters also stops all writers and waits until
-// they have noticed the stop. It then returns the schema row, and the caller ends the stop with resumeWriters. The row
-// records the time of the stop, so a migration that continues or reverts an earlier one waits only for the remaining time.
+// stopWriters stores our schema. If another schema or no schema was stored, stopWriters also stops all writers, waits until
+// they have noticed the stop, and returns the schema row. The caller ends the stop with resumeWriters. The row records the
+// time of the stop, so a migration that continues or reverts an earlier one waits only for the remaining time.
 func (m *migrator) stopWriters(ctx context.Context) (stopped *storage.Entity, err error) {
 	row, found, err := m.Log.Get(ctx, store.SchemaKey)
 	if err != nil || found && row.Get("Schema") == m.Schema.String() && row.Get("State") == store.Ready {

@@ -36,8 +36,8 @@ func (s *Store) ServiceNow() time.Time {
 
 const (
 	// shards is the number of the log's partitions. Each partition accepts 2,000 rows per second (Microsoft Learn, "Scalability
-	// and performance targets for Table storage"), and an insertion writes five rows. Their number cannot change, because
-	// it determines the partition of each head.
+	// and performance targets for Table storage"), and an insertion writes five rows. The number cannot change, because it
+	// determines the partition of each head.
 	shards = 16
 	// Parallel is the maximum number of shards or records that are handled concurrently.
 	Parallel = 8

@@ -38,8 +38,8 @@ type Write struct {
 	Version    int64                `json:"version"`    // see [Insertion]; grows with each write of the record
 	Gone       bool                 `json:"gone,omitzero"`
 	Fresh      bool                 `json:"fresh,omitzero"` // there was no head, so most likely there are no rows
-	// Instead is the record's former identity, if this write moves the record. If both identities have the same row, this
-	// write overwrites it.
+	// Instead is the record's former identity, if this write moves the record. If both identities have the same row, this write
+	// overwrites the row.
 	Instead *FormerIdentity `json:"instead,omitzero"`
 	// Next is set in the removal of a record that has moved. It is the record's new identity, and the record's version there.
 	Next *FormerIdentity `json:"next,omitzero"`
@@ -83,8 +83,9 @@ type Head struct {
 	Entry   EntryID
 	Time    time.Time   // the entry's time
 	Content ContentHash // "" if the record was deleted
-	// If Sure is true, no older request to write a row of the identity can still take effect, except requests for pending
-	// entries. Every earlier entry was applied only by its own writer, whose requests were all answered at the first try.
+	// If Sure is true, every earlier entry was applied only by its own writer, whose requests were all answered at the first
+	// try. Therefore no older request to write a row of the identity can still take effect, except requests for pending
+	// entries.
 	Sure bool
 }
 
@@ -215,8 +216,8 @@ func Superseded(rows []VersionClaim) []bool {
 	return old
 }
 
-// NextTime returns the time of an entry that follows the heads. The result is the argument now or, if the latest head's
-// time is not earlier, one tick after that time.
+// NextTime returns the time of an entry that follows the heads. The result is the argument now, or one tick after the latest
+// head's time, whichever is later.
 func NextTime(now time.Time, heads ...*Head) time.Time {
 	now = now.Truncate(key.Tick)
 	for _, h := range heads {

@@ -132,7 +132,7 @@ func ParseDateTime(s string) (ticks int64, ok bool) {
 	return 0, false
 }
 
-// KeepsTime reports whether a DateTime can store the fraction of a second in the text exactly.
+// KeepsTime reports whether a DateTime can exactly store the text's fraction of a second.
 func KeepsTime(text string) bool {
 	_, fraction, found := strings.Cut(strings.Replace(text, ",", ".", 1), ".")
 	if !found {

@@ -392,8 +392,7 @@ func (b *budget) countSearch(v any) {
 	b.check(v)
 }
 
-// checkPair ends the run if a text would be repeated too often. For arrays whose values are compared with each other, it counts the
-// comparisons.
+// checkPair ends the run if a text would be repeated too often. For two arrays, it counts the comparisons of their values.
 func (b *budget) checkPair(x, y any) {
 	l, _ := x.([]any)
 	r, _ := y.([]any)

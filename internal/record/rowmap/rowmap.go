@@ -38,8 +38,8 @@ type Map struct {
 	changes map[Change]bool // for each change, whether [Map.Changes] has reported it
 }
 
-// New returns a map. The error is a mistake in the program. Its text continues a sentence that starts with the program's
-// name.
+// New returns a map. The error describes a mistake in the program. Its text continues a sentence that starts with the
+// program's name.
 func New(o Options) (*Map, error) {
 	m := &Map{options: o, changes: map[Change]bool{}}
 	if o.Program == "" {
