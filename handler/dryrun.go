@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// dryRunTime is the longest time for which a dry run counts rows, unless it is full.
+// dryRunTime is the longest time for which a dry run counts rows, except with --dry-run=full.
 const dryRunTime = 30 * time.Second
 
 // dryRun is the flag --dry-run, a switch that also accepts the value full.

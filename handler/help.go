@@ -35,7 +35,8 @@ const (
 const mostUsed = "catalog connection table index-keys row-key upsert from-connection to-connection queue message all tables delete-extra max-deletes list allow-extra prefix limit verify " +
 	"dry-run yes checkpoint resume filter map format keys-only select failed rows top cursor row-from row-to if-match types json"
 
-// flagGroups are the groups of flags on a page, the most used first. Flags without a group are at the end of the first one.
+// flagGroups are the groups of flags on a page, the most used first. Flags without a group are at the end of the first
+// group.
 var flagGroups = []struct{ title, names string }{
 	{"Flags", "table from to connection from-connection to-connection all tables queue queue-connection message mode verify list allow-extra delete-extra max-deletes dry-run yes format"},
 	{"Which rows", "prefix after before filter select keys-only limit rows since state since-overlap"},
@@ -98,7 +99,7 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// printHelp prints a command's help. For a command with many flags it is short, unless full is set.
+// printHelp prints a command's help. If the command has many flags and full is false, the help is short.
 func printHelp(c *cobra.Command, full bool) error {
 	addHelp(c) // again, because cobra adds completion and its subcommands late
 	var flags []*pflag.Flag

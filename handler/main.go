@@ -67,7 +67,8 @@ func (w withoutAnswers) Write(line []byte) (int, error) {
 }
 
 const (
-	// forwarded is the time in which another interrupt counts as the same one: wrapper programs forward interrupts that this process also receives.
+	// forwarded is the time after an interrupt in which another one counts as the same, because wrapper programs forward interrupts that this
+	// process also receives.
 	forwarded = 200 * time.Millisecond
 	// lastWords is the longest time that a command may take to end after the second interrupt.
 	lastWords = 700 * time.Millisecond

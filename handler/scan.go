@@ -22,7 +22,7 @@ import (
 
 // The values of --stats.
 const (
-	statsTotal   = "total" // the value if --stats is given without one
+	statsTotal   = "total" // the value if --stats is given without a value
 	statsQueries = "queries"
 )
 

@@ -89,7 +89,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Each of the constructors below returns an error of its kind about a field of the request, which may be empty.
+// Each of the constructors below returns an error of its kind about a field of the request. field may be empty.
 
 // Invalidf: see [Invalid].
 func Invalidf(field, format string, args ...any) *Error { return newf(Invalid, field, format, args...) }

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	tryTime    = 20 * time.Second // time limit of one attempt; then the calls that wait for it get its error
+	tryTime    = 20 * time.Second // time limit of one attempt; afterwards the waiting calls get the attempt's error
 	firstPause = time.Second      // pause after a failure; doubles up to maxPause
 	maxPause   = 4 * time.Second  // short, so that work continues soon after an outage
 	reportTime = time.Minute      // time between two reports of failures

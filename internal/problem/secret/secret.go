@@ -98,7 +98,7 @@ func mayBegin(b, c byte) bool {
 	return false
 }
 
-// leadingMatch returns how many of a secret's first characters a text begins with, and their length in the text.
+// leadingMatch returns the number of a secret's characters with which a text begins, and their length in the text.
 func leadingMatch(text, secret string) (of, n int) {
 	for of < len(secret) {
 		m := escapedLength(text[n:], secret[of])

@@ -121,8 +121,8 @@ func (f Feed) after(ctx context.Context, after string, top int) (Next, []arrival
 	return Next{found, from.advance(rows, readUntil, limit).String(), more}, rows, nil
 }
 
-// start returns the position after all rows that the log contains now, and the rows that start has read. If too many
-// rows are newer than readUntil, so that a position cannot record them, start reads again a second later.
+// start returns the position after all rows that the log contains now, and the rows that start has read. If the rows
+// that are newer than readUntil do not fit into a position, start reads again a second later.
 func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
 	var newest ticks // the newest row of the first reading
 	for now := f.Now(); ; {
@@ -175,9 +175,9 @@ func (f Feed) newestBound(ctx context.Context, p position) (bound string, err er
 	return Since(t.Add(-window)), err
 }
 
-// arrivals reads the rows that a follower at the position p has possibly not received, newest first. Every row written
-// up to the time readUntil is among them, or was read before the position was made. If contents is true, the rows that
-// the follower receives next have their contents.
+// arrivals reads the rows that a follower at the position p has possibly not received, newest first. Every row that
+// was written up to readUntil is among these rows, or was read before the position was made. If contents is true,
+// arrivals keeps the contents of the rows that the follower receives next.
 func (f Feed) arrivals(ctx context.Context, p position, contents bool) (rows []arrival, readUntil ticks, err error) {
 	span := Span{Newer: p.newer}
 	if p.floor > 0 {

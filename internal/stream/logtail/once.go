@@ -29,9 +29,9 @@ type note struct {
 	content string // hash of the events
 }
 
-// AppendOnce appends events with an idempotency key, as [Streams.Append] does without one. For a day, a repeated append of the
-// same events with the same key to the same stream returns the ids of the first append, and inserts missing events. If the
-// events differ, the error is [problem.KeyReused]. All events are written to one shard.
+// AppendOnce appends events with an idempotency key, as [Streams.Append] does without one. If an append is repeated within a
+// day with the same key, stream and events, it returns the ids of the first append, and inserts missing events. If the events
+// differ, the error is [problem.KeyReused]. All events are written to one shard.
 func (s *Streams) AppendOnce(ctx context.Context, stream string, records record.Some, idempotencyKey string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, appendTime)
 	defer cancel()
@@ -139,8 +139,8 @@ func (s *Streams) findEvents(ctx context.Context, shard Shard, keys, ids []strin
 	})
 }
 
-// tidy deletes the notes of keys that were used more than a day ago, and claims that are no longer needed, once an
-// hour.
+// tidy deletes old rows once an hour: notes of keys that were used more than a day ago, and claims that are no longer
+// needed.
 func (s *Streams) tidy(ctx context.Context) (removed int64, err error) {
 	now := s.now()
 	err = s.tidying.Due(now, func() (err error) {
