@@ -158,8 +158,8 @@ const (
 // blobURL returns a blob's URL, relative to the container's URL.
 func blobURL(name string) string { return "/" + strings.ReplaceAll(escape(name), "%2F", "/") }
 
-// send makes a request and returns the body of a good answer. The request's URL is relative to the container's. In
-// errors, what and the container's name describe the request.
+// send makes a request and returns the body of a good answer. The request's URL is relative to the container's. The
+// argument what and the container's name describe the request in errors.
 func (c *Container) send(ctx context.Context, op operation, what string, r request) ([]byte, error) {
 	x := newExchange(c.options, op)
 	x.creates = r.url == aContainer

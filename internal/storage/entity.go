@@ -423,7 +423,7 @@ func equalValues(t Type, a, b jsontext.Value) bool {
 		f, err1 := strconv.ParseFloat(x, 64)
 		g, err2 := strconv.ParseFloat(y, 64)
 		return err1 == nil && err2 == nil && math.Float64bits(f) == math.Float64bits(g)
-	case DateTime: // a fraction of zero may be present or absent
+	case DateTime: // both 00:00:00 and 00:00:00.0 are legal
 		s, err1 := time.Parse(time.RFC3339Nano, x)
 		u, err2 := time.Parse(time.RFC3339Nano, y)
 		return err1 == nil && err2 == nil && s.Equal(u)

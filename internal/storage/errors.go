@@ -165,8 +165,8 @@ func wrap(op string, x *exchange, err error) error {
 	return e
 }
 
-// hide makes a text of an answer or of the transport safe to store and show. It removes everything that looks like a
-// secret, and the request's own signature, because a server may repeat the request's URL or headers in an answer.
+// hide makes a text from an answer or from the transport safe to store and show. It removes everything that looks like
+// a secret, and the request's own signature, because a server may repeat the request's URL or headers in an answer.
 func (x *exchange) hide(text string) string {
 	if x.sent == nil {
 		return secret.Hide(text)

@@ -108,13 +108,13 @@ func (q *Queue) Create(ctx context.Context) error {
 // Put adds a message that is visible immediately and never expires.
 func (q *Queue) Put(ctx context.Context, text string) error { return q.PutAfter(ctx, text, 0) }
 
-// PutAfter adds a message that never expires and is invisible for the time hidden, rounded up to seconds, at most a
+// PutAfter adds a message that never expires. hidden is how long it is invisible, rounded up to seconds, at most a
 // week.
 func (q *Queue) PutAfter(ctx context.Context, text string, hidden time.Duration) error {
 	return q.put(ctx, text, int32(math.Ceil(min(max(0, hidden), maxHidden).Seconds())), -1)
 }
 
-// PutFor adds a message that is visible immediately and expires after the time life, rounded down to seconds.
+// PutFor adds a message that is visible immediately. life is how long it exists, rounded down to seconds.
 func (q *Queue) PutFor(ctx context.Context, text string, life time.Duration) error {
 	return q.put(ctx, text, 0, int32(life/time.Second))
 }
@@ -122,7 +122,8 @@ func (q *Queue) PutFor(ctx context.Context, text string, life time.Duration) err
 // maxHidden is the longest time for which the service hides a message.
 const maxHidden = 7 * 24 * time.Hour
 
-// put adds a message that becomes visible after hidden seconds and expires after life seconds. If life is -1, the message never expires.
+// put adds a message. hidden is the number of seconds until it becomes visible, and life until it expires. If life is
+// -1, the message never expires.
 func (q *Queue) put(ctx context.Context, text string, hidden, life int32) error {
 	x := newExchange(q.options, putMessage)
 	x.rows = 1

@@ -55,8 +55,8 @@ func (n noAnswer) Error() string {
 	return fmt.Sprintf(noAnswerWithin+"%v", n.after.Round(time.Second))
 }
 
-// tryOnce makes one try of a request that began at the time began. If the try hangs, or if the patience of the account
-// or of the caller ends, tryOnce abandons the try.
+// tryOnce makes one try of a request. began is when the request began. If the try hangs, or if the patience of the
+// account or of the caller ends, tryOnce abandons the try.
 func (r *retries) tryOnce(req *policy.Request, number int, began time.Time) (*http.Response, error) {
 	caller := req.Raw().Context()
 	x := exchangeOf(caller)
@@ -80,7 +80,7 @@ func (r *retries) tryOnce(req *policy.Request, number int, began time.Time) (*ht
 	resp, err := req.Next()
 	if err == nil {
 		r.clock.observe(resp, t.sent)
-		if caller.Err() != nil { // an answer after the caller's deadline does not count, because a commit relies on its deadline
+		if caller.Err() != nil { // an answer after the caller's deadline does not count, because a commit must not seem to succeed after its deadline
 			resp, err = nil, caller.Err()
 		}
 	}

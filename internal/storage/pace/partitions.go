@@ -39,7 +39,7 @@ const (
 	mostSpeed  = 16    // maximum factor of the growth
 
 	measured     = time.Second // a measurement takes at least this long
-	measuredMost = 10          // a measurement with fewer requests continues, at most for the time patient
+	measuredMost = 10          // a measurement with fewer requests may last longer: see patient
 	patient      = 10 * time.Second
 	idle         = time.Minute // a partition that is idle for longer may be dropped
 )
