@@ -84,8 +84,8 @@
 // its entry once the entry's rows are written, and marks the head as not Sure if it had to repeat a request. Any other
 // process marks the head as not Sure before it applies an entry. Therefore, if the identity has no pending entry and its
 // head is Sure, no older write is under way, and the tombstones are deleted within minutes. Otherwise they stay for a day.
-// The head always stays for a day. If a record with this identity is inserted again by then, its versions are greater than
-// those of the deleted record, and its changes are later.
+// The head always stays for a day. If a record with this identity is inserted again within the day, the new record has
+// greater versions and later changes than the deleted record.
 //
 // A record's ETag is its version. A condition is checked against the head, and the commit fails if the head has changed since
 // then.
@@ -113,10 +113,11 @@
 // A page of one partition shows the state at one moment, and a move within the partition is one transaction. Between two pages
 // of one call, a record may move from the unread rows of the partition to the rows already read. The record leaves a tombstone,
 // whose tsw_next names the next identity. That identity's head may name a further identity, and so on to the record's current
-// place. Therefore a call follows each tombstone that may be younger than the call, by the service's clock. If a call reads
-// several partitions, whose pages never show the same moment, it follows all tombstones of the last minutes. If a record has
-// moved more than maxHops times, or another record has taken one of its places, the call is refused as busy. Therefore a
-// call finds every record that was under the key during the whole call. A record that moves between two calls may be missed.
+// place. Therefore a call follows each tombstone that may be younger than the call, by the service's clock. Pages of several
+// partitions never show the same moment. Therefore a call that reads several partitions follows all tombstones of the last
+// minutes. If a record has moved more than maxHops times, or another record has taken one of its places, the call is refused
+// as busy. Therefore a call finds every record that was under the key during the whole call. A record that moves between two
+// calls may be missed.
 //
 // If the last write of a record was a move, the rows of the move are written before the record is replaced or removed.
 // Otherwise a query by a former value could return the old record after the later write was acknowledged.

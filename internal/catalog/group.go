@@ -143,7 +143,7 @@ func (t *turn) leave(ctx context.Context) {
 	}
 }
 
-// endMember ends the member. For the group's last member, it starts to finish the group's entries.
+// endMember ends the member. If the member is the group's last, endMember starts to finish the group's entries.
 func (t *turn) endMember(ctx context.Context) {
 	t.leave(ctx)
 	if t.staying.Add(-1) == 0 && len(t.carried) > 0 {

@@ -56,7 +56,7 @@ func (m *commitment) ops() []storage.Op {
 // commitAll commits writes of different identities of one shard. Each entry's time comes from the service's clock, and is
 // later than the times of the entry's heads. Followers of the changes find an entry only if it is committed within a minute
 // of its time. The work before the commit may have taken minutes, so commitAll checks the schema again. A migration's
-// process does not, because it has not yet read its own schema from the log.
+// process does not check it, because it has not yet read its own schema from the log.
 func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 	if ct.guard.lastRead() == schemaOurs {
 		if err := ct.guard.Writable(ctx); err != nil {

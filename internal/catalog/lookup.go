@@ -223,8 +223,7 @@ func listRanges(s index.Schema, after key.Key) []key.Range {
 	return ranges
 }
 
-// pages returns the function that reads a page of the query, as Find does if the query has Keys, and otherwise as List
-// does.
+// pages returns the function that reads a page of the query: like Find if the query has Keys, and otherwise like List.
 func (rd *Reader) pages(q Lookup) func(context.Context, Lookup) (answer, error) {
 	if len(q.Keys) == 0 {
 		return rd.list

@@ -18,7 +18,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Limits of a record. They are below those of a row, 252 properties and 1 MiB, because the row also has keys and other
+// Limits of a record. They are below the limits of a row (252 properties and 1 MiB), because the row also has keys and other
 // columns. (https://learn.microsoft.com/rest/api/storageservices/understanding-the-table-service-data-model)
 const (
 	maxFields = 240

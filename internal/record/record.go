@@ -142,7 +142,7 @@ func (r Record) AppendJSON(b []byte) []byte {
 
 func (r Record) MarshalJSON() ([]byte, error) { return r.AppendJSON(nil), nil }
 
-// annotated reports whether the value's JSON does not show its type.
+// annotated reports whether the field needs an annotation, because its JSON does not show the type.
 func (f Field) annotated() bool {
 	switch f.Type {
 	case storage.String, storage.Boolean, storage.Int32:

@@ -213,8 +213,7 @@ func (k *checker) repairRow(ctx context.Context, h *store.Head, x store.Copy, r 
 	})
 }
 
-// describeLoss describes a record whose copies all differ from its head, and whose last change was too old to be kept in
-// the log.
+// describeLoss describes a record whose copies all differ from its head, and whose last change is no longer in the log.
 func describeLoss(h *store.Head, all []store.Copy) string {
 	if slices.ContainsFunc(all, func(x store.Copy) bool { return x.Ours(h) }) {
 		return "all of the record's index rows differ from its last write; write the record again"

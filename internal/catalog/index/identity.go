@@ -102,9 +102,9 @@ type Partition struct {
 	Value string // the normalised value
 }
 
-// Partitions returns the partitions that a query by an index key's value reads: the value's own and, for a number, that of
-// its canonical text (see [Number]). It ignores the case of the field's name. Errors are [problem.Invalid]. For an unknown
-// field, the error lists the index keys.
+// Partitions returns the partitions that a query by an index key's value reads: the partition of the value and, for a
+// number, the partition of its canonical text (see [Number]). It ignores the case of the field's name. Errors are
+// [problem.Invalid]. For an unknown field, the error lists the index keys.
 func (s Schema) Partitions(field, value string) ([]Partition, error) {
 	i := s.Rank(field)
 	if i < 0 {
@@ -195,7 +195,7 @@ func (s Schema) hash8(values []string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// digest returns the first half of a SHA-256 of the texts, each after its length.
+// digest returns the first half of a SHA-256 of the texts, each preceded by its length.
 func digest(texts ...string) string {
 	var b []byte
 	for _, t := range texts {

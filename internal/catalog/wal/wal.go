@@ -72,8 +72,8 @@ type ContentHash string
 type Entry struct {
 	Kind Kind
 	Time time.Time // later than the time of every earlier entry of the same identities
-	// Writes contains one write or, if a record moves to another identity, two in one shard: the old identity's removal,
-	// then the new one's write.
+	// Writes contains one write. If a record moves to another identity, Writes contains two in one shard: the removal of the
+	// old identity, then the write of the new one.
 	Writes []Write
 }
 
