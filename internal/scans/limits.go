@@ -58,8 +58,8 @@ func (l Limits) Takes(rows, requests int64) time.Duration {
 }
 
 // slots takes n slots. The argument now is by the service's clock. Done steps count with their true cost, and waiting
-// steps with 90 % of the mean cost. If they counted fully, some of the limit would stay unused. If 90 % is too little,
-// [step.Steps] notices that when the step's message arrives.
+// steps with 90 % of the mean cost. If waiting steps counted fully, some of the limit would stay unused. If 90 % is too
+// little, [step.Steps] notices that when the step's message arrives.
 func (l Limits) slots(u *ledger.Used, now time.Time, n int) []time.Time {
 	mean := l.Takes(u.Rows, u.Requests) * 9 / 10 / time.Duration(max(1, u.Steps))
 	if least := now.Add(-slotBehind); u.Next.Before(least) { // the limits are not used up, so u.Waiting may be too high: a repeated step takes its children's slots twice

@@ -64,13 +64,13 @@ type TableRef struct {
 type Action struct {
 	Type string `json:"type"` // one of the action types
 	// Destination is the place that copy and keys write to, and that verify compares with. Start creates a missing
-	// table or container. For each partition, keys writes a row with the partition's key as its RowKey.
+	// table or container. For each partition, the action keys writes a row whose RowKey is the partition's key.
 	Destination *TableRef   `json:"destination,omitempty"`
 	Mode        action.Mode `json:"mode,omitempty"`       // for copy; replace if absent
 	Overwrite   bool        `json:"overwrite,omitempty"`  // lets a copy of many tables replace existing rows
 	Queue       *QueueRef   `json:"queue,omitempty"`      // for enqueue; Start creates a missing queue
 	AllowExtra  bool        `json:"allowExtra,omitempty"` // verify ignores rows that only the destination has
-	Proof       bool        `json:"proof,omitempty"`      // verify checks an export against its hashes; differences from the source do not fail it
+	Proof       bool        `json:"proof,omitempty"`      // verify checks an export against its hashes, and does not fail if the source differs
 	Message     string      `json:"message,omitempty"`    // enqueue's template, see [action.ParseTemplate]; the row as JSON if absent
 	// Map is a program that makes rows from each row, for copy and enqueue; see [rowmap]. Start sets its hash, MapHash.
 	Map     string `json:"map,omitempty"`

@@ -16,7 +16,7 @@ import (
 // Export is an export in a container, as a source of rows. It never changes, so each scan opens it once.
 type Export struct {
 	objects *place.Blobs
-	Hash    string        // of the export with which the scan began; "" before that
+	Hash    string        // the export's hash when the scan began; "" before the start
 	turn    chan struct{} // guards Content; unlike a mutex, it allows a canceled context to end the wait
 	Content *place.Export
 }
@@ -68,7 +68,8 @@ func (x *Export) Probe(ctx context.Context, field string, r Request) error {
 	return Unreadable(field, err)
 }
 
-// Unreadable turns a permanent error from opening exports into an error about the request's field that names them.
+// Unreadable turns a permanent error from opening exports into an error about the request's field that names the
+// exports.
 func Unreadable(field string, err error) error {
 	switch {
 	case err == nil:
@@ -95,7 +96,7 @@ func (ss *Scans) exportAt(field string, ref TableRef) (storage.Source, error) {
 	return &Export{objects: objects, Hash: ref.Export, turn: make(chan struct{}, 1)}, nil
 }
 
-// Blobs returns the place in a container that a request's field names, and its account.
+// Blobs returns the account and the place in a container that a request's field names.
 func (ss *Scans) Blobs(field string, ref TableRef) (*storage.Account, *place.Blobs, error) {
 	a, err := ss.Account(field, ref.Connection)
 	if err != nil {

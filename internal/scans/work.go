@@ -325,7 +325,7 @@ func takenBy(name string, _ int64) error {
 }
 
 // CheckFree fails if a place contains objects, or if it lies within another export, whose readers would find its
-// objects. A member's place lies within its group's export.
+// objects. The place of a member may lie within its group's export.
 func CheckFree(ctx context.Context, to *place.Blobs, member bool) error {
 	err := to.List(ctx, "", takenBy)
 	if err != nil || member {

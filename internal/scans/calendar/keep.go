@@ -6,7 +6,7 @@ import (
 )
 
 // Keep contains the number of backups that each rule keeps. The rules are restic's: keep the last backups, and the
-// newest backup of each of the last days, weeks and months that have one. Days are in UTC, and weeks follow ISO 8601.
+// newest backup of each of the last days, weeks and months with a backup. Days are in UTC, and weeks follow ISO 8601.
 type Keep struct {
 	Last    int `json:"last,omitempty"`
 	Daily   int `json:"daily,omitempty"`

@@ -38,8 +38,8 @@ type Decision struct {
 }
 
 // Decide returns the newest due occurrence. The argument decided is the newest occurrence that an earlier call
-// returned, and running says whether the schedule's last scan still runs. Only the newest of several due occurrences
-// starts, and none before the last scan has ended.
+// returned, and running says whether the schedule's last scan still runs. Of several due occurrences, only the newest
+// starts, and it starts after the last scan has ended.
 func (c Cron) Decide(decided time.Time, running bool, now time.Time) Decision {
 	newest := c.newest(decided, now)
 	if newest.IsZero() {

@@ -36,8 +36,9 @@
 //     step failed. Then the step's message is among the 32 or not in the queue. After 12 minutes, Maintain resends a
 //     step's message in any case. This delay doubles with each resend.
 //
-// If the first observation shows steps that may be lost, Maintain stores it in the ledger. For two minutes, it counts
-// as the first observation of Maintain's next run. So lost steps are found even if no process lives for 10 seconds.
+// If the first observation shows steps that may be lost, Maintain stores this observation in the ledger. If Maintain's
+// next run begins within two minutes, it uses the stored observation as its first one. So lost steps are found even if
+// no process lives for 10 seconds.
 //
 // The pauses between messages for the same step double, from 30 s to 16 minutes. A second message is harmless, because
 // a step is committed once. If a request takes at most 200 ms, heartbeats and observations add at most 1 % to the
@@ -77,7 +78,7 @@
 //
 // If a step has children, it hands over pages of more than 200 transactions to CopyRows, so its children need not wait
 // for the writes. A message to CopyRows contains the open interval between the first and the last partition of
-// consecutive pages. CopyRows reads this range again. This costs about seven requests, including the message. The first
-// and last partition may continue on other pages, so the step writes their rows itself. A step of a delete hands over
-// nothing, because its children begin before it deletes rows.
+// consecutive pages. CopyRows reads this range again. Handing it over costs about seven requests, including the
+// message. The first and last partition may continue on other pages, so the step writes their rows itself. A step of a
+// delete hands over nothing, because its children begin before it deletes rows.
 package engine

@@ -128,7 +128,7 @@ const (
 	MaxHints = 14 * dataPiece
 )
 
-// SaveHints replaces the hints under a name, by at most MaxHints bytes.
+// SaveHints replaces the hints under a name. The argument hints has at most MaxHints bytes.
 func (l ScanData) SaveHints(ctx context.Context, name string, hints []byte) error {
 	return l.write(ctx, "save hints", op(storage.Replace, hintsPartition, name, dataProperties(hints)...))
 }

@@ -47,8 +47,8 @@ type Folds struct{ rows }
 const FoldEvery = 48
 
 // FoldAfter is called after each step's commit. It folds after one commit in N on average, where N is the argument
-// every. The step's id decides after which commits, because processes share no counter. Each higher level is folded N
-// times less often, so each fold replaces about N rows.
+// every. The step's id decides whether to fold, because processes share no counter. Each higher level is folded N times
+// less often, so each fold replaces about N rows.
 func (l Folds) FoldAfter(ctx context.Context, id ScanID, step StepID, every int, join Join) error {
 	h := fnv.New64a()
 	h.Write([]byte(step))
@@ -70,7 +70,8 @@ func (l Folds) Fold(ctx context.Context, id ScanID, n, minimum int, join Join) (
 	return l.foldRows(ctx, id, p.Entities(), min(n+1, maxLevel), minimum, join)
 }
 
-// FoldAll folds at most one page of the scan's done rows, of any level. It reports true if the scan had at most one.
+// FoldAll folds at most one page of the scan's done rows, of any level. It reports true if the scan had at most one
+// done row.
 func (l Folds) FoldAll(ctx context.Context, id ScanID, join Join) (whole bool, err error) {
 	p, err := l.query(ctx, "fold steps of scan "+string(id), storage.Query{Range: id.rows(donePrefix)})
 	if err != nil {

@@ -180,8 +180,8 @@ func (l *Ledger) RefuseMember(ctx context.Context, id ScanID, request []byte, no
 	return unlessOvertaken(err)
 }
 
-// sum adds the figures of a group's members to the group's snapshot; of members that are left out, only steps and
-// requests.
+// sum adds the figures of a group's members to the group's snapshot. Of members that are left out, it adds only steps
+// and requests.
 func (l *Ledger) sum(ctx context.Context, group *Snapshot) error {
 	m := &group.Members
 	m.All = group.Scan.Members

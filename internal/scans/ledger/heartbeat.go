@@ -47,7 +47,7 @@ type Held struct {
 	Scan      ScanID
 	Step      StepID
 	Requests  int64 // requests that the step has sent
-	Throttled int64 // how many of them the storage throttled
+	Throttled int64 // requests that the storage throttled
 }
 
 // Wait is what a process waits for: a connection whose requests fail, or memory that all the process's steps of a scan

@@ -18,7 +18,7 @@ type ScanID string
 // verificationSuffix ends the id of a verification.
 const verificationSuffix = "-v"
 
-// idForm matches results of [NewScanID], and the ids of their verifications and members.
+// idForm matches the ids of scans, including verifications and members.
 var idForm = regexp.MustCompile(`^[0-9]{19}-[a-z2-7]{6}(-v)?(-[0-9]{5})?$`)
 
 // StepID is the id of a step: a hash of 24 characters. No two steps of an attempt have the same id.

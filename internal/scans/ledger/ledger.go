@@ -57,10 +57,10 @@
 // request reads the scan's row. Heartbeats need a third request.
 //
 // When a scan ends, one transaction removes it from the list of open scans and puts its summary into the list of all
-// scans, unless a later attempt is listed there. A canceled or failed scan may still have running steps. Their sums are
-// added 15 minutes later, and until then, a list reads the scan's own rows. A day after a scan's end, its done rows are
-// folded into one row. When a scan's retention is over, its own row is removed first, if unchanged, so a retry never
-// finds a half-removed scan. The scan's row in the list is removed last.
+// scans, unless a later attempt is listed there. A canceled or failed scan may still have running steps. The final sums
+// are added 15 minutes later, and until then, a list reads the scan's own rows. A day after a scan's end, its done rows
+// are folded into one row. When a scan's retention is over, its own row is removed first, unless it has changed. So a
+// retry never finds a half-removed scan. The scan's row in the list is removed last.
 //
 // # Limits
 //
@@ -207,9 +207,9 @@ func (l *Ledger) Now(ctx context.Context, local time.Time) (time.Time, error) {
 }
 
 // Create records a scan, its first step, and its hints if there are any. The argument ahead is the scan's estimated
-// work. After an error, the scan may be recorded, although its message is not sent; then [Ledger.Open] lists it. Create
-// inserts rows and never replaces any. So even if the service applies a request a second time, late, no done step
-// becomes pending again. Several processes may create the same scan; the first record counts.
+// work. After an error, the scan may be recorded although its message is not sent. [Ledger.Open] then lists the scan.
+// Create inserts rows and never replaces any. So even if the service later applies a request a second time, no done
+// step becomes pending again. Several processes may create the same scan; the first record counts.
 func (l *Ledger) Create(ctx context.Context, id ScanID, now time.Time, request, hints []byte, first Pending, ahead scan.Outlook) error {
 	pending := addPending(id, first)
 	pending.Kind = storage.Insert
@@ -278,7 +278,7 @@ func pendingProperties(p Pending) []storage.Property {
 	return properties
 }
 
-// Scan reads a scan's row. Without one, the error is [ErrNotFound].
+// Scan reads a scan's row. If there is none, the error is [ErrNotFound].
 func (l *Ledger) Scan(ctx context.Context, id ScanID) (Scan, error) {
 	e, found, err := l.get(ctx, "read scan "+string(id), string(id), scanRow)
 	if err != nil {

@@ -130,9 +130,9 @@ func (l *Ledger) MoveToEnded(ctx context.Context, o OpenScan) error {
 }
 
 // Forget removes an attempt of a scan without a record from the list of open scans, unless the attempt was listed again
-// since o was read. A first attempt means that the start failed. Forget then also removes the scan from the list of all
-// scans, but not a member from its group's list, because the member is started again. A later attempt began while the
-// scan was being removed, and the scan stays listed until all its rows are gone.
+// since o was read. If it is the first attempt, the start failed, and Forget also removes the scan from the list of all
+// scans. A member stays in its group's list, because it is started again. If it is a later attempt, it began while the
+// scan was being removed. Then the scan stays listed until all its rows are gone.
 func (l *Ledger) Forget(ctx context.Context, o OpenScan) error {
 	what, open := "forget scan "+string(o.ID), unlist(openRow(o.ID, o.Attempt), o.etag)
 	if member := o.ID.IsMember(); member || o.Attempt > 1 {

@@ -120,7 +120,7 @@ func (l Steps) Begin(ctx context.Context, id ScanID, p Pending) (bool, error) {
 }
 
 // GiveUp records that a delivery of the step has failed, and the reason if it was the message's last delivery. The
-// argument p is the step before that delivery. If it was the first one, p.FirstEnded is set.
+// argument p is the step before that delivery. If that was the first delivery, p.FirstEnded is set.
 func (l Steps) GiveUp(ctx context.Context, id ScanID, p Pending, reason string) error {
 	properties := []storage.Property{storage.Int64Property("Begun", int64(p.Begun))}
 	if p.FirstEnded {

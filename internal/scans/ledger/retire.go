@@ -81,7 +81,8 @@ func (l *Ledger) DropEnded(ctx context.Context, old EndedScan) error {
 	return unlessOvertaken(l.write(ctx, "tidy up scan "+string(old.ID), unlist(endedPrefix+string(old.ID), old.etag)))
 }
 
-// Outdated returns the ids of up to n scans that started, and whose row in the list last changed, at least age ago.
+// Outdated returns the ids of up to n scans that started at least age ago, and whose row in the list has not changed
+// for that long.
 func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration, n int) ([]ScanID, error) {
 	r := key.WithPrefix(scansPartition, allPrefix)
 	r.Low = &key.Bound{Key: allPrefix + key.Inverted(now.Add(-age))}
@@ -96,8 +97,8 @@ func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration,
 }
 
 // Remove removes a scan that ended at least age ago. It first removes the scan's own row, so no process can continue
-// the scan, and then a group's members. The scan stays listed until all its rows are gone. Remove makes about limit
-// transactions at most, and returns their number.
+// the scan, and then a group's members. The scan stays listed until all its rows are gone. Remove makes at most about
+// limit transactions, and returns their number.
 func (l *Ledger) Remove(ctx context.Context, id ScanID, now time.Time, age time.Duration, limit int) (made int, err error) {
 	what := "remove scan " + string(id)
 	s, err := l.Scan(ctx, id)

@@ -132,8 +132,8 @@ func (l Requests) DropStartRequest(ctx context.Context, a StartRequest) error {
 const CanceledStart = "canceled before it began"
 
 // WithdrawStart refuses a command's request to start a scan, with the reason [CanceledStart], and reports whether the
-// request is now refused with it. An instance that read the request earlier may still start the scan, and must then
-// cancel it.
+// request is now refused for this reason. An instance that read the request earlier may still start the scan, and must
+// then cancel it.
 func (l Requests) WithdrawStart(ctx context.Context, id ScanID) (bool, error) {
 	a, found, err := l.StartRequest(ctx, id)
 	if err == nil && found && a.Kind == CheckedStart && a.Refused == "" {

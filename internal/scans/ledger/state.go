@@ -89,7 +89,7 @@ type Ending struct {
 	State   State
 	Error   string // why the scan failed
 	Note    string // shown with the scan's status
-	LeftOut bool   // a failed member, without which its group is complete
+	LeftOut bool   // the scan is a failed member, and its group is complete without it
 	NoTable int64  // in a verification, tables that are no longer in the source
 }
 

@@ -223,7 +223,8 @@ func (ck *Checker) copiedTables(ctx context.Context, group ledger.ScanID, r scan
 	return names, err
 }
 
-// exportsIn returns the names of the exports in a place. If whole is set, it must be a complete export of many tables.
+// exportsIn returns the names of the exports in a place. If whole is set, the place must contain a complete export of
+// many tables.
 func exportsIn(ctx context.Context, from *place.Blobs, whole bool) (names []string, err error) {
 	if !whole {
 		names, err = place.ExportsIn(ctx, from)

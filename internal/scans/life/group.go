@@ -33,7 +33,7 @@ const (
 
 // advanceGroup begins members while fewer than openMembers are open, resends the start messages of begun members that
 // have not started, and ends the group after its last member. Several processes may call it at the same time. It checks
-// whether open members have ended: only the one with the number ended, or all if ended is 0.
+// whether the member with the number ended has ended. If ended is 0, it checks all open members.
 func (l *Life) advanceGroup(ctx context.Context, id ledger.ScanID, ended int) error {
 	var start []int
 	for {
@@ -105,8 +105,8 @@ const (
 	memberOver
 )
 
-// A member is over once the group's list shows its end, or, if its row in that list is lost, once its scan has ended.
-// The group's end reports the loss.
+// A member is over once the group's list shows its end. If its row in that list is lost, the member is over once its
+// scan has ended, and the group's end reports the lost row.
 func (l *Life) memberState(ctx context.Context, group *scans.Loaded, id ledger.ScanID) (memberState, error) {
 	m, listed, err := l.ledger.Member(ctx, id)
 	switch {
@@ -136,7 +136,7 @@ func endedBefore(group *scans.Loaded, m ledger.Scan) bool {
 	return m.State != ledger.Running && m.State != ledger.Succeeded && !m.LeftOut && m.Finished.Before(group.Resumed)
 }
 
-// startMember starts or retries a begun member. If that is refused, the member counts as failed, and the group
+// startMember starts or retries a begun member. If the start is refused, the member counts as failed, and the group
 // continues.
 func (l *Life) startMember(ctx context.Context, group ledger.ScanID, n int) error {
 	s, err := l.scans.Load(ctx, group)
@@ -224,7 +224,7 @@ func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 		why = "left out, because this app or its host uses them for itself"
 	}
 	as.Note = noteOf(why, out) + noteOf("the source no longer has these tables", gone)
-	if lost := m.All - m.Ended() - m.Running; lost > 0 { // members are listed before they end, so rows are missing
+	if lost := m.All - m.Ended() - m.Running; lost > 0 { // each member is listed before it ends, so the list has lost rows
 		as.State, as.Error = ledger.Failed, fmt.Sprintf("the state table lacks the rows of %d tables in the group's list; somebody has deleted them. Start a new scan", lost)
 	} else if bad := m.All - m.Succeeded - m.LeftOut; bad > 0 {
 		as.State, as.Error = ledger.Failed, scans.Shortened(fmt.Sprintf("%d of %d tables failed: %s. %s", bad, m.All, strings.Join(failed, ", "), strings.Join(reasons, "; ")))
@@ -244,8 +244,8 @@ func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 	return err
 }
 
-// complete completes an export of many tables, whose members have succeeded or are left out. For its verification, it
-// reads the export's manifest, as a restore does.
+// complete completes an export of many tables whose members have succeeded or are left out. For the verification of
+// such an export, it reads the export's manifest, as a restore does.
 func (l *Life) complete(ctx context.Context, id ledger.ScanID, o *scans.RunnableScan, names []string, out []ledger.Scan) error {
 	switch r := o.Request; {
 	case o.Container != nil:

@@ -74,8 +74,8 @@ func (u *Upkeep) Maintain(ctx context.Context) error {
 	return errors.Join(errs, u.startRequested(ctx), u.sendLost(ctx, running), u.tidyEnded(ctx), u.removeOld(ctx))
 }
 
-// sendLost resends the messages of the running scans' lost steps. Its first observation is also the second one of
-// Maintain's previous run, which may have died.
+// sendLost resends the messages of the running scans' lost steps. Its first observation also serves as the second one
+// of Maintain's previous run, which may have died.
 func (u *Upkeep) sendLost(ctx context.Context, running []ledger.ScanID) error {
 	suspects, before, errs := u.observe(ctx, running, nil)
 	suspects, err := u.continueFromLast(ctx, suspects, before)
@@ -109,7 +109,7 @@ func (u *Upkeep) continueFromLast(ctx context.Context, suspects []suspect, lates
 		return suspects, err
 	}
 	before := observationOf(last, suspects)
-	if at := suspects[0].seen; at.At.Add(at.Age).Sub(last.At) >= ObservationPause { // else, if each run of Maintain died within seconds, no stored observation would become old enough
+	if at := suspects[0].seen; at.At.Add(at.Age).Sub(last.At) >= ObservationPause { // do not replace a younger one: if each run of Maintain died within seconds, no stored observation would become old enough
 		err = u.ledger.WriteObservation(ctx, keep)
 	}
 	err = errors.Join(err, u.resendLost(ctx, suspects, before, latest))
@@ -122,8 +122,8 @@ type suspect struct {
 	seen ledger.Pending
 }
 
-// observe returns the pending steps that may be lost: those of scans, or, if there are suspects of an earlier
-// observation, only these. It peeks into no queue for steps that are too young to be lost, because a healthy scan
+// observe returns the pending steps of scans that may be lost. If again contains suspects of an earlier observation,
+// observe checks only these. It peeks into no queue for steps that are too young to be lost, because a healthy scan
 // commits them soon.
 func (u *Upkeep) observe(ctx context.Context, scans []ledger.ScanID, again []suspect) ([]suspect, observation, error) {
 	all, errs := u.pendingSteps(ctx, scans, again)
@@ -158,7 +158,7 @@ func (u *Upkeep) observe(ctx context.Context, scans []ledger.ScanID, again []sus
 	return all, newObservation(steps, heartbeats, waits), errs
 }
 
-// pendingSteps reads the pending steps of scans, and ends scans without any. If there are suspects from an earlier
+// pendingSteps reads the pending steps of scans, and ends scans that have none. If there are suspects from an earlier
 // observation, it returns only those, and ends no scan. It skips a scan that it cannot read, and returns the error.
 func (u *Upkeep) pendingSteps(ctx context.Context, ids []ledger.ScanID, again []suspect) (steps []suspect, errs error) {
 	known := map[ledger.StepID]bool{}

@@ -103,9 +103,10 @@ func newFront(messages []storage.Message) front {
 	return f
 }
 
-// mayHave reports whether the step's message may be visible in the queue, among the peeked messages or after them. A
-// queue's messages are nearly in the order in which they became visible, so no message comes after one that was put
-// into the queue much later. A failed step's message becomes visible some time after the failure was recorded.
+// mayHave reports whether the step's message may be visible in the queue, among the peeked messages or behind them. A
+// queue's messages are nearly in the order in which they became visible. So the step's message is not behind a message
+// that was put into the queue much later. A failed step's message becomes visible some time after the failure was
+// recorded.
 func (f front) mayHave(p ledger.Pending) bool {
 	margin := ObservationPause
 	if p.Begun > 0 || p.FirstEnded {

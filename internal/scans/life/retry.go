@@ -18,12 +18,12 @@ import (
 const retrySends = 32
 
 // Retry restarts the pending steps of a canceled or failed scan. Done steps still count, and are never repeated. So
-// failed rows stay failed, and the scan ends as failed again. Retry refuses a scan that failed only because of failed
-// rows.
+// failed rows stay failed, and a scan with failed rows ends as failed again. Retry refuses a scan that failed only
+// because of failed rows.
 //
 // The retry of a group retries all members that have not succeeded, including their failed rows. A Functions host may
-// repeat a request. So if the scan is running, or has succeeded by a retry, Retry changes nothing and returns nil. A
-// message from before the retry has fewer deliveries left, so it may fail the scan sooner.
+// repeat a request. So if the scan is running, or has succeeded after a retry, Retry changes nothing and returns nil. A
+// message that was sent before the retry has fewer deliveries left, so it may fail the scan sooner.
 func (l *Life) Retry(ctx context.Context, id ledger.ScanID) error { return l.retry(ctx, id, false, 0) }
 
 // RetryFailed is [Life.Retry] including failed rows. It refuses a scan without failed rows.
@@ -141,7 +141,7 @@ func (l *Life) retriable(ctx context.Context, s ledger.Scan, rows bool) error {
 	return nil
 }
 
-// sendPending sends the messages of all pending steps. Without any, it ends the scan.
+// sendPending sends the messages of all pending steps. If no step is pending, it ends the scan.
 func (l *Life) sendPending(ctx context.Context, id ledger.ScanID, s ledger.Scan) error {
 	r, err := scans.RequestOf(s)
 	if err != nil {

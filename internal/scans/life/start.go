@@ -150,8 +150,8 @@ func (l *Life) create(ctx context.Context, id ledger.ScanID, now time.Time, o *s
 	return nil
 }
 
-// verificationOf returns the request for a copy's verification. For an export, differences from the source are reported
-// but do not fail it.
+// verificationOf returns the request for a copy's verification. The verification of an export reports differences from
+// the source, but does not fail.
 func verificationOf(r scans.Request) scans.Request {
 	r.Verify, r.Action.Overwrite = false, false
 	r.Action.Type, r.Action.Proof, r.Action.AllowExtra = scans.Verify, r.Exports(), !r.Exports()

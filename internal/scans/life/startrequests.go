@@ -27,8 +27,8 @@ const (
 	startsTime   = time.Minute // limits all starts in one run of Maintain; the next run continues
 )
 
-// RequestStart makes a start request for a scan with this id, unless one exists. It also sends a message, without which
-// Maintain would start the scan later.
+// RequestStart makes a start request for a scan with this id, unless one exists. It also sends a message. If the
+// message is lost, Maintain starts the scan later.
 func (l *Life) RequestStart(ctx context.Context, id ledger.ScanID, r scans.Request) error {
 	return l.requestStart(ctx, ledger.StartRequest{ID: id, Request: scans.JSON(r)})
 }
@@ -72,15 +72,16 @@ func (l *Life) RequestRetry(ctx context.Context, id ledger.ScanID, rows bool) er
 	return nil
 }
 
-// sendStart sends the message for a start request, but not for a member's: its group sends the same message to start
-// the member, and Maintain fulfils the request.
+// sendStart sends the message for a start request, unless the scan is a member. To start a member, its group sends the
+// same message, and Maintain fulfils the member's request.
 func sendStart(ctx context.Context, by *scans.Scans, id ledger.ScanID) {
 	if !id.IsMember() {
 		by.SendStart(ctx, id)
 	}
 }
 
-// sendStarts sends messages for all start requests, because the scans may have waited for the end of another one.
+// sendStarts sends messages for all start requests, because the requested scans may have waited for the end of another
+// scan.
 func (l *Life) sendStarts(ctx context.Context) {
 	all, err := l.ledger.StartRequests(ctx)
 	if err != nil {
@@ -145,7 +146,7 @@ func (l *Life) tryStart(ctx context.Context, a ledger.StartRequest) error {
 	return l.ledger.RefuseStart(ctx, a, scans.Shortened(err.Error()))
 }
 
-// cancelStarted cancels a scan that any instance started although its request was withdrawn, and then removes the
+// cancelStarted cancels a scan that an instance started although its request was withdrawn, and then removes the
 // request.
 func cancelStarted(ctx context.Context, l *Life, a ledger.StartRequest) error {
 	_, err := l.ledger.Scan(ctx, a.ID)

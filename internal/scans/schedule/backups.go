@@ -69,8 +69,8 @@ const (
 // readBack reports whether a verification has read the whole backup.
 func (p *Proof) readBack() bool { return p != nil && (p.State == Proved || p.State == Differs) }
 
-// recordBackup records the export of a scan that has succeeded, and returns its proof, whose scan has not ended yet, or
-// nil if there is none.
+// recordBackup records the export of a scan that has succeeded. It returns the backup's proof, which has not ended yet,
+// or nil if the schedule does not verify its backups.
 func (sd *Scheduler) recordBackup(ctx context.Context, r *scheduleRow, s status.Status) (*Proof, error) {
 	b := Backup{
 		ID: s.ID, Occurrence: r.Last.Occurrence, FinishedAt: s.FinishedAt, Place: *s.Action.Destination, Table: s.Source.Table, Rows: s.Rows.Written, Note: s.Note,
@@ -128,10 +128,9 @@ func (s *Schedule) outdated(all []Backup) (outdated []int) {
 	return outdated
 }
 
-// prune deletes a part of the backups that are no longer kept, unless their deletion was completed after the last
-// success. First it marks these backups. If another process has changed one of their rows, the decision is outdated,
-// and prune deletes nothing. Otherwise, it deletes all marked backups, including those that were marked under earlier
-// settings.
+// prune deletes the backups that are no longer kept after the last success, at most removeBlobs blobs in each call.
+// First it marks these backups. If another process has changed one of their rows, the decision is outdated, and prune
+// deletes nothing. Otherwise, it deletes all marked backups, including those that were marked under earlier settings.
 func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) error {
 	if r.Success == nil || r.Kept == r.Success.ID {
 		return nil
@@ -144,7 +143,7 @@ func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) err
 	if s != nil && !s.KeepDryRun {
 		outdated = s.outdated(all)
 	}
-	outdated = slices.DeleteFunc(outdated, func(i int) bool { return all[i].ID == r.Success.ID }) // keep the newest success; an older one has a later occurrence if a clock was ahead
+	outdated = slices.DeleteFunc(outdated, func(i int) bool { return all[i].ID == r.Success.ID }) // keep the newest success; an older success may have a later occurrence if a clock was ahead
 	for _, i := range outdated {
 		all[i].Deleting = &place.Removal{}
 		if ours, err := sd.saveBackup(ctx, &all[i]); err != nil || !ours {
@@ -231,7 +230,8 @@ func (sd *Scheduler) proofOf(ctx context.Context, id ledger.ScanID, recorded *Pr
 }
 
 // removeBackup deletes at most left blobs of a backup. If an error is permanent, it is recorded, and the deletion is
-// tried again after the next success. If another process changes the row first, removeBackup leaves the deletion to it.
+// tried again after the next success. If another process changes the row first, removeBackup leaves the deletion to
+// that process.
 func (sd *Scheduler) removeBackup(ctx context.Context, b Backup, left *int) error {
 	for {
 		_, to, err := sd.scans.Blobs("place", b.Place)
@@ -344,7 +344,7 @@ type BackupList struct {
 	Cursor  string         `json:"cursor,omitempty"`
 }
 
-// Backups returns at most top backups of a schedule, newest first. They begin after the cursor.
+// Backups returns at most top backups of a schedule, newest first, beginning after the cursor.
 func (sd *Scheduler) Backups(ctx context.Context, name string, top int, cursor string) (BackupList, error) {
 	l := BackupList{Backups: []BackupStatus{}}
 	if !scheduleName.MatchString(name) {

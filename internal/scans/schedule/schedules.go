@@ -27,8 +27,8 @@ import (
 
 // Any instance may advance a schedule at any time. The instance reads the schedule's row, and package calendar decides
 // which occurrence is due. If the row has not changed, it records this occurrence there, so each occurrence is decided
-// once. After that, it makes the start request. If it dies before, the next instance that advances the schedule makes
-// the request, with the same id.
+// once. Then it makes the start request. If it dies first, the next instance that advances the schedule makes the
+// request, with the same id.
 
 // Schedule is a schedule in the app's settings.
 type Schedule struct {
@@ -231,7 +231,7 @@ func (sd *Scheduler) save(ctx context.Context, r *scheduleRow) (ours bool, err e
 const advanceTries = 3
 
 // AdvanceSchedules starts the scans of due schedules, and records the ends of started scans. Timers may fail, so calls
-// to the app also run it. If prune is true, it also does a minute's share of the deletion of outdated backups.
+// to the app also run it. If prune is true, it also deletes a limited number of blobs of outdated backups.
 func (sd *Scheduler) AdvanceSchedules(ctx context.Context, prune bool) error {
 	for try := 1; ; try++ {
 		overtaken, err := sd.advanceAll(ctx, prune)
@@ -418,8 +418,8 @@ const wrongClock = 24 * time.Hour
 
 func (r *scheduleRow) runs() bool { return r.Last != nil && r.Last.State == ledger.Running }
 
-// traceTime is how long the scheduler repeats the start request of a missing scan. Then the scan counts as failed,
-// because somebody may have deleted its rows.
+// traceTime is how long the scheduler repeats the start request of a missing scan. After this time, the scan counts as
+// failed, because somebody may have deleted its rows.
 const traceTime = 24 * time.Hour
 
 // recordEnd records the state of the scan that a schedule started last. A retry may change the state of a failed scan.

@@ -213,8 +213,8 @@ func (l *lister) add(ctx context.Context, scans []ledger.Listed) error {
 	return nil
 }
 
-// listed returns the status of a scan in the list. It reads the scan if the list has no final figures. It reads a
-// copy's verification if it is not on this page, because a page may end between the two.
+// listed returns the status of a scan in the list. It reads the scan if the list has no final figures. A page may end
+// between a copy and its verification. Then listed also reads the verification.
 func (l *lister) listed(ctx context.Context, s ledger.Listed) (st Status, err error) {
 	if s.Summarized && !s.Unsettled {
 		st, err = l.reader.summarized(s)

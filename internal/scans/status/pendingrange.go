@@ -81,7 +81,7 @@ func disjoint(pending []pendingRange, ends []scan.PageEnd, whole pendingRange) [
 	var left []pendingRange
 	at := whole.low
 	for i, p := range pending {
-		if p.launches { // only hints show where the steps that this step creates will end
+		if p.launches { // this step will create other steps, whose ends are known only from the hints
 			p.high = whole.high
 			if i+1 < len(pending) {
 				p.high = &pending[i+1].low

@@ -121,8 +121,8 @@ func rangesOf(whole key.Range, ends []scan.PageEnd, pending []pendingRange) []Ke
 	return d.ranges
 }
 
-// redone merges the ends of the same page, and subtracts retried rows from its failed rows. It subtracts the rest from
-// later pages, because pages of retried rows may have been merged with them.
+// redone merges the entries of each page, and subtracts retried rows from the page's failed rows. If the difference is
+// negative, it is subtracted from later pages, because an earlier merge may have moved the failed rows there.
 func redone(ends []scan.PageEnd) []scan.PageEnd {
 	var pages []scan.PageEnd
 	for _, e := range ends {
@@ -217,8 +217,8 @@ func atMost(limit int, ranges []KeyRange) []KeyRange {
 	return ranges
 }
 
-// joined merges each range for which mustJoin returns true into the previous one. The argument last is that range, with
-// those merged into it.
+// joined merges each range for which mustJoin returns true into the previous one. The argument last is the previous
+// range, which may already be merged.
 func joined(ranges []KeyRange, mustJoin func(i int, last KeyRange) bool) []KeyRange {
 	merged := []KeyRange{ranges[0]}
 	for i, r := range ranges[1:] {

@@ -22,7 +22,7 @@ const (
 const (
 	rateTime       = time.Minute
 	lateTime       = 20 * time.Second // while instances are added, the rate over this time is higher than the last minute's
-	steady         = 1.75             // for an estimate, the last minute's rate and that over lateTime may differ by this factor
+	steady         = 1.75             // for an estimate, the last minute's rate and the rate over lateTime may differ at most by this factor
 	estimableShare = 0.25             // for an estimate, this share of the work must be done, because most instances are added by then
 	idleTime       = 15 * time.Second // if no step was done for this time, the rate is unknown
 	stalledTime    = 2 * time.Minute
@@ -61,8 +61,8 @@ func ratesOf(s ledger.Scan, points []ledger.Point, interval time.Duration, last,
 	return p
 }
 
-// worked sums up the work from now-since until now. An interval that is partly within this time counts in proportion,
-// as if no work was done before the attempt began or after now.
+// worked sums up the work from now-since until now. If an interval lies only partly in this time, its work counts in
+// proportion. The part of an interval before the attempt began or after now is ignored.
 func worked(points []ledger.Point, interval time.Duration, began, now time.Time, since time.Duration) ledger.Point {
 	var sum ledger.Point
 	from := now.Add(-since)

@@ -167,7 +167,7 @@ func (rd *Reader) status(ctx context.Context, id ledger.ScanID, heartbeats func(
 
 // connectionsOf returns the names of the settings whose storage the scan uses.
 func connectionsOf(r scans.Request) []string {
-	all := []string{storage.HostConnection, r.Source.Connection} // every scan uses this one
+	all := []string{storage.HostConnection, r.Source.Connection} // every scan uses the host's connection
 	if d := r.Action.Destination; d != nil {
 		all = append(all, d.Connection)
 	}

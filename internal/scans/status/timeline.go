@@ -16,7 +16,7 @@ type Timeline struct {
 	Points   []ledger.Point `json:"points"`
 }
 
-// Timeline returns at most 240 points, in order of time. Intervals without work have none.
+// Timeline returns at most 240 points, in order of time. An interval without work has no point.
 func (rd *Reader) Timeline(ctx context.Context, id ledger.ScanID) (Timeline, error) {
 	found, err := rd.detail(ctx, id)
 	if err != nil {
@@ -50,7 +50,7 @@ func (rd *Reader) detail(ctx context.Context, id ledger.ScanID) (ledger.Snapshot
 	return found, NotFound(id, err)
 }
 
-// detailEnded drops a detail that was read before the scan's end.
+// detailEnded drops a scan's cached detail if it was read before the scan's end.
 func (rd *Reader) detailEnded(ended ledger.Scan) {
 	rd.details.Outdate(ended.ID, func(s ledger.Snapshot) bool { return s.Scan.State == ledger.Running || s.Scan.Attempt < ended.Attempt })
 }

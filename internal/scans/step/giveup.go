@@ -15,7 +15,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// failureTime is the time limit for recording a failure. The step's own time may be up.
+// failureTime is the time limit for recording a failure. The step's own time limit may have passed.
 const failureTime = 30 * time.Second
 
 // fatalOf returns the error that fails the scan, or nil if another delivery may succeed. The last delivery's error

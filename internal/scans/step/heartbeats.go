@@ -128,7 +128,7 @@ func (h *heartbeats) release(step ledger.StepID, again bool) (mayHaveEnded bool)
 	held.mayEnd = false
 	for _, other := range h.steps {
 		if other.scan == held.scan && other.deliveries > 0 {
-			other.mayEnd = true // check at the release of that step
+			other.mayEnd = true // the scan is checked when that step is released
 			return false
 		}
 	}
@@ -137,7 +137,7 @@ func (h *heartbeats) release(step ledger.StepID, again bool) (mayHaveEnded bool)
 
 func (h *heldStep) ended() bool { return h.deliveries == 0 && !time.Now().Before(h.until) }
 
-// heldSteps returns the held steps and the age of the oldest. Without any, the heartbeats stop.
+// heldSteps returns the held steps and the age of the oldest. If there are none, the heartbeats stop.
 func (h *heartbeats) heldSteps() (steps []ledger.Held, longest time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

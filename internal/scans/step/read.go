@@ -23,8 +23,8 @@ const (
 	readBytes = 16 << 20         // after this number of bytes, no further page is read
 	// roundQueries is the maximum number of concurrent queries, because each page may need 4 MiB of memory.
 	roundQueries = 12
-	// commitRows is the maximum number of rows in a step's commit besides its children's: its pending row, its done
-	// row, a file or failed rows, retried failed rows, and a deletion.
+	// commitRows is the maximum number of rows in a step's commit, not counting its children's rows: its pending row,
+	// its done row, a file or failed rows, retried failed rows, and a deletion.
 	commitRows = 7
 )
 
@@ -87,9 +87,9 @@ func (o *stepScan) read(ctx context.Context, m scans.Message, into stepWork) (re
 	return r.result(m), nil
 }
 
-// affordable returns how many of the found steps the next round may run, if all rounds together may make limit queries.
-// It assumes pages of the mean size. The invocation holds at most readBytes plus the pages of one round. All children
-// of the round's steps and all remaining steps must fit into one commit.
+// affordable returns how many of the found steps the next round may run. All rounds together may make limit queries. At
+// their mean size, the round's pages must fit into the step's remaining room, but any room allows one query. All
+// children of the round's steps and all remaining steps must fit into one commit.
 func (r *reading) affordable(limit int) int {
 	steps := 0
 	for _, f := range r.found {
@@ -270,9 +270,9 @@ func (o *stepScan) query(step scan.Step) storage.Query {
 	return q
 }
 
-// If an invocation has children, they wait for its writes. So beyond ownTransactions transactions, it leaves spans to
-// CopyRows, except spans of at most rereadRequests transactions. CopyRows makes about rereadRequests requests for a
-// span: for the message, for the step, and to read the rows again.
+// The children of an invocation wait for its writes. So beyond ownTransactions transactions, CopyRows writes the rows.
+// This takes about rereadRequests requests for each span: for the message, for the step, and to read the rows again. So
+// the invocation writes smaller spans itself.
 const (
 	ownTransactions = 200
 	rereadRequests  = 7

@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// retryPositions is how many positions of failed rows a step reads. For each, it creates another step.
+// retryPositions is how many positions of failed rows a step reads. For each position, it creates another step.
 const retryPositions = 50
 
 type retryStep struct{ readStep }
@@ -161,7 +161,7 @@ func (o *stepScan) readAgain(ctx context.Context, p scans.ReadPage, queries *int
 }
 
 // keptOf returns the pages from which failed rows were read. If all is set, it returns all pages, because the failed
-// rows' keys are not the source's.
+// rows do not have keys of the source.
 func (s *readResult) keptOf(failed []action.Failure, all bool) scans.KeptRows {
 	var r scans.KeptRows
 	for _, e := range s.ends {

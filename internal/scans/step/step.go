@@ -15,7 +15,7 @@ type kind interface {
 	// justCommitted returns the step if this invocation has just recorded it as pending, so it need not be read from
 	// the ledger.
 	justCommitted() (p ledger.Pending, ok bool)
-	// absent returns the message of a step to run if this step is not pending, or nil.
+	// If this step is not pending, absent returns the message of the step to run instead, or nil.
 	absent(o *scans.RunnableScan) *scans.Message
 	// recorded returns the step's full message.
 	recorded(p ledger.Pending) (scans.Message, error)
