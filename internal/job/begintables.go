@@ -189,7 +189,7 @@ func (t *Tables) find(ctx context.Context) error {
 	if t.writesExports() {
 		begun := dir != "" && IsThere(filepath.Join(dir, TablesJournal))
 		if err := place.FreeOfTables(ctx, t.To.Objects); err != nil && !begun && (errors.Is(err, place.ErrTaken) || !t.To.Local()) {
-			return notTaken(err) // for a directory, open below reports other errors
+			return notTaken(err) // for a directory, t.open reports all other errors
 		}
 		t.Checkpoint.Export = place.ExportID(uuid.NewString())
 	}

@@ -144,8 +144,8 @@ func homeOf(path string) string {
 	return filepath.Dir(path)
 }
 
-// relativeTo returns the path of a file relative to a directory. It begins with ./, so it is never mistaken for a table's name. ok is false if the
-// file is outside the directory.
+// relativeTo returns the path of a file relative to a directory. The path begins with ./, so it is never mistaken for a table's name. ok is false
+// if the file is outside the directory.
 func relativeTo(home, path string) (rel string, ok bool) {
 	from, err := filepath.Abs(home)
 	to, toErr := filepath.Abs(path)

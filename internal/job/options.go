@@ -121,7 +121,7 @@ type Options struct {
 
 // Facts are the facts about a job that are decided before the job begins.
 type Facts struct {
-	Places []string // the addresses of the job's places and queue; a checkpoint is valid only for them
+	Places []string // the addresses of the job's places and queue; a checkpoint is valid only for these addresses
 	Digest string   // the digest of the list of rows; "" without a list
 	Window string   // the window of changed rows, see [Since]; "" for none
 }

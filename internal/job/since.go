@@ -147,7 +147,7 @@ func (o CopyOptions) remember(ctx context.Context, w *changes, s sweep.Spec) (er
 	}
 }
 
-// decide returns the window. Its times are by the service's clock.
+// decide returns the window. Its times come from the service's clock.
 func (o CopyOptions) decide(w *changes) (window string, err error) {
 	var bound time.Time
 	if w.state != nil {

@@ -222,8 +222,8 @@ func (h Home) Address() string {
 	return h.Place.Address()
 }
 
-// tableNames returns the sorted names of the tables, including incomplete exports. The tables in which an app or its host keeps its state are in
-// own instead, because writing old rows back to them would undo later work of the app.
+// tableNames returns the sorted names of the tables, including incomplete exports. Tables with the state of an app or its host are in the
+// result own instead, because old rows written back to these tables would undo later work of the app.
 func (h Home) tableNames(ctx context.Context) (names, own []string, err error) {
 	if h.Account == nil {
 		names, err = place.ExportsIn(ctx, h.Objects)

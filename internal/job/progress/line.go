@@ -33,7 +33,7 @@ type Figures struct {
 
 // figure is one value in the meter's line.
 type figure struct {
-	rank int // if the line is too long, figures with higher ranks are removed first, but none with a rank of 0 or below
+	rank int // if the line is too long, figures with the highest rank are removed first; figures with rank 0 or below always stay
 	text string
 	join string // the separator before the figure
 }

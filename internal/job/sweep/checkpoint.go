@@ -8,8 +8,8 @@ import (
 	"tablesweep/internal/split/adaptive"
 )
 
-// Checkpoint is a file that records the state of a sweep. The file is a journal (package journal). Its events begin with a snapshot (a header, and a
-// line for each remaining step). The changes since the snapshot follow:
+// Checkpoint is a file that records the state of a sweep. The file is a journal (package journal). Its events are a snapshot (a header, and a line
+// for each remaining step) and the changes since the snapshot:
 //
 //	{"totals":{…}}                                 once, at the top
 //	{"node":{"id":1,"step":{…}}}                   a remaining step, in table order
@@ -22,13 +22,14 @@ import (
 //	{"node":{"wanted":["a"],…},"after":{…}}        a step for listed keys, and the last key taken from the list
 //
 // A line is written as soon as its event has happened, so a killed process loses only unfinished work. A machine that crashes may also lose the last
-// second. Work whose lines are lost is repeated. Where a repetition would change something, the sweep puts a page's line on the disk before it
-// processes the page's rows. The snapshot is renewed when the file has grown much. Nothing in the file is secret except keys of rows.
+// second. Work whose lines are lost is repeated. If later queries may not return processed rows, for example after a deletion, a page's line is put
+// on the disk before the page's rows are processed. The snapshot is renewed when the file has grown much. Nothing in the file is secret except keys
+// of rows.
 //
 // In a sweep of listed keys, the snapshot's header contains the last key taken from the list ("listed", "after").
 type Checkpoint struct {
 	file     *journal.File // nil for a checkpoint that records nothing
-	listed   bool          // the rows to sweep are listed
+	listed   bool          // the sweep reads listed keys instead of a range
 	after    *key.Key      // the last key that the sweep has taken from the list; nil for none
 	consumes bool          // later queries do not return rows that are done, for example after a deletion
 	pages    bool          // lines of pages with unprocessed rows may not be on the disk yet

@@ -3,7 +3,7 @@
 //
 // The unfinished part of a sweep is its frontier: the unread steps, and the pages whose rows are not all done, in table order. One goroutine owns the
 // frontier (loop.go) and starts queries and units of work in other goroutines. It runs as many of them concurrently as are worthwhile (package pace).
-// It always reads the first waiting step, which keeps the frontier short. It reads no step while the pages in memory exceed a budget.
+// Of the waiting steps, it always reads the first one, which keeps the frontier short. It reads no step while the pages in memory exceed a budget.
 //
 // A run is one process's part of a sweep, from its start or a resume to its end (loop.go, read.go). Its plan decides which queries are made
 // (plan.go). Its pacer decides how many queries run concurrently, and how much memory pages use (pacer.go). Its state consists of the frontier, the
@@ -16,8 +16,8 @@
 // # A sweep that dies
 //
 // The checkpoint's lines are a journal, with a line for each finished unit of work. A page that was unfinished when the process died is read again
-// with the same token, and only the rows of the first reading are counted. If a killed deletion had already removed some of these rows, they are now
-// missing and count as deleted. The new end of a victim is journaled before its thieves make their first queries. The number of pages to read again
+// with the same token, and only the rows of the first reading are counted. Rows that a killed deletion had already removed are missing in the second
+// reading, and count as deleted. The new end of a victim is journaled before its thieves make their first queries. The number of pages to read again
 // is bounded, because the sweep reads ahead only as many rows as it can process while two pages are read. While a process uses the checkpoint, it
 // locks a file beside the checkpoint. The checkpoint contains the addresses of its tables and queue, but no account keys and no signatures.
 //
@@ -35,9 +35,9 @@
 //
 // # Busy tables
 //
-// Workers do not steal when more queries would be useless: at the limits of the caller and of the pace, while the rows already read keep the target
-// busy, and without memory for a page. For the same reason, no worker steals from a range within a throttled partition. In a list of rows, and in a
-// copy with few workers, a busy partition delays the rows after it.
+// Workers do not steal if more queries would be useless: if the caller's limit or the pace is reached, if the rows already read keep the target
+// busy, or if there is no memory for a page. For the same reason, no worker steals from a range within a throttled partition. In a list of rows,
+// and in a copy with few workers, a busy partition delays the rows after it.
 //
 // # What is not known
 //

@@ -49,7 +49,7 @@ type savedStep struct {
 	Piece *adaptive.Piece `json:"strand,omitempty"`
 }
 
-// isConsistent reports whether a step for listed keys has one partition.
+// isConsistent returns false if the step searches for listed keys but has no partition.
 func (s savedStep) isConsistent() bool { return s.Wanted == nil || s.Range.Partition != nil }
 
 // span is a range of neighbouring rows, including both ends.
@@ -85,7 +85,7 @@ func stepOf(e *list.Element) *step {
 
 func (f *frontier) add(one savedStep) *step { return f.insert(nil, []savedStep{one})[0] }
 
-// insert adds steps directly after the given step, or at the end if that step is nil. A step without an id gets the next id.
+// insert adds steps directly after the given step, or at the end if that step is nil.
 func (f *frontier) insert(before *step, all []savedStep) (added []*step) {
 	for _, one := range all {
 		one.ID = cmp.Or(one.ID, max(1, f.next))
@@ -116,7 +116,6 @@ func (f *frontier) startRead(s *step) {
 	f.reads++
 }
 
-// cancelRead ends a step's query without a result.
 func (f *frontier) cancelRead(s *step) {
 	s.state = waiting
 	f.reads--

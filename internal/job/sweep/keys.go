@@ -86,8 +86,8 @@ func rowsIn(rows []string, in key.Range) []string {
 }
 
 // searchRest returns the steps that search for the keys beyond a page, and how many of the step's keys need no further query. If the page ended
-// early, many other rows lie between the keys. Then each of two steps searches for half of the remaining keys, so no more queries than keys are
-// needed.
+// early, many other rows lie between the keys. Then each of two steps searches for half of the remaining keys, so there is at most one query
+// per key.
 func (s *step) searchRest(p scan.Page) (children []scan.Step, answered int) {
 	if p.Next == nil {
 		return nil, len(s.Wanted)

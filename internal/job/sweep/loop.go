@@ -170,7 +170,7 @@ func (r *run) loop(ctx context.Context) error {
 			interrupt, abort, r.stopping = nil, r.options.Abort, true
 			r.interrupted = r.err == nil
 			grace = time.After(graceTime)
-			r.drop() // the sweep would not process the rows of running queries
+			r.drop() // cancels running queries, whose rows would not be processed
 			r.watch()
 		case <-abort:
 			abort = nil
@@ -260,17 +260,17 @@ func (r *run) dispatch() {
 
 // steal lets idle workers take parts of unfinished ranges, and makes each part a step.
 func (r *run) steal() {
-	if r.reads.Binds() || r.options.Requests.Binds() { // further queries would only wait for the limit, and read more rows twice
+	if r.reads.Binds() || r.options.Requests.Binds() { // further queries would only wait for the limit, and more rows would be read twice
 		return
 	}
 	least := 0.0
 	if r.inOrder && !r.scan.partitions || r.state.comparison != nil {
-		// In table order, pages wait long for their turn, and a comparison makes two queries for each page. So stealing from a range of less than a page
-		// gains nothing.
+		// In table order, pages wait long for their turn, and a comparison makes two queries for each page. So in both cases, stealing from a range of
+		// less than a page gains nothing.
 		least = float64(r.scan.PageRows)
 	}
 	idle := r.pacer.source.freeRequests(r.state.frontier.reads)
-	if r.options.MaxRows > 0 { // queries of stolen ranges reserve a share of the limit until their pages arrive, although these are often empty
+	if r.options.MaxRows > 0 { // queries of stolen ranges reserve a share of the limit until their pages arrive, although these pages are often empty
 		took := r.pacer.source.took.Seconds()
 		use := float64(r.options.MaxRows/r.options.Share.sweepCount()) * took / max(1, r.reads.Expects(r.scan.PageRows))
 		idle = min(idle, 1+int(2*use)-r.state.frontier.reads)
@@ -301,8 +301,8 @@ func (r *run) start(do func() error, ended func(took time.Duration, err error)) 
 	}
 }
 
-// countedOptions returns the options of a task's requests, with a counter that reports throttling to the loop. If the loop cannot keep up, reports
-// are dropped, because the others are enough.
+// countedOptions returns the options of a task's requests, with a counter that reports throttling to the loop. If the loop cannot keep up, it
+// misses some reports. The others are enough.
 func (r *run) countedOptions(s *side, t throttle) storage.RequestOptions {
 	o := r.requests
 	o.Rows = r.reads

@@ -14,8 +14,8 @@ const (
 	firstPage = 1 << 20 // the expected size of the first page, in bytes
 
 	// firstReads and firstUnits are the numbers of concurrent queries and units at the beginning. With fewer queries, half of a small table would be
-	// read before the pace has risen. With more, some queries would read stolen ranges without rows, and each costs a request. There are more units,
-	// because no unit is unnecessary.
+	// read before the pace has risen. With more, some queries would read stolen ranges without rows, and each costs a request. firstUnits is larger,
+	// because every unit is necessary.
 	firstReads = 24
 	firstUnits = 64
 )
@@ -68,8 +68,8 @@ func (s *side) ended(took time.Duration) {
 	s.took += (took - s.took) / 8
 }
 
-// freeRequests returns how many more requests may be started. Requests that wait to be sent again count only beyond a quarter of the limit. So the
-// service gets no further requests while many wait.
+// freeRequests returns how many more requests may be started. Requests that wait to be sent again leave room for others, up to a quarter of the
+// limit. So if many wait, the service gets no further requests.
 func (s *side) freeRequests(begun int) int {
 	limit := s.pace.Limit()
 	free := limit - begun + min(int(s.waiting.Load()), limit/4)
@@ -142,7 +142,7 @@ func (p *pacer) hasRoom(f *frontier) (ok bool) {
 	if bytes > p.options.Room() {
 		return false
 	}
-	if p.part == nil { // the part must exceed memory.Small, because a part of the budget's reserve cannot grow
+	if p.part == nil { // a part of at most memory.Small bytes could not grow
 		p.part, ok = p.options.Memory.TryTake(max(bytes, memory.Small+1))
 		return ok
 	}
@@ -157,8 +157,8 @@ func (p *pacer) heldBytes(f *frontier) int64 {
 	return bytes
 }
 
-// returnUnused returns memory that the sweep does not hold. If the sweep holds more bytes than its room, the budget does not contain the excess. The
-// garbage collector's limit allows for twice the room, so p.over counts only bytes beyond that.
+// returnUnused returns to the budget the memory that the sweep does not hold. The budget does not count bytes beyond the sweep's room. The garbage
+// collector's limit allows for twice the room, and p.over raises the limit by the bytes beyond that.
 func (p *pacer) returnUnused(f *frontier) {
 	bytes := p.heldBytes(f)
 	p.part.Keep(bytes)
@@ -170,8 +170,8 @@ func (p *pacer) release() {
 	p.over.Set(0)
 }
 
-// expect updates the expected size of the next pages. It is the average size, because pages of stolen ranges are often empty, but at least half the
-// largest size. In table order, pages are held for a long time, so the largest size is expected.
+// expect updates the expected size of the next pages. Pages of stolen ranges are often empty, so the expected size is the average, but at least
+// half the largest size. In table order, pages are held for a long time, so the largest size is expected.
 func (p *pacer) expect(bytes int) {
 	if p.largest == 0 {
 		p.page = bytes
@@ -183,8 +183,7 @@ func (p *pacer) expect(bytes int) {
 	}
 }
 
-// freePartitions returns a function that reports whether a partition may get one more request. If the function is called several times in a
-// row with the same partition, it checks the partition only once.
+// freePartitions returns a function that reports whether a partition may get one more request.
 func (p *pacer) freePartitions() func(partition string) bool {
 	var last *string
 	free := false

@@ -18,7 +18,7 @@ type Spec struct {
 	Select   []string      // properties to read, nil for all; the keys are always read
 	PageRows int           // rows of a full page; 0 means storage.PageRows
 	Strategy scan.Strategy // nil means scan.Serial
-	// Steal makes idle workers take parts of the remaining ranges of other workers. No strategy then divides the range.
+	// If Steal is set, idle workers take parts of the remaining ranges of other workers, and no strategy divides the range.
 	Steal      bool
 	partitions bool // only partition keys are needed, so the sweep skips rows
 	// From, if set, is a row within the bounds. Only rows after From are read. The strategy must be Serial, or Steal must be set.

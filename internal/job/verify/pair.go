@@ -188,7 +188,7 @@ func (p *pair) hold(at *position) *key.Token {
 	at.part = part
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if part != nil { // other work may need this memory, and the rows may never be read
+	if part != nil { // other work may need the memory of rows that are never read
 		time.AfterFunc(heldTime, func() { p.expire(token, at) })
 	}
 	p.forget(token) // the page may have been read twice
