@@ -90,7 +90,7 @@ func (st strand) advance(s scan.Step, p scan.Page) []scan.Step {
 	return append(st.cut(s, p, v, inner, in), rest.openRange(outer, g, out)...)
 }
 
-// pieceCount returns the number of pieces into which to divide the unread keys. The credit for cuts limits it.
+// pieceCount returns the number of pieces into which to divide the unread keys. The credit for cuts limits this number.
 func (st strand) pieceCount(g *gauge) int {
 	if st.First { // the start of a table reveals little about the rest
 		return scan.MaxChildren

@@ -21,7 +21,7 @@ type letter struct {
 	weight float64
 }
 
-// alphabet holds, in key order, the characters at which the keys read so far branch.
+// alphabet holds, in key order, the characters at which keys have branched so far.
 type alphabet []letter
 
 // alphabetJSON is the form of an alphabet in a message.

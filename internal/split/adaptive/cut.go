@@ -33,10 +33,10 @@ func (st strand) openRange(r key.Range, g *gauge, pieces int) []scan.Step {
 	return append([]scan.Step{st.step(r)}, others...)
 }
 
-// divide makes st the first of the pieces between the cuts. It pays for the cuts, and divides the remaining credit evenly among the pieces. Each
-// piece may make at least one cut, unless it lies between hints. The pieces share the expected number of pages, which is the geometric mean of the
-// earlier expectation and the new estimate. A piece never learns whether the next piece is empty. So after each cut in a level without known
-// siblings (see [trail]), it expects fewer pages at its next cut.
+// divide turns st into the state of the first piece, except for its end. It takes the cuts from the credit. Each piece gets an equal part of the
+// remaining credit, and enough for at least one cut, unless it lies between hints. The expected number of pages is the geometric mean of the
+// earlier expectation and the new estimate, divided by the number of pieces. A strand never learns whether the piece after a cut is empty. So
+// after each cut in a level without known siblings (see [trail]), it expects fewer pages in such levels.
 func (st *strand) divide(g *gauge, cuts []string) {
 	n := float64(len(cuts))
 	st.First = false
@@ -56,8 +56,8 @@ func (st *strand) divide(g *gauge, cuts []string) {
 }
 
 // leastCredit returns the number of cuts that a piece may make even if its scan has earned none: one, or up to five if the piece is expected to be
-// long. A long piece delays the whole scan, but has seldom earned enough cuts. It is always one within a partition that is not very long. It is also
-// one after cuts in levels without known siblings (see [trail]), because the pieces are then often empty.
+// long. A long piece delays the whole scan, but has seldom earned enough cuts. leastCredit returns one in a partition that is not very long. It
+// also returns one after cuts in levels without known siblings (see [trail]), because such cuts often make empty pieces.
 func (st strand) leastCredit() float64 {
 	const most, long, longPartition = 5, 4.0, 12.0 // most is in cuts; long and longPartition are in pages
 	if st.Trail.Tries > 0 || st.Inside && st.Left < longPartition {

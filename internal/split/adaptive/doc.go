@@ -10,9 +10,9 @@
 //
 // The storage does not report this, but every page is evidence. A thousand keys from "k1" to "k3" suggest about three thousand keys from "k3" to
 // "k9". But keys are not only numbers: paths, URLs and dotted names share long prefixes, and the number of keys below two such prefixes may differ by
-// a factor of 1,000. The steps that read one piece, one after another, are a strand. Keys form a tree, in which keys with the same first characters
-// branch at the next character. The siblings of the last key read are the keys that share its first characters and differ in the next one. A strand's
-// [trail] records for each depth how many siblings were read, and what share of the possible siblings they cover. After each page,
+// a factor of 1,000. A strand is the sequence of steps that read one piece. Keys form a tree, in which keys with the same first characters branch at
+// the next character. The siblings of the last key read are the keys that share its first characters and differ in the next one. A strand's [trail]
+// records for each depth how many siblings were read, and what share of the possible siblings they cover. After each page,
 //
 //   - the strand learns which characters occur where keys branch ([alphabet]): "3" may be one of ten digits, or the only digit
 //     that occurs;
@@ -21,13 +21,13 @@
 //   - it estimates the keys that follow, from the deepest level of the last key to the top ([gauge]). In a level with known
 //     siblings, it assumes that their density continues. A level without known siblings is blind, and there the estimate relies on the
 //     forks;
-//   - it cuts the rest into up to twelve pieces, with one more piece for each 1.5 expected pages, as far as its credit allows. The
-//     pieces near the last key are smaller, because the estimate is best for near keys.
+//   - it cuts the rest once for each 1.5 expected pages, into at most twelve pieces, and only as often as its credit allows.
+//     The pieces near the last key are smaller, because the estimate is best for near keys.
 //
 // Estimates are poor: there are often a hundred times more rows than expected. Therefore pieces are small, and credit limits the cuts. A scan starts
-// with credit for sixty cuts. Every page earns credit for one more cut, and a strand that is cut divides its remaining credit among the pieces. Each
-// piece may make at least one cut, or up to five cuts if it is expected to be long and was not cut in a blind level. So a piece with many rows always
-// has credit. After the first page, the rest is always cut into twelve pieces, because the start of a table reveals little about the rest.
+// with credit for sixty cuts. Every page earns credit for one more cut, and a strand that is cut divides its remaining credit among the pieces. Every
+// piece gets credit for at least one cut, so a piece with many rows can always be cut. A long piece gets credit for up to five cuts, unless it was
+// cut in a blind level. After the first page, the rest is always cut into twelve pieces, because the start of a table reveals little about the rest.
 //
 // If keys contain characters beyond ASCII, the strand assumes that half of the letters between the last key and the end are still unknown and lie at
 // even distances, because a script may have thousands of letters.
@@ -45,9 +45,9 @@
 //
 // The first piece continues after the page. The service ties a continuation token to the query that returned it, so the piece's step continues the
 // same query, with the same filter and the new token. The step's state contains the key at which the next piece starts. The step yields no row at or
-// after that key, and ends with the first page that contains such a row. Only rows of this last page are read twice. A new query from the last key on
-// would read the page's last partition again, or need a step for the rest of this partition. Using the token with a narrower filter would save a
-// page, but no document of the service allows this.
+// after that key, and ends with the first page that contains such a row. Only rows of this last page are read twice. A new query that begins after
+// the last key would read the page's last partition again, or need a step for the rest of this partition. Using the token with a narrower filter
+// would save a page, but no document of the service allows this.
 //
 // # Hints
 //

@@ -27,7 +27,7 @@ type stretch struct {
 const (
 	tooSmall = 1e-14 // share of a level that float64 cannot distinguish from nothing
 	narrow   = 1e-4  // minimum share of a position for each character
-	rare     = 0.1   // share of a position for the siblings of a separator
+	rare     = 0.1   // if the last key read has a separator at a position, the part of the position for all other characters
 )
 
 func newGauge(a alphabet, here string, end *string) *gauge {
@@ -42,15 +42,15 @@ func newGauge(a alphabet, here string, end *string) *gauge {
 }
 
 // survey estimates the keys that follow, from the deepest level of the last key to the top. In a level with known siblings (see [trail]), it
-// assumes that their density continues. In other levels, the estimate depends on the probability that keys fork there. This probability falls with
-// the share of the level in which no siblings were found, and with the number of cuts in such levels.
+// assumes that their density continues. In other levels, the estimate depends on the probability that keys fork there. This probability is lower
+// if a large part of the level was read without finding siblings. Each cut in such a level reduces it further.
 func (g *gauge) survey(t trail, f forks) {
 	const (
 		smoothing = 0.5  // weight of the last sibling, which is still being read
 		certainty = 30   // assumed number of siblings in a level that forks
 		once      = 0.15 // each cut in a level without known siblings multiplies the probability by this
 	)
-	// Both variables are numbers of pages in the levels that are done. Only allPages includes the pages that levels without siblings may contain.
+	// Both variables count the pages of the levels surveyed so far. Only allPages includes the estimates for levels without known siblings.
 	knownPages := 2 * t.levelAt(len(g.here)).pages
 	allPages := knownPages
 	for depth := len(g.here) - 1; depth >= g.top; depth-- {
@@ -96,7 +96,7 @@ func (g *gauge) scale(depth int) scale {
 }
 
 // interval returns the interval of a character within its position. path is true if the characters before this position are those of the last key
-// read. If this key has a separator at this position, the separator then takes nearly the whole interval, because separators seldom have siblings.
+// read. If so, a separator of this key at this position takes nearly the whole interval, because separators seldom have siblings.
 func (g *gauge) interval(depth int, char rune, path bool) (low, high float64) {
 	low, high = g.scale(depth).interval(char)
 	if !path || depth >= len(g.here) || !isSeparator(g.here[depth]) {
@@ -126,8 +126,8 @@ func (g *gauge) char(depth int, u float64, path bool) rune {
 	return s.charAt(u)
 }
 
-// position returns the place of a key in the level of the given depth, as a number in [0, 1). The key and the last key read must share at least
-// this number of first characters.
+// position returns the place of a key in the level of the given depth, as a number in [0, 1). The first depth characters of the key must be
+// those of the last key read.
 func (g *gauge) position(k []rune, depth int) float64 {
 	sum, width, path := 0.0, 1.0, true
 	for i := depth; i < len(k) && width > tooSmall; i++ {

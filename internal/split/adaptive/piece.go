@@ -14,12 +14,12 @@ type Piece struct {
 
 	from     key.Key // the first key of a piece that was cut from another
 	victim   *Piece  // the piece from which this piece was cut; nil after this piece's first page
-	part     float64 // this piece's share of the keys that were cut from the victim together
+	part     float64 // 1 divided by the number of pieces cut from the victim at the same time
 	within   bool    // the piece's keys are in the partition that the victim was reading
 	believed float64 // the number of pages that was expected when the piece was cut
 
 	misses float64 // how many consecutive pieces that were cut from this one had no rows
-	since  int     // pages read since a piece that was cut from this one had rows
+	since  int     // pages read since a thief (a piece cut from this one) last found rows
 	robbed int     // number of pieces cut from this one since its last page
 	streak int     // how many consecutive pages, up to the last page read, lay in one partition
 
@@ -83,7 +83,6 @@ func (s *Piece) inLastPartition() bool {
 	return s.End != nil && s.End.Compare(key.BehindPartition(s.last.Partition)) <= 0
 }
 
-// endPartition returns the partition key where the piece ends, or nil if it has no end.
 func (s *Piece) endPartition() *string {
 	if s.End == nil {
 		return nil
@@ -126,7 +125,7 @@ func (s *Piece) cut(cuts []key.Key) Theft {
 	return t
 }
 
-// add adds a new piece that begins at a key. It inherits the victim's trail in the levels that both pieces share.
+// add adds a new piece that begins at a key. The piece inherits the victim's trail in the levels that they share.
 func (t *Theft) add(from key.Key) {
 	if n := len(t.Thieves); n > 0 {
 		t.Thieves[n-1].End = &from

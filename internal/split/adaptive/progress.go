@@ -8,10 +8,10 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// slack returns how many pages a piece may have beyond its hint. Once the hinted pages are read, that many pages count as unread.
+// slack returns how many pages a piece may have beyond its hint. [Ahead] reports at least this many unread pages.
 func (st strand) slack() float64 { return 0.75 * cmp.Or(st.Share, 1) }
 
-// hasOutgrownHint reports whether the piece has exceeded its slack. Then the number of unread pages is a guess.
+// hasOutgrownHint reports whether the piece has exceeded its slack. If so, the number of unread pages is unknown.
 func (st strand) hasOutgrownHint() bool { return st.Due < -st.slack() }
 
 // End returns the key at which a pending step of this strategy stops before the end of its range, or nil if the step reads to the end. If launches

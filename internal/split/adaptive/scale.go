@@ -58,8 +58,8 @@ type ruler struct {
 }
 
 // newRuler returns the ruler of an alphabet for the keys from the last key read to the end, which may be missing. It adds digits and letters to the
-// learned characters, because all keys may contain these. At the position where the last key and the end differ, it reserves a share for unknown
-// characters: a fifth of the assumed weight if there is no end, or half of the total if keys contain characters beyond ASCII.
+// learned characters, because all keys may contain these. At the position where the last key and the end differ, it gives weight to unknown
+// characters: half of the total if one of the two keys has a character beyond ASCII there, or a fifth of the assumed weight if there is no end.
 func newRuler(a alphabet, here, end []rune) ruler {
 	const (
 		supposed = 16  // the weight of assumed characters; a page's letters weigh up to pageWeight

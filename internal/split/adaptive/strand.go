@@ -26,10 +26,10 @@ type strand struct {
 
 	Hinted bool    `json:"hinted,omitempty"` // the piece lies between hints
 	Due    float64 `json:"due,omitempty"`    // unread pages according to the hint; negative if more pages were read
-	Share  float64 `json:"share,omitempty"`  // the fraction of a full page's rows that each page has, according to the hints; 0 means 1
+	Share  float64 `json:"share,omitempty"`  // a page's rows as a fraction of a full page's rows, according to the hints; 0 means 1
 	Group  *group  `json:"group,omitempty"`
 
-	// If Partitions is set, pages are lists of partitions, and rows are skipped. Then Stop is not needed, because the range ends at the next piece.
+	// If Partitions is set, pages are lists of partitions, and rows are skipped. The range ends at the next piece, so Stop is not needed.
 	Partitions bool `json:"pk,omitempty"`
 }
 
@@ -119,7 +119,7 @@ func (st *strand) survey(s scan.Step, v view) *gauge {
 	return g
 }
 
-// firstKey returns the key from which on all keys were read. It matters only for the first page of a trail.
+// firstKey returns the start of the range that the page covers. It matters only for the first page of a trail.
 func firstKey(s scan.Step, v view) string {
 	switch {
 	case v.share < 1: // the partition begins on this page
@@ -144,8 +144,7 @@ func (st *strand) endsInLong(p scan.Page) bool {
 	return st.Streak >= long
 }
 
-// stopAfterPartition makes st stop after the page's last partition. It returns the state and the range of a step for the later partitions. The range
-// may be empty.
+// stopAfterPartition makes st stop after the page's last partition. It returns the state and the range of a step for the later partitions.
 func (st *strand) stopAfterPartition(s scan.Step, p scan.Page) (strand, key.Range) {
 	last := p.Last().Partition
 	r := s.AfterPartition(last).Range

@@ -9,7 +9,7 @@ import (
 // and differ in the next character. These keys are the siblings of the last key in that level.
 type trail struct {
 	Here *string `json:"here,omitempty"` // the last key read, nil if there is none
-	// In the levels deeper than Fresh, all keys before Here have been read, because the first key read lies outside these levels.
+	// The first key read lies outside the levels deeper than Fresh, so all keys before Here in these levels have been read.
 	Fresh  int     `json:"fresh,omitempty"`
 	Levels []level `json:"levels,omitempty"` // levels with siblings, and the level Fresh, sorted by depth
 	// Tries counts the cuts in levels without known siblings. It falls whenever siblings are later found in such a level.
@@ -67,8 +67,8 @@ func (t trail) inherit(start string) trail {
 	return piece
 }
 
-// afterPage returns the trail after a page of keys. The argument share is the fraction of the page that these keys make up. The gauge must belong to
-// the last of these keys. If this is the first page of the trail, start is the key at which the trail begins.
+// afterPage returns the trail after the given keys of a page were read. The argument share is the part of the page that the keys make up. The gauge
+// must belong to the last key. If this is the first page of the trail, start is the key at which the trail begins.
 func (t trail) afterPage(g *gauge, keys []string, share float64, start string) trail {
 	before := []rune(start)
 	if t.Here == nil {
@@ -82,7 +82,7 @@ func (t trail) afterPage(g *gauge, keys []string, share float64, start string) t
 	if t.Here != nil && !t.isMeasured(fork) {
 		next.Tries = max(0, t.Tries-1)
 	}
-	// At the fork, the new last key leaves the path to the old one. All keys read there or deeper are now siblings in the fork's level.
+	// fork is the depth at which the old and the new last key differ. All keys read at this depth or deeper are now siblings in that level.
 	at := level{depth: fork}
 	if fork > t.Fresh && fork < len(before) {
 		at.width = g.position(before[:fork+1], fork)

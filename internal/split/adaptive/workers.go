@@ -11,7 +11,7 @@ import (
 // Workers are the workers of one process. They share memory, and all pieces use the letters and forks that any worker has learned. Workers make no
 // queries. They are not safe for concurrent use.
 type Workers struct {
-	// If Partitions is set, the workers list partitions and skip rows. Pieces are then cut only between partitions.
+	// If Partitions is set, the workers list partitions, skip rows, and cut pieces only between partitions.
 	Partitions bool
 
 	page    float64 // rows of a full page
@@ -144,7 +144,7 @@ type Theft struct {
 }
 
 // Steal assigns idle workers to pieces, and cuts these pieces. It cannot cut a piece before the piece's first page. There may be more new pieces than
-// workers, because the rest of a partition and the keys after the partition need one query each.
+// idle workers, because a cut within a partition may make two pieces: the rest of the partition, and the keys after it.
 func (w *Workers) Steal(pieces []*Piece, idle int) []Theft {
 	var thefts []Theft
 	for i, n := range w.assign(pieces, idle) {
@@ -198,7 +198,7 @@ func (w *Workers) assign(pieces []*Piece, idle int) []int {
 }
 
 // expectedPages returns how many pages a thief (see [Theft]) may expect in a piece: the estimated unread pages, but at least as many as were read
-// since a thief found rows. Each consecutive thief without rows reduces the result.
+// since a thief last found rows. Each consecutive thief without rows reduces the result.
 func (w *Workers) expectedPages(s *Piece) float64 {
 	const most = 300
 	if s.last == nil {
@@ -222,8 +222,8 @@ func (w *Workers) cuts(s *Piece, n int) []key.Key {
 	return slices.Compact(cuts)
 }
 
-// Left returns the expected number of unread rows of the piece. It is at least the number of rows read since a thief (see [Theft]) found rows,
-// because the estimate may be too low. ok is false before the first page of a piece that was not cut from another.
+// Left returns the expected number of unread rows of the piece. It is at least the number of rows read since a thief (see [Theft]) last found
+// rows, because the estimate may be too low. ok is false before the first page of a piece that was not cut from another.
 func (w *Workers) Left(s *Piece) (rows float64, ok bool) {
 	switch {
 	case s.last != nil:

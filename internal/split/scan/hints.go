@@ -14,12 +14,13 @@ import (
 // HintPages is the maximum number of full pages between two hints.
 const HintPages = 6
 
-// Hints record where a scan with the given bounds found the rows of a table. They are the last key of about every sixth page: about 1,300 keys for a
-// table of 8 million rows.
+// Hints record where a scan with the given bounds found the rows of a table. Their keys are the last keys of about every sixth page: about 1,300
+// keys for a table of 8 million rows.
 type Hints struct {
 	Bounds key.Bounds `json:"bounds"`
 	Keys   []key.Key  `json:"keys"` // in table order
-	// Pages contains the number of full pages in each piece between hints. Pages with large rows, which hold fewer rows, are converted to full pages.
+	// Pages contains the number of full pages in each piece between hints. A page that has fewer rows because they are large counts as a part of a
+	// full page.
 	Pages []float64 `json:"pages"`
 	// If the rows are large, Share is the fraction of a full page's rows that a page holds. Otherwise, Share is 0.
 	Share float64 `json:"share,omitempty"`
@@ -107,7 +108,7 @@ func NewHints(b key.Bounds, ends []PageEnd, segment int) Hints {
 	return h
 }
 
-// shareOf returns the average number of rows on a page as a fraction of a full page's rows, or 0 if large rows made no page shorter.
+// shareOf returns the average number of rows on a page as a fraction of a full page's rows, or 0 if no page was shortened because of large rows.
 func shareOf(ends []PageEnd, segment int) float64 {
 	rows, full := 0, 0
 	for _, e := range ends {
