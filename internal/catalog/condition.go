@@ -66,7 +66,6 @@ func (on Condition) id(parts ...any) claim.ID {
 	return claim.Sent{Key: on.Once, Invocation: on.Invocation}.ID(store.Encode(parts))
 }
 
-// splitID returns the two hashes in a record's ID.
 func splitID(id string) (first index.FirstHash, identity index.IdentityHash, ok bool) {
 	if len(id) != 2*index.HashLength {
 		return "", "", false

@@ -126,7 +126,6 @@ func (t *trail) isFull(before storage.Row) bool {
 	return len(t.found) >= t.plan.top || len(t.found) > 0 && t.bytes+len(before.JSON()) > maxAnswer
 }
 
-// bytes returns the memory of the match, in bytes.
 func (m match) bytes() int64 { return int64(len(m.row.JSON())) + matchBytes }
 
 // add adds a match, unless a match with a newer write of the same identity was found.

@@ -236,7 +236,6 @@ func onceOps(o claim.ID, shard store.Shard, entry wal.EntryID, w wal.Write, did 
 	).Row()}}
 }
 
-// deletion returns the operation that deletes a pending entry.
 func deletion(e store.Entry) storage.Op {
 	return storage.Op{Kind: storage.Delete, Row: storage.Row{Key: e.Shard.EntryKey(store.EntryPrefix, e.ID)}}
 }

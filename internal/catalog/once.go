@@ -21,7 +21,6 @@ import (
 // deleted is the outcome of a deletion, in the row that stores the deletion's answer.
 const deleted Outcome = "deleted"
 
-// claimsIn returns the claims of all requests.
 func claimsIn(log *storage.Table) claim.Claims {
 	return claim.Claims{Table: log, Partition: store.ClaimsPartition}
 }

@@ -42,7 +42,6 @@ func (p plan) matches(id index.Identity) bool {
 	return p.window.Contains(id.Sort) && !slices.ContainsFunc(p.keys, func(k wanted) bool { return !k.includes(id.Values[k.rank]) })
 }
 
-// newPlan checks a query by index keys.
 func newPlan(s index.Schema, q Lookup) (plan, error) {
 	var errs error
 	if len(q.Keys) == 0 {

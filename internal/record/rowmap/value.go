@@ -300,7 +300,6 @@ func plainNumber(v any) any {
 	return f
 }
 
-// withArticle returns a JSON type's name with an article.
 func withArticle(name string) string {
 	switch name {
 	case "null":
