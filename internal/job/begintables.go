@@ -168,7 +168,7 @@ func (t *Tables) find(ctx context.Context) error {
 		return err
 	}
 	if t.Overwrites != nil {
-		known := func(name string) bool { return IsThere(pathIn(t.State, name, stateExt)) } // an earlier copy wrote the rows of this table
+		known := func(name string) bool { return IsThere(pathIn(t.State, name, stateExt)) } // true if an earlier copy wrote the rows of the table
 		there, err := t.To.Account.TableStates(ctx, slices.DeleteFunc(slices.Clone(names), known), maxTables)
 		if err != nil {
 			return err

@@ -245,7 +245,7 @@ func (h Home) tableNames(ctx context.Context) (names, own []string, err error) {
 	return slices.DeleteFunc(names, kept), own, err
 }
 
-// checkComplete returns an error if the place is not a complete export of many tables, because tables may then be missing.
+// checkComplete returns an error if the place is not a complete export of many tables, because an incomplete export may lack tables.
 func (h Home) checkComplete(ctx context.Context) error {
 	if h.Objects == nil {
 		return nil

@@ -166,7 +166,7 @@ func (c *Checkpoint) recordKeys(s *step, last key.Key) {
 	c.append(line{Node: &s.savedStep, After: c.after})
 }
 
-// recordTheft records that the steps thieves took the range after the end of s's piece.
+// recordTheft records that thieves took the range after the end of s's piece.
 func (c *Checkpoint) recordTheft(s *step, thieves []*step) {
 	c.append(line{Steal: s.ID, Piece: s.Piece, Children: saveAll(thieves)})
 }

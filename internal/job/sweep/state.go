@@ -57,7 +57,7 @@ func (b *sweepState) addListed(partition string, rows []string) {
 	b.checkpoint.recordKeys(s, key.Key{Partition: partition, Row: rows[len(rows)-1]})
 }
 
-// addThieves adds steps for the pieces that idle workers took from the step victim.
+// addThieves adds steps for the pieces that idle workers took from the victim.
 func (b *sweepState) addThieves(victim *step, thieves []*adaptive.Piece) {
 	var steps []savedStep
 	for _, t := range thieves {
