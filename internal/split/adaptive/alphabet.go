@@ -59,7 +59,7 @@ func (a *alphabet) UnmarshalJSON(b []byte) error {
 }
 
 // afterPage returns the alphabet after a page of keys, which are sorted and may repeat. Earlier weights count half. The characters of the last key
-// always get a little weight, because measurements start at this key.
+// always get a little weight, because estimates start at this key.
 func (a alphabet) afterPage(keys []string) alphabet {
 	const little = 0.1
 	weights := branches(keys)

@@ -34,9 +34,9 @@ func (st strand) openRange(r key.Range, g *gauge, pieces int) []scan.Step {
 }
 
 // divide turns st into the state of the first piece, except for its end. It takes the cuts from the credit. Each piece gets an equal part of the
-// remaining credit, and enough for at least one cut, unless it lies between hints. The expected number of pages is the geometric mean of the
-// earlier expectation and the new estimate, divided by the number of pieces. A strand never learns whether the piece after a cut is empty. So
-// after each cut in a level without known siblings (see [trail]), it expects fewer pages in such levels.
+// remaining credit, and enough for at least one cut, unless it lies between hints. The expected pages of each piece are the geometric mean of
+// the earlier expectation and the new estimate, divided by the number of pieces. A strand never learns whether the piece after a cut is empty.
+// So after each cut in a level without known siblings (see [trail]), it expects fewer pages in such levels.
 func (st *strand) divide(g *gauge, cuts []string) {
 	n := float64(len(cuts))
 	st.First = false

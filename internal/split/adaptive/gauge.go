@@ -27,7 +27,7 @@ type stretch struct {
 const (
 	tooSmall = 1e-14 // share of a level that float64 cannot distinguish from nothing
 	narrow   = 1e-4  // minimum share of a position for each character
-	rare     = 0.1   // if the last key read has a separator at a position, the part of the position for all other characters
+	rare     = 0.1   // if the last key read has a separator at a position, the other characters' part of the position
 )
 
 func newGauge(a alphabet, here string, end *string) *gauge {
@@ -96,7 +96,8 @@ func (g *gauge) scale(depth int) scale {
 }
 
 // interval returns the interval of a character within its position. path is true if the characters before this position are those of the last key
-// read. If so, a separator of this key at this position takes nearly the whole interval, because separators seldom have siblings.
+// read. If path is true and this key has a separator at this position, the separator takes nearly the whole interval, because separators seldom
+// have siblings.
 func (g *gauge) interval(depth int, char rune, path bool) (low, high float64) {
 	low, high = g.scale(depth).interval(char)
 	if !path || depth >= len(g.here) || !isSeparator(g.here[depth]) {

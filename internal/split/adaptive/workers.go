@@ -8,8 +8,8 @@ import (
 	"tablesweep/internal/split/scan"
 )
 
-// Workers are the workers of one process. They share memory, and all pieces use the letters and forks that any worker has learned. Workers make no
-// queries. They are not safe for concurrent use.
+// Workers are the workers of one process. They share memory, and all pieces use the letters and forks that any worker has learned. They are not
+// safe for concurrent use.
 type Workers struct {
 	// If Partitions is set, the workers list partitions, skip rows, and cut pieces only between partitions.
 	Partitions bool

@@ -19,8 +19,7 @@ const HintPages = 6
 type Hints struct {
 	Bounds key.Bounds `json:"bounds"`
 	Keys   []key.Key  `json:"keys"` // in table order
-	// Pages contains the number of full pages in each piece between hints. A page that has fewer rows because they are large counts as a part of a
-	// full page.
+	// Pages contains the number of full pages in each piece between hints. A page with fewer, larger rows counts as a part of a full page.
 	Pages []float64 `json:"pages"`
 	// If the rows are large, Share is the fraction of a full page's rows that a page holds. Otherwise, Share is 0.
 	Share float64 `json:"share,omitempty"`
