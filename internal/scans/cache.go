@@ -32,8 +32,8 @@ func NewCache[T any](freshTime, keptTime time.Duration) *Cache[T] {
 	return &Cache[T]{fresh: freshTime, kept: keptTime, byID: map[ledger.ScanID]*cached[T]{}}
 }
 
-// Get returns a scan's value that was fresh when Get was called. If the cache has none, Get calls read, and concurrent
-// calls wait for the result.
+// Get returns a scan's value that was fresh when Get was called. If the cache has no such value, Get calls read, and
+// concurrent calls wait for the result.
 func (c *Cache[T]) Get(ctx context.Context, id ledger.ScanID, read func(was T) (T, error)) (T, error) {
 	return c.getSince(ctx, id, time.Now().Add(-c.fresh), read)
 }

@@ -360,7 +360,7 @@ func (a Action) HashOfMap() string {
 
 func (t TableRef) check(field string) error {
 	switch {
-	case secret.InName(t.Connection): // schedules are stored and shown before they run
+	case secret.InName(t.Connection): // checked early, because schedules are stored and shown before they run
 		return problem.Invalidf(field+".connection", "looks like a secret; give the name of a setting that contains the secret")
 	case t.Tables != "":
 		return problem.Invalidf(field+".tables", "is only for a source; leave it out")

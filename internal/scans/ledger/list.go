@@ -102,8 +102,8 @@ func (l *Ledger) Open(ctx context.Context) ([]OpenScan, error) {
 }
 
 // MoveToEnded removes an attempt that has ended or never began from the list of open scans, and lists the scan as
-// ended. If the attempt was listed again since [Ledger.Open] returned o, it stays, because it may be about to begin. If
-// a later attempt is in the list of all scans, MoveToEnded does not change that list.
+// ended. If the attempt was listed again since [Ledger.Open] returned o, it stays listed as open, because it may be
+// about to begin. If a later attempt is in the list of all scans, MoveToEnded does not change that list.
 func (l *Ledger) MoveToEnded(ctx context.Context, o OpenScan) error {
 	what, ops := "close scan "+string(o.ID), []storage.Op{unlist(openRow(o.ID, o.Attempt), o.etag)}
 	s, err := l.currentFigures(ctx, o.ID)

@@ -21,8 +21,8 @@ type Pending struct {
 	Age     time.Duration // time since At, by the service's clock; negative before At
 	Lost    time.Duration // time since its message was first resent; 0 if never
 
-	// Begun is the number of repeated deliveries that have begun the step but have not ended. The first delivery is
-	// recorded only if it ends with an error, as FirstEnded.
+	// Begun is the number of repeated deliveries that have begun the step but have not ended. If the first delivery
+	// ends with an error, FirstEnded is set; otherwise, that delivery is not recorded.
 	Begun      int
 	FirstEnded bool
 

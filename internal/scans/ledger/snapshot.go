@@ -78,7 +78,7 @@ func (l *Ledger) snapshot(ctx context.Context, id ScanID, detail bool) (Snapshot
 	return Snapshot{}, fmt.Errorf("%s: the rows of its steps are being combined; try again", what)
 }
 
-// snapshotTries is how often [Ledger.Snapshot] reads a scan if folds happen.
+// snapshotTries is how often [Ledger.Snapshot] tries to read a scan if folds happen meanwhile.
 const snapshotTries = 5
 
 // detailPages is the maximum number of pages of [Ledger.Detail], unless the done rows fill more.

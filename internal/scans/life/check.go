@@ -66,8 +66,8 @@ func (ck *Checker) check(ctx context.Context, r scans.Request) (*scans.RunnableS
 	return o, probeOther(ctx, o)
 }
 
-// probe reads one row of the source with the request's filter and properties. The time now is used only for an export,
-// which has no clock.
+// probe reads one row of the source with the request's filter and properties. The argument now is used only for an
+// export, because an export has no clock.
 func probe(ctx context.Context, o *scans.RunnableScan, now time.Time) error {
 	r := o.Request
 	if x := o.Export(); x != nil {

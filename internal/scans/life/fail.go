@@ -32,8 +32,8 @@ func hopeless(p ledger.Pending) error {
 	return errors.New(sent)
 }
 
-// FailIfPending fails the scan if the step is still pending, and records the reason in the step's row, for the scan's
-// ranges.
+// FailIfPending fails the scan if the step is still pending, and records the reason in the step's row, so that the
+// step's range is shown as failed.
 func (l *Life) FailIfPending(ctx context.Context, scan ledger.ScanID, step ledger.StepID, as ledger.Ending) error {
 	p, pending, err := l.ledger.Pending(ctx, scan, step)
 	if err != nil || !pending {

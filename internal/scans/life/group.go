@@ -32,8 +32,8 @@ const (
 )
 
 // advanceGroup begins members while fewer than openMembers are open, resends the start messages of begun members that
-// have not started, and ends the group after its last member. Several processes may call it at the same time. It checks
-// whether the member with the number ended has ended. If ended is 0, it checks all open members.
+// have not started, and ends the group after its last member. Several processes may call it at the same time. If ended
+// is 0, it checks which open members have ended. Otherwise, it checks only the member with this number.
 func (l *Life) advanceGroup(ctx context.Context, id ledger.ScanID, ended int) error {
 	var start []int
 	for {

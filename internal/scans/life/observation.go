@@ -17,8 +17,8 @@ const (
 	// ObservationPause is the time between two observations, in which each living process writes a heartbeat. One
 	// observation is not enough, because a process may have begun a step after its last heartbeat.
 	ObservationPause = 2 * ledger.HeartbeatTime
-	// maxObservations is the maximum number of observations in a run of Maintain. The first may be too early for a step
-	// whose message is about to be sent.
+	// maxObservations is the maximum number of observations in a run of Maintain. The first observation may be too
+	// early for a step whose message is about to be sent.
 	maxObservations = 3
 	// observationKept is how old a stored observation may be when the next run of Maintain uses it.
 	observationKept = 2 * time.Minute
@@ -76,7 +76,8 @@ func observationOf(k ledger.Observation, again []suspect) observation {
 	return l
 }
 
-// missing reports whether the step may be lost according to this observation. The argument function is the step's.
+// missing reports whether the step may be lost according to this observation. The argument function is the function
+// that runs the step.
 func (l observation) missing(step ledger.StepID, function string) bool {
 	p, pending := l.steps[step]
 	return pending && (!l.fronts[function].mayHave(p) || p.Age > lostIfBusy<<min(p.Sends, 6))

@@ -38,7 +38,7 @@ func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool, attempt i
 	if err != nil || !retryable {
 		return err
 	}
-	if attempt != 0 { // a cancellation may have withdrawn the request; a later one changes the scan's row
+	if attempt != 0 { // a cancellation may have withdrawn the request; a later cancellation changes the scan's row
 		if a, found, err := l.ledger.StartRequest(ctx, id); err != nil || !found || a.Attempt != attempt {
 			return err
 		}

@@ -14,8 +14,8 @@ import (
 )
 
 // Any instance may fulfil a start request. Several processes may request and start the same scan, but it starts only
-// once. If it cannot be started, the reason is stored in the request's row. A request for a retry names the attempt to
-// retry, so the scan is retried only once.
+// once. If the scan cannot be started, the reason is stored in the request's row. A request for a retry names the
+// attempt to retry, so the scan is retried only once.
 
 const (
 	refusedKept      = 7 * 24 * time.Hour // how long a refusal is kept

@@ -17,8 +17,8 @@ const (
 	unfinishedStart = 10 * time.Minute
 	// wholeTime is the time from a scan's end until its done steps are folded into one row.
 	wholeTime = 24 * time.Hour
-	// These limit the work of one run of Maintain. It reads more scans than it removes, because running scans and scans
-	// of another version are not removed.
+	// These constants limit the work of one run of Maintain. It reads more scans than it removes, because running scans
+	// and scans of another version are not removed.
 	tidyScans    = 10
 	removeReads  = 100
 	removeScans  = 10

@@ -27,8 +27,8 @@ import (
 
 // Any instance may advance a schedule at any time. The instance reads the schedule's row, and package calendar decides
 // which occurrence is due. If the row has not changed, it records this occurrence there, so each occurrence is decided
-// once. Then it makes the start request. If it dies first, the next instance that advances the schedule makes the
-// request, with the same id.
+// once. Then it makes the start request. If the instance dies in between, the next instance that advances the schedule
+// makes the request, with the same id.
 
 // Schedule is a schedule in the app's settings.
 type Schedule struct {

@@ -108,7 +108,7 @@ type lister struct {
 	reader *Reader
 	list   ScanList
 	open   map[ledger.ScanID]bool // listed as open
-	// verified maps the ids of copies to their verifications. A verification's id sorts after its copy's.
+	// verified maps the ids of copies to their verifications, which follow the copies in the list.
 	verified   map[ledger.ScanID]Verification
 	heartbeats func() ([]ledger.Heartbeat, error)
 }
@@ -213,8 +213,8 @@ func (l *lister) add(ctx context.Context, scans []ledger.Listed) error {
 	return nil
 }
 
-// listed returns the status of a scan in the list. It reads the scan if the list has no final figures. A page may end
-// between a copy and its verification. Then listed also reads the verification.
+// listed returns the status of a scan in the list. It reads the scan if the list has no final figures. If the page ends
+// between a copy and its verification, listed also reads the verification.
 func (l *lister) listed(ctx context.Context, s ledger.Listed) (st Status, err error) {
 	if s.Summarized && !s.Unsettled {
 		st, err = l.reader.summarized(s)

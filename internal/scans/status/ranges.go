@@ -66,7 +66,7 @@ type latestHeartbeats struct {
 	at         time.Time // by the service's clock
 }
 
-// steps returns a scan's steps in the heartbeats, or none if these were read more than detailTime before now.
+// steps returns a scan's steps in the heartbeats, or none if the heartbeats were read more than detailTime before now.
 func (h *latestHeartbeats) steps(scan ledger.ScanID, now time.Time) map[ledger.StepID]bool {
 	steps := map[ledger.StepID]bool{}
 	if h == nil || now.Sub(h.at) > detailTime {

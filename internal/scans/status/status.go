@@ -57,11 +57,12 @@ type Status struct {
 	// Cause is why the scan waits or is throttled. After the end of a delete, it describes the rows that may still be
 	// deleted.
 	Cause string `json:"cause,omitempty"`
-	// Rate is rows per second, read or retried, over the last minute; nil if no step was done for 15 seconds.
+	// Rate is how many rows per second were read or retried over the last minute; nil if no step was done for 15
+	// seconds.
 	Rate *float64 `json:"rate,omitempty"`
 	// SecondsLeft is set only if the estimate is probably right within a factor of 2.
 	SecondsLeft *float64 `json:"secondsLeft,omitempty"`
-	// The counts of requests include those of leased steps.
+	// The counts of requests include requests of leased steps.
 	Throttled    int64  `json:"throttled"` // requests that the storage throttled
 	Cost         Cost   `json:"cost"`
 	Queries      int64  `json:"queries"` // only of done steps
@@ -105,7 +106,7 @@ type Instance struct {
 	waits bool
 }
 
-// AliveTime is the maximum age of a living process's last heartbeat. It allows for two failed ones.
+// AliveTime is the maximum age of a living process's last heartbeat. It allows for two failed heartbeats.
 const AliveTime = 3 * ledger.HeartbeatTime
 
 // repairTime is the longest time from a dead process's last heartbeat until its steps are resent. Maintain runs every

@@ -272,7 +272,7 @@ func (o *stepScan) query(step scan.Step) storage.Query {
 
 // The children of an invocation wait for its writes. So beyond ownTransactions transactions, CopyRows writes the rows.
 // This takes about rereadRequests requests for each span: for the message, for the step, and to read the rows again. So
-// the invocation writes smaller spans itself.
+// the invocation itself writes spans of at most rereadRequests transactions.
 const (
 	ownTransactions = 200
 	rereadRequests  = 7

@@ -30,7 +30,7 @@ func (s retryStep) do(ctx context.Context, o *stepScan, l *ledger.Ledger, delive
 	return out, err
 }
 
-// overtaken returns an error if the step is still pending: its commit failed because another step has retried the rows.
+// If the step is still pending, another step has retried its failed rows, and overtaken returns an error.
 func (s retryStep) overtaken(ctx context.Context, l *ledger.Ledger, out *stepResult) error {
 	if out.done.Redone == "" {
 		return nil

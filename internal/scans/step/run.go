@@ -170,7 +170,7 @@ type stepResult struct {
 	differences []action.Failure // found by a comparison
 }
 
-// ahead estimates the work of the step's children minus the step's own.
+// ahead estimates the work of the step's children, minus the work of the step itself.
 func (out stepResult) ahead(m scans.Message) scan.Outlook {
 	ahead := scan.Outlook{}.Minus(m.Ahead())
 	for _, c := range out.children {
@@ -315,7 +315,7 @@ func (s *Steps) waitsForSlot(ctx context.Context, limits *scans.Limits, scan led
 	return wait
 }
 
-// waits adds the connections whose requests fail to a heartbeat, in order of their names.
+// waits lists the failing connections in a heartbeat, in order of their names.
 func (s *Steps) waits(b *ledger.Heartbeat) {
 	accounts := map[string]*storage.Account{storage.HostConnection: s.scans.Options.Own}
 	maps.Copy(accounts, s.scans.Options.Accounts)
