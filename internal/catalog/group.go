@@ -194,7 +194,7 @@ func (ct *committer) finishLater(ctx context.Context, e applied) {
 // has ended, Maintain does the work later.
 func (ct *committer) doLater(ctx context.Context, do func(context.Context) error) {
 	left := func(err error) {
-		zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", ct.Name).Msg("a log entry is not completed yet; Maintain will complete the entry")
+		zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", ct.Name).Msg("a log entry is not completed yet; the function Maintain will complete the entry")
 	}
 	started := ct.background.TryGo(func() error {
 		ctx, cancel := context.WithTimeout(storage.WithPatience(context.WithoutCancel(ctx), 0), applyTime) // no caller waits for this work

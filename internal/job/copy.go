@@ -198,7 +198,7 @@ func notLines(err error) error {
 	case errors.Is(err, place.ErrArray):
 		return Hint(err, "jq -c '.[]' writes each row of an array as a line")
 	case errors.Is(err, place.ErrSpread):
-		return Hint(err, "each row must be a single line; jq -c . writes each object on one line")
+		return Hint(err, "each row must be a single line; \"jq -c .\" writes each object on one line")
 	case errors.Is(err, place.ErrNoObject):
 		return Hint(err, "for CSV, give --format csv with stdin, or a file whose name ends with .csv")
 	}

@@ -56,7 +56,7 @@ func KindOf(text string) (Kind, error) {
 		return KindExport, nil
 	case otherScheme.MatchString(text) && !secret.InName(text):
 		scheme, _, _ := strings.Cut(text, ":")
-		return KindTable, fmt.Errorf("has the unknown scheme %q; write blobs as %sCONTAINER/PREFIX, and a directory or file of that name as ./%s", scheme, InAccount, text)
+		return KindTable, fmt.Errorf("has the unknown scheme %q; blobs have the form %sCONTAINER/PREFIX; for a directory or file of this name, give ./%s", scheme, InAccount, text)
 	case text == "-":
 		return KindStream, nil
 	case isFile(text):

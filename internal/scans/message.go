@@ -246,6 +246,6 @@ func (ss *Scans) SendAt(ctx context.Context, id ledger.ScanID, p ledger.Pending,
 // SendStart sends the message for a start request.
 func (ss *Scans) SendStart(ctx context.Context, id ledger.ScanID) {
 	if err := ss.Queues[ScanPrefix].Put(ctx, Encode(JSON(start{1, id}))); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("the message about a start request was not sent; Maintain will start the scan")
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("the message about a start request was not sent; the function Maintain will start the scan")
 	}
 }

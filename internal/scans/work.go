@@ -333,7 +333,7 @@ func CheckFree(ctx context.Context, to *place.Blobs, member bool) error {
 	}
 	name, err := place.EnclosingExport(ctx, to)
 	if err == nil && name != "" {
-		err = problem.Conflictf("action.destination", "lies within another export, which contains %s; name a prefix that is not below it", name)
+		err = problem.Conflictf("action.destination", "lies within another export, as the blob %s shows; name a prefix outside of that export", name)
 	}
 	return err
 }

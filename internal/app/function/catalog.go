@@ -90,7 +90,7 @@ func (c Catalogs) byName(name string) (*catalog.Catalog, error) {
 	if found := c[name]; found != nil {
 		return found, nil
 	}
-	p := problem.NotFoundf("", "this call is for the catalog of the setting TABLE_CATALOG_NAME, which is not set")
+	p := problem.NotFoundf("", "this call needs the setting TABLE_CATALOG_NAME, which is not set; set it, or name a catalog in the path")
 	if name != "" {
 		p.Detail = fmt.Sprintf("there is no catalog %s; to create it, add it to the setting TABLESWEEP_CATALOGS", secret.Name(name))
 	}

@@ -48,7 +48,7 @@ func prepare(ctx context.Context, app *function.App, catalogs []config.CatalogSe
 			err = task.Do(func() error { return app.Engine.AdvanceSchedules(ctx, true) })
 		}
 		if err != nil && ctx.Err() == nil {
-			zerolog.Ctx(ctx).Warn().Err(err).Msg("some schedules were not checked; Maintain will check them")
+			zerolog.Ctx(ctx).Warn().Err(err).Msg("some schedules were not checked; the function Maintain will check them")
 		}
 	}()
 	app.Gates.Catalogs = map[string]*gate.Gate{}

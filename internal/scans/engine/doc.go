@@ -58,10 +58,10 @@
 //
 // # Start requests
 //
-// [life.Life.RequestStart] puts a start request into the ledger, under the scan's id. An instance fulfils the request
+// [life.Life.RequestStart] puts a start request into the ledger, under the scan's id. An instance carries out the request
 // when it gets the request's message, when another scan ends, or when it runs Maintain. A start inserts rows and never
 // replaces any, so all instances may try to start the scan. For an export, the API makes a start request, and then
-// claims the place. If the process dies, another instance fulfils the request, even if the place is already claimed for
+// claims the place. If the process dies, another instance carries out the request, even if the place is already claimed for
 // the same id.
 //
 // A command lacks the app's connections, so it makes such requests by [life.Life.RequestCheckedStart] and

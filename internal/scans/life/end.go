@@ -26,7 +26,7 @@ func (l *Life) end(ctx context.Context, scan ledger.ScanID, as ledger.Ending) (b
 	ended, err := l.ledger.End(ctx, scan, now, as)
 	if ended && as.LeftOut {
 		if err := l.exports.tidyExport(ctx, scan); err != nil {
-			zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(scan)).Msg("a table was left out of its group, but its unfinished export is not deleted yet; Maintain will delete the export")
+			zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(scan)).Msg("a table was left out of its group, but its unfinished export is not deleted yet; the function Maintain will delete the export")
 		}
 	}
 	if ended {
@@ -43,7 +43,7 @@ func (l *Life) afterEnd(ctx context.Context, scan ledger.ScanID) {
 		return
 	}
 	if err := l.advanceGroup(ctx, group, number); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(group)).Msg("the group's next scan is not started; Maintain will start it")
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(group)).Msg("the group's next scan is not started; the function Maintain will start it")
 	}
 }
 
@@ -53,7 +53,7 @@ func (l *Life) EndIfDone(ctx context.Context, scan ledger.ScanID) {
 	defer cancel()
 	ended, err := l.Finish(ctx, scan)
 	if err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("could not check whether the scan has ended; Maintain will check")
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("could not check whether the scan has ended; the function Maintain will check this")
 	}
 	if ended {
 		zerolog.Ctx(ctx).Info().Msg("scan ended")

@@ -276,7 +276,7 @@ func (l *Life) cancelMembers(ctx context.Context, id ledger.ScanID) {
 		err = cmp.Or(err, endErr)
 	}
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
-		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("some scans of the group were not canceled; Maintain will cancel them")
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("some scans of the group were not canceled; the function Maintain will cancel them")
 	}
 }
 
@@ -312,7 +312,7 @@ func (l *Life) retryGroup(ctx context.Context, s ledger.Scan) error {
 		return status.NotFound(s.ID, err)
 	}
 	if err := l.advanceGroup(ctx, s.ID, 0); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(s.ID)).Msg("some scans of the group were not started; Maintain will start them")
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(s.ID)).Msg("some scans of the group were not started; the function Maintain will start them")
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func NewUpkeep(of *scans.Scans, life *Life) (*Upkeep, error) {
 	return u, nil
 }
 
-// Maintain completes work that crashes interrupted, and fulfils start requests. For every open scan, it resends the
+// Maintain completes work that crashes interrupted, and carries out start requests. For every open scan, it resends the
 // messages of lost steps, ends the scan if no process has recorded its end, and fails the scan if a step cannot be
 // done. It may run at any time, and in several processes concurrently. After an error of one scan, it continues with the
 // others.
@@ -222,7 +222,7 @@ func (u *Upkeep) resend(ctx context.Context, s suspect) error {
 	return nil
 }
 
-// startRequested fulfils start requests, and removes old refusals. After an error of one request, it continues with the
+// startRequested carries out start requests, and removes old refusals. After an error of one request, it continues with the
 // others.
 func (u *Upkeep) startRequested(ctx context.Context) error {
 	all, err := u.ledger.StartRequests(ctx)

@@ -72,7 +72,7 @@ func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool, attempt i
 		return status.NotFound(id, err)
 	}
 	if err := l.sendPending(ctx, id, s); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("some messages were not sent; Maintain will send them")
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("some messages were not sent; the function Maintain will send them")
 	}
 	return nil
 }

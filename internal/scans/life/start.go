@@ -78,7 +78,7 @@ func (l *Life) start(ctx context.Context, r scans.Request, id ledger.ScanID) (le
 	id, err := l.launch(ctx, r, id, l.checker.mayOverwrite)
 	if id != "" && r.Exports() && (err == nil || problem.FateOf(err) != problem.Retry) {
 		if err := l.ledger.DropStart(ctx, id); err != nil {
-			zerolog.Ctx(ctx).Debug().Err(err).Str("scan", string(id)).Msg("the start request was not removed; Maintain will remove it")
+			zerolog.Ctx(ctx).Debug().Err(err).Str("scan", string(id)).Msg("the start request was not removed; the function Maintain will remove it")
 		}
 	}
 	return id, err
@@ -118,7 +118,7 @@ func (l *Life) create(ctx context.Context, id ledger.ScanID, now time.Time, o *s
 			return err
 		}
 		if err := l.advanceGroup(ctx, id, 0); err != nil {
-			zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("some scans of the group were not started; Maintain will start them")
+			zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("some scans of the group were not started; the function Maintain will start them")
 		}
 		return nil
 	}
@@ -145,7 +145,7 @@ func (l *Life) create(ctx context.Context, id ledger.ScanID, now time.Time, o *s
 	}
 	// The scan is recorded, so Maintain sends the message if this fails.
 	if err := l.scans.Send(ctx, first); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("the scan's first message was not sent; Maintain will send it")
+		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("the scan's first message was not sent; the function Maintain will send it")
 	}
 	return nil
 }

@@ -85,7 +85,7 @@ func sendStart(ctx context.Context, by *scans.Scans, id ledger.ScanID) {
 func (l *Life) sendStarts(ctx context.Context) {
 	all, err := l.ledger.StartRequests(ctx)
 	if err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("the start requests were not read; Maintain will start their scans")
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("the start requests were not read; the function Maintain will start their scans")
 	}
 	for _, a := range all {
 		if a.Refused == "" {

@@ -264,7 +264,7 @@ func (s *Steps) follow(ctx context.Context, m scans.Message, out stepResult) {
 		g.Go(func() error { return s.scans.Send(ctx, c) })
 	}
 	if err := g.Wait(); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("the message of a new step was not sent; Maintain will send it")
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("the message of a new step was not sent; the function Maintain will send it")
 	}
 }
 
