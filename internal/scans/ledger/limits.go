@@ -8,7 +8,6 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// limitsRow is the key of the row for [Used].
 const limitsRow = "y"
 
 // Used records how much of the limits a scan or group has used.

@@ -69,7 +69,7 @@ const (
 // readBack reports whether a verification has read the whole backup.
 func (p *Proof) readBack() bool { return p != nil && (p.State == Proved || p.State == Differs) }
 
-// recordBackup records the export of a scan that has succeeded. It returns the backup's proof, which has not ended yet,
+// recordBackup records the export of a scan that has succeeded. It returns the backup's proof in the state ProofRuns,
 // or nil if the schedule does not verify its backups.
 func (sd *Scheduler) recordBackup(ctx context.Context, r *scheduleRow, s status.Status) (*Proof, error) {
 	b := Backup{

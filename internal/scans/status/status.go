@@ -75,7 +75,6 @@ type Status struct {
 	attempt int64
 }
 
-// add appends to the note.
 func (s *Status) add(note string) { s.Note = strings.TrimPrefix(s.Note+"; "+note, "; ") }
 
 // Cost is the cost of a scan's requests.

@@ -23,7 +23,6 @@ type Verification struct {
 	Error string        `json:"error,omitempty"`
 }
 
-// addVerification adds a copy's verification to the copy's status.
 func (rd *Reader) addVerification(ctx context.Context, st *Status) error {
 	if !st.Verify || st.State != ledger.Succeeded {
 		return nil

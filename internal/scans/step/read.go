@@ -87,9 +87,9 @@ func (o *stepScan) read(ctx context.Context, m scans.Message, into stepWork) (re
 	return r.result(m), nil
 }
 
-// affordable returns how many of the found steps the next round may run. All rounds together may make limit queries. At
-// their mean size, the round's pages must fit into the step's remaining room, but any room allows one query. All
-// children of the round's steps and all remaining steps must fit into one commit.
+// affordable returns how many of the found steps the next round may run. All rounds together may make limit queries. By
+// their mean size, the round's pages must fit into the step's remaining room. All children of the round's steps and all
+// remaining steps must fit into one commit.
 func (r *reading) affordable(limit int) int {
 	steps := 0
 	for _, f := range r.found {

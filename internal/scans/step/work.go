@@ -30,7 +30,6 @@ type stepWork interface {
 	end(ctx context.Context, o *stepScan, m scans.Message, delivery int, found *readResult, out *stepResult) error
 }
 
-// newWork begins the work of a step.
 func (o *stepScan) newWork() stepWork {
 	switch w := o.Work.(type) {
 	case scans.Writing:
