@@ -78,8 +78,7 @@ func (f *File) release() error {
 	return err
 }
 
-// In an error, withPath replaces the path of another file, such as a temporary file, by the given
-// path.
+// withPath makes an error about another file, such as a temporary file, name the given path.
 func withPath(path string, err error) error {
 	var p *os.PathError
 	var l *os.LinkError

@@ -74,7 +74,6 @@ type StrategyFigures struct {
 	QueriesPerOptimum float64 `json:"queriesPerOptimum"`
 }
 
-// demo is a running demonstration.
 type demo struct {
 	Options
 	account *storage.Account

@@ -273,7 +273,8 @@ type entry struct {
 	Metadata   *elements
 }
 
-// list answers with a page of the sorted names. With a delimiter, names that share a beginning up to the first delimiter after the prefix become one entry.
+// list answers with a page of the sorted names. With a delimiter, a name ends after the first delimiter that follows the prefix. Equal names become
+// one entry.
 func (b *blobCall) list(element string, all []string, describe func(name string) (elements, resource)) (response, error) {
 	type entries struct {
 		XMLName xml.Name
@@ -384,7 +385,7 @@ func hash(content []byte) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// checked returns the hash of the request's body. If a header contains a hash, it must be the same.
+// checked returns the hash of the request's body. If a header also contains a hash, the two hashes must be equal.
 func (b *blobCall) checked() (string, error) {
 	found := hash(b.body)
 	for _, header := range []string{"Content-MD5", "X-Ms-Blob-Content-MD5"} {

@@ -19,19 +19,19 @@ const (
 	soonAgain = renewal / 3
 )
 
-// timer runs one function's schedule for all instances of the host. Only one of the hosts on a storage account runs the timer, and its runs never
-// overlap.
+// timer runs one function's schedule for all instances of the host. Only one of the hosts on a storage account runs the timer. The function's
+// runs never overlap.
 type timer struct {
 	host     *Host
 	function hosted
 	lease    *lease
 
-	// state contains the schedule's state, except while a write of the state to the lease is running. Each of two concurrent writes would mistake the other
-	// for another host's.
+	// state contains the schedule's state, except while a write of the state to the lease is running. Two concurrent writes would look like the writes
+	// of two hosts.
 	state chan envelope.Status
 }
 
-// keepTimer fires one function's timer until ctx ends. When the context work ends, the function's runs end.
+// keepTimer fires one function's timer until ctx ends. When the work context ends, the function's runs end.
 func (h *Host) keepTimer(ctx, work context.Context, f hosted) {
 	t := &timer{
 		host: h, function: f, state: make(chan envelope.Status, 1),
