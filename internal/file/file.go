@@ -73,7 +73,7 @@ func (p Path) check() error {
 // file is a link. Its errors begin with the path.
 func (p Path) inDirectory(fn func(*os.Root) error) error { return p.withPath(p.inRoot(fn)) }
 
-// withPath makes an error about another file, such as a temporary file, name this path.
+// withPath replaces the path in an error about another file, such as a temporary file, with this path.
 func (p Path) withPath(err error) error {
 	var other *fs.PathError
 	var two *os.LinkError

@@ -99,8 +99,8 @@ func (c CSV) reader(from io.Reader) *csvReader {
 }
 
 // Learn reads a file to find the types of its columns, and returns a CSV for reading it again. An input that can be read only once, such as a pipe,
-// is read without Learn. Its reading fails if a later row contradicts the type that a text without a type was given. If ctx ends, the error is
-// [task.ErrInterrupted].
+// is read without Learn. Reading such an input fails if a column's type becomes known only after a text was read with another type. If ctx ends,
+// the error is [task.ErrInterrupted].
 func (c CSV) Learn(ctx context.Context, from io.Reader) (CSV, error) {
 	r := c.reader(from)
 	if err := r.readHeader(); err != nil {

@@ -24,7 +24,7 @@ import (
 	"tablesweep/internal/local/emulator/refusal"
 )
 
-// blobService is the part of the pipeline for the Blob service. It supports the requests of blobRoutes: those that read an export, and those that the
+// blobService is the part of the pipeline for the Blob service. It supports the requests of blobRoutes: those for exports, and those that the
 // Functions host sends for its own blobs.
 type blobService struct{ *Emulator }
 
@@ -41,7 +41,6 @@ type blobStore struct {
 	version    int64                // the number of the last write, for ETags
 }
 
-// container is a container with its blobs by their names.
 type container struct {
 	resource
 	blobs map[string]*blob

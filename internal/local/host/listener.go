@@ -216,7 +216,6 @@ type backoff struct {
 	exponent int
 }
 
-// next returns the next wait. The argument random is in [0, 1).
 func (b *backoff) next(found bool, random float64) time.Duration {
 	if found {
 		b.current, b.exponent = min(minPolling, b.most), 1

@@ -82,8 +82,8 @@ func (t *timer) renew(ctx context.Context) {
 	}
 }
 
-// keep stores the schedule's state for the next holder of the lease. Like the real host, the timer waits for this at the start and after each run.
-// (TimerListener and StorageScheduleMonitor of the WebJobs SDK)
+// keep stores the schedule's state for the next holder of the lease. Like the real host, the timer waits until the state is stored, at the start
+// and after each run. (TimerListener and StorageScheduleMonitor of the WebJobs SDK)
 func (t *timer) keep(ctx context.Context, status envelope.Status) {
 	for t.record(ctx, &status) != nil && task.Sleep(ctx, t.host.options.Times.Pause) {
 	}
