@@ -33,7 +33,7 @@ type Path struct {
 	own  bool   // set if the program has chosen the name, which must then be valid on every system
 }
 
-// PathIn returns the path of a file of this program in a directory. The name uses slashes.
+// PathIn returns the path of a file whose name the program has chosen. The name uses slashes.
 func PathIn(dir, name string) Path { return Path{dir, name, true} }
 
 // PathAt returns the path of a file that the user names.

@@ -302,7 +302,7 @@ func ParseManifest(text []byte) (m Manifest, err error) {
 	return m, nil
 }
 
-// asJSON returns the JSON of a value of this program, and a line end. It does not escape <, > and &.
+// asJSON returns a value's JSON, and a line end. It does not escape <, > and &.
 func asJSON(v any) []byte {
 	var b bytes.Buffer
 	if err := lines.JSON(&b).Encode(v); err != nil {

@@ -14,8 +14,8 @@ import (
 	"tablesweep/internal/task"
 )
 
-// An export must not begin within another export, or around one, because a reader of the outer export would find the objects of the inner export. The
-// exports of single tables in an export of many tables are an exception, because the outer export has checked them.
+// An export must not begin within another export, or around one, because a reader of the outer export would find the objects of the inner export. An
+// export of many tables is an exception: it contains an export of each table, and checks the place for all of them.
 
 // markers are the names of the objects that mark a place as an export.
 var markers = []string{TablesName, tablesClaimName, ManifestName, ClaimName}
