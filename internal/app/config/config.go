@@ -33,10 +33,10 @@ const DefaultStateTable = "tablesweep"
 
 // Settings lists every setting that the handler reads.
 var Settings = []Setting{
-	{storage.HostConnection, "", "The app's own storage: a connection string, or settings for an identity, named `AzureWebJobsStorage` plus a suffix. Account: `__accountName`, or one or more of `__tableServiceUri`, `__queueServiceUri`, `__blobServiceUri` and `__serviceUri`. Identity: `__credential` (`managedidentity`), and `__clientId` or `__managedIdentityResourceId`. Identity in development: `__tenantId`, `__clientId` and `__clientSecret`"},
+	{storage.HostConnection, "", "The app's own storage: a connection string. To use an identity instead, set several settings whose names begin with `AzureWebJobsStorage` and end as follows. Account: `__accountName`, or one or more of `__tableServiceUri`, `__queueServiceUri`, `__blobServiceUri` and `__serviceUri`. Identity: `__credential` (`managedidentity`), and `__clientId` or `__managedIdentityResourceId`. Identity in development: `__tenantId`, `__clientId` and `__clientSecret`"},
 	{"TABLESWEEP_CONNECTIONS", storage.HostConnection, "The names of the settings whose connections scans may use, separated by commas"},
 	{"TABLESWEEP_STATE_TABLE", DefaultStateTable, "The table that records the scans and their steps"},
-	{"TABLESWEEP_SCAN_RETENTION", "90", "How many days a scan is kept after its end; at least 8. During this time, a failed or canceled scan can be retried"},
+	{"TABLESWEEP_SCAN_RETENTION", "90", "How many days a scan is kept after its end. The minimum is 8. During this time, a failed or canceled scan can be retried"},
 	{schedulesSetting, "", "Scheduled scans, as JSON: `[{\"name\":\"nightly\",\"cron\":\"0 0 3 * * *\",\"request\":{…},\"keep\":{\"daily\":14,\"monthly\":12}}]`. See [backup.md](backup.md)"},
 	{"TABLESWEEP_PRICE", "0.00036", "The price of 10,000 storage requests in dollars, for the costs of scans, estimates and dry runs"},
 	{"TABLESWEEP_LOG_TABLE", logtail.DefaultTable, "The table of the streams"},
@@ -50,7 +50,7 @@ var Settings = []Setting{
 	{"TABLESWEEP_CATALOGS", "", "More catalogs, as JSON: `{\"people\":{\"table\":\"People\",\"indexKeys\":\"eid,npi\",\"rowKey\":\"lastname\"}}`. Optional: `wal` (the log's table), `changes` (how long changes are kept, such as `30d`) and `connection` (the name of a setting with a connection)"},
 	{DeploymentContainer, "", "The URL of the deployed app's blob container, `https://ACCOUNT.blob.core.windows.net/CONTAINER`. No scan may export into this container. `infra/` sets the URL"},
 	{"TABLESWEEP_SEGMENTS_PER_INVOCATION", "", "How many queries one invocation may make, 1 to 24. The default is 16 for an export or a comparison, 4 for a count, and 1 for other scans"},
-	{memory.Setting, "", "An instance's memory in MB, which determines the app's memory budget. The default is the platform's limit, else the control group's, else 2048. See [deploy.md](deploy.md)"},
+	{memory.Setting, "", "An instance's memory in MB, which determines the app's memory budget. The default is the platform's limit. Without one, it is the control group's limit, and without both limits, it is 2048. See [deploy.md](deploy.md)"},
 	{"TABLESWEEP_CONSOLE", "on", "`off` removes the console at `/api/console/`"},
 	{"TABLESWEEP_LOG_LEVEL", "info", "`trace`, `debug`, `info`, `warn` or `error`"},
 }
