@@ -20,8 +20,8 @@ type Change struct {
 	ID   string    `json:"id"`   // the change's position in the list of changes; also a cursor
 	Time time.Time `json:"time"` // the time of the commit
 	Kind wal.Kind  `json:"kind"`
-	// RecordID and ETag are those of the record's [Meta]. Of all changes with one RecordID, the change with the greatest
-	// ETag is the latest. A deletion has an ETag of its own, which no record ever has.
+	// RecordID and ETag have the values of the record's [Meta]. Of all changes with one RecordID, the change with the greatest
+	// ETag is the latest. The ETag of a deletion is never the ETag of a record.
 	RecordID string `json:"recordId"`
 	ETag     string `json:"etag"`
 	OldID    string `json:"oldId,omitzero"` // the record's former ID, if this change has changed the ID
@@ -90,15 +90,15 @@ func (rd *Reader) Changes(ctx context.Context, top int, cursor string, since tim
 	return next, nil
 }
 
-// ChangesAfter calls the function take with each change after a position, sorted by id, oldest first. A call lists at most
-// top changes, from 1 to MaxTop. The argument after is the position: [logtail.Now], a time, the id of a change, or the
-// result of an earlier call. If the position is a time or an id, ChangesAfter lists the changes committed after it. It finds
-// each change once.
+// ChangesAfter calls the function take with each change after a position, sorted by id, oldest first. A call lists at most top
+// changes, from 1 to MaxTop. The argument after is the position: [logtail.Now], a time, the id of a change, or the result of an
+// earlier call. If the position is a time or an id, ChangesAfter lists only changes that were committed later. It finds each
+// change once.
 //
 // Successive calls list changes in the order in which the service has written them. For two concurrent writes of one record,
 // this order may be wrong: the change with the greater ETag is the later one. A call makes 16 requests, one for each shard.
-// Once every two minutes, a call makes 32 requests. If a write stays pending for some minutes, for example because it cannot
-// be applied, each call makes 32 requests, and the service searches all changes since that write.
+// Once every two minutes, a call makes 32 requests. If a write stays pending for some minutes, each later call makes 32
+// requests, and the service searches all changes since that write.
 func (rd *Reader) ChangesAfter(ctx context.Context, after string, top int, take func(Change)) (logtail.Next, error) {
 	if _, err := rd.guard.Now(ctx); err != nil {
 		return logtail.Next{}, err
@@ -120,8 +120,7 @@ func (rd *Reader) ChangesAfter(ctx context.Context, after string, top int, take 
 	return next, nil
 }
 
-// oldestPending returns the time of the oldest write that is committed but not yet a change, or the current time if there
-// is none.
+// oldestPending returns the time of the oldest pending log entry. If no entry is pending, it returns the current time.
 func (rd *Reader) oldestPending(ctx context.Context) (time.Time, error) {
 	oldest := rd.ServiceNow()
 	var mu sync.Mutex

@@ -26,9 +26,9 @@ type chooser struct {
 // choose returns the head of the only record that a write's query finds, if the record meets the condition. If the query
 // finds several records, the error is a Conflict.
 //
-// The heads of all records with the same first index value can be read as they are at one moment. Therefore, for a query by
-// the first index key, choose reads heads, and finds a record even while other writers move it. It uses index rows only if
-// heads cannot answer the query: for a query by other keys, or for a record of another program.
+// The heads with one first index value can be read in the state of one moment. Therefore, for a query by the first index key,
+// choose reads heads, and finds a record even while other writers move it. It uses index rows only if heads cannot answer the
+// query: for a query by other keys, or for a record of another program.
 func (ch *chooser) choose(ctx context.Context, q Lookup, on Condition) (*store.Head, error) {
 	h, firstHashes, err := ch.chosen(ctx, q)
 	if err != nil {
@@ -47,8 +47,8 @@ func (ch *chooser) choose(ctx context.Context, q Lookup, on Condition) (*store.H
 	return h, refuse(err, firstHashes...)
 }
 
-// chosen returns the head of the only record that the query finds, or nil. If the query has an ID, the head may be that of a
-// deleted record. For the result firstHashes, see [refused].
+// chosen returns the head of the only record that the query finds, or nil. If the query has an ID, the record of the head may
+// be deleted. The type [refused] explains firstHashes.
 func (ch *chooser) chosen(ctx context.Context, q Lookup) (h *store.Head, firstHashes []index.FirstHash, err error) {
 	if q.ID != "" {
 		h, err = ch.reader.headOf(ctx, q.ID)
@@ -130,8 +130,9 @@ func (p plan) mayMatch(w wal.Write) bool {
 	return ok && rows.In("").Contains(key.Key{Row: w.Row})
 }
 
-// headsOf returns the live heads that have the given first index value and may match the query, as they were at one moment. One
-// page always shows one moment. Several pages show one moment only if no head was written after the first page was read.
+// headsOf returns the live heads that have the given first index value and may match the query. All heads are returned as they
+// were at one moment. One page always shows one moment. Several pages show one moment only if no head was written after the
+// first page was read.
 func (ch *chooser) headsOf(ctx context.Context, p plan, first index.FirstHash) ([]*store.Head, error) {
 	part := memory.PartIn(ctx)
 	held := part.Used()
@@ -145,7 +146,7 @@ func (ch *chooser) headsOf(ctx context.Context, p plan, first index.FirstHash) (
 			if err != nil {
 				return nil, fmt.Errorf("catalog %s: %w", ch.Name, err)
 			}
-			if pages == 0 { // the Date is the time of the service's answer, in whole seconds
+			if pages == 0 { // Date is when the service answered, in whole seconds
 				began = page.Date.Add(-time.Since(start))
 			}
 			changed = changed || slices.ContainsFunc(page.Rows, func(row storage.Row) bool { return !row.Timestamp().Before(began) })
@@ -208,7 +209,7 @@ func (ch *chooser) chooseRow(ctx context.Context, q Lookup, firstHashes *[]index
 		case h.Version == m.version:
 			return h, nil
 		}
-		// A write is under way, so the row is out of date.
+		// The row is out of date, because a later write is under way.
 		if err := ch.stages.complete(ctx, store.ShardOf(h.First), h.Entry); !settled(err) {
 			return nil, err
 		}

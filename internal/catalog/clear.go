@@ -121,9 +121,9 @@ func (cl *clearer) readNoted(ctx context.Context, notes []storage.Entity) ([][]t
 	return all, g.Wait()
 }
 
-// settle deletes the tombstones that are no longer needed. For each note that need not wait, it returns an operation that
-// deletes the note. The column Later of a note contains the RowKey of a second note, which is due a day later. If only the
-// head remains, another operation changes the second note to list only the head.
+// settle deletes the tombstones that are no longer needed. For each note whose tombstones are settled, it returns an operation
+// that deletes the note. The column Later of a note contains the RowKey of a second note, which is due a day later. If only the
+// head is left to delete, another operation replaces the second note with one that lists only the head.
 func (cl *clearer) settle(ctx context.Context, notes []storage.Entity, left [][]tombstones, pending func(identity index.IdentityHash) bool) (done [][]storage.Op, err error) {
 	settled := make([][]storage.Op, len(notes)) // an element is nil if a tombstone must wait, or after an error
 	var g task.Group
@@ -157,7 +157,7 @@ func (cl *clearer) settle(ctx context.Context, notes []storage.Entity, left [][]
 }
 
 // writeNotes carries out operations on notes of one shard, in transactions that are as large as possible. If another process
-// has already done one of a transaction's operations, the next run repeats the other operations.
+// has already done one of the operations, the transaction fails, and the next run does the other operations.
 func (cl *clearer) writeNotes(ctx context.Context, all [][]storage.Op) (err error) {
 	for some := range slices.Chunk(all, storage.MaxBatchRows/2) {
 		if failed := cl.Log.Write(ctx, slices.Concat(some...)...); !store.Overtaken(failed) {
@@ -186,10 +186,10 @@ func (cl *clearer) pendingIdentities(ctx context.Context, shard store.Shard) (pe
 	return func(identity index.IdentityHash) bool { return unreadable || known[identity] }, err
 }
 
-// clearDue deletes the rows that notes list, if the notes are a day old.
+// clearDue deletes the rows that are listed in notes at least a day old.
 func (cl *clearer) clearDue(ctx context.Context, shard store.Shard) error {
 	due := shard.Query(store.ClearPrefix)
-	due.Range.Low = &key.Bound{Key: store.ClearPrefix + key.Inverted(cl.Clock())} // notes that become due later sort before this key
+	due.Range.Low = &key.Bound{Key: store.ClearPrefix + key.Inverted(cl.Clock())} // notes before this key are not due yet
 	return cl.Log.All(ctx, due, func(p storage.Page) error {
 		rows := slices.DeleteFunc(p.Entities(), func(row storage.Entity) bool {
 			return p.Date.Sub(row.Timestamp) < clearAfter-time.Minute // not due; our clock or the writer's clock is wrong
@@ -264,7 +264,8 @@ func (cl *clearer) clearNoted(ctx context.Context, note storage.Entity) error {
 		if l.head == nil {
 			continue
 		}
-		// Delete the head last. From the head, a process that repeats an older write learns that its write is obsolete.
+		// Delete the head last. While the head exists, a process that repeats an older write reads in the head that its write is
+		// obsolete.
 		ops = append(ops, headDeletion(w, l.head.ETag))
 	}
 	return cl.Log.Write(ctx, ops...)

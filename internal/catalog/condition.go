@@ -13,7 +13,7 @@ import (
 
 // Meta identifies a record and its version. Meta is not a part of the record.
 type Meta struct {
-	// ID changes only if the record's index values or its sort value change.
+	// ID changes only if an index value or the sort value of the record changes.
 	ID string `json:"id"`
 	// ETag changes with each write. It is "" if another program wrote the record.
 	ETag string `json:"etag,omitempty"`
@@ -40,8 +40,8 @@ type Condition struct {
 	// Once is the caller's Idempotency-Key, or "". For a day, the same write with this key is carried out once, and repetitions
 	// return the first answer.
 	Once string
-	// Invocation is the host's id of the request, or "". The host may send a request repeatedly with the same id. If Once is
-	// "", Invocation has the same effect as Once, but only for a deletion, and only for an hour.
+	// Invocation is the host's id of the request, or "". The host may send a request repeatedly with the same id. If Once is "", a
+	// deletion with the same Invocation is carried out once within an hour.
 	Invocation string
 }
 

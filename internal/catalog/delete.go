@@ -28,8 +28,8 @@ const deleteTime = 100 * time.Second
 type Deleted struct {
 	Records int  `json:"deleted"`
 	More    bool `json:"more,omitzero"` // records may remain; repeat the call to delete them
-	// Repeated is true if an earlier try of the request was interrupted, or if a repetition ended before this try. Then
-	// Records counts only this try's deletions.
+	// Repeated is true if an earlier try of the request was interrupted, or if a repetition ended before this try. If Repeated is
+	// true, Records counts only this try's deletions.
 	Repeated bool `json:"repeated,omitzero"`
 
 	// After an error, the following fields count the found records that Records does not count.
@@ -57,16 +57,16 @@ func (d Deleted) Summary() string {
 }
 
 // Delete deletes all records that the query finds. It also completes deletions and moves that a crash has interrupted. Once
-// it has deleted a record, it ends early when deleteTime is over, or when there is no memory for the next records. The
-// result's More is then true. After an error, [Deleted.Summary] describes the deletions so far, and a retry continues. With
-// a condition, the query must find only one record. If the query has an ID, that record must exist. The query's Top and
-// Cursor must not be set. If the function noted is not nil, Delete calls it after each deletion, with the number of records
-// deleted so far.
+// Delete has deleted a record, it ends early when deleteTime is over, or when memory for the next records is missing. If Delete
+// ends early, the result's More is true. After an error, [Deleted.Summary] describes the deletions so far, and a retry
+// continues. With a condition, the query must find only one record. If the query has an ID, that record must exist. The query's
+// Top and Cursor must not be set. If the function noted is not nil, Delete calls it after each deletion, with the number of
+// records deleted so far.
 //
 // If the condition has an id (see [Condition]), the deletion is carried out once. The first try deletes all records that it
-// finds, even records written after it began, but no record twice. A repetition returns the first try's result. If the
-// first try did not end, the repetition deletes the remaining records, but not those written after the first try's claim.
-// It counts only its own deletions.
+// finds, even records that are written while it runs. It deletes no record twice. A repetition returns the first try's result.
+// If the first try did not end, the repetition deletes the remaining records, but not those written after the first try's
+// claim. It counts only its own deletions.
 func (wr *Writer) Delete(ctx context.Context, q Lookup, on Condition, noted func(records int)) (Deleted, error) {
 	if err := wr.guard.Writable(ctx); err != nil {
 		return Deleted{}, err
@@ -173,9 +173,9 @@ func (x *bulkDeletion) checkDeletable(ctx context.Context, h *store.Head, row st
 	return nil
 }
 
-// isNewer reports whether a live head's write counts as newer than the claim. The write is older if the head or the write's
-// index row was updated before the claim. Both may be updated after the write: index rows are written after the commit, and
-// a process that completes the write updates the head.
+// isNewer reports whether a live head's write counts as newer than the claim. The write counts as older if the head or the
+// write's index row was updated before the claim. A later update proves nothing: index rows are written after the commit, and a
+// process that completes the write updates the head.
 func (x *bulkDeletion) isNewer(h *store.Head, row storage.Entity, version int64) bool {
 	older := func(written time.Time) bool { return !written.IsZero() && written.Before(x.claim.Made) }
 	return !x.claim.Made.IsZero() && !older(h.Written) && !(version == h.Version && older(row.Timestamp))
@@ -244,7 +244,7 @@ func writingMemory(found []match) int64 {
 	return 2 * storage.MemoryOf(min(all, max(largest, bulkWriters*weightBytes)), min(len(found), bulkWriters))
 }
 
-// isOver reports whether the deletion must not delete further records.
+// isOver reports whether the deletion must end.
 func (x *bulkDeletion) isOver() bool {
 	return x.err != nil || x.done.Records > 0 && x.Clock().Sub(x.start) >= deleteTime
 }
@@ -288,8 +288,8 @@ func (x *bulkDeletion) member(first index.FirstHash, identity index.IdentityHash
 	}}
 }
 
-// readHeads reads the live heads for a query by the first index key. The heads also show committed records without index
-// rows.
+// readHeads reads the live heads for a query by the first index key. The heads include records that are committed, but do not
+// have index rows yet.
 func (x *bulkDeletion) readHeads(ctx context.Context) error {
 	part := memory.PartIn(ctx)
 	part.Use(-x.bytes)
@@ -328,9 +328,9 @@ func (x *bulkDeletion) removeFound(ctx context.Context, h *store.Head, m match) 
 	return done, err
 }
 
-// readAhead starts to read the slots of the write's index rows. It does not read the argument row again. The returned
-// function waits for the slots. It omits slots that could not be read. It also omits slots with other records, because the
-// record to delete may move into such a slot before the write.
+// readAhead starts to read the slots of the write's index rows. It does not read the argument row again. The returned function
+// waits for the slots. It omits slots that could not be read. It also omits slots that contain other records, because the
+// record to delete may move into one of these slots before it is deleted.
 func (wr *Writer) readAhead(ctx context.Context, w wal.Write, row storage.Entity) func() knownSlots {
 	slots := make([]*store.Slot, len(w.Partitions))
 	var g task.Group
@@ -375,8 +375,8 @@ func (x *bulkDeletion) removeUnseen(ctx context.Context, h *store.Head) (done bo
 	return x.stages.removeAt(ctx, h, h.First, h.Identity, r, check, nil)
 }
 
-// deleteOne deletes the only record that the query finds, for the request with the id o. If it finds none, deleteOne
-// returns an error for a query with an ID, and otherwise the zero value.
+// deleteOne deletes the only record that the query finds, for the request with the id o. If no record matches, deleteOne
+// returns an error for a query with an ID, and the zero value for any other query.
 func (wr *Writer) deleteOne(ctx context.Context, q Lookup, on Condition, o claim.ID) (Deleted, error) {
 	done, err := wr.writeOne(ctx, q, on, o, func(h *store.Head) (decision, error) {
 		r, found, err := wr.reader.contents(ctx, h)

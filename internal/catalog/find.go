@@ -18,7 +18,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// firstRows is the maximum number of rows that a query by several keys reads first under each key.
+// firstRows is the maximum number of rows in the first page that a query by several keys reads under each key.
 const firstRows = 64
 
 // match is a record that a query has found.
@@ -35,8 +35,8 @@ func (m match) meta() Meta {
 	return metaOf(w)
 }
 
-// mergedPage contains an index key's rows in a range, from all partitions, in RowKey order. It ends at the RowKey in the field
-// last.
+// mergedPage contains an index key's rows in a range, from all partitions, in RowKey order. Rows whose RowKeys are greater than
+// last are not included.
 type mergedPage struct {
 	key   wanted
 	rows  []candidate // sorted by RowKey
@@ -72,11 +72,11 @@ type answer struct {
 // records.
 //
 // A matching record has the same RowKey under each index key of the query. Therefore search reads a page under every key
-// concurrently, and uses the first page that has enough matches. If no page has enough, search continues with the key whose
-// page ends at the greatest RowKey, because that key's value belongs to the fewest other records. A cursor is a RowKey, so it
-// is valid under every key. Between two pages, a record may move from unread rows to rows already read. Therefore search
-// follows the tombstones that may be younger than the call; see trail.follow. Pages of several partitions never show the
-// same moment.
+// concurrently, and uses the first page that has enough matches. If no page has enough matches, search continues with the key
+// whose page ends at the greatest RowKey, because the fewest other records have the value of this key. A cursor is a RowKey, so
+// it is valid under every key. Between two pages, a record may move from unread rows to rows already read. Therefore search
+// follows the tombstones that may be younger than the call; see trail.follow. Pages of several partitions never show the same
+// moment.
 func (rd *Reader) search(ctx context.Context, q Lookup, gone func(storage.Entity), all bool) (answer, error) {
 	p, err := newPlan(rd.Schema, q)
 	if err != nil {
@@ -84,8 +84,8 @@ func (rd *Reader) search(ctx context.Context, q Lookup, gone func(storage.Entity
 	}
 	checked := rd.guard.startCheck(ctx)
 	x := search{trail: newTrail(rd, p), gone: gone}
-	// Read only a few rows under each of several keys at first, because few records may share one of the values. If these rows
-	// are not enough, matches may be rare, so read whole pages.
+	// For a query by several keys, first read only a few rows under each key, because few records may have one of the values. If
+	// these rows are not enough, matches may be rare, so read whole pages.
 	after, keys, top, next := p.after, p.keys, p.top, ""
 	switch {
 	case len(keys) > 1 && !all:
@@ -130,9 +130,9 @@ type search struct {
 	gone func(storage.Entity)
 }
 
-// takeRows adds the matches of a merged page to the answer. Of several rows with the same RowKey, it takes all or none. If
-// the answer is complete, full is true, and last is the RowKey of the last row taken. If no row was taken, last equals the
-// argument after.
+// takeRows adds the matches of a merged page to the answer. It takes either all rows with the same RowKey, or none of these
+// rows. If the answer is complete, full is true, and last is the RowKey of the last row taken. If no row was taken, last equals
+// the argument after.
 func (x *search) takeRows(ctx context.Context, s mergedPage, after string) (last string, full bool, err error) {
 	states := make([]wal.VersionClaim, len(s.rows))
 	for i, c := range s.rows {
@@ -170,7 +170,7 @@ func (x *search) takeRows(ctx context.Context, s mergedPage, after string) (last
 		if err != nil {
 			return "", false, err
 		}
-		// Leave out a record that lies after the page in the same partition, because a later page will contain it.
+		// Leave out a record whose row comes later in the same partition, because a later page will contain the row.
 		if m != nil && (several || s.end || !key.Less(s.last, m.id.Row)) {
 			err = x.add(ctx, *m)
 		}
@@ -187,7 +187,7 @@ func (rd *Reader) raceKeys(ctx context.Context, p plan, keys []wanted, rows inde
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan mergedPage, len(keys))
-	for _, k := range keys { // raceKeys does not wait for the slower keys, whose requests end with ctx
+	for _, k := range keys { // raceKeys cancels the requests that are still running when it returns
 		rd.reading.Go(func() error {
 			s := mergedPage{key: k}
 			if err := task.Do(func() error { s = rd.readMergedPage(ctx, p, k, rows, top); return nil }); err != nil {
@@ -223,7 +223,8 @@ func (s mergedPage) matches() int {
 	return n
 }
 
-// readMergedPage reads a page of each of the key's partitions, and merges the rows up to the least RowKey at which a page ends.
+// readMergedPage reads a page of each of the key's partitions. It merges the rows up to the smallest of the pages' last
+// RowKeys.
 func (rd *Reader) readMergedPage(ctx context.Context, p plan, k wanted, rows index.RowRange, top int) mergedPage {
 	top = rd.rowSizes.Rows(ctx, top, readMost/int64(len(k.partitions)))
 	pages := make([]storage.Page, len(k.partitions))

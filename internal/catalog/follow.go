@@ -36,9 +36,9 @@ func newTrail(rd *Reader, p plan) trail {
 	return trail{Reader: rd, plan: p, start: time.Now()}
 }
 
-// leadsOn reports whether a row is a tombstone that the call must follow. The record may have moved to rows already read.
-// If several is true, the call reads several partitions, and the record may have moved to a partition where its row is not
-// yet written.
+// leadsOn reports whether a row is a tombstone that the call must follow, because the record may have moved to rows already
+// read. If several is true, the call reads several partitions, and the record may have moved to a partition where its row is
+// not yet written.
 func (t *trail) leadsOn(row storage.Entity, several bool) bool {
 	switch {
 	case row.Get(store.NextColumn) == "":
@@ -49,7 +49,7 @@ func (t *trail) leadsOn(row storage.Entity, several bool) bool {
 	return t.pages > 1 && !t.isOlder(row, 0)
 }
 
-// isOlder reports whether a row was written more than the margin before the start of the call.
+// isOlder reports whether a row was written before the start of the call, and by more than the margin.
 func (t *trail) isOlder(row storage.Entity, margin time.Duration) bool {
 	now, _ := t.Index.Now(t.Clock())
 	return row.Timestamp.Before(now.Add(-time.Since(t.start) - time.Second - margin)) // the service dates its answers in whole seconds
@@ -60,7 +60,7 @@ func (t *trail) isOlder(row storage.Entity, margin time.Duration) bool {
 // error is Busy.
 func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) {
 	lost := tooManyRaces()
-	if t.isOlder(row, 0) { // all rows of the move were written before the call began, so the call has found the record's new row
+	if t.isOlder(row, 0) { // the tombstone is older than the call, so the call has found the record's new row
 		lost = nil
 	}
 	var at, line wal.FormerIdentity
@@ -96,10 +96,10 @@ func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) 
 
 var errLostTrail = errors.New("the record has moved, and its new place can no longer be determined")
 
-// trace follows the moves of a record from the identity start. It returns the live head of the record's current identity,
-// or nil if the record was deleted. The argument lineage is the Lineage of the record's writes; see [wal.Write]. If another
-// record has one of the identities, or if there are more moves than hops, the error is errLostTrail. For each move, trace
-// makes one request and subtracts one from hops.
+// trace follows the moves of a record from the identity start. It returns the live head of the record's current identity, or
+// nil if the record was deleted. The argument lineage is the Lineage of the record's writes; see [wal.Write]. If another record
+// has taken one of the identities, or if the record has moved more than hops times, the error is errLostTrail. For each move,
+// trace makes one request and subtracts one from hops.
 func (rd *Reader) trace(ctx context.Context, first index.FirstHash, start, lineage wal.FormerIdentity, hops *int) (*store.Head, error) {
 	for *hops > 0 {
 		*hops--
@@ -120,8 +120,8 @@ func (rd *Reader) trace(ctx context.Context, first index.FirstHash, start, linea
 	return nil, errLostTrail
 }
 
-// isFull reports whether the answer must end before this row: it contains all requested records, or contains some and has
-// no room for the row.
+// isFull reports whether the answer must end before this row. The answer either contains all requested records, or contains at
+// least one record and has no room for the row.
 func (t *trail) isFull(before storage.Row) bool {
 	return len(t.found) >= t.plan.top || len(t.found) > 0 && t.bytes+len(before.JSON()) > maxAnswer
 }
@@ -191,8 +191,8 @@ func (rd *Reader) recorded(ctx context.Context, shard store.Shard, id wal.EntryI
 	return s.Recorded(ctx, shard, id)
 }
 
-// newestOnly drops outdated matches. A match is outdated if one of the arguments (found, rows or met) contains a newer write of
-// the same record. The result old contains, for each row, whether the row is outdated.
+// newestOnly drops outdated matches. A match is outdated if found, rows or met contains a newer write of the same record. The
+// result old contains, for each row, whether the row is outdated.
 func newestOnly(found []match, rows, met []wal.VersionClaim) (kept []match, old []bool) {
 	all := make([]wal.VersionClaim, 0, len(found)+len(rows)+len(met))
 	for _, m := range found {

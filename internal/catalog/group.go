@@ -35,8 +35,8 @@ const (
 	maxBackground = 100
 )
 
-// member is one of several writes of different identities. The field first is the hash of the write's first index value.
-// The field weight is the number of writes that the member counts as.
+// member is one of several writes of different identities. The field first is the hash of the write's first index value. If the
+// field weight is 2, the member counts as two writes.
 type member struct {
 	first  index.FirstHash
 	weight int64
@@ -63,7 +63,7 @@ func chunks(all []member) iter.Seq2[[]member, int64] {
 }
 
 // inGroups carries out the writes, many at the same time. When writes to one shard are ready to commit, they wait for each
-// other, and one transaction commits them. In the background, another transaction finishes their entries. If members fail,
+// other, and one transaction commits them. Later, a second transaction finishes the entries in the background. If members fail,
 // inGroups returns the error of one of them.
 func (ct *committer) inGroups(ctx context.Context, all []member) error {
 	shards := map[store.Shard][]member{}
@@ -143,7 +143,8 @@ func (t *turn) leave(ctx context.Context) {
 	}
 }
 
-// endMember ends the member. If the member is the group's last, endMember starts to finish the group's entries.
+// endMember ends the member. When the last member of the group ends, endMember starts a background task that finishes the
+// group's entries.
 func (t *turn) endMember(ctx context.Context) {
 	t.leave(ctx)
 	if t.staying.Add(-1) == 0 && len(t.carried) > 0 {
@@ -151,9 +152,9 @@ func (t *turn) endMember(ctx context.Context) {
 	}
 }
 
-// commit inserts a new entry, updates the heads, and stores the answer for the request with the id o, all in one transaction.
-// If a group's write has a single head and no further operations, it waits for the group's other writes, and is committed
-// with them.
+// commit inserts a new entry, updates the heads, and stores the answer for the request with the id o, all in one transaction. A
+// write that belongs to a group waits for the group's other writes, and is committed with these writes. But a write with
+// several heads or further operations is committed alone.
 func (ct *committer) commit(ctx context.Context, d decision, o claim.ID) (store.Entry, error) {
 	m := &commitment{decision: d, once: o, err: errLost}
 	m.entry = store.Entry{Entry: wal.Entry{Kind: d.kind}, Shard: store.ShardOf(d.updates[0].to.First), Record: d.record}

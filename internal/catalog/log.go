@@ -22,7 +22,7 @@ import (
 // applyTime, after which a writer gives up.
 const clearAfter = 24 * time.Hour
 
-// committer writes the log's transactions, for one write or for a group of them.
+// committer writes the log's transactions. A transaction contains one write or a group of writes.
 type committer struct {
 	*store.Store
 	guard      *SchemaGuard
@@ -53,10 +53,10 @@ func (m *commitment) ops() []storage.Op {
 	return append(ops, m.more...)
 }
 
-// commitAll commits writes of different identities of one shard. Each entry's time comes from the service's clock, and is
-// later than the times of the entry's heads. Followers of the changes find an entry only if it is committed within a minute
-// of its time. The work before the commit may have taken minutes, so commitAll checks the schema again. A migration's
-// process does not check it, because it has not yet read its own schema from the log.
+// commitAll commits writes of different identities of one shard. Each entry's time comes from the service's clock, and is later
+// than the times of the entry's heads. Followers of the changes find an entry only if it is committed within a minute of its
+// time. The work before the commit may have taken minutes, so commitAll checks the schema again. The process of a migration
+// skips this check, because the process has not read a stored schema yet.
 func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 	if ct.guard.lastRead() == schemaOurs {
 		if err := ct.guard.Writable(ctx); err != nil {
@@ -71,8 +71,8 @@ func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 		for _, u := range m.updates {
 			t = wal.NextTime(t, u.from.State())
 		}
-		// Use a new clock for each entry. A shared clock never goes back, so one head from a writer whose clock is far ahead
-		// would change the times of all later entries.
+		// Use a new clock for each entry. A shared clock never goes back. If one head had a time far in the future, a shared clock
+		// would give all later entries times in the future.
 		m.entry.ID = wal.EntryID(logtail.NewClock().NextKey(t))
 		m.entry.Time = t
 	}
@@ -81,9 +81,9 @@ func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 	ct.commitIn(ctx, committing, all)
 }
 
-// commitIn commits writes of different identities of one shard in one transaction. If one write causes a refusal, commitIn
-// commits the other writes again. Each write gets its own error. The transactions use the context committing, which ends
-// after commitTime. To find out whether a transaction was committed, commitIn uses ctx.
+// commitIn commits writes of different identities of one shard in one transaction. If the transaction is refused because of one
+// write, commitIn commits the other writes without that write. Each write gets its own error. The transactions use the context
+// committing, which ends after commitTime. To find out whether a transaction was committed, commitIn uses ctx.
 func (ct *committer) commitIn(ctx, committing context.Context, all []*commitment) {
 	again := func(some []*commitment) error {
 		ct.commitIn(ctx, committing, some)
@@ -97,7 +97,7 @@ func (ct *committer) commitIn(ctx, committing context.Context, all []*commitment
 	switch {
 	case err == nil:
 	case store.Overtaken(err) && at >= 0:
-		// Another writer was faster, or an earlier try of this request has committed but its answer was lost.
+		// Either another writer was faster, or an earlier try of this request has committed the writes, and its answer was lost.
 		_, ours, failed := ct.Recorded(ctx, all[at].entry.Shard, all[at].entry.ID)
 		if failed == nil && !ours {
 			all[at].err = ErrRaced
@@ -156,8 +156,8 @@ type unanswered struct{ error }
 
 func (e *unanswered) Unwrap() error { return e.error }
 
-// finishOps returns the operations that move the entry to the changes, and insert a note of its tombstones. If the service may
-// still carry out a request that applied the entry, the operations also mark the heads as not Sure.
+// finishOps returns the operations that move the entry to the changes, and that insert a note of the entry's tombstones. If the
+// service may still carry out a request that applied the entry, the operations also mark the heads as not Sure.
 func (ct *committer) finishOps(e applied) []storage.Op {
 	ops := []storage.Op{deletion(e.Entry)}
 	if e.Kind != wal.Undo {
@@ -202,7 +202,7 @@ func (ct *committer) toChanges(ctx context.Context, all ...applied) error {
 		switch {
 		case getErr != nil:
 			return getErr
-		case !there: // the change does not exist, so the conflict concerns another row, which others are writing
+		case !there: // the conflict concerns a row that another process is writing, because the change does not exist
 			return tooManyRaces()
 		}
 		err = ct.Log.Write(ctx, ops[0][0]) // the change exists already, because a restored backup contains the entry
@@ -240,8 +240,8 @@ func deletion(e store.Entry) storage.Op {
 	return storage.Op{Kind: storage.Delete, Row: storage.Row{Key: e.Shard.EntryKey(store.EntryPrefix, e.ID)}}
 }
 
-// clearLater returns the operation that inserts a note of rows to delete at the time now plus clearAfter. The id
-// distinguishes notes.
+// clearLater returns the operation that inserts a note. The rows that the note lists are deleted at the time now plus
+// clearAfter. The id distinguishes notes.
 func clearLater(now time.Time, shard store.Shard, id wal.EntryID, what storage.Property) storage.Op {
 	return storage.Op{Kind: storage.Replace, Row: storage.Entity{
 		Key:        shard.Key(store.ClearPrefix + key.Inverted(now.Add(clearAfter)) + "|" + string(id)),
@@ -258,8 +258,8 @@ func unstorable(cause error) error {
 	return problem.Invalidf("", "the storage refuses the record; correct the fields that its error names").Because(cause)
 }
 
-// hopeless reports whether another try to commit a write or to apply an entry would end with the same error. A [problem.Error]
-// is meant for the caller, and is never hopeless.
+// hopeless reports whether a write or an entry would fail with the same error if it were tried again. A [problem.Error] is
+// meant for the caller, and is never hopeless.
 func hopeless(err error) bool {
 	var refused *storage.Error
 	switch {

@@ -21,15 +21,15 @@ const (
 	// DefaultTop is the number of records that a query returns by default. MaxTop is the maximum.
 	DefaultTop = 100
 	MaxTop     = 1000
-	// fillTime is the time for which a query reads to fill its page. After fillTime, the query returns the records found, and a
+	// fillTime is the time after which a query returns its page, even if the page is not full. The query then also returns a
 	// cursor.
 	fillTime = 10 * time.Second
 	// maxEmpty is the maximum number of consecutive empty pages that a query reads.
 	maxEmpty = 20
-	// maxAnswer is the maximum number of bytes of an answer's rows. The JSON of their records is smaller. A single record may
-	// be larger than maxAnswer.
+	// maxAnswer is the maximum number of bytes of an answer's rows. The JSON of the records is smaller than the rows. An answer
+	// with only one record may be larger than maxAnswer.
 	maxAnswer = logtail.MaxAnswer
-	// readMost is the approximate number of bytes that a query reads with one request if rows are large.
+	// readMost is the approximate maximum number of bytes that a query reads with one request.
 	readMost = maxAnswer + maxAnswer/4
 	// matchBytes is the memory of a match without its record.
 	matchBytes = 1 << 10
@@ -58,9 +58,9 @@ type Matches struct {
 	rows []storage.Row // the records' rows
 	Meta []Meta        // the Meta of each record
 	// Cursor is the cursor for the next page, or "" if there is none. Even a page with few or no records may have a cursor,
-	// because a page ends after about ten seconds, or before it exceeds 8 MiB of records. A record that exists and does not
-	// move while the pages are read is returned exactly once. A record that moves between two pages may be returned twice
-	// or not at all.
+	// because a page ends after about ten seconds, or before it exceeds 8 MiB of records. If a record exists and does not move
+	// while the pages are read, it is returned exactly once. A record that moves between two pages may be returned twice or not at
+	// all.
 	Cursor string
 }
 
@@ -95,8 +95,8 @@ type Reader struct {
 	logSizes logtail.Sizes // sizes of changes
 }
 
-// Find returns the records that match the query. It makes one request for each index value, all at the same time. It makes
-// more requests if it must read more than 1,000 rows, or if records move while it reads.
+// Find returns the records that match the query. It concurrently makes one request for each index value. If Find must read more
+// than 1,000 rows, or if records move while Find reads, it makes more requests.
 func (rd *Reader) Find(ctx context.Context, q Lookup) (Matches, error) {
 	found, err := rd.search(ctx, q, nil, false)
 	return matchesOf(found), err
@@ -185,7 +185,7 @@ func (rd *Reader) list(ctx context.Context, q Lookup) (answer, error) {
 				if err != nil {
 					return answer{}, cmp.Or(checked(), err)
 				}
-				if m != nil { // takes even a record whose row lies after this page, because the token may lead past that row
+				if m != nil { // adds even a record whose new row comes after this page, because the next page may begin after that row
 					err = x.add(ctx, *m)
 				}
 				if err != nil {
@@ -204,7 +204,7 @@ func (rd *Reader) list(ctx context.Context, q Lookup) (answer, error) {
 	return x.answer(""), checked()
 }
 
-// listRanges returns the key ranges that contain the first index key's rows after a key.
+// listRanges returns the key ranges of the first index key's rows. If after is not empty, it leaves out rows up to this key.
 func listRanges(s index.Schema, after key.Key) []key.Range {
 	var ranges []key.Range
 	if after.Partition != "" {
@@ -223,7 +223,8 @@ func listRanges(s index.Schema, after key.Key) []key.Range {
 	return ranges
 }
 
-// pages returns the function that reads a page of the query: like Find if the query has Keys, and otherwise like List.
+// pages returns the function that reads a page of the query. If the query has Keys, the function works like Find. Without Keys,
+// it works like List.
 func (rd *Reader) pages(q Lookup) func(context.Context, Lookup) (answer, error) {
 	if len(q.Keys) == 0 {
 		return rd.list
@@ -260,8 +261,8 @@ type Total struct {
 	Cursor string `json:"cursor,omitempty"`
 }
 
-// Count counts the records that Find returns for the query. If the query has no Keys, Count uses List instead of Find. A count
-// costs as much as reading the records.
+// Count counts the records that Find returns for the query. If the query has no Keys, Count uses List instead of Find. Counting
+// records costs as much as reading them.
 func (rd *Reader) Count(ctx context.Context, q Lookup) (Total, error) {
 	read := rd.pages(q)
 	q.Top, q.counts = MaxTop, true

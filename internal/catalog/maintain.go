@@ -29,8 +29,8 @@ type Maintainer struct {
 	tidying     claim.Tidying
 }
 
-// Maintain completes writes that crashes have interrupted. It deletes old changes, and tombstones and claims that are no longer
-// needed. It may run at any time, even in several processes.
+// Maintain completes writes that crashes have interrupted. It deletes old changes. It also deletes tombstones and claims that
+// are no longer needed. It may run at any time, even in several processes.
 func (mt *Maintainer) Maintain(ctx context.Context) error {
 	if err := mt.guard.Writable(ctx); err != nil {
 		return fmt.Errorf("maintain: %w", err)
@@ -65,8 +65,8 @@ func (mt *Maintainer) CompleteAll(ctx context.Context) error {
 }
 
 // recoverShard applies the shard's pending entries, and deletes tombstones that are no longer needed. If the argument all is
-// false, it leaves out parked entries, and young entries, which their own writers apply. It parks an entry that the service will
-// always refuse; see park.
+// false, it leaves out parked entries. It also leaves out young entries, because their own writers apply them. It parks an
+// entry that the service will always refuse; see park.
 func (mt *Maintainer) recoverShard(ctx context.Context, shard store.Shard, all bool) error {
 	var errs error
 	// One query reads the entries and the notes of tombstones, because the notes sort directly after the entries.

@@ -25,18 +25,18 @@ func claimsIn(log *storage.Table) claim.Claims {
 	return claim.Claims{Table: log, Partition: store.ClaimsPartition}
 }
 
-// onceOf returns the id of the write that parts describe, with the given Idempotency-Key.
+// onceOf returns the id of a write with the given Idempotency-Key. The argument parts describes the write.
 func onceOf(key string, parts ...any) claim.ID {
 	if key == "" {
-		return claim.ID{} // do not encode parts, because they may contain values that are refused later
+		return claim.ID{} // parts may contain values that are refused later, so do not encode them
 	}
 	return claim.Sent{Key: key}.ID(store.Encode(parts))
 }
 
 // doOnce carries out the request with the id o, or returns the answer of an earlier try. The commit of a write stores the
-// answer in one of the shards. doOnce claims the request before it reads anything. If the Idempotency-Key was used for any
-// other write of the catalog, the error is KeyReused. An invalid write releases its claim, so a corrected write can use the
-// same key.
+// answer in one of the shards. doOnce claims the request before it reads anything. If the Idempotency-Key was used for a
+// different write to this catalog, the error is KeyReused. If a write is invalid, doOnce releases its claim, so a corrected
+// write can use the same key.
 func (wr *Writer) doOnce(ctx context.Context, o claim.ID, shards []store.Shard, write func() (Written, error)) (Written, error) {
 	if err := wr.guard.Writable(ctx); err != nil {
 		return Written{}, err
@@ -45,7 +45,7 @@ func (wr *Writer) doOnce(ctx context.Context, o claim.ID, shards []store.Shard, 
 		return write()
 	}
 	var claimed claim.Claim
-	if o.Keyed() || len(shards) > 1 { // no claim is needed if the host chose the id and only one shard can store the answer
+	if o.Keyed() || len(shards) > 1 { // if the host chose the id, and only one shard can store the answer, no claim is needed
 		var err error
 		if claimed, err = claimsIn(wr.Log).Take(ctx, o); err != nil {
 			return Written{}, fmt.Errorf("catalog %s: %w", wr.Name, err)
@@ -89,7 +89,8 @@ func (wr *Writer) writeOne(ctx context.Context, selector Lookup, on Condition, o
 	})
 }
 
-// shardsOf checks a selector, and returns the shards of the records that it may find. A record never leaves its shard.
+// shardsOf checks a selector, and returns the shards of all records that the selector may find. A record never leaves its
+// shard.
 func shardsOf(s index.Schema, selector Lookup) ([]store.Shard, error) {
 	if first, _, ok := splitID(selector.ID); ok {
 		return []store.Shard{store.ShardOf(first)}, nil
@@ -152,14 +153,14 @@ func (wr *Writer) answeredIn(ctx context.Context, o claim.ID, shard store.Shard)
 		return first, true, wr.stages.complete(ctx, shard, entry)
 	}
 	var h *store.Head
-	if err == nil { // if the write changed nothing, the stored entry is an old one, and its change may be deleted
+	if err == nil { // a write that changed nothing has stored the id of an older entry, which may be deleted by now
 		h, err = wr.ReadHead(ctx, w.First, w.Identity)
 	}
 	if err == nil && h.Live() && h.Version == w.Version {
 		first.Record, found, err = wr.reader.contents(ctx, h)
 	}
 	if err == nil && !found {
-		_, err = wr.stages.applyFor(ctx, []index.FirstHash{w.First}) // deletes the rows if the process that withdrew the write died before it deleted them
+		_, err = wr.stages.applyFor(ctx, []index.FirstHash{w.First}) // if the write was withdrawn, its rows may still exist; applyFor deletes these rows
 		err = cmp.Or(err, error(problem.Conflictf("Idempotency-Key", "was used for this write before, and that write was refused or its record has changed since then; read the record, and use a new key")))
 	}
 	return first, true, err

@@ -5,7 +5,7 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// maxRaces is the maximum number of times that a write is decided again because other writers were faster.
+// maxRaces is the maximum number of tries of a call. A call is tried again if another writer was faster.
 const maxRaces = 50
 
 func identityTaken(row string) error {

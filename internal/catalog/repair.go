@@ -31,7 +31,7 @@ func (mt *Maintainer) Move(ctx context.Context, h *store.Head, id index.Identity
 		return err
 	case target != nil && !target.Gone && target.Content != store.HashOf(r):
 		return identityTaken(w.Row)
-	case target == nil || target.Gone || target.Version < h.Version: // the record has returned to its former identity, because a change of the schema was reverted
+	case target == nil || target.Gone || target.Version < h.Version: // if the target is live but older, a change of the schema was reverted, and the record moves back
 		w = wal.TakeIdentity(h.State(), target.State(), w, mt.Clock())
 		if _, err := mt.stages.do(ctx, insertDecision(target, w, r), claim.ID{}); err != nil {
 			return err
@@ -41,9 +41,9 @@ func (mt *Maintainer) Move(ctx context.Context, h *store.Head, id index.Identity
 	return err
 }
 
-// Adopt adds to the log a record that only index rows contain, and writes all its index rows. If the rows have versions,
-// the record of the newest row replaces r. If the newest row is a tombstone, or if rows with the newest version differ, the
-// error is a Conflict.
+// Adopt adds to the log a record that only index rows contain, and writes all its index rows. If the rows have versions, Adopt
+// uses the record of the newest row instead of r. If the newest row is a tombstone, or if several rows have the newest version
+// but different contents, the error is a Conflict.
 func (mt *Maintainer) Adopt(ctx context.Context, id index.Identity, r record.Record) error {
 	w := store.WriteFor(id)
 	all, err := mt.Copies(ctx, w)

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// schemaTrust is the time for which a process may use the schema that it has read. A migration waits for SchemaWait,
-	// which is longer, before it moves a record.
+	// schemaTrust is the time for which a process may use the schema that it has read. Before a migration moves a record, it waits
+	// for SchemaWait, which is longer than schemaTrust.
 	schemaTrust = 30 * time.Second
 	commitTime  = 25 * time.Second // maximum duration of a commit
 	serviceTime = 30 * time.Second // maximum duration of a request in the service (Microsoft Learn, "Setting timeouts for Table service operations")
@@ -32,8 +32,8 @@ type SchemaGuard struct {
 	readAt time.Time // when the result in the field stored was read
 }
 
-// storedSchema is the latest result of reading the stored schema. A read that finds a different schema does not change this
-// result.
+// storedSchema is the remembered result of reading the stored schema. If a read finds a different schema, the remembered result
+// stays.
 type storedSchema int
 
 const (
@@ -48,8 +48,8 @@ func (sg *SchemaGuard) Prepare(ctx context.Context) error {
 	return sg.prepare(ctx, storage.RequestOptions{})
 }
 
-// TryPrepare is Prepare without retries. Its callers try again themselves, and must soon notice that the service is
-// available again.
+// TryPrepare is Prepare without retries. Its callers repeat the call themselves. Without retries, the callers notice sooner
+// that the service is available again.
 func (sg *SchemaGuard) TryPrepare(ctx context.Context) error {
 	return sg.prepare(ctx, storage.RequestOptions{Once: true})
 }
@@ -122,8 +122,8 @@ func (sg *SchemaGuard) checkSchema(ctx context.Context, log *storage.Table) (fou
 	return true, nil
 }
 
-// readSchema reads the stored schema. It returns an error if the stored schema differs from that of the options, and otherwise
-// remembers the result. If no schema is stored, found is false.
+// readSchema reads the stored schema. If the stored schema differs from that of the options, readSchema returns an error. Any
+// other result is remembered. If no schema is stored, found is false.
 func (sg *SchemaGuard) readSchema(ctx context.Context) (found bool, err error) {
 	now := time.Now()
 	if found, err = sg.checkSchema(ctx, sg.Log); storage.HasCode(err, "TableNotFound") {
@@ -158,8 +158,8 @@ func (sg *SchemaGuard) trustedRead() storedSchema {
 	return sg.stored
 }
 
-// Writable returns an error unless the stored schema equals that of the options. Every write calls Writable, which makes a
-// request only if the last answer is older than half a minute.
+// Writable returns an error unless the stored schema equals that of the options. Every write calls Writable. If the last answer
+// is less than half a minute old, Writable makes no request.
 func (sg *SchemaGuard) Writable(ctx context.Context) error {
 	if sg.trustedRead() == schemaOurs {
 		return nil
@@ -172,8 +172,8 @@ func (sg *SchemaGuard) Writable(ctx context.Context) error {
 }
 
 // startCheck checks the stored schema in the background, while the caller reads. The returned function waits for the check. If
-// the stored schema differs from that of the options, the function returns an error, and the data that the caller has read is
-// invalid.
+// the stored schema differs from that of the options, this function returns an error, and the caller must not use the data that
+// it has read.
 func (sg *SchemaGuard) startCheck(ctx context.Context) (result func() error) {
 	if sg.trustedRead() != schemaUnread {
 		return func() error { return nil }

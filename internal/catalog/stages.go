@@ -22,9 +22,9 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// A write has four stages. First, insertion, replacement or removal decides on the write, from the heads that were read.
-// Then commit records the write in the log, and apply writes its index rows. Finally, finish answers the caller, and moves
-// the entry to the changes.
+// A write has four stages. First, insertion, replacement or removal decides on the write. The decision depends on heads that
+// were read before. Second, commit records the write in the log. Third, apply writes the index rows. Finally, finish answers
+// the caller, and moves the entry to the changes.
 
 // applyTime is the maximum time for writing index rows. Maintain writes the remaining rows.
 const applyTime = 5 * time.Minute
@@ -41,7 +41,7 @@ type decision struct {
 	record  record.Record // the written record or, for a deletion, the deleted record
 	updates []headUpdate
 	more    []storage.Op // further operations of the same transaction
-	// If same is not nil, it is a head whose last write already has the intended result. Then only that write is completed.
+	// If same is not nil, the last write of this head already has the intended result. Only that last write is completed.
 	same  *store.Head
 	slots func() knownSlots // returns the slots that were already read; may be nil
 }
@@ -49,7 +49,7 @@ type decision struct {
 // knownSlots are the slots of a write's index rows that were already read.
 type knownSlots map[index.PartitionKey]store.Slot
 
-// headUpdate makes a write the newest write of its identity: it updates the identity's head.
+// headUpdate describes the update of a head: the write becomes the newest write of its identity.
 type headUpdate struct {
 	from    *store.Head // the head as it was read; nil if there was no head
 	to      wal.Write
@@ -72,7 +72,7 @@ type refused struct {
 
 func (e *refused) Unwrap() error { return e.error }
 
-// refuse returns a refusal with the error err, or nil if err is nil. For firstHashes, see [refused].
+// refuse returns the error err as a [refused] with the given firstHashes. If err is nil, it returns nil.
 func refuse(err error, firstHashes ...index.FirstHash) error {
 	if err == nil {
 		return nil
@@ -81,8 +81,8 @@ func refuse(err error, firstHashes ...index.FirstHash) error {
 }
 
 // write carries out the decision that the function decide returns, for the request with the id o. If another writer is faster,
-// write calls decide again. If decide refuses because of records still being written, write completes these records'
-// writes, and calls decide again. Therefore a client that reads after a refusal sees the records that caused it.
+// write calls decide again. If decide refuses because of records whose index rows are incomplete, write completes their index
+// rows, and calls decide again. Therefore a client that reads after a refusal sees the records that caused the refusal.
 func (st *stages) write(ctx context.Context, o claim.ID, decide func() (decision, error)) (Written, error) {
 	for range maxRaces {
 		var done Written
@@ -124,9 +124,9 @@ func (st *stages) do(ctx context.Context, d decision, o claim.ID) (Written, erro
 	return Written{outcomes[e.Kind], metaOf(e.Writes[len(e.Writes)-1]), e.Record}, nil
 }
 
-// removeAt is Remove with more arguments. The argument read is the identity's head, or nil if the head was not read. For the
-// argument slots, see [decision]. If the function check is not nil and returns an error, the head's record is kept. If done is
-// true, the deletion is committed, even if there is an error.
+// removeAt is Remove with more arguments. The argument read is the identity's head, or nil if the head was not read. The type
+// [decision] explains slots. If the function check returns an error, the head's record is kept. If done is true, the deletion
+// is committed, even if err is not nil.
 func (st *stages) removeAt(ctx context.Context, read *store.Head, first index.FirstHash, identity index.IdentityHash, r record.Record, check func(*store.Head) error, slots func() knownSlots) (done bool, err error) {
 	w, err := st.write(ctx, claim.ID{}, func() (decision, error) {
 		h := read
@@ -164,8 +164,8 @@ func textOf(r record.Record) (bytes int) {
 	return bytes
 }
 
-// In ctx's [memory.Part], reserve keeps the bytes of the data that was read, and reserves the given number of bytes for a
-// write. It releases the rest of the part. The error is [memory.ErrFull].
+// reserve changes ctx's [memory.Part]. It keeps the memory of the data that was read, reserves the given number of bytes for a
+// write, and releases the rest of the part. The error is [memory.ErrFull].
 func (wr *Writer) reserve(ctx context.Context, bytes int64) error {
 	part := memory.PartIn(ctx)
 	if !part.Use(bytes) {
@@ -193,8 +193,8 @@ func insertDecision(h *store.Head, w wal.Write, r record.Record) decision {
 	return decision{kind: wal.Insert, record: r, updates: []headUpdate{{h, w, store.HashOf(r)}}}
 }
 
-// replacement decides whether the record r replaces another record. The argument old is the live head of that record, and w
-// describes r's index rows.
+// replacement decides whether the record r replaces an old record. The argument old is the live head of the old record, and w
+// describes the index rows of r.
 func (st *stages) replacement(ctx context.Context, old *store.Head, w wal.Write, r record.Record) (decision, error) {
 	var target *store.Head
 	if old.Identity != w.Identity {
@@ -209,7 +209,7 @@ func (st *stages) replacement(ctx context.Context, old *store.Head, w wal.Write,
 	case wal.Same:
 		return decision{record: r, same: old}, nil
 	case wal.Taken:
-		// The record with the new identity may be the old record itself, if it has moved there since its head was read.
+		// If the old record has moved since its head was read, the record with the new identity may be the old record itself.
 		now, err := st.ReadHead(ctx, old.First, old.Identity)
 		if err == nil && (now == nil || now.ETag != old.ETag) {
 			return decision{}, ErrRaced
@@ -226,8 +226,8 @@ func (st *stages) replacement(ctx context.Context, old *store.Head, w wal.Write,
 	return decision{kind: wal.Replace, record: r, updates: updates}, st.afterMove(ctx, old)
 }
 
-// checkRowKey checks that no other record has the write's row key. Another record may still take the key before the rows
-// are written, but this is very rare.
+// checkRowKey checks that no other record has the write's row key. In rare cases, another record takes the key between this
+// check and the writing of the rows.
 func (st *stages) checkRowKey(ctx context.Context, w wal.Write) error {
 	all, err := st.Copies(ctx, w)
 	for _, x := range all {
@@ -238,14 +238,14 @@ func (st *stages) checkRowKey(ctx context.Context, w wal.Write) error {
 	return err
 }
 
-// removal decides whether to delete the record r of a live head. For the argument slots, see [decision].
+// removal decides whether to delete the record r of a live head. The type [decision] explains the argument slots.
 func (st *stages) removal(ctx context.Context, h *store.Head, r record.Record, slots func() knownSlots) (decision, error) {
 	return decision{kind: wal.Delete, record: r, updates: []headUpdate{{h, wal.Removal(h.State()), ""}}, slots: slots}, st.afterMove(ctx, h)
 }
 
-// afterMove must be called before a write that replaces or removes a record. If the record's last write was a move,
-// afterMove writes the rows of the move. Otherwise a query by a former value could find the old record after the later
-// write was acknowledged.
+// afterMove must be called before a write that replaces or removes a record. If the record's last write was a move, afterMove
+// writes the rows of the move. If afterMove did not write these rows, a query by a former value could find the old record after
+// the later write was acknowledged.
 func (st *stages) afterMove(ctx context.Context, old *store.Head) error {
 	if old.Instead == nil {
 		return nil
@@ -256,7 +256,7 @@ func (st *stages) afterMove(ctx context.Context, old *store.Head) error {
 	return nil
 }
 
-// completeLast completes the last write of a head whose record is already as intended.
+// completeLast completes the last write of the head d.same, because this write already has the intended result.
 func (st *stages) completeLast(ctx context.Context, d decision, o claim.ID) (Written, error) {
 	h, shard := d.same, store.ShardOf(d.same.First)
 	err := st.complete(ctx, shard, h.Entry)
@@ -275,13 +275,13 @@ func (st *stages) completeLast(ctx context.Context, d decision, o claim.ID) (Wri
 // applied is an entry whose index rows are written.
 type applied struct {
 	store.Entry
-	sure bool                          // every request was answered at the first try, so the service cannot carry out any of them later
-	gone map[index.PartitionKey]string // ETags of the written tombstones, by partition, as far as the answers contain the ETags
+	sure bool                          // no request was repeated, so the service cannot carry out a request later
+	gone map[index.PartitionKey]string // ETags of the written tombstones, by partition; an ETag that the service did not send is missing
 }
 
-// apply writes the index rows of an entry's writes, in all partitions concurrently. If some partitions fail, it still writes the
-// others, and returns one of the errors. The argument known contains slots that were already read, by partition. With several
-// writes, known must be empty.
+// apply writes the index rows of an entry's writes, in all partitions concurrently. If some partitions fail, it still writes
+// the others, and returns one of the errors. The argument known contains slots that were already read, by partition. For
+// several writes, known must be empty.
 func (st *stages) apply(ctx context.Context, e store.Entry, writes []wal.Write, known knownSlots) (applied, error) {
 	partitions := map[index.PartitionKey][]wal.Write{}
 	for _, w := range writes {
@@ -318,14 +318,14 @@ func (st *stages) apply(ctx context.Context, e store.Entry, writes []wal.Write, 
 	return applied{e, !repeated.Load(), gone}, err
 }
 
-// applyTo writes the rows of one partition in one transaction, so a page always shows a moving record exactly once. If
-// applyTo sends the transaction more than once, it sets repeated to true. If it has written only one row, etag is that
-// row's ETag, or "" if the answer does not contain it.
+// applyTo writes the rows of one partition in one transaction. Therefore a page always shows a record that moves within the
+// partition exactly once. If applyTo sends the transaction more than once, it sets repeated to true. If it has written only one
+// row, etag is the ETag of that row. If the service's answer does not contain the ETag, etag is "".
 func (st *stages) applyTo(ctx context.Context, partition index.PartitionKey, writes []wal.Write, known knownSlots, r record.Record, repeated *atomic.Bool) (etag string, err error) {
 	slots := make([]store.Slot, len(writes))
 	for i, w := range writes {
 		if w.Fresh {
-			continue // most likely there is no row; if there is one, the service refuses the insertion
+			continue // most likely no row exists; if a row exists, the service refuses the insertion
 		}
 		var ok bool
 		if slots[i], ok = known[partition]; ok {
@@ -400,8 +400,8 @@ func (e *collision) Error() string {
 	return fmt.Sprintf("another record has the row key %q in the index partition %q", e.at.Row, e.at.Partition)
 }
 
-// finish ends the write of an entry that this process has committed. The arguments e and err are the results of apply. A
-// background task moves the entry to the changes.
+// finish ends the write of an entry that this process has committed. The arguments e and err are the results of apply. If apply
+// has succeeded, a background task moves the entry to the changes.
 func (st *stages) finish(ctx context.Context, e applied, err error) error {
 	switch {
 	case err == nil:
@@ -433,9 +433,10 @@ func (st *stages) complete(ctx context.Context, shard store.Shard, id wal.EntryI
 	return st.applyPending(ctx, e)
 }
 
-// applyFor applies the pending entries of records whose first index value has one of the given hashes. It makes one request for each of
-// their shards. A shard may contain large entries of other records. Therefore applyFor reads only the records of the entries
-// that it applies, one at a time. If applyFor has found entries that are not hopeless, found is true.
+// applyFor applies the pending entries of records whose first index value has one of the given hashes. It makes one request for
+// each of their shards. A shard may contain large entries of other records. Therefore applyFor first reads all entries without
+// their records. Then it reads and applies the needed entries, one at a time. If applyFor has found entries that are not
+// hopeless, found is true.
 func (st *stages) applyFor(ctx context.Context, firstHashes []index.FirstHash) (found bool, err error) {
 	var shards []store.Shard
 	for _, first := range firstHashes {
@@ -466,20 +467,20 @@ func (st *stages) applyFor(ctx context.Context, firstHashes []index.FirstHash) (
 	return any.Load(), err
 }
 
-// settled reports whether an entry needs no more work, according to the error of applyPending: it was applied or withdrawn,
-// or is hopeless.
+// settled reports whether an entry needs no more work. The argument is the error of applyPending. An entry needs no more work
+// if it was applied or withdrawn, or if it is hopeless.
 func settled(err error) bool {
 	return err == nil || hopeless(err) || errors.As(err, new(*withdrawn))
 }
 
-// applyPending applies an entry of any writer. It withdraws an insertion whose row key another record has taken, or whose
-// rows the service will always refuse. Then the error is [withdrawn].
+// applyPending applies an entry of any writer. If another record has taken the row key of an insertion, or if the service will
+// always refuse its rows, applyPending withdraws the insertion. The error is then [withdrawn].
 func (st *stages) applyPending(ctx context.Context, e store.Entry) error {
 	writes, newer, err := st.newestWrites(ctx, e)
 	if err != nil {
 		return err
 	}
-	for _, id := range newer { // an entry may leave the log only when all rows contain its writes, or later writes
+	for _, id := range newer { // complete newer entries first, because an entry may leave the log only when all its rows are written or replaced
 		if err := st.complete(ctx, e.Shard, id); !settled(err) {
 			return err
 		}
@@ -495,9 +496,9 @@ func (st *stages) applyPending(ctx context.Context, e store.Entry) error {
 	return st.committer.toChanges(ctx, done)
 }
 
-// newestWrites returns the writes of an entry that are the newest writes of their identities. It marks their heads as not Sure,
-// because this process applies an entry of another writer. The result newer lists the entries whose writes have replaced the
-// entry's other writes.
+// newestWrites returns the writes of an entry that are the newest writes of their identities. It marks the heads of these
+// writes as not Sure, because the entry may be an entry of another writer. Newer entries have replaced the other writes of the
+// entry. The result newer lists these newer entries.
 func (st *stages) newestWrites(ctx context.Context, e store.Entry) (writes []wal.Write, newer []wal.EntryID, err error) {
 	for _, w := range e.Writes {
 		h, err := st.headInDoubt(ctx, e, w)
@@ -528,7 +529,7 @@ func (st *stages) headInDoubt(ctx context.Context, e store.Entry, w wal.Write) (
 }
 
 // withdraw undoes an insertion that cannot be applied. One transaction deletes the insertion's entry and commits a removal. If
-// another process changes the record or completes the insertion before this transaction, nothing is undone.
+// another process changes the record or completes the insertion before this transaction, withdraw undoes nothing.
 func (st *stages) withdraw(ctx context.Context, e store.Entry, cause error) error {
 	w := e.Writes[0]
 	h, err := st.ReadHead(ctx, w.First, w.Identity)

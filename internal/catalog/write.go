@@ -44,10 +44,10 @@ type Writer struct {
 // Maintain completes the write.
 
 // Insert adds a record. If a record with the same identity and other contents exists, the error is a Conflict. The argument
-// idempotencyKey may be "". For a day, an insertion with the same key and record returns the first result, even if the record
-// has changed since then. For any other write with this key, the error is KeyReused.
+// idempotencyKey may be "". For a day, an insertion with the same key and record returns the result of the first insertion,
+// even if the record was changed after the first insertion. For any other write with this key, the error is KeyReused.
 func (wr *Writer) Insert(ctx context.Context, r record.Record, idempotencyKey string) (Written, error) {
-	fresh := true // most likely there is no head, so the first try does not read one
+	fresh := true // the first try does not read the head, because most likely there is no head
 	return wr.writeAt(ctx, r, onceOf(idempotencyKey, store.HashOf(r)), func(id index.Identity) (d decision, err error) {
 		var h *store.Head
 		if !fresh {
@@ -102,7 +102,7 @@ func (wr *Writer) Replace(ctx context.Context, r record.Record, selector Lookup,
 	if selector.ID != "" || err == nil || problem.Of(err).Kind != problem.NotFound {
 		return done, err
 	}
-	// An earlier try, whose answer was lost, may have moved the record, so the selector no longer finds it.
+	// If an earlier try has moved the record, and the answer was lost, the selector no longer finds the record.
 	h, from, moveErr := wr.movedTo(ctx, id)
 	if moveErr != nil || h == nil || h.Content != store.HashOf(r) {
 		return done, cmp.Or(moveErr, err)
@@ -143,8 +143,8 @@ func (wr *Writer) Patch(ctx context.Context, patch []byte, selector Lookup, on C
 	})
 }
 
-// changeOne replaces the only record that the selector finds. The function change returns the new record r for the old record's
-// head. If another write has replaced that head, the result found is false.
+// changeOne replaces the only record that the selector finds. The function change gets the head of the old record, and returns
+// the new record r. If another write has replaced this head, the result found is false.
 func (wr *Writer) changeOne(ctx context.Context, selector Lookup, on Condition, o claim.ID, change func(*store.Head) (r record.Record, found bool, err error)) (Written, error) {
 	return wr.writeOne(ctx, selector, on, o, func(h *store.Head) (decision, error) {
 		r, found, err := change(h)
@@ -171,9 +171,9 @@ type Result struct {
 	Err error
 }
 
-// InsertAll inserts records as Insert does, but many at the same time; see [Writer.WriteAll]. The function keyOf returns the
-// Idempotency-Key for the record with the index i. If keyOf is nil, no record has a key. The results do not contain the
-// records.
+// InsertAll inserts many records at the same time. Each record is inserted as by Insert; see [Writer.WriteAll]. The function
+// keyOf returns the Idempotency-Key for the record with the index i. If keyOf is nil, no record has a key. The results do not
+// contain the records.
 func (wr *Writer) InsertAll(ctx context.Context, records record.Some, keyOf func(i int) string) []Result {
 	return wr.WriteAll(ctx, records, func(ctx context.Context, i int) (Written, error) {
 		key := ""
@@ -187,8 +187,8 @@ func (wr *Writer) InsertAll(ctx context.Context, records record.Some, keyOf func
 }
 
 // WriteAll writes records, many at the same time. Records with the same identity are written one after another, in their order.
-// WriteAll calls the function write with each record's index, and returns a result for each record. If the process dies,
-// only some records are written. Once Maintain has run, no record is half written.
+// WriteAll calls the function write with each record's index, and returns a result for each record. If the process dies, some
+// records are not written, and some may be half written. Maintain completes the records that are half written.
 func (wr *Writer) WriteAll(ctx context.Context, records record.Some, write func(ctx context.Context, i int) (Written, error)) []Result {
 	results := make([]Result, records.Len())
 	var rounds [][]member

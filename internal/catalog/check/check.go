@@ -47,15 +47,15 @@ func Run(ctx context.Context, c *catalog.Catalog, repair bool, report func(catal
 	if err != nil || suspect == nil {
 		return k.sum, err
 	}
-	// Check the heads first, with the index rows of their records. Then the check of the rows finds only other problems.
+	// Check the heads first. The later check of the index rows skips the rows that are reported here.
 	if err := store.EachShard(func(shard store.Shard) error { return k.checkHeads(ctx, shard, suspect) }); err != nil {
 		return k.sum, err
 	}
 	return k.sum, k.checkRows(ctx, suspect)
 }
 
-// compare reads the index and the heads once. The result suspect reports whether an identity may have differences. If there
-// are no differences, suspect is nil.
+// compare reads the index and the heads once. The result suspect reports whether the index rows of an identity may differ from
+// the log. If no rows differ, suspect is nil.
 func (k *checker) compare(ctx context.Context) (suspect func(identity index.IdentityHash) bool, err error) {
 	t := newTally()
 	err = k.Index.All(ctx, storage.Query{}, func(p storage.Page) error {
@@ -127,7 +127,7 @@ func (k *checker) checkHead(ctx context.Context, h *store.Head) error {
 		if changing, err := k.isChanging(ctx, h); changing || err != nil {
 			return err
 		}
-		// Read the rows again: since the first reading, a write may have replaced them and ended.
+		// Read the rows again, because a write may have replaced the rows after they were read, and may have ended.
 		if all, err = k.Copies(ctx, h.Write); err != nil {
 			return err
 		}
@@ -203,7 +203,7 @@ func (k *checker) repairRow(ctx context.Context, h *store.Head, x store.Copy, r 
 		op.Kind, op.IfMatch = storage.Replace, x.Slot.ETag
 	}
 	return k.repairAndReport(allowed, x.At, what, func() error {
-		if op.Kind == storage.Insert && h.Sure { // an insertion has no condition, so the service may carry it out late
+		if op.Kind == storage.Insert && h.Sure { // the service may carry out a lost insertion late, because an insertion has no condition
 			if err := k.Log.Write(ctx, store.Doubt(h.Write, h.ETag)); err != nil {
 				return err
 			}
@@ -213,7 +213,8 @@ func (k *checker) repairRow(ctx context.Context, h *store.Head, x store.Copy, r 
 	})
 }
 
-// describeLoss describes a record whose copies all differ from its head, and whose last change is no longer in the log.
+// describeLoss describes a record that cannot be restored: all its copies differ from its head, and the log no longer contains
+// its last change.
 func describeLoss(h *store.Head, all []store.Copy) string {
 	if slices.ContainsFunc(all, func(x store.Copy) bool { return x.Ours(h) }) {
 		return "all of the record's index rows differ from its last write; write the record again"
@@ -238,8 +239,8 @@ type checker struct {
 
 	mu  sync.Mutex // guards the fields below
 	sum Result
-	// covered contains hashes of the keys and identities that were checked with a head. The method checkRows skips rows
-	// with these keys or identities.
+	// covered contains hashes of keys and of identities. The method checkRows skips index rows that have one of these keys or
+	// identities.
 	covered map[uint64]bool
 }
 

@@ -19,10 +19,10 @@ const (
 	maxTombstones = 1 << 20
 )
 
-// tally compares the index with the log in bounded memory, while both are read page by page, in any order. For each index
-// row that a head requires, it adds a hash of the row's key, version and content to the sum of the identity's group. For
-// each existing row, it subtracts this hash. If a group's sum is not 0 at the end, the group is suspect: one of its rows is
-// wrong, or was being written. The check then examines the group's identities one by one.
+// tally compares the index with the log in bounded memory, while both are read page by page, in any order. For each index row
+// that a head requires, it adds a hash of the row's key, version and content to the sum of the identity's group. For each
+// existing row, it subtracts this hash. If a group's sum is not 0 at the end, the group is suspect: one of its rows is wrong,
+// or was written while the tally read the tables. The check then examines the group's identities one by one.
 type tally struct {
 	sums    map[uint64]uint64
 	suspect map[uint64]bool
@@ -79,8 +79,7 @@ func (t *tally) addRow(c *catalog.Catalog, row storage.Entity) {
 	t.sums[groupOf(w.Identity)] -= rowHash(w, index.PartitionKey(row.Key.Partition), store.HashOf(r))
 }
 
-// close ends the tally. The returned function, which is nil if no identity is suspect, reports whether an identity is
-// suspect.
+// close ends the tally. It returns a function that reports whether an identity is suspect, or nil if no identity is suspect.
 func (t *tally) close() func(identity index.IdentityHash) bool {
 	for identity := range t.gone {
 		t.suspect[groupOf(identity)] = true

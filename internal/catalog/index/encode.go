@@ -10,8 +10,8 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// maxUnits is the maximum number of UTF-16 units in a key. The service's documentation states this limit and a larger one,
-// but other clients rely on this one.
+// maxUnits is the maximum number of UTF-16 units in a key. The service's documentation states this limit and also a larger
+// limit, but other clients rely on this limit.
 const maxUnits = 512
 
 // legal reports whether a key may contain the character, according to the service's documentation of its data model.
@@ -25,8 +25,8 @@ func legal(r rune) bool {
 
 func illegal(r rune) bool { return !legal(r) }
 
-// partitionKey returns the PartitionKey of a normalised value. In a value with illegal characters, each illegal character and
-// each tilde becomes a tilde and two hex digits. The key of such a value starts with a tilde. Other keys start with a digit.
+// partitionKey returns the PartitionKey of a normalised value. If the value contains illegal characters, the key starts with a
+// tilde, and each illegal character and each tilde becomes a tilde and two hex digits. Other keys start with a digit.
 func partitionKey(field, value string) (PartitionKey, error) {
 	field = strings.ToLower(field)
 	k := partitionStart(field) + value
@@ -54,8 +54,8 @@ func escapedKey(k string) string {
 	return b.String()
 }
 
-// FirstPrefixes returns, in ascending order, the prefixes of the first index key's PartitionKeys. PartitionKeys of other
-// index keys do not start with them.
+// FirstPrefixes returns, in ascending order, the prefixes of the first index key's PartitionKeys. PartitionKeys of other index
+// keys do not start with these prefixes.
 func (s Schema) FirstPrefixes() []string {
 	start := partitionStart(strings.ToLower(s.Keys[0].Field))
 	if strings.ContainsFunc(start, illegal) {
@@ -69,8 +69,8 @@ func rowKey(field, sort, hash8 string) (string, error) {
 	return k, checkLength(field, "RowKey", k)
 }
 
-// rowStem returns the RowKey of a sort value without the 8 characters of the hash. Only RowKeys of this value start with
-// it. The stem's last character shows whether the value is escaped.
+// rowStem returns the RowKey of a sort value without the 8 characters of the hash. All RowKeys of the sort value start with
+// this stem. The stem's last character shows whether the value is escaped.
 func rowStem(sort string) string {
 	if strings.ContainsFunc(sort, illegal) {
 		return ordered(sort) + "!"
@@ -81,11 +81,11 @@ func rowStem(sort string) string {
 // mark starts an escape in a result of [ordered].
 const mark = '\uFFFD'
 
-// ordered escapes a sort value, so that the results sort like the values. The legal characters below the mark do not
-// change. Every other character becomes three parts: the greatest unescaped character below it, then the mark, then two hex
-// digits. The mark sorts after every other character that can follow the first part. Only U+0000 to U+001F sort
-// differently: directly after the space, because no unescaped character sorts before the space. If a value is a prefix of
-// another value, its result is a prefix of the other result.
+// ordered escapes a sort value, so that the results sort like the values. The legal characters below the mark do not change.
+// Every other character becomes three parts: the greatest unescaped character below it, then the mark, then two hex digits. The
+// mark sorts after every other character that can follow the first part. Only the results of U+0000 to U+001F sort differently.
+// They sort directly after the space, because no unescaped character sorts before the space. If a value is a prefix of another
+// value, its result is a prefix of the other result.
 func ordered(sort string) string {
 	i := strings.IndexFunc(sort, isEscaped)
 	if i < 0 {
@@ -132,7 +132,8 @@ func ceil(k string) string {
 	return k[:i] + string(r)
 }
 
-// lowByte returns two hex digits for a character. Characters with the same result of [below] have different digits.
+// lowByte returns two hex digits for a character. If [below] returns the same character for two characters, their digits
+// differ.
 func lowByte(r rune) string { return hex.EncodeToString([]byte{byte(r)}) }
 
 func checkText(field, value string) error {

@@ -32,9 +32,10 @@ type Identity struct {
 // value in the hash.
 //
 // The RowKey's hash is computed from the normalised values, so all spellings of one identifier have one RowKey. For the
-// normaliser Lower, the hash has the published form. With Exact, F314 and f314 are two identifiers with two RowKeys, so
-// their records can be in one partition of another index key. Different identities may have the same hash, because it has
-// 32 bits and does not distinguish "|" in a value from "|" between values. [Identity.Hash] distinguishes them.
+// normaliser Lower, the hash has the published form. With Exact, F314 and f314 are different identifiers with different
+// RowKeys, so records with F314 and f314 can share a partition of another index key. Different identities may have the same
+// hash: the hash has only 32 bits, and does not distinguish "|" in a value from "|" between values. [Identity.Hash]
+// distinguishes them.
 //
 // Keys cannot contain '/', '\', '#', '?', U+0000–U+001F and U+007F–U+009F. If a value contains one of these characters, the
 // PartitionKey starts with "~" instead of a digit, and the RowKey has "!" instead of ":" before its hash. Different values
@@ -66,7 +67,7 @@ func (s Schema) Identity(get func(field string) (value string, ok bool)) (Identi
 	return id, nil
 }
 
-// SortOf returns the record's normalised sort value, for [Window.Contains]. For the function get, see [Schema.Identity].
+// SortOf returns the record's normalised sort value, for [Window.Contains]. [Schema.Identity] explains the function get.
 func (s Schema) SortOf(get func(field string) (value string, ok bool)) (string, error) {
 	raw, ok := get(s.Sort.Field)
 	if !ok || raw == "" {
@@ -149,7 +150,7 @@ func (id Identity) First() FirstHash { return FirstHashOf(id.Values[0]) }
 // FirstHashOf returns the hash of a normalised value of the first index key.
 func FirstHashOf(normalised string) FirstHash { return FirstHash(digest(normalised)) }
 
-// Shard returns the number of the hash's shard, 0 to shards-1. It never changes for the same number of shards.
+// Shard returns the number of the hash's shard, 0 to shards-1. For the same number of shards, the result never changes.
 func (f FirstHash) Shard(shards int) int {
 	h := fnv.New64a()
 	h.Write([]byte(f))

@@ -13,9 +13,9 @@ import (
 var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
 
 // Number returns the text that represents a number in keys. All spellings of a number have the same text: 3.10 and 31e-1 become
-// 3.1, and 7.0 becomes 7. Whole numbers within 64 bits are written in full. Other numbers get the shortest text that denotes
-// the same Double, in the form of JavaScript and RFC 8785: 1e+21, 1.5e-7. If the text is not a number, or lies beyond the range
-// of a Double, ok is false.
+// 3.1, and 7.0 becomes 7. Whole numbers within 64 bits are written in full. Any other number becomes the shortest text that
+// denotes the same Double, such as 1e+21 or 1.5e-7. The text has the form of JavaScript and RFC 8785. If the text is not a
+// number, or lies beyond the range of a Double, ok is false.
 func Number(text string) (canonical string, ok bool) {
 	if !jsonNumber.MatchString(text) {
 		return "", false
@@ -67,8 +67,8 @@ func sortNumber(text string) (string, error) {
 	return sort, nil
 }
 
-// significant returns a number's digits without zeros at either end, and the position of the point: 0 is directly before
-// the first digit.
+// significant returns a number's digits without zeros at either end, and the position of the point. Position 0 is directly
+// before the first digit.
 func significant(number string) (digits string, point int) {
 	number = strings.TrimPrefix(number, "-")
 	if e := strings.IndexAny(number, "eE"); e >= 0 {
@@ -81,7 +81,7 @@ func significant(number string) (digits string, point int) {
 	return strings.TrimRight(digits, "0"), point
 }
 
-// complement replaces each digit d, including the sign, with 9-d, which reverses the order of sort values.
+// complement replaces each digit d, including the sign, with 9-d. Therefore complements sort in the opposite order.
 func complement(digits string) string {
 	b := []byte(digits)
 	for i := range b {

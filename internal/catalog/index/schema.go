@@ -90,8 +90,8 @@ const (
 
 // Parse parses a schema from its two settings: index keys such as "eid,npi,ssn:digits", and a sort field such as "lastname" or
 // "timestamp:newest". The text after the last colon must be a normaliser (lower, digits, exact) or, for the sort field, an
-// [Order]. Otherwise a misspelled normaliser would become a part of the name. After a name that contains a colon, the
-// normaliser or the order is required: "a:b:lower". The error lists all mistakes.
+// [Order]. If Parse accepted any other text, a misspelled normaliser would become a part of the name. After a name that
+// contains a colon, the normaliser or the order is required: "a:b:lower". The error lists all mistakes.
 func Parse(indexKeys, rowKey string) (Schema, error) {
 	var s Schema
 	var errs []error
@@ -111,7 +111,7 @@ func Parse(indexKeys, rowKey string) (Schema, error) {
 }
 
 // String returns the schema as a line such as "eid:lower,ssn:digits;lastname:text", with field names in lower case, and a
-// normaliser for every index key. Therefore two schemas are equivalent if and only if their lines are equal.
+// normaliser for every index key. Two schemas are equivalent if and only if their lines are equal.
 func (s Schema) String() string {
 	var b strings.Builder
 	for i, k := range s.Keys {
@@ -163,8 +163,8 @@ func (s Schema) checkKeys() error {
 
 func (k Key) normaliser() Normaliser { return cmp.Or(k.Normaliser, Lower) }
 
-// cutEnd splits an item of a setting, FIELD:END, into a field name and an end, which must be one of ends. Without a colon,
-// the result end is the first of ends.
+// cutEnd splits an item of a setting, FIELD:END, into a field name and an end, which must be one of ends. If the item has no
+// colon, the result end is the first of ends.
 func cutEnd(item string, ends ...string) (field, end string, err error) {
 	field, end = strings.TrimSpace(item), ends[0]
 	for _, e := range ends {

@@ -30,10 +30,9 @@ func (r RowRange) In(partition PartitionKey) key.Range {
 }
 
 // Window returns the window of the sort values from rowFrom to rowTo, both included. "" means no bound. The window includes all
-// values that start with rowTo: "2026-02" means all of February. With the order Newest, rowFrom and rowTo are times in UTC
-// or starts of times, such as "2026" and "2026-02-15T10". The older time is rowFrom, although newer rows come first. With
-// numbers, rowFrom is the least and rowTo the greatest number, even if the greatest numbers come first. Errors are
-// [problem.Invalid].
+// values that start with rowTo: "2026-02" means all of February. With the order Newest, rowFrom and rowTo are times in UTC or
+// starts of times, such as "2026" and "2026-02-15T10". Newer rows come first, but rowFrom is the older time. With numbers,
+// rowFrom is always the least number, and rowTo is the greatest number. Errors are [problem.Invalid].
 func (s Schema) Window(rowFrom, rowTo string) (Window, error) {
 	switch s.Sort.Order {
 	case Newest:
@@ -99,16 +98,16 @@ func textBound(field, text string) (string, error) {
 	return bound, checkLength(field, "RowKey", rowStem(bound))
 }
 
-// Contains reports whether the window contains the normalised sort value. It compares values as the service compares keys,
-// except that U+0000 to U+001F sort directly after the space.
+// Contains reports whether the window contains the normalised sort value. It compares values as the service compares keys, with
+// one exception: U+0000 to U+001F sort directly after the space.
 func (w Window) Contains(sort string) bool {
 	return !before(sort, w.from) && (before(sort, w.to) || strings.HasPrefix(sort, w.to))
 }
 
 func before(a, b string) bool { return key.Less(ordered(a), ordered(b)) }
 
-// Behind returns the smallest range that contains all rows of the window whose RowKeys are greater than rowKey, which may
-// be "". If there cannot be such a row, ok is false.
+// Behind returns the smallest range that contains all rows of the window whose RowKeys are greater than rowKey, which may be
+// "". If no row can be in this range, ok is false.
 func (w Window) Behind(rowKey string) (rows RowRange, ok bool) {
 	var all interval
 	for _, iv := range w.intervals() {
@@ -159,8 +158,8 @@ func (w Window) intervals() []interval {
 		return all
 	}
 	for i := range w.to {
-		// A prefix of rowTo is a sort value before rowTo, so the window contains it. But in its RowKeys, another character follows
-		// the prefix, so they may sort after rowTo.
+		// A sort value that is a prefix of rowTo sorts before rowTo, so the window contains the sort value. But in the RowKeys of the
+		// sort value, ":" or "!" follows the prefix, so the RowKeys may sort after rowTo.
 		if start := w.to[:i]; i > 0 && !before(start, w.from) {
 			stem := rowStem(start)
 			all = append(all, interval{stem, behind(stem)})

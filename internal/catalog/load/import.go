@@ -48,16 +48,16 @@ type ImportOptions struct {
 	Upsert     bool       // replaces the contents of existing records
 	Noted      func(Note) // called about every 20 rows with the progress, possibly by several goroutines concurrently
 
-	// Patience is the time for which Import repeats a write while the storage does not answer. If it is 0, Import tries
-	// each write once, within the catalog's own deadline for a write.
+	// Patience is the time for which Import repeats a write while the storage does not answer. If Patience is 0, Import tries each
+	// write once, and the write ends at the catalog's own deadline.
 	Patience time.Duration
 
 	most int // maximum number of rows between two notes; 0 means maxRows
 }
 
-// Import writes the records of a file into a catalog, and failed rows into FILE.failed. After an interrupt, Import finishes
-// the rows that it has begun, and returns [task.ErrInterrupted]. After an interrupt or a crash, the next call continues
-// from the checkpoint.
+// Import writes the records of a file into a catalog, and failed rows into FILE.failed. After an interrupt, Import finishes the
+// rows that it has begun, and returns [task.ErrInterrupted]. After an interrupt or a crash, the next call continues from the
+// checkpoint.
 func Import(ctx context.Context, c *catalog.Catalog, file *os.File, o ImportOptions) (Note, error) {
 	im := importer{ImportOptions: o, catalog: c, path: file.Name()}
 	rows, err := im.open(ctx, file)
@@ -126,7 +126,7 @@ func (im *importer) run(ctx context.Context, rows *rowReader) (err error) {
 	} else if info.Size() < im.done.FailedBytes {
 		return problem.Invalidf("", "%s is missing, or shorter than before; restore it, and always move it together with the imported file", im.failed.Name())
 	}
-	if err := im.failed.Truncate(im.done.FailedBytes); err != nil { // rows after the last recorded progress are imported again
+	if err := im.failed.Truncate(im.done.FailedBytes); err != nil { // removes failed rows that this run imports again
 		return err
 	}
 	err = rows.forEach(ctx, cmp.Or(im.most, maxRows), func(rows []Row) error { return im.insert(context.WithoutCancel(ctx), rows) })
@@ -139,8 +139,8 @@ func (im *importer) run(ctx context.Context, rows *rowReader) (err error) {
 	return nil
 }
 
-// note reports the progress after every shownRows rows, and after the last row of a call of insert. The argument start is
-// the progress before that call.
+// note reports the progress after every shownRows rows, and after the last row that a call of insert writes. The argument start
+// is the progress before that call of insert.
 func (im *importer) note(start Note, written, all int) {
 	if im.Noted != nil && (written%shownRows == 0 || written == all) {
 		start.Rows += written

@@ -22,7 +22,8 @@ import (
 )
 
 const (
-	// At most maxRows rows of a file are written together, fewer if their text reaches maxBytes bytes.
+	// At most maxRows rows of a file are written together. Once the text of fewer rows reaches maxBytes bytes, these rows are
+	// written.
 	maxRows  = 1000
 	maxBytes = 16 << 20
 )
@@ -58,8 +59,9 @@ func IsCSV(name string) bool {
 	return strings.EqualFold(filepath.Ext(name), ".csv")
 }
 
-// newRowReader returns a reader of a file's rows. The file must contain CSV in the given form if IsCSV is true for the name,
-// and JSON lines otherwise. A CSV file that is not a pipe is read twice: the first reading finds the types of the columns.
+// newRowReader returns a reader of a file's rows. If IsCSV is true for the name, the file must contain CSV in the given form.
+// Any other file must contain JSON lines. A CSV file that is not a pipe is read twice: the first reading finds the types of the
+// columns.
 func newRowReader(ctx context.Context, name string, in io.ReadSeeker, form place.CSV) (*rowReader, error) {
 	if IsCSV(name) {
 		f, err := newCSV(ctx, in, form)
@@ -127,8 +129,9 @@ func (f *rowReader) skip(rows int) error {
 	return nil
 }
 
-// forEach calls fn with at most n rows at a time, until the file ends or fn fails. If ctx ends, forEach returns [task.ErrInterrupted]. If
-// reading fails, forEach first calls fn with the rows that were read before.
+// forEach calls fn with at most n rows at a time, until the file ends or fn fails. If ctx ends, forEach returns
+// [task.ErrInterrupted]. If reading fails, forEach calls fn with the rows that were read before the failure, and then returns
+// the error.
 func (f *rowReader) forEach(ctx context.Context, n int, fn func([]Row) error) error {
 	for {
 		var rows []Row
@@ -157,8 +160,8 @@ func (f *rowReader) forEach(ctx context.Context, n int, fn func([]Row) error) er
 	}
 }
 
-// Arriving calls fn with rows as their JSON lines arrive. Each call gets all waiting rows; see [lines.Arriving]. After an
-// interrupt, Arriving calls fn with the rows that were read, and returns [task.ErrInterrupted].
+// Arriving calls fn with rows as their JSON lines arrive. Each call of fn gets rows that have arrived since the last call; see
+// [lines.Arriving]. After an interrupt, Arriving calls fn with the rows that were read, and returns [task.ErrInterrupted].
 func Arriving(ctx context.Context, in io.Reader, fn func([]Row) error) error {
 	err := lines.Arriving(ctx, in, func(some []lines.Line) error {
 		rows := make([]Row, len(some))
@@ -183,10 +186,10 @@ func (e *rowError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.
 
 func (e *rowError) Unwrap() error { return e.Err }
 
-// Write writes rows, several at the same time, but rows of the same record one after another, in their order. For each row,
-// it calls the function write, such as the catalog's Insert. It calls the function show with each row's result, in the order
-// of the rows. If a row was refused, the result's Err is the reason, and the other rows are still written. If the storage
-// has failed, Write returns a [rowError] after it has shown the results of all other rows.
+// Write writes several rows at the same time. But it writes rows of the same record one after another, in their order. For each
+// row, it calls the function write, such as the catalog's Insert. It calls the function show with each row's result, in the
+// order of the rows. If a row was refused, the result's Err is the reason, and the other rows are still written. If the storage
+// has failed, Write shows the results of all other rows, and then returns a [rowError].
 func Write(ctx context.Context, c *catalog.Catalog, rows []Row, write func(context.Context, record.Record) (catalog.Written, error), show func(Row, catalog.Result) error) error {
 	var records record.Decoded
 	for _, row := range rows {

@@ -6,11 +6,12 @@
 // record is in its old or its new place, and the next migration continues.
 //
 // Writers notice the stop within 85 s. The schema's row records the time of the stop, so the next run after an interrupted
-// migration need not wait again. If the next run has the old settings, it moves the records back.
+// migration need not wait again. A next run with the old settings moves the records back.
 //
-// Index rows of the published program have version 0. Such a row is deleted only when its content is in all index rows of its
-// record. The published program does not lower-case RowKeys, so "Twin:…" and "TWIN:…" can be two records with one identity.
-// Such records are reported and left unchanged. So are two records that would become one record in the new schema.
+// Index rows of the published program have version 0. A row with version 0 is deleted only when all index rows of its record
+// have the row's content. The published program does not lower-case RowKeys, so "Twin:…" and "TWIN:…" can be two records with
+// one identity. Such records are reported and left unchanged. If two records would become one record in the new schema, they
+// are also reported and left unchanged.
 //
 // The published program also has a log, with a checkpoint that names the last entry that the program has carried out. The
 // migration carries out the entries after the checkpoint, and moves the checkpoint. For an entry that cannot be carried
@@ -19,7 +20,8 @@
 //
 // Stop the published program before the migration. If it writes during the migration, no entry in its log is lost. The
 // migration carries out all entries after a mark in the partition "left", even if the program has moved the checkpoint. But
-// the program's rows may replace ours. Another run takes these rows over, or reports that package check must restore ours.
+// rows that the program writes may replace our rows. Another run takes these rows over, or reports that package check must
+// restore our rows.
 package migrate
 
 import (
@@ -44,13 +46,13 @@ type Result struct {
 	Moved   int `json:"moved"`   // records whose index rows were written with another schema
 	Taken   int `json:"taken"`   // records taken over from another program
 	Entries int `json:"entries"` // entries that the published program had not carried out
-	Removed int `json:"removed"` // rows deleted from keys for which the schema has no row
+	Removed int `json:"removed"` // rows that were deleted, because the schema has no row with their keys
 	Left    int `json:"left"`    // rows, records and entries that were reported and left unchanged
 }
 
-// Run moves the catalog to the schema of its options, as the package comment describes. For each row, record and entry that it
-// leaves unchanged, it calls the function report, never concurrently. It needs about 150 bytes of memory for each record of
-// another program. If dryRun is true, Run does not change anything.
+// Run moves the catalog to the schema of its options, as the package comment describes. It calls the function report for each
+// row, record or entry that it leaves unchanged. The calls are never concurrent. It needs about 150 bytes of memory for each
+// record of another program. If dryRun is true, Run does not change anything.
 func Run(ctx context.Context, c *catalog.Catalog, dryRun bool, report func(catalog.Finding)) (Result, error) {
 	m := &migrator{Catalog: c, dryRun: dryRun, found: report, contents: map[index.IdentityHash]content{}, noted: map[string]wal.ContentHash{}}
 	var stopped *storage.Entity
@@ -162,9 +164,10 @@ type foreignRow struct {
 	record record.Record
 }
 
-// takeOverRow takes over one row of another program. If the row's identity has no head, takeOverRow adopts the record into the log.
-// Then it deletes the row, unless our schema has a row in the same place. Rows of one identity must be handled one after
-// another, because the first call adopts the record. If another writer is faster, the next run handles the row.
+// takeOverRow takes over one row of another program. If the row's identity has no head, takeOverRow adopts the record into the
+// log. Then it deletes the row, unless the record has an index row with the same key in our schema. Rows of one identity must
+// be handled one after another, because the first call adopts the record. If another writer is faster, the next run handles the
+// row.
 func (m *migrator) takeOverRow(ctx context.Context, row foreignRow) error {
 	h, err := m.ReadHead(ctx, row.id.First(), row.id.Hash())
 	if err != nil {
@@ -180,7 +183,7 @@ func (m *migrator) takeOverRow(ctx context.Context, row foreignRow) error {
 	return m.deleteOriginal(ctx, row)
 }
 
-// deleteOriginal deletes a row of another program if our schema has no row in its place.
+// deleteOriginal deletes a row of another program, unless the record has an index row with the same key in our schema.
 func (m *migrator) deleteOriginal(ctx context.Context, row foreignRow) error {
 	placed := store.WriteFor(row.id).HasRowAt(row.Key)
 	if m.dryRun {
@@ -211,12 +214,12 @@ type migrator struct {
 	dryRun bool
 	found  func(catalog.Finding)
 	from   string                     // the RowKey after which the published log is read
-	noted  map[string]wal.ContentHash // noted entries, by RowKey; for an insertion, with the hash of its record
+	noted  map[string]wal.ContentHash // RowKeys of noted entries; the value is the hash of an inserted record, or ""
 
 	mu  sync.Mutex // guards the fields below
 	sum Result
-	// contents describes the rows of another program, by the hash of their identity. After the survey, only the taken flags
-	// change.
+	// contents describes the rows of another program. Its keys are the hashes of the rows' identities. After the survey, only the
+	// field taken changes.
 	contents map[index.IdentityHash]content
 }
 
@@ -261,7 +264,7 @@ const (
 	impossible // the record was reported and left unchanged
 )
 
-// attempt calls the function do, which moves one record. Unless the result is failed, the error is nil.
+// attempt calls the function do, which moves one record. The error is nil for every result except failed.
 func (m *migrator) attempt(at key.Key, do func() error) (attempted, error) {
 	if m.dryRun {
 		return done, nil

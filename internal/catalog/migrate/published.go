@@ -13,8 +13,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Names in the log of the published program. The log contains entries in the order of their RowKeys, and a checkpoint with
-// the RowKey of the last entry that the program has carried out.
+// Names in the log of the published program. The log contains entries, which are carried out in the order of their RowKeys. Its
+// checkpoint contains the RowKey of the last entry that the program has carried out.
 const (
 	publishedPartition = "wal"
 	publishedDateTime  = "datetime"
@@ -56,8 +56,9 @@ func (m *migrator) moveMark(ctx context.Context, row string) error {
 }
 
 // carryOutEntries retries the noted entries of earlier runs. Then it carries out the published program's entries after the
-// mark, and moves the mark and the checkpoint. For an entry that cannot be carried out, it inserts a note before it moves
-// the mark past the entry. Therefore each run reports the entry until it is settled, which means carried out or deleted.
+// mark, and moves the mark and the checkpoint. For an entry that cannot be carried out, it inserts a note before it moves the
+// mark past the entry. Therefore each run reports the entry until it is settled. An entry is settled when it was carried out or
+// deleted.
 func (m *migrator) carryOutEntries(ctx context.Context) error {
 	var left []string
 	partition := leftPartition
@@ -84,7 +85,7 @@ func (m *migrator) carryOutEntries(ctx context.Context) error {
 	q := storage.Query{Range: key.Range{Partition: &partition, Low: &key.Bound{Key: m.from, Open: true}}}
 	err = m.Log.All(ctx, q, func(p storage.Page) error {
 		for _, row := range p.Entities() {
-			if _, noted := m.noted[row.Key.Row]; !noted { // an earlier run may have noted the entry, and died before it moved the mark
+			if _, noted := m.noted[row.Key.Row]; !noted { // if an earlier run died before it moved the mark, the entry may already have a note
 				carried := !key.Less(checkpoint.Get(publishedDateTime), row.Key.Row)
 				if err := m.tryFirst(ctx, row, carried); err != nil {
 					return err
@@ -104,7 +105,7 @@ func (m *migrator) carryOutEntries(ctx context.Context) error {
 }
 
 func (m *migrator) retryLeft(ctx context.Context, row string) error {
-	if _, noted := m.noted[row]; !noted { // a later deletion has settled the entry
+	if _, noted := m.noted[row]; !noted { // a later entry has deleted the record, so this entry is settled
 		return nil
 	}
 	entry, found, err := m.Log.Get(ctx, key.Key{Partition: publishedPartition, Row: row})
@@ -118,7 +119,8 @@ func (m *migrator) retryLeft(ctx context.Context, row string) error {
 	return m.deleteNote(ctx, row)
 }
 
-// tryFirst carries out an entry, or inserts a note if that is not possible. For carried, see carryOut.
+// tryFirst carries out an entry. If this is not possible, tryFirst inserts a note. The function carryOut explains the argument
+// carried.
 func (m *migrator) tryFirst(ctx context.Context, row storage.Entity, carried bool) error {
 	settled, err := m.carryOut(ctx, row, carried)
 	if err != nil || settled {
@@ -173,9 +175,9 @@ func publishedRecord(row storage.Entity) record.Record {
 	return store.Without(record.FromProperties(row.Properties), store.PublishedOperation)
 }
 
-// carryOut carries out one entry of the published program. If that is not possible, it reports the entry, and settled is false.
-// If carried is true, the program itself has carried out the entry, and later writes may have replaced its result. Such an
-// entry counts as settled even if it cannot be carried out again.
+// carryOut carries out one entry of the published program. If carryOut cannot do this, it reports the entry, and settled is
+// false. If carried is true, the published program has already carried out the entry, and later writes may have replaced the
+// result. If such an entry cannot be carried out again, it still counts as settled.
 func (m *migrator) carryOut(ctx context.Context, row storage.Entity, carried bool) (settled bool, err error) {
 	r := publishedRecord(row)
 	id, err := m.Identify(r)
@@ -207,8 +209,8 @@ func (m *migrator) carryOut(ctx context.Context, row storage.Entity, carried boo
 	}
 }
 
-// decide decides on an entry with the record r. The result do carries out the entry. If that is impossible, do is nil, and
-// left is the reason. If the entry needs no work, do is nil, and left is "".
+// decide decides on an entry with the record r. The result do carries out the entry. If the entry cannot be carried out, do is
+// nil, and left is the reason. If the entry needs no work, do is nil, and left is "".
 func (m *migrator) decide(ctx context.Context, row storage.Entity, id index.Identity, r record.Record) (do func() error, left string, err error) {
 	operation := row.Get(store.PublishedOperation)
 	if operation != store.PublishedInsert && operation != publishedDelete {
@@ -245,8 +247,8 @@ func (m *migrator) decide(ctx context.Context, row storage.Entity, id index.Iden
 	return func() error { return m.Restore(ctx, h, id, r) }, "", nil
 }
 
-// takeLateRows takes over a record's rows that the published program wrote after the migration had read the index.
-// Otherwise a later run would restore the deleted record from these rows. It returns the record's head.
+// takeLateRows takes over a record's rows that the published program wrote after the migration had read the index. If
+// takeLateRows left these rows, a later run would restore the deleted record from them. The function returns the record's head.
 func (m *migrator) takeLateRows(ctx context.Context, id index.Identity, r record.Record) (*store.Head, error) {
 	if m.dryRun {
 		return nil, nil

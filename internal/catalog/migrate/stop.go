@@ -14,13 +14,14 @@ import (
 	"tablesweep/internal/task"
 )
 
-// The column stoppedColumn of the schema row contains the time since which writers have been stopped. Without the column,
-// that time is the row's Timestamp.
+// The column stoppedColumn of the schema row contains the time at which writers were stopped. If the row does not have this
+// column, writers were stopped at the row's Timestamp.
 const stoppedColumn = "Stopped"
 
-// stopWriters stores our schema. If another schema or no schema was stored, stopWriters also stops all writers, waits until
-// they have noticed the stop, and returns the schema row. The caller ends the stop with resumeWriters. The row records the
-// time of the stop, so a migration that continues or reverts an earlier one waits only for the remaining time.
+// stopWriters stores our schema. Unless our schema was already stored and ready, stopWriters also stops all writers, waits
+// until they have noticed the stop, and returns the schema row. The caller ends the stop with resumeWriters. The schema row
+// contains the time of the stop, so a migration that continues or reverts an earlier migration waits only for the remaining
+// time.
 func (m *migrator) stopWriters(ctx context.Context) (stopped *storage.Entity, err error) {
 	row, found, err := m.Log.Get(ctx, store.SchemaKey)
 	if err != nil || found && row.Get("Schema") == m.Schema.String() && row.Get("State") == store.Ready {
@@ -88,7 +89,7 @@ func (m *migrator) resumeWriters(ctx context.Context, stopped *storage.Entity) e
 	if !store.Overtaken(err) {
 		return err
 	}
-	// Another migration was faster, or an earlier try of this request was carried out.
+	// Either another migration was faster, or the service has already carried out an earlier try of this request.
 	row, found, err := m.Log.Get(ctx, store.SchemaKey)
 	if err == nil && (!found || row.Get("Schema") != m.Schema.String()) {
 		err = m.anotherMove()

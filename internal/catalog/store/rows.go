@@ -46,7 +46,7 @@ const (
 	ParkedColumn   = record.OwnPrefix + "parked"
 )
 
-// SlotColumns are the columns that a [Slot] needs. For a row of another program, all columns are needed.
+// SlotColumns are the columns that a [Slot] needs. But the slot of a row of another program needs all columns.
 var SlotColumns = []string{identityColumn, VersionColumn, GoneColumn}
 
 // EntryColumns are the columns that an [Entry] without its record needs.
@@ -64,10 +64,10 @@ type Entry struct {
 type Head struct {
 	wal.Head
 	ETag    string
-	Written time.Time // the time of the row's last update, by the service's clock; a process that completes another process's write also updates the row
+	Written time.Time // the time of the row's last update, by the service's clock; the row is also updated when another process completes the write
 }
 
-// State returns the head in the form of package wal, or nil if h is nil.
+// State returns h as a head of package wal. If h is nil, the result is nil.
 func (h *Head) State() *wal.Head {
 	if h == nil {
 		return nil

@@ -28,7 +28,7 @@ type Store struct {
 	Clock  func() time.Time // our own clock
 }
 
-// ServiceNow returns the service's time, or our own time before the service's first answer.
+// ServiceNow returns the service's time. Before the service's first answer, it returns our own time.
 func (s *Store) ServiceNow() time.Time {
 	now, _ := s.Log.Now(s.Clock())
 	return now
@@ -36,8 +36,8 @@ func (s *Store) ServiceNow() time.Time {
 
 const (
 	// shards is the number of the log's partitions. Each partition accepts 2,000 rows per second (Microsoft Learn, "Scalability
-	// and performance targets for Table storage"), and an insertion writes five rows. The number cannot change, because it
-	// determines the partition of each head.
+	// and performance targets for Table storage"), and an insertion writes five rows. The number of partitions cannot change,
+	// because it determines the partition of each head.
 	shards = 16
 	// Parallel is the maximum number of shards or records that are handled concurrently.
 	Parallel = 8
@@ -110,9 +110,9 @@ func (s *Store) ReadHead(ctx context.Context, first index.FirstHash, identity in
 	return HeadOf(row)
 }
 
-// Recorded returns the row of a committed entry, which may be pending or one of the changes. One transaction moves an entry
-// to the changes, and Recorded reads the changes last, so it also finds an entry that moves between the two reads. It does
-// not find withdrawals that were applied, or entries whose changes were deleted because of their age.
+// Recorded returns the row of a committed entry, which may be pending or one of the changes. Recorded reads the changes last,
+// so it also finds an entry that moves to the changes between the two reads. It does not find withdrawals that were applied. It
+// also does not find entries whose changes were deleted because of their age.
 func (s *Store) Recorded(ctx context.Context, shard Shard, id wal.EntryID) (row storage.Entity, found bool, err error) {
 	for _, prefix := range []string{EntryPrefix, ChangePrefix} {
 		if row, found, err = s.Log.Get(ctx, shard.EntryKey(prefix, id)); found || err != nil {
@@ -127,7 +127,7 @@ func Overtaken(err error) bool {
 	return storage.Conflict(err) || storage.HasCode(err, "UpdateConditionNotSatisfied", "ResourceNotFound", "EntityNotFound")
 }
 
-// Copy is the row, if any, at the key of a record's index row.
+// Copy is the row that was found at the key of a record's index row. The row may be missing, or may belong to another record.
 type Copy struct {
 	At     key.Key
 	Row    storage.Entity
@@ -135,7 +135,7 @@ type Copy struct {
 	Record record.Record
 }
 
-// Copies reads the rows at the keys of all index rows of the write.
+// Copies reads the rows that have the keys of the write's index rows.
 func (s *Store) Copies(ctx context.Context, w wal.Write) ([]Copy, error) {
 	all := make([]Copy, len(w.Partitions))
 	g, ctx := task.WithContext(ctx)
@@ -163,8 +163,8 @@ func (x Copy) Ours(h *Head) bool {
 	return x.Slot.State == wal.HasRecord && x.Slot.Identity == h.Identity
 }
 
-// Logged returns the record that the head's last write has written. If the hash in the head matches a copy, Logged takes the
-// record from that copy, and otherwise from the head's entry.
+// Logged returns the record of the head's last write. If a copy has the hash that the head contains, Logged returns the record
+// of this copy. If no copy has this hash, Logged returns the record of the head's entry.
 func (s *Store) Logged(ctx context.Context, h *Head, all []Copy) (r record.Record, found bool, err error) {
 	for _, x := range all {
 		if x.Slot.State == wal.HasRecord && HashOf(x.Record) == h.Content {
@@ -200,8 +200,8 @@ const (
 // Foreign reports whether another program wrote the index row.
 func Foreign(row storage.Entity) bool { return row.Get(VersionColumn) == "" }
 
-// ContentOf returns the record of an index row, without the operation's name that the published program writes into its
-// rows.
+// ContentOf returns the record of an index row. It leaves out the name of an operation that the published program writes into
+// its rows.
 func ContentOf(row storage.Entity) record.Record {
 	r := record.FromProperties(row.Properties)
 	if v, _ := r.Get(PublishedOperation); Foreign(row) && v == PublishedInsert {
@@ -225,8 +225,8 @@ func (s *Store) Identify(r record.Record) (index.Identity, error) {
 	return s.Schema.Identity(get)
 }
 
-// keyValues returns a function that returns the record's index and sort values by field name. The function ignores the case
-// of field names.
+// keyValues returns a function. For the name of a field, this function returns the record's index value or sort value. The
+// function ignores the case of field names.
 func (s *Store) keyValues(r record.Record) (func(field string) (string, bool), error) {
 	values := map[string]string{}
 	for _, f := range r.Fields {
@@ -248,13 +248,13 @@ func (s *Store) keyValues(r record.Record) (func(field string) (string, bool), e
 	}, nil
 }
 
-// keyText returns the text from which a field's keys are made. All spellings of a number have the same text, because the service
-// changes the spelling of numbers.
+// keyText returns the text from which a field's keys are made. The service changes the spelling of numbers, so all spellings of
+// a number have the same text.
 func keyText(r record.Record, f record.Field) string {
 	text, _ := r.Get(f.Name)
 	switch f.Type {
 	case storage.Int32, storage.Int64, storage.Double:
-		if n, ok := index.Number(text); ok { // NaN and the infinities have no such text
+		if n, ok := index.Number(text); ok { // NaN and the infinities are not converted
 			return n
 		}
 	}

@@ -2,11 +2,11 @@
 // even if several processes apply the writes, in any order and any number of times. The package does no I/O.
 //
 // Each identity (see package catalog/index) has a head, which contains the identity's newest write and the write's version. One
-// transaction commits a write: it inserts the log's [Entry] and updates the head. The transaction fails if the head has changed
-// since the write was decided. Therefore the writes of an identity have one order, independent of clocks. Of two concurrent
-// writers, only one succeeds. After the commit, the index rows are written. A row is replaced only by a write with a
-// greater version ([Decide]). A deletion leaves a tombstone, which contains only the identity and the version. A tombstone
-// stops older writes that are still under way.
+// transaction commits a write: it inserts the log's [Entry] and updates the head. If the head has changed since the write was
+// decided, the transaction fails. Therefore the writes of an identity have one order, which does not depend on clocks. Of two
+// concurrent writers, only one succeeds. After the commit, the index rows are written. A row is replaced only by a write with a
+// greater version ([Decide]). A deletion replaces the row with a tombstone, which contains the identity and the version, but no
+// record. A tombstone stops older writes that are still under way.
 package wal
 
 import (
@@ -28,8 +28,8 @@ const (
 	Undo    Kind = "undo" // withdraws an insertion that cannot be applied; not listed as a change
 )
 
-// Write is the part of an entry that concerns one identity. In each of the identity's partitions, the index row becomes the
-// record or, if Gone is true, a tombstone.
+// Write is the part of an entry that concerns one identity. The write changes the index row in each of the identity's
+// partitions. If Gone is true, the row becomes a tombstone. Otherwise the row contains the record.
 type Write struct {
 	First      index.FirstHash      `json:"first"` // selects the shard
 	Identity   index.IdentityHash   `json:"identity"`
@@ -38,13 +38,14 @@ type Write struct {
 	Version    int64                `json:"version"`    // see [Insertion]; grows with each write of the record
 	Gone       bool                 `json:"gone,omitzero"`
 	Fresh      bool                 `json:"fresh,omitzero"` // there was no head, so most likely there are no rows
-	// Instead is the record's former identity, if this write moves the record. If both identities have the same row, this write
-	// overwrites the row.
+	// If this write moves a record, Instead is the record's former identity. If both identities have the same index row, this
+	// write overwrites the row.
 	Instead *FormerIdentity `json:"instead,omitzero"`
-	// Next is set in the removal of a record that has moved. It is the record's new identity, and the record's version there.
+	// Next is set if this write removes a record from its former identity. Next is the record's new identity, and the record's
+	// version there.
 	Next *FormerIdentity `json:"next,omitzero"`
-	// Lineage is set for a record that has moved. It is the record's first identity, and that identity's last version. It
-	// shows that rows of different identities belong to one record.
+	// Lineage is set for a record that has moved. Lineage is the record's first identity, and that identity's last version. Rows
+	// of different identities with the same Lineage belong to one record.
 	Lineage *FormerIdentity `json:"line,omitzero"`
 }
 
@@ -72,8 +73,8 @@ type ContentHash string
 type Entry struct {
 	Kind Kind
 	Time time.Time // later than the time of every earlier entry of the same identities
-	// Writes contains one write. If a record moves to another identity, Writes contains two in one shard: the removal of the
-	// old identity, then the write of the new one.
+	// Writes contains one write. If a record moves to another identity in the same shard, Writes contains two writes. The first
+	// write removes the old identity, and the second write creates the new identity.
 	Writes []Write
 }
 
@@ -83,9 +84,8 @@ type Head struct {
 	Entry   EntryID
 	Time    time.Time   // the entry's time
 	Content ContentHash // "" if the record was deleted
-	// If Sure is true, every earlier entry was applied only by its own writer, whose requests were all answered at the first
-	// try. Therefore no older request to write a row of the identity can still take effect, except requests for pending
-	// entries.
+	// If Sure is true, every earlier entry was applied only by its own writer, and the service answered all requests of this
+	// writer at the first try. Therefore only requests of pending entries can still change a row of the identity.
 	Sure bool
 }
 
@@ -99,9 +99,8 @@ const (
 	Taken                 // a record with other contents has the identity
 )
 
-// Insertion decides whether to insert a record. The argument head is the head of the record's identity, or nil. Without a
-// head, the version is the time in ticks, which is greater than the versions of all earlier, deleted records with this
-// identity.
+// Insertion decides whether to insert a record. The argument head is the head of the record's identity, or nil. If head is nil,
+// the version is the time in ticks. This version is greater than the versions of all records that had this identity before.
 func Insertion(head *Head, w Write, content ContentHash, now time.Time) (Write, Verdict) {
 	w = following(head, w, now)
 	switch {
@@ -120,8 +119,8 @@ func Removal(head *Head) Write {
 	return w
 }
 
-// Replacement decides whether a record with w's identity replaces another record. The argument old is the live head of that
-// record, and target is the head of w's identity, or nil. If w and old have the same identity, target is ignored.
+// Replacement decides whether a new record with w's identity replaces an old record. The argument old is the live head of the
+// old record, and target is the head of w's identity, or nil. If w and old have the same identity, target is ignored.
 func Replacement(old, target *Head, w Write, content ContentHash, now time.Time) ([]Write, Verdict) {
 	if old.Identity == w.Identity {
 		if old.Content == content {
@@ -141,8 +140,8 @@ func Replacement(old, target *Head, w Write, content ContentHash, now time.Time)
 }
 
 // TakeIdentity returns the write that moves a record to w's identity. The argument old is the record's head, and target is the
-// head of w's identity. The write's version is greater than those of both heads. Another write, in the same entry or a
-// later one, removes the old identity.
+// head of w's identity. The write's version is greater than those of both heads. Another write, in the same entry or in a later
+// entry, removes the record from the old identity.
 func TakeIdentity(old, target *Head, w Write, now time.Time) Write {
 	w = following(target, w, now)
 	w.Version = max(w.Version, old.Version+1)
@@ -153,7 +152,7 @@ func TakeIdentity(old, target *Head, w Write, now time.Time) Write {
 	return w
 }
 
-// following returns the write w with the version after the head's.
+// following returns the write w with the version that follows the head's version.
 func following(head *Head, w Write, now time.Time) Write {
 	w.Gone, w.Instead, w.Next, w.Lineage, w.Fresh = false, nil, nil, nil, head == nil
 	if head != nil {
@@ -170,7 +169,7 @@ type Clearing int
 // The decisions.
 const (
 	Clear  Clearing = iota // delete the tombstones
-	Wait                   // an entry of the identity is pending, so decide again when the entry is applied
+	Wait                   // decide later, because an entry of the identity is pending
 	Retain                 // keep the tombstones for a day, because an older request may still be carried out
 	Over                   // keep the rows, because they belong to a newer write
 )
@@ -196,10 +195,10 @@ type VersionClaim struct {
 	Lineage  *FormerIdentity // as in [Write]
 }
 
-// Superseded reports for each row whether another row has a newer write of the same record.
+// Superseded returns true for each row that is outdated: another row has a newer write of the same record.
 func Superseded(rows []VersionClaim) []bool {
-	// The newest version for each identity and for each lineage, and the last version of each identity from which a record has
-	// moved.
+	// The maps newest and lines contain the newest version of each identity and of each lineage. If a record has moved from an
+	// identity, left contains the identity's last version.
 	newest, lines, left := map[index.IdentityHash]int64{}, map[FormerIdentity]int64{}, map[index.IdentityHash]int64{}
 	for _, r := range rows {
 		newest[r.Identity] = max(newest[r.Identity], r.Version)
@@ -216,8 +215,8 @@ func Superseded(rows []VersionClaim) []bool {
 	return old
 }
 
-// NextTime returns the time of an entry that follows the heads. The result is the argument now, or one tick after the latest
-// head's time, whichever is later.
+// NextTime returns the time of an entry that follows the heads. The result is the later of two times: the argument now, and one
+// tick after the latest head's time.
 func NextTime(now time.Time, heads ...*Head) time.Time {
 	now = now.Truncate(key.Tick)
 	for _, h := range heads {
@@ -251,7 +250,7 @@ type Effect int
 // The effects.
 const (
 	Keep      Effect = iota // leave the row, because it contains this write or a newer one
-	Create                  // insert the row; the insertion fails if there is a row by then
+	Create                  // insert the row; if another process inserts a row first, the insertion fails
 	Overwrite               // replace the row, if its ETag has not changed
 	Collide                 // leave the row, because it belongs to another record with the same key
 )
