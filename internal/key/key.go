@@ -44,8 +44,8 @@ func Compare(a, b string) int {
 	n := min(len(a), len(b))
 	for i := range n {
 		if a[i] != b[i] {
-			// a[i] and b[i] are the first bytes that differ. They sort as in UTF-16, except that the lead bytes 0xEE and 0xEF
-			// (characters from U+E000 to U+FFFF) must sort after 0xF0 and up (characters above U+FFFF).
+			// a[i] and b[i] are the first bytes that differ. With one exception, bytes have the order of UTF-16: the lead bytes 0xEE and
+			// 0xEF (characters from U+E000 to U+FFFF) must sort after 0xF0 and greater bytes (characters above U+FFFF).
 			return cmp.Compare(byteRank(a[i]), byteRank(b[i]))
 		}
 	}
@@ -64,7 +64,7 @@ func byteRank(b byte) int {
 func Less(a, b string) bool { return Compare(a, b) < 0 }
 
 // Successor returns the smallest key that is greater than every key starting with prefix. If prefix is empty or contains only
-// U+FFFF characters, there is no such key, and ok is false. The result never contains half a surrogate pair.
+// U+FFFF characters, no key is greater, and ok is false. The result never contains half a surrogate pair.
 func Successor(prefix string) (next string, ok bool) {
 	for len(prefix) > 0 {
 		r, size := utf8.DecodeLastRuneInString(prefix)
@@ -119,8 +119,8 @@ func AtRank(rank rune) rune {
 	return rank
 }
 
-// Ordinary reports whether the program may use the character in keys of its own, such as the bounds of ranges. The service
-// refuses control characters in keys, and some software refuses noncharacters.
+// Ordinary reports whether the program may use the character in keys that it makes itself, such as the bounds of ranges. The
+// service refuses control characters in keys, and some software refuses noncharacters.
 func Ordinary(char rune) bool {
 	return utf8.ValidRune(char) && !unicode.IsControl(char) && char&0xFFFE != 0xFFFE && char != utf8.RuneError
 }

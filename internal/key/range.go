@@ -9,7 +9,7 @@ type Bound struct {
 }
 
 // Range is a set of rows between two bounds. The bounds are partition keys or, if Partition is set, row keys within that
-// partition. A nil bound means no bound. The service finds both forms by its index.
+// partition. A nil bound means no bound. The service uses its index for both kinds of bounds.
 type Range struct {
 	Partition *string `json:"p,omitempty"`
 	Low       *Bound  `json:"l,omitempty"`
@@ -81,8 +81,8 @@ func (r Range) End() *Key {
 	return &end
 }
 
-// Empty reports whether no key lies between the bounds. If only malformed keys lie between them, it may return false. The
-// range then costs one query without rows.
+// Empty reports whether no key lies between the bounds. If only malformed keys lie between the bounds, Empty may return false.
+// The range then costs one query that returns no rows.
 func (r Range) Empty() bool {
 	if r.Low == nil || r.High == nil {
 		return false
@@ -91,7 +91,7 @@ func (r Range) Empty() bool {
 	return c > 0 || c == 0 && (r.Low.Open || r.High.Open)
 }
 
-// Narrow returns the part of r that also lies between the bounds. The range r must be a range of partition keys.
+// Narrow returns the part of r that lies between the bounds low and high. The range r must be a range of partition keys.
 func (r Range) Narrow(low, high *Bound) Range {
 	if r.Low == nil || low != nil && tighter(*low, *r.Low, 1) {
 		r.Low = low
@@ -109,12 +109,12 @@ func tighter(a, b Bound, side int) bool {
 	return c > 0 || c == 0 && a.Open
 }
 
-// Token is the service's continuation token. It is opaque, and valid only for the query that returned it. Therefore the step
-// that continues a query has the same range as the step that began it.
+// Token is the service's continuation token. It is opaque, and valid only for the query that returned it. Therefore a step that
+// continues the query of an earlier step has the same range as that step.
 type Token struct {
 	Partition string `json:"p"`
 	Row       string `json:"r,omitempty"` // the service may leave out the row key
-	// After is the last key of the earlier pages. It is nil if these pages had no row, or if the key was not recorded.
+	// After is the last key of the earlier pages. If the earlier pages had no row, or if the key was not recorded, After is nil.
 	After *Key `json:"a,omitempty"`
 }
 
@@ -141,7 +141,7 @@ func (b Bounds) Range() Range {
 	return r.Narrow(low, high)
 }
 
-// Intersect returns the bounds of the keys within both b and other.
+// Intersect returns bounds that contain the keys that are both in b and in other.
 func (b Bounds) Intersect(other Bounds) Bounds {
 	both := Bounds{Prefix: b.Prefix, After: b.After, Before: b.Before}
 	if Less(both.After, other.After) {
@@ -160,8 +160,8 @@ func (b Bounds) Intersect(other Bounds) Bounds {
 	return both
 }
 
-// PrefixEnd returns the upper bound of the keys that start with prefix, or nil if every key after prefix starts with
-// prefix.
+// PrefixEnd returns the upper bound of the keys that start with prefix. If all keys after prefix start with prefix, it returns
+// nil.
 func PrefixEnd(prefix string) *Bound {
 	if next, ok := Successor(prefix); ok {
 		return &Bound{Key: next, Open: true}

@@ -7,9 +7,9 @@ import (
 )
 
 // A property's name must be a C# identifier of at most 255 characters, and three names are reserved (Microsoft Learn,
-// "Understanding the Table service data model"). A field whose name is such an identifier in ASCII is stored in a property
-// of the same name. Other names are escaped. The escaped name is a prefix, then the field's name, with _HEX_ for every
-// character except letters and digits:
+// "Understanding the Table service data model"). A field whose name is such an identifier in ASCII is stored in a property of
+// the same name. Other names are escaped. An escaped name begins with a prefix. Then follows the field's name, in which _HEX_
+// replaces every character except letters and digits:
 //
 //	first name    tsw_x_first_20_name
 //	it's          tsw_x_it_27_s

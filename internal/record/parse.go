@@ -26,13 +26,13 @@ const (
 	maxValue  = 64 << 10  // bytes of a String in UTF-16, or of a Binary
 	maxDepth  = 64        // maximum depth of nested objects and arrays
 
-	// maxMembers is the maximum number of names in a record or a patch. Every field may have an annotation, and a patch may also name
-	// fields to remove.
+	// maxMembers is the maximum number of names in a record or a patch. This number is greater than maxFields, because each field
+	// may have an annotation, and a patch may name fields to remove.
 	maxMembers = 4 * maxFields
 	// maxErrors is the maximum number of errors reported for a record.
 	maxErrors = 20
-	// maxNested is the maximum number of members of a nested object. A nested object that fits into a property's value has
-	// fewer members.
+	// maxNested is the maximum number of members of a nested object. A nested object with more members does not fit into a
+	// property's value.
 	maxNested = maxValue / 4
 )
 
@@ -178,7 +178,7 @@ func parseField(m member, types map[string]storage.Type) (Field, error) {
 	}
 	t, annotated := types[m.name]
 	kind := m.value.Kind()
-	if !m.value.IsValid() { // the syntax was checked before, so a string in the value must be wrong
+	if !m.value.IsValid() { // the syntax is correct, so the value must contain an invalid string
 		return f, problem.Invalidf(m.name, "contains half a surrogate pair, which is not a character; send whole characters")
 	}
 	if f.Nested = kind == '{' || kind == '['; f.Nested {
@@ -223,8 +223,8 @@ func (r Record) check() error {
 	return nil
 }
 
-// Size returns the number of bytes that the record takes in a row. It counts them as the service's team describes in
-// "Understanding Windows Azure Storage Billing".
+// Size returns the number of bytes that the record takes in a row. It counts bytes by the rules in "Understanding Windows Azure
+// Storage Billing" (a text by the service's team).
 func (r Record) Size() int {
 	n := 0
 	for _, f := range r.Fields {

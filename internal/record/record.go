@@ -13,11 +13,11 @@
 //	{…}, […]                       String, the value's compact JSON under a marked name
 //	"f@odata.type": "Edm.Guid"     none: the type of field f
 //
-// An annotation, such as "f@odata.type", names one of the service's types. A record's JSON has an annotation only where the
-// value does not show its type. Therefore [Parse] of a record's JSON returns the same record.
+// An annotation, such as "f@odata.type", names one of the service's types. In a record's JSON, a field has an annotation only
+// if its value does not show the type. If [Parse] reads a record's JSON, it returns the same record.
 //
-// A field may have any name. Names that are legal for properties are not changed. Other names are escaped (see name.go),
-// and then start with tsw_x_ or tsw_j_. Columns that other packages add also start with [OwnPrefix], but not with tsw_x_ or
+// A field may have any name. Names that are legal for properties are not changed. Other names are escaped (see name.go), and
+// then start with tsw_x_ or tsw_j_. Other packages add columns whose names start with [OwnPrefix], but not with tsw_x_ or
 // tsw_j_.
 package record
 
@@ -94,7 +94,7 @@ func FromProperties(properties []storage.Property) Record {
 		}
 	}
 	r.sort()
-	// Another program may have stored a field twice, once as a nested value.
+	// Another program may have stored a field twice: as a plain value and as a nested value.
 	r.Fields = slices.CompactFunc(r.Fields, func(a, b Field) bool { return a.Name == b.Name })
 	return r
 }
@@ -155,8 +155,8 @@ func (f Field) annotated() bool {
 	return true
 }
 
-// plainInt64 reports whether an Int64 is written as a number without an annotation. This is possible if the number does not
-// fit into an Int32, but lies between -2^53 and 2^53, where JavaScript's numbers are exact.
+// plainInt64 reports whether an Int64 is written as a number without an annotation. No annotation is needed for a number that
+// does not fit into an Int32, but lies between -2^53 and 2^53. In this range, JavaScript's numbers are exact.
 func (f Field) plainInt64() bool {
 	const exact = 1 << 53
 	n, err := strconv.ParseInt(f.text(), 10, 64)
@@ -185,8 +185,8 @@ func (r Record) Hash() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// canonical returns bytes that are equal if and only if the records are equal. Values were normalized on input, except for
-// Doubles, which keep their text.
+// canonical returns bytes that are equal if and only if the records are equal. Doubles keep the text of the input. All other
+// values were normalized on input.
 func (r Record) canonical() []byte {
 	var b []byte
 	for _, f := range r.Fields {

@@ -2,8 +2,8 @@ package record
 
 import "github.com/go-json-experiment/json/jsontext"
 
-// Some is a list of records. Its users decode only a few at a time, because a record of small fields takes ten times the
-// memory of its text.
+// Some is a list of records. Users of the list decode only a few records at a time, because a decoded record with small fields
+// takes ten times the memory of its text.
 type Some interface {
 	Len() int
 	// At returns the record with the given index. It may be called several times for one index.

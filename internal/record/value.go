@@ -50,7 +50,7 @@ func normalize(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 	return normalizeString(t, v)
 }
 
-// normalizeString normalizes a value of a type whose values are strings in JSON.
+// normalizeString normalizes a value. The values of its type must be strings in JSON.
 func normalizeString(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 	if v.Kind() != '"' {
 		return nil, fmt.Errorf("must be a string, because its type is %v", t)
@@ -101,7 +101,7 @@ func normalizeDouble(v jsontext.Value) (jsontext.Value, error) {
 	if err != nil {
 		return nil, errors.New("lies beyond the range of a Double; send the number as a string")
 	}
-	if f == 0 && math.Signbit(f) { // the storage drops the sign of 0, so the answer to a write must not contain the sign
+	if f == 0 && math.Signbit(f) { // the storage drops the sign of -0, so the answer to a write must not contain this sign
 		return jsontext.Value("0.0"), nil
 	}
 	if !odata.KeepsNumber(string(v)) {
@@ -113,7 +113,7 @@ func normalizeDouble(v jsontext.Value) (jsontext.Value, error) {
 	return append(bytes.Clone(v), ".0"...), nil
 }
 
-// shortest returns the shortest text of a Double, which is the same for equal Doubles.
+// shortest returns the shortest text of a Double. Equal Doubles have the same shortest text.
 func shortest(v jsontext.Value) jsontext.Value {
 	f, err := strconv.ParseFloat(string(v), 64)
 	if err != nil {

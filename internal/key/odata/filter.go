@@ -24,13 +24,14 @@ type Filter struct {
 // Comparisons returns the number of comparisons in the filter. The service limits this number.
 func (f *Filter) Comparisons() int { return f.comparisons }
 
-// Match reports whether the row satisfies the filter. If the row lacks a property, or has it with another type, every
-// comparison with that property is false. Then both "a eq 1" and "a ne 1" are false, but "not (a eq 1)" is true.
+// Match reports whether the row satisfies the filter. If the row does not have a property, or the property has another type
+// than in the filter, every comparison with the property is false. Then both "a eq 1" and "a ne 1" are false, but "not (a eq
+// 1)" is true.
 func (f *Filter) Match(row Row) bool { return f.root.match(row) }
 
 // Range returns a range of keys that contains all matching rows. It uses only the comparisons of PartitionKey and RowKey that
-// every match must satisfy. Therefore, as in the service, comparisons within an "or" do not limit the range. Comparisons of
-// RowKey limit the range only if the range lies in one partition.
+// every matching row must satisfy. Therefore comparisons within an "or" do not limit the range, as in the service. Comparisons
+// of RowKey limit the range only if the range lies in one partition.
 func (f *Filter) Range() key.Range {
 	var partition, row key.Range
 	narrow(f.root, &partition, &row)
@@ -130,7 +131,7 @@ func (o operator) holds(c int) bool {
 	return c <= 0
 }
 
-// flip returns the operator for the same comparison with swapped operands.
+// flip returns the operator that gives the same result if the operands are swapped.
 func (o operator) flip() operator {
 	switch o {
 	case gt:

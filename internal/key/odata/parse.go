@@ -15,7 +15,7 @@ import (
 // maxDepth is the maximum nesting depth of parentheses and nots. Without a limit, a hostile filter could exhaust the stack.
 const maxDepth = 100
 
-// Parse parses a $filter expression. The error says what Parse expected, and at which character.
+// Parse parses a $filter expression. The error names the character, and what Parse expected there.
 func Parse(s string) (*Filter, error) {
 	if !utf8.ValidString(s) {
 		return nil, errors.New("filter is not valid UTF-8")
@@ -126,7 +126,7 @@ func ParseBoolean(s string) (v Value, ok bool) {
 	return Value{}, false
 }
 
-// operand is a property, or a literal if the field property is "".
+// operand is a property or a literal. If the field property is "", it is a literal.
 type operand struct {
 	property string
 	literal  Value
@@ -265,7 +265,7 @@ func parseNumber(text, suffix string) (Value, error) {
 	return Value{Type: Double, Float: f}, nil
 }
 
-// keyword reads the given word and returns true, if the word is next.
+// If the next word is the given word, keyword reads this word, and returns true.
 func (p *parser) keyword(word string) bool {
 	p.skipSpace()
 	if p.peekWord() != word {
@@ -293,7 +293,7 @@ func (p *parser) skipSpace() string {
 	return p.rest
 }
 
-// ValueOf converts a text to a value of type t. The text must be valid for the type.
+// ValueOf converts a text to a value of the type t. The text must be a valid value of this type.
 func ValueOf(t Type, text string) (v Value) {
 	switch t {
 	case Boolean:

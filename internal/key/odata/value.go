@@ -46,8 +46,8 @@ func ParseType(name string) (Type, bool) {
 	return 0, false
 }
 
-// Implied returns the type of a JSON value without an annotation. As in Microsoft's OData reader, a number is a Double if it
-// has a point or exponent, or does not fit into an Int32.
+// Implied returns the type of a JSON value without an annotation. A number is a Double if it has a point or exponent, or if it
+// does not fit into an Int32. Microsoft's OData reader has the same rule.
 func Implied[T ~string | ~[]byte](json T) Type {
 	switch {
 	case len(json) == 0 || json[0] == '"' || json[0] == 'n' || json[0] == '{' || json[0] == '[':
@@ -73,8 +73,8 @@ type Value struct {
 	Float float64 // Double
 }
 
-// compare compares two values of one type, or two numbers of any types. For NaN, and for values of other types, ok is
-// false.
+// compare compares two values of one type, or two numbers of any types. If a value is NaN, or if the types cannot be compared,
+// ok is false.
 func compare(a, b Value) (c int, ok bool) {
 	switch {
 	case a.isNumber() && b.isNumber():
@@ -142,8 +142,8 @@ func KeepsTime(text string) bool {
 	return len(strings.TrimRight(digits, "0")) <= 7
 }
 
-// KeepsNumber reports whether a Double can store the number in the text: the nearest Double, rounded to the text's number of digits,
-// must have the same digits.
+// KeepsNumber reports whether a Double can store the number in the text. It rounds the nearest Double to the text's number of
+// digits. The digits must then equal the digits of the text.
 func KeepsNumber(text string) bool {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -164,8 +164,8 @@ func significant(number string) string {
 	return strings.Trim(strings.Replace(strings.TrimLeft(number, "+-"), ".", "", 1), "0")
 }
 
-// AppendDateTime appends a DateTime to b in the service's form: in UTC, with as many decimal places as needed, at most
-// seven.
+// AppendDateTime appends a DateTime in UTC to b, in the service's form. The seconds have only the decimal places that are
+// needed, at most seven.
 func AppendDateTime(b []byte, ticks int64) []byte {
 	t := key.TickTime(ticks)
 	// AppendDateTime is called for every row, and time.Time.AppendFormat would take several times as long.

@@ -16,7 +16,8 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// The limits of a program's work for a row. They are counts, not times, so each delivery of a step has the same result.
+// The limits of a program's work for a row. The limits are counts and not times, so the program has the same result whenever a
+// step is repeated.
 const (
 	maxProgram   = 16 << 10  // bytes of a program
 	maxSteps     = 1 << 20   // instructions; a call counts as several, depending on the size of its arguments and result
@@ -28,10 +29,11 @@ const (
 	maxValue     = 2 << 20   // bytes of a value
 	maxRows      = 100       // output rows for one row
 	perSearch    = 1 << 8    // a search counts as this number of instructions
-	maxSearches  = 1 << 10   // number of searches after which a compiled program is replaced, because it caches regular expressions
+	maxSearches  = 1 << 10   // number of searches after which a compiled program is replaced; each compiled program keeps all its regular expressions
 )
 
-// impure contains the functions whose result depends on more than the row, or that also end the runs of other rows.
+// impure contains the functions whose result depends on more than the row, and the functions that also end the handling of
+// other rows.
 var impure = strings.Fields("now localtime strflocaltime input inputs env $ENV halt halt_error debug stderr input_filename input_line_number modulemeta get_search_list builtins")
 
 // unbounded contains the functions that can take too much memory or time in one instruction, even for small values.
@@ -40,7 +42,7 @@ var unbounded = strings.Fields("transpose fromstream truncate_stream jn yn")
 // searches contains the functions that use a regular expression.
 var searches = strings.Fields("test match capture scan split splits sub gsub")
 
-// cheap contains the functions whose instructions each take constant time and do not create a value.
+// cheap contains the functions that need no guard. Each of their instructions takes constant time, and creates no value.
 var cheap = strings.Fields("empty error select first limit skip until while repeat nulls values strings numbers booleans arrays objects iterables scalars " +
 	"finites normals range type has in not isempty toboolean floor ceil round sqrt pow log abs fabs")
 
@@ -63,7 +65,7 @@ func parse(text string) (*gojq.Query, error) {
 	return q, errors.Join(g.refused...)
 }
 
-// guard adds guards to the parts of a program. A guard is a call of a check of [budget].
+// guard adds guards to the parts of a program. A guard calls one of the functions of [budget] that check values.
 type guard struct{ refused []error }
 
 // walk adds guards to all parts of a program, inner parts first.
@@ -144,7 +146,7 @@ func (g *guard) guardCreation(t *gojq.Term) *gojq.Query {
 		return g.guardCall(t.Func, does)
 	case t.Str != nil && t.Str.Queries != nil:
 		for i, q := range t.Str.Queries {
-			if q.Term.Str == nil { // the query is a value in a text, not the text between values
+			if q.Term.Str == nil { // the query is an inserted value, and not a part of the text itself
 				t.Str.Queries[i] = inParentheses(checked(q))
 			}
 		}
@@ -223,8 +225,8 @@ func variable(name string) *gojq.Query { return call(name) }
 
 func identity() *gojq.Query { return &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeIdentity}} }
 
-// budget counts the work for a row, and ends the run at a limit. It is the context of a program's run, and gojq calls Done
-// before each instruction. One run handles many rows, because gojq would create new stacks for each run.
+// budget counts the work for a row, and ends a program's run at a limit. It is also the run's context, whose method Done is
+// called by gojq before each instruction. One run handles many rows, because gojq creates new stacks for each run.
 type budget struct {
 	context.Context
 	code     *gojq.Code
@@ -313,7 +315,7 @@ func (r rowsOf) Next() (any, bool) {
 		return nil, true
 	}
 	in := r.in
-	r.in, r.steps = nil, maxSteps // a new row may use the full number of instructions, even in an existing run
+	r.in, r.steps = nil, maxSteps // each row may use maxSteps instructions, even if its run has handled other rows
 	return in, true
 }
 
@@ -367,8 +369,8 @@ func (s *size) add(v any) {
 // zoned matches time formats that read time zones by name.
 var zoned = regexp.MustCompile(`%[^A-Za-z%]*[Z+]`)
 
-// checkFormat ends the run if a time format reads time zones by name, because the meaning of a name like CET depends on
-// this machine.
+// If a time format reads time zones by name, checkFormat ends the run, because the meaning of a name like CET depends on this
+// machine.
 func (b *budget) checkFormat(v any) {
 	if text, _ := v.(string); zoned.MatchString(strings.ReplaceAll(text, "%%", "")) {
 		b.exceed("reads a time by %%Z or %%+, whose time zones depend on this machine; use %%z, which reads +01:00")
@@ -382,8 +384,8 @@ func (b *budget) checkText(v any, limit int, action string) {
 	}
 }
 
-// countSearch counts a search as at least perSearch instructions, because gojq reads the text again for each match and
-// keeps the regular expression.
+// countSearch counts a search as at least perSearch instructions. For each match, gojq reads the text again. It also keeps the
+// regular expression.
 func (b *budget) countSearch(v any) {
 	b.checkText(v, maxSearched, "searches by a regular expression in")
 	text, _ := v.(string)
@@ -392,7 +394,8 @@ func (b *budget) countSearch(v any) {
 	b.check(v)
 }
 
-// checkPair ends the run if a text would be repeated too often. For two arrays, it counts the comparisons of their values.
+// checkPair checks the operands of * and -. If * would repeat a text too often, checkPair ends the run. For two arrays, it
+// counts the comparisons of their values.
 func (b *budget) checkPair(x, y any) {
 	l, _ := x.([]any)
 	r, _ := y.([]any)

@@ -1,7 +1,8 @@
 // Package rowmap maps rows to rows. It renames and drops properties, and runs a jq program.
 //
 // A program reads a row as a JSON object, and each object in its output becomes a row. The output depends only on the row and
-// the program, so a repeated step writes the same rows. The number of instructions and bytes is limited, but the time is not.
+// the program, so a repeated step writes the same rows. The program's instructions and bytes are limited, but its time is not
+// limited.
 //
 // A property keeps its type if its new value fits, so a program must state types only for new properties. [Map.Rows] describes
 // the rules.
@@ -38,8 +39,8 @@ type Map struct {
 	changes map[Change]bool // for each change, whether [Map.Changes] has reported it
 }
 
-// New returns a map. The error describes a mistake in the program. Its text continues a sentence that starts with the
-// program's name.
+// New returns a map. The error describes a mistake in the program. The text of the error begins with a verb, because the caller
+// puts the program's name before the text.
 func New(o Options) (*Map, error) {
 	m := &Map{options: o, changes: map[Change]bool{}}
 	if o.Program == "" {
@@ -102,10 +103,11 @@ func (m *Map) changed(c Change) {
 // Rows maps a row to zero, one or several rows, with any keys. An error concerns only this row, unless it is the context's
 // error.
 //
-// The program reads a value as a number, a boolean or a string. If a property of the output has the same name and value as a
-// property of the row, it keeps that property's type and text. If only the name is the same and the value fits, it keeps the
-// type. Any other value becomes a String, a Boolean, an Int32 if it is whole and in range, or a Double. A member "P@odata.type"
-// sets the type of P. Members that are null are dropped. Timestamp and members whose names start with "odata." are ignored.
+// The program reads a value as a number, a boolean or a string. If an output property has the same name and value as a property
+// of the row, it keeps the type and text of the row's property. If only the name is the same, and the new value fits the type,
+// the output property keeps the type. Any other string becomes a String, and any other boolean becomes a Boolean. Any other
+// number becomes an Int32 if it is whole and in range, and otherwise a Double. A member "P@odata.type" sets the type of P.
+// Members that are null are dropped. Timestamp and members whose names start with "odata." are ignored.
 func (m *Map) Rows(ctx context.Context, e storage.Entity) (rows []storage.Entity, err error) {
 	if e, err = m.rename(e); err != nil || m.query == nil {
 		return []storage.Entity{e}, err
@@ -123,7 +125,7 @@ func (m *Map) Rows(ctx context.Context, e storage.Entity) (rows []storage.Entity
 	}
 	out := b.begin(ctx, in)
 	defer func() {
-		if b.searches < maxSearches { // gojq keeps compiled regular expressions, and rows may contain different ones
+		if b.searches < maxSearches { // gojq keeps every regular expression, and each row may contain another regular expression
 			m.idle.Put(b)
 		}
 	}()
@@ -189,7 +191,7 @@ var ErrMoved = errors.New("the map changes its key")
 type Kept struct {
 	storage.Source
 	Map *Map
-	// If Pass is true, rows for which the map fails are left out, because the caller has reported them elsewhere.
+	// If Pass is true, [Kept.Read] leaves out rows for which the map fails. The caller has already reported these rows.
 	Pass bool
 }
 
@@ -202,7 +204,7 @@ func (k Kept) Read(ctx context.Context, o storage.RequestOptions, q storage.Quer
 	return p, queries, err
 }
 
-// Keep returns the mapped rows. If the map changes a key, the error is ErrMoved, with the row's key.
+// Keep returns the mapped rows. If the map changes the key of a row, the error is ErrMoved and contains the row's key.
 func (m *Map) Keep(ctx context.Context, rows []storage.Row, pass bool) ([]storage.Row, error) {
 	if m == nil {
 		return rows, nil

@@ -62,7 +62,7 @@ func valueOf(p storage.Property) (v any, err error) {
 		}
 		return f, nil
 	}
-	text, _ := p.Lossy() // half a surrogate pair is lost here, but restored later if the value is unchanged
+	text, _ := p.Lossy() // half a surrogate pair is lost here; if the program does not change the value, it is restored later
 	return text, nil
 }
 
@@ -146,8 +146,8 @@ func (r *row) newNames(out map[string]any) (names []string) {
 	return names
 }
 
-// movedOf returns the input row's property that the program has probably renamed: it has this value, and its name is not in
-// the output. Without such a property, the result is nil.
+// movedOf returns the property of the input row that the program has probably renamed. This property has the value v, and its
+// name is not in the output. If no property meets both conditions, the result is nil.
 func (r *row) movedOf(v any, out map[string]any) *storage.Property {
 	for i, p := range r.Properties {
 		if _, there := out[p.Name]; !there && equalValues(r.values[i], v) {
@@ -264,8 +264,8 @@ func equalValues(a, b any) bool {
 	return false
 }
 
-// sameNumber reports whether two numbers are exactly equal. It does not compare them as floating point numbers, because that
-// could round whole numbers.
+// sameNumber reports whether two numbers are exactly equal. It does not compare floating point numbers, because the conversion
+// to floating point could round whole numbers.
 func sameNumber(a, b any) bool {
 	f, isFloat := a.(float64)
 	g, isFloatToo := b.(float64)
