@@ -43,6 +43,7 @@ func parseLevel(wanted string) metadata {
 	return minimalMetadata
 }
 
+// renderer writes rows as JSON.
 type renderer struct {
 	level   metadata
 	columns columns
