@@ -16,8 +16,8 @@ import (
 // Mode decides how to treat a row that exists in the destination.
 type Mode string
 
-// The modes of a copy. In each mode, a row that exists in the destination with the same content counts as written, because a
-// repeated step finds rows that its first run has written.
+// The modes of a copy. A repeated step finds rows that its first run has written. So in each mode, a row counts as written
+// if the destination has a row with the same key and content.
 const (
 	Replace Mode = "replace" // overwrite the existing row; the default
 	Merge   Mode = "merge"   // overwrite only the properties that the source row has
@@ -28,8 +28,7 @@ const (
 // Modes lists all modes.
 var Modes = []Mode{Replace, Merge, Skip, Fail}
 
-// maxErrors is the number of answers with status 500 after which a row or a transaction counts as
-// their cause.
+// After maxErrors answers with status 500, the row or the transaction counts as the cause of the answers.
 const maxErrors = 10
 
 // How often and when a write is repeated after a conflict. If another program writes a row at the same time, the service answers 409 even to an upsert.
@@ -56,7 +55,7 @@ func (c Copy) Copy(ctx context.Context, rows []storage.Row) (Result, error) {
 	return All(ctx, storage.RequestOptions{}, nil, c, rows)
 }
 
-// Transactions returns the number of transactions for the rows, if the rows are small.
+// Transactions returns the number of transactions that write the rows if all rows are small.
 func Transactions(rows []storage.Row) int { return len(Copy{}.Split(rows)) }
 
 // Changes implements [Changing].
@@ -125,7 +124,7 @@ func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.R
 		case index >= 0:
 			r.Failed = append(r.Failed, Failure{Key: about, Reason: reason(refusal)})
 			rows = exceptRow(rows, index)
-		default: // the service refuses the whole transaction: it is too large, or the answer names no row
+		default: // the transaction is too large, or the answer does not name the refused row
 			limit = n / 2
 		}
 	}
@@ -167,8 +166,8 @@ func failedRow(err error, n int) (refusal *storage.Error, index int) {
 	return refusal, refusal.Index
 }
 
-// brokenRow returns the failure of a row that the service fails to write each time, although it accepts other rows. If
-// the service accepts no rows, the result is false, because the rows must wait until the service recovers.
+// brokenRow returns the failure of a row that the service cannot write, although it can write other rows. If the
+// service can write no rows, brokenRow returns false, and the rows wait until the service recovers.
 func brokenRow(k key.Key, err, others error) (Failure, bool) {
 	var e *storage.Error
 	if others != nil || !errors.As(err, &e) {
@@ -190,8 +189,8 @@ func exceptRow(rows []storage.Row, i int) []storage.Row {
 	return append(append(rest, rows[:i]...), rows[i+1:]...)
 }
 
-// resolve handles the rows that exist in the destination, or have changed there since the comparison, and returns the
-// other rows.
+// resolve returns the rows that are still to be written. It records the other rows in r, because they exist in the
+// destination or have changed there since the comparison.
 func (c Copy) resolve(ctx context.Context, part *memory.Part, rows []storage.Row, r *Result) ([]storage.Row, error) {
 	used := int64(0) // bytes of memory for the existing rows
 	defer func() { part.Use(-used) }()
@@ -223,9 +222,9 @@ func (c Copy) resolve(ctx context.Context, part *memory.Part, rows []storage.Row
 }
 
 // Existing reads the given rows, which are in one partition and in table order, and leaves out rows that do not exist.
-// Each query begins at the first given row that no earlier query has reached. After the first query, a query reads a
-// single row, because many other rows may lie between the given rows. If q selects properties, for example only the
-// keys, each query reads a full page.
+// Each query begins at the first given row that no earlier query has reached. If q selects properties, for example
+// only the keys, each query reads a full page. Otherwise each query after the first reads a single row, because many
+// other rows may lie between the given rows.
 func Existing(rows []storage.Row, q storage.Query, query func(storage.Query) (storage.Page, error)) (map[key.Key]storage.Row, error) {
 	found := map[key.Key]storage.Row{}
 	for last := rows[len(rows)-1].Key; len(rows) > 0; {

@@ -23,7 +23,7 @@ func PartitionName(t *storage.Table, partition string) string { return t.Address
 
 // queue holds the requests that wait for a partition.
 type queue struct {
-	turn   chan struct{} // one request at a time holds the turn and waits for the partition
+	turn   chan struct{} // a lock: its holder waits for the partition, and the other requests wait for the lock
 	length int
 }
 
@@ -44,8 +44,8 @@ func (l *Limiter) Started(partition string, rows int) {
 }
 
 // Send calls the function send after [Limiter.Started], with options derived from o. The function send makes one
-// request, or several in sequence, and returns how many rows it wrote or read. A throttled request is repeated as soon
-// as the partition can accept all of the rows.
+// request, or several in sequence, and returns how many rows it wrote or read. A throttled request is repeated when
+// the partition can accept all rows of the request.
 func (l *Limiter) Send(o storage.RequestOptions, partition string, rows int, send func(storage.RequestOptions) (int, error)) error {
 	o.OnBusy = func() time.Duration {
 		l.mu.Lock()

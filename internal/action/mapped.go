@@ -36,14 +36,14 @@ const (
 	// mappedWeight is the number of bytes of memory for each byte of a mapped row's text. The row exists as a value, as
 	// text, and in the transaction that writes it.
 	mappedWeight = 3
-	// maxText is the maximum size of a mapped row's text, in bytes. The service allows 1 MiB, with two bytes per
-	// character. In the text, a character takes at most six bytes.
+	// maxText is the maximum size of a mapped row's text, in bytes. The service allows 1 MiB for a row, and
+	// counts two bytes for each character. In the row's text, a character takes at most six bytes.
 	maxText = 3 << 20
 )
 
 // If the work puts messages, withReserve reserves memory for the largest row. Such work must not be restarted, because a
-// restart would put messages twice. Units use the reserve one after another, if no other memory is free. If no memory is free
-// for the reserve, withReserve returns [memory.ErrFull] before any work is done.
+// restart would put messages twice. If no other memory is free, units use the reserve, one unit at a time. If no memory is
+// free for the reserve, withReserve returns [memory.ErrFull] before any work is done.
 func (m Mapped) withReserve(part *memory.Part) (Work, error) {
 	if _, keyed := m.Work.(Changing); keyed {
 		return m, nil
@@ -55,8 +55,9 @@ func (m Mapped) withReserve(part *memory.Part) (Work, error) {
 	return m, nil
 }
 
-// Split returns all rows of a page as one unit, because the second of two rows that map to one key must fail. If the
-// work puts messages, which have no keys, each source row is a unit, so an interruption repeats only a few messages.
+// Split returns all rows of a page as one unit, because the second of two rows that map to one key must fail.
+// Messages have no keys. So if the work puts messages, each source row is a unit, and an interruption repeats only a
+// few messages.
 func (m Mapped) Split(rows []storage.Row) [][]storage.Row {
 	if _, keyed := m.Work.(Changing); !keyed {
 		return m.Work.Split(rows)

@@ -26,9 +26,10 @@ const maxWork = 2 << 20
 // bytes of text.
 type Template struct{ parsed *template.Template }
 
-// ParseTemplate parses a message's template, in the syntax of text/template without range, template and block. A row is a
-// map: {{.PartitionKey}} and {{.Name}} write a property's text, {{json .Name}} writes its JSON, and {{json .}} the whole row
-// with type annotations. A property that the row lacks is an error. {{with index . "Name"}}…{{end}} avoids this error.
+// ParseTemplate parses a message's template, in the syntax of text/template without range, template and block.
+// {{.PartitionKey}} and {{.Name}} write a property's text. {{json .Name}} writes a property's JSON. {{json .}} writes the
+// whole row as JSON with type annotations. A property that the row lacks is an error. {{with index . "Name"}}…{{end}} avoids
+// this error.
 func ParseTemplate(text string) (*Template, error) {
 	if secret.In(text) {
 		return nil, errors.New("seems to contain a key, a signature or a token; remove it, because others can read stored templates and messages. Give the secret in another way to the program that reads the messages")
@@ -138,8 +139,8 @@ type budget struct{ left int }
 
 var errWork = fmt.Errorf("the template makes more than %d bytes of text for one row", maxWork)
 
-// spend reduces the budget before a function runs, by the maximum that the function can produce: factor bytes for each
-// byte of its arguments.
+// spend reduces the budget before a function runs. The function can produce at most factor bytes for each byte of its
+// arguments.
 func (b *budget) spend(factor int, args ...any) error {
 	for _, a := range args {
 		b.left -= factor * weight(a)
@@ -195,7 +196,7 @@ func (b *budget) printf(format string, args ...any) (string, error) {
 	if wideFormat.MatchString(format) {
 		return "", errors.New("printf accepts only widths of up to 999, written as digits")
 	}
-	// Each verb of the format can write any argument, with up to 12 bytes for each byte of the
+	// Each verb of the format can write any of the arguments. It writes at most 12 bytes for each byte of the
 	// argument.
 	longest := 1000
 	for _, a := range args {

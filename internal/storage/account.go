@@ -29,8 +29,8 @@ type Options struct {
 	// Unproven means that the connection may contain a typing error. So a request to a host that has never answered fails
 	// after 15 s, or immediately if the host is unreachable.
 	Unproven bool
-	// AwaitDeletion repeats the creation of a table, queue or container while the service still deletes an earlier one of
-	// that name, for up to Patience.
+	// If AwaitDeletion is set, the creation of a table, queue or container is repeated while the service still deletes an
+	// earlier one of that name. The repetitions end after Patience.
 	AwaitDeletion bool
 	// Transport replaces the network, in tests.
 	Transport policy.Transporter
@@ -159,7 +159,8 @@ func newPipeline(r *retries, o Options, sign policy.Policy) runtime.Pipeline {
 // sender is the last policy that runs. It sends the request.
 type sender struct{ policy.Transporter }
 
-// Do implements [policy.Policy]. The policy that adds a token calls Do again if the service requires another token.
+// Do implements [policy.Policy]. Do may run twice in one try: if the service requires another token, the policy that
+// adds a token calls Do again.
 func (s sender) Do(req *policy.Request) (*http.Response, error) {
 	r := req.Raw()
 	if r.GetBody != nil {

@@ -63,7 +63,7 @@ var (
 )
 
 // strangeAnswer is the error of an answer that is neither a refusal by the service nor a good answer to its operation.
-// A proxy may have sent the answer, or it may be damaged. The service may have carried out the request.
+// The answer may come from a proxy, or may be damaged. The service may have carried out the request.
 type strangeAnswer struct {
 	service     string
 	status      int

@@ -194,8 +194,8 @@ func (b *Batch) buildRequest(plain bool) request {
 	return b.first
 }
 
-// Do sends the transaction. If the service refuses an operation, it carries out none, and the [Error] has the refused
-// operation's Index. An empty transaction sends nothing.
+// Do sends the transaction. If the service refuses an operation, it carries out no operation of the transaction, and
+// the [Error] contains the refused operation's Index. An empty transaction sends nothing.
 func (b *Batch) Do(ctx context.Context) error {
 	if len(b.kinds) == 0 {
 		return nil

@@ -10,7 +10,7 @@ import (
 // difference means that the wall clock was set or the machine has slept, so the service's time is unknown.
 const maxDifference = time.Second
 
-// clock derives the service's time from the Date headers of its answers, which state whole seconds.
+// clock derives the service's time from the Date headers of the service's answers. A Date contains only whole seconds.
 type clock struct {
 	mu        sync.Mutex // guards the fields below
 	at, wall  time.Time  // this machine's monotonic and wall times when the service's time was between low and high
@@ -50,7 +50,8 @@ func (c *clock) bounds(now time.Time) (low, high time.Time, ok bool) {
 }
 
 // Now returns the time nearest to local that the service's clock may show. local is the time by the caller's clock.
-// Before the first answer, and after the machine's clock was set, Now returns local, and known is false.
+// The service's time is unknown before the first answer, and after the machine's clock was set. In both cases, Now
+// returns local, and known is false.
 func (t *Table) Now(local time.Time) (now time.Time, known bool) {
 	c := &t.account.clock
 	c.mu.Lock()

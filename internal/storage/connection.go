@@ -36,8 +36,8 @@ type Connection struct {
 	identity           *identity
 }
 
-// identity is the Entra ID identity that signs in. The zero value is the environment's own identity: in Azure the managed
-// identity, on a laptop the developer's.
+// identity is the Entra ID identity that signs in. The zero value means the managed identity in Azure, and the
+// developer's sign-in on a laptop.
 type identity struct {
 	Managed    bool   // only the managed identity is allowed
 	ClientID   string // the client id of a user-assigned managed identity
@@ -92,8 +92,8 @@ func (c Connection) Same(other Connection) bool {
 	return locationOf(c.tableURL) == locationOf(other.tableURL) || c.blobURL != "" && locationOf(c.blobURL) == locationOf(other.blobURL)
 }
 
-// locationOf returns the part of an endpoint that identifies an account: the host without a final dot, the port unless it is the scheme's default,
-// and the path. localhost becomes 127.0.0.1.
+// locationOf returns the parts of an endpoint that identify an account: the host, the port and the path. It leaves out the host's final dot and
+// the scheme's default port. localhost becomes 127.0.0.1.
 func locationOf(endpoint string) string {
 	u, err := url.Parse(strings.ToLower(endpoint))
 	if err != nil {

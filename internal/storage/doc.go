@@ -8,9 +8,10 @@
 // The clients of azure-sdk-for-go make the requests for queues, and create, list and remove tables. This package makes
 // its own requests for rows (rows.go) and for blobs (blob.go). These requests do not use azcore's policies
 // (newPipeline), which would take as much processor time as all other work on a row. aztables decodes entities into Go
-// maps, and so loses the difference between Double 3.0 and Int32 3. It also refuses empty partition keys, leaves quotes
-// in a batch's keys unescaped, does not show which operation of a batch failed, and parses a hundred answers where one
-// status is enough. azblob links Apache Arrow, and does not retry as described below. sign.go signs all requests.
+// maps, and so loses the difference between Double 3.0 and Int32 3. aztables also refuses empty partition keys, and
+// leaves quotes in a batch's keys unescaped. It does not show which operation of a batch failed, and parses a hundred
+// answers although one status is enough. azblob links Apache Arrow, and does not retry as described below. sign.go
+// signs all requests.
 //
 // # Rows as text
 //
@@ -22,16 +23,17 @@
 //
 // # Answers
 //
-// answer.go decides for each try, before the retries, whether the service sent the answer: a good and complete answer
-// to its operation, or a refusal with an error code. After any other answer, such as a proxy's page or half an answer,
-// the request is repeated as after a broken connection. The service may already have carried out the request. If only
-// such answers with status 3xx or 4xx come for 30 s, the request ends. If a proxy refuses a plain request, perhaps
-// because of the key in its URL, the row is immediately sent in a transaction. Each try has an id, so an answer that
-// arrives twice is not mistaken for the answer to the next request. If a good answer of an endpoint has contained the
-// request's id, each later good answer must contain its request's id. The answer to a row's write must have an ETag.
-// Answers are not compressed, except blobs that are stored compressed. The keys of a page must ascend, lie in the
-// query's range, and follow the keys of earlier pages. Two kinds of damage cannot be noticed: a page without some of
-// its rows, and a deletion that is confirmed with the request's id but was not carried out.
+// answer.go checks whether the answer to each try comes from the service. The service's answers are good and complete
+// answers to the operation, and refusals with an error code. After any other answer, such as a proxy's page or half an
+// answer, the request is repeated as after a broken connection. The service may already have carried out the request.
+// If only such answers with status 3xx or 4xx come for 30 s, the request ends. If a proxy refuses a plain request,
+// perhaps because of the key in its URL, the row is immediately sent in a transaction. Each try has an id, so an
+// answer that arrives twice is not mistaken for the answer to the next request. Some endpoints return the request's
+// id. After an endpoint's first good answer with an id, each good answer of the endpoint must contain the id of its
+// request. The answer to a row's write must have an ETag. Answers are not compressed, except blobs that are stored
+// compressed. The keys of a page must ascend, lie in the query's range, and follow the keys of earlier pages. Two
+// kinds of damage cannot be noticed: a page without some of its rows, and a deletion that is confirmed with the
+// request's id but was not carried out.
 //
 // # Retries
 //
@@ -39,6 +41,6 @@
 // patience ends. Pauses grow up to 5 seconds, and honour Retry-After. After an outage, the first good answer wakes all
 // requests that wait for the host. While the host answers other requests, a request ends after 40 failed tries, or
 // after 400 if the host is busy. A command's connection may contain a typing error, so if the host refuses connections
-// before its first good answer, the request fails immediately. Every error names the account's setting, or its host if
-// there is no setting, and the reason of the last failure.
+// before its first good answer, the request fails immediately. Every error contains the reason of the last failure, and
+// names the account's setting. If there is no setting, the error names the host.
 package storage

@@ -415,7 +415,7 @@ func equalValues(t Type, a, b jsontext.Value) bool {
 		return true
 	}
 	x, y := text(a), text(b)
-	if x == "" || y == "" { // half a surrogate pair has no text, so compare the JSON
+	if x == "" || y == "" { // a value with a lone surrogate has no text, so compare the JSON
 		return false
 	}
 	switch t {

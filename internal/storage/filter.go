@@ -15,9 +15,9 @@ import (
 // that a query's range needs.
 const maxComparisons = 15 - 3
 
-// CheckFilter returns a [problem.Invalid] error for a filter that cannot be combined with a query's range, because it
-// has too many comparisons, or unbalanced parentheses or quotes. It also refuses secrets, and operators of other query
-// languages. The service finds other mistakes.
+// CheckFilter returns a [problem.Invalid] error for a filter with too many comparisons, or with unbalanced parentheses
+// or quotes. Such a filter cannot be combined with a query's range. It also refuses secrets, and operators of other
+// query languages. The service finds other mistakes.
 func CheckFilter(filter string) error {
 	if secret.Labelled(filter) {
 		return problem.Invalidf("filter", "seems to contain a connection string or a signature; remove it, because filters are stored and shown")
@@ -56,7 +56,7 @@ func CheckFilter(filter string) error {
 		return problem.Invalidf("filter", "lacks %d closing parentheses", depth)
 	case strings.Count(filter, "'")%2 == 1:
 		return problem.Invalidf("filter", "has a string without a closing quote; to put a quote into a string, double it: ''")
-	case max(n, joined) > maxComparisons: // a Boolean property alone is a comparison without eq; joined also counts such comparisons
+	case max(n, joined) > maxComparisons: // joined also counts Boolean properties that stand alone, because each of them is a comparison
 		return problem.Invalidf("filter", "has %d comparisons, but at most %d are allowed: the service allows 15, and every step needs some for its range", max(n, joined), maxComparisons)
 	}
 	return nil
@@ -96,7 +96,8 @@ func CombineFilters(first, second string) string {
 }
 
 // SinceFilter returns a filter for the rows that were written at the time t or later, by the service's clock. The
-// filter uses ge, because gt could miss later rows: the service compares with less precision than a Timestamp has.
+// service compares Timestamps with less precision than it stores them. So a filter with gt could miss later rows,
+// and the filter uses ge.
 func SinceFilter(t time.Time) string {
 	return "Timestamp ge datetime'" + t.UTC().Format("2006-01-02T15:04:05.0000000Z") + "'"
 }

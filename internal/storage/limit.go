@@ -11,7 +11,7 @@ import (
 // Limit is a maximum number of requests or rows per second, retries included. It is safe for concurrent use. A nil
 // Limit limits nothing.
 type Limit struct {
-	turn chan struct{} // one request at a time holds the turn and waits for the limit
+	turn chan struct{} // a lock: its holder waits for the limit, and the other requests wait for the lock
 
 	mu     sync.Mutex // guards the fields below
 	pace   *pace.Limit

@@ -21,7 +21,7 @@ import (
 type outcome int
 
 const (
-	decided    outcome = iota + 1 // the service or the caller has decided: a repetition would end the same way
+	decided    outcome = iota + 1 // the outcome is final: a repetition would end the same way
 	unanswered                    // no connection could be made, a connection broke, or no answer came
 	refused                       // another server, such as a proxy that is misconfigured for a moment, answered 3xx or 4xx
 	outOfTime                     // the service, or a proxy in front of it, gave up
@@ -40,13 +40,13 @@ const (
 // rules lists the consequences of each outcome. A failed request is repeated until a rule ends it or the patience ends.
 var rules = [...]struct {
 	tries   int           // maximum number of failed tries while the host answers other requests
-	lasts   time.Duration // a request ends if its tries have only this outcome for this time; 0 means the whole patience
+	lasts   time.Duration // a request ends after this time if all its tries in this time had this outcome; 0 means the whole patience
 	woken   int           // number of pauses that end early when another request gets a good answer
 	slows   bool          // OnBusy is called
 	failure bool          // the outcome counts for [RequestOptions.MaxErrors]
 }{
 	unanswered: {tries: maxRetries, woken: math.MaxInt},
-	refused:    {tries: maxBusyRetries, lasts: refusedFor, woken: 3}, // other requests' answers prove little about this request
+	refused:    {tries: maxBusyRetries, lasts: refusedFor, woken: 3}, // a proxy that refuses this request may let other requests through
 	outOfTime:  {tries: maxBusyRetries},
 	tooBusy:    {tries: maxBusyRetries, slows: true},
 	failing:    {tries: maxBusyRetries, slows: true, failure: true},
@@ -84,7 +84,7 @@ func (x *exchange) outcomeOf(resp *http.Response, err error, awaits bool) outcom
 	return decided
 }
 
-// Causes of failed tries without a connection, and the beginnings of other causes.
+// Causes of failed tries. itAnswers and noAnswerWithin are only the beginnings of causes.
 const (
 	connectionRefused = "connection refused"
 	noHost            = "no such host"

@@ -122,8 +122,8 @@ func (q *Queue) PutFor(ctx context.Context, text string, life time.Duration) err
 // maxHidden is the longest time for which the service hides a message.
 const maxHidden = 7 * 24 * time.Hour
 
-// put adds a message. hidden is the number of seconds until it becomes visible, and life until it expires. If life is
-// -1, the message never expires.
+// put adds a message. hidden is the number of seconds for which the message is invisible. life is the number of
+// seconds after which the message expires. If life is -1, the message never expires.
 func (q *Queue) put(ctx context.Context, text string, hidden, life int32) error {
 	x := newExchange(q.options, putMessage)
 	x.rows = 1
@@ -185,7 +185,7 @@ func (q *Queue) Peek(ctx context.Context) ([]Message, error) {
 	return messages, nil
 }
 
-// Length returns the approximate number of messages in the queue. Only 0 is certain.
+// Length returns the approximate number of messages in the queue. Only the result 0 is exact.
 func (q *Queue) Length(ctx context.Context) (int, error) {
 	x := newExchange(q.options, queueLength)
 	resp, err := q.client.GetProperties(x.attach(ctx), nil)

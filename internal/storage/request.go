@@ -14,11 +14,11 @@ import (
 type RequestOptions struct {
 	// Counter, if set, counts the requests.
 	Counter *Counter
-	// Once means that requests are not retried, for callers that do their own retries and must notice soon that the
-	// service answers again.
+	// If Once is set, requests are not retried. Callers that must soon notice that the service answers again set
+	// Once and do their own retries.
 	Once bool
-	// MaxErrors, if set, is the number of consecutive answers with status 500 after which a request ends with a [Broken]
-	// error, because the request itself may be their cause. Answers that mean overload do not count.
+	// If MaxErrors is set, a request ends with a [Broken] error after this number of consecutive answers with status
+	// 500, because the request itself may be the cause. Answers that mean overload do not count.
 	MaxErrors int
 	// Stop, if set and closed, ends retries. Requests that have been sent continue.
 	Stop <-chan struct{}
@@ -103,10 +103,10 @@ type callerPatience struct {
 	patience time.Duration
 }
 
-// WithPatience returns a context for requests that end with [ErrAway] if an account does not give a good answer for the given
-// time. This time counts from now or from the account's last good answer, whichever is later. Unlike a deadline, patience does
-// not end requests while the account answers. The account's own patience may end earlier. If patience is 0, only the account's
-// own patience counts.
+// WithPatience returns a context for requests. If an account gives no good answer for the given time, these requests end with
+// [ErrAway]. The time counts from now or, if later, from the account's last good answer. Unlike a deadline, patience does not
+// end requests while the account answers. The account's own patience may end earlier. If patience is 0, only the account's own
+// patience counts.
 func WithPatience(ctx context.Context, patience time.Duration) context.Context {
 	return context.WithValue(ctx, patienceKey{}, callerPatience{time.Now(), patience})
 }
@@ -117,8 +117,8 @@ func HasPatience(ctx context.Context) bool {
 	return h.patience > 0
 }
 
-// remaining returns the rest of the caller's patience, which counts from the given time or from its own beginning, whichever is
-// later.
+// remaining returns the rest of the caller's patience. The patience counts from the later of two times: the argument since, and
+// the beginning of the patience.
 func (h callerPatience) remaining(since time.Time) time.Duration {
 	if h.patience == 0 {
 		return math.MaxInt64

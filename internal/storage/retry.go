@@ -18,8 +18,8 @@ import (
 // 30 s. (Microsoft Learn, "Setting timeouts for Table service operations")
 const (
 	retryDelay = 250 * time.Millisecond
-	// chanceDelay is the shortest first pause after a try that failed by chance. A longer pause would cost more than the refusal: if
-	// requests take 20 ms and one in five is refused, the caller would spend more time in pauses than in requests.
+	// chanceDelay is the shortest first pause after a try that failed by chance. For example, if requests take 20 ms and one in five
+	// is refused, pauses of more than 100 ms would take more time than the requests.
 	chanceDelay = 10 * time.Millisecond
 	// maxRetryDelay is short, so that work resumes soon after an outage, and a single throttled write does not delay its
 	// step for long.
@@ -28,7 +28,7 @@ const (
 
 	firstPatience = 15 * time.Second // for a host that has never answered; see [Options.Unproven]
 	noticed       = 2 * time.Second  // if all tries fail for this time, there is an outage
-	silence       = 20 * time.Second // if the host is silent for longer, there is an outage even if no try has failed; allows time for sending a large body
+	silence       = 20 * time.Second // a longer silence of the host is an outage, even if no try has failed; long enough to send a large body
 )
 
 // DefaultPatience is how long requests wait for an account that stops answering.
@@ -38,7 +38,7 @@ const DefaultPatience = 10 * time.Minute
 type Outage struct {
 	Connection string // the name of its setting, or its host if it has no setting
 	Since      time.Time
-	Cause      string // cause of the newest failure, without its URL; begins with the failure's age if the failure is old; "no answer yet" before the first failure
+	Cause      string // cause of the newest failure, without its URL; if the failure is old, Cause begins with the failure's age; "no answer yet" before the first failure
 	Refused    bool   // the newest failed try had no connection or a broken one, so the host is neither silent nor busy
 	Waiting    int    // requests that wait for an answer now
 }
@@ -241,7 +241,8 @@ func (r *retries) endedError(ctx context.Context, c course) error {
 	return context.Canceled
 }
 
-// pastDeadline is the error of a request whose caller's deadline has passed. Its text replaces Go's own wording.
+// pastDeadline is the error of a request whose caller's deadline has passed. Its text replaces the text of
+// [context.DeadlineExceeded].
 type pastDeadline struct{ error }
 
 func (l *pastDeadline) Unwrap() []error { return []error{l.error, context.DeadlineExceeded} }
@@ -355,7 +356,8 @@ func (r *retries) silencePatience() time.Duration {
 	return r.patience
 }
 
-// backoff returns a partly random pause, which grows with the number of tries from about first to maxRetryDelay.
+// backoff returns a pause. The pause grows with the number of tries, from about first to maxRetryDelay, and is partly
+// random.
 func backoff(first time.Duration, try int) time.Duration {
 	longest := min(time.Duration(int(1)<<min(try, 20)-1)*min(first, maxRetryDelay), maxRetryDelay)
 	return time.Duration(float64(longest) * (rand.Float64()/4 + 0.75))

@@ -315,15 +315,15 @@ func (r *rowReader) appendMember(name, text []byte) {
 	r.out = append(append(append(append(r.out, name...), ':'), text...), ',')
 }
 
-// move moves the end of r.out, from begin on, to the earlier position target.
+// move removes the bytes of r.out from begin to the end, and inserts them at the earlier position target.
 func (r *rowReader) move(begin, target int) {
 	if begin > target {
 		r.out = slices.Insert(r.out[:begin], target, bytes.Clone(r.out[begin:])...)
 	}
 }
 
-// appendProperty appends a property to out and to the row's columns. As long as the row has the same columns as the previous row, both
-// share them.
+// appendProperty appends a property to out and to the row's columns. A row with the same columns as the previous row shares the
+// previous row's columns.
 func (r *rowReader) appendProperty(name []byte, v scalar) {
 	r.appendMember(name, v.text)
 	name = name[1 : len(name)-1]
@@ -367,7 +367,7 @@ func setPlainKey(to *string, v scalar, last string) bool {
 var annotatedTypes = map[string]Type{`"Edm.Int64"`: Int64, `"Edm.Double"`: Double, `"Edm.DateTime"`: DateTime, `"Edm.Guid"`: GUID, `"Edm.Binary"`: Binary}
 
 // annotatedProperty reads the property that must follow the annotation. It returns false for nulls and for types that
-// need no annotation; decodePage reads those.
+// need no annotation. decodePage then reads the page.
 func (r *rowReader) annotatedProperty(annotation, text []byte) bool {
 	r.appendMember(annotation, text)
 	kind, ok := annotatedTypes[string(text)]
@@ -390,7 +390,7 @@ func (r *rowReader) annotatedProperty(annotation, text []byte) bool {
 
 // exact returns true only if a table certainly stores the value exactly.
 func (r *rowReader) exact(v scalar) bool {
-	const mostDigits = 15 // a Double preserves that many digits of any decimal number
+	const mostDigits = 15 // a Double preserves every decimal number of at most 15 digits
 	switch {
 	case !r.foreign:
 		return true

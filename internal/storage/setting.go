@@ -149,7 +149,7 @@ func connectionFromParts(parts map[string]string) (Connection, error) {
 		switch {
 		case service != "":
 			endpoints[service] = endpoint
-		case !ok: // the address does not name the account, so it is used itself
+		case !ok: // the address does not name an account, so the address itself is the endpoint
 			endpoints["table"] = cmp.Or(endpoints["table"], endpoint)
 			endpoints["queue"] = cmp.Or(endpoints["queue"], endpoint)
 		}

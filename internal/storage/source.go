@@ -19,8 +19,8 @@ type Source interface {
 // Hinted is a [Source] that can be divided at known keys, so a scan can begin at many of them concurrently.
 type Hinted interface {
 	Source
-	// Hints calls fn with keys of rows in table order. rows is the number of rows after the previous call's key, up to and
-	// including last.
+	// Hints calls fn with keys of rows in table order. rows counts the row with the key last, and all rows between the
+	// previous call's key and last.
 	Hints(fn func(last key.Key, rows int64))
 }
 

@@ -31,8 +31,8 @@ func CheckTableName(name string) error {
 	return nil
 }
 
-// hostTables lists how the names of a Functions host's own tables begin, in lower case: tables for logs, for leases if
-// the host runs locally, for diagnostic events, and for scale metrics. (azure-functions-host,
+// hostTables lists the beginnings of the names of a Functions host's own tables, in lower case. These tables contain
+// logs, a local host's leases, diagnostic events and scale metrics. (azure-functions-host,
 // DiagnosticEventTableStorageRepository.cs and TableStorageScaleMetricsRepository.cs; azure-webjobs-sdk, LogFactory.cs)
 var hostTables = []string{"azurewebjobshost", "azurefunctionsdiagnosticevents", "azurefunctionsscalemetrics"}
 
@@ -135,9 +135,9 @@ type Query struct {
 	Token  *key.Token
 }
 
-// The bytes of memory that a page needs, from its reading until all transactions with its rows have answers. Measurements of concurrent pages:
-// 2.1 to 2.7 bytes for each byte of large rows (30,000 characters per property, or 252 properties), 1,400 bytes for a row of 158 bytes, 1,500
-// bytes for a row of 228 bytes, and 3,600 bytes for a row of 548 bytes.
+// The bytes of memory that a page needs, from its reading until all transactions with its rows have answers. With concurrent pages, a row of
+// 158 bytes needed 1,400 bytes, a row of 228 bytes 1,500 bytes, and a row of 548 bytes 3,600 bytes. Large rows, with 30,000 characters per
+// property or with 252 properties, needed 2.1 to 2.7 bytes for each byte.
 const (
 	pageWeight = 3      // bytes of memory for each byte of the answer
 	rowWeight  = 3 << 9 // bytes of memory for each row
@@ -162,9 +162,9 @@ func (t Top) Limit(most int) int {
 	return min(most, t.rows)
 }
 
-// Learn records a page's size. If the page was too large, or if it has all requested rows so that more may follow,
-// Learn limits the next page to the number of rows that fit. Each of a page's answers may have about 4 MiB. A page from
-// memory has 0 bytes and changes nothing.
+// Learn records a page's size. If the page was too large, or contained all requested rows, Learn limits the next page
+// to the number of rows that fit. A page may consist of several answers of about 4 MiB. A page from memory has 0 bytes,
+// so it does not change the limit.
 func (t *Top) Learn(requested, rows, bytes, answers int) {
 	if most := answers * pageBytes; rows > 0 && bytes > 0 && (bytes > most || rows >= requested) {
 		if t.rows = max(1, rows*most/bytes); t.rows >= PageRows {

@@ -43,7 +43,7 @@ func WithRows(all []TableState) (names []string) {
 	return names
 }
 
-// readState reads pages until one has a row, because empty pages may come before the first row.
+// Empty pages may come before the first row, so readState reads pages until a page has a row.
 func (t *Table) readState(ctx context.Context) (TableState, error) {
 	state, found := TableState{Table: t.Name()}, errors.New("there is a row")
 	err := t.All(ctx, Query{Select: []string{}, Top: 1}, func(p Page) error {

@@ -24,8 +24,8 @@ func IsPropertyName(name string) bool { return propertyName.MatchString(name) }
 // MinDateTime is the earliest DateTime, 1601-01-01, in ticks.
 const MinDateTime = 504_911_232_000_000_000
 
-// ParseProperty makes a property of the given type from text, in the form of [Property.Text] or another form of the
-// same value. The error describes the form that the text must have.
+// ParseProperty makes a property of the given type from a text. The text may have the form of [Property.Text], or
+// another form of the same value. The error describes the form that the text must have.
 func ParseProperty(name string, t Type, text string) (Property, error) {
 	p := Property{Name: name, Type: t}
 	err := fmt.Errorf("must be an %v", t)
@@ -114,8 +114,8 @@ func (p *Property) exact() error {
 	return nil
 }
 
-// Lossy returns the text of [Property.Text], with U+FFFD in place of each lone surrogate, which no text can contain. If
-// it replaces a surrogate, whole is false.
+// Lossy returns the property's text. If the value contains lone surrogates, which are illegal in UTF-8, U+FFFD
+// replaces them, and whole is false.
 func (p Property) Lossy() (text string, whole bool) {
 	if text = p.Text(); text != "" || len(p.Value) <= 2 {
 		return text, true

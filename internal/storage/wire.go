@@ -83,8 +83,8 @@ func (x *exchange) do(ctx context.Context, pipeline runtime.Pipeline, what strin
 	if len(r.body) > 0 {
 		raw.Header["Content-Type"] = []string{r.contentType}
 		raw.ContentLength = int64(len(r.body))
-		// Each try has its own reader. [http.Transport] recognises by the reader's type that the body is in memory. With other types, the transport
-		// would send the headers in a separate packet.
+		// Each try has its own reader. The reader's type shows [http.Transport] that the body is in memory. For any other type, the transport would
+		// send the headers in a separate packet.
 		raw.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(r.body)), nil }
 	}
 	x.size, x.expect = raw.ContentLength, r.expect
@@ -162,8 +162,8 @@ func (c chargedBody) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// maxExpected is the largest announced length for which the whole buffer is allocated before reading. A page has at most 4 MiB,
-// and its JSON is rarely more than twice as long. No memory is allocated merely because an answer announces a larger length.
+// maxExpected is the maximum number of bytes that are allocated before an answer's body arrives, even if the answer announces a
+// greater length. A page has at most 4 MiB, and its JSON is rarely more than twice as long.
 const maxExpected = 8 << 20
 
 // bufferPool reuses the buffers of bodies, because thousands of requests per second would burden the garbage collector.
@@ -189,9 +189,9 @@ func (p *bufferPool) put(b *bytes.Buffer) {
 }
 
 // captureAnswer is a policy of each try. It counts the request, reads the answer to its end, and checks that the answer
-// is the service's. The answer to a failed entity group transaction has the status 202 and contains the failed
-// operation's answer, which captureAnswer returns instead. So retries and errors use the failed operation's status and
-// code.
+// is the service's. The answer to a failed entity group transaction has the status 202. It contains the failed
+// operation's answer, and captureAnswer returns only this inner answer. So retries and errors use the failed
+// operation's status and code.
 type captureAnswer struct{}
 
 func (captureAnswer) Do(req *policy.Request) (*http.Response, error) {
@@ -231,8 +231,8 @@ func (captureAnswer) Do(req *policy.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// If an answer breaks off, azcore marks the error, and does not repeat a POST or PATCH. repeatable removes the mark,
-// because such a request can be repeated like any request without an answer.
+// If the answer to a POST or PATCH breaks off, azcore marks the error as not repeatable. repeatable removes the
+// mark, because the request can be repeated like any request without an answer.
 func repeatable(resp *http.Response, err error) error {
 	var marked interface {
 		error

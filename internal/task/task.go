@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// ErrInterrupted is the error of work that ended early because its context was canceled. All work that had begun is done, and all requests have
-// ended, except the requests that a wrapping error names.
+// ErrInterrupted is the error of work that ended early because its context was canceled. All work that had begun is done, and its requests have
+// ended. If some requests have not ended, a wrapping error names them.
 var ErrInterrupted = errors.New("interrupted")
 
 // Do calls fn and returns its error. A panic becomes an error with the stack.
@@ -47,7 +47,7 @@ type Group struct {
 	group  errgroup.Group
 	cancel context.CancelCauseFunc // nil for a group without a context
 	once   sync.Once               // sets failed
-	failed error                   // the first error, if there is a context; it ends the context before errgroup sees it, so errgroup may see another error first
+	failed error                   // the first error, set only for a group with a context; the error ends the context before errgroup gets the error, so errgroup may get another error first
 }
 
 // WithContext returns a group, and a context that ends with the first error or when Wait

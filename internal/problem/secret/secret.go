@@ -1,6 +1,6 @@
 // Package secret recognizes secrets by their form: an account's key, a connection string, a shared access signature, a function's key or a token.
-// People paste secrets into fields for names. Code that prints a caller's input uses this package to hide secrets, and code that stores input uses it
-// to refuse them.
+// People paste secrets into fields for names. With this package, code that prints a caller's input hides secrets, and code that stores a caller's
+// input refuses secrets.
 //
 // Rows and records are data, which this package never sees.
 package secret
@@ -28,8 +28,8 @@ var (
 	base64 = regexp.MustCompile(`[A-Za-z0-9+/]{44,}`)
 )
 
-// Labelled reports whether a text contains a secret after the secret's name. It is for texts with values of rows, such
-// as filters, because many values are hashes, which look like keys without a name.
+// Labelled reports whether a text contains a secret after the secret's name. Use Labelled for texts with values of
+// rows, such as filters. Many values are hashes, which look like keys but have no name.
 func Labelled(text string) bool { return labelled.MatchString(text) }
 
 // In reports whether a text contains something that looks like a secret.
@@ -38,7 +38,8 @@ func In(text string) bool { return labelled.MatchString(text) || padded.MatchStr
 // InName is [In] for a name, in which 44 characters of base64 also count as a secret.
 func InName(name string) bool { return In(name) || base64.MatchString(name) }
 
-// Name returns a name in quotes for a message. If the name looks like a secret, Name hides it and adds a remark about this.
+// Name returns a name in quotes for a message. If the name looks like a secret, Name returns an ellipsis and a remark
+// instead.
 func Name(name string) string {
 	if InName(name) {
 		return fmt.Sprintf("%q (which looks like a secret)", hidden)
@@ -89,7 +90,7 @@ func cut(text, secret string, least int) string {
 	return out.String()
 }
 
-// mayBegin reports whether a byte of a text may be the first byte of a character in one of the forms that [escapedLength] accepts.
+// mayBegin reports whether the byte b may begin the character c, or an escaped form of c that [escapedLength] accepts.
 func mayBegin(b, c byte) bool {
 	switch b {
 	case c, c ^ 0x20, '%', '\\', '&', '~', '-', ' ', '_': // the other letter case, an escape, or the other base64 alphabet
@@ -113,7 +114,8 @@ func leadingMatch(text, secret string) (of, n int) {
 // escaped matches a character that URLs, JSON or HTML have escaped, perhaps more than once.
 var escaped = regexp.MustCompile(`^(?i:%(?:25)*([0-9a-f]{2})|\\*u00([0-9a-f]{2})|&#x0*([0-9a-f]{2});|&#0*([0-9]{2,3});)`)
 
-// escapedLength returns the length of a character at the start of a text, or 0 if the text starts with another character.
+// escapedLength returns how many bytes the character c takes at the start of a text, where c may be escaped. If the text
+// starts with another character, escapedLength returns 0.
 func escapedLength(text string, c byte) int {
 	letter := '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
 	switch {
@@ -143,7 +145,8 @@ func escapedLength(text string, c byte) int {
 // HideJSON is [InJSON] with [Hide].
 func HideJSON(value []byte) []byte { return InJSON(value, Hide) }
 
-// InJSON changes the texts of a JSON value, including its names. If value is not JSON, it is changed as one text.
+// InJSON changes the texts of a JSON value, including its names. If value is not JSON, InJSON passes the whole value to
+// change.
 func InJSON(value []byte, change func(string) string) []byte {
 	tolerant := []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 	var out bytes.Buffer

@@ -2,8 +2,8 @@ package pace
 
 import "time"
 
-// A budget never exceeds the number of requests or rows that the limit allows in this time. limitAhead lets a caller
-// catch up after a short pause.
+// A budget never exceeds the number of requests or rows that the limit allows in one of these times. limitAhead is
+// longer, so a caller can catch up after a short pause.
 const (
 	ahead      = 100 * time.Millisecond
 	limitAhead = 250 * time.Millisecond
@@ -39,8 +39,8 @@ func (l *Limit) Use(n float64, now time.Time) {
 	l.budget -= n
 }
 
-// untilFree returns the time until the budget is 1, but at least a millisecond. After a shorter wait, a caller
-// would use a request or row in advance.
+// untilFree returns the time until the budget is 1, but at least a millisecond. After a shorter wait, the
+// caller's request or row would make the budget negative.
 func (l *Limit) untilFree() time.Duration {
 	return max(time.Millisecond, time.Duration((1-l.budget)/l.rate*float64(time.Second)))
 }

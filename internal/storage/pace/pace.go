@@ -7,19 +7,20 @@
 // Otherwise the account is slowed down.
 //
 // A service may also refuse a few requests at any load. So a Pace measures the share of refused requests. If the share
-// rises, the Pace halves the load for a trial. The load was too high if a smaller share is refused during the trial, or
-// if nearly as many requests are answered as before. Otherwise the load returns to its old value, and the share becomes
-// the *floor*. A share near the floor starts no further trial. A high share becomes the floor only after a second
-// trial, because before the first trial the service may have accepted a short burst of requests.
+// rises, the Pace halves the load for a trial. If the smaller load lowers the share, or still gets nearly as many
+// answers, the old load was too high. Otherwise the load returns to its old value, and the share becomes the *floor*. A
+// share near the floor starts no further trial. The service may have accepted a short burst of requests before the
+// first trial. So a high share becomes the floor only after a second trial.
 //
-// A partition that throttles gets a limit in rows per second: nine tenths of the rate at which it answered while it
-// throttled. The limit grows by 3 % in each second in which the partition is busy and refuses less than a twentieth of
-// the requests. After every ten measurements without throttling, this growth doubles, up to sixteen times 3 %. The
-// limit rises from 10 rows per second to 200 in a minute if each request has a single row, and in ten minutes if each
-// request has a hundred rows.
+// A partition that throttles gets a limit in rows per second. The limit is nine tenths of the rate at which the
+// partition answered rows while it throttled. The limit grows by 3 % in each second in which the partition is busy and
+// refuses less than a twentieth of the requests. After every ten measurements without throttling, this growth doubles,
+// up to 48 %. With one row per request, the limit rises from 10 to 200 rows per second in a minute. With a hundred
+// rows per request, this takes ten minutes.
 //
 // Several processes may use a partition without knowledge of each other. The rules have one known weakness: a partition that refuses a tenth of all
-// requests at any load is slowed down to 10 rows per second. A rule without this weakness would let one process take the rate of all others.
+// requests at any load is slowed down to 10 rows per second. Any rule without this weakness would let one process use up the rate of all other
+// processes.
 //
 // The package does no I/O and reads no clock: callers report events and times.
 package pace
@@ -33,7 +34,7 @@ const (
 	grow       = 1.5  // an increase multiplies the limit by this factor until a limit of the service is found
 	growLater  = 1.1  // factor of an increase after a limit of the service was found
 	shrink     = 0.7  // factor of a decrease
-	worthwhile = 0.25 // an increase by n % is worthwhile if throughput grows by at least this share of n %
+	worthwhile = 0.25 // an increase of the limit is worthwhile if throughput grows by at least this fraction of the limit's growth
 	lull       = 4    // measurements between an increase that was not worthwhile and the next increase
 	calm       = 6    // measurements between the discovery of a limit and the next increase
 	rounds     = 2    // minimum number of requests in a measurement, as a multiple of the limit
@@ -44,12 +45,12 @@ const (
 const (
 	enough         = 100         // minimum number of requests in a measurement
 	longest        = time.Second // a measurement ends after this time at the latest
-	tolerated      = 1.25        // a trial begins if the share of refusals exceeds this multiple of the floor by more than chance can explain
+	tolerated      = 1.25        // a trial begins if the share of refusals clearly exceeds the floor times this factor; see deviations
 	deviations     = 3           // an excess of refusals counts as chance up to this number of standard deviations
 	crowded        = 0.3         // a larger share lowers the limit without a trial
 	fallen         = 0.4         // a trial finds a limit if the share of refusals falls by at least this fraction
-	spared         = 0.75        // a trial also finds a limit if half of the load still gets more than this fraction of the answers
-	enoughRefusals = 10          // a trial is long enough for this number of refusals if their share does not change
+	spared         = 0.75        // a trial also finds a limit if the smaller load gets more than this fraction of the earlier answers
+	enoughRefusals = 10          // if the share of refusals does not change, a trial is long enough for this number of refusals
 	high           = 0.05        // a larger share counts as the floor only after a second trial
 )
 

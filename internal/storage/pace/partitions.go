@@ -61,9 +61,9 @@ func (p *Partitions) Started(key string, rows int, now time.Time) {
 }
 
 // Throttled records that a request with the given number of rows was throttled. It returns the pause before the
-// repetition. The pause differs between requests, so that they are not all repeated at the same time. As long as the
-// partition has not answered a request since its first throttling, Throttled returns 0, because the account may be the
-// cause.
+// repetition. The pause differs between requests, so that they are not all repeated at the same time. After a
+// partition's first throttling, Throttled returns 0 until the partition answers a request. Until then, the account may
+// be the cause.
 func (p *Partitions) Throttled(key string, rows int, now time.Time) time.Duration {
 	l, ok := p.limits[key]
 	if !ok {
@@ -111,13 +111,12 @@ func (p *Partitions) forget(now time.Time) {
 	p.many = max(1000, 2*len(p.limits))
 }
 
-// measure adjusts the rate, based on the requests since the last measurement. If a partition throttles, the number of rows that
-// it answers shows the rate that it accepts. After the adjustment, requests that were already under way may still be throttled,
-// so the next measurement begins after these requests.
+// measure adjusts the rate, based on the requests since the last measurement. While a partition throttles, it answers rows at
+// the highest rate that it accepts. After the adjustment, requests that were already under way may still be throttled, so the
+// next measurement begins after these requests.
 //
-// A few requests may be throttled by chance, so a measurement continues until the share of refusals is clear. If a
-// partition has not throttled for a long time, its limit is far below the rate that it accepts, so the limit grows
-// faster.
+// A few requests may be throttled by chance, so a measurement continues until the share of refusals is clear. A
+// partition that has not throttled for a long time accepts much more than its limit, so its limit grows faster.
 func (l *partition) measure(now time.Time) {
 	took := now.Sub(l.began)
 	n := l.answered + l.refused

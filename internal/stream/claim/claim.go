@@ -47,7 +47,8 @@ type Sent struct {
 }
 
 // ID returns the id of the request that the argument describes. Different requests with the same invocation id have
-// different IDs. If different requests have the same Idempotency-Key, the second one fails [ID.Check].
+// different IDs. If different requests have the same Idempotency-Key, [ID.Check] returns an error for the second
+// request.
 func (s Sent) ID(request string) ID {
 	switch {
 	case s.Key != "":

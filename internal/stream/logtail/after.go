@@ -26,7 +26,7 @@ func (s *Streams) After(ctx context.Context, stream, after string, top int, take
 func (s *Streams) after(ctx context.Context, stream, after string, top int, take func(Event) error) (Next, []arrival, error) {
 	escaped, err := escapeName(stream)
 	if err == nil && after == Now {
-		_, err = s.freshListing(ctx, escaped) // makes sure that the service's time is known
+		_, err = s.freshListing(ctx, escaped) // the answer contains the service's time
 	}
 	if err != nil {
 		return Next{}, nil, err

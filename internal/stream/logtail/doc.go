@@ -22,8 +22,8 @@
 // A stream that is too busy for one partition can have several shards, each a partition. Writers spread the stream's
 // events over the shards, and readers merge the shards. The stream's row stores the greatest number of shards that any
 // writer's settings ever had. Readers read this number of shards, whatever their own settings are, and cache the number
-// for up to [knownTime]. A writer uses shards beyond the first only when the stream's row is older than [knownTime].
-// Therefore every reader reads the shards of all events.
+// for up to [knownTime]. A writer uses shards beyond the first only when the stream's row is older than [knownTime]. So
+// every reader knows a shard before the shard contains events.
 //
 // # Appending is idempotent
 //
@@ -36,17 +36,17 @@
 //
 // A follower queries for the rows that were written since its last call, by the Timestamp that the service sets. A row
 // may become visible late. To find such rows, each call reads a few rows again: the newest 200 rows of the last 30 s,
-// or all rows of the last 0.2 s if these are more. The follower's position is a text of less than 3,000 characters. It
-// records which of these rows the follower has received, with sums over groups of ids (position.go). Shards are read at
-// different moments. Of the rows that were written since the first of these moments, the position can record about 50.
-// A later call returns the others. At 1,000 events per second, a follower that calls once per second with top=1000
-// reads 1.3 rows per event.
+// or all rows of the last 0.2 s if these are more. The follower's position is a text of less than 3,000 characters. The
+// position divides these rows into groups. For each group, it contains a sum over the ids of the received rows
+// (position.go). Shards are read at different moments. The position can record about 50 rows that were written after
+// the first of these moments. A later call returns the other rows. At 1,000 events per second, a follower that calls
+// once per second with top=1000 reads 1.3 rows per event.
 //
 // Timestamps have no index, so the service must read all rows of a query's key range. Therefore a call queries only ids
 // that are at most a minute older than the last call. An append that takes longer than 50 s fails, and writers correct
-// the times in their ids by the Date of the service's answers. A follower misses an event only if the event is written
-// more than a minute after the time in its id, for example because a request hangs in the network or another program
-// writes the row.
+// the times in their ids by the Date of the service's answers. So a follower misses only events that are written more
+// than a minute after the time in their ids. A request that hangs in the network may write such an event, and so may
+// another program.
 //
 // A [Feed] follows other logs in the same way. Rows of such a log may be written more than a minute after the time in their
 // keys; see [Feed.Oldest].
@@ -58,7 +58,7 @@
 // # Deleting events
 //
 // The deletion of a stream deletes the stream's rows whose Timestamp is earlier than the deletion's claim. Events that are
-// appended after the claim stay, even if the request is sent again. The stream's row is not deleted, but marked. Running
-// writers would not insert it again, and readers need its number of shards. Retention deletes old events, in transactions of a
-// hundred rows.
+// appended after the claim stay, even if the request is sent again. The stream's row is only marked as deleted, because
+// running writers would not insert the row again, and readers need its number of shards. Retention deletes old events, in
+// transactions of a hundred rows.
 package logtail

@@ -63,8 +63,8 @@ type Feed struct {
 	Log
 	// Now returns the service's time.
 	Now func() time.Time
-	// Oldest returns a time. Rows that are written after the call have keys that are at most a minute older than this
-	// time. If Oldest is nil, the time is the present.
+	// Oldest returns a time. If a row is written after the call, the time in the row's key is at most a minute
+	// earlier than the returned time. If Oldest is nil, the present time is used.
 	Oldest func(ctx context.Context) (time.Time, error)
 
 	// merge, if set, replaces Log.merge.
@@ -77,9 +77,9 @@ type Feed struct {
 // most [MaxAnswer] bytes. If more than 100,000 rows follow the position, the error is a [problem.Conflict].
 //
 // For any value of top, a call makes one query for each 1,000 rows that it reads from a partition. It reads the new
-// rows, and up to 200 earlier rows, or the rows of the last 0.2 s if these are more. The service searches all rows
-// whose keys are at most a minute older than the last call. A large row that became visible late may need a separate
-// request for its contents.
+// rows and some earlier rows. The earlier rows are at most 200 rows, or all rows of the last 0.2 s if these are
+// more. The service searches all rows whose keys are at most a minute older than the last call. A large row that
+// became visible late may need a separate request for its contents.
 func (f Feed) After(ctx context.Context, after string, top int) (Next, error) {
 	if err := input.Top(top, MaxTop); err != nil {
 		return Next{}, err
@@ -121,8 +121,9 @@ func (f Feed) after(ctx context.Context, after string, top int) (Next, []arrival
 	return Next{found, from.advance(rows, readUntil, limit).String(), more}, rows, nil
 }
 
-// start returns the position after all rows that the log contains now, and the rows that start has read. If the rows
-// that are newer than readUntil do not fit into a position, start reads again a second later.
+// start returns the position after all rows that the log contains now, and the rows that start has read. A position
+// can record only a few rows that are newer than readUntil. If the log contains more of these rows, start reads
+// again a second later.
 func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
 	var newest ticks // the newest row of the first reading
 	for now := f.Now(); ; {
@@ -159,8 +160,8 @@ func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
 }
 
 // newestBound returns the newest bound that is possible in a position after p, or "" if any bound is possible. Call
-// newestBound before the rows are read. A later call could return a bound that excludes rows which the reading has
-// missed. If p's own bound is recent enough, newestBound makes no request.
+// newestBound before the rows are read, because a later bound could exclude rows that the reading has missed. If
+// p's own bound is recent enough, newestBound makes no request.
 func (f Feed) newestBound(ctx context.Context, p position) (bound string, err error) {
 	if f.Oldest == nil {
 		return "", nil
@@ -175,9 +176,9 @@ func (f Feed) newestBound(ctx context.Context, p position) (bound string, err er
 	return Since(t.Add(-window)), err
 }
 
-// arrivals reads the rows that a follower at the position p has possibly not received, newest first. Every row that
-// was written up to readUntil is among these rows, or was read before the position was made. If contents is true,
-// arrivals keeps the contents of the rows that the follower receives next.
+// arrivals reads the rows that a follower at the position p has possibly not received, newest first. These rows
+// include every row that was written up to readUntil, except rows that were read before the position was made. If
+// contents is true, arrivals keeps the contents of the rows that the follower receives next.
 func (f Feed) arrivals(ctx context.Context, p position, contents bool) (rows []arrival, readUntil ticks, err error) {
 	span := Span{Newer: p.newer}
 	if p.floor > 0 {
@@ -222,9 +223,10 @@ func (f Feed) arrivals(ctx context.Context, p position, contents bool) (rows []a
 	return rows, max(p.readUntil, ticksOf(m.readUntil)), nil
 }
 
-// thin drops the contents of rows that the follower will probably not receive next. It keeps at most MaxAnswer bytes of the
-// oldest rows after p.newest, and at most MaxAnswer bytes of the oldest rows up to p.newest. The follower has received most
-// rows up to p.newest, and probably needs only a few of them again. thin returns the number of remaining bytes.
+// thin drops the contents of rows that the follower will probably not receive next. It keeps the contents of the oldest
+// rows after p.newest, and of the oldest rows up to p.newest, in each case at most MaxAnswer bytes. The follower has
+// received most rows up to p.newest, so it needs the contents of only a few of these rows. thin returns the number of
+// remaining bytes.
 func (p position) thin(rows []arrival) (held int) {
 	slices.SortFunc(rows, func(a, b arrival) int { return a.compare(b.place) })
 	var kept [2]int // bytes of rows after p.newest, and of rows up to p.newest

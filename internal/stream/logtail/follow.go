@@ -11,7 +11,8 @@ import (
 	"tablesweep/internal/task"
 )
 
-// The pause between polls is minPoll after new events. Without new events, it doubles each time, up to maxPoll.
+// After a poll with new events, the pause is minPoll. After each poll without new events, the pause doubles, up to
+// maxPoll.
 const (
 	minPoll = time.Second
 	maxPoll = 10 * time.Second
@@ -36,7 +37,7 @@ func (s *Streams) Follow(ctx context.Context, stream string, o FollowOptions, sh
 	after := cmp.Or(o.Since, Now)
 	shown := map[string]bool{} // ids of recent events that were shown, or existed at the start
 	for pause := minPoll; ; pause = min(2*pause, maxPoll) {
-		now := map[string]bool{} // ids that this poll has read; the next poll may read only these again
+		now := map[string]bool{} // ids that this poll has read; the next poll may read these ids again, but no other old ids
 		showNew := func(e Event) error {
 			if now[e.ID] = true; shown[e.ID] {
 				return nil
@@ -48,7 +49,7 @@ func (s *Streams) Follow(ctx context.Context, stream string, o FollowOptions, sh
 		if errors.Is(err, errBehind) {
 			err = fmt.Errorf("%w; read these events before you follow the stream", err)
 		}
-		if err == nil && after == Now && o.Newest > 0 { // runs after the call of After, so that no event between the two is missed
+		if err == nil && after == Now && o.Newest > 0 { // after is called before showNewest, so no event between the two calls is missed
 			err = s.showNewest(ctx, stream, o.Newest, showNew)
 		}
 		if err != nil {

@@ -34,7 +34,7 @@ type Clock struct {
 // NewClock returns a clock for one writer, such as a process.
 func NewClock() *Clock { return &Clock{writer: strings.ToLower(rand.Text()[:12])} }
 
-// NextKey returns a key with the given time or, if later, the latest key's time.
+// NextKey returns a key with the later of two times: the argument now, and the time of the latest key.
 func (c *Clock) NextKey(now time.Time) string {
 	return c.nextKeys(now, 1)[0]
 }
@@ -51,7 +51,7 @@ func (c *Clock) nextKeys(now time.Time, n int) []string {
 	return keys
 }
 
-// keysFrom returns the n keys of a call of nextKeys, given the first of these keys.
+// keysFrom returns the n keys that a call of nextKeys has returned. first is the first of these keys.
 func keysFrom(first string, n int) ([]string, error) {
 	t, err := KeyTime(first)
 	if err != nil {

@@ -31,8 +31,9 @@ type Log struct {
 type Span struct {
 	Newer string // only rows newer than this key, or than a result of [Since]
 	Older string // only rows older than this key
-	// If Since is not zero, the span leaves out rows that were written before Since, by the service's clock, but may
-	// include rows from the last 10 ms before it. The service still reads all rows between the other bounds.
+	// If Since is not zero, the span leaves out rows that were written more than 10 ms before Since, by the
+	// service's clock. It may include rows that were written less than 10 ms before Since. The service still reads
+	// all rows between the other bounds.
 	Since time.Time
 }
 
@@ -110,8 +111,7 @@ type merge struct {
 	sizes   *Sizes
 	most    int // maximum number of rows of a page
 	sources []source
-	// readUntil is a time by the service's clock. The first pages, and the pages after them, contain all rows that were written up
-	// to that time.
+	// The merge contains all rows that were written up to readUntil, by the service's clock. It may contain later rows.
 	readUntil time.Time
 }
 
@@ -162,7 +162,7 @@ func (m *merge) read(ctx context.Context, p *source) (readUntil time.Time, err e
 		}
 		p.bytes = storage.MemoryOf(page.Bytes, len(page.Rows))
 		if readUntil.IsZero() {
-			readUntil = page.Date.Add(-time.Since(sentAt)) // the answer's Date may be later than the reading
+			readUntil = page.Date.Add(-time.Since(sentAt)) // the service may set the Date after it has read the rows
 			for _, row := range page.Rows {
 				if at := row.Timestamp(); at.After(readUntil) {
 					readUntil = at
@@ -174,7 +174,8 @@ func (m *merge) read(ctx context.Context, p *source) (readUntil time.Time, err e
 	return readUntil, nil
 }
 
-// rowsOf returns the number of rows to request from a shard: a full page or, if rows are large, the shard's share and a margin.
+// rowsOf returns the number of rows to request from a shard. If an answer can contain a full page, this number is a full page.
+// Otherwise each shard gets an equal share of the answer's rows, plus a margin.
 func (m *merge) rowsOf(ctx context.Context) int {
 	wanted := m.sizes.Rows(ctx, m.most, MaxAnswer)
 	if wanted == m.most {

@@ -26,7 +26,7 @@ const (
 
 // Maintain deletes the events that are older than their stream's retention, and the notes of idempotency keys that were used
 // more than a day ago. It may run at any time, and several calls may run concurrently. After an error, it continues with the
-// other streams. It takes at most a minute, and the next call continues.
+// other streams. A call takes at most a minute. The next call continues the work.
 func (s *Streams) Maintain(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, maintainTime)
 	defer cancel()
@@ -35,7 +35,7 @@ func (s *Streams) Maintain(ctx context.Context) error {
 	if removed += notes; err != nil {
 		errs = append(errs, err)
 	}
-	// Report every error except a timeout after some progress.
+	// If old rows were deleted before a timeout, do not report the timeout, because the next call continues.
 	others := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return errors.Is(err, context.DeadlineExceeded) })
 	if ctx.Err() == nil && removed > 0 && len(others) < len(errs) {
 		zerolog.Ctx(ctx).Info().Int64("removed", removed).Msg("not all old events could be deleted within a minute; the next run continues")
@@ -52,7 +52,8 @@ func (s *Streams) trimAll(ctx context.Context) (removed int64, errs []error) {
 	if err != nil {
 		errs = append(errs, fmt.Errorf("the list of streams cannot be read: %w", err))
 	}
-	// The order is random, because otherwise a stream that uses up the time would always block the same other streams.
+	// If a stream uses up the time, the streams after it are not trimmed. The order is random, so each call leaves
+	// out different streams.
 	rand.Shuffle(len(streams), func(i, j int) { streams[i], streams[j] = streams[j], streams[i] })
 	for _, l := range streams {
 		n, err := s.trim(ctx, l, date)

@@ -102,8 +102,8 @@ func readListCursor(cursor string) (*key.Bound, error) {
 // Deleted is the result of a stream's deletion.
 type Deleted struct {
 	Events int64 `json:"deleted"`
-	// If Repeated is true, an earlier try of the request was interrupted, or a repetition ended before this try. So Events
-	// counts only the events that this try has deleted.
+	// Repeated is true if an earlier try of the request was interrupted, or if a repetition ended before this try. In both
+	// cases, Events counts only the events that this try has deleted.
 	Repeated bool `json:"repeated,omitzero"`
 }
 
@@ -161,7 +161,7 @@ func (s *Streams) deleteEvents(ctx context.Context, stream, escaped string, limi
 			return removed, fmt.Errorf("the stream %q was not deleted completely; %d events were deleted before the error: %w", stream, removed, err)
 		}
 	}
-	notes := oncePartition + escaped // with a note, a retry of an append would insert the deleted events again
+	notes := oncePartition + escaped // if a note stayed, a retry of the note's append would insert the deleted events again
 	if _, err := action.DeleteFound(ctx, s.options.Table, storage.Query{Range: key.Range{Partition: &notes}}, older); err != nil {
 		return removed, fmt.Errorf("the stream %q was not deleted completely; the rows of its idempotency keys remain: %w", stream, err)
 	}

@@ -13,7 +13,7 @@ import (
 const (
 	// streamsPartition is the partition with the list of streams.
 	streamsPartition = "|streams"
-	// claimsPartition is the partition with the claims of deletions, which stay when a stream's rows are deleted.
+	// claimsPartition is the partition with the claims of deletions. The claims stay when a stream's rows are deleted.
 	claimsPartition = "|claims"
 	// maxNameUnits is the maximum number of UTF-16 units of an escaped name. It keeps a stream's keys within the service's
 	// limits.

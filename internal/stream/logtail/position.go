@@ -17,8 +17,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// These constants determine the rows that a call reads again, to find rows that became visible after rows with later
-// Timestamps. The cost is small even if there are many events per second.
+// These constants determine the rows that a call reads again. Without this, a follower would miss rows that became
+// visible after rows with later Timestamps. The cost is small even if there are many events per second.
 const (
 	againRows = 200                    // number of newest rows to read again
 	againMost = 30 * time.Second       // maximum age of these rows
@@ -30,8 +30,8 @@ const (
 	// maxSingle is the maximum number of groups that are newer than readUntil. A later call, with a later readUntil, returns the
 	// remaining rows.
 	maxSingle = 50
-	// maxGroups is the maximum number of groups. For 100,000 rows that were written up to readUntil, about 30 groups are
-	// enough, unless rows become visible late between most groups.
+	// maxGroups is the maximum number of groups. About 30 groups are enough for 100,000 rows that were written up to
+	// readUntil. More groups are needed if late rows appear between most groups.
 	maxGroups = 90
 	// maxLength is greater than the length in characters of any position: 31 for each group, and 120 for the rest.
 	maxLength = 3000
@@ -61,19 +61,19 @@ func (p place) compare(other place) int {
 }
 
 // position is a follower's progress in a stream. Its text is short for any number of events. The follower reads the events
-// whose ids are newer than a bound. It has received all of these events that were written before floor, and none that were
-// written after newest. The groups describe the received events between floor and newest. A row that becomes visible late
-// changes the sum of its group, and only that group is sent again.
+// whose ids are newer than a bound. Of these events, the follower has received all that were written before floor, and
+// none that were written after newest. The groups describe the received events between floor and newest. A row that
+// becomes visible late changes the sum of its group, and only that group is sent again.
 type position struct {
 	newer     string // the bound, as in Span.Newer
 	floor     ticks
-	readUntil ticks   // rows written up to this time were visible when the position was made; not earlier than floor
+	readUntil ticks   // all rows that were written up to this time were visible when the position was made; at least floor
 	newest    place   // set if there are groups
 	groups    []group // newest first, at most maxGroups
 }
 
-// group describes adjacent rows that the follower has received, with the sum over their ids. In the group's newest tick, the
-// follower may have received only the rows with the older ids.
+// group describes adjacent rows that the follower has received. In the group's newest tick, the follower may have received
+// only the rows with the older ids. sum adds up the hashes of the received rows' ids.
 type group struct {
 	from, to ticks // Timestamps of its oldest and its newest row
 	sum      uint64
@@ -230,11 +230,12 @@ func (p position) markReceived(rows []arrival) {
 	}
 }
 
-// advance returns the follower's next position. Of the argument rows, which are sorted newest first, the follower has
-// received those for which given is true. It has also received all other rows of the log that were written before
-// readUntil. Older groups have more rows, because late rows are nearly always among the newest rows. Each tick after
-// readUntil has its own group, because the shards were read at different moments. limit is the newest bound that the
-// position may have, or "" if any bound is possible.
+// advance returns the follower's next position. The argument rows is sorted newest first. A row's field given is true
+// if the follower has received the row. The follower has also received all rows that were written before readUntil
+// and are not in the argument. Late rows are nearly always among the newest rows, so newer groups are smaller than
+// older groups. The shards were read at different moments, so rows after readUntil may be missing. Therefore each
+// tick after readUntil has its own group. limit is the newest bound that the position may have, or "" if any bound is
+// possible.
 func (p position) advance(rows []arrival, readUntil ticks, limit string) position {
 	next := position{readUntil: readUntil, floor: ticksOf(readUntil.time().Add(-againMost))}
 	if len(rows) > againRows {
@@ -276,7 +277,7 @@ func (p *position) group(rows []arrival) {
 			continue
 		case last >= 0 && p.groups[last].from == a.written: // groups never split a tick
 		case size > 0 && len(p.groups) == maxGroups:
-		// Rows that were written after readUntil are not put into one group, because further rows may appear between them.
+		// Rows that were written after readUntil get separate groups, because further rows may appear between these rows.
 		case size > 0 && size < n/2 && p.groups[last].from <= p.readUntil:
 		case len(p.groups) == maxGroups:
 			return

@@ -26,8 +26,8 @@ func (s *Sizes) Rows(ctx context.Context, limit int, bytes int64) int {
 	return limit
 }
 
-// Query reads a page of a table, and updates the estimate. The page's memory is counted in ctx's [memory.Part]. Only a page
-// with a single row may exceed the part.
+// Query reads a page of a table, and updates the estimate. The page's memory is counted in ctx's [memory.Part]. If q
+// requests more than one row, the page must fit into the memory for large work.
 func (s *Sizes) Query(ctx context.Context, t *storage.Table, q storage.Query) (storage.Page, error) {
 	part := memory.PartIn(ctx)
 	if q.Top != 1 {
@@ -40,7 +40,8 @@ func (s *Sizes) Query(ctx context.Context, t *storage.Table, q storage.Query) (s
 	return page, err
 }
 
-// learn updates the estimate from a page. A page with much text raises the estimate. Only a full page lowers it.
+// learn updates the estimate from a page. Only a large page raises the estimate, and only a full page lowers the
+// estimate.
 func (s *Sizes) learn(requested int, p storage.Page) {
 	rows := len(p.Rows)
 	if rows == 0 {
@@ -54,8 +55,8 @@ func (s *Sizes) learn(requested int, p storage.Page) {
 
 type fewKey struct{}
 
-// Fewer returns a context with which readers request a quarter of the rows that they request with ctx, but at least one row. Retries after
-// [memory.ErrFull] use it.
+// Fewer returns a context that limits the number of rows in a reader's queries. The limit is a quarter of ctx's limit, but at least one
+// row. Retries after [memory.ErrFull] use the new context.
 func Fewer(ctx context.Context) context.Context {
 	few, ok := ctx.Value(fewKey{}).(int)
 	if !ok {

@@ -289,7 +289,8 @@ func (s *Streams) newest(ctx context.Context, stream string, span Span, n int, t
 	return more, err
 }
 
-// bound converts a parameter such as since, an id or a time, to a bound for Span.Newer. now is the service's time.
+// bound converts a parameter's value, which is an id or a time, to a bound for Span.Newer. The argument parameter is
+// the parameter's name, such as since. now is the service's time.
 func bound(parameter, since string, now time.Time) (string, error) {
 	if since == "" || keyForm.MatchString(since) {
 		return since, nil
@@ -322,8 +323,8 @@ func eventOf(row storage.Row) (Event, error) {
 	return Event{ID: row.Key.Row, Time: t, Record: record.FromProperties(row.Entity().Properties)}, nil
 }
 
-// read reads the first pages of a span of a stream. If the reading takes too long, the stream may have more shards by then, so
-// read starts again.
+// read reads the first pages of a span of a stream. During a long reading, the stream may get more shards. So if the reading
+// took too long, read starts again.
 func (s *Streams) read(ctx context.Context, stream string, span Span, top int) (*merge, error) {
 	escaped, err := escapeName(stream)
 	if err != nil {

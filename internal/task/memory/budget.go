@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Small is the size, in bytes, of the largest part that comes from a budget's reserve. So small parts never wait for
-// larger ones.
+// Small is the maximum size, in bytes, of a small part. Small parts come from a reserve of the budget, so they never
+// wait for larger parts.
 const Small = 256 << 10
 
 // A budget keeps 1/reserved of its memory in two reserves: one for small parts, and one for slow input.
@@ -213,7 +213,7 @@ func (p *Part) Grow(bytes int64) bool {
 	return p.grow(bytes)
 }
 
-// Bounded returns a form of this part for work that can be split. This form never exceeds the memory for large work.
+// Bounded returns this part for work that can be split. The returned Part never grows beyond the memory for large work.
 func (p *Part) Bounded() *Part {
 	if p == nil {
 		return nil
@@ -251,7 +251,8 @@ func (p *Part) Use(bytes int64) bool {
 	return p.use(p.used + bytes)
 }
 
-// SetUsed sets the used bytes of the part. It grows the part and fails as [Part.Use] does.
+// SetUsed sets the used bytes of the part. If the part has too few bytes, it grows. If the part cannot grow, SetUsed
+// changes nothing and reports false.
 func (p *Part) SetUsed(bytes int64) bool {
 	if p == nil {
 		return true
@@ -301,8 +302,9 @@ func (p *Part) Wanted() int64 {
 	return p.wanted
 }
 
-// Keep returns all but the given bytes to the budget. Afterwards at most the given bytes are used. A part of the
-// large pool stays in that pool, however few bytes it keeps.
+// Keep reduces the part to the given number of bytes, and returns the other bytes to the budget. The number of
+// used bytes falls to at most the given number. A part of the large pool stays in that pool, however few bytes
+// it keeps.
 func (p *Part) Keep(bytes int64) {
 	if p == nil {
 		return

@@ -14,7 +14,7 @@ const (
 
 	// Setting is the setting with the memory of an instance, in MB of 1,048,576 bytes.
 	Setting = "TABLESWEEP_MEMORY_MB"
-	// hostLimit is the setting in which the Functions platform gives the memory, in the same unit.
+	// hostLimit is the setting in which the Functions platform states an instance's memory, in MB of 1,048,576 bytes.
 	hostLimit = "WEBSITE_MEMORY_LIMIT_MB"
 	// defaultMemory is the assumed size of an instance without other information: the default of Flex Consumption. (Microsoft Learn,
 	// "Azure Functions Flex Consumption plan hosting")
@@ -55,11 +55,11 @@ func InstanceOf(get func(string) string) (Instance, error) {
 	return Instance{defaultMemory, "the default"}, nil
 }
 
-// Left is the memory, in bytes, that the instance leaves to the app after the Functions host.
+// Left is the part of the instance's memory, in bytes, that the Functions host leaves to the app.
 func (i Instance) Left() int64 { return max(0, i.Bytes-hostMemory) }
 
-// Budget returns the budget of an app that shares the instance with the Functions host. It is half of [Instance.Left], because between two
-// collections, there is about as much garbage as memory in use.
+// Budget returns the budget of an app that shares the instance with the Functions host. The budget is half of [Instance.Left]. The other
+// half is for the garbage between two collections, which is about as large as the memory in use.
 func (i Instance) Budget() *Budget { return NewBudget(i.share()) }
 
 func (i Instance) share() int64 { return max(i.Left()/2, 8*mib) }

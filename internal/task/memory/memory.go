@@ -1,4 +1,4 @@
-// Package memory limits the memory of a process through which rows pass. All work that holds rows takes its part of one [Budget] before it reads. The
+// Package memory limits the memory of a process through which rows pass. Before work reads rows, it takes a part of the process's [Budget]. The
 // garbage collector's limit follows from the budget.
 package memory
 
@@ -12,8 +12,8 @@ import (
 const (
 	// Command is the budget of a command, in bytes.
 	Command = 24 * mib
-	// limit is the garbage collector's limit. Far less memory is in use, but without a limit the heap would grow, between two collections, to a
-	// multiple of the memory in use.
+	// limit is the garbage collector's limit. A command uses far less memory. Without the limit, the heap would grow to a multiple of the used
+	// memory before the next collection.
 	limit = Command + otherMemory
 	// A copy makes garbage at the speed of its requests, so percent lets the heap grow, between two collections, to four
 	// times the memory in use, but not beyond the limit.
