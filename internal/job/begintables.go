@@ -189,7 +189,7 @@ func (t *Tables) find(ctx context.Context) error {
 	if t.writesExports() {
 		begun := dir != "" && IsThere(filepath.Join(dir, TablesJournal))
 		if err := place.FreeOfTables(ctx, t.To.Objects); err != nil && !begun && (errors.Is(err, place.ErrTaken) || !t.To.Local()) {
-			return notTaken(err) // for a directory, t.open reports all other errors
+			return notTaken(err) // for a directory, t.open later reports any other error
 		}
 		t.Checkpoint.Export = place.ExportID(uuid.NewString())
 	}
@@ -209,7 +209,7 @@ func (t *Tables) checkTables(ctx context.Context, names []string) error {
 		}
 		known[low] = name
 		for _, file := range []string{t.checkpointOf(name), pathIn(t.Failed, name, failedExt)} {
-			if IsThere(file) { // a resumed command would continue the file or replace it
+			if IsThere(file) { // if this command were resumed, it would continue or replace the file
 				return Hint(Refuse("", "%s belongs to an earlier command", file), "give another directory, or move that file away")
 			}
 		}

@@ -18,7 +18,7 @@ import (
 type Option struct {
 	jobrecord.Option
 	Kind Kind
-	SAS  bool // the option is a place with a SAS, and Value omits the SAS
+	SAS  bool // the option's place has a SAS, which Value omits
 }
 
 // Kind is the kind of an option's value.
@@ -153,7 +153,7 @@ func relativeTo(home, path string) (rel string, ok bool) {
 	return "./" + filepath.ToSlash(rel), errors.Join(err, toErr, relErr) == nil && rel != "." && filepath.IsLocal(rel)
 }
 
-// InResumedDirectory reports whether a file is within the directory of the resumed checkpoint. The record is allowed to choose such a file.
+// InResumedDirectory reports whether a file is within the directory of the resumed checkpoint. A record may name files in this directory.
 func (p *Checkpoint) InResumedDirectory(path string) bool {
 	_, ok := relativeTo(homeOf(p.Resume), path)
 	return ok

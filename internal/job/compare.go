@@ -11,7 +11,7 @@ import (
 )
 
 // exportWorkers is the default number of workers that compare an export. It is small, because each worker holds a page of the export in memory, and
-// with more workers the same pages are read more often.
+// more workers read the same pages more often.
 const exportWorkers = 8
 
 // PairOptions are the options of jobs that compare two places.

@@ -63,8 +63,8 @@ type Lines struct {
 // Run runs the job. If it returns [task.ErrInterrupted], the rest of the job can be resumed from the journal.
 func (j *Job) Run(ctx context.Context, r Record) (Result, error) { return j.run(ctx, r, time.Now()) }
 
-// Close closes the job's files. The argument is the error of the command that ran the job. If it is nil, Close records the success in the state of
-// [Since]. Otherwise, Close returns it.
+// Close closes the job's files. The argument err is the error of the command that ran the job. If err is nil, Close records the success in the state
+// of [Since]. Otherwise, Close returns err.
 func (j *Job) Close(err error) error {
 	if j.in != nil {
 		_ = j.in.Close()

@@ -41,7 +41,8 @@ func (o Options) mappedSource(s storage.Source, pass bool) storage.Source {
 	return rowmap.Kept{Source: s, Map: o.Map, Pass: pass}
 }
 
-// If err means that the map has changed a key, refuseMoved refuses the option, which needs rows in key order. It returns other errors unchanged.
+// If err means that the map has changed a key, refuseMoved refuses the option, because the option needs rows in key order. It returns other errors
+// unchanged.
 func refuseMoved(option string, err error) error {
 	if !errors.Is(err, rowmap.ErrMoved) {
 		return err

@@ -75,7 +75,7 @@ func (o CopyOptions) narrow(ctx context.Context, s *sweep.Spec) (w *changes, win
 		return nil, "", Hint(Refuse("since", " cannot be used with --from %s, because Cosmos DB cannot filter rows by Timestamp", o.From.Path), "leave --since out, or use --filter to compare a time property of your own")
 	}
 	w, window = &changes{}, o.Was.Window
-	if window == "" { // in a resumed job, the first run has decided the window
+	if window == "" { // a resumed job uses the window of its first run
 		w.began, err = tryRow(ctx, *s)
 	}
 	if err == nil && o.State != "" {
@@ -106,7 +106,7 @@ func (o CopyOptions) narrow(ctx context.Context, s *sweep.Spec) (w *changes, win
 	return w, window, nil
 }
 
-// setWindow sets the window that the first run has decided.
+// setWindow sets the window of changed rows to that of the job's first run.
 func (w *changes) setWindow(window string) (err error) {
 	bound, began, _ := strings.Cut(window, "/")
 	if w.began, err = time.Parse(time.RFC3339, began); err == nil && bound != "" {
@@ -169,7 +169,7 @@ func (o CopyOptions) decide(w *changes) (window string, err error) {
 	return text + "/" + began.Format(time.RFC3339Nano), nil
 }
 
-// endCopy ends a copy of the given number of rows. If err is nil, it records the success in the state.
+// endCopy ends a copy of the given number of rows. If err is nil, endCopy records the success in the state.
 func (w *changes) endCopy(err error, rows int64) error {
 	if w == nil || w.state == nil || w.state.file == nil {
 		return err

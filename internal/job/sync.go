@@ -39,8 +39,8 @@ func NewSync(ctx context.Context, o PairOptions, deletes bool) (*Sync, error) {
 	return &Sync{options: o, spec: s, deletes: deletes}, refuseMoved("map", err)
 }
 
-// Plan compares the places, and stores the plan's rows in the file. A plan without a file cannot be carried out. A missing destination counts as
-// empty. Plan changes nothing in storage.
+// Plan compares the places, and stores the plan's rows in the file. Without a file, Plan only counts the rows, and [Sync.Do] cannot use the plan. A
+// missing destination counts as empty. Plan changes nothing in storage.
 func (s *Sync) Plan(ctx context.Context, f *verify.PlanFile) (p SyncPlan, found verify.Result, err error) {
 	p.rows = verify.NewPlan(f, s.deletes)
 	if found, err = s.compare(ctx, p.rows); err != nil {

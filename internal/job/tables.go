@@ -122,8 +122,8 @@ func (t *Tables) Repeat(which func(table string) bool) {
 	}
 }
 
-// Run runs the jobs of pending tables. A failed table does not stop the others. If tables are still pending, Run returns an error, which after an
-// interrupt is [task.ErrInterrupted].
+// Run runs the jobs of pending tables. A failed table does not stop the others. If tables are still pending, Run returns an error. After an
+// interrupt, this error is [task.ErrInterrupted].
 func (t *Tables) Run(ctx context.Context) error {
 	t.limits = &sharedLimits{storage.NewLimit(t.MaxRequests), sweep.NewShare(t.Workers, t.MaxRows)}
 	t.Meter.Phase(t.Phase)
@@ -167,7 +167,7 @@ func (t *Tables) Run(ctx context.Context) error {
 
 func (t *Tables) runOne(ctx context.Context, r *TableResult, p *Part) error {
 	p.Out = &bytes.Buffer{}
-	err := storage.CheckTableName(r.Table) // a listing may have invalid names, such as a path that leads elsewhere
+	err := storage.CheckTableName(r.Table) // a listing may contain invalid names, even paths to other directories
 	if err == nil {
 		err = t.Do(ctx, p)
 	}
@@ -222,8 +222,8 @@ func (h Home) Address() string {
 	return h.Place.Address()
 }
 
-// tableNames returns the sorted names of the tables, including incomplete exports. Tables with the state of an app or its host are in the
-// result own instead, because old rows written back to these tables would undo later work of the app.
+// tableNames returns the sorted names of the tables, including incomplete exports. Tables with the state of an app or its host are only in the result
+// own: if a restore wrote old rows to these tables, it would undo later work of the app.
 func (h Home) tableNames(ctx context.Context) (names, own []string, err error) {
 	if h.Account == nil {
 		names, err = place.ExportsIn(ctx, h.Objects)

@@ -103,8 +103,8 @@ func report(s sweep.Spec, found sweep.Totals, writes int, all bool, w Work) Repo
 }
 
 // queriesOf estimates how many queries the work makes for the counted rows, and for each further row. The counting workers only read, so they take
-// ranges from each other sooner and make more queries than the work. Therefore queriesOf assumes full pages. With a filter, pages are not full,
-// and with a list or a strategy, the work makes the same queries as the count. In these cases, queriesOf uses the count's number of queries.
+// ranges from each other sooner and make more queries than the work. Therefore queriesOf assumes full pages. But a filter makes pages less full, and
+// with a list or a strategy, the work makes as many queries as the count. In these cases, queriesOf uses the count's number of queries.
 func queriesOf(s sweep.Spec, found sweep.Totals) (queries, each float64) {
 	if !s.Steal || s.Filter != "" || s.Keys != nil {
 		return float64(found.Queries), float64(found.Queries) / float64(max(1, found.Rows))

@@ -1,6 +1,6 @@
 // Package jobrecord defines a checkpoint's record of its command: the command's options, the addresses of its places, and a digest of its list of
 // rows. The package decides which options a resumed command takes from the record, and which must not change. A record contains no secrets. The file
-// may come from somebody else, so the record may contain only options that the command allows, and never chooses a connection.
+// may come from somebody else. So the record may contain only options that the command allows, and must not choose a connection.
 package jobrecord
 
 import (
@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// version changes with the record's form.
+// version must change when the format of records changes.
 const version = 1
 
 // Record is a checkpoint's record of a command, stored as JSON.
@@ -44,7 +44,7 @@ const (
 	Fixed               // must not change
 	Free                // may change
 	Added               // a later run may add the option, but must not change it
-	EachRun             // chooses a connection, so each run must give the option; the record contains it only for the error message
+	EachRun             // each run must repeat the option, because it chooses a connection; the record contains the option only for an error message
 	File                // names a file, which may have moved
 	AnyFile             // like File, but a later run may add the option
 )
@@ -125,7 +125,7 @@ func (r Record) Restore(options []Option) (set map[string]string, err error) {
 	return set, nil
 }
 
-// Required returns the names of the options that must be given again to resume the command. Options with default values need not be given.
+// Required returns the names of the options that must be given again to resume the command. Options that the first run did not give are not among them.
 func (r Record) Required(options []Option) []string {
 	names := slices.Clone(r.Again)
 	for _, o := range options {

@@ -4,11 +4,12 @@
 // The package shows only figures that are certain. To show the share of rows that is done and the time left, the package needs the number of all
 // rows. A count alongside the work may find that number ([Meter.CountBeside]).
 //
-// The count reads only keys, with at most 32 workers. It begins after 10 s, and only if the work makes at least four requests per query. So short
-// work, and work that only reads, is not counted and costs nothing extra. A count adds about one request in seven if the work writes transactions of
-// 100 rows, and about one in 500 if it writes single rows. The count misses rows that a deletion has already removed. So a deletion shows a share
-// only if the missed rows are at most 5 % of all rows, and then shows the smallest possible share. The time left follows from the rate of the last
-// quarter of the elapsed time. It is shown only if that rate and the rate of the last half differ by a factor of at most 1.5.
+// The count reads only keys, with at most 32 workers. It begins after 10 s, and only if the work makes at least four requests per query. So there is
+// no count, and no extra cost, for short work and for work that only reads. A count adds about one request to every seven of the work if the work
+// writes transactions of 100 rows, and one to every 500 if it writes single rows. The count misses rows that a deletion has already removed. So a
+// deletion shows a share only if at most 5 % of all rows are missed. This share is the smallest possible one. The time left follows from the rate of
+// the last quarter of the elapsed time. The time left is shown only if this rate and the rate of the last half of the elapsed time differ by a factor
+// of at most 1.5.
 package progress
 
 import (
@@ -229,7 +230,7 @@ func (m *Meter) End() {
 // Print writes a message on its own line. The argument kind is a word such as "warning".
 func (m *Meter) Print(kind, text string) {
 	if m.parts != nil {
-		if kind != "changes" { // this message concerns all tables, and is printed only once
+		if kind != "changes" { // this kind of message concerns all tables, so no table's meter prints it
 			m.parts.meter.Print(kind, m.table+": "+text)
 		}
 		return

@@ -41,7 +41,7 @@ type counting struct {
 	rows    int64          // the result; 0 while the count is running
 }
 
-// worthwhile reports whether the phase has run for so long, and makes so many requests, that a count adds little.
+// worthwhile reports whether the phase runs long enough, and makes enough requests, for a count to add little.
 func worthwhile(p sweep.Progress) bool {
 	const long, requests = 10 * time.Second, 4 // a counted phase has at least this duration, and this many requests per query
 	return p.Elapsed >= long && p.Run.Queries > 0 && p.Run.Requests >= requests*p.Run.Queries
@@ -67,7 +67,7 @@ func (m *Meter) CountBeside(ctx context.Context, count func(context.Context) (in
 	m.counting = &counting{ctx: ctx, count: count, removes: removes}
 }
 
-// consult starts the count once it is worthwhile, and uses its result once it has ended.
+// consult starts the count as soon as a count is worthwhile. When the count has ended, consult uses its result.
 func (m *Meter) consult(p sweep.Progress) {
 	c := m.counting
 	switch {

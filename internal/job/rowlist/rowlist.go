@@ -1,5 +1,5 @@
-// Package rowlist reads and writes lists of rows. A list is a file with a JSON object in each line, of which only PartitionKey and RowKey matter. A
-// job writes such a list of its failed rows, with the reasons. The output of a scan is also a list. A job may process a list's rows instead of a
+// Package rowlist reads and writes lists of rows. A list is a file with a JSON object in each line. Only the object's PartitionKey and RowKey matter.
+// A job writes such a list of its failed rows, with the reasons. The output of a scan is also a list. A job may process a list's rows instead of a
 // range.
 package rowlist
 
@@ -182,7 +182,7 @@ func (w *Writer) Add(rows []action.Failure) error {
 	return nil
 }
 
-// Close closes the file. If unused is true, it removes an empty file, which would block the next start of a job that cannot be resumed.
+// Close closes the file. If unused is true, Close removes an empty file, because the file would block the next start of a job that cannot be resumed.
 func (w *Writer) Close(unused bool) error {
 	info, err := w.file.Stat()
 	if err == nil && unused && info.Mode().IsRegular() && info.Size() == 0 {

@@ -22,9 +22,9 @@ import (
 //	{"node":{"wanted":["a"],…},"after":{…}}        a step for listed keys, and the last key taken from the list
 //
 // A line is written as soon as its event has happened, so a killed process loses only unfinished work. A machine that crashes may also lose the last
-// second. Work whose lines are lost is repeated. If later queries may not return processed rows, for example after a deletion, a page's line is put
-// on the disk before the page's rows are processed. The snapshot is renewed when the file has grown much. Nothing in the file is secret except keys
-// of rows.
+// second. Work whose lines are lost is repeated. If later queries may omit processed rows, for example after a deletion, the line of a page is on the
+// disk before the rows of the page are processed. The snapshot is renewed when the file has grown much. The file contains keys of rows, but no other
+// secrets.
 //
 // In a sweep of listed keys, the snapshot's header contains the last key taken from the list ("listed", "after").
 type Checkpoint struct {
@@ -98,7 +98,7 @@ func (c *Checkpoint) restore() error {
 
 // apply applies a line and reports true. If the line contradicts earlier lines, apply reports false and changes nothing.
 func (c *Checkpoint) apply(steps map[int64]*step, l line) bool {
-	s := steps[l.Read+l.Did+l.End+l.Steal] // at most one of these is not 0
+	s := steps[l.Read+l.Did+l.End+l.Steal] // at most one of these ids is set
 	if (s == nil) != (l.Node != nil || l.Vain) || (l.Steal != 0) != (l.Piece != nil) || !l.newSteps(steps) {
 		return false
 	}
@@ -166,7 +166,7 @@ func (c *Checkpoint) recordKeys(s *step, last key.Key) {
 	c.append(line{Node: &s.savedStep, After: c.after})
 }
 
-// recordTheft records that thieves took the range after the end of s's piece.
+// recordTheft records the thieves of a step, and the new end of the step's piece.
 func (c *Checkpoint) recordTheft(s *step, thieves []*step) {
 	c.append(line{Steal: s.ID, Piece: s.Piece, Children: saveAll(thieves)})
 }

@@ -2,8 +2,8 @@
 // instead of messages and with a [Checkpoint] instead of the ledger.
 //
 // The unfinished part of a sweep is its frontier: the unread steps, and the pages whose rows are not all done, in table order. One goroutine owns the
-// frontier (loop.go) and starts queries and units of work in other goroutines. It runs as many of them concurrently as are worthwhile (package pace).
-// Of the waiting steps, it always reads the first one, which keeps the frontier short. It reads no step while the pages in memory exceed a budget.
+// frontier (loop.go) and starts queries and units of work in other goroutines. Package pace decides how many queries and units run concurrently. The
+// goroutine always reads the first waiting step, so the frontier stays short. It reads no step while the pages in memory exceed a budget.
 //
 // A run is one process's part of a sweep, from its start or a resume to its end (loop.go, read.go). Its plan decides which queries are made
 // (plan.go). Its pacer decides how many queries run concurrently, and how much memory pages use (pacer.go). Its state consists of the frontier, the
@@ -15,11 +15,11 @@
 //
 // # A sweep that dies
 //
-// The checkpoint's lines are a journal, with a line for each finished unit of work. A page that was unfinished when the process died is read again
-// with the same token, and only the rows of the first reading are counted. Rows that a killed deletion had already removed are missing in the second
-// reading, and count as deleted. The new end of a victim is journaled before its thieves make their first queries. The number of pages to read again
-// is bounded, because the sweep reads ahead only as many rows as it can process while two pages are read. While a process uses the checkpoint, it
-// locks a file beside the checkpoint. The checkpoint contains the addresses of its tables and queue, but no account keys and no signatures.
+// The checkpoint's lines are a journal, with a line for each finished unit of work. If the process dies before a page is done, the page is read again
+// with the same token. Only the rows of the first reading count. Rows that a killed deletion had already removed are missing in the second reading,
+// and count as deleted. Before thieves make their first queries, the journal records the new end of their victim. The sweep reads ahead only as many
+// rows as it can process in the time of two queries. So after a crash, it reads few pages again. While a process uses the checkpoint, it locks a file
+// beside the checkpoint. The checkpoint contains the addresses of its tables and queue, but no account keys and no signatures.
 //
 // # In table order
 //

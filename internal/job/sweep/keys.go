@@ -19,7 +19,7 @@ const (
 	groupMeets, keyMeets = 100, 10
 )
 
-// Keys holds the keys of rows to sweep in memory, in any order. The zero value is ready for use.
+// Keys holds in memory, in any order, the keys of the rows to sweep. The zero value is ready for use.
 type Keys struct {
 	keys  []key.Key
 	bytes int64
@@ -86,8 +86,8 @@ func rowsIn(rows []string, in key.Range) []string {
 }
 
 // searchRest returns the steps that search for the keys beyond a page, and how many of the step's keys need no further query. If the page ended
-// early, many other rows lie between the keys. Then each of two steps searches for half of the remaining keys, so there is at most one query
-// per key.
+// early, many other rows lie between the keys. So two steps each search for one half of the remaining keys. Each query finds or excludes a key, so
+// there is at most one query per key.
 func (s *step) searchRest(p scan.Page) (children []scan.Step, answered int) {
 	if p.Next == nil {
 		return nil, len(s.Wanted)

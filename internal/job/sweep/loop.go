@@ -129,7 +129,7 @@ func (r *run) fill() error {
 	return r.state.begin(listed)
 }
 
-// feed adds steps for the next listed keys to the frontier. It adds as many steps as may soon be read.
+// feed adds steps for the next listed keys to the frontier, until the frontier has four steps for each worker.
 func (r *run) feed() {
 	for r.plan.hasMore() && r.state.frontier.steps.Len() < 4*r.options.Workers {
 		r.state.addListed(takeGroup(&r.plan.keys))
@@ -155,7 +155,7 @@ func (r *run) loop(ctx context.Context) error {
 		select {
 		case event := <-r.events:
 			event()
-			for len(r.events) > 0 { // stealing takes better parts if the results of all ended tasks are known
+			for len(r.events) > 0 { // idle workers use the results of all ended tasks to steal better parts
 				(<-r.events)()
 			}
 		case t := <-r.throttles:
@@ -249,7 +249,7 @@ func (r *run) dispatch() {
 			r.steal()
 			s, isFirst = f.nextRead(p.readable())
 		}
-		// The sweep may always hold one page, and also the page that all other pages wait for.
+		// Even without room, one page may be read, and also the first step's page, because all other pages may wait for it.
 		if s == nil || !room && !isFirst && f.bytes+f.reads > 0 || !p.source.pool.take() {
 			break
 		}
@@ -260,7 +260,7 @@ func (r *run) dispatch() {
 
 // steal lets idle workers take parts of unfinished ranges, and makes each part a step.
 func (r *run) steal() {
-	if r.reads.Binds() || r.options.Requests.Binds() { // further queries would only wait for the limit, and more rows would be read twice
+	if r.reads.Binds() || r.options.Requests.Binds() { // further queries would only wait, and stealing causes some rows to be read twice
 		return
 	}
 	least := 0.0

@@ -14,8 +14,8 @@ const (
 	firstPage = 1 << 20 // the expected size of the first page, in bytes
 
 	// firstReads and firstUnits are the numbers of concurrent queries and units at the beginning. With fewer queries, half of a small table would be
-	// read before the pace has risen. With more, some queries would read stolen ranges without rows, and each costs a request. firstUnits is larger,
-	// because every unit is necessary.
+	// read before the pace has risen. With more queries, some stolen ranges would contain no rows, but their queries cost requests. firstUnits is
+	// larger, because every unit is necessary.
 	firstReads = 24
 	firstUnits = 64
 )
@@ -30,7 +30,7 @@ type pacer struct {
 
 	inOrder       bool         // pages are processed in table order, so they wait in memory for their turn
 	part          *memory.Part // the sweep's part of the process's memory; nil before the first page
-	over          memory.Held  // the bytes that the sweep holds beyond twice its room
+	over          memory.Held  // the bytes that the sweep holds, minus twice its room; 0 if negative
 	page, largest int          // the expected size of a page, and the size of the largest page so far, in bytes
 	units         int          // the number of units of the last page that had rows
 }
@@ -68,8 +68,8 @@ func (s *side) ended(took time.Duration) {
 	s.took += (took - s.took) / 8
 }
 
-// freeRequests returns how many more requests may be started. Requests that wait to be sent again leave room for others, up to a quarter of the
-// limit. So if many wait, the service gets no further requests.
+// freeRequests returns how many more requests may be started. Requests that wait to be sent again do not count, up to a quarter of the limit. So if
+// many requests wait, the service gets no further requests.
 func (s *side) freeRequests(begun int) int {
 	limit := s.pace.Limit()
 	free := limit - begun + min(int(s.waiting.Load()), limit/4)
@@ -96,8 +96,8 @@ type throttle struct {
 	waits     bool // the answer contains a time to wait
 }
 
-// throttled handles a throttled request. A throttled unit means that its partition is busy, and several busy partitions mean that the account is
-// busy. So within one measurement, each partition counts only once.
+// throttled handles a throttled request. If a unit is throttled, its partition is busy. If several partitions are busy, the account is busy. So
+// within one measurement, each partition counts only once.
 func (p *pacer) throttled(t throttle) {
 	s := &p.source
 	switch {
@@ -125,8 +125,8 @@ func (p *pacer) limit() int {
 	return p.source.limit() + p.target.limit()
 }
 
-// enoughRead reports whether the rows that were read keep the target busy while two more pages are read. If so, the sweep reads no more rows for
-// now, because rows that are not done when the process dies must be read again.
+// enoughRead reports whether the rows that were read keep the target busy while two more pages are read. If they do, the sweep makes no queries for
+// now, because unfinished rows must be read again if the process dies.
 func (p *pacer) enoughRead(f *frontier) bool {
 	if p.inOrder || p.target.took == 0 { // in table order, only one unit runs at a time
 		return false
@@ -136,7 +136,8 @@ func (p *pacer) enoughRead(f *frontier) bool {
 	return float64(coming) >= 2*slots*max(1, p.source.took.Seconds()/p.target.took.Seconds())
 }
 
-// hasRoom reports whether there is memory for one more page. If so, the sweep's part grows by a page, which [pacer.returnUnused] may return.
+// hasRoom reports whether there is memory for one more page. If there is, hasRoom reserves the memory, and [pacer.returnUnused] releases it
+// if it is not used.
 func (p *pacer) hasRoom(f *frontier) (ok bool) {
 	bytes := p.heldBytes(f) + int64(p.page)
 	if bytes > p.options.Room() {
@@ -158,7 +159,7 @@ func (p *pacer) heldBytes(f *frontier) int64 {
 }
 
 // returnUnused returns to the budget the memory that the sweep does not hold. The budget does not count bytes beyond the sweep's room. The garbage
-// collector's limit allows for twice the room, and p.over raises the limit by the bytes beyond that.
+// collector's limit includes twice the room. If the sweep holds more, p.over raises this limit by the difference.
 func (p *pacer) returnUnused(f *frontier) {
 	bytes := p.heldBytes(f)
 	p.part.Keep(bytes)

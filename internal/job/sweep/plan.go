@@ -39,8 +39,8 @@ func (p *plan) firstSteps() (all []savedStep) {
 	return all
 }
 
-// ranges returns the ranges of the sweep. If the row From is set, there are two: the rest of the row's partition, and the partitions after it.
-// Otherwise there is one.
+// ranges returns the ranges of the sweep. If the row From is set, there are two ranges: the rest of the row's partition, and all later partitions.
+// Otherwise there is one range.
 func (p *plan) ranges() []key.Range {
 	all, from := p.scan.Bounds.Range(), p.scan.From
 	if from == nil {

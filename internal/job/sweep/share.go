@@ -14,7 +14,7 @@ type Share struct {
 	sweeps                atomic.Int64 // the number of running sweeps
 }
 
-// NewShare returns a [Share] of the given number of workers and of rows per second. 0 rows means no limit.
+// NewShare returns a [Share] with the given limits on workers and on rows per second. 0 rows per second means no limit.
 func NewShare(workers, maxRows int) *Share {
 	s := &Share{reads: storage.NewLimit(maxRows), writes: storage.NewLimit(maxRows), others: storage.NewLimit(maxRows)}
 	for _, p := range []*pool{&s.source, &s.target} {
@@ -43,8 +43,8 @@ type pool struct {
 // part returns how many concurrent requests one sweep may make.
 func (p *pool) part() int { return max(1, int(p.most)/p.share.sweepCount()) }
 
-// take reserves a request. It reports false if all requests are taken. A sweep that has just begun waits until the other sweeps have reduced
-// their requests to their part.
+// take reserves a request. It reports false if all requests are taken. If a sweep has just begun, it waits until each other sweep makes only its part
+// of the requests.
 func (p *pool) take() bool {
 	if p.begun.Add(1) > p.most {
 		p.begun.Add(-1)

@@ -39,9 +39,9 @@ type pair struct {
 	most   func() int64
 }
 
-// Pair returns a source that has the rows of two places. Its pages should be read one after another. It holds rows of at most the given number of
-// bytes, within the budget, and reads all other rows again. The argument filter is a condition without "or" for the source's rows, or "" for all
-// rows. [Differences] interprets the rows.
+// Pair returns a source that has the rows of two places. Its pages should be read one after another. The source holds up to most bytes of rows in
+// memory from the budget, and reads all other rows again. The argument filter is a condition without "or" for the source's rows, or "" for all rows.
+// [Differences] interprets the rows.
 func Pair(source, destination storage.Source, depth Depth, filter string, most int64, budget *memory.Budget) storage.Source {
 	p := newPair(source, destination, Options{Depth: depth, Only: filter}, func() int64 { return most })
 	p.budget = budget

@@ -75,7 +75,7 @@ type PlanCounts struct {
 	Leave  int64 `json:"leave"` // extra rows that stay
 }
 
-// NewPlan returns an empty plan, whose rows are stored in a file. Without a file, the plan only counts them. If deletes is set, the plan deletes
+// NewPlan returns an empty plan, whose rows are stored in a file. Without a file, the plan only counts its rows. If deletes is set, the plan deletes
 // extra rows.
 func NewPlan(f *PlanFile, deletes bool) *Plan { return &Plan{file: f, deletes: deletes} }
 
@@ -89,7 +89,7 @@ func (p *Plan) Counts() PlanCounts {
 // The properties of a row in the file, beside its key.
 const (
 	etagName = "ETag" // the ETag of the destination's row; "" if the destination has no such row
-	pageName = "Page" // the number of the comparison's page that had the row
+	pageName = "Page" // the number of the page on which the comparison found the row
 )
 
 // entries are rows of a plan. The field text contains the last rows, and the field blocks reads all earlier rows from the file.
@@ -177,8 +177,7 @@ func (p *Plan) finish() error {
 	return errors.Join(p.writes.flush(p.file), p.remove.flush(p.file))
 }
 
-// Split returns the rows to plan, in one unit. With a filter, each partition is a unit, because Do then searches for the rows, one partition at a
-// time.
+// Split returns the rows to plan, in one unit. With a filter, each partition is a unit, because Do searches for the rows of one partition at a time.
 func (c comparison) Split(rows []storage.Row) [][]storage.Row {
 	if c.plan == nil {
 		return nil
@@ -194,7 +193,7 @@ func (c comparison) Split(rows []storage.Row) [][]storage.Row {
 }
 
 // Do adds rows to the plan. A comparison with a filter does not read the rows that the filter leaves out. So with a filter, Do searches the other
-// place for each row. If the row exists there, Do plans a change instead of a copy, and no deletion.
+// place for each row. If the other place has the row, Do plans a change instead of a copy, and never a deletion.
 func (c comparison) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (r action.Result, err error) {
 	of := map[sweep.Kind][]storage.Row{}
 	for _, row := range rows {
@@ -219,8 +218,8 @@ func (c comparison) Do(ctx context.Context, o storage.RequestOptions, rows []sto
 	return r, c.plan.add(missing, of[sweep.Different], extra, stay)
 }
 
-// findExisting returns those of the given rows, all of one partition, that exist in a place. It uses no filter, and reads only the given properties
-// of a table.
+// findExisting returns the given rows that exist in a place. All given rows belong to one partition. It uses no filter, and reads only the given
+// properties of a table.
 func findExisting(ctx context.Context, o storage.RequestOptions, from storage.Source, rows []storage.Row, properties ...string) (map[key.Key]storage.Row, error) {
 	if len(rows) == 0 {
 		return nil, nil
