@@ -33,10 +33,10 @@ func (st strand) openRange(r key.Range, g *gauge, pieces int) []scan.Step {
 	return append([]scan.Step{st.step(r)}, others...)
 }
 
-// divide turns st into the state of the first piece, except for its end. It takes the cuts from the credit. Each piece gets an equal part of the
-// remaining credit, and enough for at least one cut, unless it lies between hints. The expected pages of each piece are the geometric mean of
-// the earlier expectation and the new estimate, divided by the number of pieces. A strand never learns whether the piece after a cut is empty.
-// So after each cut in a level without known siblings (see [trail]), it expects fewer pages in such levels.
+// divide turns st into the state of the first piece, except for its end. Each cut costs a credit of 1. Each piece gets an equal part of the remaining
+// credit. Pieces that do not lie between hints get credit for at least one cut. The expected number of pages is the geometric mean of the earlier
+// expectation and the new estimate, and is divided equally among the pieces. A strand never learns whether the piece after a cut is empty. So after
+// each cut in a level without known siblings (see [trail]), the strand expects fewer pages in such levels.
 func (st *strand) divide(g *gauge, cuts []string) {
 	n := float64(len(cuts))
 	st.First = false
@@ -56,8 +56,8 @@ func (st *strand) divide(g *gauge, cuts []string) {
 }
 
 // leastCredit returns the number of cuts that a piece may make even if its scan has earned none: one, or up to five if the piece is expected to be
-// long. A long piece delays the whole scan, but has seldom earned enough cuts. leastCredit returns one in a partition that is not very long. It
-// also returns one after cuts in levels without known siblings (see [trail]), because such cuts often make empty pieces.
+// long. A long piece delays the whole scan, but has seldom earned enough cuts. The result is one in a partition that is not very long. The result is
+// also one after cuts in levels without known siblings (see [trail]), because such cuts often make empty pieces.
 func (st strand) leastCredit() float64 {
 	const most, long, longPartition = 5, 4.0, 12.0 // most is in cuts; long and longPartition are in pages
 	if st.Trail.Tries > 0 || st.Inside && st.Left < longPartition {

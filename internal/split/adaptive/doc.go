@@ -5,8 +5,8 @@
 // # The idea
 //
 // A scan that reads page after page makes the fewest queries and takes the longest. To make a scan faster, the strategy cuts the scan into pieces.
-// But every piece has a cost: its last page is half full on average, and a piece without rows costs a whole query. To cut pieces of many pages, a
-// scan must know where the rows are, and how many there are.
+// But every piece has a cost: its last page is half full on average, and a piece without rows costs a whole query. To cut pieces that have many
+// pages, a scan must know where the rows are, and how many rows there are.
 //
 // The storage does not report this, but every page is evidence. A thousand keys from "k1" to "k3" suggest about three thousand keys from "k3" to
 // "k9". But keys are not only numbers: paths, URLs and dotted names share long prefixes, and the number of keys below two such prefixes may differ by
@@ -18,19 +18,18 @@
 //     that occurs;
 //   - it learns how often keys branch after a separator, a digit or another character ([forks]), because the letters of a fixed
 //     name have no siblings;
-//   - it estimates the keys that follow, from the deepest level of the last key to the top ([gauge]). In a level with known
-//     siblings, it assumes that their density continues. A level without known siblings is blind, and there the estimate relies on the
-//     forks;
-//   - it cuts the rest once for each 1.5 expected pages, into at most twelve pieces, and only as often as its credit allows.
-//     The pieces near the last key are smaller, because the estimate is best for near keys.
+//   - it estimates the keys that follow, from the deepest level of the last key to the top ([gauge]). In a level with known siblings, it assumes that
+//     their density continues. A level without known siblings is called blind. The estimate for a blind level depends on the forks;
+//   - it cuts the rest into at most twelve pieces. It makes one cut for each 1.5 expected pages, as long as it has credit. The pieces near the last
+//     key are smaller, because the estimate is best for near keys.
 //
-// Estimates are poor: there are often a hundred times more rows than expected. Therefore pieces are small, and credit limits the cuts. A scan starts
+// Estimates are poor: there are often a hundred times more rows than expected. Therefore pieces are small, and each cut costs credit. A scan starts
 // with credit for sixty cuts. Every page earns credit for one more cut, and a strand that is cut divides its remaining credit among the pieces. Every
 // piece gets credit for at least one cut, so a piece with many rows can always be cut. A long piece gets credit for up to five cuts, unless it was
 // cut in a blind level. After the first page, the rest is always cut into twelve pieces, because the start of a table reveals little about the rest.
 //
-// If keys contain characters beyond ASCII, the strand assumes that half of the letters between the last key and the end are still unknown and lie at
-// even distances, because a script may have thousands of letters.
+// A script may have thousands of letters. So if keys contain characters beyond ASCII, the strand assumes unknown letters between the last key and the
+// end. Their weight is half the weight of all known letters.
 //
 // The piece after a cut in a blind level may be empty, and the piece before the cut never learns this. So after such a cut, a strand and its pieces
 // expect fewer keys in blind levels until they find keys there.
@@ -51,9 +50,9 @@
 //
 // # Hints
 //
-// Most tables have been scanned before. [scan.Hints] are keys that an earlier scan read, at most six pages apart. The first steps distribute the
-// hints, and each step reads the piece between two hints. The pieces cover the whole range, even if the table has changed since. They are cut like
-// other pieces, but more cautiously. A scan keeps its own copy of its hints, because steps refer to hints by number.
+// Most tables have been scanned before. [scan.Hints] are keys that an earlier scan read, at most six pages apart. Each of the first steps reads the
+// piece between two hints, and starts the steps of a group of other pieces. The pieces cover the whole range, even if the table has changed since.
+// They are cut like other pieces, but more cautiously. A scan keeps its own copy of its hints, because steps refer to hints by number.
 //
 // # Several queries per invocation
 //
@@ -67,8 +66,8 @@
 // is not needed. Letters and forks are learned from all pages together, but each piece has its own trail.
 //
 // Each piece in which at least a quarter of a page is expected gets one thief before any piece gets a second thief. The largest pieces get the most
-// thieves. If a thief finds no rows, its victim gets fewer new thieves, and expects fewer keys in blind levels. A piece is expected to have at least
-// as many unread pages as it has read since a thief last found rows.
+// thieves. If a thief finds no rows, its victim gets fewer new thieves, and the estimate for the victim's blind levels falls. If a piece has read n
+// pages since a thief last found rows, it is expected to have at least n unread pages.
 //
 // The victim's end moves to the cut immediately. Rows after the end belong to the thief, even if the page that the victim is reading contains them.
 // Therefore every row belongs to exactly one piece at any moment. A thief that finds nothing has proved that its part is empty.

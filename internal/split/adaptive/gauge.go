@@ -27,7 +27,7 @@ type stretch struct {
 const (
 	tooSmall = 1e-14 // share of a level that float64 cannot distinguish from nothing
 	narrow   = 1e-4  // minimum share of a position for each character
-	rare     = 0.1   // if the last key read has a separator at a position, the other characters' part of the position
+	rare     = 0.1   // the other characters' part of a position at which the last key read has a separator
 )
 
 func newGauge(a alphabet, here string, end *string) *gauge {
@@ -41,9 +41,9 @@ func newGauge(a alphabet, here string, end *string) *gauge {
 	return g
 }
 
-// survey estimates the keys that follow, from the deepest level of the last key to the top. In a level with known siblings (see [trail]), it
-// assumes that their density continues. In other levels, the estimate depends on the probability that keys fork there. This probability is lower
-// if a large part of the level was read without finding siblings. Each cut in such a level reduces it further.
+// survey estimates the keys that follow, from the deepest level of the last key to the top. In a level with known siblings (see [trail]), it assumes
+// that their density continues. In other levels, the estimate depends on the probability that keys fork there. This probability is lower if a large
+// part of the level was read without finding siblings. Each cut in such a level reduces the probability further.
 func (g *gauge) survey(t trail, f forks) {
 	const (
 		smoothing = 0.5  // weight of the last sibling, which is still being read
@@ -96,8 +96,8 @@ func (g *gauge) scale(depth int) scale {
 }
 
 // interval returns the interval of a character within its position. path is true if the characters before this position are those of the last key
-// read. If path is true and this key has a separator at this position, the separator takes nearly the whole interval, because separators seldom
-// have siblings.
+// read. If path is true and the last key read has a separator at this position, the separator takes nearly the whole position, because separators
+// seldom have siblings.
 func (g *gauge) interval(depth int, char rune, path bool) (low, high float64) {
 	low, high = g.scale(depth).interval(char)
 	if !path || depth >= len(g.here) || !isSeparator(g.here[depth]) {

@@ -54,8 +54,8 @@ func (s *Piece) Range() key.Range {
 	return r
 }
 
-// upTo returns an open bound at a key. If the key is another key plus \x00, upTo returns a closed bound at the other key instead, to avoid a control
-// character in the bound.
+// upTo returns an open bound at a key. If the key is another key followed by \x00, upTo returns a closed bound at the other key, because that bound
+// contains no control character.
 func upTo(end string) *key.Bound {
 	if k, ok := strings.CutSuffix(end, "\x00"); ok {
 		return &key.Bound{Key: k}

@@ -57,9 +57,10 @@ type ruler struct {
 	open  scale // the scale of the position at which the last key read and the end differ
 }
 
-// newRuler returns the ruler of an alphabet for the keys from the last key read to the end, which may be missing. It adds digits and letters to the
-// learned characters, because all keys may contain these. At the position where the last key and the end differ, it gives weight to unknown
-// characters: half of the total if one of the two keys has a character beyond ASCII there, or a fifth of the assumed weight if there is no end.
+// newRuler returns the ruler of an alphabet for the keys from the last key read (here) to the end, or to the last possible key if end is nil.
+// newRuler adds digits and letters to the learned characters, because any key may contain them. Unknown characters get weight only at the position
+// where the last key and the end differ. If one of these two keys has a character beyond ASCII there, the weight is half of the weight of all known
+// characters. Otherwise, if end is nil, the weight is a fifth of the assumed weight.
 func newRuler(a alphabet, here, end []rune) ruler {
 	const (
 		supposed = 16  // the weight of assumed characters; a page's letters weigh up to pageWeight

@@ -9,10 +9,10 @@ import (
 // and differ in the next character. These keys are the siblings of the last key in that level.
 type trail struct {
 	Here *string `json:"here,omitempty"` // the last key read, nil if there is none
-	// The first key read lies outside the levels deeper than Fresh, so all keys before Here in these levels have been read.
+	// The trail's first key is not in the levels deeper than Fresh. So in these levels, all keys before Here have been read.
 	Fresh  int     `json:"fresh,omitempty"`
 	Levels []level `json:"levels,omitempty"` // levels with siblings, and the level Fresh, sorted by depth
-	// Tries counts the cuts in levels without known siblings. It falls whenever siblings are later found in such a level.
+	// Tries counts the cuts in levels without known siblings. When siblings are found in such a level later, Tries falls by 1.
 	Tries int `json:"tries,omitempty"`
 }
 
@@ -54,8 +54,8 @@ func (t trail) levelAt(depth int) level {
 
 func (t trail) isMeasured(depth int) bool { return t.levelAt(depth).pages > grain }
 
-// inherit returns the trail of a piece that starts at a key. It contains the densities of the levels that the start key shares with the last key
-// read, and Tries.
+// inherit returns the trail of a piece that starts at a key. The new trail contains Tries, and the densities of the levels that the start key shares
+// with the last key read.
 func (t trail) inherit(start string) trail {
 	fork := commonPrefix([]rune(start), []rune(*t.Here))
 	piece := trail{Tries: t.Tries}
@@ -82,7 +82,8 @@ func (t trail) afterPage(g *gauge, keys []string, share float64, start string) t
 	if t.Here != nil && !t.isMeasured(fork) {
 		next.Tries = max(0, t.Tries-1)
 	}
-	// fork is the depth at which the old and the new last key differ. All keys read at this depth or deeper are now siblings in that level.
+	// fork is the depth at which the old and the new last key differ. In the level of this depth, all keys that were read at this depth or
+	// deeper are now siblings.
 	at := level{depth: fork}
 	if fork > t.Fresh && fork < len(before) {
 		at.width = g.position(before[:fork+1], fork)

@@ -169,7 +169,7 @@ func (w *Workers) Steal(pieces []*Piece, idle int) []Theft {
 
 // assign divides idle workers among the pieces. Each piece gets one worker, beginning with the largest piece. Long pieces get further workers.
 func (w *Workers) assign(pieces []*Piece, idle int) []int {
-	const least = 0.25 // a piece gets its first worker if at least this part of a page is expected in it; n workers need n² times as much
+	const least = 0.25 // a piece gets a worker if at least this part of a page is expected in it, and n workers if n² times as much is expected
 	given := make([]int, len(pieces))
 	worth := make([]float64, len(pieces))
 	for i, s := range pieces {
@@ -222,8 +222,8 @@ func (w *Workers) cuts(s *Piece, n int) []key.Key {
 	return slices.Compact(cuts)
 }
 
-// Left returns the expected number of unread rows of the piece. It is at least the number of rows read since a thief (see [Theft]) last found
-// rows, because the estimate may be too low. ok is false before the first page of a piece that was not cut from another.
+// Left returns the expected number of unread rows of the piece. It is at least the number of rows read since a thief (see [Theft]) last found rows,
+// because the estimate may be too low. ok is false for a piece that was not cut from another piece, until its first page.
 func (w *Workers) Left(s *Piece) (rows float64, ok bool) {
 	switch {
 	case s.last != nil:

@@ -14,14 +14,14 @@ import (
 // HintPages is the maximum number of full pages between two hints.
 const HintPages = 6
 
-// Hints record where a scan with the given bounds found the rows of a table. Their keys are the last keys of about every sixth page: about 1,300
-// keys for a table of 8 million rows.
+// Hints record where a scan with the given bounds found the rows of a table. They contain the last key of about every sixth page: about 1,300 keys
+// for a table of 8 million rows.
 type Hints struct {
 	Bounds key.Bounds `json:"bounds"`
 	Keys   []key.Key  `json:"keys"` // in table order
-	// Pages contains the number of full pages in each piece between hints. A page with fewer, larger rows counts as a part of a full page.
+	// Pages contains the number of full pages in each piece between hints. If rows are large, a page has fewer rows, and counts as a part of a full page.
 	Pages []float64 `json:"pages"`
-	// If the rows are large, Share is the fraction of a full page's rows that a page holds. Otherwise, Share is 0.
+	// Share is the number of rows on a page of large rows, divided by the number on a full page. Without large rows, Share is 0.
 	Share float64 `json:"share,omitempty"`
 }
 
@@ -30,7 +30,7 @@ type PageEnd struct {
 	Last      key.Key
 	Rows      int
 	Failed    int `json:",omitempty"`      // the number of rows that could not be written
-	Requested int `json:"Asked,omitempty"` // the number of rows requested, if it was less than a full page because rows are large; otherwise 0
+	Requested int `json:"Asked,omitempty"` // the number of requested rows, if the query requested less than a full page because rows are large; otherwise 0
 }
 
 // fullRows returns the number of the page's rows. If the query requested fewer rows because rows are large, fullRows scales this number up to a full
@@ -107,7 +107,7 @@ func NewHints(b key.Bounds, ends []PageEnd, segment int) Hints {
 	return h
 }
 
-// shareOf returns the average number of rows on a page as a fraction of a full page's rows, or 0 if no page was shortened because of large rows.
+// shareOf returns the average number of rows on a page, divided by the number of rows on a full page. The result is 0 if large rows shortened no page.
 func shareOf(ends []PageEnd, segment int) float64 {
 	rows, full := 0, 0
 	for _, e := range ends {
@@ -216,7 +216,7 @@ func divide(partition string, hints []key.Key) []key.Range {
 // Sum returns a checksum of the hints.
 func (h *Hints) Sum() uint64 {
 	f := fnv.New64a()
-	for _, k := range h.Keys { // the separating byte does not occur in keys
+	for _, k := range h.Keys { // keys are separated by a byte that no key contains
 		for _, text := range []string{k.Partition, k.Row} {
 			io.WriteString(f, text)
 			f.Write([]byte{0xFF})

@@ -2,7 +2,7 @@
 //
 // A scan reads every row of a key range. It runs as a tree of steps. A step is one message and one table query. After the query, a [Strategy] decides
 // which rows the step yields, and which child steps cover the unread rest. A strategy is a pure function: it uses no clock, no network and no other
-// step. Its caller (the app with queue messages, the command line with goroutines) may run steps in any order, on any machine.
+// step. The caller may run steps in any order, on any machine. The app uses queue messages, and the command line uses goroutines.
 //
 // These rules hold for every strategy, even if the service returns short pages:
 //
