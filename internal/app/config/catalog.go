@@ -15,8 +15,8 @@ import (
 	"tablesweep/internal/stream/logtail"
 )
 
-// CatalogConnection is the setting with the connection of the catalogs that name no connection. If it is empty, they
-// use the app's own storage.
+// CatalogConnection is the setting with the connection of the catalogs that name no connection. If this setting is empty, these catalogs use the
+// app's own storage.
 const CatalogConnection = "AZURE_STORAGE_CONNECTION_STRING"
 
 // CatalogSettings are the settings of one catalog.
@@ -70,9 +70,8 @@ func settingOf(catalog, field string) string {
 // catalogName matches names that need no escaping in a URL.
 var catalogName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,62}$`)
 
-// LoadCatalogs reads the settings of all catalogs, without their connections: the default catalog, if it is set, and the
-// catalogs of TABLESWEEP_CATALOGS in the order of their names. The error lists all mistakes. LoadCatalogs also returns
-// the valid catalogs.
+// LoadCatalogs reads the settings of all catalogs, but not their connections. The first is the default catalog, if it is set. The catalogs of
+// TABLESWEEP_CATALOGS follow, sorted by name. The error lists all mistakes. Even with an error, the result contains the valid catalogs.
 func LoadCatalogs(settings storage.Settings) ([]CatalogSettings, error) {
 	standard := storage.HostConnection
 	if settings.Get(CatalogConnection) != "" {
@@ -153,8 +152,8 @@ func (s catalogText) catalog(name, standard string) (CatalogSettings, error) {
 	return c, errors.Join(errs...)
 }
 
-// loadCatalogs reads the settings and connections of all catalogs. connect returns the connection of a setting. For an invalid
-// connection, it records an error and returns the zero value.
+// loadCatalogs reads the settings and connections of all catalogs. connect returns the connection of a setting. For an invalid connection, connect
+// records an error and returns the zero value.
 func (c *Config) loadCatalogs(settings storage.Settings, connect func(string) storage.Connection) error {
 	var err error
 	c.Catalogs, err = LoadCatalogs(settings)

@@ -52,8 +52,8 @@ func Named(name string) (f File, found bool) {
 // commentLine matches a line of a script that contains only a comment.
 var commentLine = regexp.MustCompile(`(?m)^ *//.*$`)
 
-// packed compresses the files once per process. It replaces comments, a tenth of the bytes, by empty lines, so that errors in the
-// browser name the right line.
+// packed compresses the files once per process. It replaces comments, which are a tenth of the bytes, by empty lines. So the browser's errors name
+// the right line.
 var packed = sync.OnceValue(func() map[string]File {
 	entries, err := files.ReadDir("page")
 	if err != nil {

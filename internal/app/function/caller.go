@@ -19,7 +19,7 @@ import (
 type Host struct {
 	// Secret is in every request of the host. The real host has no secret, so Secret is "" there.
 	Secret string
-	// Worker is the id of this process. Only a host that has a secret sets it.
+	// Worker is the id of this process. Worker is set only if the host has a secret.
 	Worker string
 	// Development is true on a developer's machine, where web pages can send requests to any port.
 	Development bool

@@ -25,8 +25,8 @@ import (
 // catalogRoute is a route that three functions share, each with its own methods.
 const catalogRoute = "catalog/{*path}"
 
-// Catalogs contains the app's catalogs by their names in URLs. The catalog "people" has its records at
-// /api/catalog/people/records, the catalog "" at /api/catalog/records.
+// Catalogs contains the app's catalogs by their names in URLs. The records of the catalog "people" are at /api/catalog/people/records. The records of
+// the catalog "" are at /api/catalog/records.
 type Catalogs map[string]*catalog.Catalog
 
 // resource is a path that every catalog has, such as records, with a method and its handler.
@@ -378,7 +378,8 @@ func readTags(r *http.Request, name string) ([]string, error) {
 	return nil, problem.Invalidf(name, "must be * or entity tags such as \"17\", separated by commas")
 }
 
-// readSelector reads which records a call changes, and under which conditions. The path's id selects a record; without one, the query selects records.
+// readSelector reads which records a call changes, and under which conditions. If the path contains an id, the id selects a record. Otherwise, the
+// query selects records.
 func readSelector(s index.Schema, r *http.Request) (catalog.Lookup, catalog.Condition, error) {
 	var queryErr, onceErr error
 	q := catalog.Lookup{ID: r.PathValue("id")}

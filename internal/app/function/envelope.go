@@ -78,7 +78,7 @@ func messageBody(v json.RawMessage) []byte {
 
 // invocationHandler handles the host's calls of a queue or timer function.
 //
-// After a status other than 2xx, the host delivers the message again, up to maxDequeueCount times in all.
+// If the status is not 2xx, the host delivers the message again, until it has delivered the message maxDequeueCount times.
 func invocationHandler(f Function) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()

@@ -191,7 +191,7 @@ func (s streams) follow(stream string, given url.Values, top int, w http.Respons
 	return nil
 }
 
-// checkAfter refuses a list's other parameters beside "after".
+// checkAfter refuses the parameters "since" and "cursor" beside "after".
 func checkAfter(given url.Values) error {
 	for _, other := range []string{"since", "cursor"} {
 		if given.Has(other) {

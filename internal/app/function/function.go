@@ -1,9 +1,9 @@
 // Package function is the Azure Functions custom handler: the HTTP server that the Functions host calls, with a route for each
 // function.
 //
-// The host calls queue and timer functions with a JSON envelope, and expects one in return (envelope.go). It proxies HTTP
-// functions: they receive the caller's request under /api, and the caller receives their answer. This package only
-// translates calls for packages engine, catalog and logtail.
+// The host calls queue and timer functions with a JSON envelope, and expects one in return (envelope.go). The host proxies calls of HTTP functions:
+// the function receives the caller's request below /api, and the caller receives the function's answer. This package only translates calls for
+// packages engine, catalog and logtail.
 //
 // Start with function.go, which lists the functions. http.go contains the rules for all calls; scans.go, catalog.go and
 // eventlog.go contain the calls.
@@ -105,7 +105,7 @@ func (a App) maintain(ctx context.Context, _ Invocation) (string, error) {
 		})
 	}
 	_ = g.Wait() // errs contains each part's error
-	// A part without work, such as a catalog during a migration, must not hide a failure of another.
+	// A part without work, such as a catalog during a migration, must not hide the failure of another part.
 	failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return problem.FateOf(err) == problem.Done })
 	if a.Gates.Own.Err() == nil {
 		failed = append(failed, a.Engine.WriteMaintained(ctx, errors.Join(failed...)))

@@ -53,7 +53,7 @@ func keepPrivate(next http.Handler) http.Handler {
 	})
 }
 
-// checkHeaders refuses a write with a header that would change its meaning but is not supported.
+// checkHeaders refuses a write with an unsupported header that would change the meaning of the write.
 func checkHeaders(r *http.Request) error {
 	switch {
 	case r.Method == http.MethodGet, r.Method == http.MethodHead:

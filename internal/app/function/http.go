@@ -49,8 +49,8 @@ const (
 	maxRest  = 100 << 20 // the host's limit
 )
 
-// withLimits limits the size of a request's body and the time of its handling. A request that may write continues after the
-// client disconnects, so that no recovery must complete a half-done write.
+// withLimits limits the size of a request's body and the time of its handling. A request that may write continues after the client disconnects.
+// Otherwise a recovery might have to complete the write.
 func withLimits(bytes int64, t time.Duration, next http.Handler) http.Handler {
 	return withProblems(func(w http.ResponseWriter, r *http.Request) error {
 		ctx := r.Context()
@@ -127,9 +127,9 @@ func readToEnd(next http.Handler) http.Handler {
 	})
 }
 
-// readingOn is an answer that begins only when the request's body has arrived, or has proved too long or too slow. An earlier
-// answer would become an empty 500 in the host. readingOn is also the request's body, whose bytes it counts. Bytes that the
-// handler does not read are neither uncompressed nor stored.
+// readingOn is an answer that begins only when the request's body has arrived, or has proved too long or too slow. An earlier answer would become an
+// empty 500 in the host. readingOn also replaces the request's body, and counts the body's bytes. Bytes that the handler does not read are neither
+// uncompressed nor stored.
 type readingOn struct {
 	http.ResponseWriter
 	request *http.Request
@@ -300,8 +300,8 @@ func problemBody(p *problem.Error, err error) any {
 	}{http.StatusText(status), status, p.Field, publicText(p), fieldErrors(err)}
 }
 
-// problemOf is like [problem.Of], unless storage is unavailable, refuses the app, or lacks one of the app's tables. Such an
-// error becomes [problem.Busy], so that callers see the reason.
+// problemOf is like [problem.Of], with an exception: if storage is unavailable, refuses the app, or lacks one of the app's tables, the result is
+// [problem.Busy], so that callers see the reason.
 func problemOf(err error) *problem.Error {
 	var p *problem.Error
 	var away *storage.AwayError
@@ -318,7 +318,7 @@ func problemOf(err error) *problem.Error {
 		return problem.Busyf("", "try again later: %v", err)
 	case storage.Denied(err):
 		return problem.Busyf("", "the storage refuses this app, perhaps because the app's key, SAS or role has changed: %v", err)
-	case storage.HasCode(err, "TableNotFound"): // one of the app's own tables, because a scan's missing table is a problem of the request
+	case storage.HasCode(err, "TableNotFound"): // the app's own table; a missing table of a scan is a problem of the request
 		return problem.Busyf("", "one of the app's tables is missing; restore it, or restart the app, which creates the table without its former rows: %v", err)
 	}
 	return problem.Of(err)
@@ -339,8 +339,7 @@ type fieldError struct {
 	Detail string `json:"detail"`
 }
 
-// maxErrors is the maximum number of errors that an answer lists, for each record. A request can have hundreds of thousands of
-// errors.
+// maxErrors is the maximum number of errors that an answer lists for each record. A request can have hundreds of thousands of errors.
 const maxErrors = 20
 
 // firstOf returns the problems that are joined in an error, but at most limit.

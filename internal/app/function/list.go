@@ -24,7 +24,7 @@ type list struct {
 
 func newList(r *http.Request) *list { return &list{part: memory.PartIn(r.Context())} }
 
-// offer adds the first item, and each further item with which the answer has at most [logtail.MaxAnswer] bytes.
+// offer adds an item, unless the answer would become longer than [logtail.MaxAnswer] bytes. It always adds the first item.
 func (l *list) offer(item any) (taken bool) { return l.take(item, logtail.MaxAnswer) }
 
 func (l *list) add(item any) { l.take(item, math.MaxInt) }

@@ -209,7 +209,7 @@ func (l *releasingAnswer) WriteHeader(status int) {
 	l.ResponseWriter.WriteHeader(status)
 }
 
-// taker reserves parts of a budget. left is the remaining time in which it may wait, for all its parts together.
+// taker reserves parts of a budget. left is the time that it may still wait, for all its parts together.
 type taker struct {
 	from *memory.Budget
 	left time.Duration
@@ -223,8 +223,8 @@ func (t *taker) forLittle(ctx context.Context) (*memory.Part, error) {
 	return t.part(ctx, memory.Small)
 }
 
-// guess returns how many bytes to reserve for work that may need the given number. Other calls wait until a large call
-// gets its memory, so the result is at most half of the memory.
+// guess returns how many bytes to reserve for work that may need the given number. The result is at most half of the memory, because all other calls
+// wait while a large call waits for its memory.
 func (t *taker) guess(bytes int64) int64 { return min(bytes, t.from.Half()) }
 
 // part waits for a part of the given size.

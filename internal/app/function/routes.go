@@ -34,8 +34,8 @@ func (all routes) add(method, pattern string, h http.Handler) {
 // methods lists the methods that a route may have. Any other method is treated as TRACE, which no route has.
 var methods = []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"}
 
-// handler returns the router of all routes. The Functions host matches routes regardless of case and a trailing slash, and
-// proxies the path unchanged (ASP.NET Core routing). So the router matches it in lower case.
+// handler returns the router of all routes. When the Functions host matches a path, it ignores the path's case and trailing slash, but it proxies the
+// path unchanged (ASP.NET Core routing). So the router matches the path in lower case, without the slash.
 func (all routes) handler() http.Handler {
 	router := chi.NewRouter()
 	router.Use(inLowerCase)
@@ -47,7 +47,7 @@ func (all routes) handler() http.Handler {
 		other := otherMethod(handlers)
 		for _, method := range append(methods, http.MethodTrace) {
 			h := handlers[method]
-			if h == nil { // otherwise requests with this method would match another pattern, with a parameter here
+			if h == nil { // without a handler, requests with this method would match another pattern, with a parameter in this place
 				h = other
 			}
 			router.Method(method, pattern, withParameters(h))

@@ -34,8 +34,8 @@ func New() *Gate { return &Gate{changed: make(chan struct{})} }
 // Prepare calls prepare until it succeeds, and then opens the gate. It returns early if ctx ends. It reports the first
 // failure, and later failures at most once a minute.
 //
-// A [problem.Error] from prepare means that a person must act: [Gate.Pass] returns it immediately. After any other error,
-// Pass continues to wait.
+// If prepare returns a [problem.Error], a person must act, and [Gate.Pass] returns the error immediately. After any other error, Pass continues to
+// wait.
 func (g *Gate) Prepare(ctx context.Context, prepare func(context.Context) error, report func(error)) {
 	var reported time.Time
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {

@@ -25,8 +25,7 @@ const (
 	// maintainLate is the age of Maintain's last run that indicates a problem. Maintain runs every minute, for at most a few
 	// minutes.
 	maintainLate = 10 * time.Minute
-	// shortestRetry is the minimum wait before a message's next delivery. Otherwise all five deliveries could fail in one
-	// short outage.
+	// shortestRetry is the minimum wait before a message's next delivery. With a shorter wait, all five deliveries could fail in one short outage.
 	shortestRetry = 5 * time.Second
 	// shortestTimeout is the shortest functionTimeout that causes no warning. No step takes longer.
 	shortestTimeout = 10 * time.Minute
@@ -51,8 +50,8 @@ func judgeClock(lead time.Duration) Check {
 	return Check{"clock", OK, "right to within " + clockSlack.String()}
 }
 
-// judgeOther judges another account by its answer to a query of a missing table. Scans wait while an account is
-// unavailable.
+// judgeOther judges another account by its answer to a query of a missing table. Scans wait for an unavailable account, so the result is only a
+// warning.
 func judgeOther(connection string, err error) Check {
 	name := "connection " + connection
 	switch {

@@ -68,7 +68,7 @@ func (s Site) Send(ctx context.Context, method, path string, body []byte) (statu
 		return 0, nil, err
 	}
 	defer resp.Body.Close()
-	answer, _ = io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // an incomplete answer is not from this app
+	answer, _ = io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // an incomplete answer counts as another server's answer
 	return resp.StatusCode, answer, nil
 }
 

@@ -24,7 +24,7 @@ type App struct {
 // Queues contains the settings in extensions.queues of host.json.
 type Queues struct {
 	BatchSize         int           // messages per get, 1 to 32
-	NewBatchThreshold int           // there is no further get while more messages than this are in progress
+	NewBatchThreshold int           // the host gets no further messages while it processes more than this number
 	MaxPolling        time.Duration // maximum wait between polls of an empty queue
 	Visibility        time.Duration // wait before the retry of a failed message
 	MaxDequeue        int           // failed deliveries before the host moves a message to the poison queue
