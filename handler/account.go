@@ -99,7 +99,7 @@ func (v *connection) Set(text string) error {
 // String implements [pflag.Value].
 func (v *connection) String() string { return cmp.Or(v.text, v.standard) }
 
-// Type implements [pflag.Value]. Help and errors treat "bool" and "int" specially, and no other type.
+// Type implements [pflag.Value]. Help and errors distinguish only the types "bool" and "int" from others.
 func (v *connection) Type() string { return "string" }
 
 // words returns the shell's completions of the flag.
@@ -153,7 +153,7 @@ func parseConnection(flag, connection string) (c storage.Connection, name string
 	return c, name, err
 }
 
-// openConnection opens an account. Errors call the account by name or, if name is "", by its host.
+// openConnection opens an account. Errors name the account by the text name. If name is "", errors name the account's host.
 func (f *accountFlags) openConnection(r *call, c storage.Connection, name string) (*storage.Account, error) {
 	if f.patience <= 0 {
 		return nil, usagef("--patience is %v; it must be longer than 0", f.patience)
@@ -174,7 +174,7 @@ func (r *call) ambiguous(at *connection) error {
 	}
 	first, err := storage.SettingConnection(defaults[0], environment())
 	second, otherErr := storage.SettingConnection(defaults[1], environment())
-	if err != nil || otherErr != nil || first.Same(second) { // a default is not set, or both lead to one account
+	if err != nil || otherErr != nil || first.Same(second) { // one of the settings is not set, or both lead to the same account
 		return nil
 	}
 	return fmt.Errorf("the settings %s and %s lead to different accounts; give the name of the one to use", defaults[0], defaults[1])

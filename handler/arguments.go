@@ -20,7 +20,7 @@ type placed interface {
 	places(command string) []string // the names of the options, in the order of the arguments
 }
 
-// places implements [placed]. With many tables, a connection chooses their account, and only the export may be an argument.
+// places implements [placed]. If a command processes many tables, only an export may be an argument, because a connection chooses an account.
 func (p *pairFlags) places(command string) []string {
 	switch {
 	case !p.Many():

@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// call is one call of a command, by a user or, for one of many tables, by another call.
+// call is a user's call of a command. A call for many tables makes a further call for each table.
 type call struct {
 	job.Process
 	ctx      context.Context // ends with the first interrupt
@@ -48,8 +48,8 @@ func (r *call) text(name string) string {
 	return ""
 }
 
-// work sets the meter's style and limits the process's memory, with room for the given checkpoint files. For one of many tables, which has its own meter,
-// work does nothing.
+// work sets the meter's style and limits the process's memory, with room for the given checkpoint files. For one of many tables, work does nothing,
+// because that table has its own meter.
 func (r *call) work(style progress.Style, files ...string) {
 	if r.part == nil {
 		memory.Limit(files...)

@@ -132,7 +132,7 @@ func catalogLog(w io.Writer) zerolog.Logger {
 	}).Level(zerolog.InfoLevel)
 }
 
-// exists returns an error unless the catalog's index table exists. Otherwise a mistyped name would create a table.
+// exists returns an error unless the catalog's index table exists. Without this check, a mistyped name would create a table.
 func exists(cat *catalog.Catalog, ctx context.Context) error {
 	_, err := cat.Index.Query(ctx, storage.Query{Top: 1, Select: []string{}})
 	return err

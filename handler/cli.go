@@ -254,7 +254,7 @@ func (o *once) Set(text string) error {
 	return o.Value.Set(text)
 }
 
-// onlyOnce makes all flags of a command and its subcommands, except lists, refuse a second value.
+// onlyOnce makes the flags of a command and its subcommands refuse a second value. Lists still accept several values.
 func onlyOnce(c *cobra.Command) {
 	for _, flags := range []*pflag.FlagSet{c.Flags(), c.PersistentFlags()} {
 		flags.VisitAll(func(f *pflag.Flag) {

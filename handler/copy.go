@@ -27,7 +27,7 @@ type copyOptions struct {
 	compress  place.Compress
 	timestamp bool
 	overwrite bool
-	window    string // the window of --since, determined by the first run
+	window    string // the window of --since, as the first run calculated it
 }
 
 func (o *copyOptions) options() []option {
@@ -64,8 +64,8 @@ func (p *pairFlags) options() []option {
 	})
 }
 
-// copyPlaces returns the command copy or an alias. refused lists the flags that the alias refuses. They are hidden, not removed, so that an error can
-// explain the refusal.
+// copyPlaces returns the command copy or an alias. refused lists the flags that the alias refuses. These flags are hidden but not removed, so that an
+// error can explain the refusal.
 func copyPlaces(use, short string, refused ...string) *cobra.Command {
 	c := command(use, short, &copyOptions{})
 	for _, name := range refused {

@@ -66,14 +66,13 @@ func (f *yesFlag) options() []option {
 	return []option{{"yes", perRun, &f.yes, nil, "do not ask for confirmation"}}
 }
 
-// confirmDelete asks whether to delete rows or records, which the texts rows and address describe. To agree, the user must type the table's
-// name.
+// confirmDelete asks whether to delete rows or records. The texts rows and address describe them. To agree, the user must type the table's name.
 func (f *yesFlag) confirmDelete(r *call, rows, address, table string) error {
 	return f.confirm(r, fmt.Sprintf("delete %s of %s", rows, address), "This cannot be undone. ", "--dry-run counts the rows, and --yes deletes them without asking", "the table's name", table)
 }
 
-// confirm asks whether to do something, unless --yes is given. To agree, the user must type the answer, which the question describes, for example as "the
-// table's name". If stdin is not a terminal, the error has the hint.
+// confirm asks whether to do something, unless --yes is given. To agree, the user must type the answer. The question contains the answer's description,
+// such as "the table's name". If stdin is not a terminal, the error has the hint.
 func (f *yesFlag) confirm(r *call, do, warning, hint, description, answer string) error {
 	if f.yes {
 		return nil

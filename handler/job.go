@@ -107,7 +107,7 @@ func figuresOf(r job.Result) figures {
 	return figures{r.Requests, r.Throttles, took, math.Round(float64(r.Now.Rows) / max(took, 0.001))}
 }
 
-// The verbs of the two commands whose counts may be too low after a resume: deleted rows are gone, and messages are sent
+// The verbs of delete and enqueue. After a resume, the counts of these two commands may be too low: deleted rows are gone, and messages are sent
 // again.
 const (
 	deleted  = "deleted"

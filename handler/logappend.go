@@ -100,8 +100,7 @@ func (a *appender) add(l lines.Line) error {
 	return nil
 }
 
-// flush appends the waiting events, and prints their ids. An interrupt does not stop it, because a canceled request
-// may have appended the events.
+// flush appends the waiting events, and prints their ids. An interrupt does not stop flush, because a canceled request may have appended the events.
 func (a *appender) flush() error {
 	if len(a.waiting) == 0 {
 		return nil
@@ -112,7 +111,7 @@ func (a *appender) flush() error {
 			fmt.Fprintf(a.call.toErr, "tablesweep: failed: event %d may be missing\n", a.numbers[i])
 			return
 		}
-		a.done++ // counted even if its id cannot be printed
+		a.done++ // the event is appended, even if its id cannot be printed
 		if unprinted == nil {
 			unprinted = a.print(id)
 		}

@@ -67,15 +67,15 @@ func (w withoutAnswers) Write(line []byte) (int, error) {
 }
 
 const (
-	// forwarded is the time after an interrupt in which another one counts as the same, because wrapper programs forward interrupts that this
-	// process also receives.
+	// forwarded is the time in which a second interrupt counts as the first one: wrapper programs forward interrupts that this process also receives
+	// itself.
 	forwarded = 200 * time.Millisecond
 	// lastWords is the longest time that a command may take to end after the second interrupt.
 	lastWords = 700 * time.Millisecond
 )
 
-// interrupts returns two contexts, which end with the first and the second signal. After the first, commands finish the work under way. The second ends them
-// immediately.
+// interrupts returns two contexts. The first signal ends the first context, and commands finish the work under way. The second signal ends the second
+// context, and commands end immediately.
 func interrupts() (first, second context.Context) {
 	first, begin := context.WithCancel(context.Background())
 	second, end := context.WithCancel(context.Background())
@@ -107,7 +107,7 @@ func withShared(ctx context.Context, t shared) context.Context {
 	return context.WithValue(ctx, sharedKey{}, t)
 }
 
-// sharedBy returns the shared values. A test may have none, and then gets new ones.
+// sharedBy returns the shared values. In a test without shared values, sharedBy returns new ones.
 func sharedBy(c *cobra.Command) shared {
 	if t, ok := c.Context().Value(sharedKey{}).(shared); ok {
 		return t
@@ -124,7 +124,7 @@ func execute(ctx context.Context, c *cobra.Command) error {
 	return err
 }
 
-// interrupted turns the error of a command whose context has ended into an interrupt's error, which says what the command was doing.
+// interrupted returns the error of an interrupted command. It takes the text about what the command was doing from the given error.
 func interrupted(err error) error {
 	reason, canceled := strings.CutSuffix(err.Error(), context.Canceled.Error())
 	switch {

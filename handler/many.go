@@ -45,8 +45,8 @@ func (f *accountFlags) openHome(r *call, flag string, at location, in *connectio
 	return h, err
 }
 
-// manyPlaces opens the places of the source's and the destination's tables, which must differ. The function fits checks the options against the kinds of
-// the places.
+// manyPlaces opens the place of the source's tables and that of the destination's tables. These two places must differ. The function fits checks the
+// options against the kinds of the places.
 func (p *pairFlags) manyPlaces(r *call, t *job.Tables, fits func(r *call, from, to place.Kind) error) (err error) {
 	if r.point.File != nil && len(r.point.Record.Places) == 1 { // the checkpoint is in the directory of the export, which may have moved
 		p.to = location{path: strings.TrimRight(r.point.Resume, "/") + "/"}
@@ -129,7 +129,8 @@ func (r *call) eachTable(t *job.Tables, do func(*call, job.Own) error) error {
 	return t.Run(r.ctx)
 }
 
-// endTables prints the outcome of each table. If none failed, it completes an export and removes the checkpoints. err is the work's error, or nil.
+// endTables prints the outcome of each table. If no table failed, endTables completes an export and removes the checkpoints. err is the work's
+// error, or nil.
 func (r *call) endTables(t *job.Tables, report reportFlags, began time.Time, err error) error {
 	if t.Journal != nil {
 		err = errors.Join(err, t.Journal.Close()) // the journal must be closed before it is removed
@@ -142,7 +143,7 @@ func (r *call) endTables(t *job.Tables, report reportFlags, began time.Time, err
 		err = printErr
 	}
 	switch {
-	case t.To == nil: // only count has no destination; it cannot be resumed
+	case t.To == nil: // only the command count has no destination, and count cannot be resumed
 	case err == nil:
 		err = r.finish(func() error { return nil })
 	default:

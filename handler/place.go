@@ -16,7 +16,7 @@ import (
 // path.
 type location struct {
 	path, sas string
-	table     bool // it can only be a table, for example given as table:NAME
+	table     bool // the path can only be a table's name, for example because it was given as table:NAME
 }
 
 // Set implements [pflag.Value].
@@ -38,7 +38,7 @@ func (l *location) String() string { return l.path }
 // Type implements [pflag.Value].
 func (l *location) Type() string { return "string" }
 
-// openPlace opens the place that a flag names. Tables and blobs are in the connection's account, unless a URL names another.
+// openPlace opens the place that a flag names. Tables and blobs are in the connection's account, unless a URL names another account.
 func (f *accountFlags) openPlace(r *call, flag string, at location, in *connection) (p job.Place, err error) {
 	p.Path = at.path
 	if p.Kind, err = kindOf(flag, at); err != nil {
@@ -62,7 +62,7 @@ func (f *accountFlags) openPlace(r *call, flag string, at location, in *connecti
 	return p, err
 }
 
-// openBlobs opens a place in blobs. It refuses a connection beside a URL that has a SAS or names another account.
+// openBlobs opens a place in blobs. If the path is a URL that has a SAS or names another account, openBlobs refuses a connection.
 func (f *accountFlags) openBlobs(r *call, flag string, at location, in *connection) (*place.Blobs, error) {
 	var account *storage.Account
 	var inAccount string
@@ -122,8 +122,8 @@ func kindOf(flag string, at location) (place.Kind, error) {
 	return kind, nil
 }
 
-// source opens the table or export from which the command reads. If ofUse is true, the command uses the connection for something else. Otherwise
-// source refuses a connection for a directory.
+// source opens the table or export from which the command reads. ofUse is true if the command needs the connection for something else. If ofUse is
+// false, source refuses a connection for a directory.
 func (f *sourceFlags) source(r *call, ofUse bool) (p job.Place, err error) {
 	kind, err := kindOf("table", f.table)
 	if err != nil {
@@ -169,7 +169,7 @@ func (p *pairFlags) besideAccounts(from, to place.Kind) []conflict {
 	}
 }
 
-// openPair opens both places, which must differ. If compare is true, the command reads both, to compare them.
+// openPair opens both places, which must differ. If compare is true, the command reads and compares both places.
 func (p *pairFlags) openPair(r *call, compare bool) (from, to job.Place, err error) {
 	_, toKind, err := p.kinds()
 	if err == nil {
@@ -216,8 +216,8 @@ func mayChange(r *call, flag string, to *storage.Table) error {
 	return err
 }
 
-// announceDestination prints the destination of the rows if it is in an account. A resumed command also prints the place of files, which comes from the
-// checkpoint.
+// announceDestination prints the destination of the rows if it is in an account. A resumed command also prints a destination of files, because the user
+// has not given it again.
 func (r *call) announceDestination(to job.Place) {
 	if to.Table() != nil || place.InBlobs(to.Path) {
 		r.announceChanges(to.Address())
