@@ -26,8 +26,8 @@ type KeptRows struct {
 	Ends   []scan.PageEnd `json:"ends"`   // the ends of these pages, each with its number of failed rows
 }
 
-// packFailed returns the stored form of r with the failed rows. If they are too many or too long, it stores only the
-// first ones. The result kept is the number of stored rows.
+// packFailed adds the failed rows to r, and returns the form in which r is stored. If the rows are too many or too
+// long, it adds only the first ones. The result kept is the number of added rows.
 func packFailed(failed []action.Failure, r KeptRows) (packed []byte, kept int64) {
 	for most := maxFailedRows; len(failed) > 0; most /= 2 {
 		r.Rows, r.Failed = make([]FailedRow, 0, min(len(failed), most)), int64(len(failed))

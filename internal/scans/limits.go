@@ -24,7 +24,7 @@ type Limits struct {
 const (
 	slotBehind   = 3 * time.Second // the unused part of a limit expires after this time
 	SlotEarly    = 2 * time.Second // a message may arrive this long before its slot, because its times are whole seconds
-	SlotRequests = 3               // requests that a step makes for its own slot and its children's
+	SlotRequests = 3               // requests that a step makes for its own slot and for the slots of its children
 	slotTries    = 100             // a try to take slots fails if another step takes slots at the same time
 	slotPause    = 20 * time.Millisecond
 	stepShare    = 4 // a page has as many rows as the limit allows in 1/stepShare seconds

@@ -10,9 +10,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A scan may read and export every table, but must not change tables of the app or its host. Otherwise, it could delete
-// records while calls write them. Each step and each retry checks this, because the settings may have changed since the
-// scan began.
+// A scan may read and export every table, but must not change tables of the app or its host. For example, a scan could
+// delete records while calls write them. Each step and each retry checks the scan's tables again, because the settings
+// may have changed since the scan began.
 
 // hostContainers begins the names of the Functions host's containers, which hold locks, keys, and the state of
 // triggers.
@@ -55,7 +55,7 @@ func (ss *Scans) CheckTable(field string, t *storage.Table) error {
 }
 
 // HostsTable describes a table that holds the state of this app or of a Functions host, and returns "" for any other
-// table. Groups leave out such tables.
+// table. Groups leave out the tables that HostsTable describes.
 func (ss *Scans) HostsTable(t *storage.Table) string {
 	o, name := ss.Options, t.Name()
 	switch {

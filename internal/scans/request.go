@@ -96,8 +96,9 @@ const (
 // ActionTypes lists all action types.
 var ActionTypes = []string{Copy, Count, Keys, Enqueue, Delete, Verify}
 
-// MaxSegments is the maximum number of queries of an invocation. Each segment adds at most three children, and one more
-// if its rows are handed over, so a commit still fits into one transaction of 100 rows.
+// MaxSegments is the maximum number of queries of an invocation. Each query adds at most four children to the commit:
+// three for unread ranges, and one if the query's rows are handed over. So the commit fits into one transaction of 100
+// rows.
 const MaxSegments = 24
 
 const maxName = 100

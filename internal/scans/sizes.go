@@ -16,7 +16,7 @@ type Sizes struct {
 	mu   sync.Mutex
 	part int64 // bytes of memory that a step probably needs; 0 if unknown
 	rows storage.Top
-	made int // how many bytes a map makes from 1,000 bytes of rows; used only if it is more than 1,000
+	made int // how many bytes a map makes from 1,000 bytes of rows; no effect below 1,000
 }
 
 // MemoryNeed returns how many bytes of memory a step takes at first.
@@ -51,8 +51,8 @@ func (s *Sizes) Learn(requested, rows, bytes, answers int) {
 	s.rows.Learn(requested, rows, max(bytes, bytes*s.made/1000), answers)
 }
 
-// LearnMapped records how many bytes a map has made from the given numbers of rows and bytes. From then on, a query
-// requests only as many rows as the map turns into 4 MiB.
+// LearnMapped records how many bytes a map has made from the given numbers of rows and bytes. From then on, the map
+// makes at most about 4 MiB from the rows of one query.
 func (s *Sizes) LearnMapped(rows, bytes, made int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -68,8 +68,8 @@ func (x *Export) Probe(ctx context.Context, field string, r Request) error {
 	return Unreadable(field, err)
 }
 
-// Unreadable turns a permanent error from opening exports into an error about the request's field that names the
-// exports.
+// Unreadable handles an error from opening exports. If the error is permanent, the result says which field of the
+// request names the exports.
 func Unreadable(field string, err error) error {
 	switch {
 	case err == nil:
@@ -86,8 +86,8 @@ func Unreadable(field string, err error) error {
 	return problem.Invalidf(field, "%v", err)
 }
 
-// exportAt returns the export that a request's field names, not yet open. Callers must not wrap this [*Export], because
-// other code finds it by a type assertion.
+// exportAt returns the export that a request's field names, not yet open. Callers must not wrap the [*Export], because
+// other code uses the type assertion source.(*Export).
 func (ss *Scans) exportAt(field string, ref TableRef) (storage.Source, error) {
 	_, objects, err := ss.Blobs(field, ref)
 	if err != nil {

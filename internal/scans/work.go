@@ -57,8 +57,8 @@ func (counting) queries() int { return 4 }
 type Writing struct {
 	Action action.Work
 	What   string // names the work in errors, such as "delete rows"
-	// Packs is set if Writing makes transactions. If a page has many partitions, writing it takes long, so CopyRows
-	// writes it.
+	// Packs is set if Writing makes transactions. To write a page with many partitions takes many transactions, so
+	// CopyRows writes it.
 	Packs bool
 }
 

@@ -30,8 +30,8 @@ func (k Keep) Check() error {
 const mostKept = 1000
 
 // Outdated returns the indexes of the backups that no rule keeps. The occurrences are those of all successful backups,
-// newest first. The newest backup is always kept. A rule that keeps fewer backups than its number also keeps the oldest
-// one.
+// newest first. The newest backup is always kept. If a rule keeps fewer backups than its number, it also keeps the
+// oldest backup.
 func (k Keep) Outdated(occurrences []time.Time) (outdated []int) {
 	rules := []struct {
 		left int

@@ -20,7 +20,7 @@
 //
 // When a host dies, the messages that it had received stay hidden for ten minutes. No setting in host.json changes
 // that. So heartbeats, and not the age of a message, show whether a step is lost. A process that has held a step for 5
-// seconds writes a heartbeat every 5 seconds: a row that names all its steps.
+// seconds writes a heartbeat every 5 seconds. The heartbeat is a row that names all steps of the process.
 //
 // Maintain observes the scans twice, 10 seconds apart. Each time, it reads the pending steps, peeks into the queues,
 // and reads the heartbeats. A step is lost if neither observation saw its message, and no heartbeat written between the
@@ -78,7 +78,7 @@
 //
 // If a step has children, it hands over pages of more than 200 transactions to CopyRows, so its children need not wait
 // for the writes. A message to CopyRows contains the open interval between the first and the last partition of
-// consecutive pages. CopyRows reads this range again. Handing it over costs about seven requests, including the
-// message. The first and last partition may continue on other pages, so the step writes their rows itself. A step of a
-// delete hands over nothing, because its children begin before it deletes rows.
+// consecutive pages. CopyRows reads this range again. To hand over a page costs about seven requests. One of them sends
+// the message. The first and last partition may continue on other pages, so the step writes their rows itself. A step
+// of a delete hands over nothing, because its children begin before it deletes rows.
 package engine

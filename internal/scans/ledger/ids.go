@@ -38,7 +38,7 @@ func (id ScanID) Member(number int) ScanID { return ScanID(fmt.Sprintf("%s-%05d"
 // IsMember reports whether the scan is a member of a group.
 func (id ScanID) IsMember() bool { _, _, ok := id.InGroup(); return ok }
 
-// InGroup returns a member's group and its number there. It reports false for other scans.
+// InGroup returns a member's group, and the member's number in the group. If the scan is not a member, ok is false.
 func (id ScanID) InGroup() (group ScanID, number int, ok bool) {
 	at := strings.LastIndexByte(string(id), '-')
 	if at < 0 || len(id)-at != len("-00001") {

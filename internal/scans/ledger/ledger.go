@@ -66,9 +66,9 @@
 //
 // All rows of a scan's steps are in one partition, which processes 2,000 entities per second. A step costs six to eight
 // entities: three for its commit, one to check whether it is pending, and two to four for folding. So a scan makes 200
-// to 300 commits per second. This rate is just enough to copy partitions of ten rows: 200 steps per second make 20,000
-// transactions per second, the destination's limit. A step of a count makes four queries, because steps of one query
-// would exceed the partition's limit.
+// to 300 commits per second. This rate is just enough to copy partitions of ten rows: 200 such steps per second make
+// 20,000 transactions per second, and the destination's account allows no more. A step of a count makes four queries,
+// because steps of one query would exceed the partition's limit.
 //
 // Requests, messages, notes and hints are opaque to the package.
 package ledger
@@ -156,9 +156,9 @@ type Done struct {
 	FirstFailed string
 	// Attempt is the one in which the rows failed.
 	Attempt int64
-	// If the step has retried failed rows of an earlier attempt, Redone is their position, and Totals and Kept are
-	// differences from the earlier numbers. The commit deletes the ledger's row at this position, and fails if that row
-	// is gone.
+	// If the step has retried failed rows of an earlier attempt, Redone is the position of these rows. Such a step has
+	// Totals and Kept that are differences from the earlier numbers. The commit deletes the ledger's row at this
+	// position, and fails if that row is gone.
 	Redone string
 	File   []byte // opaque; [ScanData.Files] returns it
 }

@@ -101,9 +101,10 @@ func (l *Ledger) Open(ctx context.Context) ([]OpenScan, error) {
 	return open, nil
 }
 
-// MoveToEnded removes an attempt that has ended or never began from the list of open scans, and lists the scan as
-// ended. If the attempt was listed again since [Ledger.Open] returned o, it stays listed as open, because it may be
-// about to begin. If a later attempt is in the list of all scans, MoveToEnded does not change that list.
+// MoveToEnded removes an attempt from the list of open scans, and lists the scan as ended. The attempt has ended or
+// never began. If the attempt was listed again since [Ledger.Open] returned o, the attempt stays listed as open,
+// because it may be about to begin. If a later attempt is in the list of all scans, MoveToEnded does not change that
+// list.
 func (l *Ledger) MoveToEnded(ctx context.Context, o OpenScan) error {
 	what, ops := "close scan "+string(o.ID), []storage.Op{unlist(openRow(o.ID, o.Attempt), o.etag)}
 	s, err := l.currentFigures(ctx, o.ID)
@@ -129,10 +130,10 @@ func (l *Ledger) MoveToEnded(ctx context.Context, o OpenScan) error {
 	return unlessOvertaken(err)
 }
 
-// Forget removes an attempt of a scan without a record from the list of open scans, unless the attempt was listed again
-// since o was read. If it is the first attempt, the start failed, and Forget also removes the scan from the list of all
-// scans. A member stays in its group's list, because it is started again. If it is a later attempt, it began while the
-// scan was being removed. Then the scan stays listed until all its rows are gone.
+// Forget removes an attempt from the list of open scans, unless the attempt was listed again since o was read. The scan
+// has no record. After a first attempt, whose start failed, Forget also removes the scan from the list of all scans. A
+// member stays in its group's list, because the group starts it again. A later attempt began while the scan was being
+// removed. So the scan stays in the list of all scans until all its rows are gone.
 func (l *Ledger) Forget(ctx context.Context, o OpenScan) error {
 	what, open := "forget scan "+string(o.ID), unlist(openRow(o.ID, o.Attempt), o.etag)
 	if member := o.ID.IsMember(); member || o.Attempt > 1 {

@@ -17,7 +17,7 @@ type Pending struct {
 	Sends   int           // how often its message was resent
 	Reason  string        // why its message's last delivery failed; "" before that
 	After   time.Time     // the earliest time to begin the step, by the service's clock; zero means immediately
-	At      time.Time     // when its row was last written, by the service's clock, or After if that is later
+	At      time.Time     // the later of two times: After, and the service's time when the row was last written
 	Age     time.Duration // time since At, by the service's clock; negative before At
 	Lost    time.Duration // time since its message was first resent; 0 if never
 

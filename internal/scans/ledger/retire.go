@@ -20,7 +20,7 @@ type EndedScan struct {
 	etag string
 }
 
-// SettleTime is how long after a scan's end its steps may still run, because an invocation takes at most ten minutes.
+// SettleTime after a scan's end, none of its steps still runs, because an invocation takes at most ten minutes.
 const SettleTime = 15 * time.Minute
 
 // Ended returns up to a thousand ended scans that have not been tidied up, newest first, and whether there are more.

@@ -16,7 +16,7 @@ const (
 	backupPrefix   = "b|"
 )
 
-// Record is the row of a schedule or a backup. A new one has no etag.
+// Record is the row of a schedule or a backup. A new row has no etag.
 type Record struct {
 	row  string
 	Data []byte

@@ -21,8 +21,8 @@ type Snapshot struct {
 	Steps map[StepID]bool
 	Done  map[StepID]bool
 	Whole bool
-	// MissingRows describes rows that somebody has deleted. It is always empty if the scan fills more than one page,
-	// because only a single page shows the rows at one moment.
+	// MissingRows describes rows that somebody has deleted. If the scan's rows fill more than one page, MissingRows is
+	// empty, because several pages do not show all rows at the same moment.
 	MissingRows string
 	// Notes (of done rows) and Pending are set only by [Ledger.Detail].
 	Notes   [][]byte
@@ -32,10 +32,11 @@ type Snapshot struct {
 	Date time.Time
 }
 
-// Snapshot reads a scan, the sums over its done steps, and the pending steps on the same page. One request is enough,
-// because folding keeps the number of done rows small. Many pending steps need a second request. Late folds or short
-// pages need more. If there are several pages, Snapshot makes sure that no fold happened between them, because a fold
-// could hide a row or make it count twice. Snapshot returns [ErrNotFound] if there is no such scan.
+// Snapshot reads a scan, the sums over its done steps, and the pending steps on the same page. Usually, one request is
+// enough, because folds keep the number of done rows small. If many steps are pending, Snapshot makes a second request.
+// If folds are late or pages are short, it makes more. If a fold happens between two of these requests, Snapshot reads
+// the rows again, because the fold may have hidden a row or made it count twice. Snapshot returns [ErrNotFound] if
+// there is no such scan.
 func (l *Ledger) Snapshot(ctx context.Context, id ScanID) (Snapshot, error) {
 	return l.snapshot(ctx, id, false)
 }
@@ -92,8 +93,8 @@ type draft struct {
 	beyond    bool     // all done rows have been read
 }
 
-// read reads all done rows, and the pending steps and the scan's own row if these are on the same pages. If detail is
-// true, it reads more pages.
+// read reads all done rows. If the pages of these rows also contain pending steps or the scan's own row, read returns
+// them too. If detail is true, read reads more pages.
 func (l *Ledger) read(ctx context.Context, what string, id ScanID, detail bool) (d draft, err error) {
 	r := key.Range{Partition: id.partition(), Low: &key.Bound{Key: donePrefix}, High: &key.Bound{Key: scanRow}}
 	q := storage.Query{Range: r, Select: slices.Concat(sumColumns, scanColumns)}

@@ -107,9 +107,9 @@ func (l *Life) saveHints(ctx context.Context, id ledger.ScanID) error {
 	return nil
 }
 
-// Cancel ends a running scan. Pending steps are kept, and their messages are dropped. Once [scans.ScanTime] has passed,
-// no step begins, and running steps send only commits and the rest of an enqueue's page. Requests that were already
-// sent may complete. Cancel also withdraws a requested start or retry that has not begun.
+// Cancel ends a running scan. Pending steps are kept, and their messages are dropped. [scans.ScanTime] later, no step
+// begins. A running step then sends only its commit and, if the action is enqueue, the other messages of its page.
+// Requests that were already sent may complete. Cancel also withdraws a requested start or retry that has not begun.
 func (l *Life) Cancel(ctx context.Context, id ledger.ScanID) error {
 	as := ledger.Ending{State: ledger.Canceled}
 	ended, err := l.end(ctx, id, as)

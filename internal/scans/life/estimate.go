@@ -20,7 +20,8 @@ const estimateTime = 20 * time.Second
 // ledgerRequests is the number of requests that a step makes to the ledger and the queues.
 const ledgerRequests = 3
 
-// usualQueries is about the mean number of queries in an invocation, which seldom finds enough steps for more.
+// usualQueries is about the mean number of queries in an invocation. An invocation seldom finds enough steps for more
+// queries.
 const usualQueries = 2
 
 // Estimate counts the rows that a scan would read, and returns what it would cost. It checks the permission to write to

@@ -158,8 +158,9 @@ func (u *Upkeep) observe(ctx context.Context, scans []ledger.ScanID, again []sus
 	return all, newObservation(steps, heartbeats, waits), errs
 }
 
-// pendingSteps reads the pending steps of scans, and ends scans that have none. If there are suspects from an earlier
-// observation, it returns only those, and ends no scan. It skips a scan that it cannot read, and returns the error.
+// pendingSteps reads the pending steps of scans, and ends scans that have none. If again contains suspects from an
+// earlier observation, pendingSteps returns only their steps, and ends no scan. If a scan cannot be read, pendingSteps
+// skips the scan, and returns the error.
 func (u *Upkeep) pendingSteps(ctx context.Context, ids []ledger.ScanID, again []suspect) (steps []suspect, errs error) {
 	known := map[ledger.StepID]bool{}
 	for _, s := range again {

@@ -16,12 +16,14 @@ import (
 const (
 	// drainTime is the time limit for draining the poison queues.
 	drainTime = time.Minute
-	// poisonHidden is how long a message that this app did not make stays hidden.
+	// poisonHidden is how long drainPoison hides a message that it reads. If drainPoison does not delete the message,
+	// the message is visible again after this time.
 	poisonHidden = 10 * time.Minute
 )
 
-// drainPoison deletes the app's messages in the poison queues, into which the host moves messages after their last
-// delivery. If the step of a deleted message is still pending, it is lost, and its message is resent.
+// drainPoison deletes the app's messages in the poison queues. The host moves a message there after the message's last
+// delivery. If the step of a deleted message is still pending, the step counts as lost, and Maintain sends a new
+// message.
 func (u *Upkeep) drainPoison(ctx context.Context) error {
 	var errs error
 	for _, q := range u.poison {

@@ -31,8 +31,8 @@ func (l *Life) RetryFailed(ctx context.Context, id ledger.ScanID) error {
 	return l.retry(ctx, id, true, 0)
 }
 
-// retry begins the next attempt of a scan. The argument attempt is the one that a start request names, or 0 without a
-// start request. With a start request, retry does nothing if the scan has a newer attempt or the request is gone.
+// retry begins the next attempt of a scan. The argument attempt is the attempt in the start request, or 0 if there is
+// no start request. If the scan has a newer attempt, or the start request is gone, retry does nothing.
 func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool, attempt int64) error {
 	s, retryable, err := l.mayRetry(ctx, id, rows, attempt)
 	if err != nil || !retryable {

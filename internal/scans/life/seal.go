@@ -214,8 +214,8 @@ func clearLeftovers(ctx context.Context, to place.Objects, files []scans.ExportF
 	return nil
 }
 
-// tidyExport deletes all files of a table that is left out. Of any other export, it deletes files that late deliveries
-// wrote after the export was sealed or deleted.
+// tidyExport deletes all files of a table that is left out. In other exports, it deletes only the files that late
+// deliveries wrote after the export was sealed or deleted.
 func (ex *exports) tidyExport(ctx context.Context, id ledger.ScanID) error {
 	found, err := ex.ledger.Snapshot(ctx, id)
 	if s := found.Scan; err == nil && (s.State == ledger.Succeeded || s.LeftOut) {

@@ -37,9 +37,10 @@ func (l *Life) Start(ctx context.Context, r scans.Request) (ledger.ScanID, error
 	return l.StartOnce(ctx, r, claim.Sent{})
 }
 
-// StartOnce is Start for a request that may be repeated. A repetition gets the first try's id, and starts the scan if
-// the first try did not. Before the scan is recorded, a claim records its id. The claim is kept for as long as the
-// scan, even if the request is refused, because another try may be starting the scan.
+// StartOnce is Start for a request that may be repeated. A repeated request gets the first request's id, and starts the
+// scan if the first request did not. Before the scan is recorded, a claim records the scan's id. The claim is kept as
+// long as the scan. If the request is refused, the claim is also kept, because a repeated request may be starting the
+// scan.
 func (l *Life) StartOnce(ctx context.Context, r scans.Request, sent claim.Sent) (ledger.ScanID, error) {
 	ctx, cancel := context.WithTimeout(ctx, scans.StartTime)
 	defer cancel()
@@ -84,8 +85,8 @@ func (l *Life) start(ctx context.Context, r scans.Request, id ledger.ScanID) (le
 	return id, err
 }
 
-// launch checks a request, and records its scan with the id, or with a new one if id is "". The function allow can
-// refuse the scan before that. The result is "" if the scan was certainly not recorded.
+// launch checks a request, and records its scan with the id, or with a new one if id is "". Before the scan is
+// recorded, the function allow can refuse it. If the error comes with an id, the scan may be recorded.
 func (l *Life) launch(ctx context.Context, r scans.Request, id ledger.ScanID, allow func(context.Context, *scans.RunnableScan) error) (ledger.ScanID, error) {
 	o, err := l.checker.check(ctx, r)
 	if err != nil {

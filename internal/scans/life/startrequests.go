@@ -94,7 +94,8 @@ func (l *Life) sendStarts(ctx context.Context) {
 	}
 }
 
-// StartRequested fulfils a scan's start request, or starts a begun member, unless another instance was faster.
+// StartRequested carries out a scan's start request, or starts a member that its group has begun. If another instance
+// has started the scan, StartRequested does nothing.
 func (l *Life) StartRequested(ctx context.Context, id ledger.ScanID) error {
 	if group, number, ok := id.InGroup(); ok {
 		return l.startMember(ctx, group, number)
@@ -162,7 +163,8 @@ func cancelStarted(ctx context.Context, l *Life, a ledger.StartRequest) error {
 	return l.ledger.DropStartRequest(ctx, a)
 }
 
-// refused reports whether this error refuses a start request of this age, because later tries would also fail.
+// refused reports whether a start request of this age is refused because of this error. If later tries may succeed, it
+// is not refused.
 func refused(err error, age time.Duration) bool {
 	if errors.As(err, new(*unopenedError)) && !errors.As(err, new(*scans.OwnError)) {
 		return age >= settingsTime

@@ -17,8 +17,8 @@ const (
 	unfinishedStart = 10 * time.Minute
 	// wholeTime is the time from a scan's end until its done steps are folded into one row.
 	wholeTime = 24 * time.Hour
-	// These constants limit the work of one run of Maintain. It reads more scans than it removes, because running scans
-	// and scans of another version are not removed.
+	// These constants limit the work of one run of Maintain. The run reads more scans than it removes, because running
+	// scans and scans of another version are not removed.
 	tidyScans    = 10
 	removeReads  = 100
 	removeScans  = 10
@@ -53,7 +53,7 @@ func (u *Upkeep) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err
 		case errors.Is(err, ledger.ErrNotFound):
 			_, err = u.life.end(ctx, s.ID, ledger.Ending{State: ledger.Failed, Error: "the state table lacks the row of the scan's group; somebody has deleted the row. Start a new scan"})
 			return false, err
-		case err == nil && of.State != ledger.Running: // the group was canceled, or ended without this scan, which a late process began
+		case err == nil && of.State != ledger.Running: // the group was canceled, or a late process began this scan after the group's end
 			as := ledger.Ending{State: ledger.Canceled}
 			if of.State == ledger.Succeeded {
 				as = ledger.Ending{State: ledger.Failed, Error: "the scan's group has ended without this scan", LeftOut: true}

@@ -13,9 +13,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// A step of a comparison reads a range of two places as if they were one place with the rows of both. So each row
-// belongs to a step, even if only one of the places has it. As in an export, pages are read one after another. If the
-// two places' pages end at different keys, the step keeps the rows after the earlier key in memory.
+// A step of a comparison reads the same range in two places, as if one place had the rows of both. So each row belongs
+// to a step, even if only one of the places has the row. As in an export, pages are read one after another. If the two
+// places' pages end at different keys, the step keeps the rows after the earlier key in memory.
 
 // requestVerification makes the start request for the verification of a scan that is about to succeed, if its request
 // includes one.

@@ -45,8 +45,8 @@ type Schedule struct {
 // scheduleName matches names that need no escaping in a URL or a key.
 var scheduleName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$`)
 
-// ParseSchedules reads schedules from JSON. It returns the valid ones even with an error, which lists the mistakes of
-// each schedule.
+// ParseSchedules reads schedules from JSON. The error lists the mistakes of each schedule. The valid schedules are
+// returned even if there is an error.
 func ParseSchedules(text string) ([]Schedule, error) {
 	var given, all []Schedule
 	if err := input.JSON([]byte(text), &given); err != nil {
@@ -81,7 +81,7 @@ func ParseSchedules(text string) ([]Schedule, error) {
 	return all, errs
 }
 
-// overlaps reports whether one schedule's exports would lie within the other's.
+// overlaps reports whether exports of one schedule would be inside an export of the other schedule.
 func (s Schedule) overlaps(other Schedule) bool {
 	// One occurrence is enough, because all overlap in the same way.
 	placeOf := func(s Schedule) (container, prefix string) {
@@ -196,8 +196,8 @@ type scheduleRow struct {
 	Since   time.Time `json:"since"`   // when the schedule was first advanced
 	Decided time.Time `json:"decided"` // the newest decided occurrence
 	Last    *Run      `json:"last,omitempty"`
-	// Request is the request of Last's scan, with which any instance may repeat the start request. It is nil once Last
-	// has succeeded.
+	// Request is the request for Last's scan. Any instance may use it to make the start request again. Once Last has
+	// succeeded, Request is nil.
 	Request   *scans.Request `json:"request,omitempty"`
 	DecidedAt time.Time      `json:"asked,omitzero"` // when Last was decided
 	Success   *Run           `json:"success,omitempty"`
@@ -207,7 +207,7 @@ type scheduleRow struct {
 	RunBy string `json:"runBy,omitempty"`
 	// Unproved lists the newest successes whose backups are not yet proved, at most maxUnproved.
 	Unproved []ledger.ScanID `json:"unproved,omitempty"`
-	// Kept is the newest success after which all outdated backups were deleted.
+	// Kept is the id of a success. All backups that were outdated after this success have been deleted.
 	Kept ledger.ScanID `json:"kept,omitempty"`
 
 	row ledger.Record
@@ -243,8 +243,8 @@ func (sd *Scheduler) AdvanceSchedules(ctx context.Context, prune bool) error {
 
 const readersPause = 10 * time.Second
 
-// AdvanceBeforeReading advances schedules before a call reads them or backups, but deletes nothing. It does nothing if
-// its last run in this process is at most readersPause ago.
+// AdvanceBeforeReading advances all schedules, but deletes no backups. It is called before schedules or backups are
+// read. If this process has called it within readersPause, it does nothing.
 func (sd *Scheduler) AdvanceBeforeReading(ctx context.Context) error {
 	_, err := sd.advances.Get(ctx, "", func(struct{}) (struct{}, error) { return struct{}{}, sd.AdvanceSchedules(ctx, false) })
 	return err
@@ -287,8 +287,8 @@ func (sd *Scheduler) setting(name string) *Schedule {
 	return &sd.schedules[i]
 }
 
-// advance starts a schedule's due occurrence, and records its last scan's end. If another process was faster, ours is
-// false.
+// advance starts a schedule's due occurrence, and records its last scan's end. If another process has written the
+// schedule's row meanwhile, ours is false.
 func (sd *Scheduler) advance(ctx context.Context, row ledger.Record, now time.Time, prune bool) (ours bool, err error) {
 	r, err := scheduleRowOf(row)
 	if err != nil {

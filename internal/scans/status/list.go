@@ -78,9 +78,9 @@ func (q ListQuery) matches(s Status) bool {
 }
 
 // List returns a page of the list of scans: first the scans that may be open, then the others, both newest first. The
-// first page makes two requests, and a later page makes one. Each page also makes one request for each scan that is
-// open or may have running steps, one for each copy whose verification is not on the page, and one for all heartbeats.
-// A page of a filtered list may have few scans or none although it has a cursor.
+// first page makes two requests, and a later page makes one. Each page also makes one request for all heartbeats, one
+// for each scan that is open or may have running steps, and one for each copy whose verification is not on the page. A
+// page of a filtered list may have few or no scans even if more pages follow.
 func (rd *Reader) List(ctx context.Context, q ListQuery) (ScanList, error) {
 	if err := q.check(); err != nil {
 		return ScanList{}, err
@@ -271,7 +271,7 @@ func foreignCursor() error {
 }
 
 // Members returns a page of a group's begun or refused members, in the order of their tables' names. If state is not
-// "", it returns only members in this state, and a page may have few or no members although it has a cursor.
+// "", it returns only members in this state. Such a page may have few or no members even if more pages follow.
 func (rd *Reader) Members(ctx context.Context, id ledger.ScanID, top int, cursor string, state ledger.State) (ScanList, error) {
 	q := ListQuery{Top: top, State: state}
 	at, err := parseListCursor(cursor, id)

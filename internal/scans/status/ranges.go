@@ -141,7 +141,7 @@ func redone(ends []scan.PageEnd) []scan.PageEnd {
 	return pages
 }
 
-// division contains the ranges from the beginning of a scan's range up to the key at.
+// division divides a part of a scan's range: from its beginning to the key in the field at.
 type division struct {
 	ranges []KeyRange
 	at     key.Key
@@ -193,8 +193,9 @@ func edge(k key.Key) *Edge {
 	return &Edge{strings.TrimSuffix(k.Partition, "\x00"), strings.TrimSuffix(k.Row, "\x00")}
 }
 
-// atMost merges neighbours until there are at most limit ranges. A merged range is pending or failed if a part of it
-// is. atMost first merges the done ranges with the fewest rows, so that most done rows are still shown as done.
+// atMost merges neighbours until at most limit ranges are left. If one of the merged ranges is pending or failed, the
+// new range has this state. atMost begins with the done ranges that have the fewest rows, so most done rows are still
+// shown as done.
 func atMost(limit int, ranges []KeyRange) []KeyRange {
 	for len(ranges) > limit {
 		var done []int

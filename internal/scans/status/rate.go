@@ -109,8 +109,9 @@ func (p rates) phase(done, pending int64, l Leased) (phase, cause string) {
 	return Working, ""
 }
 
-// secondsLeft estimates a scan's remaining time, from the rows that it has read, the pages that they fill, and the work
-// ahead. It returns nil if hints do not cover this work, if little is done, or if the rate is unsteady.
+// secondsLeft estimates a scan's remaining time. The arguments are the number of read rows, the number of pages that
+// these rows fill, and the work ahead. The result is nil if hints do not cover the work ahead, if little is done, or if
+// the rate is unsteady.
 func (p rates) secondsLeft(rows int64, pages float64, ahead scan.Outlook) *float64 {
 	share, ok := ahead.Progress(pages)
 	switch {

@@ -88,8 +88,8 @@ type Leased struct {
 	Steps int64 `json:"steps"`
 	// If the steps' processes are dead, their messages are resent by this time.
 	Until time.Time `json:"until"`
-	// Requests is how many requests the steps have made, and Throttled how many of these the storage throttled.
-	// [Status] includes both.
+	// Requests is the number of requests that the leased steps have made. Throttled is the number of these requests
+	// that the storage throttled. The fields of the same names in [Status] include both numbers.
 	Requests  int64      `json:"requests"`
 	Throttled int64      `json:"throttled"`
 	Instances []Instance `json:"instances"`

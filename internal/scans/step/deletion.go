@@ -74,8 +74,8 @@ func (deleteStep) slots() int64 { return 0 }
 
 func (deleteStep) overtaken(context.Context, *ledger.Ledger, *stepResult) error { return nil }
 
-// do deletes the rows that a step has read. If another invocation read them, do reads their pages again. Deliveries
-// that died may have deleted some of the rows, so all rows except failed ones count as deleted.
+// do deletes the rows that a step has read. If another invocation read the rows, do reads their pages again. Rows that
+// are missing from these pages count as deleted, because an earlier delivery may have deleted them before it died.
 func (s deleteStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, delivery int) (out stepResult, err error) {
 	done, w := &out.done, written{Writing: o.Writes()}
 	read, rows, noted := readResult{pages: s.Delete.Pages}, s.Delete.Rows, int64(0)

@@ -28,8 +28,8 @@ const (
 // at most ledger.HeartbeatTime after the step began. Steps that end earlier cause no heartbeats. The type is safe for
 // concurrent use.
 //
-// A step without children may be its scan's last one. So after such a step, the process checks whether the scan has
-// ended, as soon as it runs no other step of the scan.
+// A step without children may be the last step of its scan. So after a step without children, the process checks
+// whether the scan has ended. If the process runs other steps of the scan, it makes the check after them.
 type heartbeats struct {
 	process string                  // random
 	waits   func(*ledger.Heartbeat) // sets what the process waits for
@@ -46,7 +46,7 @@ type heldStep struct {
 	deliveries int                // the running ones
 	until      time.Time          // the host delivers a failed step again before this time
 	waits      time.Time          // when a wait for memory began; zero without a wait
-	mayEnd     bool               // this step, or one released before it, ended without children
+	mayEnd     bool               // a step without children has ended, but the scan's end is not checked yet
 	counters   []*storage.Counter // of the running deliveries
 }
 
@@ -108,8 +108,8 @@ func (h *heartbeats) childless(step ledger.StepID) {
 }
 
 // release records that a delivery of a step has ended, and reports whether the scan may have ended. If again is true,
-// the host will deliver the step again. Until then, the process holds the step, because its message is hidden but not
-// lost.
+// the host will deliver the step again. Until the next delivery, the process holds the step, because the step's message
+// is hidden but not lost.
 func (h *heartbeats) release(step ledger.StepID, again bool) (mayHaveEnded bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -87,9 +87,9 @@ func (o *stepScan) read(ctx context.Context, m scans.Message, into stepWork) (re
 	return r.result(m), nil
 }
 
-// affordable returns how many of the found steps the next round may run. All rounds together may make limit queries. By
-// their mean size, the round's pages must fit into the step's remaining room. All children of the round's steps and all
-// remaining steps must fit into one commit.
+// affordable returns how many of the found steps the next round may run. All rounds together may make limit queries. If
+// the round's pages have the mean size of the earlier pages, they must fit into the step's remaining room. One commit
+// must have room for the children of the round's steps, and for the steps that no round runs.
 func (r *reading) affordable(limit int) int {
 	steps := 0
 	for _, f := range r.found {
@@ -271,8 +271,8 @@ func (o *stepScan) query(step scan.Step) storage.Query {
 }
 
 // The children of an invocation wait for its writes. So beyond ownTransactions transactions, CopyRows writes the rows.
-// This takes about rereadRequests requests for each span: for the message, for the step, and to read the rows again. So
-// the invocation itself writes spans of at most rereadRequests transactions.
+// To hand over a span takes about rereadRequests requests: for the message, for the step, and to read the rows again.
+// So the invocation itself writes each span of at most rereadRequests transactions.
 const (
 	ownTransactions = 200
 	rereadRequests  = 7
@@ -325,8 +325,8 @@ func (s *readResult) note() []byte {
 	return nil
 }
 
-// countFailed adds each page's number of failed rows to the page's end in s. If again is true, another step has read
-// the rows and noted the pages.
+// countFailed adds each page's number of failed rows to the page's end in s. The argument again is true if another step
+// has read the rows. The note of that step contains the pages.
 func (s *readResult) countFailed(failed []action.Failure, again bool) {
 	if len(failed) == 0 {
 		return

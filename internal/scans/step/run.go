@@ -150,7 +150,7 @@ func (s *Steps) process(ctx context.Context, m scans.Message, delivery int, coun
 	if err != nil {
 		return "", nil, err
 	}
-	// A delivery sends messages only if it has or may have committed the step. If two concurrent deliveries sent
+	// If this delivery certainly did not commit the step, it sends no messages. If two concurrent deliveries sent
 	// messages, all descendants would also run twice. A message for a child without a pending row is harmless.
 	if result != overtaken {
 		s.follow(ctx, m, out)
@@ -179,8 +179,8 @@ func (out stepResult) ahead(m scans.Message) scan.Outlook {
 	return ahead
 }
 
-// begin reads the step's pending row. If an earlier delivery or message may have begun the step, begin records that
-// another delivery begins it. It returns the step as read, and whether the step is pending.
+// begin reads the step's pending row, and returns the step as read, and whether the step is pending. Unless this is the
+// first delivery of the step's first message, begin also records in the row that a delivery begins the step.
 func (s *Steps) begin(ctx context.Context, o storage.RequestOptions, limits *scans.Limits, m scans.Message, delivery int) (p ledger.Pending, pending bool, err error) {
 	if p, ok := kindOf(m).justCommitted(); ok {
 		return p, true, nil
@@ -252,8 +252,8 @@ func (s *Steps) commit(ctx context.Context, m scans.Message, out stepResult) (co
 	return overtaken, err
 }
 
-// follow sends the children's messages. If there are none, the scan may have ended. Maintain sends messages that follow
-// cannot send.
+// follow sends the children's messages. If there are none, the scan may have ended. If a message cannot be sent,
+// Maintain sends it later.
 func (s *Steps) follow(ctx context.Context, m scans.Message, out stepResult) {
 	if len(out.children) == 0 && out.deletion == nil {
 		s.heartbeats.childless(m.ID)

@@ -17,7 +17,8 @@ import (
 )
 
 type stepWork interface {
-	// parallel reports whether queries may run concurrently. There may then be gaps between their rows.
+	// parallel reports whether queries may run concurrently. Between the rows of concurrent queries, rows may be
+	// missing.
 	parallel() bool
 	// add adds the rows of a page, which was read at readAt, and returns the rows that the step holds until its end.
 	add(ctx context.Context, of scan.Step, readAt time.Time, rows []storage.Row) (held []storage.Row, err error)
