@@ -13,7 +13,7 @@ import (
 // Cache holds a recently read value for each scan. It is safe for concurrent use.
 type Cache[T any] struct {
 	fresh time.Duration // how long a value is returned without being read again
-	kept  time.Duration // how long an old value is kept, for the next read's argument
+	kept  time.Duration // how long a value is kept; the next read gets it as its argument
 
 	mu   sync.Mutex // guards byID and the values' fields
 	byID map[ledger.ScanID]*cached[T]
@@ -32,8 +32,8 @@ func NewCache[T any](freshTime, keptTime time.Duration) *Cache[T] {
 	return &Cache[T]{fresh: freshTime, kept: keptTime, byID: map[ledger.ScanID]*cached[T]{}}
 }
 
-// Get returns a scan's value that was fresh when Get was called. If the cache has no such value, Get calls read, and
-// concurrent calls wait for the result.
+// Get returns a scan's value. If the value in the cache is not fresh, Get calls read, and concurrent calls of Get wait
+// for the result.
 func (c *Cache[T]) Get(ctx context.Context, id ledger.ScanID, read func(was T) (T, error)) (T, error) {
 	return c.getSince(ctx, id, time.Now().Add(-c.fresh), read)
 }

@@ -15,7 +15,8 @@ type FailedRow struct {
 	Reason       string `json:"reason"`
 }
 
-// maxFailedRows is the maximum number of failed rows that are stored with a step. For long rows, it is lower.
+// maxFailedRows is the maximum number of failed rows that are stored with a step. If the rows are long, fewer are
+// stored.
 const maxFailedRows = 1000
 
 // KeptRows is the stored record of a step's failed rows. A status shows the rows, and a retry reads them again.

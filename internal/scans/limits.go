@@ -57,12 +57,12 @@ func (l Limits) Takes(rows, requests int64) time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// slots takes n slots. The argument now is by the service's clock. Done steps count with their true cost, and waiting
-// steps with 90 % of the mean cost. If waiting steps counted fully, some of the limit would stay unused. If 90 % is too
-// little, [step.Steps] notices that when the step's message arrives.
+// slots takes n slots. The argument now is by the service's clock. A done step counts with its true cost, and a waiting
+// step with 90 % of the mean cost. With 100 %, part of the limits would stay unused. If 90 % is too little,
+// [step.Steps] gives later slots to steps whose messages arrive.
 func (l Limits) slots(u *ledger.Used, now time.Time, n int) []time.Time {
 	mean := l.Takes(u.Rows, u.Requests) * 9 / 10 / time.Duration(max(1, u.Steps))
-	if least := now.Add(-slotBehind); u.Next.Before(least) { // the limits are not used up, so u.Waiting may be too high: a repeated step takes its children's slots twice
+	if least := now.Add(-slotBehind); u.Next.Before(least) { // u.Waiting may be too high, because the limits are not used up: a repeated step takes its children's slots twice
 		u.Next, u.Waiting = least, max(0, u.Waiting-1)
 	}
 	waiting := time.Duration(u.Waiting) * mean

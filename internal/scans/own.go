@@ -33,8 +33,8 @@ func refuse(field, what string) error {
 	return &OwnError{problem.Invalidf(field, "%s; name another", what)}
 }
 
-// FatalIfOwn makes an [OwnError] fatal. It returns other errors of [Scans.Open] unchanged, because this instance may
-// only lack a new setting.
+// FatalIfOwn makes an [OwnError] fatal. It returns other errors of [Scans.Open] unchanged, because another instance may
+// have newer settings, with which the scan can be opened.
 func FatalIfOwn(err error) error {
 	if errors.As(err, new(*OwnError)) {
 		return &FatalError{errors.New(err.Error())}

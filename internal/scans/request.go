@@ -38,7 +38,7 @@ type Request struct {
 	// SegmentsPerFirstPrefix and SegmentsPerSubsequentPrefix are options of the prefix strategy; see [scan.Prefix].
 	SegmentsPerFirstPrefix      int `json:"segmentsPerFirstPrefix,omitempty"`
 	SegmentsPerSubsequentPrefix int `json:"segmentsPerSubsequentPrefix,omitempty"`
-	// Limits is nil if the scan has none. Unless SegmentSize is set, a segment has as many rows as the limits allow in
+	// Limits is nil if the scan has none. Unless SegmentSize is set, a query reads as many rows as the limits allow in
 	// a quarter of a second.
 	Limits *Limits `json:"limits,omitempty"`
 }

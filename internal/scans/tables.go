@@ -34,7 +34,7 @@ func (r Request) Member(table string) Request {
 	return r
 }
 
-// checkGroup checks what only a group's own request has.
+// checkGroup checks the fields that only a group's request may have, not a member's.
 func (r Request) checkGroup() error {
 	var errs fieldErrors
 	switch d := r.Action.Destination; {
@@ -80,7 +80,7 @@ func (r Request) TakesTable(table string) bool {
 	return false
 }
 
-// openGroup opens the request of one member, and drops the parts that only members have.
+// openGroup opens the request of one member. The result is for the group, so it lacks the member's source and work.
 func (ss *Scans) openGroup(r Request) (*RunnableScan, error) {
 	o, err := ss.Open(r.Member(anyTable))
 	if err != nil {

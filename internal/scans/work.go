@@ -17,8 +17,8 @@ import (
 const (
 	// exportQueries is the default number of queries in an invocation of an export or a comparison.
 	exportQueries = 16
-	// heldBytes is the maximum size of the rows that a comparison holds because it has read one place further than the
-	// other.
+	// heldBytes is the maximum size of the rows in memory that a comparison has read from one place and not yet from
+	// the other.
 	heldBytes = 16 << 20
 
 	writeThere = "write to the destination"
@@ -324,8 +324,8 @@ func takenBy(name string, _ int64) error {
 	return problem.Conflictf("action.destination", "is taken: it contains %s; name another prefix", name)
 }
 
-// CheckFree fails if a place contains objects, or if it lies within another export, whose readers would find its
-// objects. The place of a member may lie within its group's export.
+// CheckFree fails if a place contains objects. It also fails if the place is inside another export, because readers of
+// that export would find the new objects. A member's place may be inside its group's export.
 func CheckFree(ctx context.Context, to *place.Blobs, member bool) error {
 	err := to.List(ctx, "", takenBy)
 	if err != nil || member {

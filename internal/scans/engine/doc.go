@@ -31,10 +31,11 @@
 //   - Clocks are never compared. A heartbeat counts if its row has changed. In its heartbeats, a process names a failed
 //     step until the host has delivered the step again.
 //   - A step younger than 10 s may have a message that is not yet visible. If such a step seems lost, Maintain observes a third time.
-//   - A peek shows the 32 messages that have been visible for longest. Queues nearly preserve the order of messages.
-//     Suppose that one of the 32 was put into the queue 10 seconds after the step was recorded, or 30 seconds after the
-//     step failed. Then the step's message is among the 32 or not in the queue. After 12 minutes, Maintain resends a
-//     step's message in any case. This delay doubles with each resend.
+//   - A peek shows the 32 messages that have been visible for longest. Queues nearly preserve the order of messages. If
+//     one of the 32 was put into the queue 10 seconds after the step was recorded, or 30 seconds after the step failed,
+//     all earlier messages are also among the 32. So if the step's message is not among them, it is not in the queue.
+//     After 12 minutes, Maintain resends the message even if it may be in the queue. This delay doubles with each
+//     resend.
 //
 // If the first observation shows steps that may be lost, Maintain stores this observation in the ledger. If Maintain's
 // next run begins within two minutes, it uses the stored observation as its first one. So lost steps are found even if
@@ -49,8 +50,8 @@
 //
 // A step may kill its process. So every delivery except the first is marked in the pending row before the step begins.
 // If the step ends with an error, this mark is removed. Before a sixth process begins the step, the scan fails with an
-// error that names the step. A first message that was never sent also counts as a death: then the scan fails before a
-// fifth process begins the step.
+// error that names the step. If the first message was never sent, this also counts as a death, and the scan fails
+// before a fifth process begins the step.
 //
 // A storage failure never fails a scan by itself. After five deliveries, the host moves the message into the poison
 // queue. Maintain removes it there, and resends it because the step is lost. If a step has been lost for 4 hours, the

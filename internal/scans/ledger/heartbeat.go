@@ -27,8 +27,8 @@ const (
 // Processes is the part of the ledger for the heartbeats of processes, and the rows of Maintain.
 type Processes struct{ rows }
 
-// HeartbeatTime is the interval between a process's heartbeats. A process writes none until it has held a step for this
-// long.
+// HeartbeatTime is the interval between a process's heartbeats. A process that has held no step for this time writes no
+// heartbeat.
 const HeartbeatTime = 5 * time.Second
 
 // Heartbeat lists the steps that a process held when it wrote the heartbeat, and what it waited for.
@@ -50,12 +50,12 @@ type Held struct {
 	Throttled int64 // requests that the storage throttled
 }
 
-// Wait is what a process waits for: a connection whose requests fail, or memory that all the process's steps of a scan
-// wait for.
+// Wait is what a process waits for: a connection or memory. Requests to the connection fail. All steps of a scan in
+// this process wait for the memory.
 type Wait struct {
 	Connection string    `json:"connection"`     // the name of the connection's setting, or "memory"
 	Scan       ScanID    `json:"scan,omitempty"` // the scan whose steps wait for memory; "" for a connection
-	Cause      string    `json:"cause"`          // how the last request failed, without its URL
+	Cause      string    `json:"cause"`          // the error of the last request, without the request's URL
 	Since      time.Time `json:"since"`          // when the wait began, by the process's clock
 }
 

@@ -49,12 +49,12 @@
 // the work of the step itself. So the sums show the scan's progress, and no pending row is needed.
 //
 // Done rows are folded (fold.go), on average after every 48th commit. Folded rows are folded again, so a million steps
-// leave about 150 rows. A folded row also has a timeline by the service's clock and, for ranges and hints, up to 512
-// keys at which pages ended.
+// leave about 150 rows. A folded row also has a timeline, and up to 512 keys at which pages ended. The timeline has the
+// service's times. The keys are for ranges and hints.
 //
-// A status reads one page, which shows the rows at one moment: folded rows, then done rows, pending rows, and the
-// scan's own row. The rows x and w, which a status does not need, sort after these. With many pending steps, a second
-// request reads the scan's row. Heartbeats need a third request.
+// A status reads one page, so it sees all rows at the same moment. The page contains folded rows, then done rows,
+// pending rows, and the scan's own row. The rows x and w sort after these rows, because a status does not need them. If
+// many steps are pending, a second request reads the scan's row. Heartbeats need a third request.
 //
 // When a scan ends, one transaction removes it from the list of open scans and puts its summary into the list of all
 // scans, unless a later attempt is listed there. A canceled or failed scan may still have running steps. The final sums
@@ -154,7 +154,7 @@ type Done struct {
 	Kept       int64
 	// FirstFailed is a failed row with its reason, for the scan's error.
 	FirstFailed string
-	// Attempt is the one in which the rows failed.
+	// Attempt is the attempt in which the rows failed.
 	Attempt int64
 	// If the step has retried failed rows of an earlier attempt, Redone is the position of these rows. Such a step has
 	// Totals and Kept that are differences from the earlier numbers. The commit deletes the ledger's row at this
@@ -222,7 +222,7 @@ func (l *Ledger) Create(ctx context.Context, id ScanID, now time.Time, request, 
 
 func (l *Ledger) create(ctx context.Context, s Scan, more ...storage.Op) error {
 	inAll := runningRow(s.ID, 1)
-	inAll.Kind = storage.Merge // if another process has started this scan and it has ended, keep the row's figures
+	inAll.Kind = storage.Merge // another process may have started this scan, and the scan may have ended: keep the figures in its row
 	if err := l.write(ctx, "list scan "+string(s.ID), inAll, list(openRow(s.ID, 1))); err != nil {
 		return err
 	}
@@ -239,7 +239,8 @@ func (l *Ledger) create(ctx context.Context, s Scan, more ...storage.Op) error {
 	return err
 }
 
-// beginAttempt returns the write of the scan's own done row, which counts the attempt's first step as a child.
+// beginAttempt returns the write of a done row that belongs to no step. The row counts the attempt's first step as a
+// child.
 func beginAttempt(id ScanID, now time.Time, ahead scan.Outlook) storage.Op {
 	sums := Sums{children: 1, ahead: ahead}
 	return op(storage.Insert, id, donePrefix+key.Inverted(now)+"|", properties(sums.counts())...)
@@ -257,7 +258,7 @@ func runningScan(kind storage.OpKind, s Scan) storage.Op {
 	return op(kind, s.ID, scanRow, append(row, properties([]count{{"Members", &s.Members, true}})...)...)
 }
 
-// resumption returns the properties of a scan's row in attempts after the first.
+// resumption returns the properties that a scan's row has after the first attempt.
 func (s Scan) resumption() []storage.Property {
 	if s.Resumed.IsZero() {
 		return nil
@@ -302,8 +303,8 @@ func scanOf(id ScanID, e storage.Entity) (Scan, error) {
 }
 
 // Commit records in one transaction that a step is done and its children are pending. It reports false if the step was
-// committed before, or if another step has retried the same failed rows. The earlier commit may be this call's first
-// try, whose answer was lost. The transaction has at most 100 rows: one for each child, and a few others.
+// committed before, perhaps by this call's first try, whose answer was lost. It also reports false if another step has
+// retried the same failed rows. The transaction has at most 100 rows: one for each child, and a few others.
 func (l *Ledger) Commit(ctx context.Context, id ScanID, stepID StepID, now time.Time, done Done, children []Pending) (bool, error) {
 	done.Steps = 1
 	sums := Sums{Totals: done.Totals, Kept: done.Kept, children: int64(len(children)), ahead: done.Ahead, balance: -hashOf(stepID)}

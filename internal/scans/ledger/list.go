@@ -35,8 +35,8 @@ func runningRow(id ScanID, attempt int64) storage.Op {
 	return list(listRow(id), storage.Int64Property("Attempt", attempt))
 }
 
-// endedRow is the write that puts an ended scan's figures into the list of all scans, if the row there still has this
-// ETag.
+// endedRow is the write that puts an ended scan's figures into the list of all scans. The write succeeds only if the
+// scan's row in that list still has this ETag.
 func endedRow(s Listed, settled bool, etag string) storage.Op {
 	row := append([]storage.Property{
 		storage.Int64Property("Version", version),
@@ -167,7 +167,8 @@ type Listed struct {
 	Members    Members
 }
 
-// ListQuery selects a part of the list of all scans, or of a group's members, which come in the order of their numbers.
+// ListQuery selects a part of the list of all scans, or of the list of a group's members. The members are in the order
+// of their numbers.
 type ListQuery struct {
 	Group  ScanID    // list this group's members; if empty, all scans that are not members
 	Behind ScanID    // only scans listed after this one; all if empty

@@ -21,8 +21,8 @@ type Pending struct {
 	Age     time.Duration // time since At, by the service's clock; negative before At
 	Lost    time.Duration // time since its message was first resent; 0 if never
 
-	// Begun is the number of repeated deliveries that have begun the step but have not ended. If the first delivery
-	// ends with an error, FirstEnded is set; otherwise, that delivery is not recorded.
+	// Begun is the number of repeated deliveries that have begun the step but have not ended. The first delivery is not
+	// counted, but if it ends with an error, FirstEnded is set.
 	Begun      int
 	FirstEnded bool
 
@@ -119,8 +119,9 @@ func (l Steps) Begin(ctx context.Context, id ScanID, p Pending) (bool, error) {
 	return l.change(ctx, id, p, storage.Merge, storage.Int64Property("Begun", int64(p.Begun+1)))
 }
 
-// GiveUp records that a delivery of the step has failed, and the reason if it was the message's last delivery. The
-// argument p is the step before that delivery. If that was the first delivery, p.FirstEnded is set.
+// GiveUp records that a delivery of the step has failed. The reason is "" unless it was the message's last delivery.
+// The argument p is the step as it was before the failed delivery. The caller sets p.FirstEnded after the first
+// delivery.
 func (l Steps) GiveUp(ctx context.Context, id ScanID, p Pending, reason string) error {
 	properties := []storage.Property{storage.Int64Property("Begun", int64(p.Begun))}
 	if p.FirstEnded {

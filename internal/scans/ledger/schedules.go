@@ -8,9 +8,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// In the partition of the lists, each schedule has a row "s|NAME", and each backup that it made has a row "b|NAME|ID",
-// newest first. Each row has the properties Version and Data, which is JSON. The rows are kept even when the retention
-// of their scans is over.
+// In the partition of the lists, each schedule has a row "s|NAME". Each backup that the schedule made has a row
+// "b|NAME|ID". The newest backup sorts first. Each row has the properties Version and Data, which is JSON. These rows
+// are kept even after the retention of their scans.
 const (
 	schedulePrefix = "s|"
 	backupPrefix   = "b|"

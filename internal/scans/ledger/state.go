@@ -65,8 +65,9 @@ func (s Snapshot) describeMissing(pending map[StepID]bool) string {
 }
 
 // nothingPending returns the scan's row if no step is pending, and otherwise the zero Scan. It reads the first row of a
-// range in which the pending steps precede the scan's own row. Only an answer of a single page counts. Between two
-// pages, a step may commit a child whose row sorts before its own, and both pages would miss the child.
+// range in which the pending steps precede the scan's own row. All pending steps must be missing on one page. Two pages
+// could both miss a child: a step may commit it between the two requests, and its row may sort before the first page's
+// end.
 func (l *Ledger) nothingPending(ctx context.Context, id ScanID) (Scan, error) {
 	r := key.Range{Partition: id.partition(), Low: &key.Bound{Key: pendingPrefix}, High: &key.Bound{Key: scanRow}}
 	for range emptyTries {
@@ -142,8 +143,8 @@ func (l *Ledger) end(ctx context.Context, s Scan, now time.Time, as Ending) (boo
 
 // Restart begins the next attempt of a canceled or failed scan, unless another process has begun it since s was read.
 // The caller sends the messages of pending steps. [ErrNotFound] means that the scan was removed since s was read. After
-// any other error, the attempt may have begun. If root is not nil, the attempt begins with this step, whose estimated
-// work is the argument ahead.
+// any other error, the attempt may have begun. If root is not nil, the attempt begins with the step root. The argument
+// ahead is the estimated work of this step.
 func (l *Ledger) Restart(ctx context.Context, s Scan, now time.Time, root *Pending, ahead scan.Outlook) error {
 	var ops []storage.Op
 	if root != nil {

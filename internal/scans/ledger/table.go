@@ -89,7 +89,8 @@ func because(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// overtaken reports whether another process, or this call's first try, was faster than a conditional write.
+// overtaken reports whether a conditional write failed because the row had already changed. Another process changed the
+// row, or the first try of this write did.
 func overtaken(err error) bool {
 	return storage.NotFound(err) || storage.HasCode(err, "UpdateConditionNotSatisfied")
 }

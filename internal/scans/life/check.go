@@ -86,7 +86,7 @@ func probe(ctx context.Context, o *scans.RunnableScan, now time.Time) error {
 	case storage.BeingDeleted(err):
 		return &GoneError{problem.BeingDeleted("source.table", err)}
 	case storage.Permanent(err) && r.Filter != "" && !storage.Denied(err):
-		// Without a range, positions in the service's error refer to the caller's filter.
+		// The query below has no range, so the service's error shows positions in the caller's filter.
 		if _, _, alone := o.Source.Read(ctx, storage.RequestOptions{}, storage.Query{Filter: r.Filter, Top: 1}); storage.Permanent(alone) {
 			err = alone
 		}
@@ -204,8 +204,8 @@ func (ck *Checker) tablesOf(ctx context.Context, id ledger.ScanID, r scans.Reque
 	return names, nil
 }
 
-// copiedTables returns the tables that a group has copied. For the verification of an export, it reads tables.json.
-// Without that file, the verification fails at its end.
+// copiedTables returns the tables that a group has copied. For the verification of an export, it reads tables.json. If
+// the export has no tables.json, the verification fails at its end.
 func (ck *Checker) copiedTables(ctx context.Context, group ledger.ScanID, r scans.Request) (names []string, err error) {
 	if r.Action.Proof {
 		var from *place.Blobs

@@ -136,7 +136,7 @@ func (l *Life) Cancel(ctx context.Context, id ledger.ScanID) error {
 	s, err := l.ledger.Scan(ctx, id)
 	switch {
 	case err != nil || s.State == ledger.Canceled || withdrawn && s.State == ledger.Failed:
-		return err // canceled before, perhaps by this request, which a host may repeat
+		return err // the scan was canceled before, perhaps by this request: the host may repeat a request
 	case s.State == ledger.Running: // another process has retried the scan
 		return l.Cancel(ctx, id)
 	}

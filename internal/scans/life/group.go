@@ -70,7 +70,7 @@ func (l *Life) advanceGroup(ctx context.Context, id ledger.ScanID, ended int) er
 			if mine, err := l.ledger.ChangeGroup(ctx, g); err != nil {
 				return err
 			} else if !mine {
-				continue // if this change's first try succeeded, the begun members still need their messages
+				continue // another process changed the group, or this call's first try did; members that the first try began still need messages
 			}
 		}
 		for _, n := range g.Open {
@@ -131,13 +131,14 @@ func (l *Life) memberState(ctx context.Context, group *scans.Loaded, id ledger.S
 	return is, l.ledger.MoveToEnded(ctx, ledger.OpenScan{ID: id, Attempt: s.Attempt})
 }
 
-// endedBefore reports whether a member ended without success before the group's current attempt, which retries it.
+// endedBefore reports whether the group's current attempt retries a member: the member ended before this attempt, and
+// had not succeeded.
 func endedBefore(group *scans.Loaded, m ledger.Scan) bool {
 	return m.State != ledger.Running && m.State != ledger.Succeeded && !m.LeftOut && m.Finished.Before(group.Resumed)
 }
 
-// startMember starts or retries a begun member. If the start is refused, the member counts as failed, and the group
-// continues.
+// startMember starts or retries a member that the group has begun. If the start is refused, the member counts as
+// failed, and the group continues.
 func (l *Life) startMember(ctx context.Context, group ledger.ScanID, n int) error {
 	s, err := l.scans.Load(ctx, group)
 	if err != nil || s.State != ledger.Running {
@@ -198,7 +199,7 @@ func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 	}
 	m := ledger.Members{All: s.Members}
 	var names, failed, reasons []string
-	var out, gone []ledger.Scan // members left out, and verifications without a source table
+	var out, gone []ledger.Scan // members that are left out, and verifications whose source table is gone
 	_, err = l.ledger.Recent(ctx, ledger.ListQuery{Group: id, Page: storage.PageRows}, func(of ledger.Listed) bool {
 		m.Add(of.Scan)
 		r, err := scans.RequestOf(of.Scan)
@@ -244,8 +245,8 @@ func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 	return err
 }
 
-// complete completes an export of many tables whose members have succeeded or are left out. For the verification of
-// such an export, it reads the export's manifest, as a restore does.
+// complete completes a group whose members have all succeeded or are left out. For an export of many tables, it
+// completes the export. For the verification of such an export, it reads the export's manifest, as a restore does.
 func (l *Life) complete(ctx context.Context, id ledger.ScanID, o *scans.RunnableScan, names []string, out []ledger.Scan) error {
 	switch r := o.Request; {
 	case o.Container != nil:
@@ -268,7 +269,7 @@ func (l *Life) complete(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 }
 
 // cancelMembers cancels the open members of a canceled group. Their steps have already stopped, because a member counts
-// as running only while its group is running. If cancelMembers fails, Maintain cancels them.
+// as running only while its group is running. If cancelMembers fails, Maintain cancels the members.
 func (l *Life) cancelMembers(ctx context.Context, id ledger.ScanID) {
 	g, err := l.ledger.Group(ctx, id)
 	for _, n := range g.Open {
@@ -280,7 +281,7 @@ func (l *Life) cancelMembers(ctx context.Context, id ledger.ScanID) {
 	}
 }
 
-// retryGroup begins the next attempt of a group, which runs all members that have not succeeded.
+// retryGroup begins the next attempt of a group. The attempt runs all members that have not succeeded.
 func (l *Life) retryGroup(ctx context.Context, s ledger.Scan) error {
 	succeeded, latest := map[int]bool{}, s.Finished
 	_, err := l.ledger.Recent(ctx, ledger.ListQuery{Group: s.ID, Page: storage.PageRows}, func(m ledger.Listed) bool {

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// heartbeatKept is the age at which a heartbeat is removed, because its process holds no step or is dead.
+	// heartbeatKept is the age at which a heartbeat is removed. The heartbeat's process is dead or holds no step.
 	heartbeatKept = 10 * time.Minute
 	// resends is the maximum number of concurrent resends.
 	resends = 32
@@ -74,8 +74,8 @@ func (u *Upkeep) Maintain(ctx context.Context) error {
 	return errors.Join(errs, u.startRequested(ctx), u.sendLost(ctx, running), u.tidyEnded(ctx), u.removeOld(ctx))
 }
 
-// sendLost resends the messages of the running scans' lost steps. Its first observation also serves as the second one
-// of Maintain's previous run, which may have died.
+// sendLost resends the messages of lost steps of running scans. If the previous run of Maintain died after its first
+// observation, sendLost's first observation serves as the second observation of that run.
 func (u *Upkeep) sendLost(ctx context.Context, running []ledger.ScanID) error {
 	suspects, before, errs := u.observe(ctx, running, nil)
 	suspects, err := u.continueFromLast(ctx, suspects, before)
@@ -97,8 +97,9 @@ func (u *Upkeep) sendLost(ctx context.Context, running []ledger.ScanID) error {
 	return errs
 }
 
-// continueFromLast resends the messages of steps that are lost according to the stored observation and the latest one.
-// It returns the other suspects. It stores the latest observation, unless the stored one is too recent to be compared.
+// continueFromLast compares the stored observation with the latest one. It resends the messages of the steps that are
+// lost according to both, and returns the other suspects. Unless the stored observation is too recent for a comparison,
+// continueFromLast then stores the latest one.
 func (u *Upkeep) continueFromLast(ctx context.Context, suspects []suspect, latest observation) ([]suspect, error) {
 	keep := latest.toStore(suspects)
 	if len(keep.Steps) == 0 {

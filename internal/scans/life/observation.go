@@ -14,7 +14,7 @@ const (
 	// Redelivery is the longest time until the host delivers a failed message again: host.json's visibilityTimeout plus
 	// the longest pause between two polls.
 	Redelivery = 30 * time.Second
-	// ObservationPause is the time between two observations, in which each living process writes a heartbeat. One
+	// ObservationPause is the time between two observations. In this time, each living process writes a heartbeat. One
 	// observation is not enough, because a process may have begun a step after its last heartbeat.
 	ObservationPause = 2 * ledger.HeartbeatTime
 	// maxObservations is the maximum number of observations in a run of Maintain. The first observation may be too
@@ -63,7 +63,8 @@ func (l observation) toStore(suspects []suspect) ledger.Observation {
 }
 
 // observationOf converts the stored observation k of an earlier run of Maintain. The result contains only steps that
-// are seen again, at least ObservationPause and at most observationKept later.
+// the argument again also contains. Between the two observations, at least ObservationPause and at most observationKept
+// must have passed.
 func observationOf(k ledger.Observation, again []suspect) observation {
 	l := observation{steps: map[ledger.StepID]ledger.Pending{}, heartbeats: k.Heartbeats, fronts: map[string]front{}}
 	for _, s := range again {
@@ -83,7 +84,7 @@ func (l observation) missing(step ledger.StepID, function string) bool {
 	return pending && (!l.fronts[function].mayHave(p) || p.Age > lostIfBusy<<min(p.Sends, 6))
 }
 
-// front is a queue's messages that have been visible for longest, as a peek shows them.
+// front describes the messages that a peek into a queue shows: those that have been visible for the longest time.
 type front struct {
 	steps  map[ledger.StepID]bool // the messages' steps
 	all    bool                   // there are no other visible messages

@@ -76,7 +76,7 @@ func (ex *exports) claim(ctx context.Context, o *scans.RunnableScan, id ledger.S
 	return claimed(take())
 }
 
-// claimed turns the error of a claim into an error of the request's destination.
+// claimed turns an error from claiming a place into an error about the request's field action.destination.
 func claimed(err error) error {
 	if errors.Is(err, place.ErrTaken) {
 		return problem.Conflictf("action.destination", "%v; name another prefix", err)

@@ -144,7 +144,7 @@ func (l *Life) create(ctx context.Context, id ledger.ScanID, now time.Time, o *s
 	if err != nil {
 		return err
 	}
-	// The scan is recorded, so Maintain sends the message if this fails.
+	// If the message cannot be sent, Maintain sends it later, because the scan is recorded.
 	if err := l.scans.Send(ctx, first); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Str("scan", string(id)).Msg("the scan's first message was not sent; the function Maintain will send it")
 	}

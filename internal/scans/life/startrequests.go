@@ -72,8 +72,8 @@ func (l *Life) RequestRetry(ctx context.Context, id ledger.ScanID, rows bool) er
 	return nil
 }
 
-// sendStart sends the message for a start request, unless the scan is a member. To start a member, its group sends the
-// same message, and Maintain fulfils the member's request.
+// sendStart sends the message for a start request, unless the scan is a member. For a member, the group sends this
+// message, and Maintain carries out the member's start request.
 func sendStart(ctx context.Context, by *scans.Scans, id ledger.ScanID) {
 	if !id.IsMember() {
 		by.SendStart(ctx, id)
@@ -192,7 +192,7 @@ func (l *Life) startStored(ctx context.Context, a ledger.StartRequest) error {
 	if refusal == nil {
 		return nil
 	}
-	if _, err := l.ledger.Scan(ctx, a.ID); err == nil { // another instance has started the scan, which may have written the destination's rows
+	if _, err := l.ledger.Scan(ctx, a.ID); err == nil { // another instance has started the scan; the scan's rows in the destination may be the reason of the refusal
 		return nil
 	}
 	if unopened := (*unopenedError)(nil); errors.As(refusal, &unopened) { // refuse immediately; a caller waits for the reason

@@ -128,9 +128,10 @@ func (s *Schedule) outdated(all []Backup) (outdated []int) {
 	return outdated
 }
 
-// prune deletes the backups that are no longer kept after the last success, at most removeBlobs blobs in each call.
-// First it marks these backups. If another process has changed one of their rows, the decision is outdated, and prune
-// deletes nothing. Otherwise, it deletes all marked backups, including those that were marked under earlier settings.
+// After a success, prune deletes the backups that the schedule no longer keeps. A call deletes at most removeBlobs
+// blobs. First, prune marks these backups. If another process has changed one of their rows, the decision is outdated,
+// and prune deletes nothing. Otherwise, it deletes all marked backups, including those that were marked under earlier
+// settings.
 func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) error {
 	if r.Success == nil || r.Kept == r.Success.ID {
 		return nil
@@ -286,7 +287,8 @@ type ScheduleList struct {
 	Error     string           `json:"error,omitempty"` // the errors in the settings
 }
 
-// Schedules returns the app's schedules in the order of the settings, then removed ones. It makes one request.
+// Schedules returns first the app's schedules, in the order of the settings, and then the removed schedules. It makes
+// one request.
 func (sd *Scheduler) Schedules(ctx context.Context) (ScheduleList, error) {
 	l := ScheduleList{Schedules: []ScheduleStatus{}}
 	rows, err := sd.ledger.Schedules(ctx)

@@ -201,7 +201,7 @@ type scheduleRow struct {
 	Request   *scans.Request `json:"request,omitempty"`
 	DecidedAt time.Time      `json:"asked,omitzero"` // when Last was decided
 	Success   *Run           `json:"success,omitempty"`
-	Missed    Omitted        `json:"missed"`  // not decided before a newer occurrence was due
+	Missed    Omitted        `json:"missed"`  // no process was running between these occurrences and the next ones
 	Skipped   Omitted        `json:"skipped"` // due while the last scan was running
 	// RunBy names the claim of the [Scheduler.RunNow] call that started Last. It is "" if Last's occurrence was due.
 	RunBy string `json:"runBy,omitempty"`
@@ -345,8 +345,8 @@ func (sd *Scheduler) requestStart(ctx context.Context, d calendar.Decision, r *s
 }
 
 // RunNow adds an occurrence for the current minute to a schedule, starts its scan, and returns the scan's id. A
-// repeated call gets the same id. The next occurrence does not change. A minute has at most one occurrence, so that
-// each has its own {date}.
+// repeated call gets the same id. The schedule's next occurrence by its cron expression does not change. A second
+// occurrence in the same minute is refused, because it would have the same {date}.
 func (sd *Scheduler) RunNow(ctx context.Context, name string, sent claim.Sent) (ledger.ScanID, error) {
 	s := sd.setting(name)
 	if s == nil {
@@ -396,7 +396,7 @@ func (sd *Scheduler) RunNow(ctx context.Context, name string, sent claim.Sent) (
 	return "", problem.Conflictf("name", "other processes are changing the schedule at the same time; try again")
 }
 
-// mayBegin refuses an occurrence if another one has the same minute, or if the last scan is still running.
+// mayBegin refuses an occurrence in a minute that already has an occurrence, or while the last scan is running.
 func (r *scheduleRow) mayBegin(s *Schedule, minute time.Time) error {
 	switch {
 	case r.runs():
@@ -407,7 +407,8 @@ func (r *scheduleRow) mayBegin(s *Schedule, minute time.Time) error {
 	return nil
 }
 
-// begin sets an occurrence as the schedule's last one. The caller saves the row, and then makes the start request.
+// begin records in the schedule's row that an occurrence starts. The caller saves the row, and then makes the start
+// request.
 func (r *scheduleRow) begin(s *Schedule, occurrence, now time.Time, by string) {
 	request := s.requestAt(occurrence)
 	r.Last, r.Request, r.DecidedAt, r.RunBy = &Run{ID: ledger.ScanID(calendar.ID(s.Name, occurrence)), Occurrence: occurrence, State: ledger.Running}, &request, now, by

@@ -38,8 +38,8 @@ const groupSteps = 100
 // An answer has at most maxGroups groups, each with at most firstRows rows.
 const maxGroups, firstRows = 50, 5
 
-// Failed returns at most top of a scan's failed rows, those of the newest steps first. The cursor comes from an earlier
-// answer, or is "" for the first page.
+// Failed returns at most top failed rows of a scan. Rows of the newest steps come first. The cursor comes from an
+// earlier answer, or is "" for the first page.
 func (rd *Reader) Failed(ctx context.Context, id ledger.ScanID, top int, cursor string) (FailedRows, error) {
 	found, err := rd.detail(ctx, id)
 	if err != nil {

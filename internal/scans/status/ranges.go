@@ -121,8 +121,9 @@ func rangesOf(whole key.Range, ends []scan.PageEnd, pending []pendingRange) []Ke
 	return d.ranges
 }
 
-// redone merges the entries of each page, and subtracts retried rows from the page's failed rows. If the difference is
-// negative, it is subtracted from later pages, because an earlier merge may have moved the failed rows there.
+// redone merges the entries of each page, and subtracts the page's retried rows from its failed rows. If a page has
+// more retried rows than failed rows, redone subtracts the rest from the next pages, because an earlier merge may have
+// moved the failed rows to a later page.
 func redone(ends []scan.PageEnd) []scan.PageEnd {
 	var pages []scan.PageEnd
 	for _, e := range ends {
@@ -148,7 +149,8 @@ type division struct {
 	ends   []scan.PageEnd // of pages after at, in table order
 }
 
-// done adds a done range up to high, or up to the table's end if high is nil. It adds pages with failed rows as failed.
+// done adds a done range up to high, or up to the table's end if high is nil. In this range, pages with failed rows
+// become failed ranges.
 func (d *division) done(high *key.Key) {
 	failed := func(e scan.PageEnd) bool { return e.Failed > 0 }
 	for i := slices.IndexFunc(d.ends, failed); i >= 0 && (high == nil || d.ends[i].Last.Compare(*high) < 0); i = slices.IndexFunc(d.ends, failed) {
@@ -184,8 +186,8 @@ func (d *division) add(high *key.Key, state string) {
 	d.ranges = append(d.ranges, r)
 }
 
-// edge returns a key in the form of an answer, or nil for the table's beginning. It removes a NUL at the key's end,
-// which only means "after this key".
+// edge returns a key in the form of an answer, or nil for the table's beginning. A NUL at the end of a key means "after
+// this key". edge removes it.
 func edge(k key.Key) *Edge {
 	if k == (key.Key{}) {
 		return nil

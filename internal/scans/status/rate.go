@@ -21,9 +21,9 @@ const (
 
 const (
 	rateTime       = time.Minute
-	lateTime       = 20 * time.Second // while instances are added, the rate over this time is higher than the last minute's
-	steady         = 1.75             // for an estimate, the last minute's rate and the rate over lateTime may differ at most by this factor
-	estimableShare = 0.25             // for an estimate, this share of the work must be done, because most instances are added by then
+	lateTime       = 20 * time.Second // while the host adds instances, the rate over this time is higher than the rate over the last minute
+	steady         = 1.75             // if the rates over the last minute and over lateTime differ by a larger factor, there is no estimate
+	estimableShare = 0.25             // there is an estimate once this share of the work is done, because the host has then added most instances
 	idleTime       = 15 * time.Second // if no step was done for this time, the rate is unknown
 	stalledTime    = 2 * time.Minute
 	throttling     = 0.2 // share of throttled requests
@@ -61,8 +61,8 @@ func ratesOf(s ledger.Scan, points []ledger.Point, interval time.Duration, last,
 	return p
 }
 
-// worked sums up the work from now-since until now. If an interval lies only partly in this time, its work counts in
-// proportion. The part of an interval before the attempt began or after now is ignored.
+// worked sums up the work from now-since until now. An interval that began before now-since counts only with the share
+// of its time that lies later. This time ends at now, and does not begin before the attempt.
 func worked(points []ledger.Point, interval time.Duration, began, now time.Time, since time.Duration) ledger.Point {
 	var sum ledger.Point
 	from := now.Add(-since)

@@ -86,7 +86,7 @@ type Cost struct {
 // Leased describes steps that were begun, and are neither committed nor lost.
 type Leased struct {
 	Steps int64 `json:"steps"`
-	// If the steps' processes are dead, their messages are resent by this time.
+	// Until is the time by which the steps' messages are resent if the processes that hold the steps are dead.
 	Until time.Time `json:"until"`
 	// Requests is the number of requests that the leased steps have made. Throttled is the number of these requests
 	// that the storage throttled. The fields of the same names in [Status] include both numbers.
@@ -186,9 +186,9 @@ func (l Leased) waits(idle time.Duration) bool {
 	return idle >= idleTime || !slices.ContainsFunc(l.Instances, func(i Instance) bool { return !i.waits })
 }
 
-// leased returns the scan's pending steps that heartbeats name. It ignores heartbeats older than repairTime. If not all
-// pending steps were read, a step counts as pending unless it is among the newest done ones. The argument connections
-// lists the connections that the scan uses.
+// leased returns the scan's pending steps that heartbeats name. It ignores heartbeats older than repairTime. If only
+// some pending steps were read, a step in a heartbeat counts as pending unless s.Done contains it. The argument
+// connections lists the connections that the scan uses.
 func leased(s ledger.Snapshot, connections []string, heartbeats []ledger.Heartbeat) Leased {
 	held := map[ledger.StepID]bool{}
 	l := Leased{Instances: []Instance{}}

@@ -14,8 +14,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// maxDifferences is the maximum number of differences that a scan lists. If steps end at the same time, it may list
-// more.
+// maxDifferences is the maximum number of differences that a scan lists. If several steps end at the same time, the
+// scan may list more.
 const maxDifferences = 1000
 
 // compared is the work of a verification's step. It keeps only the differences in memory.
@@ -62,7 +62,7 @@ func (c *compared) end(_ context.Context, _ *stepScan, m scans.Message, _ int, f
 	return nil
 }
 
-// listDifferences adds a step's differences to its commit, as many as the scan may still list.
+// listDifferences adds a step's differences to the step's commit, but only as many as the scan may still list.
 func (s *Steps) listDifferences(ctx context.Context, scan ledger.ScanID, out *stepResult) error {
 	if len(out.differences) == 0 {
 		return nil

@@ -86,7 +86,7 @@ func (x *draft) put(ctx context.Context, to place.Objects, step ledger.StepID) (
 	if _, err := to.Put(ctx, f.Path, content); err != nil { // an existing blob of this name has the same content
 		return 0, nil, scans.FatalIfPermanent("write to the container", err)
 	}
-	if kept = scans.Pack(scans.JSON(scans.ExportFile{At: x.at, File: f})); len(kept) > ledger.MaxFile { // with thousands of long property names
+	if kept = scans.Pack(scans.JSON(scans.ExportFile{At: x.at, File: f})); len(kept) > ledger.MaxFile { // happens if rows have thousands of long property names
 		f.Properties = place.Properties{More: true}
 		kept = scans.Pack(scans.JSON(scans.ExportFile{At: x.at, File: f}))
 	}

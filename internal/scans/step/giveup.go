@@ -18,8 +18,8 @@ import (
 // failureTime is the time limit for recording a failure. The step's own time limit may have passed.
 const failureTime = 30 * time.Second
 
-// fatalOf returns the error that fails the scan, or nil if another delivery may succeed. The last delivery's error
-// fails the scan, unless the storage was unavailable or there was no memory.
+// fatalOf returns the error that fails the scan, or nil if another delivery may succeed. If this is the message's last
+// delivery, its error fails the scan, unless the storage was unavailable or the process had no memory left.
 func fatalOf(err error, delivery int) *scans.FatalError {
 	var fatal *scans.FatalError
 	switch {
@@ -31,8 +31,8 @@ func fatalOf(err error, delivery int) *scans.FatalError {
 	return scans.Fatal(fmt.Errorf("a step failed %d times; the last failure: %w", delivery, err))
 }
 
-// giveUp records that a delivery has failed without killing the process, and the reason if it was the message's last
-// delivery. It does nothing after an error for which the host does not deliver the message again.
+// giveUp records that a delivery ended with an error. If it was the message's last delivery, giveUp also records the
+// error. If the host does not deliver the message again after this error, giveUp does nothing.
 func (s *Steps) giveUp(ctx context.Context, scan ledger.ScanID, p ledger.Pending, delivery int, err error) {
 	var fatal *scans.FatalError
 	if problem.FateOf(err) != problem.Retry || errors.As(err, &fatal) {

@@ -72,7 +72,8 @@ func (h *heartbeats) begin(log *zerolog.Logger, scan ledger.ScanID, step ledger.
 	}
 }
 
-// waitsSince records since when a held step has waited for memory. The zero time means that it no longer waits.
+// waitsSince records the time at which a held step began to wait for memory. The zero time means that the step does not
+// wait.
 func (h *heartbeats) waitsSince(step ledger.StepID, start time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

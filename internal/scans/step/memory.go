@@ -13,9 +13,9 @@ import (
 
 // Before a step reads anything, it takes a part of the process's memory. The part is as large as earlier steps of the
 // scan needed, but at most half of the memory for steps. A page may need more, but its size is unknown before it
-// arrives. The part then grows, unless another step or call waits. If it cannot grow, the step releases all of it,
-// waits for a larger part, and reads again. So no step waits for memory while it holds a part. After reading, the step
-// releases the memory that it no longer needs.
+// arrives. If the page needs more, the part grows, unless another step or call waits for memory. If the part cannot
+// grow, the step releases it, waits for a larger part, and reads again. So no step waits for memory while it holds a
+// part. After reading, the step releases the memory that it no longer needs.
 
 // memoryTime is how long a step waits for its part. The rest of stepTime is enough for the work.
 const memoryTime = 5 * time.Minute

@@ -23,8 +23,8 @@ const (
 	readBytes = 16 << 20         // after this number of bytes, no further page is read
 	// roundQueries is the maximum number of concurrent queries, because each page may need 4 MiB of memory.
 	roundQueries = 12
-	// commitRows is the maximum number of rows in a step's commit, not counting its children's rows: its pending row,
-	// its done row, a file or failed rows, retried failed rows, and a deletion.
+	// commitRows is the maximum number of rows in a step's commit besides the children's rows. These are the step's
+	// pending row, its done row, a file or failed rows, retried failed rows, and a deletion.
 	commitRows = 7
 )
 
@@ -176,7 +176,7 @@ func (o *stepScan) round(ctx context.Context, r *reading, strategy scan.Strategy
 // step.
 func (r *reading) result(m scans.Message) readResult {
 	s := readResult{queries: int64(r.queries)}
-	gap := true // a step lies between the last rows and the next
+	gap := true // a step that was not run separates the next rows from the last ones
 	for _, f := range r.found {
 		switch {
 		case f.step != nil:

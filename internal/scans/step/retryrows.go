@@ -30,7 +30,7 @@ func (s retryStep) do(ctx context.Context, o *stepScan, l *ledger.Ledger, delive
 	return out, err
 }
 
-// If the step is still pending, another step has retried its failed rows, and overtaken returns an error.
+// overtaken returns an error if the step is still pending, because another step has then retried the failed rows.
 func (s retryStep) overtaken(ctx context.Context, l *ledger.Ledger, out *stepResult) error {
 	if out.done.Redone == "" {
 		return nil
@@ -42,7 +42,8 @@ func (s retryStep) overtaken(ctx context.Context, l *ledger.Ledger, out *stepRes
 	return err
 }
 
-// retryEachRow returns the messages of steps that retry the next failed rows, and of a step that continues after them.
+// retryEachRow returns messages for steps that retry the next failed rows, and a message for a step that continues
+// behind these rows.
 func retryEachRow(ctx context.Context, l *ledger.Ledger, m scans.Message) (children []scans.Message, err error) {
 	a := *m.RowRetry
 	positions, last, err := l.FailedBefore(ctx, m.Scan, a.Behind, a.Attempt, retryPositions)
@@ -85,12 +86,12 @@ func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Mess
 		}
 		if has := w.count(read); has < p.Rows {
 			lacking += p.Rows - has
-			was.Pages[i].Rows = has // so the next retry does not count them again
+			was.Pages[i].Rows = has // so the next retry does not count the lacking rows again
 		}
 		for _, row := range read {
 			if all || listed[row.Key] {
 				meant++
-			} else if !mapped { // a map also needs the other rows, which show which keys are taken
+			} else if !mapped { // a map also needs the other rows, because it must not make their keys again
 				continue
 			}
 			rows = append(rows, row)
@@ -160,8 +161,8 @@ func (o *stepScan) readAgain(ctx context.Context, p scans.ReadPage, queries *int
 	}
 }
 
-// keptOf returns the pages from which failed rows were read. If all is set, it returns all pages, because the failed
-// rows do not have keys of the source.
+// keptOf returns the pages from which failed rows were read. If the failed rows do not have keys of the source, their
+// pages are unknown. Then all is set, and keptOf returns all pages.
 func (s *readResult) keptOf(failed []action.Failure, all bool) scans.KeptRows {
 	var r scans.KeptRows
 	for _, e := range s.ends {

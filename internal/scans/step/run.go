@@ -196,7 +196,7 @@ func (s *Steps) begin(ctx context.Context, o storage.RequestOptions, limits *sca
 	if p.Deaths() >= scans.MaxDeliveries {
 		return p, true, scans.Fatal(life.DiedOver(m.ID)) // another run would kill a process again
 	}
-	// Of concurrent deliveries, only one is recorded.
+	// If several deliveries run concurrently, only one of them is recorded.
 	_, err = l.Begin(ctx, m.Scan, p)
 	return p, true, err
 }
@@ -268,7 +268,8 @@ func (s *Steps) follow(ctx context.Context, m scans.Message, out stepResult) {
 	}
 }
 
-// fold is called after each step, and folds done steps from time to time. If it fails, the next fold includes the rows.
+// fold is called after each step, and folds done steps from time to time. If a fold fails, the next fold includes its
+// rows.
 func (s *Steps) fold(ctx context.Context, m scans.Message) {
 	if err := s.ledger.FoldAfter(ctx, m.Scan, m.ID, s.scans.Options.FoldEvery, scans.JoinNotes); err != nil {
 		zerolog.Ctx(ctx).Debug().Err(err).Msg("the rows of done steps were not combined")
@@ -286,9 +287,9 @@ func reportOf(m scans.Message, out stepResult, took time.Duration, result commit
 }
 
 // waitsForSlot returns nil if the step can begin, and otherwise an error that makes the caller drop the step's message.
-// If a message arrives long before the slot, it was sent before a retry, and another one will arrive in time. If
-// earlier steps cost more than estimated, the scan may have exceeded its limits. Then the step takes another slot,
-// after all taken ones.
+// A message that arrives long before the slot was sent before a retry, and a newer message will arrive in time. If
+// earlier steps cost more than estimated, the scan may have exceeded its limits. In this state, the step takes a later
+// slot, behind all slots that are taken.
 func (s *Steps) waitsForSlot(ctx context.Context, limits *scans.Limits, scan ledger.ScanID, p ledger.Pending, delivery int) error {
 	now, err := s.scans.Now(ctx)
 	if err != nil {

@@ -99,7 +99,7 @@ func (w written) count(rows []storage.Row) (n int64) {
 // wrote nor refused one of these rows (Broken), write fails, except in the last delivery.
 func (w written) write(ctx context.Context, o *stepScan, rows []storage.Row, delivery int, done *ledger.Totals) ([]action.Failure, error) {
 	options := o.options
-	if o.Request.Action.Type == scans.Enqueue && options.MayProceed != nil { // a retry of a half-done step would send all messages again, so this check is made only before the first message
+	if o.Request.Action.Type == scans.Enqueue && options.MayProceed != nil { // check only before the first message: if the step stopped after some messages, a retry would send them again
 		if err := options.MayProceed(ctx); err != nil {
 			return nil, err
 		}
