@@ -18,7 +18,8 @@ func (f *FatalError) Unwrap() error { return f.error }
 // Fatal returns err as a fatal error.
 func Fatal(err error) *FatalError { return &FatalError{err} }
 
-// FatalIfPermanent makes a permanent storage error fatal, and puts the name of the failed action before its text.
+// FatalIfPermanent makes a permanent storage error fatal, and begins the error's text with the name of the action that
+// failed.
 func FatalIfPermanent(action string, err error) error {
 	if !errors.As(err, new(*FatalError)) && storage.Permanent(err) {
 		return &FatalError{fmt.Errorf("%s: %w", action, err)}

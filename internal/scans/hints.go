@@ -25,7 +25,7 @@ import (
 // hints.
 func (o *RunnableScan) HintsName() string {
 	r := o.Request
-	if r.Filter != "" || r.Action.Type == Keys || r.Action.Type == Verify || o.Table() == nil { // the pages do not show where all rows are; or the source is an export, whose files show it
+	if r.Filter != "" || r.Action.Type == Keys || r.Action.Type == Verify || o.Table() == nil { // the scan's pages do not show all rows, or the source is an export, whose files show where its rows are
 		return ""
 	}
 	sum := sha256.Sum256(JSON([]any{strings.ToLower(o.Source.Address()), r.Range, r.PageRows()}))

@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// PoisonSuffix ends the name of a poison queue, into which the Functions host moves a message after the last
-	// delivery.
+	// PoisonSuffix ends the name of a poison queue. The Functions host moves a message into this queue after the
+	// message's last delivery.
 	PoisonSuffix = "-poison"
 	// MaxDeliveries is the maximum number of deliveries of a message. A test compares it with maxDequeueCount in
 	// host.json.

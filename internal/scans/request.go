@@ -70,7 +70,7 @@ type Action struct {
 	Overwrite   bool        `json:"overwrite,omitempty"`  // lets a copy of many tables replace existing rows
 	Queue       *QueueRef   `json:"queue,omitempty"`      // for enqueue; Start creates a missing queue
 	AllowExtra  bool        `json:"allowExtra,omitempty"` // verify ignores rows that only the destination has
-	Proof       bool        `json:"proof,omitempty"`      // verify checks an export against its hashes, and does not fail if the source differs
+	Proof       bool        `json:"proof,omitempty"`      // verify compares an export with the export's hashes, and differences from the source do not fail the scan
 	Message     string      `json:"message,omitempty"`    // enqueue's template, see [action.ParseTemplate]; the row as JSON if absent
 	// Map is a program that makes rows from each row, for copy and enqueue; see [rowmap]. Start sets its hash, MapHash.
 	Map     string `json:"map,omitempty"`
@@ -133,8 +133,9 @@ func ParseRequest(body []byte) (Request, error) {
 	return r, errors.Join(append(errs, r.Check())...)
 }
 
-// checkSides refuses a request that names the source's connection but not the destination's, because the destination's
-// account would be unclear. It does not check stored requests, where a missing connection means the app's own storage.
+// checkSides refuses a request that has a connection for the source and none for the destination, because the
+// destination's account would be unclear. Stored requests are not checked. In a stored request, a missing connection
+// means the app's own storage.
 func (r Request) checkSides() error {
 	var errs fieldErrors
 	missing := func(field, connection string) {

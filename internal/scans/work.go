@@ -99,7 +99,7 @@ func (ss *Scans) plan(r Request, source *storage.Table) (plan, error) {
 	case Exporting:
 		w.Kept = rows
 		p.Work = w
-	case Writing: // a map may turn the rows of one partition into rows of other partitions, so CopyRows writes none of them
+	case Writing: // CopyRows writes no rows of a map, because a map may turn the rows of one partition into rows of other partitions
 		w.Action, w.Packs = action.Mapped{Work: w.Action, Map: rows.Rows, Limiter: &ss.limiter}, false
 		p.Work = w
 	}
@@ -275,7 +275,7 @@ func (ss *Scans) comparison(r Request, o *RunnableScan) (plan, error) {
 		return plan{}, err
 	}
 	filter, only := r.Filter, ""
-	if storage.ComparesTime(filter) { // the two places have different Timestamps, so only the source is filtered by them
+	if storage.ComparesTime(filter) { // only the source is filtered by Timestamp, because the rows of the two places have different Timestamps
 		filter, only = "", filter
 	}
 	o.Filter = filter

@@ -11,8 +11,8 @@ import (
 // Cron is an NCRONTAB expression, in UTC.
 type Cron struct{ spec *cron.SpecSchedule }
 
-// starBit marks a field that is * in the expression. If one of the two day fields has this mark, package cron fires
-// when both match; otherwise, when one matches.
+// starBit marks a field that is * in the expression. With this mark on one of the two day fields, package cron fires
+// only when both day fields match. Without the mark, it fires when one of them matches.
 const starBit = 1 << 63
 
 // ParseCron reads six NCRONTAB fields: second minute hour day month weekday. An expression that never fires is an error.

@@ -27,7 +27,7 @@ func Fill(prefix string, occurrence time.Time) string {
 	return strings.ReplaceAll(prefix, Date, occurrence.UTC().Format(dateForm))
 }
 
-// mostMissed bounds [Decision.Missed] for an app that was stopped for years.
+// mostMissed is the maximum of [Decision.Missed]. An app that was stopped for years would count longer.
 const mostMissed = 1000
 
 // Decision is the result of a check of a schedule.
@@ -38,8 +38,8 @@ type Decision struct {
 }
 
 // Decide returns the newest due occurrence. The argument decided is the newest occurrence that an earlier call
-// returned, and running says whether the schedule's last scan still runs. Of several due occurrences, only the newest
-// starts, and it starts after the last scan has ended.
+// returned, and running says whether the schedule's last scan still runs. If several occurrences are due, only the
+// newest one may start a scan. If the last scan still runs, this occurrence is skipped.
 func (c Cron) Decide(decided time.Time, running bool, now time.Time) Decision {
 	newest := c.newest(decided, now)
 	if newest.IsZero() {

@@ -65,9 +65,9 @@ func (l ScanData) FailedAt(ctx context.Context, id ScanID, position string) ([]b
 	return dataOf(e), found, err
 }
 
-// FailedBefore returns positions of rows that failed before an attempt. It begins after the position previous, and
-// reads pages of n positions until one contains such a row. The second result is the last position that it read, or ""
-// at the end.
+// FailedBefore returns positions of rows that failed before an attempt. It reads pages of n positions, from the
+// position after previous, until a page contains a row that failed before the attempt. The result last is the last
+// position that was read, or "" if no positions follow.
 func (l ScanData) FailedBefore(ctx context.Context, id ScanID, previous string, attempt int64, n int) (positions []string, last string, err error) {
 	r := id.rows(failedPrefix)
 	r.Low = &key.Bound{Key: failedPrefix + previous, Open: previous != ""}

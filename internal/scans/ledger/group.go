@@ -161,8 +161,8 @@ func (l *Ledger) Member(ctx context.Context, id ScanID) (Listed, bool, error) {
 	return listedOf(e), true, nil
 }
 
-// RefuseMember records in the group's list that a member has ended because it cannot start. If another process starts
-// the member during this call, RefuseMember changes nothing.
+// RefuseMember records in the group's list that a member cannot start and has ended. If another process starts the
+// member during this call, RefuseMember changes nothing.
 func (l *Ledger) RefuseMember(ctx context.Context, id ScanID, request []byte, now time.Time, as Ending) error {
 	e, found, err := l.get(ctx, "read member "+string(id), scansPartition, listRow(id))
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 type EndedScan struct {
 	ID      ScanID
 	Settled bool          // the list of all scans has its final figures
-	Age     time.Duration // time since its end or, if later, since its final figures were listed; by the service's clock
+	Age     time.Duration // time since the row in the list of ended scans was written, by the service's clock
 
 	etag string
 }
@@ -81,8 +81,8 @@ func (l *Ledger) DropEnded(ctx context.Context, old EndedScan) error {
 	return unlessOvertaken(l.write(ctx, "tidy up scan "+string(old.ID), unlist(endedPrefix+string(old.ID), old.etag)))
 }
 
-// Outdated returns the ids of up to n scans that started at least age ago, and whose row in the list has not changed
-// for that long.
+// Outdated returns the ids of up to n old scans. An old scan started at least age ago, and its row in the list of all
+// scans has not changed since.
 func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration, n int) ([]ScanID, error) {
 	r := key.WithPrefix(scansPartition, allPrefix)
 	r.Low = &key.Bound{Key: allPrefix + key.Inverted(now.Add(-age))}
@@ -96,9 +96,9 @@ func (l *Ledger) Outdated(ctx context.Context, now time.Time, age time.Duration,
 	return old, err
 }
 
-// Remove removes a scan that ended at least age ago. It first removes the scan's own row, so no process can continue
-// the scan, and then a group's members. The scan stays listed until all its rows are gone. Remove makes at most about
-// limit transactions, and returns their number.
+// Remove removes a scan that ended at least age ago. It removes the scan's own row first, so that no process can
+// continue the scan. Then it removes the members if the scan is a group. The scan stays listed until all its rows are
+// gone. Remove makes at most about limit transactions, and returns their number.
 func (l *Ledger) Remove(ctx context.Context, id ScanID, now time.Time, age time.Duration, limit int) (made int, err error) {
 	what := "remove scan " + string(id)
 	s, err := l.Scan(ctx, id)

@@ -24,7 +24,7 @@ const (
 	Start        StartKind = ""            // checked before, or needs no check
 	CheckedStart StartKind = "check"       // the app checks it like POST /api/scans
 	Retry        StartKind = "retry"       // of the pending steps
-	RetryFailed  StartKind = "retryFailed" // of the pending steps and the failed rows
+	RetryFailed  StartKind = "retryFailed" // retries the pending steps and the failed rows
 )
 
 // Retry reports whether the request is for a retry.

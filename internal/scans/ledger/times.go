@@ -89,8 +89,8 @@ func (t *Times) double() {
 
 const timesVersion = 1
 
-// pack returns the stored form: a version, the doublings, and the points in order, each with its distance from the
-// previous point and its counts. All numbers are varints.
+// pack returns the stored form: a version, the doublings, and the points in order. Each point consists of its counts
+// and its distance from the previous point. All numbers are varints.
 func (t Times) pack() []byte {
 	b := []byte{timesVersion}
 	b = binary.AppendUvarint(b, uint64(t.doublings))

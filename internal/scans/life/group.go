@@ -31,9 +31,9 @@ const (
 	namedMembers = 10 // a group's error names at most this many
 )
 
-// advanceGroup begins members while fewer than openMembers are open, resends the start messages of begun members that
-// have not started, and ends the group after its last member. Several processes may call it at the same time. If ended
-// is 0, it checks which open members have ended. Otherwise, it checks only the member with this number.
+// advanceGroup begins members until openMembers members are open. If a begun member has not started, advanceGroup sends
+// its start message again. After the last member's end, it ends the group. Several processes may call it at the same
+// time. If ended is 0, it checks which open members have ended. Otherwise, it checks only the member with this number.
 func (l *Life) advanceGroup(ctx context.Context, id ledger.ScanID, ended int) error {
 	var start []int
 	for {
@@ -105,8 +105,8 @@ const (
 	memberOver
 )
 
-// A member is over once the group's list shows its end. If its row in that list is lost, the member is over once its
-// scan has ended, and the group's end reports the lost row.
+// A member is over once the group's list shows its end. If the list has lost the member's row, the member is over once
+// its scan has ended. When the group ends, it reports the lost row.
 func (l *Life) memberState(ctx context.Context, group *scans.Loaded, id ledger.ScanID) (memberState, error) {
 	m, listed, err := l.ledger.Member(ctx, id)
 	switch {

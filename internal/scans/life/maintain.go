@@ -124,8 +124,8 @@ type suspect struct {
 }
 
 // observe returns the pending steps of scans that may be lost. If again contains suspects of an earlier observation,
-// observe checks only these. It peeks into no queue for steps that are too young to be lost, because a healthy scan
-// commits them soon.
+// observe checks only these. If all steps of a function are too young to be lost, observe does not peek into the
+// function's queue, because a healthy scan commits these steps soon.
 func (u *Upkeep) observe(ctx context.Context, scans []ledger.ScanID, again []suspect) ([]suspect, observation, error) {
 	all, errs := u.pendingSteps(ctx, scans, again)
 	steps, waits := map[ledger.StepID]ledger.Pending{}, map[string]front{}

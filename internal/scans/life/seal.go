@@ -166,8 +166,8 @@ func incomplete(err error) string {
 // errFilesLost means that somebody has deleted ledger rows in which commits recorded data files.
 var errFilesLost = errors.New("the state table lacks data files that steps have written")
 
-// exportedFiles returns the files that commits have recorded, in table order. It fails if they do not have the given
-// number of rows.
+// exportedFiles returns the files that commits have recorded, in table order. It fails if the argument rows is not the
+// number of rows in these files.
 func (ex *exports) exportedFiles(ctx context.Context, id ledger.ScanID, rows int64) ([]scans.ExportFile, error) {
 	var files []scans.ExportFile
 	has := int64(0)

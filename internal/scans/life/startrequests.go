@@ -23,8 +23,8 @@ const (
 	// settingsTime is how long instances with older settings may still run. They cannot open requests that need newer
 	// settings.
 	settingsTime = 15 * time.Minute
-	lateStart    = time.Hour   // if a withdrawn request still starts its scan within this time, the scan is canceled
-	startsTime   = time.Minute // limits all starts in one run of Maintain; the next run continues
+	lateStart    = time.Hour   // for this time after a withdrawal, Maintain cancels the scan if an instance has started it anyway
+	startsTime   = time.Minute // the time limit for all starts in one run of Maintain; the next run makes the other starts
 )
 
 // RequestStart makes a start request for a scan with this id, unless one exists. It also sends a message. If the

@@ -109,8 +109,8 @@ func differing(format string, args ...any) ledger.Ending {
 	return ledger.Ending{State: ledger.Failed, Error: scans.Shortened(fmt.Sprintf(format, args...))}
 }
 
-// missingTable returns 1 and a note if the source is a table that no longer exists, which [storage.OrEmpty] reads as
-// empty.
+// missingTable returns 1 and a note if the source is a table that no longer exists. For such a table, [storage.OrEmpty]
+// returns no rows.
 func missingTable(ctx context.Context, o *scans.RunnableScan) (tables int64, note string, err error) {
 	if o.Table() == nil {
 		return 0, "", nil

@@ -168,8 +168,8 @@ func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) err
 	return err
 }
 
-// recordProofs records the results of verifications. It checks a verification until it has succeeded, because a failed
-// one may be retried. A proof may change which backups are kept.
+// recordProofs records the results of verifications. It checks a verification until the verification has succeeded,
+// because somebody may retry a failed verification. After a new proof, other backups may be kept than before.
 func (sd *Scheduler) recordProofs(ctx context.Context, r *scheduleRow) (changed bool, err error) {
 	if len(r.Unproved) == 0 {
 		return false, nil
@@ -230,9 +230,9 @@ func (sd *Scheduler) proofOf(ctx context.Context, id ledger.ScanID, recorded *Pr
 	return p, err
 }
 
-// removeBackup deletes at most left blobs of a backup. If an error is permanent, it is recorded, and the deletion is
-// tried again after the next success. If another process changes the row first, removeBackup leaves the deletion to
-// that process.
+// removeBackup deletes blobs of a backup, at most as many as the argument left says. A permanent error is recorded in
+// the backup's row. After the schedule's next success, the deletion is tried again. If another process changes the row
+// first, removeBackup leaves the deletion to that process.
 func (sd *Scheduler) removeBackup(ctx context.Context, b Backup, left *int) error {
 	for {
 		_, to, err := sd.scans.Blobs("place", b.Place)

@@ -26,9 +26,9 @@ import (
 )
 
 // Any instance may advance a schedule at any time. The instance reads the schedule's row, and package calendar decides
-// which occurrence is due. If the row has not changed, it records this occurrence there, so each occurrence is decided
-// once. Then it makes the start request. If the instance dies in between, the next instance that advances the schedule
-// makes the request, with the same id.
+// which occurrence is due. The instance records this occurrence in the row. If another instance has changed the row,
+// this write fails, so each occurrence is decided once. Then it makes the start request. If the instance dies in
+// between, the next instance that advances the schedule makes the request, with the same id.
 
 // Schedule is a schedule in the app's settings.
 type Schedule struct {
@@ -201,7 +201,7 @@ type scheduleRow struct {
 	Request   *scans.Request `json:"request,omitempty"`
 	DecidedAt time.Time      `json:"asked,omitzero"` // when Last was decided
 	Success   *Run           `json:"success,omitempty"`
-	Missed    Omitted        `json:"missed"`  // no process was running between these occurrences and the next ones
+	Missed    Omitted        `json:"missed"`  // each of these was found only after a newer occurrence was due
 	Skipped   Omitted        `json:"skipped"` // due while the last scan was running
 	// RunBy names the claim of the [Scheduler.RunNow] call that started Last. It is "" if Last's occurrence was due.
 	RunBy string `json:"runBy,omitempty"`
@@ -465,8 +465,8 @@ func (sd *Scheduler) recordEnd(ctx context.Context, r *scheduleRow, now time.Tim
 // maxUnproved is the maximum number of backups whose verifications are checked each minute.
 const maxUnproved = 3
 
-// outcomeOf returns the status of a requested scan. Before the start, it contains only the state and perhaps a refusal.
-// If neither the scan nor its start request exists, found is false.
+// outcomeOf returns the status of a requested scan. If the scan has not started, the status contains only the state and
+// perhaps the reason of a refusal. If neither the scan nor its start request exists, found is false.
 func (sd *Scheduler) outcomeOf(ctx context.Context, id ledger.ScanID) (s status.Status, found bool, err error) {
 	s, err = sd.status.Status(ctx, id)
 	if problem.Of(err).Kind != problem.NotFound {

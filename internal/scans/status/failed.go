@@ -19,8 +19,8 @@ type FailedRows struct {
 	Total  int64             `json:"total"` // in a comparison, rows that differ
 	Kept   int64             `json:"kept"`  // listed rows: the first thousand of each step
 	Cursor string            `json:"cursor,omitempty"`
-	// Groups contains the listed rows of the last steps, grouped by their reasons' codes, largest group first. Only the
-	// first page has groups.
+	// Groups contains the listed rows of the last steps. A group has the rows whose reasons have the same code. The
+	// largest group is first. Only the first page has groups.
 	Groups  []FailedGroup `json:"groups,omitempty"`
 	Grouped int64         `json:"grouped,omitempty"` // the rows in groups
 }
@@ -113,7 +113,8 @@ func codeOf(reason string) string {
 	return reason
 }
 
-// failedCursor returns a cursor from the position of the last listed step and the number of its rows that were listed.
+// failedCursor returns a cursor. It contains the position of the step whose row was listed last, and the number of
+// listed rows of this step.
 func failedCursor(position string, listed int) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(position + " " + strconv.Itoa(listed)))
 }

@@ -71,8 +71,8 @@ func unreadRange(r key.Range) pendingRange {
 	return s
 }
 
-// disjoint returns the pending ranges within whole, in key order, without the pages that were read and without
-// overlaps.
+// disjoint returns the unread parts of the pending ranges, in key order. It cuts the ranges so that they do not overlap
+// and do not exceed whole.
 func disjoint(pending []pendingRange, ends []scan.PageEnd, whole pendingRange) []pendingRange {
 	for i, p := range pending {
 		pending[i] = p.advanced(ends)
@@ -81,7 +81,7 @@ func disjoint(pending []pendingRange, ends []scan.PageEnd, whole pendingRange) [
 	var left []pendingRange
 	at := whole.low
 	for i, p := range pending {
-		if p.launches { // this step will create other steps, whose ends are known only from the hints
+		if p.launches { // this step will create other steps up to the next pending range
 			p.high = whole.high
 			if i+1 < len(pending) {
 				p.high = &pending[i+1].low

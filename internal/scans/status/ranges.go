@@ -20,7 +20,7 @@ const maxRanges = 500
 type Ranges struct {
 	At     time.Time  `json:"at"` // when the ranges were read
 	Ranges []KeyRange `json:"ranges"`
-	// Sampled is set if not all pending steps were read. Then some pending ranges are shown as done.
+	// Sampled is set if some pending steps were not read. The ranges of these steps are shown as done.
 	Sampled bool `json:"sampled,omitempty"`
 }
 

@@ -38,7 +38,8 @@ type rates struct {
 }
 
 // ratesOf computes rates from the work of intervals. The last step was done at the time last. An instance knows the
-// service's clock only to the second, so ratesOf moves the beginning of the first attempt into the first interval.
+// service's time only to the second, so the recorded start may be outside the first interval. In this case, ratesOf
+// moves the start into the interval.
 func ratesOf(s ledger.Scan, points []ledger.Point, interval time.Duration, last, now time.Time) rates {
 	var p rates
 	if len(points) == 0 {

@@ -93,8 +93,8 @@ type Leased struct {
 	Requests  int64      `json:"requests"`
 	Throttled int64      `json:"throttled"`
 	Instances []Instance `json:"instances"`
-	// Waiting lists the scan's connections whose requests fail for a living process, and memory if all the scan's steps
-	// in a process wait for it.
+	// Waiting lists what living processes wait for: connections of the scan whose requests fail, and memory if all
+	// steps of the scan in a process wait for memory.
 	Waiting []ledger.Wait `json:"waiting,omitempty"`
 }
 
@@ -177,8 +177,8 @@ func connectionsOf(r scans.Request) []string {
 	return all
 }
 
-// waits reports whether all living processes wait for a connection or memory, or whether one waits and no step was done
-// for idleTime.
+// waits reports whether the scan waits for a connection or memory. It waits if all living processes do, or if one
+// process does and no step was done for idleTime.
 func (l Leased) waits(idle time.Duration) bool {
 	if len(l.Waiting) == 0 {
 		return false

@@ -56,11 +56,11 @@ type reading struct {
 }
 
 // read runs the message's step, and then its children if the scan allows an invocation more queries. With the adaptive
-// strategy, as many children as possible run concurrently. A wrong guess of where to divide a range costs only a query
-// here, but a message and a step if the child is sent as a message. With other strategies, only the first child runs.
-// It continues where the rows end, so a partition that spans two pages is written together. Exports, comparisons and
-// deletes also run only the first child: an export's file must have no gaps, and a delete's pages must fit into one
-// message.
+// strategy, as many children as possible run concurrently. If a range was divided at a bad key, a child that runs here
+// costs one query, but a child that is sent as a message costs a message and a step. With other strategies, only the
+// first child runs. It continues where the rows end, so a partition that spans two pages is written together. Exports,
+// comparisons and deletes also run only the first child: an export's file must have no gaps, and a delete's pages must
+// fit into one message.
 func (o *stepScan) read(ctx context.Context, m scans.Message, into stepWork) (readResult, error) {
 	r := reading{found: []pageOrStep{{step: &m.Step}}, into: into}
 	strategy := o.Strategy
@@ -206,7 +206,7 @@ func (s *readResult) count(w written) {
 	}
 }
 
-// rowsOf returns the rows of a page that the step does not hand over.
+// rowsOf returns those rows of a page that the step itself writes, because they are not handed over.
 func (s *readResult) rowsOf(page int) []storage.Row {
 	p := s.pages[page]
 	rows := s.spans[p.Span]

@@ -111,7 +111,8 @@ func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Mess
 	case !all:
 		lacking = int64(len(was.Rows) - meant)
 	}
-	// If the list is incomplete, lacking may include rows that had not failed. Rows that fail again are not gone.
+	// Rows that fail again are not gone. If the list of failed rows is incomplete, the number lacking may include other
+	// rows, so it is limited.
 	done.Gone = min(lacking, was.Failed-done.Failed)
 	if all || o.Deletes() {
 		done.Written = was.Failed - done.Failed - done.Gone

@@ -66,8 +66,8 @@ func (s *Steps) Run(ctx context.Context, body []byte, delivery int) (report stri
 	return strings.Trim(report+"; "+deleted, "; "), err
 }
 
-// step runs a message's step until the deadline of the context working. The result left is the message of a deletion
-// that this invocation must do, or nil.
+// step runs a message's step. The work must end before the deadline of the context working. If the step leaves a
+// deletion to this invocation, the result left is the deletion's message.
 func (s *Steps) step(ctx, working context.Context, m scans.Message, delivery int) (report string, left *scans.Message, err error) {
 	var counter storage.Counter
 	s.heartbeats.begin(zerolog.Ctx(ctx), m.Scan, m.ID, &counter)
@@ -201,7 +201,8 @@ func (s *Steps) begin(ctx context.Context, o storage.RequestOptions, limits *sca
 	return p, true, err
 }
 
-// unrecorded reports whether a delivery is the step's first one, whose beginning the ledger does not record.
+// unrecorded reports whether this is the step's first delivery. The ledger does not record the beginning of the first
+// delivery.
 func unrecorded(p ledger.Pending, delivery int) bool {
 	return delivery == 1 && p.Sends == 0 && p.Begun == 0 && !p.FirstEnded
 }

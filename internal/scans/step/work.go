@@ -95,8 +95,8 @@ func (w written) count(rows []storage.Row) (n int64) {
 	return n
 }
 
-// write adds the result of the work to done, and returns the rows that could not be written. If the service neither
-// wrote nor refused one of these rows (Broken), write fails, except in the last delivery.
+// write adds the result of the work to done, and returns the rows that could not be written. If a row is Broken, the
+// service has neither written nor refused it. With such a row, write fails, unless this is the last delivery.
 func (w written) write(ctx context.Context, o *stepScan, rows []storage.Row, delivery int, done *ledger.Totals) ([]action.Failure, error) {
 	options := o.options
 	if o.Request.Action.Type == scans.Enqueue && options.MayProceed != nil { // check only before the first message: if the step stopped after some messages, a retry would send them again
