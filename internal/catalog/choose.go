@@ -26,9 +26,9 @@ type chooser struct {
 // choose returns the head of the only record that a write's query finds, if the record meets the condition. If the query
 // finds several records, the error is a Conflict.
 //
-// The heads with one first index value can be read in the state of one moment. Therefore, for a query by the first index key,
-// choose reads heads, and finds a record even while other writers move it. It uses index rows only if heads cannot answer the
-// query: for a query by other keys, or for a record of another program.
+// All heads with the same first index value are in one partition, so they can be read at one moment. Therefore, for a query by
+// the first index key, choose reads heads, and finds a record even while other writers move it. For a query by other keys, and
+// for a record of another program, choose uses index rows, because heads are not enough.
 func (ch *chooser) choose(ctx context.Context, q Lookup, on Condition) (*store.Head, error) {
 	h, firstHashes, err := ch.chosen(ctx, q)
 	if err != nil {
@@ -165,8 +165,8 @@ func (ch *chooser) headsOf(ctx context.Context, p plan, first index.FirstHash) (
 	return nil, tooManyRaces()
 }
 
-// heads returns the page's live heads that may match the query. It releases the page's memory, except the bytes that these
-// heads need, and returns the number of these bytes.
+// heads returns the page's live heads that may match the query. It releases the page's memory, but keeps the memory of these
+// heads. The result bytes is the memory of these heads.
 func (p plan) heads(part *memory.Part, page storage.Page) (heads []*store.Head, bytes int64, err error) {
 	for _, row := range page.Rows {
 		h, err := store.HeadOf(row.Entity())
@@ -184,8 +184,8 @@ func (p plan) heads(part *memory.Part, page storage.Page) (heads []*store.Head, 
 	return heads, bytes, nil
 }
 
-// chooseRow returns the head of the only record whose index rows a query finds, or nil. For each record found, it adds the hash
-// of the first index value to firstHashes.
+// chooseRow searches index rows, and returns the head of the only record that the query finds. If the query finds no record,
+// the head is nil. For each record found, it adds the hash of the first index value to firstHashes.
 func (ch *chooser) chooseRow(ctx context.Context, q Lookup, firstHashes *[]index.FirstHash) (*store.Head, error) {
 	q.Top = 2
 	for range maxRaces {

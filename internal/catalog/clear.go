@@ -19,7 +19,7 @@ import (
 // tombstones still exist.
 const tombstoneAge = time.Minute
 
-// tombstones are the index rows of a deletion, and the head of its identity.
+// tombstones are the index rows of a deletion, and the head of the deleted identity.
 type tombstones struct {
 	write wal.Write
 	rows  []storage.Entity // read before the head
@@ -30,7 +30,7 @@ type tombstones struct {
 // later.
 type clearer struct{ *store.Store }
 
-// readTombstones reads the tombstones of a deletion, and older rows of its identity. It does not read tombstones whose
+// readTombstones reads the tombstones of a deletion, and older rows of the deleted identity. It does not read tombstones whose
 // ETags are in known.
 func (cl *clearer) readTombstones(ctx context.Context, w wal.Write, known map[index.PartitionKey]string) (tombstones, error) {
 	l := tombstones{write: w}
@@ -74,8 +74,8 @@ func notedWrites(note storage.Entity) (writes []wal.Write, err error) {
 	return writes, err
 }
 
-// clearTombstones deletes the tombstones that notes list, and then the notes, unless an older write may still be under way.
-// The heads stay for a day.
+// clearTombstones deletes the tombstones that notes list, and then deletes the notes. If an older write may still be under way,
+// the tombstones stay. The heads stay for a day.
 func (cl *clearer) clearTombstones(ctx context.Context, shard store.Shard, notes []storage.Entity) error {
 	if len(notes) == 0 {
 		return nil
@@ -225,7 +225,7 @@ func (cl *clearer) clearDue(ctx context.Context, shard store.Shard) error {
 	})
 }
 
-// clearHeads deletes notes that list only a head, and these heads, in one transaction.
+// clearHeads gets notes that list only a head. In one transaction, it deletes the notes and the heads.
 func (cl *clearer) clearHeads(ctx context.Context, notes []storage.Entity) error {
 	var ops []storage.Op
 	for _, note := range notes {

@@ -32,7 +32,7 @@ type Deleted struct {
 	// true, Records counts only this try's deletions.
 	Repeated bool `json:"repeated,omitzero"`
 
-	// After an error, the following fields count the found records that Records does not count.
+	// After an error, the following fields count the found records that were not counted in Records.
 	committed int // the deletion is committed, but not all index rows are written yet
 	unknown   int // the answer was lost, so the deletion may be committed
 	waiting   int // the deletion was not started
@@ -65,8 +65,8 @@ func (d Deleted) Summary() string {
 //
 // If the condition has an id (see [Condition]), the deletion is carried out once. The first try deletes all records that it
 // finds, even records that are written while it runs. It deletes no record twice. A repetition returns the first try's result.
-// If the first try did not end, the repetition deletes the remaining records, but not those written after the first try's
-// claim. It counts only its own deletions.
+// If the first try did not end, the repetition deletes the remaining records, but not records that were written after the first
+// try's claim. The repetition counts only its own deletions.
 func (wr *Writer) Delete(ctx context.Context, q Lookup, on Condition, noted func(records int)) (Deleted, error) {
 	if err := wr.guard.Writable(ctx); err != nil {
 		return Deleted{}, err
@@ -132,7 +132,7 @@ type bulkDeletion struct {
 
 	mu      sync.Mutex
 	done    Deleted
-	removed map[index.IdentityHash]bool // identities that were deleted; each is deleted once, because otherwise concurrent writers could prolong the deletion forever
+	removed map[index.IdentityHash]bool // identities that were deleted; if an identity could be deleted twice, concurrent writers could prolong the deletion forever
 	behind  bool                        // a record was deleted or moved after its row or head was read
 	err     error                       // the first error; after it, no further deletion starts
 }
@@ -149,10 +149,10 @@ func (x *bulkDeletion) run(ctx context.Context, q Lookup) error {
 
 var errNotToDelete = errors.New("the record was written after the deletion had begun")
 
-// checkDeletable returns errNotToDelete for a live head if this deletion has already deleted the identity once. It also
-// returns this error if the head's write is newer than the claim, and the claim belongs to another try. The head is read
-// before the claim. Therefore a suspended first try does not delete newer records once a repetition has taken over the
-// claim. The argument row is the index row in which the record was found, or empty.
+// checkDeletable returns errNotToDelete for a live head if this deletion has already deleted the identity once. It also returns
+// this error if the head's write is newer than the claim, and the claim belongs to another try. The head is read before the
+// claim is checked. Therefore a suspended first try does not delete newer records once a repetition has taken over the claim.
+// The argument row is the index row in which the record was found, or empty.
 func (x *bulkDeletion) checkDeletable(ctx context.Context, h *store.Head, row storage.Entity, version int64) error {
 	x.mu.Lock()
 	again := x.removed[h.Identity]
@@ -250,7 +250,8 @@ func (x *bulkDeletion) isOver() bool {
 }
 
 // member returns the deletion of one identity as a member of a group. The argument first is the hash of the identity's first
-// index value. Unless the whole deletion is over, the member calls remove, which returns the results of stages.removeAt.
+// index value. If the whole deletion is not over, the member calls remove. The results of remove are the results of
+// stages.removeAt.
 func (x *bulkDeletion) member(first index.FirstHash, identity index.IdentityHash, weight int64, remove func(context.Context) (done bool, err error)) member {
 	return member{first, weight, func(ctx context.Context) error {
 		x.mu.Lock()

@@ -39,17 +39,17 @@
 // order. If the service will always refuse an entry's rows, the entry is parked: Maintain skips the entry, and package check
 // reports it.
 //
-// Writes are decided from heads, while readers use index rows. Therefore, before a write is refused, the entries of the
-// records that caused the refusal are applied (stages.write). So a client that reads after a 412, 409 or 404 sees the
-// reason. An entry leaves the log only when all index rows contain its writes, or later writes.
+// Writes are decided from heads, but readers use index rows. Therefore, before the catalog refuses a write, it applies the
+// entries of the records that cause the refusal (stages.write). So a client that reads after a 412, 409 or 404 sees the reason.
+// An entry leaves the log only when each index row contains the entry's write or a later write.
 //
 // # Groups
 //
-// Writes of many records in one shard are committed together and finished together (group.go). A group contains an identity at
-// most once. Writes with an Idempotency-Key, moves and withdrawals are committed alone. A group's transaction may be refused
-// because of one write. If that write's entry is in the log, an earlier try of the transaction has committed all writes, and
-// its answer was lost. If the entry is not in the log, no write was committed. The service cannot commit the transaction late,
-// because the reason for the refusal stays.
+// Writes of many records in one shard are committed together and finished together (group.go). A group contains at most one
+// write of each identity. Writes with an Idempotency-Key, moves and withdrawals are committed alone. A group's transaction may
+// be refused because of one write. If that write's entry is in the log, an earlier try of the transaction has committed all
+// writes, and its answer was lost. If the entry is not in the log, no write was committed. The service cannot commit the
+// transaction late, because the reason for the refusal stays.
 //
 // # Files
 //
@@ -81,12 +81,12 @@
 // # The end of an identity
 //
 // Tombstones stop older writes that are still under way: writes of a suspended process, and requests that the service carries
-// out after their sender has repeated them. Only the log, and not a clock, can prove that no older write is under way. A writer
-// deletes its entry once the entry's rows are written, and marks the head as not Sure if it had to repeat a request. Any other
-// process marks the head as not Sure before it applies an entry. Therefore, if the identity has no pending entry and its head
-// is Sure, no older write is under way, and the tombstones are deleted within minutes. Otherwise the tombstones stay for a day.
-// The head always stays for a day. If a record with this identity is inserted again within the day, the new record has greater
-// versions and later changes than the deleted record.
+// out after their sender has repeated them. Only the log, and not a clock, can prove that no older write is under way. Once the
+// rows of an entry are written, its writer deletes the entry. If the writer had to repeat a request, it also marks the head as
+// not Sure. Any other process marks the head as not Sure before it applies an entry. Therefore, if the identity has no pending
+// entry and its head is Sure, no older write is under way, and the tombstones are deleted within minutes. Otherwise the
+// tombstones stay for a day. The head always stays for a day. If a record with this identity is inserted again within the day,
+// the new record has greater versions and later changes than the deleted record.
 //
 // A record's ETag is its version. A condition is checked against the head, and the commit fails if the head has changed since
 // the check.
@@ -114,19 +114,19 @@
 // A page of one partition shows the state at one moment, and a move within the partition is one transaction. Between two pages
 // of one call, a record may move from the unread rows of the partition to the rows already read. The record leaves a tombstone,
 // whose tsw_next names the next identity. That identity's head may name a further identity, and so on to the record's current
-// place. Therefore a call follows each tombstone that may have been written after the call began, by the service's clock. Pages
-// of several partitions never show the same moment. Therefore a call that reads several partitions follows all tombstones of
-// the last minutes. If a record has moved more than maxHops times, or another record has taken one of its places, the call is
-// refused as busy. Therefore a call finds every record that matched the query during the whole call. A record that moves
-// between two calls may be missed.
+// place. Therefore a call follows each tombstone that the service may have written after the call began. Pages of several
+// partitions never show the same moment. Therefore a call that reads several partitions follows all tombstones of the last
+// minutes. If a record has moved more than maxHops times, or another record has taken one of its places, the call is refused as
+// busy. Therefore a call finds every record that matched the query during the whole call. A record that moves between two calls
+// may be missed.
 //
 // If the last write of a record was a move, the rows of the move are written before the record is replaced or removed.
 // Otherwise a query by a former value could return the old record after the later write was acknowledged.
 //
 // # Schemas
 //
-// If a process's schema differs from the stored schema, its reads and writes fail. A running process checks the stored schema
-// every half minute, before it writes and while it reads. Package migrate changes the stored schema.
+// If the schema of a process differs from the stored schema, the process can neither read nor write. A running process checks
+// the stored schema every half minute, before it writes and while it reads. Package migrate changes the stored schema.
 //
 // # Weaknesses
 //

@@ -181,8 +181,8 @@ func (x *search) takeRows(ctx context.Context, s mergedPage, after string) (last
 	return "", false, nil
 }
 
-// raceKeys reads a page under each index key, concurrently. It returns the first page that reaches the end, or that contains
-// the needed number of matches. If there is no such page, it returns the page that ends at the greatest RowKey.
+// raceKeys reads a page under each index key, concurrently. It returns the first page that reaches the end of the range, or
+// that contains enough matches. If no page does so, it returns the page that ends at the greatest RowKey.
 func (rd *Reader) raceKeys(ctx context.Context, p plan, keys []wanted, rows index.RowRange, top, need int) mergedPage {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -306,7 +306,7 @@ func (rd *Reader) candidate(p plan, read wanted, row storage.Row) candidate {
 	return found
 }
 
-// versionClaimOf returns the position of a row's write among the writes of its record.
+// versionClaimOf returns the position of a row's write among all writes of the same record.
 func versionClaimOf(row storage.Entity) wal.VersionClaim {
 	s := wal.VersionClaim{Identity: store.IdentityOf(row), Version: row.Int(store.VersionColumn)}
 	if text := row.Get(store.LineColumn); text != "" {

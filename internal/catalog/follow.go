@@ -49,7 +49,7 @@ func (t *trail) leadsOn(row storage.Entity, several bool) bool {
 	return t.pages > 1 && !t.isOlder(row, 0)
 }
 
-// isOlder reports whether a row was written before the start of the call, and by more than the margin.
+// isOlder reports whether a row is older than the call by more than the margin.
 func (t *trail) isOlder(row storage.Entity, margin time.Duration) bool {
 	now, _ := t.Index.Now(t.Clock())
 	return row.Timestamp.Before(now.Add(-time.Since(t.start) - time.Second - margin)) // the service dates its answers in whole seconds
@@ -191,8 +191,8 @@ func (rd *Reader) recorded(ctx context.Context, shard store.Shard, id wal.EntryI
 	return s.Recorded(ctx, shard, id)
 }
 
-// newestOnly drops outdated matches. A match is outdated if found, rows or met contains a newer write of the same record. The
-// result old contains, for each row, whether the row is outdated.
+// newestOnly drops outdated matches. A match is outdated if found, rows or met contains a newer write of the same record. If
+// the element rows[i] is outdated, the result old[i] is true.
 func newestOnly(found []match, rows, met []wal.VersionClaim) (kept []match, old []bool) {
 	all := make([]wal.VersionClaim, 0, len(found)+len(rows)+len(met))
 	for _, m := range found {

@@ -30,8 +30,8 @@ const (
 	// A write counts as one concurrent write, plus one for each weightBytes bytes of its record. The write keeps a copy of the
 	// record in memory for each index key and for the log.
 	weightBytes = 8 << 10
-	// maxBackground is the maximum number of writes that are completed in the background, after their answers. Each of them
-	// may take minutes if the storage is slow.
+	// maxBackground is the maximum number of answered writes that are completed in the background at the same time. If the storage
+	// is slow, each write may take minutes.
 	maxBackground = 100
 )
 
@@ -112,7 +112,7 @@ type turn struct {
 
 type turnKey struct{}
 
-// turnOf returns the turn of the group's member whose context is ctx, or nil if the write does not belong to a group.
+// turnOf returns the turn that ctx contains. If the write does not belong to a group, the turn is nil.
 func turnOf(ctx context.Context) *turn {
 	t, _ := ctx.Value(turnKey{}).(*turn)
 	return t
@@ -154,7 +154,7 @@ func (t *turn) endMember(ctx context.Context) {
 
 // commit inserts a new entry, updates the heads, and stores the answer for the request with the id o, all in one transaction. A
 // write that belongs to a group waits for the group's other writes, and is committed with these writes. But a write with
-// several heads or further operations is committed alone.
+// several heads, with further operations or with a request's id is committed alone.
 func (ct *committer) commit(ctx context.Context, d decision, o claim.ID) (store.Entry, error) {
 	m := &commitment{decision: d, once: o, err: errLost}
 	m.entry = store.Entry{Entry: wal.Entry{Kind: d.kind}, Shard: store.ShardOf(d.updates[0].to.First), Record: d.record}

@@ -18,8 +18,8 @@ import (
 	"tablesweep/internal/task"
 )
 
-// clearAfter is the age at which tombstones are deleted even if an older write may still be under way. It is longer than
-// applyTime, after which a writer gives up.
+// clearAfter is the age at which tombstones are deleted even if an older write may still be under way. A writer gives up after
+// applyTime, which is much shorter.
 const clearAfter = 24 * time.Hour
 
 // committer writes the log's transactions. A transaction contains one write or a group of writes.
@@ -83,7 +83,7 @@ func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 
 // commitIn commits writes of different identities of one shard in one transaction. If the transaction is refused because of one
 // write, commitIn commits the other writes without that write. Each write gets its own error. The transactions use the context
-// committing, which ends after commitTime. To find out whether a transaction was committed, commitIn uses ctx.
+// committing, which ends after commitTime. commitIn uses ctx only to find out whether a transaction was committed.
 func (ct *committer) commitIn(ctx, committing context.Context, all []*commitment) {
 	again := func(some []*commitment) error {
 		ct.commitIn(ctx, committing, some)
@@ -205,7 +205,7 @@ func (ct *committer) toChanges(ctx context.Context, all ...applied) error {
 		case !there: // the conflict concerns a row that another process is writing, because the change does not exist
 			return tooManyRaces()
 		}
-		err = ct.Log.Write(ctx, ops[0][0]) // the change exists already, because a restored backup contains the entry
+		err = ct.Log.Write(ctx, ops[0][0]) // the entry was restored from a backup, so its change exists already
 	}
 	if store.Overtaken(err) { // another process has finished the entry
 		return nil
@@ -224,7 +224,8 @@ func inHalves[T any](all []T, omit int, do func([]T) error) error {
 	return g.Wait()
 }
 
-// onceOps returns the operations that store a request's id and its answer. The entry contains the answer's record.
+// onceOps returns the operations that store a request's id and its answer. The record of the answer is not stored again,
+// because the entry contains the record.
 func onceOps(o claim.ID, shard store.Shard, entry wal.EntryID, w wal.Write, did Outcome) []storage.Op {
 	if o.None() {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"tablesweep/internal/stream/claim"
 )
 
-// Maintain leaves an entry that is younger than inFlight to the entry's own writer.
+// Maintain does not apply an entry that is younger than inFlight, because the entry's own writer applies it.
 const inFlight = 20 * time.Second
 
 // Maintainer completes interrupted writes, and deletes rows that are no longer needed. Packages check and migrate use it to
@@ -43,7 +43,7 @@ func (mt *Maintainer) Maintain(ctx context.Context) error {
 	return errors.Join(err, trimErr, mt.tidy(ctx))
 }
 
-// At most once an hour, tidy deletes requests' claims and stored answers that are no longer needed.
+// tidy deletes the claims and the stored answers of requests when they are no longer needed. It does so at most once an hour.
 func (mt *Maintainer) tidy(ctx context.Context) error {
 	now := mt.ServiceNow()
 	return mt.tidying.Due(now, func() error {
@@ -58,8 +58,8 @@ func (mt *Maintainer) tidy(ctx context.Context) error {
 	})
 }
 
-// CompleteAll applies all pending entries in the log, including entries that could not be applied before, and entries whose
-// writers are still under way. It does not check the stored schema.
+// CompleteAll applies all pending entries in the log. It also applies parked entries, and entries that their own writers may
+// still apply. It does not check the stored schema.
 func (mt *Maintainer) CompleteAll(ctx context.Context) error {
 	return store.EachShard(func(shard store.Shard) error { return mt.recoverShard(ctx, shard, true) })
 }
@@ -69,7 +69,7 @@ func (mt *Maintainer) CompleteAll(ctx context.Context) error {
 // entry that the service will always refuse; see park.
 func (mt *Maintainer) recoverShard(ctx context.Context, shard store.Shard, all bool) error {
 	var errs error
-	// One query reads the entries and the notes of tombstones, because the notes sort directly after the entries.
+	// The notes of tombstones sort directly after the entries, so one query reads both.
 	q := shard.Query(store.EntryPrefix)
 	q.Range.High = shard.Query(store.TombstonePrefix).Range.High
 	err := mt.Log.All(ctx, q, func(p storage.Page) error {
@@ -108,7 +108,8 @@ func (mt *Maintainer) recoverShard(ctx context.Context, shard store.Shard, all b
 	return errors.Join(errs, err)
 }
 
-// park stores in an entry why it cannot be applied. Maintain skips such a parked entry, and package check reports it.
+// park stores in an entry the reason why the entry cannot be applied. Maintain skips parked entries, and package check reports
+// them.
 func (mt *Maintainer) park(ctx context.Context, row storage.Entity, reason error) error {
 	zerolog.Ctx(ctx).Error().Err(reason).Str("catalog", mt.Name).Str("entry", row.Key.Row).Msg("a log entry cannot be applied; to see why, run: tablesweep catalog check")
 	err := mt.Log.Write(ctx, storage.Op{Kind: storage.Merge, IfMatch: row.ETag, Row: storage.Entity{

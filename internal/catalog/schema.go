@@ -22,8 +22,8 @@ const (
 	SchemaWait  = schemaTrust + commitTime + serviceTime
 )
 
-// SchemaGuard checks that the schema stored in the log equals that of the options. A process with another schema must not
-// write, and its reads are invalid.
+// SchemaGuard checks that the schema stored in the log equals the schema of the options. A process with another schema must not
+// write, and must not use what it reads.
 type SchemaGuard struct {
 	*store.Store
 
@@ -42,8 +42,8 @@ const (
 	schemaOurs
 )
 
-// Prepare creates missing tables, and checks that the stored schema equals that of the options. A catalog of another program has
-// no stored schema. Such a catalog can be read, but it cannot be written before package migrate has taken it over.
+// Prepare creates missing tables, and checks that the stored schema equals the schema of the options. A catalog of another
+// program has no stored schema. Such a catalog can be read, but it cannot be written before package migrate has taken it over.
 func (sg *SchemaGuard) Prepare(ctx context.Context) error {
 	return sg.prepare(ctx, storage.RequestOptions{})
 }
@@ -84,8 +84,8 @@ func (sg *SchemaGuard) prepare(ctx context.Context, o storage.RequestOptions) er
 	return err
 }
 
-// Readable returns an error if the stored schema differs from that of the options. Processes that only read use it instead
-// of Prepare, because it does not create tables.
+// Readable returns an error if the stored schema differs from the schema of the options. It does not create tables, so
+// processes that only read use Readable instead of Prepare.
 func (sg *SchemaGuard) Readable(ctx context.Context) error {
 	_, err := sg.readSchema(ctx)
 	return err
@@ -104,7 +104,8 @@ func (sg *SchemaGuard) Now(ctx context.Context) (time.Time, error) {
 // errEnough ends a query early.
 var errEnough = errors.New("enough")
 
-// checkSchema compares the schema stored in the log's table with that of the options. If no schema is stored, found is false.
+// checkSchema compares the schema that the log's table contains with the schema of the options. If no schema is stored, found
+// is false.
 func (sg *SchemaGuard) checkSchema(ctx context.Context, log *storage.Table) (found bool, err error) {
 	row, found, err := log.Get(ctx, store.SchemaKey)
 	if err != nil || !found {
@@ -122,8 +123,8 @@ func (sg *SchemaGuard) checkSchema(ctx context.Context, log *storage.Table) (fou
 	return true, nil
 }
 
-// readSchema reads the stored schema. If the stored schema differs from that of the options, readSchema returns an error. Any
-// other result is remembered. If no schema is stored, found is false.
+// readSchema reads the stored schema. If the stored schema differs from the schema of the options, readSchema returns an error.
+// Any other result is remembered. If no schema is stored, found is false.
 func (sg *SchemaGuard) readSchema(ctx context.Context) (found bool, err error) {
 	now := time.Now()
 	if found, err = sg.checkSchema(ctx, sg.Log); storage.HasCode(err, "TableNotFound") {
@@ -148,7 +149,7 @@ func (sg *SchemaGuard) lastRead() storedSchema {
 	return sg.stored
 }
 
-// trustedRead returns the result of lastRead, or schemaUnread if that read was too long ago.
+// If the stored schema was read recently, trustedRead returns the result of lastRead. If not, it returns schemaUnread.
 func (sg *SchemaGuard) trustedRead() storedSchema {
 	sg.mu.Lock()
 	defer sg.mu.Unlock()
@@ -158,8 +159,8 @@ func (sg *SchemaGuard) trustedRead() storedSchema {
 	return sg.stored
 }
 
-// Writable returns an error unless the stored schema equals that of the options. Every write calls Writable. If the last answer
-// is less than half a minute old, Writable makes no request.
+// Writable returns an error if the stored schema does not equal the schema of the options. Every write calls Writable. If the
+// last answer is less than half a minute old, Writable makes no request.
 func (sg *SchemaGuard) Writable(ctx context.Context) error {
 	if sg.trustedRead() == schemaOurs {
 		return nil
@@ -172,8 +173,8 @@ func (sg *SchemaGuard) Writable(ctx context.Context) error {
 }
 
 // startCheck checks the stored schema in the background, while the caller reads. The returned function waits for the check. If
-// the stored schema differs from that of the options, this function returns an error, and the caller must not use the data that
-// it has read.
+// the stored schema differs from the schema of the options, this function returns an error, and the caller must not use the
+// data that it has read.
 func (sg *SchemaGuard) startCheck(ctx context.Context) (result func() error) {
 	if sg.trustedRead() != schemaUnread {
 		return func() error { return nil }

@@ -156,7 +156,7 @@ func (wr *Writer) writeMemory(r record.Record) int64 {
 	return int64(1+len(wr.Schema.Keys)) * storage.MemoryOf(textOf(r), 1)
 }
 
-// textOf returns the length of a record's names and values, as a row stores them.
+// textOf returns the number of bytes that the names and values of a record have in a row.
 func textOf(r record.Record) (bytes int) {
 	for _, p := range r.Properties() {
 		bytes += len(p.Name) + len(p.Value)
@@ -413,7 +413,7 @@ func (st *stages) finish(ctx context.Context, e applied, err error) error {
 	return &committed{problem.Busyf("", "the write is committed and will be completed, but the record is not yet visible under every key; you may send the write again").Because(err)}
 }
 
-// committed is the error of a committed write whose index rows are not all written.
+// committed is the error of a write that was committed, but has not written all its index rows.
 type committed struct{ error }
 
 func (e *committed) Unwrap() error { return e.error }
@@ -434,9 +434,9 @@ func (st *stages) complete(ctx context.Context, shard store.Shard, id wal.EntryI
 }
 
 // applyFor applies the pending entries of records whose first index value has one of the given hashes. It makes one request for
-// each of their shards. A shard may contain large entries of other records. Therefore applyFor first reads all entries without
-// their records. Then it reads and applies the needed entries, one at a time. If applyFor has found entries that are not
-// hopeless, found is true.
+// each shard that contains such records. A shard may contain large entries of other records. Therefore applyFor first reads all
+// entries without their records. Then it reads and applies the needed entries, one at a time. If applyFor has found entries
+// that are not hopeless, found is true.
 func (st *stages) applyFor(ctx context.Context, firstHashes []index.FirstHash) (found bool, err error) {
 	var shards []store.Shard
 	for _, first := range firstHashes {

@@ -1,8 +1,8 @@
 // Package check compares a catalog's index rows with each other and with the catalog's log, and repairs the rows.
 //
 // [Run] reads the index and the heads once, into a tally that needs little memory. If the tally shows differences, Run reads
-// both again, and checks the suspect records one by one. A write under way is not an error, so every difference is read
-// again before it is reported.
+// both again, and checks the suspect records one by one. A write that is under way causes differences. Therefore Run reads rows
+// with differences again before it reports them.
 package check
 
 import (
@@ -170,7 +170,7 @@ func (k *checker) checkHead(ctx context.Context, h *store.Head) error {
 
 const newerThanLog = "the index row is newer than the log; was the log restored from a backup?"
 
-// newestOf returns the copy with the greatest version among the copies with the head's identity.
+// Of the copies that have the head's identity, newestOf returns the copy with the greatest version.
 func newestOf(h *store.Head, all []store.Copy) (newest store.Copy) {
 	for _, x := range all {
 		if x.Slot.Identity == h.Identity && x.Slot.Version > newest.Slot.Version {
@@ -272,7 +272,7 @@ func (k *checker) report(at key.Key, repaired bool, format string, args ...any) 
 	k.found(catalog.Finding{Partition: at.Partition, Row: at.Row, Problem: fmt.Sprintf(format, args...), Repaired: repaired})
 }
 
-// repairAndReport repairs a problem if allowed is true, and then reports it.
+// repairAndReport reports a problem. If allowed is true, it also repairs the problem.
 func (k *checker) repairAndReport(allowed bool, at key.Key, what string, repair func() error) error {
 	if !allowed {
 		k.report(at, false, "%s", what)

@@ -11,7 +11,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// checkRows checks the index rows of suspect identities that were not checked with a head.
+// checkRows checks the index rows of suspect identities. It leaves out rows that were already checked with a head.
 func (k *checker) checkRows(ctx context.Context, suspect func(identity index.IdentityHash) bool) error {
 	return store.Each(ctx, k.Index, storage.Query{}, func(ctx context.Context, row storage.Entity) error {
 		s := k.SlotOf(row)
@@ -99,7 +99,7 @@ func (k *checker) checkDeletedRow(ctx context.Context, row storage.Entity, s sto
 type placement int
 
 const (
-	belongs   placement = iota // the row's own record has the same key, so the row is in its right place
+	belongs   placement = iota // the row's own record also has this key, so the row is in the right place
 	stray                      // the row is in the wrong place, and its content is not in the log
 	strayCopy                  // the row is in the wrong place, but its content is in the log, so deleting the row loses nothing
 )

@@ -78,7 +78,7 @@ func rowStem(sort string) string {
 	return sort + ":"
 }
 
-// mark starts an escape in a result of [ordered].
+// mark is the second part of an escaped character; see [ordered].
 const mark = '\uFFFD'
 
 // ordered escapes a sort value, so that the results sort like the values. The legal characters below the mark do not change.
@@ -120,7 +120,8 @@ func below(r rune) rune {
 	return r - 1
 }
 
-// ceil returns the smallest key of legal characters that is not less than k, in the order of [ordered].
+// ceil returns the smallest key that has only legal characters and is not less than k. It compares keys in the order of
+// [ordered].
 func ceil(k string) string {
 	i := strings.IndexFunc(k, illegal)
 	if i < 0 {

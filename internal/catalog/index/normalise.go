@@ -68,7 +68,7 @@ func ticksOf(text string) (first, last time.Time, err error) {
 		if len(whole) != len(p.layout) {
 			continue
 		}
-		// Go parses a fraction after the seconds even if the layout has none.
+		// time.Parse accepts a fraction of a second even if the layout has no fraction.
 		if first, err := time.Parse(p.layout, text); err == nil {
 			next := first.AddDate(p.years, p.months, p.days).Add(p.rest)
 			return first, next.Add(-key.Tick), checkYear(first)

@@ -44,7 +44,7 @@ const (
 	positive      = "6" // the sign of a positive number; its complement is 3
 	numberDigits  = 19  // an Int64 has at most 19 digits
 	doubleDigits  = 17  // 17 digits distinguish any two Doubles
-	exponentShift = 500 // with this number added, a Double's position (-323 to 309) has three digits
+	exponentShift = 500 // is added to a Double's position (-323 to 309), so that the position has three digits
 )
 
 // sortNumber returns the sort value of a number.

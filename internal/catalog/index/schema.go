@@ -27,7 +27,7 @@ import (
 // maxKeys is the maximum number of index keys. A query by all index keys is one filter, and a filter may have 15 comparisons.
 const maxKeys = 15
 
-// maxField is the maximum number of characters of a field name, the service's limit for property names.
+// maxField is the maximum number of characters of a field name. The service has the same limit for names of properties.
 const maxField = 255
 
 // Schema names the fields by which a catalog's records are found, and the field that sorts the records. [Parse] returns only

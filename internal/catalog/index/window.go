@@ -106,8 +106,8 @@ func (w Window) Contains(sort string) bool {
 
 func before(a, b string) bool { return key.Less(ordered(a), ordered(b)) }
 
-// Behind returns the smallest range that contains all rows of the window whose RowKeys are greater than rowKey, which may be
-// "". If no row can be in this range, ok is false.
+// Behind returns the smallest range that contains all rows of the window with RowKeys greater than rowKey. If rowKey is "", the
+// range contains all rows of the window. If no row can be in this range, ok is false.
 func (w Window) Behind(rowKey string) (rows RowRange, ok bool) {
 	var all interval
 	for _, iv := range w.intervals() {
@@ -145,7 +145,7 @@ func (w Window) intervals() []interval {
 	if w.from == "" && w.to == "" {
 		return []interval{{}}
 	}
-	// The first interval is for unescaped rows, the second for escaped rows. For most windows they are equal.
+	// The first interval is for unescaped rows, and the second is for escaped rows. For most windows, both intervals are equal.
 	all := []interval{{low: ceil(w.from)}, {low: ordered(w.from)}}
 	if w.to != "" {
 		all[0].high = ceil(w.to)

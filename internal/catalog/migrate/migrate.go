@@ -51,7 +51,7 @@ type Result struct {
 }
 
 // Run moves the catalog to the schema of its options, as the package comment describes. It calls the function report for each
-// row, record or entry that it leaves unchanged. The calls are never concurrent. It needs about 150 bytes of memory for each
+// row, record or entry that it leaves unchanged. The calls are never concurrent. Run needs about 150 bytes of memory for each
 // record of another program. If dryRun is true, Run does not change anything.
 func Run(ctx context.Context, c *catalog.Catalog, dryRun bool, report func(catalog.Finding)) (Result, error) {
 	m := &migrator{Catalog: c, dryRun: dryRun, found: report, contents: map[index.IdentityHash]content{}, noted: map[string]wal.ContentHash{}}

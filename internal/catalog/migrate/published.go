@@ -34,7 +34,7 @@ const (
 
 var takenMark = key.Key{Partition: leftPartition}
 
-// begin determines the RowKey after which the published log is read, and records it before any row is taken over.
+// begin determines the RowKey after which the published log is read. It also records this RowKey, before any row is taken over.
 func (m *migrator) begin(ctx context.Context) error {
 	mark, found, err := m.Log.Get(ctx, takenMark)
 	if m.from = mark.Get(publishedDateTime); err != nil || found {
@@ -226,7 +226,7 @@ func (m *migrator) decide(ctx context.Context, row storage.Entity, id index.Iden
 	live := h.Live()
 	if operation == publishedDelete && (!live || h.Content != store.HashOf(r)) {
 		for noted, content := range m.noted {
-			if content == store.HashOf(r) && key.Less(noted, row.Key.Row) { // the deleted insertion was never carried out, so both entries are settled
+			if content == store.HashOf(r) && key.Less(noted, row.Key.Row) { // the insertion that this entry deletes was never carried out, so both entries are settled
 				return nil, "", m.deleteNote(ctx, noted)
 			}
 		}

@@ -78,13 +78,13 @@ func (h *Head) State() *wal.Head {
 // Live reports whether the head's identity has a record.
 func (h *Head) Live() bool { return h != nil && !h.Gone }
 
-// Slot is the state of an index row that was read, and its ETag for conditional writes.
+// Slot is the state of an index row, and the row's ETag for conditional writes.
 type Slot struct {
 	wal.IndexRow
 	ETag string
 }
 
-// IndexRow returns the write's index row in one of its partitions: the record or a tombstone.
+// IndexRow returns the index row that the write has in a partition. The row contains the record or is a tombstone.
 func IndexRow(w wal.Write, partition index.PartitionKey, r record.Record) storage.Entity {
 	e := storage.Entity{Key: w.At(partition)}
 	if w.Gone {
@@ -179,7 +179,7 @@ func HeadOf(e storage.Entity) (*Head, error) {
 	return h, nil
 }
 
-// EntryRow returns an entry's row. The prefix is EntryPrefix for a pending entry, or ChangePrefix for an applied one.
+// EntryRow returns an entry's row. The prefix is EntryPrefix for a pending entry, and ChangePrefix for an applied entry.
 func EntryRow(prefix string, e Entry) storage.Entity {
 	return storage.Entity{
 		Key: e.Shard.EntryKey(prefix, e.ID),

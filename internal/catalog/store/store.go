@@ -1,5 +1,5 @@
-// Package store defines the form of a catalog's rows, in the index table and in the log, and reads them. Packages catalog,
-// check and migrate write them.
+// Package store defines the form of a catalog's rows in the index table and in the log. It also reads these rows. Packages
+// catalog, check and migrate write the rows.
 package store
 
 import (
@@ -84,7 +84,7 @@ func EachOf(shards []Shard, fn func(Shard) error) error {
 	return errors.Join(errs...)
 }
 
-// Each calls fn for every row of the query, for several rows concurrently.
+// Each calls fn for every row of the query. Several of these calls run concurrently.
 func Each(ctx context.Context, t *storage.Table, q storage.Query, fn func(context.Context, storage.Entity) error) error {
 	return t.All(ctx, q, func(p storage.Page) error {
 		g, ctx := task.WithContext(ctx)
@@ -110,9 +110,9 @@ func (s *Store) ReadHead(ctx context.Context, first index.FirstHash, identity in
 	return HeadOf(row)
 }
 
-// Recorded returns the row of a committed entry, which may be pending or one of the changes. Recorded reads the changes last,
-// so it also finds an entry that moves to the changes between the two reads. It does not find withdrawals that were applied. It
-// also does not find entries whose changes were deleted because of their age.
+// Recorded returns the row of a committed entry. The entry may be pending, or may be one of the changes. Recorded reads the
+// changes last, so it also finds an entry that moves to the changes between the two reads. It does not find withdrawals that
+// were applied. It also does not find entries whose changes were deleted because of their age.
 func (s *Store) Recorded(ctx context.Context, shard Shard, id wal.EntryID) (row storage.Entity, found bool, err error) {
 	for _, prefix := range []string{EntryPrefix, ChangePrefix} {
 		if row, found, err = s.Log.Get(ctx, shard.EntryKey(prefix, id)); found || err != nil {

@@ -34,7 +34,7 @@ type Write struct {
 	First      index.FirstHash      `json:"first"` // selects the shard
 	Identity   index.IdentityHash   `json:"identity"`
 	Row        string               `json:"row"`        // RowKey of the index rows
-	Partitions []index.PartitionKey `json:"partitions"` // PartitionKeys of the index rows; that of the first index key comes first
+	Partitions []index.PartitionKey `json:"partitions"` // PartitionKeys of the index rows; the PartitionKey of the first index key comes first
 	Version    int64                `json:"version"`    // see [Insertion]; grows with each write of the record
 	Gone       bool                 `json:"gone,omitzero"`
 	Fresh      bool                 `json:"fresh,omitzero"` // there was no head, so most likely there are no rows
@@ -140,8 +140,8 @@ func Replacement(old, target *Head, w Write, content ContentHash, now time.Time)
 }
 
 // TakeIdentity returns the write that moves a record to w's identity. The argument old is the record's head, and target is the
-// head of w's identity. The write's version is greater than those of both heads. Another write, in the same entry or in a later
-// entry, removes the record from the old identity.
+// head of w's identity. The version of the write is greater than the versions of both heads. Another write, in the same entry
+// or in a later entry, removes the record from the old identity.
 func TakeIdentity(old, target *Head, w Write, now time.Time) Write {
 	w = following(target, w, now)
 	w.Version = max(w.Version, old.Version+1)
@@ -175,7 +175,7 @@ const (
 )
 
 // Settle decides whether the tombstones of the write are still needed to stop older writes. The argument pending must be true
-// if the identity has a pending entry. The caller must have read the rows, then the head, then the entries.
+// if the identity has a pending entry. The caller must first read the rows, then the head, and then the entries.
 func Settle(h *Head, w Write, pending bool) Clearing {
 	switch {
 	case h == nil || h.Version != w.Version:
@@ -188,7 +188,7 @@ func Settle(h *Head, w Write, pending bool) Clearing {
 	return Clear
 }
 
-// VersionClaim is the position of an index row's write among the writes of its record.
+// VersionClaim is the position of an index row's write among all writes of the same record.
 type VersionClaim struct {
 	Identity index.IdentityHash
 	Version  int64
