@@ -19,7 +19,7 @@ type Key struct {
 	Row       string // RowKey
 }
 
-// Clone returns a copy of k. If k is a part of a longer text, that text can then be freed.
+// Clone returns a copy of k. If k is a part of a longer text, the longer text can then be freed.
 func (k Key) Clone() Key {
 	return Key{Partition: strings.Clone(k.Partition), Row: strings.Clone(k.Row)}
 }
@@ -96,8 +96,8 @@ const (
 	lastRune   = 0xFFFF
 )
 
-// Rank returns a character's number in the service's order, from 0. For U+D800 to U+DFFF, which are not characters, the result
-// is undefined.
+// Rank returns the position of a character in the service's order. The first character has position 0. For U+D800 to U+DFFF,
+// which are not characters, the result is undefined.
 func Rank(char rune) rune {
 	switch {
 	case char >= supplement:

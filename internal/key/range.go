@@ -8,8 +8,8 @@ type Bound struct {
 	Open bool   `json:"o,omitempty"` // the range does not contain the key itself
 }
 
-// Range is a set of rows between two bounds. The bounds are partition keys or, if Partition is set, row keys within that
-// partition. A nil bound means no bound. The service uses its index for both kinds of bounds.
+// Range is a set of rows between two bounds. If Partition is set, the bounds are row keys within this partition. If Partition
+// is nil, they are partition keys. A nil bound means no bound. The service uses its index for both kinds of bounds.
 type Range struct {
 	Partition *string `json:"p,omitempty"`
 	Low       *Bound  `json:"l,omitempty"`
@@ -121,8 +121,8 @@ type Token struct {
 // Bounds limit a scan to a range of partition keys. "" means no limit.
 type Bounds struct {
 	Prefix string `json:"prefix,omitempty"` // the keys start with this text
-	After  string `json:"after,omitempty"`  // the keys are greater than this one
-	Before string `json:"before,omitempty"` // the keys are less than this one
+	After  string `json:"after,omitempty"`  // the keys are greater than this key
+	Before string `json:"before,omitempty"` // the keys are less than this key
 }
 
 // Range returns the range of partition keys within the bounds.
@@ -141,7 +141,7 @@ func (b Bounds) Range() Range {
 	return r.Narrow(low, high)
 }
 
-// Intersect returns bounds that contain the keys that are both in b and in other.
+// Intersect returns the bounds of the keys that lie in both b and other.
 func (b Bounds) Intersect(other Bounds) Bounds {
 	both := Bounds{Prefix: b.Prefix, After: b.After, Before: b.Before}
 	if Less(both.After, other.After) {

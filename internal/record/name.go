@@ -8,7 +8,7 @@ import (
 
 // A property's name must be a C# identifier of at most 255 characters, and three names are reserved (Microsoft Learn,
 // "Understanding the Table service data model"). A field whose name is such an identifier in ASCII is stored in a property of
-// the same name. Other names are escaped. An escaped name begins with a prefix. Then follows the field's name, in which _HEX_
+// the same name. Other names are escaped. An escaped name consists of a prefix and the field's name. In the field's name, _HEX_
 // replaces every character except letters and digits:
 //
 //	first name    tsw_x_first_20_name
@@ -35,7 +35,8 @@ func (f Field) property() string {
 	return escapedPrefix + escape(f.Name)
 }
 
-// fieldNamed is the inverse of property. It does not set the field's value. If the property does not store a field, ok is false.
+// fieldNamed is the inverse of the method property. It does not set the field's value. If the property does not store a field,
+// ok is false.
 func fieldNamed(property string) (f Field, ok bool) {
 	if !strings.HasPrefix(property, OwnPrefix) {
 		return Field{Name: property}, true

@@ -77,7 +77,7 @@ type member struct {
 	value jsontext.Value // a part of the data
 }
 
-// split divides an object into its members, at most limit.
+// split divides an object into its members. The object may have at most limit members.
 func split(data []byte, limit int) ([]member, error) {
 	if !utf8.Valid(data) {
 		return nil, problem.Invalidf("", "is not valid UTF-8; send JSON in UTF-8")
@@ -140,7 +140,7 @@ func syntaxError(data []byte, err error) error {
 	return problem.Invalidf("", "is not valid JSON").Because(input.Located(data, err))
 }
 
-// annotations returns, for each field with an annotation, the type that the annotation names.
+// annotations returns the types that annotations name. The keys of the map are the names of the annotated fields.
 func annotations(members []member) (map[string]storage.Type, error) {
 	types := map[string]storage.Type{}
 	var errs []error

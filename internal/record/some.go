@@ -19,7 +19,7 @@ func (d Decoded) Len() int { return len(d) }
 // At implements [Some].
 func (d Decoded) At(i int) Record { return d[i] }
 
-// Texts is a list of records as texts that [Parse] has accepted.
+// Texts is a list of records. Each record is a text that [Parse] has accepted.
 type Texts []jsontext.Value
 
 // Len implements [Some].

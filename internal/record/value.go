@@ -88,7 +88,7 @@ func normalizeString(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 	return jsontext.AppendQuote(nil, text)
 }
 
-// normalizeDouble returns the number's text, with ".0" added if it has neither a point nor an exponent. -0.0 becomes 0.0.
+// normalizeDouble returns the number's text. If the text has neither a point nor an exponent, ".0" is added. -0.0 becomes 0.0.
 func normalizeDouble(v jsontext.Value) (jsontext.Value, error) {
 	switch string(v) {
 	case `"NaN"`, `"Infinity"`, `"-Infinity"`:

@@ -25,8 +25,8 @@ type Filter struct {
 func (f *Filter) Comparisons() int { return f.comparisons }
 
 // Match reports whether the row satisfies the filter. If the row does not have a property, or the property has another type
-// than in the filter, every comparison with the property is false. Then both "a eq 1" and "a ne 1" are false, but "not (a eq
-// 1)" is true.
+// than in the filter, every comparison with the property is false. For example, if the row has no property a, both "a eq 1" and
+// "a ne 1" are false, but "not (a eq 1)" is true.
 func (f *Filter) Match(row Row) bool { return f.root.match(row) }
 
 // Range returns a range of keys that contains all matching rows. It uses only the comparisons of PartitionKey and RowKey that
@@ -114,7 +114,7 @@ func parseOperator(s string) (operator, bool) {
 	return 0, false
 }
 
-// holds reports whether "a operator b" is true, where c is compare(a, b).
+// holds reports whether "a operator b" is true. The argument c is the result of compare(a, b).
 func (o operator) holds(c int) bool {
 	switch o {
 	case eq:

@@ -18,8 +18,8 @@ import (
 // Type is an EDM primitive type that the Table service stores.
 type Type uint8
 
-// The types of the service's data model. The numbers must not change, because hashes of stored records contain them. (Microsoft Learn, "Payload
-// format for Table service operations")
+// The types of the service's data model. The numbers of the types must not change, because the hashes of stored records depend
+// on these numbers. (Microsoft Learn, "Payload format for Table service operations")
 const (
 	String Type = iota
 	Boolean
@@ -104,7 +104,7 @@ func compareNumbers(a, b Value) (c int, ok bool) {
 	return cmp.Compare(a.Int, b.Int), true
 }
 
-// compareIntFloat compares i and f exactly. It does not convert i to float64, because that could round i.
+// compareIntFloat compares i and f exactly. It does not convert i to float64, because the conversion could round i.
 func compareIntFloat(i int64, f float64) (c int, ok bool) {
 	switch {
 	case math.IsNaN(f):

@@ -157,7 +157,7 @@ func (g *guard) guardCreation(t *gojq.Term) *gojq.Query {
 	return nil
 }
 
-// guardCall returns the call of a function with a guard, or nil if the call needs none.
+// guardCall returns the call of a function with a guard. If the call needs no guard, it returns nil.
 func (g *guard) guardCall(f *gojq.Func, does *gojq.Query) *gojq.Query {
 	switch {
 	case slices.Contains(impure, f.Name):
@@ -306,7 +306,7 @@ func (b *budget) begin(ctx context.Context, in map[string]any) gojq.Iter {
 	return out
 }
 
-// rowsOf is the input of a run: each row, followed by a null.
+// rowsOf is the input of a run. It returns each row, and returns null after each row.
 type rowsOf struct{ *budget }
 
 // Next implements [gojq.Iter].

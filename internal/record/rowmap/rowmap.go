@@ -36,7 +36,7 @@ type Map struct {
 	idle    sync.Pool   // contains values of the type *budget
 
 	mu      sync.Mutex      // guards the fields below
-	changes map[Change]bool // for each change, whether [Map.Changes] has reported it
+	changes map[Change]bool // true if [Map.Changes] has reported the change
 }
 
 // New returns a map. The error describes a mistake in the program. The text of the error begins with a verb, because the caller
@@ -67,7 +67,8 @@ type Change struct {
 
 func (c Change) String() string { return fmt.Sprintf("%s: %v became %v", c.Name, c.From, c.To) }
 
-// Changes calls fn with the changes that the map has found since the last call of Changes, in a fixed order.
+// Changes calls fn with the changes that the map has found since the last call of Changes. It sorts the changes by name and
+// types.
 func (m *Map) Changes(fn func(Change)) {
 	if m == nil {
 		return

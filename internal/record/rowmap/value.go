@@ -131,7 +131,7 @@ func (r *row) output(v any, changed func(Change)) (e storage.Entity, err error) 
 	return e, nil
 }
 
-// newNames returns the names of the output's properties that are not in the input row, sorted.
+// newNames returns the sorted names of the output properties that the input row does not have.
 func (r *row) newNames(out map[string]any) (names []string) {
 	for name, v := range out {
 		switch {
@@ -158,8 +158,8 @@ func (r *row) movedOf(v any, out map[string]any) *storage.Property {
 }
 
 // property returns the property for a value v. The argument stated is the type that the program states, or nil. The argument
-// original is the input row's property of the same name, and originalValue is that property's value. Both are nil if the row
-// had no such property.
+// original is the input row's property of the same name, and originalValue is that property's value. If the row had no property
+// of this name, both arguments are nil.
 func property(name string, v, stated any, original *storage.Property, originalValue any) (p storage.Property, err error) {
 	if n, ok := v.(json.Number); ok {
 		v = plainNumber(n)
