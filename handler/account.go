@@ -177,7 +177,7 @@ func (r *call) ambiguous(at *connection) error {
 	if err != nil || otherErr != nil || first.Same(second) { // one of the settings is not set, or both lead to the same account
 		return nil
 	}
-	return fmt.Errorf("the settings %s and %s lead to different accounts; give the name of the one to use", defaults[0], defaults[1])
+	return fmt.Errorf("the settings %s and %s lead to different accounts; name the setting to use", defaults[0], defaults[1])
 }
 
 // announceChanges prints the address of the table or queue that a command changes or, in a dry run, would change. It is called after the

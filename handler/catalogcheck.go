@@ -48,7 +48,7 @@ func (o *catalogCheckOptions) summary(sum check.Result) error {
 		case !o.repair && left > sum.Untracked:
 			err = job.Hint(err, "--repair repairs the rows whose records are in the log")
 		case sum.Untracked > 0:
-			err = job.Hint(err, "--repair does not change rows that are not in the log; to move their records to another catalog, use tablesweep catalog export and catalog import")
+			err = job.Hint(err, "--repair does not change rows whose records are not in the log; to move these records to another catalog, use tablesweep catalog export and catalog import")
 		}
 	}
 	return err
@@ -132,7 +132,7 @@ type lister struct {
 func (l *lister) options(noun string) []option {
 	return []option{
 		{"all", perRun, &l.all, nil, fmt.Sprintf("print all %s, not only the first %d", noun, maxListed)},
-		{"json", perRun, &l.json, nil, fmt.Sprintf("print all %s as JSON objects, and the summary as the last one", noun)},
+		{"json", perRun, &l.json, nil, fmt.Sprintf("print all %s as JSON objects, and the summary as the last object", noun)},
 	}
 }
 

@@ -31,7 +31,7 @@ type page struct {
 func (p *page) options(what string) []option {
 	return []option{
 		{"top", perRun, &p.top, catalog.DefaultTop, fmt.Sprintf("maximum number of %s to print, 1 to %d", what, catalog.MaxTop)},
-		{"cursor", perRun, &p.cursor, nil, "the cursor that an earlier command printed, to continue after its last item"},
+		{"cursor", perRun, &p.cursor, nil, "continue after the cursor that an earlier command printed"},
 		{"json", perRun, &p.json, nil, "print one JSON object with all the items and the cursor"},
 	}
 }

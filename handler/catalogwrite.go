@@ -210,7 +210,7 @@ func (o *catalogDeleteOptions) deleteAll(ctx context.Context, meter *progress.Me
 			err = fmt.Errorf("%s: %w", summary, err)
 		}
 		if err != nil && deleted > 0 {
-			err = fmt.Errorf("failed after it had deleted %s: %w", problem.Plural(deleted, "record"), err)
+			err = fmt.Errorf("the command failed after it had deleted %s: %w", problem.Plural(deleted, "record"), err)
 		}
 		if err != nil {
 			return 0, err

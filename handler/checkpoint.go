@@ -68,7 +68,7 @@ func (r *call) restore() error {
 		switch {
 		case !restored:
 		case r.part != nil && o.usage != "":
-			err = fmt.Errorf("the checkpoint has --%s, but the command for many tables was run without this flag", o.name)
+			err = fmt.Errorf("this table's checkpoint contains --%[1]s, but the command was run without --%[1]s", o.name)
 		default:
 			err = o.value().Set(value)
 		}

@@ -52,7 +52,7 @@ func TestForgedCheckpoint(t *testing.T) {
 			t.Skip(err)
 		}
 	}
-	const again = " again; for safety, a checkpoint cannot choose connections"
+	const again = " again: for safety, a checkpoint does not supply connections"
 	for _, tt := range []struct {
 		name, command string
 		flags         map[string]string
@@ -152,7 +152,7 @@ func TestForgedTable(t *testing.T) {
 		place string
 		want  string
 	}{
-		{map[string]string{"from": "orders", "to": "orders", "prefix": "p0"}, "/orders", "the checkpoint has --prefix, but the command for many tables was run without this flag"},
+		{map[string]string{"from": "orders", "to": "orders", "prefix": "p0"}, "/orders", "this table's checkpoint contains --prefix, but the command was run without --prefix"},
 		{map[string]string{"from": "orders", "to": "orders"}, "/elsewhere", "the checkpoint is for "},
 	} {
 		points := t.TempDir()

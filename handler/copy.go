@@ -33,9 +33,9 @@ type copyOptions struct {
 func (o *copyOptions) options() []option {
 	return slices.Concat(o.pairFlags.options(), o.rowFlags.options(), o.jobFlags.options(), o.mapFlags.options(), o.csvFlags.options(), []option{
 		o.selectOption(),
-		{"since", fixed, &o.Since.Text, nil, "only rows written since this: a time, a duration before now such as 24h, or last, which means the last success"},
+		{"since", fixed, &o.Since.Text, nil, "only rows written since this: a time, a duration before now such as 24h, or \"last\" for the last successful copy"},
 		{"state", aFile, &o.State, nil, "file that stores when the last success began"},
-		{"since-overlap", fixed, &o.Overlap, 5 * time.Minute, "also copy rows that were written up to this long before --since"},
+		{"since-overlap", fixed, &o.Overlap, 5 * time.Minute, "also copy rows written within this duration before --since"},
 		{"since-window", fixed, &o.window, nil, ""},
 		o.formatOption(),
 		choose("mode", fixed, &o.mode, "how to treat rows that already exist: replace, merge, skip, fail", "", action.Modes...),
@@ -176,7 +176,7 @@ func (o *copyOptions) printDestination(r *call, all *job.Tables) error {
 	if err := l.end(); err != nil || o.json {
 		return err
 	}
-	_, err = fmt.Fprintf(r.Out, "%s would be written: %d exist there, %d have rows\n", problem.Plural(len(there), "table"), exist, full)
+	_, err = fmt.Fprintf(r.Out, "%s would be written; %d of them exist, and %d have rows\n", problem.Plural(len(there), "table"), exist, full)
 	return err
 }
 

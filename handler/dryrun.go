@@ -27,7 +27,7 @@ func (d *dryRun) Set(text string) error {
 	}
 	on, err := strconv.ParseBool(text)
 	if err != nil {
-		return fmt.Errorf("is %q; give the flag without a value, or with the value full", text)
+		return fmt.Errorf("is %q; write --dry-run, or --dry-run=full", text)
 	}
 	*d = dryRun{on: on}
 	return nil

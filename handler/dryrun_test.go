@@ -66,8 +66,8 @@ func TestDryRunFlag(t *testing.T) {
 		{"--dry-run=true", dryRun{on: true}, ""},
 		{"--dry-run=full", dryRun{on: true, full: true}, ""},
 		{"--dry-run=full --dry-run=false", dryRun{}, ""},
-		{"--dry-run=half", dryRun{}, `is "half"; give the flag without a value`},
-		{"--dry-run=", dryRun{}, `is ""; give the flag without a value`},
+		{"--dry-run=half", dryRun{}, `is "half"; write --dry-run, or --dry-run=full`},
+		{"--dry-run=", dryRun{}, `is ""; write --dry-run, or --dry-run=full`},
 	} {
 		var d dryRun
 		c := &cobra.Command{}

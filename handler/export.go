@@ -17,7 +17,7 @@ func (o *copyOptions) check(r *call, from, to place.Kind) error {
 	case r.name == "import" && (from == place.KindTable || to != place.KindTable):
 		return usagef("import cannot copy %s, only from files to a table; use copy instead", o.describe(from, to))
 	case inLines && to != place.KindTable:
-		return usagef("the rows of --from %s are perhaps not sorted, so only a table can be the destination; import the file into a table", o.from.path)
+		return usagef("the rows of --from %s may be in any order, so the destination must be a table; import the file into a table", o.from.path)
 	}
 	err := o.conflicts(r, append(o.besideAccounts(from, to), []conflict{
 		{"rows", o.Many(), "the flag is only for a single table"},

@@ -44,7 +44,7 @@ func (o *logAppendOptions) run(r *call) error {
 	in := r.In
 	switch {
 	case len(events) > 0 && o.file != "":
-		return usagef("give events as arguments or by --file, not both")
+		return usagef("give events as arguments or with --file, not both")
 	case len(events) > 0:
 		for i, text := range events {
 			if err := a.add(lines.Line{Number: i + 1, Text: []byte(text)}); err != nil {

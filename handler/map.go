@@ -105,7 +105,7 @@ func (f *mapFlags) open() (*rowmap.Map, error) {
 	}
 	m, err := rowmap.New(o)
 	if err != nil {
-		return nil, job.Hint(usagef("--map %w", err), "see jq's manual; --dry-run shows what a program makes of the rows")
+		return nil, job.Hint(usagef("--map %w", err), "see jq's manual; --dry-run shows the rows before and after the program")
 	}
 	return m, nil
 }

@@ -156,7 +156,7 @@ func (p *pairFlags) namesBoth(table bool) error {
 	if !inAccount || !p.fromConnection.given() || p.toConnection.orElse(&p.connection).given() {
 		return nil
 	}
-	return job.Hint(usagef("--to-connection is missing: if the source's connection is given, the destination's must be given as well"), "--connection sets both; without these flags, both are "+storage.HostConnection)
+	return job.Hint(usagef("--to-connection is missing: if the source's connection is given, the destination's must be given as well"), "--connection sets both connections; the default of both is "+storage.HostConnection)
 }
 
 // besideAccounts returns the connection flags that do not fit because a place is not in an account.

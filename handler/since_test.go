@@ -244,8 +244,8 @@ func TestSinceLastRefusesEmptiedDestination(t *testing.T) {
 		proof.Must(t, err)
 		for _, args := range [][]string{last, append(last, "--dry-run"), append(last, "--checkpoint", state+".ckpt")} {
 			_, stderr, code := w.run(t.Context(), args...)
-			if code != exitUsage || !strings.Contains(stderr, "--since last: according to --state "+state+", earlier copies wrote rows to "+dest.Address()+", which "+why) ||
-				!strings.Contains(stderr, "leave --since out to copy all rows again, or give another --state") {
+			if code != exitUsage || !strings.Contains(stderr, "--since last: --state "+state+" records earlier copies to "+dest.Address()+", which "+why) ||
+				!strings.Contains(stderr, "leave --since out to copy all rows again, or name another file with --state") {
 				t.Errorf("%v: got exit code %d; stderr:\n%s", args, code, stderr)
 			}
 		}
@@ -254,7 +254,7 @@ func TestSinceLastRefusesEmptiedDestination(t *testing.T) {
 		}
 	}
 	proof.Must(t, dest.Write(t.Context(), storage.Op{Kind: storage.Delete, Row: storage.Row{Key: key.Key{Partition: "pa", Row: "a"}}}))
-	lost("contains none of these rows")
+	lost("contains none of the copied rows")
 	proof.Must(t, dest.Delete(t.Context()))
 	lost("does not exist")
 	if _, err := dest.Query(t.Context(), storage.Query{}); !storage.NotFound(err) {

@@ -239,7 +239,7 @@ func (o *syncOptions) agree(r *call, plan job.SyncPlan, typed, answer string) er
 func (o *syncOptions) checkEqual(plan job.SyncPlan, done job.SyncResult) error {
 	switch {
 	case done.Failed > 0:
-		return job.Hint(failedRows(done.Failed), "remove the cause, and run the command again; no row is deleted until all rows are copied")
+		return job.Hint(failedRows(done.Failed), "remove the cause of the failures, and run the command again; no row is deleted until all rows are copied")
 	case done.Differences() == 0:
 		return nil
 	case done.Extra > 0 && !o.deleteExtra:
@@ -247,7 +247,7 @@ func (o *syncOptions) checkEqual(plan job.SyncPlan, done job.SyncResult) error {
 	case o.program != "" && o.Filter != "":
 		return job.Hint(job.ErrDifferent, "--filter applies to the source's rows before --map, and to the destination's rows as they are; the map must not change the properties that the filter compares")
 	case plan.Leave > 0:
-		return job.Hint(job.ErrDifferent, "the source also has rows with the keys of the extra rows, but --filter leaves them out; sync without --filter")
+		return job.Hint(job.ErrDifferent, "some rows count as extra, because --filter leaves out the source's rows with the same keys; sync without --filter")
 	}
 	return job.Hint(job.ErrDifferent, "another program is writing to the source or the destination; run the command again")
 }

@@ -29,7 +29,7 @@ func (o *verifyOptions) options() []option {
 		o.reportFlags.options(progress.Auto, "print differences and result as JSON, one object per line"), o.checkpointFlags.options(), []option{
 			o.selectOption(),
 			{"allow-extra", fixed, &o.allowExtra, nil, "do not count extra rows of the destination as differences"},
-			{"list", fixed, &o.list, verify.DefaultList, "maximum number of differences to list, 1 to 1000000; all are counted"},
+			{"list", fixed, &o.list, verify.DefaultList, "list at most this many differences, 1 to 1000000, but count all"},
 		})
 }
 

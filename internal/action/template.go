@@ -32,7 +32,7 @@ type Template struct{ parsed *template.Template }
 // this error.
 func ParseTemplate(text string) (*Template, error) {
 	if secret.In(text) {
-		return nil, errors.New("seems to contain a key, a signature or a token; remove it, because others can read stored templates and messages. Give the secret in another way to the program that reads the messages")
+		return nil, errors.New("seems to contain a key, a signature or a token; remove it, because others can read stored templates and messages. The program that reads the messages must get the secret in another way")
 	}
 	t, err := template.New("message").Option("missingkey=error").Funcs((&budget{}).functions(storage.Entity{})).Parse(text)
 	if err != nil {
@@ -55,7 +55,7 @@ func checkFlow(list *parse.ListNode) error {
 		case *parse.RangeNode:
 			return fmt.Errorf("%q is a loop, but a row is not a list; to write all properties, use {{json .}}", n)
 		case *parse.TemplateNode:
-			return fmt.Errorf("%q is not supported: replace it by the text of the template that it calls", n)
+			return fmt.Errorf("%q calls another template, which is not supported; write that template's text here instead", n)
 		case *parse.IfNode:
 			branch = &n.BranchNode
 		case *parse.WithNode:
@@ -194,7 +194,7 @@ var wideFormat = regexp.MustCompile(`[0-9]{4}|\*`)
 
 func (b *budget) printf(format string, args ...any) (string, error) {
 	if wideFormat.MatchString(format) {
-		return "", errors.New("printf accepts only widths of up to 999, written as digits")
+		return "", errors.New("in printf, a width must be written as digits, and must be at most 999")
 	}
 	// Each verb of the format can write any of the arguments. It writes at most 12 bytes for each byte of the
 	// argument.

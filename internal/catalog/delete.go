@@ -113,7 +113,7 @@ func (wr *Writer) deleteAll(ctx context.Context, q Lookup, p plan, o claim.ID, n
 	if err == nil && !o.None() && !x.done.More {
 		switch kept, err := claimsIn(wr.Log).Record(ctx, claimed, store.Encode(x.done)); {
 		case err != nil: // a repetition will count only its own deletions
-			zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", wr.Name).Msg("the answer to a deletion was not stored; if the request is repeated, it deletes the records that match at that time")
+			zerolog.Ctx(ctx).Warn().Err(err).Str("catalog", wr.Name).Msg("the answer to a deletion was not stored; a repetition of the request will delete all records that match at that time")
 		case !kept: // a repetition has ended before this try, and recorded its answer
 			x.done.Repeated = true
 		}

@@ -167,7 +167,7 @@ func (sg *SchemaGuard) Writable(ctx context.Context) error {
 	}
 	found, err := sg.readSchema(ctx)
 	if err == nil && !found {
-		err = problem.Conflictf("", "catalog %s holds records that another program wrote, or has lost its log; the catalog can be read; to write to it, run this command first: tablesweep catalog migrate", sg.Name)
+		err = problem.Conflictf("", "catalog %s can be read but not written, because another program wrote its records, or because its log was lost; to write, first run: tablesweep catalog migrate", sg.Name)
 	}
 	return err
 }

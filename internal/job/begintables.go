@@ -150,7 +150,7 @@ func (t *Tables) restore(ctx context.Context) error {
 func (t *Tables) choose(ctx context.Context) ([]string, error) {
 	names, own, err := t.From.tableNames(ctx)
 	if len(own) > 0 {
-		t.Meter.Print("leaves out", strings.Join(own, ", ")+", because an app or its host keeps its own state there")
+		t.Meter.Print("leaves out", strings.Join(own, ", ")+", because these tables contain the state of an app or of a Functions host")
 	}
 	if err == nil && len(names) == 0 {
 		err = Refuse("", "%v: %s has no table", t.Choice, t.From.Address())
@@ -255,7 +255,7 @@ func (t *Tables) claim(ctx context.Context) error {
 // notTaken adds a hint to the error about a place that contains another export of many tables.
 func notTaken(err error) error {
 	if errors.Is(err, place.ErrTaken) {
-		return Hint(Refuse("to", ": %w", err), "give another place that neither contains an export nor lies within one")
+		return Hint(Refuse("to", ": %w", err), "name a place that does not contain an export and does not lie within an export")
 	}
 	return blobHint(err)
 }

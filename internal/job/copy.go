@@ -200,7 +200,7 @@ func notLines(err error) error {
 	case errors.Is(err, place.ErrSpread):
 		return Hint(err, "each row must be a single line; \"jq -c .\" writes each object on one line")
 	case errors.Is(err, place.ErrNoObject):
-		return Hint(err, "for CSV, give --format csv with stdin, or a file whose name ends with .csv")
+		return Hint(err, "to read CSV, use --format csv for stdin, or a file whose name ends with .csv")
 	}
 	return err
 }

@@ -69,7 +69,7 @@ func BadCheckpoint(err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return Hint(refusal, "a finished command removes its checkpoint")
 	case errors.Is(err, journal.ErrDamaged):
-		return Hint(refusal, "restore a copy of the file, or start over with a new --checkpoint: rows that are already done stay as they are, but enqueue sends their messages again")
+		return Hint(refusal, "restore a copy of the file, or start over with a new --checkpoint; starting over does not harm rows that are done, but enqueue sends their messages again")
 	}
 	return refusal
 }

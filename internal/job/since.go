@@ -140,10 +140,10 @@ func (o CopyOptions) remember(ctx context.Context, w *changes, s sweep.Spec) (er
 			q.Token = p.Next
 			continue
 		case err == nil:
-			why = "contains none of these rows"
+			why = "contains none of the copied rows"
 		}
-		err = Refuse("since", " last: according to --state %s, earlier copies wrote rows to %s, which %s; leave --since out to copy all rows again, or give another --state", o.State, to.Address(), why)
-		return Hint(err, "--since copies only changed rows, so the other rows of earlier copies would stay missing")
+		err = Refuse("since", " last: --state %s records earlier copies to %s, which %s; leave --since out to copy all rows again, or name another file with --state", o.State, to.Address(), why)
+		return Hint(err, "--since copies only changed rows, so the destination would lack the other rows")
 	}
 }
 
@@ -247,7 +247,7 @@ func openState(path string, about sinceCopy, dryRun bool) (s *sinceState, err er
 	case errors.Is(err, journal.ErrLocked):
 		err = Hint(err, "wait until it has ended, or stop it")
 	case errors.Is(err, journal.ErrDamaged):
-		err = Hint(err, "remove the file to copy all rows once, or give --since a time")
+		err = Hint(err, "remove the file to copy all rows once, or use --since with a time")
 	}
 	return nil, err
 }

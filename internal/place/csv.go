@@ -342,7 +342,7 @@ func (r *csvReader) setNames(cells []string) error {
 			err := fmt.Errorf("it has no column %s; the first line must contain the names of columns", name)
 			for _, d := range []string{",", ";", "\t", "|"} {
 				if len(names) == 1 && strings.Contains(names[0], d) {
-					err = fmt.Errorf("%w; the delimiter seems to be %q, so give it as --delimiter", err, d)
+					err = fmt.Errorf("%w; the delimiter seems to be %q, so set it with --delimiter", err, d)
 				}
 			}
 			return err
@@ -447,7 +447,7 @@ func (r *csvReader) decideType(c *csvColumn, t storage.Type, typed bool, line in
 		c.types.untyped = cmp.Or(c.types.untyped, line)
 	default:
 		if c.types.addType(t, r.rows == 1); c.types.untyped > 0 && c.types.usualType() != before {
-			return t, fmt.Errorf("line %d: %s is an %v, but on line %d it had no type and was read as an %v; give --types %[2]s:%[3]v, or give the rows as a file, because only a file can be read twice to find the types", line, c.name, t, c.types.untyped, before)
+			return t, fmt.Errorf("line %d: %s is an %v, but line %d had no type for it, so it was read as an %v; use --types %[2]s:%[3]v, or import a file, which is read twice to find the types", line, c.name, t, c.types.untyped, before)
 		}
 	}
 	if c.types.mixed() && !c.warned && r.Mixed != nil {
@@ -494,7 +494,7 @@ func (c *Columns) See(rows []storage.Row) error {
 		}
 		c.last = row.Columns
 		if len(c.names) > maxColumns {
-			return fmt.Errorf("CSV needs one column for each property, but the rows have more than %d; select some with --select, or use JSON lines", maxColumns)
+			return fmt.Errorf("the rows have more than %d properties, and CSV needs a column for each; select properties with --select, or use JSON lines", maxColumns)
 		}
 	}
 	return nil

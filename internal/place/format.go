@@ -205,7 +205,7 @@ func ParseFile(line []byte) (f File, err error) {
 	}
 	switch {
 	case bytes != f.Bytes || f.Rows < int64(len(f.Pages)) || f.Rows > int64(len(f.Pages))*storage.PageRows || f.Rows == 0:
-		err = errors.New("its numbers of rows and bytes differ from the sums of its pages")
+		err = errors.New("its number of rows or bytes does not match its pages")
 	case f.First.Key().Compare(f.Last.Key()) > 0:
 		err = errors.New("its first key is greater than its last key")
 	case !dataPath.MatchString(f.Path):

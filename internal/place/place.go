@@ -49,14 +49,14 @@ var otherScheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+-]+:`)
 func KindOf(text string) (Kind, error) {
 	switch {
 	case !IsURL(text) && secret.In(text):
-		return KindTable, errors.New("must be a place, but contains text that looks like an account key; put a connection string into a setting, or give it by a flag such as --connection")
+		return KindTable, errors.New("contains text that looks like an account key, so it is not a place; put a connection string into a setting, or into a flag such as --connection")
 	case InBlobs(text) && isFile(text):
-		return KindFile, errors.New("blobs can hold an export, but not a single file; give a prefix without a file's ending")
+		return KindFile, errors.New("blobs can contain an export, but not a single file; use a prefix that does not end like a file's name")
 	case InBlobs(text):
 		return KindExport, nil
 	case otherScheme.MatchString(text) && !secret.InName(text):
 		scheme, _, _ := strings.Cut(text, ":")
-		return KindTable, fmt.Errorf("has the unknown scheme %q; blobs have the form %sCONTAINER/PREFIX; for a directory or file of this name, give ./%s", scheme, InAccount, text)
+		return KindTable, fmt.Errorf("has the unknown scheme %q; name blobs as %sCONTAINER/PREFIX; if this is a directory or a file, write ./%s", scheme, InAccount, text)
 	case text == "-":
 		return KindStream, nil
 	case isFile(text):

@@ -47,7 +47,7 @@ func TestOpenRefuses(t *testing.T) {
 			f[place.ManifestName] += "}\n"
 		},
 		"its hash is not the one in manifest.json": func(f map[string]string) { f[place.FilesName] = "" },
-		"its numbers of rows and bytes differ from the sums of its pages": func(f map[string]string) {
+		"its number of rows or bytes does not match its pages": func(f map[string]string) {
 			f[place.FilesName] = strings.Replace(f[place.FilesName], `"rows":30`, `"rows":3000`, 1)
 		},
 		"is not the path of a data file": func(f map[string]string) {

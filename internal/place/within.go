@@ -67,7 +67,7 @@ func exportInside(ctx context.Context, o Objects) (string, error) {
 func CheckOutside(ctx context.Context, to Objects) error {
 	name, err := EnclosingExport(ctx, to)
 	if err == nil && name != "" {
-		err = fmt.Errorf("%w: it lies within another export, as this file shows: %s", ErrTaken, name)
+		err = fmt.Errorf("%w: it lies within another export, to which %s belongs", ErrTaken, name)
 	}
 	return err
 }

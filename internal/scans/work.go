@@ -122,7 +122,7 @@ func (ss *Scans) planWithoutMap(r Request, source *storage.Table) (plan, error) 
 		return p, err
 	case Delete:
 		if source == nil {
-			return plan{}, problem.Invalidf("source.container", "names an export, which never changes; the delete action needs a table")
+			return plan{}, problem.Invalidf("source.container", "names an export, but the delete action needs a table")
 		}
 		if err := ss.CheckTable("source", source); err != nil {
 			return plan{}, err
@@ -333,7 +333,7 @@ func CheckFree(ctx context.Context, to *place.Blobs, member bool) error {
 	}
 	name, err := place.EnclosingExport(ctx, to)
 	if err == nil && name != "" {
-		err = problem.Conflictf("action.destination", "lies within another export, as the blob %s shows; name a prefix outside of that export", name)
+		err = problem.Conflictf("action.destination", "lies within another export, to which the blob %s belongs; name a prefix outside of that export", name)
 	}
 	return err
 }

@@ -152,7 +152,7 @@ func BlobURL(s string, known Connection) (c Connection, path string, err error) 
 	case u.Scheme != "https":
 		return c, "", errors.New("this blob URL has no SAS and does not name the same account as the connection, so it needs Entra ID, whose tokens are sent only over https; use https or add a SAS")
 	case !slices.Contains(clouds, strings.TrimSuffix(strings.ToLower(suffix), ":443")):
-		return c, "", errors.New("a URL without a SAS needs Entra ID, whose tokens are sent only to accounts in Azure's own clouds; for an account elsewhere, give blob:CONTAINER/PREFIX and a connection to that account")
+		return c, "", errors.New("a URL without a SAS needs Entra ID, whose tokens are sent only to accounts in Azure's own clouds; for an account elsewhere, use blob:CONTAINER/PREFIX with a connection to that account")
 	default:
 		c.identity = &identity{}
 	}
@@ -169,7 +169,7 @@ func ParseConnection(s string) (Connection, error) {
 	}
 	switch low := strings.ToLower(s); {
 	case strings.Contains(low, "@microsoft.keyvault("), strings.Contains(low, "@microsoft.appconfiguration("):
-		return Connection{}, errors.New("the connection is a reference that Azure has not replaced by a value; in Azure, allow the app's identity to read the value, and make the reference the setting's whole value; elsewhere, give the connection string itself")
+		return Connection{}, errors.New("the connection is a reference that Azure has not replaced by a value: in Azure, let the setting contain only the reference, and allow the app's identity to read the value; elsewhere, use the connection string itself")
 	case strings.Contains(low, "&amp;"):
 		return Connection{}, errEscaped
 	case strings.ContainsAny(s, `"'“”‘’`):
@@ -230,7 +230,7 @@ func parseFields(s string) (map[string]string, error) {
 	case given && !strings.EqualFold(use, "true"):
 		return nil, errors.New("the connection string's UseDevelopmentStorage must be true, or be left out")
 	case given && len(fields) > 1:
-		return nil, fmt.Errorf("%s is a complete connection string for an emulator on this machine; remove it, or remove everything else", developmentConnection)
+		return nil, fmt.Errorf("%s is already a complete connection string, for an emulator on this machine; remove it, or remove all other parts", developmentConnection)
 	}
 	return fields, nil
 }

@@ -340,7 +340,7 @@ func idempotencyKey(r *http.Request) (string, error) {
 	}
 	invisible := func(c rune) bool { return c <= ' ' || c > '~' }
 	if len(given) > 1 || given[0] == "" || len(given[0]) > maxLength || strings.ContainsFunc(given[0], invisible) {
-		return "", problem.Invalidf(name, "must be one header of 1 to %d visible ASCII characters", maxLength)
+		return "", problem.Invalidf(name, "must be given once, with 1 to %d visible ASCII characters", maxLength)
 	}
 	return given[0], nil
 }
@@ -389,7 +389,7 @@ func readSelector(s index.Schema, r *http.Request) (catalog.Lookup, catalog.Cond
 		q, queryErr = readQuery(s, r, "row_from", "row_to", "row_prefix")
 	}
 	for field := range q.Or {
-		queryErr = errors.Join(queryErr, problem.Invalidf(field, "is given several times, which only GET allows; give it once"))
+		queryErr = errors.Join(queryErr, problem.Invalidf(field, "is given several times, but only GET accepts several values; give it once"))
 	}
 	on, conditionErr := readCondition(r)
 	on.Once, onceErr = idempotencyKey(r)

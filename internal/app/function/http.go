@@ -319,7 +319,7 @@ func problemOf(err error) *problem.Error {
 	case storage.Denied(err):
 		return problem.Busyf("", "the storage refuses this app, perhaps because the app's key, SAS or role has changed: %v", err)
 	case storage.HasCode(err, "TableNotFound"): // the app's own table; a missing table of a scan is a problem of the request
-		return problem.Busyf("", "one of the app's tables is missing; restore it, or restart the app, which creates the table without its former rows: %v", err)
+		return problem.Busyf("", "one of the app's tables is missing; restore the table, or restart the app to create an empty table: %v", err)
 	}
 	return problem.Of(err)
 }

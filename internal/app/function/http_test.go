@@ -303,6 +303,6 @@ func TestDeletedTables(t *testing.T) {
 		a := newApp(t)
 		proof.Must(t, a.account.Table(table).Delete(t.Context()))
 		a.refuse(t, "GET", path, "", http.StatusServiceUnavailable, "", "table "+table+" of ")
-		a.refuse(t, "GET", path, "", http.StatusServiceUnavailable, "", "restart the app, which creates the table without its former rows")
+		a.refuse(t, "GET", path, "", http.StatusServiceUnavailable, "", "restart the app to create an empty table")
 	}
 }

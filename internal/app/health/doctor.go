@@ -221,7 +221,7 @@ func catalog(ctx context.Context, c config.CatalogSettings) []Check {
 func (d Doctor) checkSite(ctx context.Context) Check {
 	const name = "app"
 	if d.URL == "" {
-		return Check{name, Unknown, "not checked; give the app's address by --url, and a key by --key"}
+		return Check{name, Unknown, "not checked; this check needs the app's address (--url) and a key (--key)"}
 	}
 	s := Site{d.URL, d.Key, d.Web}
 	host, err := s.Host()

@@ -88,7 +88,7 @@ func judgeMemory(i memory.Instance, u memory.Usage) Check {
 		detail += fmt.Sprintf("; steps and calls waiting for memory: %d", u.Waiting)
 	}
 	if i.Left() < memory.Least {
-		return Check{memoryCheck, Warning, fmt.Sprintf("%s; the Functions host leaves only %d MB for the app: use larger instances (instanceMemoryMB), or set %s to their real size", detail, i.Left()>>20, memory.Setting)}
+		return Check{memoryCheck, Warning, fmt.Sprintf("%s; the Functions host leaves only %d MB for the app: use larger instances (instanceMemoryMB), or, if the instances are larger, set %s to their size", detail, i.Left()>>20, memory.Setting)}
 	}
 	return Check{memoryCheck, OK, detail}
 }

@@ -74,7 +74,7 @@ func ticksOf(text string) (first, last time.Time, err error) {
 			return first, next.Add(-key.Tick), checkYear(first)
 		}
 	}
-	return first, last, fmt.Errorf("%q is neither a time such as 2026-02-15T10:30:00Z nor the start of one, such as 2026-02", text)
+	return first, last, fmt.Errorf("%q is neither a time such as 2026-02-15T10:30:00Z nor the beginning of a time, such as 2026-02", text)
 }
 
 func checkYear(t time.Time) error {

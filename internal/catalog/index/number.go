@@ -55,7 +55,7 @@ func sortNumber(text string) (string, error) {
 	}
 	digits, point := significant(canonical)
 	if given, _ := significant(text); len(given) > doubleDigits && given != digits {
-		return "", errors.New("has more digits than a number can have; round the number")
+		return "", errors.New("has more digits than a Double can store; round the number")
 	}
 	if digits == "" {
 		return positive + strings.Repeat("0", 3+numberDigits), nil

@@ -152,10 +152,10 @@ func (s Schema) checkKeys() error {
 		case "top", "cursor", "row_from", "row_to", "row_prefix", "select":
 			errs = append(errs, fmt.Errorf("index key %q cannot be used in queries, because another parameter of a query has this name; rename the field", k.Field))
 		case "code":
-			errs = append(errs, fmt.Errorf("index key %q cannot be used in queries, because the parameter of this name contains the function key; rename the field", k.Field))
+			errs = append(errs, fmt.Errorf("index key %q cannot be used in queries, because callers send the function key in a parameter of this name; rename the field", k.Field))
 		}
 		if s.Rank(k.Field) < i {
-			errs = append(errs, fmt.Errorf("index key %q is named twice; case is ignored", k.Field))
+			errs = append(errs, fmt.Errorf("index key %q is named twice; upper and lower case make no difference", k.Field))
 		}
 	}
 	return errors.Join(errs...)
@@ -175,7 +175,7 @@ func cutEnd(item string, ends ...string) (field, end string, err error) {
 	if i := strings.LastIndexByte(field, ':'); i >= 0 {
 		field, end = strings.TrimSpace(field[:i]), strings.TrimSpace(field[i+1:])
 		if !slices.Contains(ends, end) {
-			err = fmt.Errorf("unknown ending %q; known endings are %s (if the colon is part of the field's name, add an ending: %q)",
+			err = fmt.Errorf("unknown ending %q; known endings are %s; if the colon is part of the field's name, add an ending, as in %q",
 				end, strings.Join(ends, ", "), field+":"+end+":"+ends[0])
 		}
 	}

@@ -80,7 +80,7 @@ func TestParseReportsAllErrors(t *testing.T) {
 		{"unknown normaliser", "ssn:digit", "x", []string{`"digit"`, "lower, digits, exact", `"ssn:digit:lower"`}},
 		{"unknown order", "eid", "t:oldest", []string{`"oldest"`, "text, newest"}},
 		{"query parameters", "top,Cursor,row_from,ROW_TO,Code", "x",
-			[]string{`"top" cannot be used in queries`, `"Cursor" cannot`, `"row_from" cannot`, `"ROW_TO" cannot`, `"Code" cannot be used in queries, because the parameter of this name contains the function key`}},
+			[]string{`"top" cannot be used in queries`, `"Cursor" cannot`, `"row_from" cannot`, `"ROW_TO" cannot`, `"Code" cannot be used in queries, because callers send the function key in a parameter of this name`}},
 		{"too many", strings.Repeat("x,", 15) + "y", "x", []string{"16 index keys", "at most 15"}},
 		{"too long", strings.Repeat("é", 256), "x", []string{"256 characters", "at most 255"}},
 		{"too long to sort by", "eid", strings.Repeat("é", 256), []string{"256 characters"}},

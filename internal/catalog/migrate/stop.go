@@ -98,5 +98,5 @@ func (m *migrator) resumeWriters(ctx context.Context, stopped *storage.Entity) e
 }
 
 func (m *migrator) anotherMove() error {
-	return problem.Conflictf("", "another process is moving catalog %s to another schema; wait until that has ended, then run this command again", m.Name)
+	return problem.Conflictf("", "another process is moving catalog %s to another schema; wait until that process has ended, and run this command again", m.Name)
 }

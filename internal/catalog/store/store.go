@@ -235,7 +235,7 @@ func (s *Store) keyValues(r record.Record) (func(field string) (string, bool), e
 			continue
 		}
 		if f.Nested {
-			return nil, problem.Invalidf(f.Name, "is an index key or the row key; it must be text, a number or a boolean")
+			return nil, problem.Invalidf(f.Name, "is an object or an array, but an index key or the row key must be text, a number or a boolean")
 		}
 		if _, twice := values[name]; twice {
 			return nil, problem.Invalidf(f.Name, "is given twice, with names that differ only in case; send one of the two")

@@ -113,7 +113,7 @@ func (r Record) Restore(options []Option) (set map[string]string, err error) {
 		}
 	}
 	if missing != nil {
-		return nil, fmt.Errorf("give %s again; for safety, a checkpoint cannot choose connections, URLs or files in other directories", strings.Join(missing, " and "))
+		return nil, fmt.Errorf("give %s again: for safety, a checkpoint does not supply connections, URLs or files in other directories", strings.Join(missing, " and "))
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if o := all[name]; o.isGiven() {
@@ -144,7 +144,7 @@ func (r Record) checkUnchanged(o Option) error {
 	case keep == PerRun || keep == Free || keep == EachRun || keep == AnyFile || slices.Contains(r.Again, o.Name): // [Record.CheckPlaces] checks that connections are unchanged
 	case kept && keep == File || !kept && keep == Added:
 	case !kept:
-		return fmt.Errorf("--%s was not given when the checkpoint was made, and cannot be added; leave it out", o.Name)
+		return fmt.Errorf("--%s cannot be added, because the checkpoint was made without it; leave it out", o.Name)
 	case o.Value != was:
 		return fmt.Errorf("--%s was %q when the checkpoint was made, and must not change; leave it out", o.Name, was)
 	}

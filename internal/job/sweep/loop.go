@@ -194,7 +194,7 @@ func (r *run) interruptError() error {
 	if r.state.consumes {
 		do = "delete"
 	}
-	return fmt.Errorf("%w; %s without an answer may still %s rows", task.ErrInterrupted, problem.Plural(r.broken, "request"), do)
+	return fmt.Errorf("%w; %s had no answer and may still %s rows", task.ErrInterrupted, problem.Plural(r.broken, "request"), do)
 }
 
 func (r *run) watch() {

@@ -151,7 +151,7 @@ func TestInterrupt(t *testing.T) {
 	}{
 		{"busy", "busy p=1", false, 5 * time.Second, "interrupted"},
 		{"silent", "latency=1h..2h", false, 5 * time.Second, "interrupted"},
-		{"writes", "latency=1h..2h on=delete,tables", true, 10 * time.Second, "interrupted; 10 requests without an answer may still delete rows"},
+		{"writes", "latency=1h..2h on=delete,tables", true, 10 * time.Second, "interrupted; 10 requests had no answer and may still delete rows"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			e, a := emulatortest.NewAccount(t, emulator.Options{})

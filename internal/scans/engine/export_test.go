@@ -142,7 +142,7 @@ func TestMissingBlobsFailTheExport(t *testing.T) {
 			w.must(w.objects("p").Delete(t.Context(), name))
 			w.putBlob("p", name, "x")
 		},
-		"lacks data files that steps have written": func(w *world, id ledger.ScanID, _ string) { w.remove("tablesweep", w.ledgerRows(id, "w|")[0].Key) },
+		"lacks the rows of data files that steps have written": func(w *world, id ledger.ScanID, _ string) { w.remove("tablesweep", w.ledgerRows(id, "w|")[0].Key) },
 	} {
 		w := withSource(t, 20, 1)
 		r := exportRequest("Source", "p")
@@ -223,8 +223,8 @@ func TestRefusedExports(t *testing.T) {
 		{"other blobs", exportRequest("Source", "foreign"), 409, "it contains readme.txt"},
 		{"import of a missing export", importRequest("nowhere", "Target"), 404, "not a complete export"},
 		{"import of an incomplete export", importRequest("running", "Target"), 404, "manifest.json"},
-		{"within an export", exportRequest("Source", "done/Other"), 409, "lies within another export, as the blob "},
-		{"within a running export", exportRequest("Source", "running/a/b"), 409, "running/export.json shows; name a prefix"},
+		{"within an export", exportRequest("Source", "done/Other"), 409, "lies within another export, to which the blob "},
+		{"within a running export", exportRequest("Source", "running/a/b"), 409, "running/export.json belongs; name a prefix"},
 		{"within an export of many tables", exportRequest("Source", "many/Other"), 409, "many/tables.json"},
 		{"around an export", exportRequest("Source", "deep"), 409, "is taken: it contains er/"},
 		{"two places", ref(scans.TableRef{Table: "Target", Container: "exports"}), 400, "leave one out"},

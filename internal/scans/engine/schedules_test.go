@@ -229,12 +229,12 @@ func TestRunNow(t *testing.T) {
 		}
 		refused(string(id) + ", is still running")
 		w.drain()
-		refused("an occurrence already exists for the minute 02:58 UTC")
+		refused("the minute 02:58 UTC already has an occurrence")
 		if s := w.schedule(); s.Last.ID != id || s.Next.Hour() != 3 || w.status(id).Name != "nightly" || s.Missed.Count+s.Skipped.Count != 0 {
 			t.Errorf("got schedule %+v, want scan %s as the last", s, id)
 		}
 		w.sleepUntil(3, 0) // before any process has advanced the schedule
-		refused("an occurrence already exists for the minute 03:00 UTC")
+		refused("the minute 03:00 UTC already has an occurrence")
 		for range 4 {
 			w.passMinute()
 		}
@@ -567,7 +567,7 @@ func TestParseSchedules(t *testing.T) {
 		`[` + good + `,` + strings.NewReplacer("nightly\"", "other\"", "{date}", "{date}/more").Replace(good) + `]`:            "other: request: action.destination equals, contains or lies within the destination of nightly",
 		`[` + strings.Replace(good, "{date}", "{date}/more", 1) + `,` + strings.Replace(good, "nightly\"", "other\"", 1) + `]`: "other: request: action.destination equals, contains or lies within the destination of nightly",
 		strings.Replace(`[`+good+`]`, `"table":"Source"`, `"table":"Source","connection":"AccountKey=c2VjcmV0"`, 1):            "source.connection: looks like a secret; give",
-		`[{"name":"a b","cron":"0 0 3 * * *","request":{"source":{"table":"T"},"action":{"type":"count"}}}]`:                   "schedule 1: name must be",
+		`[{"name":"a b","cron":"0 0 3 * * *","request":{"source":{"table":"T"},"action":{"type":"count"}}}]`:                   "schedule 1: name must have",
 		strings.Replace(`[`+good+`]`, "0 0 3", "0 3", 1):                                                                       `nightly: cron: "0 3 * * *" does not have the six fields`,
 		strings.Replace(`[`+good+`]`, "0 0 3", "* 0 3", 1):                                                                     "fires more than once a minute",
 		strings.Replace(`[`+good+`]`, `"table":"Source"`, `"table":"_"`, 1):                                                    "nightly: request: source.table: table name",

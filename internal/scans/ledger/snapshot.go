@@ -77,7 +77,7 @@ func (l *Ledger) snapshot(ctx context.Context, id ScanID, detail bool) (Snapshot
 		}
 		return d.Snapshot, nil
 	}
-	return Snapshot{}, fmt.Errorf("%s: the rows of its steps are being combined; try again", what)
+	return Snapshot{}, fmt.Errorf("%s: the rows of the scan's steps are being combined; try again", what)
 }
 
 // snapshotTries is how often [Ledger.Snapshot] tries to read a scan if folds happen meanwhile.

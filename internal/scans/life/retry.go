@@ -132,7 +132,7 @@ func (l *Life) retriable(ctx context.Context, s ledger.Scan, rows bool) error {
 	case found.Sums.Differences() > 0:
 		return problem.Conflictf("id", "every step is done, and %d rows differ; start a new scan to compare again", found.Sums.Differences())
 	case found.Sums.Failed > 0:
-		return problem.Conflictf("id", "every step is done, but %d rows have failed; to write them, fix the cause that the scan's error names, and retry with {\"rows\":\"failed\"}", found.Sums.Failed)
+		return problem.Conflictf("id", "every step is done, but %d rows have failed; correct the cause that the scan's error names, and retry these rows with {\"rows\":\"failed\"}", found.Sums.Failed)
 	case r.Exports():
 		if _, err := l.exports.exportedFiles(ctx, s.ID, found.Sums.Written); errors.Is(err, errFilesLost) {
 			return problem.Conflictf("id", "%v; start a new scan with another prefix", err)

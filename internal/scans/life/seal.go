@@ -164,7 +164,7 @@ func incomplete(err error) string {
 }
 
 // errFilesLost means that somebody has deleted ledger rows in which commits recorded data files.
-var errFilesLost = errors.New("the state table lacks data files that steps have written")
+var errFilesLost = errors.New("the state table lacks the rows of data files that steps have written")
 
 // exportedFiles returns the files that commits have recorded, in table order. It fails if the argument rows is not the
 // number of rows in these files.

@@ -96,7 +96,7 @@ func (s Schedule) overlaps(other Schedule) bool {
 func (s *Schedule) parse() (err error) {
 	var errs []error
 	if !scheduleName.MatchString(s.Name) {
-		errs = append(errs, errors.New("name must be 1 to 63 letters, digits, - and _, and start with a letter or a digit"))
+		errs = append(errs, errors.New("name must have 1 to 63 characters: letters, digits, - and _; the first must be a letter or a digit"))
 	}
 	if s.cron, err = calendar.ParseCron(s.Cron); err != nil {
 		errs = append(errs, fmt.Errorf("cron: %w", err))
@@ -110,7 +110,7 @@ func (s *Schedule) parse() (err error) {
 	} else if d := s.request.Action.Destination; s.request.Exports() && !strings.Contains(d.Prefix, calendar.Date) {
 		errs = append(errs, errors.New("request: action.destination.prefix must contain "+calendar.Date+", because each export needs its own place"))
 	} else if s.request.Exports() && s.request.IsGroup() && strings.Contains(strings.TrimSuffix(strings.Trim(d.Prefix, "/"), "/"+tableMark), tableMark) {
-		errs = append(errs, errors.New("request: action.destination.prefix may contain "+tableMark+" only at its end, because the exports of many tables need one place"))
+		errs = append(errs, errors.New("request: action.destination.prefix may contain "+tableMark+" only at its end, because the exports of all tables need one common place"))
 	} else if s.request.NeedsOverwrite() {
 		errs = append(errs, errors.New("request: action.overwrite must be true, because each occurrence writes over the rows of the previous occurrence; or use mode skip, which keeps these rows"))
 	}
@@ -119,7 +119,7 @@ func (s *Schedule) parse() (err error) {
 			errs = append(errs, fmt.Errorf("keep: %w", err))
 		}
 		if len(errs) == 0 && !s.request.Exports() {
-			errs = append(errs, errors.New("keep: is only for exports, but the request makes none; leave it out"))
+			errs = append(errs, errors.New("keep: is only for exports, but the request makes no export; leave keep out"))
 		}
 	} else if s.KeepDryRun {
 		errs = append(errs, errors.New("keepDryRun: is only for use with keep; leave it out, or set keep"))
@@ -402,7 +402,7 @@ func (r *scheduleRow) mayBegin(s *Schedule, minute time.Time) error {
 	case r.runs():
 		return problem.Conflictf("name", "its last scan, %s, is still running", r.Last.ID)
 	case r.Last != nil && !r.Last.Occurrence.Before(minute), s.cron.Next(minute.Add(-time.Second)).Before(minute.Add(time.Minute)):
-		return problem.Conflictf("name", "an occurrence already exists for the minute %s, and a second one would have the same %s; try again in the next minute", minute.Format("15:04 UTC"), calendar.Date)
+		return problem.Conflictf("name", "the minute %s already has an occurrence, and a second occurrence would have the same %s; try again in the next minute", minute.Format("15:04 UTC"), calendar.Date)
 	}
 	return nil
 }

@@ -267,7 +267,7 @@ func parseListCursor(cursor string, group ledger.ScanID) (listCursor, error) {
 }
 
 func foreignCursor() error {
-	return problem.Invalidf("cursor", "does not come from an answer of this call; leave it out to start from the beginning")
+	return problem.Invalidf("cursor", "is not a cursor that this call returned; leave it out to start from the beginning")
 }
 
 // Members returns a page of a group's begun or refused members, in the order of their tables' names. If state is not

@@ -91,7 +91,7 @@ func (f Feed) After(ctx context.Context, after string, top int) (Next, error) {
 // tooFar returns the caller's error for errBehind.
 func tooFar(err error) error {
 	if errors.Is(err, errBehind) {
-		return problem.Conflictf("after", "%v; read the newest of them with the parameter since, and continue with after=%s", errBehind, Now)
+		return problem.Conflictf("after", "%v; use the parameter since to read the newest, and continue with after=%s", errBehind, Now)
 	}
 	return err
 }
