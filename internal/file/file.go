@@ -33,7 +33,7 @@ type Path struct {
 	own  bool   // set if the program has chosen the name, which must then be valid on every system
 }
 
-// PathIn returns the path of a file of this program in a directory. The name uses slashes.
+// PathIn returns the path of a file whose name the program has chosen. The name uses slashes.
 func PathIn(dir, name string) Path { return Path{dir, name, true} }
 
 // PathAt returns the path of a file that the user names.
@@ -73,7 +73,7 @@ func (p Path) check() error {
 // file is a link. Its errors begin with the path.
 func (p Path) inDirectory(fn func(*os.Root) error) error { return p.withPath(p.inRoot(fn)) }
 
-// In an error, withPath replaces the path of another file, such as a temporary file, by this path.
+// withPath replaces the path in an error about another file, such as a temporary file, with this path.
 func (p Path) withPath(err error) error {
 	var other *fs.PathError
 	var two *os.LinkError
@@ -230,7 +230,7 @@ func (p Path) Replace(content []byte) error {
 	})
 }
 
-// put writes a temporary file, to which move gives the path's name.
+// put writes a temporary file. Then move gives this file the path's name.
 func (p Path) put(root *os.Root, write func(io.Writer) error, move func(temp string) error) error {
 	temp := p.name + "." + strings.ToLower(rand.Text()[:tempDigits]) + tempExt
 	f, err := root.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)

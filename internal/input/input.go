@@ -56,8 +56,8 @@ func explain(text []byte, err error) error {
 	return problem.Invalidf("", "is not valid JSON").Because(Located(text, err))
 }
 
-// Located adds the place of the mistake to the error of a text that is not valid JSON. The place is the column in characters and, if the text has
-// several lines, the line. Other errors stay unchanged.
+// Located adds the position of the mistake to the error of a text that is not valid JSON. The position is the column in characters and, if the
+// text has several lines, the line. Other errors stay unchanged.
 func Located(text []byte, err error) error {
 	var syntax *jsontext.SyntacticError
 	if !errors.As(err, &syntax) || syntax.Err == nil {
@@ -103,7 +103,7 @@ type Parameter struct {
 	Empty bool // the parameter may be empty, which means the same as absent
 }
 
-// Once returns parameters that may be given at most once. Only cursor may be empty, which requests the first page.
+// Once returns parameters that may be given at most once. Only cursor may be empty: an empty cursor requests the first page.
 func Once(names ...string) []Parameter {
 	all := make([]Parameter, len(names))
 	for i, name := range names {

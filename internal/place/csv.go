@@ -24,12 +24,12 @@ import (
 // A text without a type gets the type in [CSV.Types], else the only type in its column, else the type in the first row, else String.
 type CSV struct {
 	Delimiter byte                    // 0 for a comma; a first line sep= takes precedence
-	Types     map[string]storage.Type // for each column, the type of texts without a type
+	Types     map[string]storage.Type // for each column, the type that texts without a type get
 	Keyless   bool                    // the rows have no keys, like the records of a catalog, and the columns may have any names
 	// Mixed, if set, is called for a column that has several types and also has texts without a type.
 	Mixed func(text string)
 
-	learned map[string]*columnTypes // the types found by a first reading
+	learned map[string]*columnTypes // the types that Learn found
 }
 
 const (
@@ -41,7 +41,7 @@ const (
 // columnTypes are the types that were read in a column so far.
 type columnTypes struct {
 	seen    []storage.Type // the different types
-	first   bool           // the first row has a type
+	first   bool           // the first row's cell has a type
 	untyped int            // the line of the first text without a type; 0 for none
 }
 
@@ -52,7 +52,7 @@ func (c *columnTypes) addType(t storage.Type, firstRow bool) {
 	c.first = c.first || firstRow
 }
 
-// usualType returns the type of the column's texts without a type of their own.
+// usualType returns the type that the column's texts without a type get.
 func (c *columnTypes) usualType() storage.Type {
 	if len(c.seen) == 1 || c.first {
 		return c.seen[0]
@@ -79,14 +79,14 @@ type csvReader struct {
 	first   []byte // the text before the rows, if rows are keyless
 	ended   int    // the number of lines read
 	columns []csvColumn
-	keys    [2]int // the columns of the keys; -1 for none
+	keys    [2]int // the indexes of the key columns; -1 for none
 	rows    int    // the number of rows read so far
 }
 
 // csvColumn is a column of a property, or of a key.
 type csvColumn struct {
 	name   string
-	typed  int           // the column of its types; -1 for none
+	typed  int           // the index of its column of types; -1 for none
 	skip   bool          // set for columns of types, Timestamp and odata.*, which are not properties
 	given  *storage.Type // the type in [CSV.Types]; nil for none
 	types  *columnTypes
@@ -99,8 +99,8 @@ func (c CSV) reader(from io.Reader) *csvReader {
 }
 
 // Learn reads a file to find the types of its columns, and returns a CSV for reading it again. An input that can be read only once, such as a pipe,
-// is read without Learn. Then reading fails if a type contradicts the type that an earlier text was given. If ctx ends, the error is
-// [task.ErrInterrupted].
+// is read without Learn. Reading such an input fails if a column's type becomes known only after a text was read with another type. If ctx ends,
+// the error is [task.ErrInterrupted].
 func (c CSV) Learn(ctx context.Context, from io.Reader) (CSV, error) {
 	r := c.reader(from)
 	if err := r.readHeader(); err != nil {
@@ -121,7 +121,7 @@ func (c CSV) Learn(ctx context.Context, from io.Reader) (CSV, error) {
 			return c, nil
 		case err != nil:
 			return c, err
-		case rec.wrong != nil && rec.last > rec.line: // the second reading will also end at this line
+		case rec.wrong != nil && rec.last > rec.line: // [CSV.Lines] will also end at this line
 			return c, nil
 		case rec.blank() || rec.wrong != nil || !r.hasAllCells(&rec):
 			continue
@@ -433,7 +433,7 @@ func (r *csvReader) parseRow(rec csvRecord) (e storage.Entity, wrong, err error)
 	return e, wrong, nil
 }
 
-// decideType returns the type of a text. Without a first reading, it also records this type for later texts of the column.
+// decideType returns the type of a text. Without [CSV.Learn], it also records this type for later texts of the column.
 func (r *csvReader) decideType(c *csvColumn, t storage.Type, typed bool, line int) (storage.Type, error) {
 	if c.given != nil {
 		if !typed {
@@ -460,7 +460,7 @@ func (r *csvReader) decideType(c *csvColumn, t storage.Type, typed bool, line in
 	return t, nil
 }
 
-// typeOf returns the type of a cell. The result typed reports whether the type is in the column of types.
+// typeOf returns the type of a cell. The result typed is false if the column of types does not contain the cell's type.
 func (c csvColumn) typeOf(cells []string) (t storage.Type, typed bool, err error) {
 	if c.typed < 0 || cells[c.typed] == "" {
 		return storage.String, false, nil

@@ -7,8 +7,8 @@
 //	files.jsonl     one line for each file, in table order ([File])
 //	manifest.json   written last: the export is complete if it exists ([Manifest])
 //
-// The last member of the claim and of the manifest is the hash of everything before it. An export of many tables has the following objects, and one
-// export for each table, in a directory or prefix with the table's name:
+// The last member of the claim and of the manifest is the hash of everything before it. An export of many tables contains an export of each table,
+// in a directory or prefix with the table's name. It also has these objects:
 //
 //	tables-claim.json   the claim, written first
 //	tables.json         written last: the export is complete if it exists ([Tables])
@@ -20,8 +20,8 @@
 // encoding: a zstd frame, a gzip member or plain text. files.jsonl contains the length and the hash of each page, and the manifest contains the hash
 // of files.jsonl. So a reader can check each page before it uses the page's rows, and reads only the pages that it needs.
 //
-// A complete export answers queries like a table ([Export.Read]). The token of a page contains a position, FILE/PAGE,
-// and a row within that page. The command line writes exports with [Writer]. Until all files are written, the Writer
-// keeps the lines of files.jsonl in a journal ([journal.File]), from which a killed export resumes. [Windows] reads
-// JSON lines or [CSV] that are not exports, with rows in any order.
+// A complete export answers queries like a table ([Export.Read]). A token is FILE/PAGE/ROW, the indexes of the next
+// row. The command writes exports with [Writer]. Until all files are written, the Writer keeps the lines of files.jsonl
+// in a journal ([journal.File]), from which a killed export resumes. [Windows] reads JSON lines or [CSV] that are not
+// exports, with rows in any order.
 package place

@@ -63,7 +63,7 @@ func (h preamble) check(name, format string) error {
 const proofName = `,"proof":"`
 
 // withChecksum returns the JSON of a claim or a manifest with its own hash. By this hash, [parse] notices any change,
-// even in the name of a member that the reader does not know.
+// even in a member that this version of the program does not know.
 func withChecksum(v any) []byte {
 	text := bytes.TrimSuffix(asJSON(v), []byte("}\n"))
 	return fmt.Appendf(text, "%s%x\"}\n", proofName, sha256.Sum256(text))
@@ -93,7 +93,7 @@ type Claim struct {
 	preamble
 	Request   json.RawMessage `json:"request,omitempty"` // the request that made the export and can resume it
 	StartedAt time.Time       `json:"startedAt"`         // the start of the export, by the service's clock
-	Source    *Manifest       `json:"source,omitempty"`  // the manifest of the export that the app reads, if any, without files and properties
+	Source    *Manifest       `json:"source,omitempty"`  // if the app reads an export, its manifest, without files and properties
 	Program   string          `json:"program"`
 }
 
@@ -302,7 +302,7 @@ func ParseManifest(text []byte) (m Manifest, err error) {
 	return m, nil
 }
 
-// asJSON returns the JSON of a value of this program, and a line end. It does not escape <, > and &.
+// asJSON returns a value's JSON, and a line end. It does not escape <, > and &.
 func asJSON(v any) []byte {
 	var b bytes.Buffer
 	if err := lines.JSON(&b).Encode(v); err != nil {
@@ -329,7 +329,7 @@ type page struct {
 	properties  Properties
 
 	columns     []storage.Column // the columns of the last rows
-	sameColumns int64            // rows with these columns that are not counted in the properties yet
+	sameColumns int64            // how many of the last rows have these columns; properties does not count them yet
 }
 
 // add appends a row, which must be after the last row in table order. If the page is full, add appends nothing and returns false. If timestamp is
@@ -427,7 +427,7 @@ func dataName(order, hash string, c *Codec) string {
 }
 
 // End returns the file's line and its content. The argument order is the start of the file's name: six digits, or a step's id. Afterwards, the draft
-// is empty, and its next page overwrites the content.
+// is empty. Its next page overwrites the returned content.
 func (d *FileDraft) End(order string) (f File, content []byte) {
 	f, content = d.file, d.content
 	f.SHA256 = hashOf(content)

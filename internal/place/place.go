@@ -28,7 +28,7 @@ func (k Kind) String() string {
 	return [...]string{"a table", "an export", "a file", "stdin or stdout"}[k]
 }
 
-// InAccount begins the text of a place in a connection's account. CONTAINER/PREFIX follows it.
+// InAccount is the start of the text of a place in a connection's account. CONTAINER/PREFIX follows it.
 const InAccount = "blob:"
 
 // IsURL reports whether a place's text is a URL. A misspelt URL counts as a URL, because nobody gives a directory such a name on purpose.
@@ -71,13 +71,13 @@ func KindOf(text string) (Kind, error) {
 	return KindTable, err
 }
 
-// UnknownEnding returns a place's ending, such as .txt, if the user probably means a file, but not a file of rows. Otherwise, and for a place that
-// ends with a slash, it returns "".
+// UnknownEnding returns the ending, such as .txt, of a place that looks like a file, but not like a file of rows. For any other place, and for a
+// place that ends with a slash, it returns "".
 func UnknownEnding(text string) string {
 	name := strings.ToLower(text[strings.LastIndexAny(text, `/\`)+1:])
 	packed := exts[CompressOf(name)]
 	ext := filepath.Ext(strings.TrimSuffix(name, packed)) + packed
-	if ext == name || strings.Trim(name, ".") == "" || isFile(name) { // the place is a hidden directory, this directory, its parent, or a file of rows
+	if ext == name || strings.Trim(name, ".") == "" || isFile(name) { // the place is a hidden directory, ".", "..", or a file of rows
 		return ""
 	}
 	return ext

@@ -14,7 +14,7 @@ import (
 
 // Removal is the progress of an export's deletion.
 type Removal struct {
-	Tables int  `json:"tables,omitempty"` // in an export of many tables, the number of tables whose data is deleted; after Gone is set, the number of tables that are deleted completely
+	Tables int  `json:"tables,omitempty"` // for an export of many tables: the number of tables whose data is deleted or, if Gone is set, the number of completely deleted tables
 	Files  int  `json:"files,omitempty"`  // the number of deleted data files of the next table
 	Gone   bool `json:"gone,omitempty"`   // all data is deleted, so the lists can be deleted
 	Done   bool `json:"-"`                // everything is deleted
@@ -25,8 +25,8 @@ type Removal struct {
 // same place. It deletes the manifest before the data, so that nobody reads the export while it is incomplete. It deletes the claim last, so that an
 // interrupted call can be repeated. It deletes nothing if the place belongs to another export, or if a list is missing or was changed.
 //
-// Remove deletes lists only if the given progress records that the data is deleted. So the caller must store each result before the next call.
-// Otherwise, a deleted list would look like a lost list.
+// Remove deletes lists only if the argument from records that the data is deleted. So the caller must store each result before the next call.
+// Without this record, a deleted list would look like a lost list.
 func Remove(ctx context.Context, o Objects, id ExportID, many bool, from Removal, left *int) (Removal, error) {
 	r := remover{o, from, left}
 	remove := r.removeOne
@@ -187,7 +187,7 @@ func withdraw(ctx context.Context, o Objects, c Claim) error {
 	return o.Delete(ctx, c.name())
 }
 
-// ClearLate deletes the objects that steps of the app have written too late to a place without an export.
+// ClearLate deletes objects that the app's steps wrote after their export was deleted, unless the place has a new export.
 func ClearLate(ctx context.Context, o Objects) error {
 	var late []string
 	err := o.List(ctx, DataPrefix, func(name string, _ int64) error {
@@ -320,7 +320,7 @@ func (r *remover) removeData(ctx context.Context, prefix string, id ExportID) er
 	return nil
 }
 
-// removeDataWithoutFiles is removeData without files.jsonl. It fails if data files remain.
+// removeDataWithoutFiles is removeData for an export that lacks files.jsonl. It fails if data files remain.
 func (r *remover) removeDataWithoutFiles(ctx context.Context, prefix string, sealed bool) (err error) {
 	left := false
 	err = r.List(ctx, prefix+DataPrefix, func(name string, _ int64) error {

@@ -63,7 +63,7 @@ type Lines func() (row storage.Row, bytes int, err error)
 var (
 	ErrArray    = errors.New("it begins an array")
 	ErrSpread   = errors.New("it ends in the middle of an object")
-	ErrNoObject = errors.New("it does not begin with {") // the error of the first line
+	ErrNoObject = errors.New("it does not begin with {") // used only for the first line
 )
 
 // JSONLines reads rows from lines with one JSON object each. A line that is not a row ends the input. If storing the row in a table would change a
@@ -102,8 +102,8 @@ func JSONLines(from io.Reader) Lines {
 }
 
 // Windows calls fn with windows of rows. Each window is sorted and has at most 50,000 rows or about 16 MiB. If several rows of a window have the same
-// key, the window keeps the last and, if merge is true, adds the properties that only the earlier rows have. repeated counts the earlier rows. If bad
-// is nil, a line that is not a row ends the input. Otherwise, bad is called with it.
+// key, the window keeps only the last. If merge is true, this row also gets the properties that only the earlier rows have. The argument repeated
+// counts the earlier rows. A line that is not a row is passed to bad or, if bad is nil, ends the input.
 func Windows(next Lines, merge bool, bad func(*BadLine) error, fn func(rows Rows, repeated int) error) error {
 	var rows Rows
 	size := 0

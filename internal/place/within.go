@@ -14,8 +14,8 @@ import (
 	"tablesweep/internal/task"
 )
 
-// An export must not begin within another export, or around one, because a reader of the outer export would find the objects of the inner export. The
-// exports of single tables in an export of many tables are an exception, because the outer export has checked them.
+// An export must not begin within another export, or around one, because a reader of the outer export would find the objects of the inner export. An
+// export of many tables is an exception: it contains an export of each table, and checks the place for all of them.
 
 // markers are the names of the objects that mark a place as an export.
 var markers = []string{TablesName, tablesClaimName, ManifestName, ClaimName}
@@ -95,10 +95,10 @@ func checkApart(ctx context.Context, to Objects, patience time.Duration) error {
 // patience is about how long an export waits for an export within it to yield, which takes a few requests.
 const patience = 4 * time.Second
 
-// Take puts a claim, as [PutClaim] does, and then checks whether another export has begun at the same moment around the place or within it. Each
-// export puts its claim before it checks. So at least one of two exports finds the other, and they never both continue. The inner export yields
-// immediately: it withdraws its claim. The outer export waits until the inner claim is gone, and yields if this takes too long. The export that
-// yields fails with [ErrTaken]. After any other error, Take tries briefly to withdraw the claim.
+// Take puts a claim, as [PutClaim] does, and then checks whether another export has begun at the same moment in a surrounding place or within
+// the place. Each export puts its claim before it checks. So at least one of two exports finds the other, and they never both continue. The
+// inner export yields immediately: it withdraws its claim. The outer export waits until the inner claim is gone, and yields if this takes too
+// long. The export that yields fails with [ErrTaken]. After any other error, Take tries briefly to withdraw the claim.
 //
 // The function begun, which may be nil, reports whether another process has begun the same export. If the claim already exists, the process that put
 // it has died or is faster. Take gives that process time to begin the export, and keeps the claim if it does.

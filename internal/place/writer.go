@@ -49,7 +49,8 @@ type Writer struct {
 // JournalName is the name of an export's journal in its directory. The journal of an export in blobs is a file on this machine.
 const JournalName = "export.ckpt"
 
-// event is an entry of the journal: the claim, or a line of files.jsonl as a string, because a journal may escape JSON differently.
+// event is an entry of the journal: the claim, or a line of files.jsonl. A line is a string, because a journal may escape JSON
+// differently.
 type event struct {
 	Claim *Claim `json:"claim,omitempty"`
 	Line  string `json:"line,omitempty"`

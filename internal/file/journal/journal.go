@@ -1,4 +1,5 @@
-// Package journal stores the file of a checkpoint or a state. Lines are only appended to the file. The caller decides what the lines mean.
+// Package journal stores the file of a checkpoint, or of the flag --state. Until [File.Renew] replaces the file, lines are only appended. The
+// caller decides what the lines mean.
 //
 // A line is
 //
@@ -36,7 +37,7 @@ const version = 1
 // A new snapshot is worthwhile once the appended bytes exceed compactBytes and the size of the last snapshot.
 const compactBytes = 4 << 20
 
-// ErrDamaged is the error of a file with a bad line that was known to be on the disk.
+// ErrDamaged means that a line is bad although it was known to be on the disk.
 var ErrDamaged = errors.New("is damaged")
 
 // File is an open journal. Only one goroutine may use it.
@@ -81,7 +82,8 @@ func New(path string, job json.RawMessage) (*File, error) {
 	return &File{path: path, job: job}, nil
 }
 
-// Read reads a journal to resume from, and locks it until [File.Close]. [Events] passes on its events, and [File.Renew] begins the next run.
+// Read reads a journal to resume from, and locks it until [File.Close]. Call [Events] for the journal's events, and then [File.Renew] to begin the
+// next run.
 func Read(path string) (*File, error) {
 	at := file.PathAt(path)
 	if _, err := at.Stat(); err != nil {

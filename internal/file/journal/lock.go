@@ -57,7 +57,7 @@ func (g *Guard) Close() error {
 	// The file is removed while it is locked, so that other processes that have opened the file notice the removal.
 	removed := os.Remove(g.lock.Path())
 	err := g.lock.Close()
-	// Some systems do not remove open files. There, the file is removed after the unlocking, unless another process has locked it.
+	// Some systems do not remove open files. On such systems, the file is removed after it is unlocked, unless another process has locked it.
 	if removed != nil {
 		_ = os.Remove(g.lock.Path())
 	}
@@ -78,8 +78,7 @@ func (f *File) release() error {
 	return err
 }
 
-// In an error, withPath replaces the path of another file, such as a temporary file, by the given
-// path.
+// withPath replaces the path in an error about another file, such as a temporary file, with the given path.
 func withPath(path string, err error) error {
 	var p *os.PathError
 	var l *os.LinkError

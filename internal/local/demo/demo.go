@@ -40,7 +40,7 @@ type Options struct {
 	Executable string    // the handler program
 	Instances  int       // the number of handler processes
 	Connection string    // connection string of the account to use; embedded storage if empty
-	Progress   io.Writer // gets a line for each event
+	Progress   io.Writer // gets the progress, line by line
 	// If Watch is not nil, it is called after the demonstration, and the app runs until Watch returns. The app then also has a console, a catalog and a
 	// stream of events.
 	Watch func(Report)
@@ -74,7 +74,6 @@ type StrategyFigures struct {
 	QueriesPerOptimum float64 `json:"queriesPerOptimum"`
 }
 
-// demo is a running demonstration.
 type demo struct {
 	Options
 	account *storage.Account
@@ -118,7 +117,6 @@ func (d *demo) run(ctx context.Context) (Report, error) {
 	return d.report, nil
 }
 
-// start opens the storage, loads the rows and starts the app.
 func (d *demo) start(ctx context.Context) (stop func(), err error) {
 	stopStorage := func() {}
 	if d.Connection == "" {

@@ -23,7 +23,7 @@ const maxOperations = 100
 type batch struct {
 	table   string
 	parts   []batchPart
-	writes  []write // the parts before the refused one
+	writes  []write // all parts, or those before the refused one
 	refused *table.OperationError
 }
 
@@ -163,7 +163,7 @@ func (s tableService) runBatch(c *call, b batch, now time.Time) (response, error
 // batchAnswer builds the multipart answer to a batch.
 type batchAnswer struct {
 	batch string // the batch's boundary
-	parts string // the boundary of the parts; if they are in a change set, the change set's
+	parts string // the boundary of the parts: the change set's, or the batch's if there is no change set
 	b     []byte
 }
 

@@ -24,7 +24,7 @@ import (
 	"tablesweep/internal/local/emulator/refusal"
 )
 
-// blobService is the part of the pipeline for the Blob service. It supports the requests of blobRoutes: those that read an export, and those that the
+// blobService is the part of the pipeline for the Blob service. It supports the requests of blobRoutes: those for exports, and those that the
 // Functions host sends for its own blobs.
 type blobService struct{ *Emulator }
 
@@ -41,7 +41,6 @@ type blobStore struct {
 	version    int64                // the number of the last write, for ETags
 }
 
-// container is a container with its blobs by their names.
 type container struct {
 	resource
 	blobs map[string]*blob
@@ -273,7 +272,8 @@ type entry struct {
 	Metadata   *elements
 }
 
-// list answers with a page of the sorted names. With a delimiter, names that share a beginning up to the first delimiter after the prefix become one entry.
+// list answers with a page of the sorted names. With a delimiter, a name ends after the first delimiter that follows the prefix. Equal names become
+// one entry.
 func (b *blobCall) list(element string, all []string, describe func(name string) (elements, resource)) (response, error) {
 	type entries struct {
 		XMLName xml.Name
@@ -384,7 +384,7 @@ func hash(content []byte) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// checked returns the hash of the request's body. If a header contains a hash, it must be the same.
+// checked returns the hash of the request's body. If a header also contains a hash, the two hashes must be equal.
 func (b *blobCall) checked() (string, error) {
 	found := hash(b.body)
 	for _, header := range []string{"Content-MD5", "X-Ms-Blob-Content-MD5"} {

@@ -151,8 +151,8 @@ func (p pipeline) prepare(c *call, w http.ResponseWriter) (operation, error) {
 	return p.service.parse(c)
 }
 
-// leftOut refuses features of the services that the emulator lacks, by name. It must run before the signature check, because some of these requests are signed
-// in an unsupported way.
+// leftOut refuses requests for features that the emulator lacks. It must run before the signature check, because some of these requests are signed in
+// an unsupported way.
 func leftOut(c *call) error {
 	what := ""
 	switch comp := c.query.Get("comp"); {

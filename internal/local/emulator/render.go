@@ -43,7 +43,6 @@ func parseLevel(wanted string) metadata {
 	return minimalMetadata
 }
 
-// renderer writes rows as JSON.
 type renderer struct {
 	level   metadata
 	columns columns

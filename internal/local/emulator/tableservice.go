@@ -46,8 +46,8 @@ func (s tableService) refused(c *call, p *refusal.Error, level metadata, method,
 	return r
 }
 
-// preferenceApplied is the name of a header that is first in an answer. In a part of a batch, it is directly before
-// the version.
+// preferenceApplied is the name of a header. It is the first header of a response. In a part of a batch, it comes
+// directly before DataServiceVersion.
 const preferenceApplied = "Preference-Applied"
 
 // method returns a request's method. A POST may tunnel another method, as in older .NET SDKs.
@@ -239,7 +239,7 @@ func (s tableService) parseTables(c *call, t target) (operation, error) {
 	return op, nil
 }
 
-// preferred answers a creation with the new resource, or without it if the client prefers that. location is the resource's URL.
+// preferred answers a creation with the new resource, unless the client prefers an answer without it. location is the resource's URL.
 func (s tableService) preferred(c *call, prefer, location string, render func(metadata) []byte) response {
 	if prefer == "return-no-content" {
 		r := response{status: http.StatusNoContent}
@@ -257,7 +257,7 @@ func (s tableService) preferred(c *call, prefer, location string, render func(me
 	return r
 }
 
-// nameRow is a table's name as a filter's row.
+// nameRow lets a filter examine a table's name like a row.
 type nameRow string
 
 func (n nameRow) Property(name string) (odata.Value, bool) {
@@ -310,7 +310,7 @@ func (s tableService) parseTableQuery(c *call, op operation) (operation, error) 
 	return op, nil
 }
 
-// tableEntry renders a table, as an item of the list of tables or, if alone, as a whole answer.
+// tableEntry renders a table: as a whole answer if alone is true, otherwise as an item of the list of tables.
 func (s tableService) tableEntry(c *call, name string, level metadata, alone bool) []byte {
 	b := []byte{'{'}
 	if alone && level != noMetadata {

@@ -39,7 +39,7 @@ func (t *Transport) Do(req *http.Request) (*http.Response, error) {
 	}
 	served := req.WithContext(req.Context()) // a copy
 	served.RequestURI = req.URL.RequestURI()
-	served.Header = make(http.Header, len(req.Header)) // with names in the form that a server gets
+	served.Header = make(http.Header, len(req.Header)) // with canonical names, as an HTTP server gets them
 	for name, values := range req.Header {
 		served.Header[http.CanonicalHeaderKey(name)] = values
 	}

@@ -6,5 +6,5 @@
 //
 // As with the real host, no handler gets a signal, and the messages of a killed host stay hidden for ten minutes. Only one of the hosts on a storage account
 // runs a timer. Unlike the real host, this one has a fixed number of instances, and restarts a handler that ends. It supports only HTTP, queue and timer
-// triggers, and only the functions that package function lists. A test there compares the function.json files with the list.
+// triggers, and only the functions that package function lists. A test of that package compares the list with the function.json files.
 package host

@@ -19,8 +19,8 @@ import (
 // NewKey returns a random key.
 func NewKey() string { return rand.Text() }
 
-// serve starts the HTTP server. It accepts no requests after ctx has ended, and sends no answers after the context
-// work has ended.
+// serve starts the HTTP server. It accepts no requests after ctx ends, and sends no answers after the work context
+// ends.
 func (h *Host) serve(ctx, work context.Context) {
 	s := &http.Server{Handler: http.HandlerFunc(h.front), ReadHeaderTimeout: 30 * time.Second}
 	h.running.Go(func() { _ = s.Serve(h.listener) }) // always ends with ErrServerClosed
@@ -51,7 +51,7 @@ func (h *Host) front(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// anonymous reports whether a path below /api belongs to a function that needs no key. Only the console needs none.
+// anonymous reports whether a path below /api belongs to a function that needs no key. Only the console needs no key.
 func (h *Host) anonymous(path string) bool {
 	first, _, _ := strings.Cut(path, "/")
 	return slices.ContainsFunc(h.functions, func(f hosted) bool {

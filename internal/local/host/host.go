@@ -40,10 +40,10 @@ type Options struct {
 	Instances int
 	// Functions are the app's functions. The default is [function.Functions].
 	Functions []function.Function
-	// If Key is set, requests need it, except those for the console, as in the cloud. On addresses other than loopback, a key is always required; see
-	// [Host.Key].
+	// If Key is set, all requests need it except requests for the console, as in the cloud. On addresses other than loopback, a key is always
+	// required; see [Host.Key].
 	Key string
-	// Times are the host's times. The default is the real host's times; tests shorten them.
+	// Times defaults to the real host's times. Tests shorten them.
 	Times Times
 	// Log receives the output of the host and its handlers. By default, there is no log.
 	Log zerolog.Logger
@@ -57,7 +57,7 @@ type Times struct {
 	Restart time.Duration // the time between a failed start of a handler and the next attempt
 }
 
-// defaultTimes returns the real host's times. Pause has no counterpart there.
+// defaultTimes returns the real host's times. The real host does not have Pause.
 func defaultTimes() Times {
 	return Times{Drain: 10 * time.Second, Grace: 2 * time.Second, Pause: 5 * time.Second, Restart: 3 * time.Second}
 }

@@ -31,8 +31,8 @@ func newInstance(h *Host, id int) *instance {
 	}
 }
 
-// run keeps the handler process running. It gets no messages after ctx has ended, and kills the process when the
-// context work ends.
+// run keeps the handler process running. It gets no messages after ctx ends, and kills the process when the work
+// context ends.
 func (in *instance) run(ctx, work context.Context) {
 	life, end := context.WithCancel(work)
 	defer end() // in case the process never started
@@ -113,7 +113,7 @@ func (in *instance) start(ctx context.Context) (*process, error) {
 	return p, nil
 }
 
-// publish makes p the process for invocations; if p is nil, they wait.
+// publish makes p the process for invocations. If p is nil, invocations wait.
 func (in *instance) publish(p *process) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// MessageLease is the time for which the queue extension hides messages. After half of this time, it hides them for the whole time again.
-// (QueueListener of the queue extension)
+// MessageLease is the time for which the queue extension hides a message. After half of this time, it hides the message for the whole
+// time again. (QueueListener of the queue extension)
 const MessageLease = 10 * time.Minute
 
 // poisonLife is the time for which a message stays in the poison queue: the service's default, because the queue extension sets no time. (Microsoft Learn, "Put
@@ -46,16 +46,16 @@ type listener struct {
 // Poll polls a queue for a function of an instance until ctx ends, as a [Host] does. The function random returns numbers in [0, 1), for the waits
 // between polls of an empty queue. The function invoke runs the app's function with a decoded message.
 //
-// A message is settled when it is deleted, visible again or in the poison queue. After ctx has ended, Poll returns as soon as all its messages are
-// settled. The end of the context work means that the instance is lost: Poll returns without settling more messages, and invoke must end.
+// A message is settled when it is deleted, visible again or in the poison queue. After ctx ends, Poll returns as soon as all its messages are
+// settled. If the work context ends, the instance is lost: Poll returns without settling more messages, and invoke must end.
 func Poll(ctx, work context.Context, messages, poison *storage.Queue, options hostjson.Queues, random func() float64, log zerolog.Logger,
 	invoke func(ctx context.Context, m envelope.Message) error) {
 	l := listener{queue: messages, poison: poison, options: options, random: random, invoke: invoke, log: log}
 	l.poll(ctx, work)
 }
 
-// poll gets batchSize messages whenever at most newBatchThreshold are unfinished. After ctx has ended, it returns when all its messages are settled
-// or the context work has ended.
+// poll gets batchSize messages whenever at most newBatchThreshold are unfinished. After ctx ends, it returns when all its messages are settled or
+// the work context ends.
 func (l *listener) poll(ctx, work context.Context) {
 	finished := make(chan struct{})
 	held := 0
@@ -71,7 +71,7 @@ func (l *listener) poll(ctx, work context.Context) {
 			<-finished
 			held--
 		}
-		// Use the context work instead of ctx, because an aborted request could still take messages, which would stay
+		// Use the work context, not ctx: if the request were aborted, it could still take messages, and they would stay
 		// hidden.
 		messages, err := l.queue.Get(work, l.options.BatchSize, MessageLease)
 		if err != nil && !storage.NotFound(err) && ctx.Err() == nil { // a missing queue is not an error, because the app creates it
@@ -79,7 +79,7 @@ func (l *listener) poll(ctx, work context.Context) {
 		}
 		for _, m := range messages {
 			held++
-			go func() { // ends when the message is settled, for which poll waits
+			go func() { // ends when the message is settled; poll waits for it
 				l.process(work, m)
 				finished <- struct{}{}
 			}()
@@ -125,8 +125,8 @@ func (l *listener) process(ctx context.Context, m storage.Message) {
 	}
 }
 
-// settle deletes a message whose function succeeded. A failed message becomes visible again after visibilityTimeout, but after
-// its last delivery, it goes to the poison queue.
+// settle deletes a message whose function succeeded. A failed message becomes visible again after visibilityTimeout or,
+// after its last delivery, goes to the poison queue.
 func (l *listener) settle(ctx context.Context, m storage.Message, failure error) error {
 	switch {
 	case failure == nil:
@@ -173,7 +173,7 @@ func (l *listener) invokeRenewing(ctx context.Context, m *storage.Message, text 
 				return
 			case <-every.C:
 			}
-			// Use ctx instead of the context renewing, because an aborted renewal may have changed the pop receipt.
+			// Use ctx, not the renewing context: if the renewal were aborted, it could still change the pop receipt.
 			next, err := l.queue.Update(ctx, m, MessageLease)
 			if err == nil {
 				m.PopReceipt, receipt = next, next
@@ -216,7 +216,6 @@ type backoff struct {
 	exponent int
 }
 
-// next returns the next wait. The argument random is in [0, 1).
 func (b *backoff) next(found bool, random float64) time.Duration {
 	if found {
 		b.current, b.exponent = min(minPolling, b.most), 1

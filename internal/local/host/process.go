@@ -60,7 +60,6 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// process is a running handler process.
 type process struct {
 	cmd     *exec.Cmd
 	address string        // HOST:PORT

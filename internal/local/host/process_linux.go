@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// contain makes a child die with the thread that starts it, and puts it into its own process group, so Ctrl-C signals only the host.
+// contain makes a child die with the thread that starts it. It puts the child into its own process group, so that Ctrl-C signals only the host.
 func contain(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

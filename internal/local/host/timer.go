@@ -19,19 +19,19 @@ const (
 	soonAgain = renewal / 3
 )
 
-// timer runs one function's schedule for all instances of the host. Only one of the hosts on a storage account runs the timer, and its runs never
-// overlap.
+// timer runs one function's schedule for all instances of the host. Only one of the hosts on a storage account runs the timer. The function's
+// runs never overlap.
 type timer struct {
 	host     *Host
 	function hosted
 	lease    *lease
 
-	// state contains the schedule's state, except while a write of the state to the lease is running. Each of two concurrent writes would mistake the other
-	// for another host's.
+	// state contains the schedule's state, except while a write of the state to the lease is running. Two concurrent writes would look like the writes
+	// of two hosts.
 	state chan envelope.Status
 }
 
-// keepTimer fires one function's timer until ctx ends. When the context work ends, the function's runs end.
+// keepTimer fires one function's timer until ctx ends. When the work context ends, the function's runs end.
 func (h *Host) keepTimer(ctx, work context.Context, f hosted) {
 	t := &timer{
 		host: h, function: f, state: make(chan envelope.Status, 1),
@@ -82,8 +82,8 @@ func (t *timer) renew(ctx context.Context) {
 	}
 }
 
-// keep stores the schedule's state for the next holder of the lease. Like the real host, the timer waits for this at the start and after each run.
-// (TimerListener and StorageScheduleMonitor of the WebJobs SDK)
+// keep stores the schedule's state for the next holder of the lease. Like the real host, the timer waits until the state is stored, at the start
+// and after each run. (TimerListener and StorageScheduleMonitor of the WebJobs SDK)
 func (t *timer) keep(ctx context.Context, status envelope.Status) {
 	for t.record(ctx, &status) != nil && task.Sleep(ctx, t.host.options.Times.Pause) {
 	}

@@ -224,7 +224,8 @@ func typeOf(p member, typeName string) (odata.Type, error) {
 	return odata.Implied(p.value), nil
 }
 
-// normalize returns the value's stored JSON text. With an annotation, numbers and booleans may be strings; they are stored in their shortest form.
+// normalize returns the value's stored JSON text. An annotated number or boolean may be a string. Numbers and booleans are stored in their shortest
+// form.
 func normalize(p member, t odata.Type) (string, error) {
 	text := p.value
 	switch t {

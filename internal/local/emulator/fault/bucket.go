@@ -39,8 +39,8 @@ func (in *Injector) admit(now time.Time, i int, req Request) bool {
 	return true
 }
 
-// Charge subtracts rows or messages of the answer from the limit of the request's partition. The argument entities does not include those in
-// req.Entities.
+// Charge takes tokens for rows or messages of the answer from the buckets of the request's partition. [Injector.Plan] has already taken
+// tokens for req.Entities.
 func (in *Injector) Charge(now time.Time, req Request, entities int) {
 	if !req.Confined || entities <= 0 {
 		return
@@ -58,7 +58,7 @@ func partitionName(req Request) string {
 	return "/" + req.Table + "/" + req.Queue + "/" + req.Partition
 }
 
-// bucket returns the bucket of k, with the tokens for the time until now.
+// bucket returns the bucket of k, after adding the tokens for the time that has passed.
 func (in *Injector) bucket(now time.Time, k bucketKey) *bucket {
 	rate := in.rules[k.rule].rate
 	b := in.buckets[k]

@@ -16,12 +16,13 @@ type Request struct {
 	Queue     string
 	Partition string // the partition that the request affects, if Confined; "" for a queue
 	Confined  bool   // the request affects only one partition or one queue
-	Entities  int    // the number of affected entities or messages that is known before the request is carried out
+	Entities  int    // the number of affected entities or messages, as far as the request shows it
 	Identity  string // the same for a request's retries, different for other requests
 }
 
-// Plan describes the faults of one request, which fails in at most one way. Short, Empty, Duplicate, Delay and Deletion affect only
-// requests that they fit. The caller calls [Injector.Fired] for each of these faults that takes effect.
+// Plan describes the faults of one request, which fails in at most one way. Short and Empty apply only to pages, Duplicate
+// and Delay only to puts, and Deletion only to deletions. The caller calls [Injector.Fired] when one of these five takes
+// effect.
 type Plan struct {
 	Latency    time.Duration
 	Fail       Name          // "", Busy, or the rule that causes a timeout, a reset or a damaged answer
@@ -30,7 +31,7 @@ type Plan struct {
 
 	Short     bool
 	ShortRows int    // the page's length, or 0 for a random one
-	ShortDraw uint64 // the random number for the length
+	ShortDraw uint64 // determines the random length
 	Empty     bool
 	Copies    int           // how many copies of a queue message to store
 	Delay     time.Duration // the additional delay of the message's delivery
@@ -77,7 +78,7 @@ func (in *Injector) Counts() map[string]int {
 	return maps.Clone(in.fired)
 }
 
-// Plan decides the faults of a request. Planned failures and latency count as fired.
+// Plan decides the faults of a request. It counts planned failures and latency as fired.
 func (in *Injector) Plan(now time.Time, req Request) Plan {
 	plan := Plan{Copies: 1}
 	if len(in.rules) == 0 {
@@ -87,7 +88,7 @@ func (in *Injector) Plan(now time.Time, req Request) Plan {
 	defer in.mu.Unlock()
 	var identity uint64
 	var occurrence int
-	if in.draws { // rate limits need no counts of identities
+	if in.draws { // rate limits do not use identity and occurrence
 		identity = hash(req.Identity)
 		occurrence = in.seen[identity]
 		in.seen[identity]++

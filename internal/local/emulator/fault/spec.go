@@ -5,8 +5,8 @@
 //	seed=7; latency=2ms..20ms; busy p=0.01 retry-after=1s; timeout-after p=0.01 on=batch,insert
 //
 // An [Injector] applies a spec. For a [Request], it returns a [Plan], which the caller carries out. A random draw depends only on the seed, the rule,
-// the request's identity (such as table and keys) and the number of its earlier occurrences. The order of requests does not matter. Rate limits
-// depend on the time, which the caller passes.
+// the request's identity (such as table and keys) and the number of earlier requests with this identity. The order of requests does not matter. Rate
+// limits depend on the time, which the caller passes.
 //
 // # Rules
 //

@@ -114,7 +114,7 @@ func (q *Queue) Get(now time.Time, n int, until time.Time) []Message {
 	return messages
 }
 
-// Peek returns up to n visible messages without a pop receipt, and does not change them.
+// Peek returns up to n visible messages, without pop receipts. The messages stay visible.
 func (q *Queue) Peek(now time.Time, n int) []Message {
 	q.mu.Lock()
 	defer q.mu.Unlock()

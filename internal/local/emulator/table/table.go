@@ -73,8 +73,8 @@ func less(a, b Row) bool {
 	return key.Less(a.RowKey, b.RowKey)
 }
 
-// Rows replaces a table in memory. For example, it computes rows when they are read, or drops written rows. Its
-// methods behave like those of [Table], and may be called concurrently.
+// Rows is another implementation of a table's rows. For example, it computes rows when they are read, or drops written
+// rows. Its methods behave like those of [Table], and may be called concurrently.
 type Rows interface {
 	Get(k key.Key) (Row, error)
 	Query(q Query) Answer
@@ -203,7 +203,7 @@ func (t *Table) outcome(op Operation, near *btree.PathHint) (Row, error) {
 		row.Properties = old.Properties.Merge(op.Properties)
 	case op.Action == Insert:
 		row.Properties = op.Properties
-	default: // only an insert keeps the client's order
+	default: // only an insert keeps the client's order of properties
 		row.Properties = op.Properties.Sorted()
 	}
 	return row, entity.Check(op.Key, row.Properties)
@@ -216,7 +216,7 @@ type Query struct {
 	From   key.Key       // where to continue; the zero key is the start
 }
 
-// Bounds returns the range of keys that the query may find: its first key, and the first key after it, or nil without an upper limit.
+// Bounds returns the first key that the query may find, and the first key after its range. If the range has no upper limit, end is nil.
 func (q Query) Bounds() (start key.Key, end *key.Key) {
 	if q.Filter == nil {
 		return q.From, nil
@@ -243,8 +243,8 @@ const (
 	maxPageBytes = 16 << 20
 )
 
-// Query returns a page of the rows that the query selects, in key order. A page that is not the last may be short or empty. A
-// query with Top 0 has one page.
+// Query returns a page of the rows that the query selects, in key order. A page that is not the last may be short or empty.
+// If Top is 0, the answer is one empty page.
 func (t *Table) Query(q Query) Answer {
 	if q.Top == 0 {
 		return Answer{}
