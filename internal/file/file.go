@@ -1,8 +1,9 @@
-// Package file opens and creates the files of this program: checkpoints, states, and the files of an export. All of them go through a [Path].
+// Package file opens and creates the files of this program: checkpoints, states, and the files of an export. Each of
+// these files has a [Path].
 //
-// The directory that a user names may be a link. But each file in this directory must be a regular file, not a link. So another user who can write
-// to a shared directory can neither redirect the program to other files nor make it wait for a pipe. A new file has a random name until it is
-// complete. [OpenPipe] is for pipes and devices that the user names.
+// The directory that a user names may be a link. Each file in this directory must be a regular file, not a link. So if
+// other users can write to the directory, they can neither redirect the program to other files nor make it wait for a
+// pipe. A new file has a random name until it is complete. [OpenPipe] is for pipes and devices that the user names.
 package file
 
 import (
@@ -46,8 +47,8 @@ func (p Path) String() string { return filepath.Join(p.dir, filepath.FromSlash(p
 // Namespaces")
 var devices = regexp.MustCompile(`^(?i:con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]) *([.:].*)?$`)
 
-// portable reports whether a file's name is also valid on Windows. Such a name does not contain a drive, is not a
-// device, and does not lead to the same file as another name.
+// portable reports whether a file's name is also valid on Windows. On Windows, a name may contain a drive, some
+// names are devices, and dots and spaces at the end of a name are ignored.
 func portable(name string) bool {
 	return !strings.ContainsAny(name, `\:*?"<>|`) && !strings.HasSuffix(name, ".") && !strings.HasSuffix(name, " ") && !devices.MatchString(name)
 }
@@ -73,7 +74,7 @@ func (p Path) check() error {
 // file is a link. Its errors begin with the path.
 func (p Path) inDirectory(fn func(*os.Root) error) error { return p.withPath(p.inRoot(fn)) }
 
-// withPath replaces the path in an error about another file, such as a temporary file, with this path.
+// withPath puts this path into an error about another file, such as a temporary file.
 func (p Path) withPath(err error) error {
 	var other *fs.PathError
 	var two *os.LinkError
@@ -89,15 +90,15 @@ func (p Path) withPath(err error) error {
 	return err
 }
 
-// writeError marks an error of the function that writes a file's content. [Path.withPath] does not change its text, because the error is not about
-// the file.
+// writeError is an error of the function that writes a file's content. The error is not about the file, so
+// [Path.withPath] does not change the error's text.
 type writeError struct{ error }
 
 func (p Path) inRoot(fn func(*os.Root) error) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(p.dir + "/.") // with /., OpenRoot fails immediately for a pipe, instead of waiting
+	root, err := os.OpenRoot(p.dir + "/.") // /. makes OpenRoot fail for a pipe; without /., OpenRoot would wait
 	if err != nil {
 		return err
 	}
@@ -117,7 +118,7 @@ func (p Path) inRoot(fn func(*os.Root) error) error {
 	return fn(root)
 }
 
-// ByLink reports whether a part of a name in a directory is a link.
+// ByLink reports whether the path dir/name contains a link below dir.
 func ByLink(dir, name string) bool {
 	at := dir
 	for _, part := range strings.Split(path.Clean(name), "/") {

@@ -1,5 +1,6 @@
-// Package input reads the JSON and query strings that callers send, by one strict rule: every name must be known, spelled exactly, and given once.
-// The rule is strict because a misspelled parameter could be one that limits a deletion. [Part] and the fields of [Parameter] allow exceptions.
+// Package input reads the JSON and query strings that callers send, by one strict rule: every name must be known,
+// spelled exactly, and given once. If a misspelled parameter were ignored, a deletion could delete too many rows.
+// [Part] and the fields of [Parameter] allow exceptions.
 //
 // Other packages read the app's own data, and data of the Functions host and the storage services.
 package input
@@ -21,11 +22,11 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// JSON decodes one JSON value into v. It refuses unknown names, repeated names, invalid UTF-8, and any text after the value. A name in the wrong case
-// is unknown. All errors are [problem.Invalid], and name the field if there is one.
+// JSON decodes one JSON value into v. It refuses unknown names, repeated names, invalid UTF-8, and any text after the
+// value. A name in the wrong case is unknown. All errors are [problem.Invalid]. An error about a field names the field.
 func JSON(text []byte, v any) error { return decode(text, v, json.RejectUnknownMembers(true)) }
 
-// Part decodes as [JSON] does, but ignores unknown names, for an object that may have more fields than v.
+// Part decodes an object that may have more fields than v. Unlike [JSON], it ignores unknown names.
 func Part(text []byte, v any) error { return decode(text, v) }
 
 func decode(text []byte, v any, o ...json.Options) error {
@@ -56,8 +57,8 @@ func explain(text []byte, err error) error {
 	return problem.Invalidf("", "is not valid JSON").Because(Located(text, err))
 }
 
-// Located adds the position of the mistake to the error of a text that is not valid JSON. The position is the column in characters and, if the
-// text has several lines, the line. Other errors stay unchanged.
+// Located adds the position of the mistake to err if the text is not valid JSON. The position is the column in
+// characters and, if the text has several lines, the line. Other errors stay unchanged.
 func Located(text []byte, err error) error {
 	var syntax *jsontext.SyntacticError
 	if !errors.As(err, &syntax) || syntax.Err == nil {
@@ -112,12 +113,12 @@ func Once(names ...string) []Parameter {
 	return all
 }
 
-// hostParameters are the parameters of the Functions host that the app also receives: the function's key, and the key's name.
+// hostParameters are parameters for the Functions host, which also reach the app: a function's key, and the key's name.
 var hostParameters = []string{"code", "clientId"}
 
-// Query reads a URL's query string. It refuses parameters that are not in params, invalid UTF-8, and parameters that are repeated or empty, unless
-// their [Parameter] allows it. It ignores the host's own parameters, unless params contains their names. All errors are [problem.Invalid], and name
-// the parameter if there is one.
+// Query reads a URL's query string. It refuses invalid UTF-8, and parameters that are not in params. It refuses a
+// repeated or empty parameter unless its [Parameter] allows this. It ignores the host's own parameters, unless params
+// contains their names. All errors are [problem.Invalid]. An error about a parameter names the parameter.
 func Query(raw string, params []Parameter) (url.Values, error) {
 	given, err := url.ParseQuery(raw)
 	if err != nil {

@@ -56,8 +56,8 @@ func CleanPrefix(prefix string) (string, error) {
 	return prefix + "/", nil
 }
 
-// Make creates the container unless it exists. A user may be allowed to write blobs but not to create containers. So a refusal is not an error if the
-// container's blobs can be listed.
+// Make creates the container unless it exists. A user may be allowed to write blobs but not to create containers. So
+// Make ignores a refusal if it can list the container's blobs.
 func (b *Blobs) Make(ctx context.Context) error {
 	err := b.container.Create(ctx)
 	if storage.Denied(err) && b.List(ctx, "", func(string, int64) error { return nil }) == nil {

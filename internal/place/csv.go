@@ -19,9 +19,10 @@ import (
 	"tablesweep/internal/task"
 )
 
-// CSV is Azure Storage Explorer's form of rows: PartitionKey, RowKey, Timestamp, and for each property two columns, one of values and one of types,
-// such as Name and Name@type. If a row lacks a property, both its cells are empty. If a property is an empty text, the cell of its type is not empty.
-// A text without a type gets the type in [CSV.Types], else the only type in its column, else the type in the first row, else String.
+// CSV is the form in which Azure Storage Explorer writes rows. It has the columns PartitionKey, RowKey and Timestamp.
+// Each property has a column of values, such as Name, and a column of types, such as Name@type. If a row lacks a
+// property, both its cells are empty. If a property is an empty text, the cell of its type is not empty. A text without
+// a type gets the type in [CSV.Types], else the only type in its column, else the type in the first row, else String.
 type CSV struct {
 	Delimiter byte                    // 0 for a comma; a first line sep= takes precedence
 	Types     map[string]storage.Type // for each column, the type that texts without a type get
@@ -98,9 +99,9 @@ func (c CSV) reader(from io.Reader) *csvReader {
 	return &csvReader{CSV: c, in: bufio.NewReaderSize(from, 64<<10)}
 }
 
-// Learn reads a file to find the types of its columns, and returns a CSV for reading it again. An input that can be read only once, such as a pipe,
-// is read without Learn. Reading such an input fails if a column's type becomes known only after a text was read with another type. If ctx ends,
-// the error is [task.ErrInterrupted].
+// Learn reads a file to find the types of its columns, and returns a CSV for reading it again. An input that can be
+// read only once, such as a pipe, is read without Learn. Without Learn, reading fails if a later row shows that an
+// earlier text without a type was read with the wrong type. If ctx ends, the error is [task.ErrInterrupted].
 func (c CSV) Learn(ctx context.Context, from io.Reader) (CSV, error) {
 	r := c.reader(from)
 	if err := r.readHeader(); err != nil {
@@ -202,7 +203,8 @@ func (r *csvReader) next() (rec csvRecord, row storage.Entity, err error) {
 	}
 }
 
-// hasAllCells reports whether a record has a cell for each column. It removes empty cells at the end of the record, because spreadsheets write such cells.
+// hasAllCells reports whether a record has a cell for each column. It first removes empty cells beyond the last column,
+// because spreadsheets write such cells.
 func (r *csvReader) hasAllCells(rec *csvRecord) bool {
 	for len(rec.cells) > len(r.columns) && rec.cells[len(rec.cells)-1] == "" {
 		rec.cells = rec.cells[:len(rec.cells)-1]
@@ -475,7 +477,7 @@ func (c csvColumn) typeOf(cells []string) (t storage.Type, typed bool, err error
 // Columns are the columns of CSV output. [Columns.See] must be called with all rows before the first row is written.
 type Columns struct {
 	CSV
-	// Lossy, if set, is called for a property whose text is not valid Unicode and is therefore written with U+FFFD.
+	// Lossy, if set, is called for a property whose text is not valid Unicode. The invalid parts are written as U+FFFD.
 	Lossy func(k key.Key, name string)
 
 	names []string

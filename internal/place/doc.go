@@ -1,6 +1,6 @@
 // Package place reads and writes rows outside tables: exports, and files of JSON lines and CSV.
 //
-// An export is a table's rows as objects in a directory or a blob container ([Objects]):
+// An export consists of objects ([Objects]) in a directory or a blob container:
 //
 //	export.json     the claim, written first
 //	data/NAME       the rows, in files whose keys are sorted and disjoint
@@ -22,6 +22,6 @@
 //
 // A complete export answers queries like a table ([Export.Read]). A token is FILE/PAGE/ROW, the indexes of the next
 // row. The command writes exports with [Writer]. Until all files are written, the Writer keeps the lines of files.jsonl
-// in a journal ([journal.File]), from which a killed export resumes. [Windows] reads JSON lines or [CSV] that are not
-// exports, with rows in any order.
+// in a journal ([journal.File]), from which a killed export resumes. [Windows] reads rows in any order from JSON lines
+// or [CSV] outside exports.
 package place

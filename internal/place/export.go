@@ -168,7 +168,7 @@ func (p position) token() *key.Token {
 	return &key.Token{Partition: fmt.Sprintf("%d/%d/%d", p.file, p.page, p.row)}
 }
 
-// pageSource holds the memory and the objects with which a query reads pages.
+// pageSource contains an export's objects, and the memory for reading their pages.
 type pageSource struct {
 	Objects
 	memory *memory.Part
@@ -210,7 +210,7 @@ func (e *Export) nextPage(at position) position {
 	return position{at.file + 1, 0, 0}
 }
 
-// startOf returns the position at which a query begins: that of its token, or the start of its range.
+// startOf returns the position at which a query begins: the position of its token, or the start of its range.
 func (e *Export) startOf(ctx context.Context, from pageSource, q storage.Query) (at position, err error) {
 	if q.Token != nil {
 		n, _ := fmt.Sscanf(q.Token.Partition, "%d/%d/%d", &at.file, &at.page, &at.row)

@@ -62,8 +62,8 @@ func (h preamble) check(name, format string) error {
 // proofName is the start of the last member, which contains the SHA-256 of all bytes before it.
 const proofName = `,"proof":"`
 
-// withChecksum returns the JSON of a claim or a manifest with its own hash. By this hash, [parse] notices any change,
-// even in a member that this version of the program does not know.
+// withChecksum returns the JSON of a claim or a manifest, with a hash of this JSON as the last member. With the hash,
+// [parse] notices any change, even in a member that this version of the program does not know.
 func withChecksum(v any) []byte {
 	text := bytes.TrimSuffix(asJSON(v), []byte("}\n"))
 	return fmt.Appendf(text, "%s%x\"}\n", proofName, sha256.Sum256(text))
@@ -93,7 +93,7 @@ type Claim struct {
 	preamble
 	Request   json.RawMessage `json:"request,omitempty"` // the request that made the export and can resume it
 	StartedAt time.Time       `json:"startedAt"`         // the start of the export, by the service's clock
-	Source    *Manifest       `json:"source,omitempty"`  // if the app reads an export, its manifest, without files and properties
+	Source    *Manifest       `json:"source,omitempty"`  // the manifest of the export that the app reads, without files and properties; nil for a table
 	Program   string          `json:"program"`
 }
 
@@ -329,7 +329,7 @@ type page struct {
 	properties  Properties
 
 	columns     []storage.Column // the columns of the last rows
-	sameColumns int64            // how many of the last rows have these columns; properties does not count them yet
+	sameColumns int64            // the number of last rows that have these columns and are not yet counted in properties
 }
 
 // add appends a row, which must be after the last row in table order. If the page is full, add appends nothing and returns false. If timestamp is
@@ -426,8 +426,8 @@ func dataName(order, hash string, c *Codec) string {
 	return DataPrefix + order + "-" + hash[:min(len(hash), hashDigits)] + ".jsonl" + exts[c.compress]
 }
 
-// End returns the file's line and its content. The argument order is the start of the file's name: six digits, or a step's id. Afterwards, the draft
-// is empty. Its next page overwrites the returned content.
+// End returns the file's line and its content. The file's name begins with order, which is six digits or a step's id.
+// Afterwards, the draft is empty. Its next page overwrites the returned content.
 func (d *FileDraft) End(order string) (f File, content []byte) {
 	f, content = d.file, d.content
 	f.SHA256 = hashOf(content)
@@ -436,7 +436,7 @@ func (d *FileDraft) End(order string) (f File, content []byte) {
 	return f, content
 }
 
-// Seal collects the facts about an export's files that the manifest needs.
+// Seal collects what the manifest contains about an export's files.
 type Seal struct {
 	sum         hash.Hash
 	last        *key.Key

@@ -32,9 +32,9 @@ type Objects interface {
 	Parents() []Objects
 }
 
-// CheckObjects checks that the objects whose names start with the prefix have the given lengths, because other programs may have deleted or replaced
-// some. If one is missing or has another length, the error is [ErrDamaged]. CheckObjects calls other with the name of each object that is not in
-// lengths.
+// CheckObjects checks that the objects whose names start with the prefix have the given lengths. Other programs may
+// have deleted or replaced objects. If an object is missing or has another length, the error is [ErrDamaged].
+// CheckObjects calls other with the name of each object that is not in lengths.
 func CheckObjects(ctx context.Context, o Objects, prefix string, lengths map[string]int64, other func(name string)) error {
 	there := map[string]int64{}
 	err := o.List(ctx, prefix, func(name string, bytes int64) error {
@@ -73,7 +73,7 @@ func (d Directory) Address() string {
 	return path
 }
 
-// Parents implements [Objects]. It resolves the links in the directory's path beforehand.
+// Parents implements [Objects]. It first resolves the links in the directory's path.
 func (d Directory) Parents() (above []Objects) {
 	path := resolved(d.Address())
 	for path != filepath.Dir(path) {

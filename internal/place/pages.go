@@ -40,8 +40,8 @@ func NewStream(w io.Writer, c *Codec, timestamp bool) *Pages {
 	}}
 }
 
-// Add adds rows, and needs them only during the call. It fails at a row that is not after the previous row in table order, because an export with
-// such rows cannot be read.
+// Add adds rows, and needs them only during the call. It fails at a row that does not follow the previous row in table
+// order. An export with such a row could not be read.
 func (p *Pages) Add(rows []storage.Row) error {
 	last := p.last
 	for i, row := range rows {
@@ -68,7 +68,7 @@ func (p *Pages) Add(rows []storage.Row) error {
 	return nil
 }
 
-// flush encodes the page, which ends a file if last is set.
+// flush encodes the page. If last is set, this page is the last of its file.
 func (p *Pages) flush(last bool) error {
 	if p.page.rows == 0 {
 		return nil

@@ -28,7 +28,7 @@ func (k Kind) String() string {
 	return [...]string{"a table", "an export", "a file", "stdin or stdout"}[k]
 }
 
-// InAccount is the start of the text of a place in a connection's account. CONTAINER/PREFIX follows it.
+// InAccount begins the text of a place in a connection's account: blob:CONTAINER/PREFIX.
 const InAccount = "blob:"
 
 // IsURL reports whether a place's text is a URL. A misspelt URL counts as a URL, because nobody gives a directory such a name on purpose.
@@ -96,7 +96,7 @@ func ext(name string) string {
 	return filepath.Ext(strings.TrimSuffix(strings.ToLower(name), exts[CompressOf(name)]))
 }
 
-// CompressOf returns the compression that follows from the ending of a file's name.
+// CompressOf returns the compression that the ending of a file's name shows.
 func CompressOf(name string) Compress {
 	name = strings.ToLower(name)
 	for _, c := range []Compress{Zstd, Gzip} {

@@ -14,7 +14,7 @@ import (
 
 // Removal is the progress of an export's deletion.
 type Removal struct {
-	Tables int  `json:"tables,omitempty"` // for an export of many tables: the number of tables whose data is deleted or, if Gone is set, the number of completely deleted tables
+	Tables int  `json:"tables,omitempty"` // only for an export of many tables: the number of tables whose data is deleted; if Gone is set, the number of completely deleted tables
 	Files  int  `json:"files,omitempty"`  // the number of deleted data files of the next table
 	Gone   bool `json:"gone,omitempty"`   // all data is deleted, so the lists can be deleted
 	Done   bool `json:"-"`                // everything is deleted
@@ -25,8 +25,8 @@ type Removal struct {
 // same place. It deletes the manifest before the data, so that nobody reads the export while it is incomplete. It deletes the claim last, so that an
 // interrupted call can be repeated. It deletes nothing if the place belongs to another export, or if a list is missing or was changed.
 //
-// Remove deletes lists only if the argument from records that the data is deleted. So the caller must store each result before the next call.
-// Without this record, a deleted list would look like a lost list.
+// Remove deletes lists only if from.Gone is set, that is, if all data is deleted. So the caller must store each result
+// before the next call. Without the stored result, a deleted list would look like a lost list.
 func Remove(ctx context.Context, o Objects, id ExportID, many bool, from Removal, left *int) (Removal, error) {
 	r := remover{o, from, left}
 	remove := r.removeOne
@@ -160,7 +160,7 @@ func (r *remover) removeOne(ctx context.Context, id ExportID) error {
 	return r.removeLists(ctx, "", id)
 }
 
-// lostList is the error for a missing list whose data still exists.
+// lostList is the error if a list is missing, but the data that it listed still exists.
 func lostList(name, what string) error {
 	return fmt.Errorf("%s is missing, but %s still exist; delete them by hand", name, what)
 }
@@ -208,7 +208,7 @@ func ClearLate(ctx context.Context, o Objects) error {
 
 // removeLate deletes objects that late steps have written to an export whose data is deleted. For an export of many
 // tables, removeLate also deletes the objects and claims of tables that the export does not list. It keeps the objects
-// that lie beside another export's manifest or list of files, because they belong to that export.
+// that lie beside another export's manifest or list of files, because these objects belong to the other export.
 func (r *remover) removeLate(ctx context.Context, id ExportID, many bool) error {
 	if *r.left <= 0 {
 		return errEnough

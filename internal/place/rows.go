@@ -101,9 +101,10 @@ func JSONLines(from io.Reader) Lines {
 	}
 }
 
-// Windows calls fn with windows of rows. Each window is sorted and has at most 50,000 rows or about 16 MiB. If several rows of a window have the same
-// key, the window keeps only the last. If merge is true, this row also gets the properties that only the earlier rows have. The argument repeated
-// counts the earlier rows. A line that is not a row is passed to bad or, if bad is nil, ends the input.
+// Windows calls fn with windows of rows. Each window is sorted, and ends at 50,000 rows or about 16 MiB. If several
+// rows of a window have the same key, the window keeps only the last. If merge is true, this row also gets the
+// properties that only the earlier rows have. The argument repeated counts the earlier rows. Windows calls bad for a
+// [BadLine]. If bad is nil, a BadLine ends the input.
 func Windows(next Lines, merge bool, bad func(*BadLine) error, fn func(rows Rows, repeated int) error) error {
 	var rows Rows
 	size := 0
@@ -151,7 +152,8 @@ func Windows(next Lines, merge bool, bad func(*BadLine) error, fn func(rows Rows
 	}
 }
 
-// OpenFile opens a file of JSON lines, and decompresses it according to its name. The file may be a pipe, and waiting for it ends when ctx ends.
+// OpenFile opens a file of JSON lines, and decompresses it according to its name. The file may be a pipe. When ctx
+// ends, OpenFile stops waiting for the pipe.
 func OpenFile(ctx context.Context, path string) (io.ReadCloser, error) {
 	f, err := file.OpenPipe(ctx, path, os.O_RDONLY, 0)
 	if err != nil {

@@ -14,13 +14,15 @@ import (
 	"tablesweep/internal/task"
 )
 
-// An export must not begin within another export, or around one, because a reader of the outer export would find the objects of the inner export. An
-// export of many tables is an exception: it contains an export of each table, and checks the place for all of them.
+// An export must not begin within another export, or around one, because a reader of the outer export would find the
+// objects of the inner export. An export of many tables is an exception: it contains an export of each table, and only
+// the surrounding export checks the place.
 
 // markers are the names of the objects that mark a place as an export.
 var markers = []string{TablesName, tablesClaimName, ManifestName, ClaimName}
 
-// formatPrefix begins each object that marks a place as an export. Objects of other programs may have the same names.
+// formatPrefix begins the content of each marker. Objects of other programs may have the same names, but not this
+// content.
 const formatPrefix = `{"format":"tablesweep-`
 
 func hasMarker(ctx context.Context, o Objects, name string) (bool, error) {
@@ -92,7 +94,8 @@ func checkApart(ctx context.Context, to Objects, patience time.Duration) error {
 	}
 }
 
-// patience is about how long an export waits for an export within it to yield, which takes a few requests.
+// patience is the approximate time for which an export waits until an export within it yields. Yielding takes a few
+// requests.
 const patience = 4 * time.Second
 
 // Take puts a claim, as [PutClaim] does, and then checks whether another export has begun at the same moment in a surrounding place or within
@@ -100,8 +103,9 @@ const patience = 4 * time.Second
 // inner export yields immediately: it withdraws its claim. The outer export waits until the inner claim is gone, and yields if this takes too
 // long. The export that yields fails with [ErrTaken]. After any other error, Take tries briefly to withdraw the claim.
 //
-// The function begun, which may be nil, reports whether another process has begun the same export. If the claim already exists, the process that put
-// it has died or is faster. Take gives that process time to begin the export, and keeps the claim if it does.
+// The function begun, which may be nil, reports whether another process has begun the same export. If the claim already
+// exists, the process that put it has died or is faster. Take gives that process time to begin the export. If the
+// export begins, Take keeps the claim.
 func Take(ctx context.Context, to Objects, c Claim, begun func() (bool, error)) error {
 	made, err := putClaim(ctx, to, c)
 	if err != nil {

@@ -26,7 +26,7 @@ type Options struct {
 	Timestamp bool          // rows keep their Timestamps
 	FileBytes int           // the approximate bytes of JSON in a data file; 0 means 32 MiB
 	Journal   *journal.File // the journal from which the export can be resumed, or nil; the caller closes it
-	Member    bool          // the export is part of an export of many tables, which has claimed the surrounding place
+	Member    bool          // the export belongs to an export of many tables, and that export has claimed the surrounding place
 }
 
 // Writer makes an export from rows in table order. [Pages.Add] adds them.
@@ -49,8 +49,8 @@ type Writer struct {
 // JournalName is the name of an export's journal in its directory. The journal of an export in blobs is a file on this machine.
 const JournalName = "export.ckpt"
 
-// event is an entry of the journal: the claim, or a line of files.jsonl. A line is a string, because a journal may escape JSON
-// differently.
+// event is an entry of the journal: the claim, or a line of files.jsonl. A line is stored as a string, because the
+// journal may change the escapes of JSON.
 type event struct {
 	Claim *Claim `json:"claim,omitempty"`
 	Line  string `json:"line,omitempty"`
@@ -152,8 +152,9 @@ func claimOf(ctx context.Context, o Objects, name, format string) (c Claim, err 
 	return c, err
 }
 
-// PutClaim claims the place for an export. It fails with [ErrTaken] if the place belongs to another export. It reads the claim before it writes,
-// because an export without the permission to read could neither be completed nor resumed after a crash.
+// PutClaim claims the place for an export. It fails with [ErrTaken] if the place belongs to another export. It reads
+// the claim before it writes, because without the permission to read, an export could neither be completed nor resumed
+// after a crash.
 func PutClaim(ctx context.Context, to Objects, c Claim) error {
 	_, err := putClaim(ctx, to, c)
 	return err
@@ -283,7 +284,7 @@ func (w *Writer) write(ctx context.Context, p *page, last bool) error {
 	return nil
 }
 
-// Holds returns about how many bytes of memory the current file uses, also while rows are added.
+// Holds returns about how many bytes of memory the current file uses. It may be called while rows are added.
 func (w *Writer) Holds() int64 { return w.bytes.Load() }
 
 // End ends the sequence of rows. If err is nil, End writes the remaining rows, and the caller must then call [Writer.Complete]. If err is not nil,

@@ -11,10 +11,11 @@
 // The first line's event is {"version":1,"job":…,"lines":L}. The next L lines are the snapshot. The file gets its name only when these lines are on
 // the disk. Later events are appended as they happen.
 //
-// A machine that crashes may lose the bytes that were not known to be on the disk: the end of the file is missing, contains zeros, or has gaps. Let D
-// be the largest N in a good line. If the first bad line comes after the snapshot and beyond the first D bytes, this line and all later lines are
-// ignored. The work that they recorded is done again. If the first bad line comes earlier, the file was damaged or changed, and is refused. A file
-// that was shortened at the end of a line goes unnoticed.
+// A machine that crashes may lose the bytes that were not known to be on the disk: the end of the file is missing,
+// contains zeros, or has gaps. Let D be the largest N in a good line. If the first bad line comes after the snapshot
+// and beyond the first D bytes, this line and all later lines are ignored. The work that they recorded is done again.
+// If the first bad line comes earlier, the file was damaged or changed, and is refused. If a file has lost whole lines
+// at its end, the loss goes unnoticed.
 package journal
 
 import (
@@ -34,7 +35,7 @@ import (
 
 const version = 1
 
-// A new snapshot is worthwhile once the appended bytes exceed compactBytes and the size of the last snapshot.
+// A new snapshot is worthwhile once the appended bytes exceed both compactBytes and the size of the last snapshot.
 const compactBytes = 4 << 20
 
 // ErrDamaged means that a line is bad although it was known to be on the disk.
@@ -68,7 +69,8 @@ type line struct {
 	Event json.RawMessage `json:"event"`
 }
 
-// New prepares a journal in a file that must not exist. The first [File.Renew] creates the file, and stores job unchanged.
+// New prepares a new journal. The journal's file must not exist. The first [File.Renew] creates the file, and stores
+// job unchanged.
 func New(path string, job json.RawMessage) (*File, error) {
 	switch _, err := file.PathAt(path).Stat(); {
 	case err == nil:

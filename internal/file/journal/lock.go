@@ -49,7 +49,8 @@ func Lock(path string) (*Guard, error) {
 	return nil, fmt.Errorf("%s: %w", path, ErrLocked)
 }
 
-// tries is how often Lock tries again when the previous holder has removed the lock file. After that, the path counts as locked.
+// tries is the maximum number of attempts. If the previous holder has removed the lock file, Lock tries again. After
+// the last attempt, the path counts as locked.
 const tries = 100
 
 // Close releases the lock and removes its file.
@@ -78,7 +79,7 @@ func (f *File) release() error {
 	return err
 }
 
-// withPath replaces the path in an error about another file, such as a temporary file, with the given path.
+// withPath puts the given path into an error about another file, such as a temporary file.
 func withPath(path string, err error) error {
 	var p *os.PathError
 	var l *os.LinkError

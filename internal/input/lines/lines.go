@@ -80,9 +80,10 @@ func (r *Reader) Next() (Line, error) {
 	return Line{}, io.EOF
 }
 
-// Arriving passes the lines of an input to fn as they arrive, until the input ends or fn fails. Each call gets the lines that have arrived since the
-// last call. After 1,000 lines or [MaxBytes] bytes of text, a call gets no further line. When ctx ends, fn still gets the lines that were read. Then
-// Arriving returns the error of ctx, even if a read of the input is still blocked.
+// Arriving passes the lines of an input to fn as they arrive, until the input ends or fn fails. Each call gets the
+// lines that have arrived since the last call. A call gets no more lines once it has 1,000 lines or [MaxBytes] bytes of
+// text. When ctx ends, fn still gets the lines that were read. Then Arriving returns the error of ctx, even if a read
+// of the input is still blocked.
 func Arriving(ctx context.Context, in io.Reader, fn func([]Line) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -120,7 +121,7 @@ func Arriving(ctx context.Context, in io.Reader, fn func([]Line) error) error {
 	}
 }
 
-// send sends all lines, and waits while there is no room for their text.
+// send sends all lines. Before it sends a line, it waits until there is room for the line's text.
 func send(ctx context.Context, from *Reader, to chan<- Line, room *semaphore.Weighted) error {
 	for {
 		l, err := from.Next()

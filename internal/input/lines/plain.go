@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Plain returns text without characters that control a terminal. It writes control characters (including line feeds and
-// tabs), characters that change the direction of writing, and invalid UTF-8 as \uXXXX, the escape of JSON.
+// Plain escapes text that could control a terminal, in JSON's form \uXXXX: control characters, including line feeds and
+// tabs; characters that change the direction of writing; and invalid UTF-8.
 func Plain(text string) string {
 	if strings.IndexFunc(text, steers) < 0 && utf8.ValidString(text) {
 		return text
@@ -33,8 +33,8 @@ func writePlain(b *strings.Builder, r rune) {
 func steers(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
 // PlainWriter writes text in the form of [Plain], but keeps line feeds and tabs. Text that is JSON keeps its meaning.
-// Everything that this program writes to a terminal passes through a PlainWriter, because errors, names and rows come from
-// elsewhere. It is safe for concurrent use.
+// Errors, names and rows may contain control characters, so everything that this program writes to a terminal passes
+// through a PlainWriter. It is safe for concurrent use.
 type PlainWriter struct {
 	to io.Writer
 

@@ -1,5 +1,6 @@
-// Package loopback recognizes the names of this machine, and requests that come from web pages of other sites. A web page can make its own host name
-// resolve to this machine (DNS rebinding), but that name is never localhost or a loopback address.
+// Package loopback recognizes the names of this machine, and requests that come from web pages of other sites. By DNS
+// rebinding, a web page can make its own host name resolve to this machine. But the page's host name is never localhost
+// or a loopback address.
 package loopback
 
 import (
@@ -18,9 +19,10 @@ func Is(host string) bool {
 	return strings.EqualFold(name, "localhost") || err == nil && address.Unmap().IsLoopback()
 }
 
-// Foreign returns the reason why a server without keys must refuse a request, or "". Any web page can send simple requests, such as a POST of
-// text/plain, to this machine. Once the page's host name resolves to this machine, the page can send all kinds of requests under that name. Keys
-// would prevent both. Foreign recognizes other pages by the headers Origin and Sec-Fetch-Site, which only browsers send.
+// Foreign returns the reason why a server without keys must refuse a request, or "". Any web page can send simple
+// requests, such as a POST of text/plain, to this machine. Once the page's host name resolves to this machine, the page
+// can send all kinds of requests under that name. A server with keys refuses all these requests. Foreign recognizes
+// other pages by the headers Origin and Sec-Fetch-Site, which only browsers send.
 func Foreign(r *http.Request) string {
 	switch site := r.Header.Get("Sec-Fetch-Site"); {
 	case !Is(r.Host): // the port is ignored, because a tunnel may change the port

@@ -1,5 +1,6 @@
-// Package demo shows the main job end to end on one machine. It loads real rows into embedded storage and starts several handler processes, which copy the
-// rows and get their work over the Functions host's protocol. Then it verifies the copy, and scans the rows once more with each strategy.
+// Package demo lets the app copy a table on one machine. It loads real rows into embedded storage, and starts a local
+// Functions host with several handler processes, which copy the rows. Then it verifies the copy, and scans the rows
+// once more with each strategy.
 package demo
 
 import (
@@ -240,7 +241,7 @@ func (d *demo) count(ctx context.Context, strategy string) error {
 	d.print("POST /api/scans: count by strategy %s", strategy)
 	s, err := d.scan(ctx, scans.Request{
 		Source: scans.TableRef{Table: sourceTable}, Action: scans.Action{Type: scans.Count}, Strategy: strategy,
-		SegmentsPerInvocation: 1, // so that the number of steps shows how the strategy splits
+		SegmentsPerInvocation: 1, // so that the number of steps shows how the strategy divides the table
 	})
 	if err == nil && s.Rows != int64(d.report.Rows) {
 		err = fmt.Errorf("the strategy counted %d rows, but the table has %d", s.Rows, d.report.Rows)

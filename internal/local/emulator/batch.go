@@ -52,7 +52,8 @@ func (s tableService) parseBatch(c *call) (operation, error) {
 	return op, nil
 }
 
-// parseBatchQuery parses a batch that contains a query. Except for the form of its answer, the batch is treated as a query.
+// parseBatchQuery parses a batch that contains a query. Only the form of the answer differs from the answer to the
+// query alone.
 func (s tableService) parseBatchQuery(c *call, p batchPart) (operation, error) {
 	inner := &call{
 		Request: &http.Request{Host: c.Host, URL: &url.URL{Path: p.path, RawQuery: p.query}, Header: http.Header{"Accept": {p.accept}}},
@@ -87,7 +88,7 @@ func (s tableService) batchPath(p batchPart) string {
 	return p.path
 }
 
-// understand parses the operations before the first invalid one.
+// understand parses the operations. It stops at the first invalid operation.
 func (s tableService) understand(parts []batchPart) batch {
 	b := batch{parts: parts, writes: make([]write, 0, len(parts))}
 	seen := make(map[key.Key]bool, len(parts))
@@ -163,7 +164,7 @@ func (s tableService) runBatch(c *call, b batch, now time.Time) (response, error
 // batchAnswer builds the multipart answer to a batch.
 type batchAnswer struct {
 	batch string // the batch's boundary
-	parts string // the boundary of the parts: the change set's, or the batch's if there is no change set
+	parts string // the boundary between the parts: the change set's boundary or, without a change set, the batch's
 	b     []byte
 }
 

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// A batch is a multipart body with one part: a query in HTTP form, or a change set, which is a multipart body of writes. The code here parses the body in
-// place, because parsing with mime/multipart and net/http takes longer than all other work on a batch.
+// A batch is a multipart body with one part: a query in HTTP form, or a change set, which is a multipart body of
+// writes. The code here parses the body in place: mime/multipart and net/http would need more time for the body than
+// all other work on a batch takes.
 
 // batchPart is one request inside a batch.
 type batchPart struct {
@@ -129,7 +130,8 @@ func eachField(b []byte, fn func(name, value []byte)) (body []byte) {
 	return b
 }
 
-// parseBatchPart parses a request in HTTP form. Some clients put the Content-ID before the request, others into its header.
+// parseBatchPart parses a request in HTTP form. Some clients send the Content-ID in the part's header, others in the
+// request's header.
 func parseBatchPart(content []byte, contentID string) (p batchPart, err error) {
 	line, rest := cutLine(content)
 	verb, target, ok := bytes.Cut(line, []byte(" "))

@@ -24,8 +24,8 @@ import (
 	"tablesweep/internal/local/emulator/refusal"
 )
 
-// blobService is the part of the pipeline for the Blob service. It supports the requests of blobRoutes: those for exports, and those that the
-// Functions host sends for its own blobs.
+// blobService is the part of the pipeline for the Blob service. It supports the requests in blobRoutes, which exports
+// and the Functions host need.
 type blobService struct{ *Emulator }
 
 const (
@@ -58,12 +58,12 @@ type blob struct {
 	lease
 	created time.Time
 	content []byte
-	header  [][2]string // the headers about its content, named as in answers
+	header  [][2]string // the headers that describe the content, with the names that answers use
 	md5     string
 }
 
-// contentHeaders are the headers that a blob stores about its content, and their defaults. Requests may prefix them with
-// x-ms-blob-.
+// contentHeaders are the headers that describe a blob's content, with their default values. In requests, their names
+// may begin with x-ms-blob-.
 var contentHeaders = [][2]string{{"Content-Type", "application/octet-stream"}, {"Content-Encoding"}, {"Content-Language"}, {"Cache-Control"}, {"Content-Disposition"}}
 
 // stamp returns a resource that was last written at the given time.
@@ -272,8 +272,8 @@ type entry struct {
 	Metadata   *elements
 }
 
-// list answers with a page of the sorted names. With a delimiter, a name ends after the first delimiter that follows the prefix. Equal names become
-// one entry.
+// list answers with a page of the sorted names. If the request has a delimiter, each name is cut after the first
+// delimiter that follows the prefix, and equal results become one entry.
 func (b *blobCall) list(element string, all []string, describe func(name string) (elements, resource)) (response, error) {
 	type entries struct {
 		XMLName xml.Name

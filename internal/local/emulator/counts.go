@@ -6,8 +6,8 @@ import (
 	"tablesweep/internal/local/emulator/fault"
 )
 
-// Counts are the numbers of requests by kind since the start or the last reset. They include retries, and well-formed
-// requests that were refused or that failed.
+// Counts are the numbers of requests by kind since the start or the last reset. They include retries, refused
+// requests and failed requests, but no malformed requests.
 type Counts struct {
 	Query         int64 `json:"query"`     // queries of entities
 	QueryRows     int64 `json:"queryRows"` // rows in the answers to queries

@@ -1,14 +1,16 @@
 // Package emulator serves Azure Table, Queue and Blob storage from memory. It never writes to disk.
 //
-// An [Emulator] is one storage account. Clients in the same process use its [Transport], which needs no sockets, so it works in the virtual time of
-// testing/synctest. [Emulator.Serve] serves the account over HTTP. The emulator supports those parts of the services' REST interfaces that the SDKs use:
-// tables, entities, queries, entity group transactions, queues, messages, and the requests for blobs that [ServedBlobs] lists. Requests are signed by
-// SharedKey or SharedKeyLite. The emulator is as strict as the real service. It does not support Entra ID. It refuses shared access signatures, access
-// policies, CORS, service properties and statistics, with errors that name the feature.
+// An [Emulator] is one storage account. Clients in the same process use its [Transport]. A Transport needs no sockets,
+// so it works in the virtual time of testing/synctest. [Emulator.Serve] serves the account over HTTP. The emulator
+// supports those parts of the services' REST interfaces that the SDKs use: tables, entities, queries, entity group
+// transactions, queues, messages, and the requests for blobs that [ServedBlobs] lists. Requests are signed by SharedKey
+// or SharedKeyLite. The emulator is as strict as the real service. It does not support Entra ID. It refuses shared
+// access signatures, access policies, CORS, service properties and statistics, with errors that name the feature.
 //
-// The emulator ends a page after 250,000 visited rows or 16 MiB, the service after 5 seconds. It disconnects a client that takes 30 seconds to send a
-// body or to read an answer. It accepts keys of up to 512 UTF-16 units, and any date as x-ms-version. It returns Doubles in their shortest form, like
-// Azurite: 3.10 as 3.1, 3 as 3.0, and -0.0 as 0.0. Tests compare the emulator's answers with recordings of the real service (testdata/README.md).
+// The emulator ends a page after 250,000 visited rows or 16 MiB, and the service ends a page after 5 seconds. It
+// disconnects a client that takes 30 seconds to send a body or to read an answer. It accepts keys of up to 512 UTF-16
+// units, and any date as x-ms-version. It returns Doubles in their shortest form, like Azurite: 3.10 as 3.1, 3 as 3.0,
+// and -0.0 as 0.0. Tests compare the emulator's answers with recordings of the real service (testdata/README.md).
 // scripts/jssdk and scripts/pysdk test the emulator with Microsoft's JavaScript and Python clients.
 //
 // A fault spec makes requests fail as they fail in practice (see package [fault]). The emulator counts requests by kind, so
@@ -63,7 +65,7 @@ type Options struct {
 	// Clock is the clock for rows and answers; nil for this machine's clock. Signatures always use this machine's clock.
 	Clock func() time.Time
 
-	// Tables contains tables with a separate implementation, by name. Such a table can compute its rows, for example.
+	// Tables maps the name of a table to an implementation of its rows, which may compute the rows.
 	Tables map[string]table.Rows
 
 	// If OnRequest is set, it is called before a request is carried out, and again before the answer is sent. It may block,

@@ -57,8 +57,8 @@ func parseQueryOptions(c *call) (queryOptions, error) {
 	return q, nil
 }
 
-// token is a continuation token: the key at which to continue, and the number of previous tokens with this key. The number distinguishes the tokens of
-// consecutive empty pages.
+// token is a continuation token: the key at which to continue, and the number of previous tokens with this key.
+// Consecutive empty pages continue at the same key, so only the number distinguishes their tokens.
 type token struct {
 	key  key.Key
 	hops int
@@ -136,7 +136,8 @@ func (s tableService) parseQuery(c *call, t target) (operation, error) {
 	op := operation{Request: fault.Request{
 		Kind:  fault.Query,
 		Table: t.resource,
-		// The identity contains only the key of the token: after an empty page, the token is new, but the query counts as the same request.
+		// The identity contains the token's key, but not the token's number. So the query after an empty page counts as
+		// the same request.
 		Identity: strings.Join([]string{"query " + t.resource, values.Get("$filter"), values.Get("$select"), values.Get("$top"), at.key.Partition, at.key.Row}, "\x00"),
 	}}
 	if q.Filter != nil {
@@ -166,7 +167,7 @@ func (s tableService) parseQuery(c *call, t target) (operation, error) {
 	return op, nil
 }
 
-// cutPage shortens or empties a page if the plan requires this and the page is not the last one.
+// cutPage shortens or empties a page as the plan requires. A page with too few rows stays unchanged.
 func (s tableService) cutPage(page table.Answer, plan fault.Plan) table.Answer {
 	keep := len(page.Rows)
 	switch {

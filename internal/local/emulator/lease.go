@@ -14,7 +14,7 @@ import (
 type lease struct {
 	id       string
 	duration time.Duration // or endless
-	ends     time.Time     // when it expires or, once broken, when the break ends; zero for never
+	ends     time.Time     // when the lease expires; for a broken lease, when the break ends; zero for never
 	broken   bool
 }
 
@@ -56,8 +56,8 @@ func (l lease) allows(id string, write bool, now time.Time) error {
 	return refusal.New("LeaseLost", "A lease ID was specified, but the lease for the blob has expired.")
 }
 
-// change returns the lease after an action. The arguments proposed and duration are for a new lease, and period is for a break. A negative
-// period means none.
+// change returns the lease after an action. The arguments proposed and duration are for a new lease, and period is for
+// a break. A negative period means that the request has no period.
 func (l lease) change(action, id, proposed string, duration, period time.Duration, now time.Time) (lease, error) {
 	refuse := func(code, message string) (lease, error) { return l, refusal.New(code, message) }
 	state, mine := l.state(now), l.id != "" && strings.EqualFold(l.id, map[bool]string{true: proposed, false: id}[action == "acquire"])

@@ -33,9 +33,9 @@ type service interface {
 	stringToSign(r *http.Request, scheme string) (string, error)
 	// maxBody is the maximum size of a body, in bytes.
 	maxBody() int64
-	// failure returns the answer to a failed request, without the header with the error code.
+	// failure returns the answer to a failed request. The caller adds the header with the error code.
 	failure(c *call, p *refusal.Error) response
-	// headers sets the headers of every answer with the status.
+	// headers sets the headers that all answers with the status have.
 	headers(h http.Header, c *call, status int)
 }
 

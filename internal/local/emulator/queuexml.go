@@ -114,8 +114,8 @@ func xmlResponse(status int, v any) response {
 	return response{status: status, contentType: "application/xml", body: closed(append([]byte(xmlHead), text...))}
 }
 
-// unreferenced undoes the escapes that encoding/xml writes but the service does not. The service escapes only &, <, > and carriage returns, and Microsoft's
-// JavaScript SDK does not decode numeric references.
+// unreferenced undoes those escapes of encoding/xml that the service does not write. The service escapes only &, <, >
+// and carriage returns, and Microsoft's JavaScript SDK does not decode numeric references.
 var unreferenced = strings.NewReplacer("&#34;", `"`, "&#39;", "'", "&#x9;", "\t", "&#xA;", "\n")
 
 // closed writes elements without content as <Name />, a form that encoding/xml cannot write.

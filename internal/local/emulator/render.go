@@ -230,7 +230,8 @@ func entityLink(name string, row table.Row) string {
 	return name + "(PartitionKey='" + pathKey(row.PartitionKey) + "',RowKey='" + pathKey(row.RowKey) + "')"
 }
 
-// pathKey returns a key as a part of a URL's path, in which the service does not escape quotes.
+// pathKey returns a key as a part of a URL's path. Like the service, it doubles quotes and does not percent-encode
+// them.
 func pathKey(s string) string {
 	return strings.ReplaceAll(url.PathEscape(s), "%27", "''")
 }

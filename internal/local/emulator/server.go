@@ -42,8 +42,9 @@ func (e *Emulator) Serve(ctx context.Context, tableAddr, queueAddr, blobAddr str
 	return s, nil
 }
 
-// onlyHosts refuses requests for hosts other than this machine's names and the given address. Without this check, a web page could let its own name
-// resolve to this machine, and sign requests with the well-known key.
+// onlyHosts refuses a request unless its host is a name of this machine, the given address, or the address at which the
+// request arrived. Without this check, a web page could make its own host name resolve to this machine, and sign
+// requests with the well-known key.
 func (p pipeline) onlyHosts(addr string) http.Handler {
 	given, _, _ := net.SplitHostPort(addr)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -257,7 +257,7 @@ func (s tableService) preferred(c *call, prefer, location string, render func(me
 	return r
 }
 
-// nameRow lets a filter examine a table's name like a row.
+// nameRow is a table's name in the form of a row, for filters.
 type nameRow string
 
 func (n nameRow) Property(name string) (odata.Value, bool) {

@@ -1,10 +1,11 @@
 // Package host replaces the Azure Functions host on one machine. It starts handler processes, polls queues for them, forwards HTTP requests to them, and runs
 // timers. It reads the app's host.json.
 //
-// An instance stands for one machine of the app: one handler process and, for every queue function, a listener. All instances share the HTTP server and the
-// timers.
+// An instance stands for one machine of the app. It has one handler process and, for every queue function, a listener.
+// All instances share the HTTP server and the timers.
 //
-// As with the real host, no handler gets a signal, and the messages of a killed host stay hidden for ten minutes. Only one of the hosts on a storage account
-// runs a timer. Unlike the real host, this one has a fixed number of instances, and restarts a handler that ends. It supports only HTTP, queue and timer
-// triggers, and only the functions that package function lists. A test of that package compares the list with the function.json files.
+// As with the real host, no handler gets a signal, and the messages of a killed host stay hidden for ten minutes. Only
+// one of the hosts on a storage account runs a timer. Unlike the real host, this one has a fixed number of instances,
+// and restarts a handler that ends. It supports only HTTP, queue and timer triggers, and only the functions that
+// package function lists. A test of package function compares the list with the function.json files.
 package host

@@ -40,8 +40,8 @@ type Options struct {
 	Instances int
 	// Functions are the app's functions. The default is [function.Functions].
 	Functions []function.Function
-	// If Key is set, all requests need it except requests for the console, as in the cloud. On addresses other than loopback, a key is always
-	// required; see [Host.Key].
+	// If Key is set, all requests except those for the console need the key, as in the cloud. On addresses other than
+	// loopback, a key is always required; see [Host.Key].
 	Key string
 	// Times defaults to the real host's times. Tests shorten them.
 	Times Times
@@ -137,7 +137,8 @@ func Start(ctx context.Context, options Options) (*Host, error) {
 // Key returns "".
 func (h *Host) Key() string { return h.options.Key }
 
-// drain waits up to [Times.Drain] for running invocations. Like the real host, the host then kills the handlers without an earlier signal.
+// drain waits up to [Times.Drain] for running invocations. Then the host kills the handlers without an earlier signal,
+// as the real host does.
 func (h *Host) drain() {
 	done := make(chan struct{})
 	go func() { // ends when the invocations end, at the latest when the processes are killed
@@ -187,8 +188,8 @@ func load(o Options) (*Host, error) {
 	return h, h.bind(settings)
 }
 
-// bind creates the triggers of all functions that neither a setting nor host.json disables. It sends no requests, because storage may become
-// available later.
+// bind creates the triggers of all functions except those that a setting or host.json disables. It sends no requests,
+// because storage may become available later.
 func (h *Host) bind(settings storage.Settings) error {
 	connection, err := storage.SettingConnection(storage.HostConnection, storage.SettingsOf(h.command.env))
 	if err == nil {
@@ -243,7 +244,7 @@ func (h *Host) listeners(in *instance) []*listener {
 	return list
 }
 
-// pick returns the next instance whose handler is ready, or the next instance if none is.
+// pick returns the next instance whose handler is ready. If no handler is ready, it returns the next instance.
 func (h *Host) pick() *instance {
 	n := uint64(len(h.instances))
 	start := h.next.Add(1)

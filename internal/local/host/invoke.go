@@ -28,8 +28,8 @@ func (in *instance) newInvocation(f hosted) invocation {
 	return invocation{in: in, function: f, id: uuid.NewString()}
 }
 
-// withProcess calls fn with the handler's process. The function's time limit starts here, and includes the wait for a restart. Soon after the limit, the
-// process is killed, and its other invocations fail.
+// withProcess calls fn with the handler's process. The function's time limit starts here, and includes the wait for a
+// restart. If the function exceeds the limit, its process is soon killed, so the process's other invocations also fail.
 func (v invocation) withProcess(ctx context.Context, fn func(ctx context.Context, p *process) error) (err error) {
 	log := v.in.log.With().Str("function", v.function.Name).Str("invocation", v.id).Logger()
 	start := time.Now()
@@ -58,7 +58,7 @@ func (v invocation) withProcess(ctx context.Context, fn func(ctx context.Context
 		}
 		err = cause
 	}
-	left := errors.Is(err, context.Canceled) // the client disconnected, because ctx has not ended
+	left := errors.Is(err, context.Canceled) // if ctx has not ended, the client disconnected
 	if err != nil && ctx.Err() == nil && !left || errTimeout != nil && err == errTimeout {
 		log.Error().Err(err).Msg("the invocation failed")
 	}

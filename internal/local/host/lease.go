@@ -18,8 +18,8 @@ const (
 	timerLease    = time.Minute
 )
 
-// lease is the right to run a timer. One of the hosts on a storage account holds it, and passes the schedule's state to the next holder. All times are by
-// the service's clock.
+// lease is the right to run a timer. Only one of the hosts on a storage account holds the lease. This host passes the
+// schedule's state to the next holder. All times are by the service's clock.
 type lease struct {
 	table  *storage.Table
 	name   string // the function's name

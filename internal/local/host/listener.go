@@ -54,8 +54,8 @@ func Poll(ctx, work context.Context, messages, poison *storage.Queue, options ho
 	l.poll(ctx, work)
 }
 
-// poll gets batchSize messages whenever at most newBatchThreshold are unfinished. After ctx ends, it returns when all its messages are settled or
-// the work context ends.
+// poll gets up to batchSize more messages whenever at most newBatchThreshold messages are unfinished. After ctx
+// ends, it returns when all its messages are settled or the work context ends.
 func (l *listener) poll(ctx, work context.Context) {
 	finished := make(chan struct{})
 	held := 0
@@ -125,8 +125,8 @@ func (l *listener) process(ctx context.Context, m storage.Message) {
 	}
 }
 
-// settle deletes a message whose function succeeded. A failed message becomes visible again after visibilityTimeout or,
-// after its last delivery, goes to the poison queue.
+// settle deletes a message if its function succeeded. If the function failed, the message becomes visible again after
+// visibilityTimeout. After its last delivery, a failed message goes to the poison queue instead.
 func (l *listener) settle(ctx context.Context, m storage.Message, failure error) error {
 	switch {
 	case failure == nil:
@@ -208,8 +208,8 @@ func decode(text string, isBase64 bool) (string, error) {
 	return string(b), nil
 }
 
-// backoff is the host's RandomizedExponentialBackoffStrategy. After a poll that found a message, the wait is the minimum, and each further wait is about
-// twice as long.
+// backoff is the host's RandomizedExponentialBackoffStrategy. After a poll that found a message, the wait is the
+// minimum. Each further wait is about twice as long as the wait before it.
 type backoff struct {
 	most     time.Duration
 	current  time.Duration

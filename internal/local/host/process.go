@@ -38,7 +38,8 @@ type command struct {
 	env  []string
 }
 
-// newCommand resolves the handler's executable and environment. A relative path names a file of the app or, if there is none, a program on the PATH.
+// newCommand resolves the handler's executable and environment. A relative path names a file of the app or, if the app
+// has no such file, a program on the PATH.
 func newCommand(o Options, h hostjson.Handler, settings storage.Settings) command {
 	root := o.Root
 	if abs, err := filepath.Abs(root); err == nil {

@@ -26,8 +26,8 @@ type timer struct {
 	function hosted
 	lease    *lease
 
-	// state contains the schedule's state, except while a write of the state to the lease is running. Two concurrent writes would look like the writes
-	// of two hosts.
+	// state contains the schedule's state. While a goroutine writes the state to the lease, the channel is empty,
+	// because two concurrent writes would look like the writes of two hosts.
 	state chan envelope.Status
 }
 
@@ -68,7 +68,7 @@ func (h *Host) keepTimer(ctx, work context.Context, f hosted) {
 	}
 }
 
-// renew renews the lease until ctx ends or another host has the lease, even while storage is unavailable.
+// renew renews the lease until ctx ends or another host has the lease. It keeps trying while storage is unavailable.
 func (t *timer) renew(ctx context.Context) {
 	for pause := renewal; task.Sleep(ctx, pause); {
 		err := t.record(ctx, nil)
@@ -82,8 +82,9 @@ func (t *timer) renew(ctx context.Context) {
 	}
 }
 
-// keep stores the schedule's state for the next holder of the lease. Like the real host, the timer waits until the state is stored, at the start
-// and after each run. (TimerListener and StorageScheduleMonitor of the WebJobs SDK)
+// keep stores the schedule's state for the next holder of the lease. Like the real host, the timer stores the state at
+// the start and after each run, and waits until the state is stored. (TimerListener and StorageScheduleMonitor of the
+// WebJobs SDK)
 func (t *timer) keep(ctx context.Context, status envelope.Status) {
 	for t.record(ctx, &status) != nil && task.Sleep(ctx, t.host.options.Times.Pause) {
 	}
@@ -122,7 +123,7 @@ func (t *timer) fireAll(ctx, work context.Context, status envelope.Status) {
 		now = time.Now().Round(0)
 		due := status.Next
 		if free.After(due) {
-			due = free // all times that passed during the last run become one run
+			due = free // the times that passed during the last run cause only one run
 		}
 		t.fire(work, status, now.Sub(due) > lateness)
 		status = envelope.Status{Last: now, Next: schedule.Next(now), Updated: now}

@@ -14,8 +14,9 @@ import (
 	"tablesweep/internal/key"
 )
 
-// compact contains a line for each package, in table order: source, package, version, architecture, section and size, separated by tabs. An empty source
-// means the source of the previous line. An empty package means the same name as the source.
+// compact contains a line for each package, in table order: source, package, version, architecture, section and size,
+// separated by tabs. An empty source stands for the previous line's source. An empty package stands for a package with
+// the source's name.
 //
 //go:embed packages.tsv.gz
 var compact []byte

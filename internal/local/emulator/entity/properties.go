@@ -28,8 +28,8 @@ const (
 	maxNameUnits     = 255
 	minDateTimeTicks = 504_911_232_000_000_000 // 1601-01-01
 
-	// maxKeyUnits is the stricter of two documented limits: 1 KiB (two bytes per unit), not 1,024 characters. So the service accepts every key of
-	// this length.
+	// The documentation has two limits on a key: 1,024 characters, and 1 KiB, which is 512 units of two bytes.
+	// maxKeyUnits is the stricter limit, so the service accepts every key of this length.
 	maxKeyUnits = 512
 )
 
@@ -162,8 +162,8 @@ func joined(all []Property) Properties {
 
 // Check applies the service's limits to a whole row. The error is a *refusal.Error.
 func Check(k key.Key, p Properties) error {
-	// A property has at least six bytes of text, and counts as at most three times as many bytes. So a row with little text
-	// needs no exact count.
+	// A property has at least six bytes of text, and its size is at most three times the length of its text. So a row
+	// with little text needs no exact count.
 	if 3*len(p) < maxEntityBytes/2 && len(p) < 6*maxProperties {
 		return nil
 	}

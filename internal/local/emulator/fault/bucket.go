@@ -2,8 +2,9 @@ package fault
 
 import "time"
 
-// bucket is a token bucket with at most the tokens of one second. While it has a token, it admits a request of any cost, so its tokens may become negative.
-// Thus a batch of 100 operations passes a low limit, and delays later requests.
+// bucket is a token bucket that holds at most the tokens of one second. While the number of tokens is above 0, it
+// admits a request of any cost, and the number may become negative. So even a low limit admits a batch of 100
+// operations, and then delays later requests.
 type bucket struct {
 	tokens float64
 	filled time.Time
@@ -16,7 +17,7 @@ func (b *bucket) fill(now time.Time, rate float64) {
 	}
 }
 
-// bucketKey identifies a bucket. A rule has one bucket, or one per partition.
+// bucketKey identifies a bucket. The rule account-rate has one bucket, and partition-rate has one bucket per partition.
 type bucketKey struct {
 	rule      int
 	partition string
@@ -39,8 +40,8 @@ func (in *Injector) admit(now time.Time, i int, req Request) bool {
 	return true
 }
 
-// Charge takes tokens for rows or messages of the answer from the buckets of the request's partition. [Injector.Plan] has already taken
-// tokens for req.Entities.
+// Charge takes tokens from the buckets of the request's partition, for the given number of rows or messages in the
+// answer. [Injector.Plan] has already taken tokens for req.Entities.
 func (in *Injector) Charge(now time.Time, req Request, entities int) {
 	if !req.Confined || entities <= 0 {
 		return

@@ -20,9 +20,9 @@ type Request struct {
 	Identity  string // the same for a request's retries, different for other requests
 }
 
-// Plan describes the faults of one request, which fails in at most one way. Short and Empty apply only to pages, Duplicate
-// and Delay only to puts, and Deletion only to deletions. The caller calls [Injector.Fired] when one of these five takes
-// effect.
+// Plan describes the faults of one request, which fails in at most one way. Short and Empty apply only to pages, Copies
+// and Delay apply only to puts, and Deletion applies only to deletions. The caller calls [Injector.Fired] when one of
+// these five takes effect.
 type Plan struct {
 	Latency    time.Duration
 	Fail       Name          // "", Busy, or the rule that causes a timeout, a reset or a damaged answer

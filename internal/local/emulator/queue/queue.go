@@ -35,8 +35,8 @@ type Queue struct {
 	mu       sync.Mutex // guards the fields below
 	metadata map[string]string
 	sequence uint64
-	// The next three fields contain all stored messages: by the time at which a message becomes visible, by the time at which it expires, and by
-	// id. Only the copies of one Put have the same id.
+	// Each of the next three fields contains all messages. visible is sorted by the time at which a message becomes
+	// visible, and expiry by the time at which a message expires. Only the copies of one Put have the same id.
 	visible *btree.BTreeG[*Message]
 	expiry  *btree.BTreeG[*Message]
 	byID    map[string][]*Message

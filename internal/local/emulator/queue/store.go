@@ -43,8 +43,8 @@ func (s *Store) Create(name string, metadata map[string]string, now time.Time) (
 	return true, nil
 }
 
-// Delete removes a queue and its messages. For the given duration, requests with the queue's name then fail with
-// QueueBeingDeleted. The error is a *refusal.Error.
+// Delete removes a queue and its messages. Afterwards, requests with the queue's name fail with
+// QueueBeingDeleted for the given duration. The error is a *refusal.Error.
 func (s *Store) Delete(name string, now time.Time, blocked time.Duration) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -51,8 +51,8 @@ func (s *Store) Create(name string, now time.Time) (*Table, error) {
 	return t, nil
 }
 
-// Delete removes a table and its rows. For the given duration, requests with the table's name then fail with
-// TableBeingDeleted. The error is a *refusal.Error.
+// Delete removes a table and its rows. Afterwards, requests with the table's name fail with
+// TableBeingDeleted for the given duration. The error is a *refusal.Error.
 func (s *Store) Delete(name string, now time.Time, blocked time.Duration) error {
 	id := strings.ToLower(name)
 	s.mu.Lock()

@@ -1,7 +1,7 @@
 // Package table stores the emulated Table service's tables in memory, with their rows in key order.
 //
-// A [Store] contains named tables. A [Table] applies operations atomically, and answers queries in pages at the cost of an index: O(log n + rows visited).
-// Callers pass the time. The package knows no HTTP, JSON bodies or faults.
+// A [Store] contains named tables. A [Table] applies operations atomically, and answers queries in pages. A page takes
+// O(log n + rows visited). Callers pass the time. The package knows no HTTP, JSON bodies or faults.
 package table
 
 import (
@@ -157,8 +157,8 @@ func (e *OperationError) Error() string { return fmt.Sprintf("operation %d: %v",
 // Unwrap returns the reason.
 func (e *OperationError) Unwrap() error { return e.Err }
 
-// Apply carries out all operations or none. No key may occur twice. Apply returns the resulting rows, without content for deleted ones. The
-// error is an *OperationError.
+// Apply carries out all operations or none. No key may occur twice. Apply returns the resulting rows. A deleted row has
+// only its key. The error is an *OperationError.
 func (t *Table) Apply(now time.Time, operations []Operation) ([]Row, error) {
 	if t.own != nil {
 		return t.own.Apply(now, operations)
@@ -236,15 +236,15 @@ type Answer struct {
 	Visited int // the number of rows visited, for tests of the cost
 }
 
-// The service ends a page after five seconds of work, or at the boundary of a partition server. The emulator instead limits the visited rows, because a
-// filter may match few, and the bytes, because rows may be huge.
+// The service ends a page after five seconds of work, or at the boundary of a partition server. The emulator limits the
+// number of visited rows, because a filter may match few rows, and the number of bytes, because rows may be huge.
 const (
 	maxVisited   = 250_000
 	maxPageBytes = 16 << 20
 )
 
-// Query returns a page of the rows that the query selects, in key order. A page that is not the last may be short or empty.
-// If Top is 0, the answer is one empty page.
+// Query returns a page of the rows that the query selects, in key order. Even if more pages follow, a page may be short
+// or empty. If Top is 0, the answer is one empty page.
 func (t *Table) Query(q Query) Answer {
 	if q.Top == 0 {
 		return Answer{}
