@@ -63,7 +63,7 @@ func stateTable() string {
 	return cmp.Or(environment().Get("TABLESWEEP_STATE_TABLE"), config.DefaultStateTable)
 }
 
-// isStateTable reports whether a table has a name of an app's state table: the setting's, or the default.
+// isStateTable reports whether name is the name of an app's state table, either from the setting or by default.
 func isStateTable(name string) bool {
 	return strings.EqualFold(name, stateTable()) || strings.EqualFold(name, config.DefaultStateTable)
 }
@@ -75,11 +75,11 @@ func (f *accountFlags) options() []option {
 	return []option{{"patience", perRun, &f.patience, storage.DefaultPatience, "how long to wait for an account that does not answer"}}
 }
 
-// connection is an option that chooses an account by a connection, or by the name of a setting with a connection.
+// connection is an option that chooses an account. Its value is a connection, or the name of a setting that contains a connection.
 type connection struct {
 	flag     string // its name
 	standard string
-	text     string // as given, even if it equals standard; "" if the flag is absent
+	text     string // the given text, even if it equals standard; "" if the flag is absent
 }
 
 // connect returns the option of a connection.

@@ -40,7 +40,7 @@ func callOf(c *cobra.Command, args []string) *call {
 	}
 }
 
-// text returns the text of an option, or "" if it is not given or the command lacks it.
+// text returns the text of an option, or "" if the option is not given or the command has no such option.
 func (r *call) text(name string) string {
 	if o, known := find(r.command.options(), name); known && o.text() != o.byDefault() {
 		return o.text()

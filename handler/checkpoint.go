@@ -124,7 +124,7 @@ func (r *call) finish(result func() error) error {
 	return file.Remove()
 }
 
-// withResumeHint adds a hint to the error of an unfinished command: how to continue the command.
+// withResumeHint adds a hint to the error of an unfinished command. The hint says how to continue the command.
 func (r *call) withResumeHint(err error) error {
 	p := &r.point
 	_, resumable := find(r.command.options(), "checkpoint")
@@ -143,7 +143,7 @@ func (r *call) withResumeHint(err error) error {
 	return err
 }
 
-// jobName is the command's name in checkpoints. copy and its aliases share a name, so each can resume the others' checkpoints.
+// jobName is the command's name in checkpoints. copy, export and import share a name, so each of them can resume checkpoints of the others.
 func (r *call) jobName() string {
 	if r.path == "tablesweep export" || r.path == "tablesweep import" { // not catalog export or catalog import
 		return "copy"

@@ -66,8 +66,8 @@ func (f *mapFlags) options() []option {
 // given reports whether any of the flags is given.
 func (f *mapFlags) given() bool { return f.program != "" || f.rename != nil || f.drop != nil }
 
-// keepsFor returns an error if the filter compares a property that --drop or --rename changes. Such a filter may match a row of the source but not its copy,
-// or the reverse.
+// keepsFor returns an error if the filter compares a property that --drop or --rename changes. Such a filter may match only a row of the source, or
+// only the row's copy.
 func (f *mapFlags) keepsFor(filter string) error {
 	changed := slices.Clone(f.drop)
 	for _, pair := range f.rename {
@@ -179,7 +179,7 @@ func namesOf(rows []storage.Entity) []string {
 	return names
 }
 
-// cellOf returns a value as a preview shows it, with its type unless the JSON value shows the type.
+// cellOf returns a value as a preview shows it. The text includes the type if the JSON value does not show the type.
 func cellOf(row storage.Entity, name string) string {
 	const most = 60
 	text := ""

@@ -159,7 +159,7 @@ func (p *pairFlags) namesBoth(table bool) error {
 	return job.Hint(usagef("--to-connection is missing: if the source's connection is given, the destination's must be given as well"), "--connection sets both connections; the default of both is "+storage.HostConnection)
 }
 
-// besideAccounts returns the connection flags that do not fit because a place is not in an account.
+// besideAccounts lists the flags for connections, which do not fit places outside accounts.
 func (p *pairFlags) besideAccounts(from, to place.Kind) []conflict {
 	fromFiles, toFiles := from != place.KindTable && !place.InBlobs(p.from.path), to != place.KindTable && !place.InBlobs(p.to.path)
 	return []conflict{
@@ -201,7 +201,7 @@ func (p *pairFlags) openPair(r *call, compare bool) (from, to job.Place, err err
 	return from, to, nil
 }
 
-// mayChange refuses tables, in any account, in which an app or a Functions host stores its state. flag is the flag that names the table.
+// mayChange refuses tables in which an app or a Functions host stores its state, whatever the account. flag is the flag that names the table.
 func mayChange(r *call, flag string, to *storage.Table) error {
 	if storage.OfHost(to.Name()) {
 		return job.Hint(usagef("--%s: table %s has a name that a Functions host gives to its own tables", flag, to.Name()), "name another table")

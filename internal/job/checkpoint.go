@@ -182,7 +182,7 @@ func (o Option) leadsElsewhere(value string) bool {
 }
 
 // isPath reports whether a value is the path of a file or a directory. It checks only the text of the value. The names of tables and blobs are not
-// paths, and neither is "-".
+// paths, and "-" is not a path.
 func (o Option) isPath(value string) bool {
 	if o.Kind == APlace && !place.InBlobs(value) {
 		kind, _ := place.KindOf(value)

@@ -65,8 +65,8 @@ func (w *changes) filter() string {
 	return storage.SinceFilter(w.from)
 }
 
-// narrow limits the sweep to the changed rows. It returns the window as FROM/BEGAN: FROM is the bound of the filter, or "" for all rows, and BEGAN is
-// when the first run began. Without the option since, narrow returns nil.
+// narrow limits the sweep to the changed rows. It returns the window as FROM/BEGAN. FROM is the bound of the filter, or "" for all rows. BEGAN is the
+// time when the first run began. Without the option since, narrow returns nil.
 func (o CopyOptions) narrow(ctx context.Context, s *sweep.Spec) (w *changes, window string, err error) {
 	if o.Since.Text == "" {
 		return nil, "", nil
@@ -186,7 +186,7 @@ func (w *changes) endCopy(err error, rows int64) error {
 	return err
 }
 
-// sinceState is the locked file of --state: a journal about one copy, whose only event is the last success.
+// sinceState is the locked file of --state. The file is a journal about one copy. The journal's only event is the last success.
 type sinceState struct {
 	file   *journal.File // nil in a dry run if there is no state
 	dryRun bool          // the run changes nothing

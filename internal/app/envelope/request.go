@@ -87,7 +87,7 @@ func newSys(function string) sys {
 	return sys{MethodName: function, UtcNow: time.Now().UTC(), RandGuid: uuid.NewString()}
 }
 
-// encodeTwice returns a string as the host encodes it: JSON that the document contains as a string.
+// encodeTwice returns the JSON of a string. The document encodes this JSON again, as the host's documents do.
 func encodeTwice(s string) string { return string(encode(s)) }
 
 // encode returns v as JSON, with <, > and & unescaped.

@@ -399,8 +399,8 @@ func readSelector(s index.Schema, r *http.Request) (catalog.Lookup, catalog.Cond
 // maxValues is the maximum number of values for one index key in a query, because each value costs a request.
 const maxValues = 100
 
-// readQuery reads the query string: index keys with values, and the parameters in allowed, which are some of row_from,
-// row_to, row_prefix, top and cursor.
+// readQuery reads the query string: values of index keys, and the allowed parameters. Possible parameters are row_from, row_to, row_prefix, top and
+// cursor.
 func readQuery(s index.Schema, r *http.Request, allowed ...string) (catalog.Lookup, error) {
 	var takes []input.Parameter
 	for _, k := range s.Keys {

@@ -103,8 +103,7 @@ func invocationHandler(f Function) http.Handler {
 	})
 }
 
-// handle waits until the app is ready, up to the invocation's time limit, and invokes the function with the request's
-// envelope.
+// handle invokes the function with the request's envelope. Before, it waits until the app is ready, at most for the invocation's time limit.
 func (f Function) handle(ctx context.Context, r *http.Request) (report string, err error) {
 	body, err := readBody(r)
 	if err != nil {

@@ -71,7 +71,7 @@ func (g *Gate) set(err error) {
 	g.changed = make(chan struct{})
 }
 
-// Err returns nil if the gate is open, and otherwise why it is closed.
+// Err returns nil if the gate is open. Otherwise, the error says why the gate is closed.
 func (g *Gate) Err() error {
 	_, _, err := g.state()
 	return err

@@ -113,8 +113,8 @@ func judgeMaintained(m ledger.Maintained) []Check {
 	return []Check{run, poison}
 }
 
-// JudgeSchedules judges an app's schedules; without schedules, it returns no check. settingsErr describes invalid schedules in the settings, and err
-// why the list could not be read.
+// JudgeSchedules judges an app's schedules; without schedules, it returns no check. settingsErr is the error of invalid schedules in the settings.
+// err is the error of reading the list.
 func JudgeSchedules(list schedule.ScheduleList, settingsErr, err error) (checks []Check) {
 	const name = "schedules"
 	if settingsErr != nil {

@@ -68,8 +68,8 @@ func prepare(ctx context.Context, app *function.App, catalogs []config.CatalogSe
 	}
 }
 
-// storageError adds the storage's setting to an error. If the service refuses the request permanently, a person must act,
-// so the result is a [problem.Error], which callers get immediately.
+// storageError adds the storage's setting to an error. If the service refuses the request permanently, a person must act. So the result is a
+// [problem.Error], and callers get this error immediately.
 func storageError(setting string, err error) error {
 	if err == nil {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"tablesweep/internal/split/adaptive"
 )
 
-// Checkpoint is a file that records the state of a sweep. The file is a journal (package journal). Its events are a snapshot (a header, and a line
-// for each remaining step) and the changes since the snapshot:
+// Checkpoint is a file that records the state of a sweep. The file is a journal (package journal). Its first events are a snapshot: a header, and a
+// line for each remaining step. The other events are the changes since the snapshot:
 //
 //	{"totals":{…}}                                 once, at the top
 //	{"node":{"id":1,"step":{…}}}                   a remaining step, in table order

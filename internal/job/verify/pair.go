@@ -20,11 +20,11 @@ import (
 // destination's row, or "" if the destination has no such row.
 //
 // A merged page is made from a page of each table, and ends where one of these two pages ends. The remaining rows of the other page are held for the
-// next query. That query reads more of a table only if less than a page of the table's rows is held. So if the tables are equal, a merged page takes
+// next query. The next query reads from a table only if less than a page of the table's rows is held. So if the tables are equal, a merged page takes
 // one query of each table, and both queries run concurrently. At any time, less than two pages of each table's rows are held.
 //
 // The token of a merged page contains the tokens of both tables, and the key of the last merged row. The held rows only save time: after a resume, or
-// if there was no memory for the rows, pair reads them again from the token.
+// if there was no memory for the rows, pair uses the token to read the rows again.
 type pair struct {
 	places [2]storage.Source // source and destination
 	limit  *storage.Limit    // limits the destination's rows per second; the source's limit is in the request options
@@ -188,7 +188,7 @@ func (p *pair) hold(at *position) *key.Token {
 	at.part = part
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if part != nil { // other work may need the memory of rows that are never read
+	if part != nil { // frees the memory of rows that are never read
 		time.AfterFunc(heldTime, func() { p.expire(token, at) })
 	}
 	p.forget(token) // the page may have been read twice

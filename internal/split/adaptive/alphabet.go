@@ -127,8 +127,7 @@ func branches(keys []string) map[rune]float64 {
 	return weights
 }
 
-// sharedPrefix returns the length in bytes of the longest prefix of whole characters
-// that the keys have in common.
+// sharedPrefix returns the length in bytes of the keys' longest common prefix. This prefix consists of whole characters.
 func sharedPrefix(a, b string) int {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// forks counts how often keys fork (branch into several next characters) after a character, for each kind of character.
+// forks counts, for each kind of character, how often keys fork after a character of that kind. Keys fork if several next characters occur.
 type forks [kinds]struct{ forked, all float64 }
 
 // Kinds of characters. The start of a key counts as the position after a separator.

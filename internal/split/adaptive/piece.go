@@ -19,7 +19,7 @@ type Piece struct {
 	believed float64 // the number of pages that was expected when the piece was cut
 
 	misses float64 // how many consecutive pieces that were cut from this one had no rows
-	since  int     // pages read since a thief (a piece cut from this one) last found rows
+	since  int     // pages read since a piece that was cut from this one last had rows
 	robbed int     // number of pieces cut from this one since its last page
 	streak int     // how many consecutive pages, up to the last page read, lay in one partition
 

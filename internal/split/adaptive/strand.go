@@ -26,7 +26,7 @@ type strand struct {
 
 	Hinted bool    `json:"hinted,omitempty"` // the piece lies between hints
 	Due    float64 `json:"due,omitempty"`    // unread pages according to the hint; negative if more pages were read
-	Share  float64 `json:"share,omitempty"`  // a page's rows as a fraction of a full page's rows, according to the hints; 0 means 1
+	Share  float64 `json:"share,omitempty"`  // rows on a page, divided by rows on a full page, according to the hints; 0 means 1
 	Group  *group  `json:"group,omitempty"`
 
 	// If Partitions is set, pages are lists of partitions, and rows are skipped. The range ends at the next piece, so Stop is not needed.
@@ -59,7 +59,8 @@ func (st strand) continueAfter(s scan.Step, p scan.Page) scan.Step {
 	return next
 }
 
-// view is the part of a page that is evidence about the unread keys: partition keys, or row keys if all unread keys lie in one partition.
+// view is the part of a page that is evidence about the unread keys. It contains row keys if all unread keys lie in one partition.
+// Otherwise, it contains partition keys.
 type view struct {
 	partition *string  // the partition that contains the unread keys
 	keys      []string // the page's keys, limited to that partition

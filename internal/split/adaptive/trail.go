@@ -16,7 +16,7 @@ type trail struct {
 	Tries int `json:"tries,omitempty"`
 }
 
-// level records how many pages of siblings were read at a depth, and the width of the part of the level that contains them.
+// level records how many pages of siblings were read at a depth, and how wide a part of the level they cover.
 type level struct {
 	depth        int
 	pages, width float64

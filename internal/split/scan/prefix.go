@@ -22,10 +22,10 @@ import (
 // Prefix differs from the published form in one bound. The published form ends one query before prefix + U+FFFF and begins the next query after it, so it
 // misses keys that start with prefix + U+FFFF. Here, both bounds are the next prefix in key order (package key), so no key is missed.
 type Prefix struct {
-	// FirstSegments is the number of non-empty pages that a prefix step reads before it splits, if the step's prefix is longer than its parent's. 0
-	// means 1.
+	// FirstSegments is for steps whose prefix is longer than their parent's prefix. It is the number of non-empty pages that such a step reads before it
+	// splits. 0 means 1.
 	FirstSegments int
-	// NextSegments is the number of non-empty pages that a prefix step reads before it splits, if the step's prefix is the same as its parent's.
+	// NextSegments is like FirstSegments, but for steps that have the same prefix as their parent.
 	NextSegments int
 	// KeepPartitions makes the strategy skip the unread rows of a page's last partition. It still finds all partition keys, which is enough to list
 	// them.
@@ -80,7 +80,7 @@ func (x Prefix) Advance(s Step, p Page) (Decision, error) {
 	return o, nil
 }
 
-// split returns the children of a prefix step. The argument last is the last key of the step's page, and rest is the part of that key's partition
+// split returns the children of a prefix step. The argument last is the last key of the step's page. The argument rest is the part of its partition
 // key after the prefix.
 func (x Prefix) split(s Step, prefix, rest string, last key.Key) []Step {
 	var children []Step
