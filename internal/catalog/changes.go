@@ -90,13 +90,13 @@ func (rd *Reader) Changes(ctx context.Context, top int, cursor string, since tim
 	return next, nil
 }
 
-// ChangesAfter calls the function take with each change after a position. The changes of one call are sorted by id, and the
-// oldest change comes first. A call lists at most top changes, from 1 to MaxTop. The argument after is the position:
-// [logtail.Now], a time, the id of a change, or the result of an earlier call. If the position is a time or an id, ChangesAfter
-// lists only changes that were committed later. It finds each change once.
+// ChangesAfter calls the function take with each change after a position. It sorts the changes by id, oldest first. A call
+// lists at most top changes, from 1 to MaxTop. The argument after is the position: [logtail.Now], a time, the id of a change,
+// or the result of an earlier call. If the position is a time or an id, ChangesAfter lists only changes that were committed
+// later. It finds each change once.
 //
 // Successive calls list changes in the order in which the service has written them. If two writes of one record were
-// concurrent, this order may be wrong. The change with the greater ETag is then the later change. A call makes 16 requests, one
+// concurrent, this order may be wrong. Of two such changes, the later one has the greater ETag. A call makes 16 requests, one
 // for each shard. Once every two minutes, a call makes 32 requests. If a write stays pending for some minutes, each later call
 // makes 32 requests, and the service searches all changes since that write.
 func (rd *Reader) ChangesAfter(ctx context.Context, after string, top int, take func(Change)) (logtail.Next, error) {

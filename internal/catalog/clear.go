@@ -66,7 +66,6 @@ func (cl *clearer) deleteRows(ctx context.Context, rows []storage.Entity) (uncha
 	return unchanged, nil
 }
 
-// notedWrites returns the deletions that a note lists.
 func notedWrites(note storage.Entity) (writes []wal.Write, err error) {
 	if err = store.Decode(note.Get("Writes"), &writes); err != nil {
 		err = fmt.Errorf("log row %s: %w", note.Key.Row, err)
@@ -123,7 +122,7 @@ func (cl *clearer) readNoted(ctx context.Context, notes []storage.Entity) ([][]t
 
 // settle deletes the tombstones that are no longer needed. For each note whose tombstones are settled, it returns an operation
 // that deletes the note. The column Later of a note contains the RowKey of a second note, which is due a day later. If only the
-// head is left to delete, another operation replaces the second note with one that lists only the head.
+// head is left to delete, another operation changes the second note to list only the head.
 func (cl *clearer) settle(ctx context.Context, notes []storage.Entity, left [][]tombstones, pending func(identity index.IdentityHash) bool) (done [][]storage.Op, err error) {
 	settled := make([][]storage.Op, len(notes)) // an element is nil if a tombstone must wait, or after an error
 	var g task.Group
@@ -225,7 +224,7 @@ func (cl *clearer) clearDue(ctx context.Context, shard store.Shard) error {
 	})
 }
 
-// clearHeads gets notes that list only a head. In one transaction, it deletes the notes and the heads.
+// clearHeads deletes notes that list only a head. The same transaction deletes the heads.
 func (cl *clearer) clearHeads(ctx context.Context, notes []storage.Entity) error {
 	var ops []storage.Op
 	for _, note := range notes {

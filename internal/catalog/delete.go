@@ -32,7 +32,7 @@ type Deleted struct {
 	// true, Records counts only this try's deletions.
 	Repeated bool `json:"repeated,omitzero"`
 
-	// After an error, the following fields count the found records that were not counted in Records.
+	// After an error, the following fields count the other found records.
 	committed int // the deletion is committed, but not all index rows are written yet
 	unknown   int // the answer was lost, so the deletion may be committed
 	waiting   int // the deletion was not started
@@ -85,7 +85,6 @@ func (wr *Writer) Delete(ctx context.Context, q Lookup, on Condition, noted func
 	return wr.deleteOne(ctx, q, on, o)
 }
 
-// deleteAll deletes all records that the query finds, for the request with the id o.
 func (wr *Writer) deleteAll(ctx context.Context, q Lookup, p plan, o claim.ID, noted func(records int)) (Deleted, error) {
 	var claimed claim.Claim
 	if !o.None() {
@@ -244,7 +243,6 @@ func writingMemory(found []match) int64 {
 	return 2 * storage.MemoryOf(min(all, max(largest, bulkWriters*weightBytes)), min(len(found), bulkWriters))
 }
 
-// isOver reports whether the deletion must end.
 func (x *bulkDeletion) isOver() bool {
 	return x.err != nil || x.done.Records > 0 && x.Clock().Sub(x.start) >= deleteTime
 }

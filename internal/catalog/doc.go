@@ -48,12 +48,12 @@
 // Writes of many records in one shard are committed together and finished together (group.go). A group contains at most one
 // write of each identity. Writes with an Idempotency-Key, moves and withdrawals are committed alone. A group's transaction may
 // be refused because of one write. If that write's entry is in the log, an earlier try of the transaction has committed all
-// writes, and its answer was lost. If the entry is not in the log, no write was committed. The service cannot commit the
-// transaction late, because the reason for the refusal stays.
+// writes, and its answer was lost. If the entry is not in the log, no write was committed. The transaction cannot be committed
+// late, because the reason for the refusal stays.
 //
 // # Files
 //
-// A function calls only functions that are lower in this list, and a type contains only types that are lower in this list.
+// A function calls only functions that are lower in this list. A type contains only types that are lower.
 //
 //	catalog.go    Catalog      combines the parts
 //	write.go      Writer       the callers' writes: Insert, Put, Replace, Patch, and many concurrent writes

@@ -74,9 +74,8 @@ type answer struct {
 // A matching record has the same RowKey under each index key of the query. Therefore search reads a page under every key
 // concurrently, and uses the first page that has enough matches. If no page has enough matches, search continues with the key
 // whose page ends at the greatest RowKey, because the fewest other records have the value of this key. A cursor is a RowKey, so
-// it is valid under every key. Between two pages, a record may move from unread rows to rows already read. Therefore search
-// follows the tombstones that may be younger than the call; see trail.follow. Pages of several partitions never show the same
-// moment.
+// it is valid under every key. Between two pages, a record may move to rows already read. Therefore search follows tombstones;
+// see trail.follow.
 func (rd *Reader) search(ctx context.Context, q Lookup, gone func(storage.Entity), all bool) (answer, error) {
 	p, err := newPlan(rd.Schema, q)
 	if err != nil {
@@ -182,7 +181,7 @@ func (x *search) takeRows(ctx context.Context, s mergedPage, after string) (last
 }
 
 // raceKeys reads a page under each index key, concurrently. It returns the first page that reaches the end of the range, or
-// that contains enough matches. If no page does so, it returns the page that ends at the greatest RowKey.
+// that contains enough matches. If there is no such page, it returns the page that ends at the greatest RowKey.
 func (rd *Reader) raceKeys(ctx context.Context, p plan, keys []wanted, rows index.RowRange, top, need int) mergedPage {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -143,8 +143,7 @@ func (t *turn) leave(ctx context.Context) {
 	}
 }
 
-// endMember ends the member. When the last member of the group ends, endMember starts a background task that finishes the
-// group's entries.
+// endMember ends the member. When the group's last member ends, a background task finishes the group's entries.
 func (t *turn) endMember(ctx context.Context) {
 	t.leave(ctx)
 	if t.staying.Add(-1) == 0 && len(t.carried) > 0 {
@@ -152,9 +151,9 @@ func (t *turn) endMember(ctx context.Context) {
 	}
 }
 
-// commit inserts a new entry, updates the heads, and stores the answer for the request with the id o, all in one transaction. A
-// write that belongs to a group waits for the group's other writes, and is committed with these writes. But a write with
-// several heads, with further operations or with a request's id is committed alone.
+// commit inserts a new entry, updates the heads, and stores the answer for the request with the id o, all in one transaction.
+// The writes of a group are committed together. But a write with several heads, with further operations or with a request's id
+// is committed alone.
 func (ct *committer) commit(ctx context.Context, d decision, o claim.ID) (store.Entry, error) {
 	m := &commitment{decision: d, once: o, err: errLost}
 	m.entry = store.Entry{Entry: wal.Entry{Kind: d.kind}, Shard: store.ShardOf(d.updates[0].to.First), Record: d.record}

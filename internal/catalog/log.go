@@ -71,8 +71,8 @@ func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 		for _, u := range m.updates {
 			t = wal.NextTime(t, u.from.State())
 		}
-		// Use a new clock for each entry. A shared clock never goes back. If one head had a time far in the future, a shared clock
-		// would give all later entries times in the future.
+		// Use a new clock for each entry. A shared clock never goes back. If one head had a time far in the future, all later entries
+		// would get such times.
 		m.entry.ID = wal.EntryID(logtail.NewClock().NextKey(t))
 		m.entry.Time = t
 	}
@@ -81,9 +81,9 @@ func (ct *committer) commitAll(ctx context.Context, all []*commitment) {
 	ct.commitIn(ctx, committing, all)
 }
 
-// commitIn commits writes of different identities of one shard in one transaction. If the transaction is refused because of one
-// write, commitIn commits the other writes without that write. Each write gets its own error. The transactions use the context
-// committing, which ends after commitTime. commitIn uses ctx only to find out whether a transaction was committed.
+// commitIn commits writes of different identities of one shard in one transaction. If one write causes a refusal, commitIn
+// commits the other writes without this write. Each write gets its own error. The transactions use the context committing,
+// which ends after commitTime. commitIn uses ctx only to find out whether a transaction was committed.
 func (ct *committer) commitIn(ctx, committing context.Context, all []*commitment) {
 	again := func(some []*commitment) error {
 		ct.commitIn(ctx, committing, some)
@@ -224,8 +224,7 @@ func inHalves[T any](all []T, omit int, do func([]T) error) error {
 	return g.Wait()
 }
 
-// onceOps returns the operations that store a request's id and its answer. The record of the answer is not stored again,
-// because the entry contains the record.
+// onceOps returns the operations that store a request's id and its answer. The answer's record is in the entry.
 func onceOps(o claim.ID, shard store.Shard, entry wal.EntryID, w wal.Write, did Outcome) []storage.Op {
 	if o.None() {
 		return nil
@@ -241,8 +240,8 @@ func deletion(e store.Entry) storage.Op {
 	return storage.Op{Kind: storage.Delete, Row: storage.Row{Key: e.Shard.EntryKey(store.EntryPrefix, e.ID)}}
 }
 
-// clearLater returns the operation that inserts a note. The rows that the note lists are deleted at the time now plus
-// clearAfter. The id distinguishes notes.
+// clearLater returns the operation that inserts a note. The note's rows are deleted at the time now plus clearAfter. The id
+// distinguishes notes.
 func clearLater(now time.Time, shard store.Shard, id wal.EntryID, what storage.Property) storage.Op {
 	return storage.Op{Kind: storage.Replace, Row: storage.Entity{
 		Key:        shard.Key(store.ClearPrefix + key.Inverted(now.Add(clearAfter)) + "|" + string(id)),

@@ -21,13 +21,12 @@ const (
 	// DefaultTop is the number of records that a query returns by default. MaxTop is the maximum.
 	DefaultTop = 100
 	MaxTop     = 1000
-	// fillTime is the time after which a query returns its page, even if the page is not full. The query then also returns a
-	// cursor.
+	// fillTime is the time after which a query returns its page and a cursor, even if the page is not full.
 	fillTime = 10 * time.Second
 	// maxEmpty is the maximum number of consecutive empty pages that a query reads.
 	maxEmpty = 20
-	// maxAnswer is the maximum number of bytes of an answer's rows. The JSON of the records is smaller than the rows. An answer
-	// with only one record may be larger than maxAnswer.
+	// maxAnswer is the maximum number of bytes of an answer's rows. The JSON of the records is smaller. An answer with only one
+	// record may be larger.
 	maxAnswer = logtail.MaxAnswer
 	// readMost is the approximate maximum number of bytes that a query reads with one request.
 	readMost = maxAnswer + maxAnswer/4
@@ -204,7 +203,7 @@ func (rd *Reader) list(ctx context.Context, q Lookup) (answer, error) {
 	return x.answer(""), checked()
 }
 
-// listRanges returns the key ranges of the first index key's rows. If after is not empty, it leaves out rows up to this key.
+// listRanges returns the key ranges of the first index key's rows. It skips rows with keys up to the argument after.
 func listRanges(s index.Schema, after key.Key) []key.Range {
 	var ranges []key.Range
 	if after.Partition != "" {
@@ -223,8 +222,8 @@ func listRanges(s index.Schema, after key.Key) []key.Range {
 	return ranges
 }
 
-// pages returns the function that reads a page of the query. If the query has Keys, the function works like Find. Without Keys,
-// it works like List.
+// pages returns the function that reads a page of the query. The function works like Find if the query has Keys, and like List
+// if it has none.
 func (rd *Reader) pages(q Lookup) func(context.Context, Lookup) (answer, error) {
 	if len(q.Keys) == 0 {
 		return rd.list

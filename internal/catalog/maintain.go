@@ -15,7 +15,7 @@ import (
 	"tablesweep/internal/stream/claim"
 )
 
-// Maintain does not apply an entry that is younger than inFlight, because the entry's own writer applies it.
+// Maintain leaves out an entry younger than inFlight, because the entry's own writer applies it.
 const inFlight = 20 * time.Second
 
 // Maintainer completes interrupted writes, and deletes rows that are no longer needed. Packages check and migrate use it to
@@ -43,7 +43,7 @@ func (mt *Maintainer) Maintain(ctx context.Context) error {
 	return errors.Join(err, trimErr, mt.tidy(ctx))
 }
 
-// tidy deletes the claims and the stored answers of requests when they are no longer needed. It does so at most once an hour.
+// tidy deletes old claims and stored answers of requests, at most once an hour.
 func (mt *Maintainer) tidy(ctx context.Context) error {
 	now := mt.ServiceNow()
 	return mt.tidying.Due(now, func() error {
@@ -58,15 +58,15 @@ func (mt *Maintainer) tidy(ctx context.Context) error {
 	})
 }
 
-// CompleteAll applies all pending entries in the log. It also applies parked entries, and entries that their own writers may
-// still apply. It does not check the stored schema.
+// CompleteAll applies all pending entries in the log, even parked entries and young entries. It does not check the stored
+// schema.
 func (mt *Maintainer) CompleteAll(ctx context.Context) error {
 	return store.EachShard(func(shard store.Shard) error { return mt.recoverShard(ctx, shard, true) })
 }
 
 // recoverShard applies the shard's pending entries, and deletes tombstones that are no longer needed. If the argument all is
-// false, it leaves out parked entries. It also leaves out young entries, because their own writers apply them. It parks an
-// entry that the service will always refuse; see park.
+// false, it leaves out parked entries. It also leaves out young entries; see inFlight. It parks an entry that the service will
+// always refuse; see park.
 func (mt *Maintainer) recoverShard(ctx context.Context, shard store.Shard, all bool) error {
 	var errs error
 	// The notes of tombstones sort directly after the entries, so one query reads both.

@@ -12,7 +12,6 @@ func identityTaken(row string) error {
 	return problem.Conflictf("", "a record with the same index values and row key (%s) exists with other contents; PUT replaces it", row)
 }
 
-// rowKeyTaken returns the error of a write whose row key belongs to another record; see [collision].
 func rowKeyTaken(s index.Schema, cause error) error {
 	return problem.Conflictf(s.Sort.Field, "the record was not written, because another record has the same row key; change this field slightly in one of the two records").Because(cause)
 }
@@ -21,7 +20,6 @@ func unknownToLog() error {
 	return problem.Conflictf("", `the record is not in the catalog's log; "tablesweep catalog check" lists the rows of such records; to move the records to another catalog, use "tablesweep catalog export" and "tablesweep catalog import"`)
 }
 
-// tooManyRaces returns the error of a call that was repeated maxRaces times because other writers were faster.
 func tooManyRaces() error {
 	return problem.Busyf("", "other writers keep changing this record; try again")
 }

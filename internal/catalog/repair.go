@@ -12,8 +12,8 @@ import (
 	"tablesweep/internal/stream/claim"
 )
 
-// Packages check and migrate use the functions below to change records. If the error is ErrRaced, another writer was faster,
-// and these packages do not write the record.
+// Packages check and migrate use the functions below to change records. If the error is ErrRaced, these packages do not write
+// the record.
 
 // Move moves the head's record r to another identity.
 func (mt *Maintainer) Move(ctx context.Context, h *store.Head, id index.Identity, r record.Record) error {
@@ -41,9 +41,9 @@ func (mt *Maintainer) Move(ctx context.Context, h *store.Head, id index.Identity
 	return err
 }
 
-// Adopt handles a record that only index rows contain. It adds the record to the log, and writes all index rows of the record.
-// If the rows have versions, Adopt uses the record of the newest row instead of r. If the newest row is a tombstone, or if
-// several rows have the newest version but different contents, the error is a Conflict.
+// Adopt adds a record to the log if only index rows contain it. It also writes all index rows of the record. If the rows have
+// versions, Adopt uses the record of the newest row instead of r. If the newest row is a tombstone, or if two newest rows have
+// different contents, the error is a Conflict.
 func (mt *Maintainer) Adopt(ctx context.Context, id index.Identity, r record.Record) error {
 	w := store.WriteFor(id)
 	all, err := mt.Copies(ctx, w)

@@ -101,7 +101,6 @@ func (sg *SchemaGuard) Now(ctx context.Context) (time.Time, error) {
 	return sg.ServiceNow(), nil
 }
 
-// errEnough ends a query early.
 var errEnough = errors.New("enough")
 
 // checkSchema compares the schema that the log's table contains with the schema of the options. If no schema is stored, found
@@ -142,14 +141,13 @@ func (sg *SchemaGuard) readSchema(ctx context.Context) (found bool, err error) {
 	return found, nil
 }
 
-// lastRead returns the result of the last read of the stored schema.
 func (sg *SchemaGuard) lastRead() storedSchema {
 	sg.mu.Lock()
 	defer sg.mu.Unlock()
 	return sg.stored
 }
 
-// If the stored schema was read recently, trustedRead returns the result of lastRead. If not, it returns schemaUnread.
+// trustedRead returns the result of the last read. If that read was too long ago, it returns schemaUnread.
 func (sg *SchemaGuard) trustedRead() storedSchema {
 	sg.mu.Lock()
 	defer sg.mu.Unlock()

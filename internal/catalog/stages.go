@@ -81,8 +81,8 @@ func refuse(err error, firstHashes ...index.FirstHash) error {
 }
 
 // write carries out the decision that the function decide returns, for the request with the id o. If another writer is faster,
-// write calls decide again. If decide refuses because of records whose index rows are incomplete, write completes their index
-// rows, and calls decide again. Therefore a client that reads after a refusal sees the records that caused the refusal.
+// write calls decide again. If decide refuses, write completes the index rows of the records that caused the refusal, and calls
+// decide again. Therefore a client that reads after a refusal sees these records.
 func (st *stages) write(ctx context.Context, o claim.ID, decide func() (decision, error)) (Written, error) {
 	for range maxRaces {
 		var done Written
@@ -188,7 +188,6 @@ func insertion(now time.Time, h *store.Head, id index.Identity, r record.Record)
 	}
 }
 
-// insertDecision returns the decision to insert the record r with the write w, which follows the head h.
 func insertDecision(h *store.Head, w wal.Write, r record.Record) decision {
 	return decision{kind: wal.Insert, record: r, updates: []headUpdate{{h, w, store.HashOf(r)}}}
 }
@@ -238,14 +237,13 @@ func (st *stages) checkRowKey(ctx context.Context, w wal.Write) error {
 	return err
 }
 
-// removal decides whether to delete the record r of a live head. The type [decision] explains the argument slots.
+// removal returns the decision to delete the record r of a live head. The type [decision] explains slots.
 func (st *stages) removal(ctx context.Context, h *store.Head, r record.Record, slots func() knownSlots) (decision, error) {
 	return decision{kind: wal.Delete, record: r, updates: []headUpdate{{h, wal.Removal(h.State()), ""}}, slots: slots}, st.afterMove(ctx, h)
 }
 
 // afterMove must be called before a write that replaces or removes a record. If the record's last write was a move, afterMove
-// writes the rows of the move. If afterMove did not write these rows, a query by a former value could find the old record after
-// the later write was acknowledged.
+// writes the rows of the move. The package comment explains the reason.
 func (st *stages) afterMove(ctx context.Context, old *store.Head) error {
 	if old.Instead == nil {
 		return nil
@@ -320,7 +318,7 @@ func (st *stages) apply(ctx context.Context, e store.Entry, writes []wal.Write, 
 
 // applyTo writes the rows of one partition in one transaction. Therefore a page always shows a record that moves within the
 // partition exactly once. If applyTo sends the transaction more than once, it sets repeated to true. If it has written only one
-// row, etag is the ETag of that row. If the service's answer does not contain the ETag, etag is "".
+// row, etag is the row's ETag. If the service did not send this ETag, etag is "".
 func (st *stages) applyTo(ctx context.Context, partition index.PartitionKey, writes []wal.Write, known knownSlots, r record.Record, repeated *atomic.Bool) (etag string, err error) {
 	slots := make([]store.Slot, len(writes))
 	for i, w := range writes {
@@ -392,8 +390,7 @@ func rowOps(partition index.PartitionKey, writes []wal.Write, slots []store.Slot
 	return ops, nil
 }
 
-// collision means that another record has the same row key by chance, because only eight hex digits of a hash distinguish records
-// with the same sort value.
+// collision means that another record has the same row key by chance. The package comment explains the reason.
 type collision struct{ at key.Key }
 
 func (e *collision) Error() string {
@@ -434,9 +431,9 @@ func (st *stages) complete(ctx context.Context, shard store.Shard, id wal.EntryI
 }
 
 // applyFor applies the pending entries of records whose first index value has one of the given hashes. It makes one request for
-// each shard that contains such records. A shard may contain large entries of other records. Therefore applyFor first reads all
-// entries without their records. Then it reads and applies the needed entries, one at a time. If applyFor has found entries
-// that are not hopeless, found is true.
+// each shard that contains such records. A shard may contain large entries of other records. Therefore applyFor reads the
+// shard's entries without their records, and then reads each needed entry. If applyFor has found entries that are not hopeless,
+// found is true.
 func (st *stages) applyFor(ctx context.Context, firstHashes []index.FirstHash) (found bool, err error) {
 	var shards []store.Shard
 	for _, first := range firstHashes {
@@ -467,20 +464,19 @@ func (st *stages) applyFor(ctx context.Context, firstHashes []index.FirstHash) (
 	return any.Load(), err
 }
 
-// settled reports whether an entry needs no more work. The argument is the error of applyPending. An entry needs no more work
-// if it was applied or withdrawn, or if it is hopeless.
+// settled reports whether an entry was applied or withdrawn, or is hopeless. The argument err is the error of applyPending.
 func settled(err error) bool {
 	return err == nil || hopeless(err) || errors.As(err, new(*withdrawn))
 }
 
-// applyPending applies an entry of any writer. If another record has taken the row key of an insertion, or if the service will
-// always refuse its rows, applyPending withdraws the insertion. The error is then [withdrawn].
+// applyPending applies an entry of any writer. It withdraws an insertion that can never be applied: another record has taken
+// the row key, or the service will always refuse the rows. The error is then [withdrawn].
 func (st *stages) applyPending(ctx context.Context, e store.Entry) error {
 	writes, newer, err := st.newestWrites(ctx, e)
 	if err != nil {
 		return err
 	}
-	for _, id := range newer { // complete newer entries first, because an entry may leave the log only when all its rows are written or replaced
+	for _, id := range newer { // complete newer entries first, because an entry leaves the log only when all its rows are written or replaced
 		if err := st.complete(ctx, e.Shard, id); !settled(err) {
 			return err
 		}
@@ -497,8 +493,8 @@ func (st *stages) applyPending(ctx context.Context, e store.Entry) error {
 }
 
 // newestWrites returns the writes of an entry that are the newest writes of their identities. It marks the heads of these
-// writes as not Sure, because the entry may be an entry of another writer. Newer entries have replaced the other writes of the
-// entry. The result newer lists these newer entries.
+// writes as not Sure, because another writer may have made the entry. The result newer lists the entries that have replaced the
+// other writes.
 func (st *stages) newestWrites(ctx context.Context, e store.Entry) (writes []wal.Write, newer []wal.EntryID, err error) {
 	for _, w := range e.Writes {
 		h, err := st.headInDoubt(ctx, e, w)

@@ -44,8 +44,8 @@ type Writer struct {
 // Maintain completes the write.
 
 // Insert adds a record. If a record with the same identity and other contents exists, the error is a Conflict. The argument
-// idempotencyKey may be "". For a day, an insertion with the same key and record returns the result of the first insertion,
-// even if the record was changed after the first insertion. For any other write with this key, the error is KeyReused.
+// idempotencyKey may be "". For a day, an insertion with the same key and record returns the first result, even if the record
+// has changed since the first insertion. For any other write with this key, the error is KeyReused.
 func (wr *Writer) Insert(ctx context.Context, r record.Record, idempotencyKey string) (Written, error) {
 	fresh := true // the first try does not read the head, because most likely there is no head
 	return wr.writeAt(ctx, r, onceOf(idempotencyKey, store.HashOf(r)), func(id index.Identity) (d decision, err error) {
@@ -188,7 +188,7 @@ func (wr *Writer) InsertAll(ctx context.Context, records record.Some, keyOf func
 
 // WriteAll writes records, many at the same time. Records with the same identity are written one after another, in their order.
 // WriteAll calls the function write with each record's index, and returns a result for each record. If the process dies, some
-// records are not written, and some may be half written. Maintain completes the records that are half written.
+// records are not written. Maintain completes records that are half written.
 func (wr *Writer) WriteAll(ctx context.Context, records record.Some, write func(ctx context.Context, i int) (Written, error)) []Result {
 	results := make([]Result, records.Len())
 	var rounds [][]member

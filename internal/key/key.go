@@ -96,8 +96,8 @@ const (
 	lastRune   = 0xFFFF
 )
 
-// Rank returns the position of a character in the service's order. The first character has position 0. For U+D800 to U+DFFF,
-// which are not characters, the result is undefined.
+// Rank returns the position of a character in the service's order, beginning with 0. For U+D800 to U+DFFF, which are not
+// characters, the result is undefined.
 func Rank(char rune) rune {
 	switch {
 	case char >= supplement:

@@ -24,10 +24,9 @@ func TickTime(ticks int64) time.Time {
 	return time.Unix(n/1e7, n%1e7*100).UTC()
 }
 
-// Inverted returns a key for the time: DateTime.MaxValue.Ticks minus the time's ticks, in 19 digits. The key of a later time
-// sorts before the key of an earlier time. This is the log-tail pattern of Microsoft's table design guide. The time is rounded
-// down to a tick, and must be in the years 1 to 9999. Times within one tick have the same key; package logtail distinguishes
-// them.
+// Inverted returns a key for the time: DateTime.MaxValue.Ticks minus the time's ticks, in 19 digits. Keys of later times sort
+// first. This is the log-tail pattern of Microsoft's table design guide. The time is rounded down to a tick, and must be in the
+// years 1 to 9999. Times within one tick have the same key; package logtail distinguishes them.
 func Inverted(t time.Time) string {
 	return fmt.Sprintf("%019d", MaxTicks-Ticks(t))
 }

@@ -26,8 +26,8 @@ const (
 	maxValue  = 64 << 10  // bytes of a String in UTF-16, or of a Binary
 	maxDepth  = 64        // maximum depth of nested objects and arrays
 
-	// maxMembers is the maximum number of names in a record or a patch. This number is greater than maxFields, because each field
-	// may have an annotation, and a patch may name fields to remove.
+	// maxMembers is the maximum number of names in a record or a patch. maxMembers exceeds maxFields, because fields may have
+	// annotations, and a patch may name fields to remove.
 	maxMembers = 4 * maxFields
 	// maxErrors is the maximum number of errors reported for a record.
 	maxErrors = 20
@@ -77,7 +77,7 @@ type member struct {
 	value jsontext.Value // a part of the data
 }
 
-// split divides an object into its members. The object may have at most limit members.
+// split divides an object into its members. More than limit members are an error.
 func split(data []byte, limit int) ([]member, error) {
 	if !utf8.Valid(data) {
 		return nil, problem.Invalidf("", "is not valid UTF-8; send JSON in UTF-8")
@@ -212,7 +212,6 @@ func parseField(m member, types map[string]storage.Type) (Field, error) {
 	return f, nil
 }
 
-// check returns an error if the record as a whole exceeds a limit.
 func (r Record) check() error {
 	if n := len(r.Fields); n > maxFields {
 		return problem.TooLargef("", "the object has %d fields, but at most %d are allowed; put some of them into a nested object", n, maxFields)

@@ -51,7 +51,7 @@ type Field struct {
 	Value  jsontext.Value // as in [storage.Property]
 }
 
-// Get returns a field's value as text. A string is returned without quotes, and any other value is returned as JSON.
+// Get returns a field's value as text. A string has no quotes. Any other value is JSON.
 func (r Record) Get(name string) (text string, ok bool) {
 	i, ok := slices.BinarySearchFunc(r.Fields, name, func(f Field, name string) int { return cmp.Compare(f.Name, name) })
 	if !ok {

@@ -54,8 +54,8 @@ func Run(ctx context.Context, c *catalog.Catalog, repair bool, report func(catal
 	return k.sum, k.checkRows(ctx, suspect)
 }
 
-// compare reads the index and the heads once. The result suspect reports whether the index rows of an identity may differ from
-// the log. If no rows differ, suspect is nil.
+// compare reads the index and the heads once. The result suspect reports whether an identity's index rows may differ from the
+// log. If no rows differ, suspect is nil.
 func (k *checker) compare(ctx context.Context) (suspect func(identity index.IdentityHash) bool, err error) {
 	t := newTally()
 	err = k.Index.All(ctx, storage.Query{}, func(p storage.Page) error {

@@ -62,8 +62,7 @@ func (k *checker) reportUnknown(row storage.Entity, what string) {
 	k.report(row.Key, false, "%s", what)
 }
 
-// checkTombstone reports a tombstone whose identity no longer has a head. Such a tombstone should have been deleted before the
-// head.
+// checkTombstone reports a tombstone whose identity no longer has a head. It should have been deleted before the head.
 func (k *checker) checkTombstone(ctx context.Context, row storage.Entity, s store.Slot) error {
 	h, err := k.ReadHead(ctx, store.FirstOf(row), s.Identity)
 	if err != nil || h != nil {
@@ -76,8 +75,8 @@ func (k *checker) checkTombstone(ctx context.Context, row storage.Entity, s stor
 	return nil
 }
 
-// checkDeletedRow handles a row that contains a record, although the record's head says that the record was deleted. Either the
-// deletion has not changed the row, or the row contains a later write that is not in the log.
+// checkDeletedRow handles a row that contains a deleted record. Either the deletion has not changed the row, or the row
+// contains a later write that is not in the log.
 func (k *checker) checkDeletedRow(ctx context.Context, row storage.Entity, s store.Slot, h *store.Head) error {
 	if changing, err := k.isChanging(ctx, h); changing || err != nil {
 		return err

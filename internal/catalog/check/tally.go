@@ -19,10 +19,10 @@ const (
 	maxTombstones = 1 << 20
 )
 
-// tally compares the index with the log. The pages of both tables may be read in any order. The memory of a tally is limited.
-// For each index row that a head requires, it adds a hash of the row's key, version and content to the sum of the identity's
-// group. For each existing row, it subtracts this hash. If a group's sum is not 0 at the end, the group is suspect: one of its
-// rows is wrong, or was written while the tally read the tables. The check then examines the group's identities one by one.
+// tally compares the index with the log, in limited memory. The pages of both tables may be read in any order. For each index
+// row that a head requires, it adds a hash of the row's key, version and content to the sum of the identity's group. For each
+// existing row, it subtracts this hash. If a group's sum is not 0 at the end, the group is suspect: one of its rows is wrong,
+// or was written while the tally read the tables. The check then examines the group's identities one by one.
 type tally struct {
 	sums    map[uint64]uint64
 	suspect map[uint64]bool

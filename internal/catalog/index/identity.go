@@ -103,9 +103,9 @@ type Partition struct {
 	Value string // the normalised value
 }
 
-// Partitions returns the partitions that a query by an index key reads. The first is the partition of the value. If the value
-// is a number in another spelling, the second is the partition of its canonical text (see [Number]). It ignores the case of the
-// field's name. Errors are [problem.Invalid]. For an unknown field, the error lists the index keys.
+// Partitions returns the partition of an index key's value. If the value is a number, Partitions also returns the partition of
+// its canonical text (see [Number]), because the query must read both. It ignores the case of the field's name. Errors are
+// [problem.Invalid]. For an unknown field, the error lists the index keys.
 func (s Schema) Partitions(field, value string) ([]Partition, error) {
 	i := s.Rank(field)
 	if i < 0 {

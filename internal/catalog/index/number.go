@@ -47,7 +47,6 @@ const (
 	exponentShift = 500 // is added to a Double's position (-323 to 309), so that the position has three digits
 )
 
-// sortNumber returns the sort value of a number.
 func sortNumber(text string) (string, error) {
 	canonical, ok := Number(text)
 	if !ok {

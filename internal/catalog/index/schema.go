@@ -90,8 +90,8 @@ const (
 
 // Parse parses a schema from its two settings: index keys such as "eid,npi,ssn:digits", and a sort field such as "lastname" or
 // "timestamp:newest". The text after the last colon must be a normaliser (lower, digits, exact) or, for the sort field, an
-// [Order]. If Parse accepted any other text, a misspelled normaliser would become a part of the name. After a name that
-// contains a colon, the normaliser or the order is required: "a:b:lower". The error lists all mistakes.
+// [Order]. Any other text is an error, because it may be a misspelled normaliser. After a name that contains a colon, the
+// normaliser or the order is required: "a:b:lower". The error lists all mistakes.
 func Parse(indexKeys, rowKey string) (Schema, error) {
 	var s Schema
 	var errs []error

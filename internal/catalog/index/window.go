@@ -106,8 +106,8 @@ func (w Window) Contains(sort string) bool {
 
 func before(a, b string) bool { return key.Less(ordered(a), ordered(b)) }
 
-// Behind returns the smallest range that contains all rows of the window with RowKeys greater than rowKey. If rowKey is "", the
-// range contains all rows of the window. If no row can be in this range, ok is false.
+// Behind returns the smallest range that contains all rows of the window with RowKeys greater than rowKey. A rowKey of "" means
+// all rows. If no row can be in this range, ok is false.
 func (w Window) Behind(rowKey string) (rows RowRange, ok bool) {
 	var all interval
 	for _, iv := range w.intervals() {
@@ -158,8 +158,8 @@ func (w Window) intervals() []interval {
 		return all
 	}
 	for i := range w.to {
-		// A sort value that is a prefix of rowTo sorts before rowTo, so the window contains the sort value. But in the RowKeys of the
-		// sort value, ":" or "!" follows the prefix, so the RowKeys may sort after rowTo.
+		// The window contains each sort value that is a prefix of rowTo. But RowKeys of this sort value may sort after rowTo, because
+		// they have ":" or "!" after the prefix.
 		if start := w.to[:i]; i > 0 && !before(start, w.from) {
 			stem := rowStem(start)
 			all = append(all, interval{stem, behind(stem)})

@@ -139,8 +139,8 @@ func (im *importer) run(ctx context.Context, rows *rowReader) (err error) {
 	return nil
 }
 
-// note reports the progress after every shownRows rows, and after the last row that a call of insert writes. The argument start
-// is the progress before that call of insert.
+// note reports the progress after every shownRows rows, and after the last row of a call of insert. The argument start is the
+// progress before this call.
 func (im *importer) note(start Note, written, all int) {
 	if im.Noted != nil && (written%shownRows == 0 || written == all) {
 		start.Rows += written
@@ -155,7 +155,6 @@ func (im *importer) write(ctx context.Context, r record.Record) (catalog.Written
 	return im.catalog.Insert(ctx, r, "")
 }
 
-// insert writes rows, and records the progress in the checkpoint.
 func (im *importer) insert(ctx context.Context, rows []Row) error {
 	var failed bytes.Buffer
 	before, done := im.done, im.done

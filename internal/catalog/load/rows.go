@@ -22,8 +22,7 @@ import (
 )
 
 const (
-	// At most maxRows rows of a file are written together. Once the text of fewer rows reaches maxBytes bytes, these rows are
-	// written.
+	// At most maxRows rows of a file are written together. Fewer rows are written together if their text reaches maxBytes bytes.
 	maxRows  = 1000
 	maxBytes = 16 << 20
 )
@@ -101,7 +100,6 @@ func newCSV(ctx context.Context, in io.ReadSeeker, form place.CSV) (f *rowReader
 	}}, err
 }
 
-// objectOf returns properties as the JSON of a record.
 func objectOf(properties []storage.Property) []byte {
 	b := []byte{'{'}
 	add := func(name string, value []byte) {
@@ -130,8 +128,7 @@ func (f *rowReader) skip(rows int) error {
 }
 
 // forEach calls fn with at most n rows at a time, until the file ends or fn fails. If ctx ends, forEach returns
-// [task.ErrInterrupted]. If reading fails, forEach calls fn with the rows that were read before the failure, and then returns
-// the error.
+// [task.ErrInterrupted]. If reading fails, forEach still calls fn with the rows that were already read.
 func (f *rowReader) forEach(ctx context.Context, n int, fn func([]Row) error) error {
 	for {
 		var rows []Row

@@ -10,8 +10,8 @@
 //
 // Index rows of the published program have version 0. A row with version 0 is deleted only when all index rows of its record
 // have the row's content. The published program does not lower-case RowKeys, so "Twin:…" and "TWIN:…" can be two records with
-// one identity. Such records are reported and left unchanged. If two records would become one record in the new schema, they
-// are also reported and left unchanged.
+// one identity. Such records are reported and left unchanged. The same applies to two records that would become one record in
+// the new schema.
 //
 // The published program also has a log, with a checkpoint that names the last entry that the program has carried out. The
 // migration carries out the entries after the checkpoint, and moves the checkpoint. For an entry that cannot be carried
@@ -165,9 +165,8 @@ type foreignRow struct {
 }
 
 // takeOverRow takes over one row of another program. If the row's identity has no head, takeOverRow adopts the record into the
-// log. Then it deletes the row, unless the record has an index row with the same key in our schema. Rows of one identity must
-// be handled one after another, because the first call adopts the record. If another writer is faster, the next run handles the
-// row.
+// log. Then it calls deleteOriginal. Rows of one identity must be handled one after another, because the first call adopts the
+// record. If another writer is faster, the next run handles the row.
 func (m *migrator) takeOverRow(ctx context.Context, row foreignRow) error {
 	h, err := m.ReadHead(ctx, row.id.First(), row.id.Hash())
 	if err != nil {
@@ -218,8 +217,7 @@ type migrator struct {
 
 	mu  sync.Mutex // guards the fields below
 	sum Result
-	// contents describes the rows of another program. Its keys are the hashes of the rows' identities. After the survey, only the
-	// field taken changes.
+	// contents describes the rows of another program, by identity. After the survey, only the field taken changes.
 	contents map[index.IdentityHash]content
 }
 

@@ -57,8 +57,7 @@ func (m *migrator) moveMark(ctx context.Context, row string) error {
 
 // carryOutEntries retries the noted entries of earlier runs. Then it carries out the published program's entries after the
 // mark, and moves the mark and the checkpoint. For an entry that cannot be carried out, it inserts a note before it moves the
-// mark past the entry. Therefore each run reports the entry until it is settled. An entry is settled when it was carried out or
-// deleted.
+// mark past the entry. An entry is settled when it was carried out or deleted.
 func (m *migrator) carryOutEntries(ctx context.Context) error {
 	var left []string
 	partition := leftPartition
@@ -247,8 +246,8 @@ func (m *migrator) decide(ctx context.Context, row storage.Entity, id index.Iden
 	return func() error { return m.Restore(ctx, h, id, r) }, "", nil
 }
 
-// takeLateRows takes over a record's rows that the published program wrote after the migration had read the index. If
-// takeLateRows left these rows, a later run would restore the deleted record from them. The function returns the record's head.
+// takeLateRows takes over a record's rows that the published program wrote after the migration had read the index. If these
+// rows stayed, a later run would restore the deleted record. The result is the record's head.
 func (m *migrator) takeLateRows(ctx context.Context, id index.Identity, r record.Record) (*store.Head, error) {
 	if m.dryRun {
 		return nil, nil

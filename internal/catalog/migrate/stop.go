@@ -14,8 +14,8 @@ import (
 	"tablesweep/internal/task"
 )
 
-// The column stoppedColumn of the schema row contains the time at which writers were stopped. If the row does not have this
-// column, writers were stopped at the row's Timestamp.
+// The column stoppedColumn of the schema row contains the time at which writers were stopped. Without this column, the time is
+// the row's Timestamp.
 const stoppedColumn = "Stopped"
 
 // stopWriters stores our schema. Unless our schema was already stored and ready, stopWriters also stops all writers, waits
@@ -70,7 +70,6 @@ func stoppedAt(row storage.Entity) time.Time {
 	return row.Time(stoppedColumn)
 }
 
-// schemaNow returns the schema row and the service's time.
 func (m *migrator) schemaNow(ctx context.Context) (row storage.Entity, date time.Time, err error) {
 	partition := store.SchemaKey.Partition
 	err = m.Log.All(ctx, storage.Query{Range: key.Range{Partition: &partition}}, func(p storage.Page) error {

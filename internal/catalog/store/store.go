@@ -36,8 +36,8 @@ func (s *Store) ServiceNow() time.Time {
 
 const (
 	// shards is the number of the log's partitions. Each partition accepts 2,000 rows per second (Microsoft Learn, "Scalability
-	// and performance targets for Table storage"), and an insertion writes five rows. The number of partitions cannot change,
-	// because it determines the partition of each head.
+	// and performance targets for Table storage"), and an insertion writes five rows. This number cannot change, because the
+	// partition of each head depends on it.
 	shards = 16
 	// Parallel is the maximum number of shards or records that are handled concurrently.
 	Parallel = 8
@@ -127,7 +127,7 @@ func Overtaken(err error) bool {
 	return storage.Conflict(err) || storage.HasCode(err, "UpdateConditionNotSatisfied", "ResourceNotFound", "EntityNotFound")
 }
 
-// Copy is the row that was found at the key of a record's index row. The row may be missing, or may belong to another record.
+// Copy is the row at the key of a record's index row. The row may be missing, or belong to another record.
 type Copy struct {
 	At     key.Key
 	Row    storage.Entity
@@ -163,8 +163,8 @@ func (x Copy) Ours(h *Head) bool {
 	return x.Slot.State == wal.HasRecord && x.Slot.Identity == h.Identity
 }
 
-// Logged returns the record of the head's last write. If a copy has the hash that the head contains, Logged returns the record
-// of this copy. If no copy has this hash, Logged returns the record of the head's entry.
+// Logged returns the record of the head's last write. It uses a copy with the hash that the head contains. If no copy has this
+// hash, Logged reads the head's entry.
 func (s *Store) Logged(ctx context.Context, h *Head, all []Copy) (r record.Record, found bool, err error) {
 	for _, x := range all {
 		if x.Slot.State == wal.HasRecord && HashOf(x.Record) == h.Content {
@@ -225,8 +225,8 @@ func (s *Store) Identify(r record.Record) (index.Identity, error) {
 	return s.Schema.Identity(get)
 }
 
-// keyValues returns a function. For the name of a field, this function returns the record's index value or sort value. The
-// function ignores the case of field names.
+// keyValues returns a function that gets a field's name, and returns the field's index value or sort value. The function
+// ignores the case of the name.
 func (s *Store) keyValues(r record.Record) (func(field string) (string, bool), error) {
 	values := map[string]string{}
 	for _, f := range r.Fields {

@@ -28,8 +28,8 @@ const (
 	Undo    Kind = "undo" // withdraws an insertion that cannot be applied; not listed as a change
 )
 
-// Write is the part of an entry that concerns one identity. The write changes the index row in each of the identity's
-// partitions. If Gone is true, the row becomes a tombstone. Otherwise the row contains the record.
+// Write is the part of an entry that concerns one identity. A write changes one index row in each of the identity's partitions.
+// The row becomes the record or, if Gone is true, a tombstone.
 type Write struct {
 	First      index.FirstHash      `json:"first"` // selects the shard
 	Identity   index.IdentityHash   `json:"identity"`
@@ -73,8 +73,8 @@ type ContentHash string
 type Entry struct {
 	Kind Kind
 	Time time.Time // later than the time of every earlier entry of the same identities
-	// Writes contains one write. If a record moves to another identity in the same shard, Writes contains two writes. The first
-	// write removes the old identity, and the second write creates the new identity.
+	// Writes contains one write. If a record moves within its shard, Writes contains two writes. The first removes the old
+	// identity, and the second creates the new identity.
 	Writes []Write
 }
 
@@ -84,8 +84,8 @@ type Head struct {
 	Entry   EntryID
 	Time    time.Time   // the entry's time
 	Content ContentHash // "" if the record was deleted
-	// If Sure is true, every earlier entry was applied only by its own writer, and the service answered all requests of this
-	// writer at the first try. Therefore only requests of pending entries can still change a row of the identity.
+	// If Sure is true, every earlier entry was applied only by its own writer, and this writer repeated no request. Therefore only
+	// requests of pending entries can still change a row of the identity.
 	Sure bool
 }
 
@@ -119,8 +119,8 @@ func Removal(head *Head) Write {
 	return w
 }
 
-// Replacement decides whether a new record with w's identity replaces an old record. The argument old is the live head of the
-// old record, and target is the head of w's identity, or nil. If w and old have the same identity, target is ignored.
+// Replacement decides whether a new record with w's identity replaces the record of the live head old. The argument target is
+// the head of w's identity, or nil. If w and old have the same identity, target is ignored.
 func Replacement(old, target *Head, w Write, content ContentHash, now time.Time) ([]Write, Verdict) {
 	if old.Identity == w.Identity {
 		if old.Content == content {
@@ -197,8 +197,8 @@ type VersionClaim struct {
 
 // Superseded returns true for each row that is outdated: another row has a newer write of the same record.
 func Superseded(rows []VersionClaim) []bool {
-	// The maps newest and lines contain the newest version of each identity and of each lineage. If a record has moved from an
-	// identity, left contains the identity's last version.
+	// The maps contain the newest version of each identity and of each lineage, and the last version of each identity that a
+	// record has left.
 	newest, lines, left := map[index.IdentityHash]int64{}, map[FormerIdentity]int64{}, map[index.IdentityHash]int64{}
 	for _, r := range rows {
 		newest[r.Identity] = max(newest[r.Identity], r.Version)

@@ -24,9 +24,8 @@ type Filter struct {
 // Comparisons returns the number of comparisons in the filter. The service limits this number.
 func (f *Filter) Comparisons() int { return f.comparisons }
 
-// Match reports whether the row satisfies the filter. If the row does not have a property, or the property has another type
-// than in the filter, every comparison with the property is false. For example, if the row has no property a, both "a eq 1" and
-// "a ne 1" are false, but "not (a eq 1)" is true.
+// Match reports whether the row satisfies the filter. If a property is missing or has another type, every comparison with it is
+// false. For a missing property a, both "a eq 1" and "a ne 1" are false, but "not (a eq 1)" is true.
 func (f *Filter) Match(row Row) bool { return f.root.match(row) }
 
 // Range returns a range of keys that contains all matching rows. It uses only the comparisons of PartitionKey and RowKey that

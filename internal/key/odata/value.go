@@ -18,8 +18,8 @@ import (
 // Type is an EDM primitive type that the Table service stores.
 type Type uint8
 
-// The types of the service's data model. The numbers of the types must not change, because the hashes of stored records depend
-// on these numbers. (Microsoft Learn, "Payload format for Table service operations")
+// The types of the service's data model. The numbers must not change, because the hashes of stored records depend on them.
+// (Microsoft Learn, "Payload format for Table service operations")
 const (
 	String Type = iota
 	Boolean
@@ -142,8 +142,8 @@ func KeepsTime(text string) bool {
 	return len(strings.TrimRight(digits, "0")) <= 7
 }
 
-// KeepsNumber reports whether a Double can store the number in the text. It rounds the nearest Double to the text's number of
-// digits. The digits must then equal the digits of the text.
+// KeepsNumber reports whether a Double can store the number in the text. If the nearest Double is rounded to as many digits as
+// the text has, it must equal the text.
 func KeepsNumber(text string) bool {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {

@@ -29,7 +29,7 @@ const (
 	maxValue     = 2 << 20   // bytes of a value
 	maxRows      = 100       // output rows for one row
 	perSearch    = 1 << 8    // a search counts as this number of instructions
-	maxSearches  = 1 << 10   // number of searches after which a compiled program is replaced; each compiled program keeps all its regular expressions
+	maxSearches  = 1 << 10   // number of searches after which a program is compiled again, because a compiled program keeps all regular expressions
 )
 
 // impure contains the functions whose result depends on more than the row, and the functions that also end the handling of
@@ -42,7 +42,7 @@ var unbounded = strings.Fields("transpose fromstream truncate_stream jn yn")
 // searches contains the functions that use a regular expression.
 var searches = strings.Fields("test match capture scan split splits sub gsub")
 
-// cheap contains the functions that need no guard. Each of their instructions takes constant time, and creates no value.
+// cheap contains the functions that need no guard. Their instructions take constant time, and create no values.
 var cheap = strings.Fields("empty error select first limit skip until while repeat nulls values strings numbers booleans arrays objects iterables scalars " +
 	"finites normals range type has in not isempty toboolean floor ceil round sqrt pow log abs fabs")
 
@@ -91,7 +91,6 @@ func (g *guard) refuse(format string, args ...any) {
 	g.refused = append(g.refused, fmt.Errorf(format, args...))
 }
 
-// visit adds a guard to a part of the program.
 func (g *guard) visit(node any) {
 	switch n := node.(type) {
 	case *gojq.Query:
@@ -189,7 +188,6 @@ func (g *guard) guardCall(f *gojq.Func, does *gojq.Query) *gojq.Query {
 	return pipe(call("_check"), checked(does))
 }
 
-// guardIndex returns an index or a path with a guard.
 func guardIndex(q *gojq.Query) *gojq.Query {
 	if t := q.Term; t != nil && t.Type == gojq.TermTypeNumber && t.SuffixList == nil {
 		if n, err := strconv.ParseFloat(t.Number, 64); err == nil && n <= maxParts {
@@ -225,8 +223,8 @@ func variable(name string) *gojq.Query { return call(name) }
 
 func identity() *gojq.Query { return &gojq.Query{Term: &gojq.Term{Type: gojq.TermTypeIdentity}} }
 
-// budget counts the work for a row, and ends a program's run at a limit. It is also the run's context, whose method Done is
-// called by gojq before each instruction. One run handles many rows, because gojq creates new stacks for each run.
+// budget counts the work for a row, and ends a program's run at a limit. It is the run's context: gojq calls Done before each
+// instruction. One run handles many rows, because gojq creates new stacks for each run.
 type budget struct {
 	context.Context
 	code     *gojq.Code
@@ -306,7 +304,7 @@ func (b *budget) begin(ctx context.Context, in map[string]any) gojq.Iter {
 	return out
 }
 
-// rowsOf is the input of a run. It returns each row, and returns null after each row.
+// rowsOf is the input of a run. After each row, it returns null.
 type rowsOf struct{ *budget }
 
 // Next implements [gojq.Iter].
@@ -394,8 +392,8 @@ func (b *budget) countSearch(v any) {
 	b.check(v)
 }
 
-// checkPair checks the operands of * and -. If * would repeat a text too often, checkPair ends the run. For two arrays, it
-// counts the comparisons of their values.
+// checkPair checks the operands of * and -. It ends the run if a text would be repeated too often. For two arrays, it counts
+// the comparisons.
 func (b *budget) checkPair(x, y any) {
 	l, _ := x.([]any)
 	r, _ := y.([]any)

@@ -39,8 +39,8 @@ type Map struct {
 	changes map[Change]bool // true if [Map.Changes] has reported the change
 }
 
-// New returns a map. The error describes a mistake in the program. The text of the error begins with a verb, because the caller
-// puts the program's name before the text.
+// New returns a map. The error describes a mistake in the program. The text of the error begins with a verb, so that callers
+// can put the program's name first.
 func New(o Options) (*Map, error) {
 	m := &Map{options: o, changes: map[Change]bool{}}
 	if o.Program == "" {
@@ -104,11 +104,11 @@ func (m *Map) changed(c Change) {
 // Rows maps a row to zero, one or several rows, with any keys. An error concerns only this row, unless it is the context's
 // error.
 //
-// The program reads a value as a number, a boolean or a string. If an output property has the same name and value as a property
-// of the row, it keeps the type and text of the row's property. If only the name is the same, and the new value fits the type,
-// the output property keeps the type. Any other string becomes a String, and any other boolean becomes a Boolean. Any other
-// number becomes an Int32 if it is whole and in range, and otherwise a Double. A member "P@odata.type" sets the type of P.
-// Members that are null are dropped. Timestamp and members whose names start with "odata." are ignored.
+// The program reads a value as a number, a boolean or a string. If an output property has the name and value of an input
+// property, it keeps the input property's type and text. If only the name is the same, and the new value fits the type, it
+// keeps the type. Any other string becomes a String, and any other boolean a Boolean. Any other number becomes an Int32 if it
+// is whole and in range, and otherwise a Double. A member "P@odata.type" sets the type of P. Members that are null are dropped.
+// Timestamp and members whose names start with "odata." are ignored.
 func (m *Map) Rows(ctx context.Context, e storage.Entity) (rows []storage.Entity, err error) {
 	if e, err = m.rename(e); err != nil || m.query == nil {
 		return []storage.Entity{e}, err
@@ -163,7 +163,6 @@ func shortened(err error) error {
 	return errors.New(string(text[:most]) + "…")
 }
 
-// rename returns the row with its properties renamed and dropped.
 func (m *Map) rename(e storage.Entity) (storage.Entity, error) {
 	o := m.options
 	if len(o.Rename) == 0 && len(o.Drop) == 0 {
@@ -205,7 +204,7 @@ func (k Kept) Read(ctx context.Context, o storage.RequestOptions, q storage.Quer
 	return p, queries, err
 }
 
-// Keep returns the mapped rows. If the map changes the key of a row, the error is ErrMoved and contains the row's key.
+// Keep returns the mapped rows. If the map changes a key, the error is ErrMoved and names the row.
 func (m *Map) Keep(ctx context.Context, rows []storage.Row, pass bool) ([]storage.Row, error) {
 	if m == nil {
 		return rows, nil

@@ -146,8 +146,8 @@ func (r *row) newNames(out map[string]any) (names []string) {
 	return names
 }
 
-// movedOf returns the property of the input row that the program has probably renamed. This property has the value v, and its
-// name is not in the output. If no property meets both conditions, the result is nil.
+// movedOf returns the input property that the program has probably renamed. This property has the value v, and its name is not
+// in the output. If no property meets both conditions, the result is nil.
 func (r *row) movedOf(v any, out map[string]any) *storage.Property {
 	for i, p := range r.Properties {
 		if _, there := out[p.Name]; !there && equalValues(r.values[i], v) {
