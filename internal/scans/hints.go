@@ -80,8 +80,8 @@ func packHints(h scan.Hints) (packed []byte, ok bool) {
 	return packed, len(text) <= maxText && len(packed) <= ledger.MaxHints
 }
 
-// Use gives packed hints, if there are any, to the scan's strategy. It refuses unusable hints, because a scan with
-// wrong hints would miss rows. For hints of a newer version, the error is [problem.Stale].
+// Use makes the scan's strategy use packed hints, unless packed is empty. It refuses unusable hints, because a scan
+// with wrong hints would miss rows. For hints of a newer version, the error is [problem.Stale].
 func (o *RunnableScan) Use(packed []byte) error {
 	if len(packed) == 0 {
 		return nil

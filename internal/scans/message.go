@@ -65,7 +65,7 @@ type Message struct {
 	Body  []byte    `json:"-"` // the JSON
 	After time.Time `json:"-"` // the earliest time to begin the step; zero means immediately
 
-	ID ledger.StepID `json:"-"` // a hash: of the body, or for a deletion, of the id of the step that read the rows
+	ID ledger.StepID `json:"-"` // a hash of the body; if the step is a deletion, a hash of Delete.Of
 }
 
 type start struct {

@@ -152,7 +152,7 @@ func (r Request) checkSides() error {
 	return errors.Join(errs...)
 }
 
-// size is a number in a request; n is 0 if the request does not give it.
+// size is a number in a request; n is 0 if the request does not contain it.
 type size struct {
 	field    string
 	n, limit int // limit is the maximum; 0 means none

@@ -22,7 +22,7 @@ type RunnableScan struct {
 	Request Request
 	Source  storage.Source // a table, or an [Export]
 	Account string         // the source's account
-	Began   time.Time      // a time before the source was read, by the service's clock; set only when a start is checked
+	Began   time.Time      // the service's time before the source is read; set only when a start is checked
 	Limiter *action.Limiter
 	plan
 	Strategy scan.Strategy

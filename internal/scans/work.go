@@ -17,8 +17,8 @@ import (
 const (
 	// exportQueries is the default number of queries in an invocation of an export or a comparison.
 	exportQueries = 16
-	// heldBytes is the maximum size of the rows in memory that a comparison has read from one place and not yet from
-	// the other.
+	// heldBytes is the maximum size of the rows that a comparison keeps in memory, because it has not yet read the same
+	// keys in the other place.
 	heldBytes = 16 << 20
 
 	writeThere = "write to the destination"
@@ -57,8 +57,8 @@ func (counting) queries() int { return 4 }
 type Writing struct {
 	Action action.Work
 	What   string // names the work in errors, such as "delete rows"
-	// Packs is set if Writing makes transactions. To write a page with many partitions takes many transactions, so
-	// CopyRows writes it.
+	// Packs is set if Writing makes transactions. A page with many partitions needs many transactions, so CopyRows
+	// writes it.
 	Packs bool
 }
 

@@ -27,7 +27,7 @@ func Fill(prefix string, occurrence time.Time) string {
 	return strings.ReplaceAll(prefix, Date, occurrence.UTC().Format(dateForm))
 }
 
-// mostMissed is the maximum of [Decision.Missed]. An app that was stopped for years would count longer.
+// mostMissed is the maximum of [Decision.Missed]. It keeps Decide fast if the app was stopped for years.
 const mostMissed = 1000
 
 // Decision is the result of a check of a schedule.

@@ -72,15 +72,14 @@
 // # Newer versions
 //
 // During a deployment, two versions of the program run side by side. An instance drops a message that a newer version
-// wrote. The step stays pending, until Maintain of the newer version resends the message. An instance also drops a
-// message whose scan needs a newer version, or has hints of a newer version. Maintain of any version resends such a
-// message.
+// wrote. The step stays pending, until Maintain of the newer version resends the message. If a scan, or its hints, need
+// a newer version, an instance also drops the scan's messages. Maintain of any version resends these messages.
 //
 // # Handing writes over
 //
-// If a step has children, it hands over pages of more than 200 transactions to CopyRows, so its children need not wait
-// for the writes. A message to CopyRows contains the open interval between the first and the last partition of
-// consecutive pages. CopyRows reads this range again. To hand over a page costs about seven requests. One of them sends
-// the message. The first and last partition may continue on other pages, so the step writes their rows itself. A step
-// of a delete hands over nothing, because its children begin before it deletes rows.
+// If a step has children and more than 200 transactions to write, it hands over consecutive pages to CopyRows, so its
+// children need not wait for the writes. A message to CopyRows contains the open interval between the first and the
+// last partition of these pages. CopyRows reads this range again. To hand over a page costs about seven requests. One
+// of them sends the message. The first and last partition may continue on other pages, so the step writes their rows
+// itself. A step of a delete hands over nothing, because its children begin before it deletes rows.
 package engine

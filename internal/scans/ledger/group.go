@@ -13,8 +13,8 @@ import (
 )
 
 // A group is a scan of many tables. It has no steps. For each table, it has a member, which is a scan. The members are
-// in a list with the keys "m|GROUP|NUMBER", in the partition of the lists. NUMBER has five digits, and a member's id
-// ends with it. The group's own partition has one more row:
+// in a list with the keys "m|GROUP|NUMBER", in the partition of the lists. NUMBER has five digits, and is the end of
+// the member's id. The group's own partition has one more row:
 //
 //	g    the members to run in this attempt (Todo; all if absent), how many of these were begun (Begun),
 //	     and which of the begun members are not known to have ended (Open); the tables (see data.go)
@@ -180,8 +180,8 @@ func (l *Ledger) RefuseMember(ctx context.Context, id ScanID, request []byte, no
 	return unlessOvertaken(err)
 }
 
-// sum adds the figures of a group's members to the group's snapshot. Of members that are left out, it adds only steps
-// and requests.
+// sum adds the figures of a group's members to the group's snapshot. If a member is left out, only its steps and
+// requests are added.
 func (l *Ledger) sum(ctx context.Context, group *Snapshot) error {
 	m := &group.Members
 	m.All = group.Scan.Members

@@ -27,8 +27,8 @@ const (
 // Processes is the part of the ledger for the heartbeats of processes, and the rows of Maintain.
 type Processes struct{ rows }
 
-// HeartbeatTime is the interval between a process's heartbeats. A process that has held no step for this time writes no
-// heartbeat.
+// HeartbeatTime is the interval between a process's heartbeats. A process writes its first heartbeat when it has held a
+// step for this time.
 const HeartbeatTime = 5 * time.Second
 
 // Heartbeat lists the steps that a process held when it wrote the heartbeat, and what it waited for.

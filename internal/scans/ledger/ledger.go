@@ -156,9 +156,9 @@ type Done struct {
 	FirstFailed string
 	// Attempt is the attempt in which the rows failed.
 	Attempt int64
-	// If the step has retried failed rows of an earlier attempt, Redone is the position of these rows. Such a step has
-	// Totals and Kept that are differences from the earlier numbers. The commit deletes the ledger's row at this
-	// position, and fails if that row is gone.
+	// If the step has retried failed rows of an earlier attempt, Redone is the position of these rows. For such a step,
+	// Totals and Kept are differences from the earlier numbers. The commit deletes the ledger's row at this position,
+	// and fails if that row is gone.
 	Redone string
 	File   []byte // opaque; [ScanData.Files] returns it
 }
@@ -258,7 +258,7 @@ func runningScan(kind storage.OpKind, s Scan) storage.Op {
 	return op(kind, s.ID, scanRow, append(row, properties([]count{{"Members", &s.Members, true}})...)...)
 }
 
-// resumption returns the properties that a scan's row has after the first attempt.
+// resumption returns the properties that a scan's row has only from the second attempt on.
 func (s Scan) resumption() []storage.Property {
 	if s.Resumed.IsZero() {
 		return nil

@@ -57,8 +57,8 @@ func endedRow(s Listed, settled bool, etag string) storage.Op {
 	return listed
 }
 
-// tidyRow is the write that lists an ended scan until it is tidied up. The argument settled is false if the scan may
-// have running steps, which change its figures.
+// tidyRow is the write that puts a scan into the list of ended scans. If steps of the scan may still run, its figures
+// may change, and the argument settled is false.
 func tidyRow(id ScanID, settled bool) storage.Op {
 	if settled {
 		return list(endedPrefix+string(id), storage.Int64Property("Settled", 1))

@@ -20,7 +20,7 @@ type EndedScan struct {
 	etag string
 }
 
-// SettleTime after a scan's end, none of its steps still runs, because an invocation takes at most ten minutes.
+// SettleTime is the time after which no step of an ended scan still runs. An invocation takes at most ten minutes.
 const SettleTime = 15 * time.Minute
 
 // Ended returns up to a thousand ended scans that have not been tidied up, newest first, and whether there are more.

@@ -46,7 +46,7 @@ type StartRequest struct {
 }
 
 // AddStartRequest requests a start. It inserts a row and never replaces one, so any process may repeat the call. If the
-// request already existed, added is false. Perhaps the first try of this call made the request.
+// request already exists, added is false. Perhaps this call's first try made it.
 func (l Requests) AddStartRequest(ctx context.Context, a StartRequest) (added bool, err error) {
 	err = l.write(ctx, "record the start request of scan "+string(a.ID), a.row(storage.Insert))
 	if storage.Conflict(err) {
@@ -111,9 +111,9 @@ func (l Requests) RefuseStart(ctx context.Context, a StartRequest, reason string
 	return unlessOvertaken(l.write(ctx, "refuse scan "+string(a.ID), refused))
 }
 
-// DropStartRequest removes a request. If the caller read a refused request, and the request's row has changed since,
-// the row stays. Any other request is removed even if it was refused or repeated since. A different request for the
-// scan stays.
+// DropStartRequest removes the request a. If a is refused, it is removed only if its row has not changed since a was
+// read. If a is not refused, it is removed even if another process has since refused or repeated it. A request of
+// another kind or for another attempt stays.
 func (l Requests) DropStartRequest(ctx context.Context, a StartRequest) error {
 	for {
 		err := l.write(ctx, "answer the request for scan "+string(a.ID), unlist(startRequestPrefix+string(a.ID), a.etag))

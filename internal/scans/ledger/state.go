@@ -65,9 +65,9 @@ func (s Snapshot) describeMissing(pending map[StepID]bool) string {
 }
 
 // nothingPending returns the scan's row if no step is pending, and otherwise the zero Scan. It reads the first row of a
-// range in which the pending steps precede the scan's own row. All pending steps must be missing on one page. Two pages
-// could both miss a child: a step may commit it between the two requests, and its row may sort before the first page's
-// end.
+// range in which the pending steps precede the scan's own row. Only the answer of a single page counts. With two pages,
+// a step may commit a child between the requests, and both pages miss the child if its row sorts before the first
+// page's end.
 func (l *Ledger) nothingPending(ctx context.Context, id ScanID) (Scan, error) {
 	r := key.Range{Partition: id.partition(), Low: &key.Bound{Key: pendingPrefix}, High: &key.Bound{Key: scanRow}}
 	for range emptyTries {

@@ -119,7 +119,7 @@ func probeOther(ctx context.Context, o *scans.RunnableScan) error {
 	return scans.Refusal(field, "the Table service refuses to read it; check the connection and its permissions", err)
 }
 
-// prepare makes the destination ready, and finds the scan's hints and, for a group, the tables.
+// prepare creates the destination, and returns the scan's hints. For a group, it sets o.Tables.
 func (ck *Checker) prepare(ctx context.Context, id ledger.ScanID, o *scans.RunnableScan) (hints []byte, err error) {
 	if o.Request.IsGroup() {
 		if o.Tables, err = ck.tablesOf(ctx, id, o.Request); err != nil {

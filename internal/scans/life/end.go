@@ -107,9 +107,10 @@ func (l *Life) saveHints(ctx context.Context, id ledger.ScanID) error {
 	return nil
 }
 
-// Cancel ends a running scan. Pending steps are kept, and their messages are dropped. [scans.ScanTime] later, no step
-// begins. A running step then sends only its commit and, if the action is enqueue, the other messages of its page.
-// Requests that were already sent may complete. Cancel also withdraws a requested start or retry that has not begun.
+// Cancel ends a running scan. Pending steps are kept, and their messages are dropped. After [scans.ScanTime], no step
+// begins, and a running step sends only its commit. If the action is enqueue, the running step also sends the other
+// messages of its page. Requests that were already sent may complete. Cancel also withdraws a requested start or retry
+// that has not begun.
 func (l *Life) Cancel(ctx context.Context, id ledger.ScanID) error {
 	as := ledger.Ending{State: ledger.Canceled}
 	ended, err := l.end(ctx, id, as)

@@ -25,7 +25,7 @@ const (
 	// lostIfBusy is the age at which a step that no process holds counts as lost, even if its message may be in the
 	// queue.
 	lostIfBusy = 12 * time.Minute
-	// firstPause follows the first resend of a message. The pause doubles with each resend, up to maxPause.
+	// firstPause is the pause after the first resend of a message. The pause doubles with each resend, up to maxPause.
 	firstPause = 30 * time.Second
 	maxPause   = 16 * time.Minute
 	// maxLost is how long a step may be lost repeatedly before the scan fails.

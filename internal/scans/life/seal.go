@@ -58,7 +58,7 @@ func (ex *exports) claim(ctx context.Context, o *scans.RunnableScan, id ledger.S
 	}
 	err := scans.CheckFree(ctx, to, member)
 	if problem.Of(err).Kind == problem.Conflict {
-		if there, err := claimOf(ctx, to); err == nil && there.ID == place.ExportID(id) { // claimed by another process, which died or was faster
+		if there, err := claimOf(ctx, to); err == nil && there.ID == place.ExportID(id) { // another process has claimed the place for this scan, and may have died
 			if is, err := begun(); is || err != nil {
 				return err
 			}
@@ -91,9 +91,9 @@ type collected struct {
 	files []scans.ExportFile // recorded by commits, in table order
 }
 
-// collect returns the files that a scan has exported, or nil for a scan that does not export one table. It deletes the
-// files of deliveries that were not committed. It fails if a committed file or its record is missing. The argument rows
-// is the number of rows that the scan has written.
+// collect returns the files that a scan has exported. If the scan is not an export of one table, the result is nil.
+// collect deletes the files of deliveries that did not commit. It fails if a committed file or its record is missing.
+// The argument rows is the number of rows that the scan has written.
 func (ex *exports) collect(ctx context.Context, s ledger.Scan, rows int64) (*collected, error) {
 	r, err := scans.ParseStored(s.Request)
 	if err != nil || !r.Exports() || r.IsGroup() {
@@ -190,8 +190,8 @@ func (ex *exports) exportedFiles(ctx context.Context, id ledger.ScanID, rows int
 	return files, err
 }
 
-// clearLeftovers deletes the files of deliveries that were not committed. It fails if a committed file is missing or
-// has another length.
+// clearLeftovers deletes the files of deliveries that did not commit. It fails if a committed file is missing or has
+// another length.
 func clearLeftovers(ctx context.Context, to place.Objects, files []scans.ExportFile) error {
 	committed := map[string]int64{}
 	for _, f := range files {

@@ -230,9 +230,9 @@ func (sd *Scheduler) proofOf(ctx context.Context, id ledger.ScanID, recorded *Pr
 	return p, err
 }
 
-// removeBackup deletes blobs of a backup, at most as many as the argument left says. A permanent error is recorded in
-// the backup's row. After the schedule's next success, the deletion is tried again. If another process changes the row
-// first, removeBackup leaves the deletion to that process.
+// removeBackup deletes at most *left blobs of a backup. A permanent error is recorded in the backup's row. After the
+// schedule's next success, the deletion is tried again. If another process changes the row first, removeBackup leaves
+// the deletion to that process.
 func (sd *Scheduler) removeBackup(ctx context.Context, b Backup, left *int) error {
 	for {
 		_, to, err := sd.scans.Blobs("place", b.Place)

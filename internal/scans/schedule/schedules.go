@@ -227,7 +227,8 @@ func (sd *Scheduler) save(ctx context.Context, r *scheduleRow) (ours bool, err e
 	return sd.ledger.Save(ctx, &r.row)
 }
 
-// advanceTries is how often AdvanceSchedules tries if other processes advance the schedules.
+// advanceTries is the maximum number of tries of AdvanceSchedules. It tries again if another process advances a
+// schedule.
 const advanceTries = 3
 
 // AdvanceSchedules starts the scans of due schedules, and records the ends of started scans. Timers may fail, so calls
@@ -244,7 +245,7 @@ func (sd *Scheduler) AdvanceSchedules(ctx context.Context, prune bool) error {
 const readersPause = 10 * time.Second
 
 // AdvanceBeforeReading advances all schedules, but deletes no backups. It is called before schedules or backups are
-// read. If this process has called it within readersPause, it does nothing.
+// read. If the last call in this process was less than readersPause ago, the call does nothing.
 func (sd *Scheduler) AdvanceBeforeReading(ctx context.Context) error {
 	_, err := sd.advances.Get(ctx, "", func(struct{}) (struct{}, error) { return struct{}{}, sd.AdvanceSchedules(ctx, false) })
 	return err

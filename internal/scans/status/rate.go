@@ -62,8 +62,8 @@ func ratesOf(s ledger.Scan, points []ledger.Point, interval time.Duration, last,
 	return p
 }
 
-// worked sums up the work from now-since until now. An interval that began before now-since counts only with the share
-// of its time that lies later. This time ends at now, and does not begin before the attempt.
+// worked sums up the work from now-since until now. If an interval began earlier, only a proportional share of its work
+// counts. An interval's time before the attempt or after now is ignored.
 func worked(points []ledger.Point, interval time.Duration, began, now time.Time, since time.Duration) ledger.Point {
 	var sum ledger.Point
 	from := now.Add(-since)

@@ -177,8 +177,8 @@ func connectionsOf(r scans.Request) []string {
 	return all
 }
 
-// waits reports whether the scan waits for a connection or memory. It waits if all living processes do, or if one
-// process does and no step was done for idleTime.
+// waits reports whether the scan waits for a connection or memory. The scan waits if all living processes wait, or if
+// one of them waits and no step was done for idleTime.
 func (l Leased) waits(idle time.Duration) bool {
 	if len(l.Waiting) == 0 {
 		return false

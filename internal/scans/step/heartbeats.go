@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// heartbeatPause follows a failed heartbeat, and heartbeatTry limits one try. Several tries fit into
-	// [life.ObservationPause].
+	// heartbeatPause is the pause after a failed heartbeat. heartbeatTry is the time limit of one try. Several tries
+	// fit into [life.ObservationPause].
 	heartbeatPause = time.Second
 	heartbeatTry   = 3 * time.Second
 )

@@ -75,8 +75,8 @@ func (h *stepMemory) do(ctx context.Context, does func(*memory.Part) error) erro
 	}
 }
 
-// releaseUnused releases the memory that the read rows do not use. To write the rows may take long, and usually needs
-// no more memory. A step that began again with more memory keeps all of it, because the writes may need it.
+// releaseUnused releases the memory that the read rows do not use. The writes may take long, and usually need no more
+// memory. A step that began again with more memory keeps all of it, because the writes may need it.
 func (h *stepMemory) releaseUnused() {
 	if !h.grown {
 		h.part.Keep(h.part.Used())

@@ -244,8 +244,8 @@ func (o *stepScan) readPage(ctx context.Context, step scan.Step) (p storage.Page
 	return p, err
 }
 
-// learn uses a page's size to decide how many rows the scan's next queries request. It ignores an export's pages, whose
-// sizes are fixed. A comparison's page is made from two answers.
+// learn uses a page's size to decide how many rows the scan's next queries request. Pages of an export are ignored,
+// because their sizes are fixed. A page of a comparison consists of two answers.
 func (o *stepScan) learn(q storage.Query, p storage.Page) {
 	answers := 1
 	if o.Reader != nil {

@@ -30,7 +30,7 @@ func (s retryStep) do(ctx context.Context, o *stepScan, l *ledger.Ledger, delive
 	return out, err
 }
 
-// overtaken returns an error if the step is still pending, because another step has then retried the failed rows.
+// If the step is still pending, another step has retried the failed rows, so overtaken returns an error.
 func (s retryStep) overtaken(ctx context.Context, l *ledger.Ledger, out *stepResult) error {
 	if out.done.Redone == "" {
 		return nil
@@ -163,7 +163,7 @@ func (o *stepScan) readAgain(ctx context.Context, p scans.ReadPage, queries *int
 }
 
 // keptOf returns the pages from which failed rows were read. If the failed rows do not have keys of the source, their
-// pages are unknown. Then all is set, and keptOf returns all pages.
+// pages are unknown. In this case, the caller sets all, and keptOf returns all pages.
 func (s *readResult) keptOf(failed []action.Failure, all bool) scans.KeptRows {
 	var r scans.KeptRows
 	for _, e := range s.ends {

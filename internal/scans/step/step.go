@@ -12,10 +12,10 @@ import (
 // kind lists what differs between the three kinds of steps: a step reads rows and works with them, deletes the rows
 // that another step has read, or retries failed rows.
 type kind interface {
-	// justCommitted returns the step if this invocation has just recorded it as pending, so it need not be read from
-	// the ledger.
+	// justCommitted returns the step if this invocation has just recorded it as pending. Such a step need not be read
+	// from the ledger.
 	justCommitted() (p ledger.Pending, ok bool)
-	// If this step is not pending, absent returns the message of the step to run instead, or nil.
+	// absent is called if this step is not pending. It returns the message of the step that must run instead, or nil.
 	absent(o *scans.RunnableScan) *scans.Message
 	// recorded returns the step's full message.
 	recorded(p ledger.Pending) (scans.Message, error)
@@ -90,7 +90,7 @@ func (s readStep) do(ctx context.Context, o *stepScan, _ *ledger.Ledger, deliver
 
 func (readStep) slots() int64 { return 1 }
 
-// overtaken drops the rows, because the other delivery may have read different ones.
+// overtaken drops the rows, because the other delivery may have read different rows.
 func (s readStep) overtaken(_ context.Context, _ *ledger.Ledger, out *stepResult) error {
 	if out.deletion != nil {
 		*out.deletion = s.DeletionOf()

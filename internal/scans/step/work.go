@@ -20,7 +20,7 @@ type stepWork interface {
 	// parallel reports whether queries may run concurrently. Between the rows of concurrent queries, rows may be
 	// missing.
 	parallel() bool
-	// add adds the rows of a page, which was read at readAt, and returns the rows that the step holds until its end.
+	// add adds the rows of a page that was read at readAt. It returns the rows that the step holds until its end.
 	add(ctx context.Context, of scan.Step, readAt time.Time, rows []storage.Row) (held []storage.Row, err error)
 	// uses returns how much memory the step uses besides the held rows.
 	uses() int64
