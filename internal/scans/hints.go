@@ -47,7 +47,7 @@ func HintsOf(r Request, ends []scan.PageEnd) []byte {
 	return nil
 }
 
-// UseHints gives o hints from a source that knows where its rows are, and returns the packed hints.
+// UseHints makes o use hints from a source that knows where its rows are, and returns the packed hints.
 func (o *RunnableScan) UseHints(source storage.Hinted) []byte {
 	if o.Request.Action.Type == Keys {
 		return nil
@@ -97,7 +97,7 @@ func (o *RunnableScan) Use(packed []byte) error {
 	return nil
 }
 
-// ownHints gives o the hints that are stored with the scan. The scan's steps refer to them, so for hints of a newer
+// ownHints makes o use the hints that are stored with the scan. The scan's steps refer to them, so for hints of a newer
 // version, the error is [problem.Stale].
 func (ss *Scans) ownHints(ctx context.Context, id ledger.ScanID, o *RunnableScan) error {
 	packed, err := ss.Ledger.Hints(ctx, id)

@@ -55,7 +55,7 @@ func ParseNote(note []byte) []scan.PageEnd {
 	return ends
 }
 
-// maxText limits unpacked texts, in bytes.
+// maxText is the maximum number of bytes in an unpacked text.
 const maxText = 16 << 20
 
 // Pack returns the stored form of a text.

@@ -14,8 +14,8 @@ import (
 // delete records while calls write them. Each step and each retry checks the scan's tables again, because the settings
 // may have changed since the scan began.
 
-// hostContainers begins the names of the Functions host's containers, which hold locks, keys, and the state of
-// triggers.
+// hostContainers begins the names of the Functions host's containers. These containers hold locks, keys, and the state
+// of triggers.
 const hostContainers = "azure-webjobs-"
 
 // Container is a container of an account; the zero value means none.

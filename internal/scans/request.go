@@ -192,8 +192,8 @@ func (r *Request) trim() {
 }
 
 // ParseStored reads the stored request of a scan. If only a newer version of the program can run the scan, the error is
-// [problem.Stale]. Then the scan's steps stay pending until an instance of that version runs them. ParseStored does not
-// repeat the checks of [Request.Check], because they may be stricter now than when the scan began.
+// [problem.Stale]. The scan's steps stay pending until an instance of that version runs them. ParseStored does not make
+// the checks of [Request.Check] again, because a check may be stricter now than when the scan began.
 func ParseStored(body []byte) (Request, error) {
 	var r Request
 	err := input.JSON(body, &r)

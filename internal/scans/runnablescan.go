@@ -26,7 +26,7 @@ type RunnableScan struct {
 	Limiter *action.Limiter
 	plan
 	Strategy scan.Strategy
-	Queries  int      // the maximum number in an invocation
+	Queries  int      // the maximum number of queries in an invocation
 	Sizes    *Sizes   // learned from steps in this process; nil for a group
 	Tables   []string // a group's tables; set only when a start is checked
 

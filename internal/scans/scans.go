@@ -58,7 +58,7 @@ type Scans struct {
 	Ledger  *ledger.Ledger
 	Loaded  *Cache[*Loaded]
 	Queues  map[string]*storage.Queue    // by function
-	limiter action.Limiter               // of requests to busy partitions
+	limiter action.Limiter               // limits requests to busy partitions
 	codec   func() (*place.Codec, error) // shared by all exports; needs 15 MB for each page that is encoded concurrently
 }
 

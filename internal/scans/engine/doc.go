@@ -72,8 +72,8 @@
 // # Newer versions
 //
 // During a deployment, two versions of the program run side by side. An instance drops a message that a newer version
-// wrote. The step stays pending, until Maintain of the newer version resends the message. If a scan, or its hints, need
-// a newer version, an instance also drops the scan's messages. Maintain of any version resends these messages.
+// wrote. The step stays pending, until Maintain of the newer version resends the message. If a scan or its hints need a
+// newer version, an instance also drops the scan's messages. Maintain of any version resends these messages.
 //
 // # Handing writes over
 //

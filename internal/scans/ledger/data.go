@@ -118,8 +118,9 @@ func (l ScanData) Files(ctx context.Context, id ScanID, fn func(file []byte) err
 	return nil
 }
 
-// A scan leaves hints for the next scan of the same rows, in the partition "hints", under a name that identifies the
-// rows. Each scan keeps a copy of the hints with which it was started, because a running scan's hints must not change.
+// A scan stores hints for the next scan of the same rows. They are in the partition "hints", under a name that
+// identifies the rows. Each scan keeps a copy of the hints with which it was started, because a running scan's hints
+// must not change.
 const (
 	hintsPartition = "hints"
 	scanHintsRow   = "h"

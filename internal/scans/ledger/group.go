@@ -31,7 +31,7 @@ func listRow(id ScanID) string {
 	return allPrefix + string(id)
 }
 
-// Members counts a group's members by state. It is zero for other scans.
+// Members counts a group's members by state. For other scans, it is zero.
 type Members struct {
 	All       int64 `json:"all"`
 	Waiting   int64 `json:"waiting"` // not begun; set only in a status

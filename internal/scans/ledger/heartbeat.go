@@ -114,7 +114,7 @@ func (l Processes) ForgetHeartbeat(ctx context.Context, b Heartbeat) error {
 
 // The partition "maintain" has two rows. The row "last" describes Maintain's last run: Poison is the number of messages
 // in the poison queues, and Error the run's error. The row "look" contains the last observation of steps that may be
-// lost: Version, and an [Observation] as JSON in data properties (see data.go).
+// lost. It has the property Version, and data properties (see data.go) with an [Observation] as JSON.
 const (
 	maintainPartition     = "maintain"
 	maintainRow           = "last"

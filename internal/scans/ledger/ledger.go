@@ -1,5 +1,5 @@
-// Package ledger records which steps of a scan are pending and which are done. So a scan counts each row once, can be
-// resumed, and always ends, although queue messages may arrive twice and processes die.
+// Package ledger records which steps of a scan are pending and which are done. Queue messages may arrive twice, and
+// processes may die. Nevertheless, a scan counts each row once, can be resumed, and always ends.
 //
 // One table holds every scan. A scan's partition is its id:
 //
@@ -192,8 +192,8 @@ func New(table *storage.Table) *Ledger {
 // With returns a copy of the ledger whose requests have these options.
 func (l *Ledger) With(o storage.RequestOptions) *Ledger { return New(l.table.With(o)) }
 
-// Now converts the caller's time to the service's time. If the difference between their clocks is unknown, Now makes a
-// request.
+// Now converts the caller's time to the service's time. If the difference between the two clocks is unknown, Now makes
+// a request.
 func (l *Ledger) Now(ctx context.Context, local time.Time) (time.Time, error) {
 	now, known := l.table.Now(local)
 	if known {

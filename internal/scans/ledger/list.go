@@ -12,7 +12,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// The lists of scans are in a partition of their own. The keys of each list begin with its prefix.
+// The lists of scans are in a partition of their own. The keys of a list begin with the list's prefix.
 const (
 	scansPartition = "scans"
 	allPrefix      = "a|"

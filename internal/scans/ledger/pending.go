@@ -15,7 +15,7 @@ type Pending struct {
 	ID      StepID
 	Message []byte        // opaque; at most 48 KiB
 	Sends   int           // how often its message was resent
-	Reason  string        // why its message's last delivery failed; "" before that
+	Reason  string        // why the last delivery of the step's message failed; "" if it has not failed
 	After   time.Time     // the earliest time to begin the step, by the service's clock; zero means immediately
 	At      time.Time     // the later of two times: After, and the service's time when the row was last written
 	Age     time.Duration // time since At, by the service's clock; negative before At

@@ -9,8 +9,8 @@ import (
 )
 
 // In the partition of the lists, each schedule has a row "s|NAME". Each backup that the schedule made has a row
-// "b|NAME|ID". The newest backup sorts first. Each row has the properties Version and Data, which is JSON. These rows
-// are kept even after the retention of their scans.
+// "b|NAME|ID". The newest backup sorts first. Each row has the property Version, and the property Data with JSON. These
+// rows are kept even after the retention of their scans.
 const (
 	schedulePrefix = "s|"
 	backupPrefix   = "b|"

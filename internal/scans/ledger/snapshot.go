@@ -80,10 +80,11 @@ func (l *Ledger) snapshot(ctx context.Context, id ScanID, detail bool) (Snapshot
 	return Snapshot{}, fmt.Errorf("%s: the rows of the scan's steps are being combined; try again", what)
 }
 
-// snapshotTries is how often [Ledger.Snapshot] tries to read a scan if folds happen meanwhile.
+// snapshotTries is the maximum number of tries of [Ledger.Snapshot]. A try fails if a fold happens during it.
 const snapshotTries = 5
 
-// detailPages is the maximum number of pages of [Ledger.Detail], unless the done rows fill more.
+// detailPages is the maximum number of pages that [Ledger.Detail] reads. If the done rows fill more pages, it reads all
+// of these.
 const detailPages = 8
 
 type draft struct {

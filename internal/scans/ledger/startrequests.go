@@ -21,8 +21,8 @@ type StartKind string
 
 // The kinds of start requests.
 const (
-	Start        StartKind = ""            // checked before, or needs no check
-	CheckedStart StartKind = "check"       // the app checks it like POST /api/scans
+	Start        StartKind = ""            // the request was checked before, or needs no check
+	CheckedStart StartKind = "check"       // the app checks the request, as POST /api/scans does
 	Retry        StartKind = "retry"       // of the pending steps
 	RetryFailed  StartKind = "retryFailed" // retries the pending steps and the failed rows
 )
@@ -144,8 +144,9 @@ func (l Requests) WithdrawStart(ctx context.Context, id ScanID) (bool, error) {
 	return a.Refused == CanceledStart, err
 }
 
-// WithdrawRetry removes the request to retry an ended scan, unless it was refused, and reports whether there was one.
-// It then changes the scan's row, so an instance with an older copy of the row cannot begin the retry.
+// WithdrawRetry removes the request to retry an ended scan, unless the request was refused. It reports whether it has
+// removed the request. Then it changes the scan's row, so an instance with an older copy of the row cannot begin the
+// retry.
 func (l *Ledger) WithdrawRetry(ctx context.Context, id ScanID) (bool, error) {
 	a, found, err := l.StartRequest(ctx, id)
 	if err != nil || !found || !a.Kind.Retry() || a.Refused != "" {

@@ -11,8 +11,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// emptyTries is the maximum number of queries of [Ledger.Finish], which repeats its query after an empty page with a
-// token.
+// emptyTries is the maximum number of queries of [Ledger.Finish]. After an empty page with a token, it makes its query
+// again.
 const emptyTries = 5
 
 // Finish ends the scan if it is running and no step is pending, and reports whether this call ended it. A scan with

@@ -29,7 +29,7 @@ func (t Totals) Differences() int64 { return t.Missing + t.Extra + t.Different }
 type count struct {
 	name     string
 	n        *int64
-	optional bool // a row without the property means 0
+	optional bool // if a row lacks the property, the count is 0
 }
 
 func (t *Totals) counts() []count {

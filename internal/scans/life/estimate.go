@@ -54,7 +54,7 @@ func (ck *Checker) Estimate(ctx context.Context, r scans.Request) (estimate.Repo
 	work := estimate.Work{PerQuery: perStep / float64(min(o.Queries, usualQueries)), Price: ck.scans.Options.Price}
 	if does := o.Writes().Action; does != nil {
 		work.Writes = func(rows []storage.Row) int {
-			if r.Action.Map != "" { // a map's rows are unknown
+			if r.Action.Map != "" { // the rows that a map makes are unknown
 				return len(rows)
 			}
 			return len(does.Split(rows))

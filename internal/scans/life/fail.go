@@ -12,7 +12,7 @@ import (
 	"tablesweep/internal/scans/ledger"
 )
 
-// DiedOver is why a scan fails if a step has killed MaxDeliveries processes.
+// DiedOver returns the error of a scan that fails because a step has killed MaxDeliveries processes.
 func DiedOver(step ledger.StepID) error {
 	return fmt.Errorf("step %s was begun %d times and never finished: each time, the handler died or ran out of time", step, scans.MaxDeliveries)
 }

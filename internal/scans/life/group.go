@@ -28,7 +28,7 @@ import (
 
 const (
 	openMembers  = 8
-	namedMembers = 10 // a group's error names at most this many
+	namedMembers = 10 // a group's error names at most this number of members
 )
 
 // advanceGroup begins members until openMembers members are open. If a begun member has not started, advanceGroup sends
@@ -85,7 +85,7 @@ func (l *Life) advanceGroup(ctx context.Context, id ledger.ScanID, ended int) er
 	}
 }
 
-// groupLost is why a group without its row fails, or cannot be retried.
+// groupLost is the error of a group whose row is missing. Such a group fails, or cannot be retried.
 const groupLost = "the state table lacks the group's row, which names the tables; somebody has deleted the row. Start a new scan"
 
 func (l *Life) endLost(ctx context.Context, id ledger.ScanID) error {
@@ -216,7 +216,7 @@ func (l *Life) endGroup(ctx context.Context, id ledger.ScanID, o *scans.Runnable
 		}
 		return true
 	})
-	if err != nil || m.Running > 0 { // a member that was retried without its group is running; its end calls endGroup again
+	if err != nil || m.Running > 0 { // a member that was retried alone still runs; when it ends, endGroup is called again
 		return err
 	}
 	as := ledger.Ending{State: ledger.Succeeded, NoTable: int64(len(gone))}

@@ -32,7 +32,7 @@ type Upkeep struct {
 	ledger *ledger.Ledger
 	poison []*storage.Queue              // the host moves messages there after their last delivery
 	keys   claim.Tidying                 // tidies claims of requests that start scans
-	tidied atomic.Pointer[ledger.ScanID] // the ended scan that was tidied up last; if nil, tidying begins with the newest
+	tidied atomic.Pointer[ledger.ScanID] // the ended scan that was tidied up last; if nil, the newest ended scan is tidied up next
 }
 
 // NewUpkeep returns an Upkeep for the given scans.
@@ -110,7 +110,7 @@ func (u *Upkeep) continueFromLast(ctx context.Context, suspects []suspect, lates
 		return suspects, err
 	}
 	before := observationOf(last, suspects)
-	if at := suspects[0].seen; at.At.Add(at.Age).Sub(last.At) >= ObservationPause { // do not replace a younger one: if each run of Maintain died within seconds, no stored observation would become old enough
+	if at := suspects[0].seen; at.At.Add(at.Age).Sub(last.At) >= ObservationPause { // keep a younger stored observation: if each run of Maintain replaced it and died within seconds, none would become old enough
 		err = u.ledger.WriteObservation(ctx, keep)
 	}
 	err = errors.Join(err, u.resendLost(ctx, suspects, before, latest))
@@ -201,7 +201,7 @@ func (u *Upkeep) resendLost(ctx context.Context, suspects []suspect, before, aft
 	return g.Wait()
 }
 
-// resend resends a lost step's message, unless another process was faster or the scan has ended. If the step cannot be
+// resend resends a lost step's message, unless another process has done so or the scan has ended. If the step cannot be
 // done, resend fails the scan.
 func (u *Upkeep) resend(ctx context.Context, s suspect) error {
 	if err := u.scans.MayProceed(ctx, s.Scan); err != nil {

@@ -26,7 +26,7 @@ const retrySends = 32
 // If a message was sent before the retry, some of its deliveries are used up, so the message may fail the scan sooner.
 func (l *Life) Retry(ctx context.Context, id ledger.ScanID) error { return l.retry(ctx, id, false, 0) }
 
-// RetryFailed is [Life.Retry] including failed rows. It refuses a scan without failed rows.
+// RetryFailed is like [Life.Retry], and also retries failed rows. It refuses a scan without failed rows.
 func (l *Life) RetryFailed(ctx context.Context, id ledger.ScanID) error {
 	return l.retry(ctx, id, true, 0)
 }
@@ -38,7 +38,7 @@ func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool, attempt i
 	if err != nil || !retryable {
 		return err
 	}
-	if attempt != 0 { // a cancellation may have withdrawn the request; a later cancellation changes the scan's row
+	if attempt != 0 { // a cancellation may have withdrawn the request; after a later cancellation, the write to the scan's row fails
 		if a, found, err := l.ledger.StartRequest(ctx, id); err != nil || !found || a.Attempt != attempt {
 			return err
 		}
@@ -125,7 +125,7 @@ func (l *Life) retriable(ctx context.Context, s ledger.Scan, rows bool) error {
 		}
 		return nil
 	}
-	r, _ := scans.ParseStored(s.Request) // an instance of a newer version checks its own requests
+	r, _ := scans.ParseStored(s.Request) // a request of a newer version is checked by an instance of that version
 	pending, _ := found.Sums.Pending()
 	switch {
 	case s.State == ledger.Canceled || pending > 0:

@@ -33,8 +33,8 @@ type exports struct {
 	ledger *ledger.Ledger
 }
 
-// claim claims the place for this scan if the place is still empty. First it makes a start request, so that another
-// process starts the scan if this one dies after the claim.
+// claim claims the place for this scan if the place is still empty. Before the claim, it makes a start request. If this
+// process dies after the claim, another process starts the scan.
 func (ex *exports) claim(ctx context.Context, o *scans.RunnableScan, id ledger.ScanID) error {
 	to, claimOf, c := o.Container, place.ClaimOf, place.NewClaim(place.ExportID(id), scans.JSON(o.Request), o.Began, program)
 	if o.Request.IsGroup() {
@@ -221,7 +221,7 @@ func (ex *exports) tidyExport(ctx context.Context, id ledger.ScanID) error {
 	if s := found.Scan; err == nil && (s.State == ledger.Succeeded || s.LeftOut) {
 		err = ex.tidyPlace(ctx, s, found.Sums.Written)
 	}
-	if errors.Is(err, ledger.ErrNotFound) || err != nil && !storage.Passing(err) { // err means that the place now belongs to another export
+	if errors.Is(err, ledger.ErrNotFound) || err != nil && !storage.Passing(err) { // a permanent error means that the place now belongs to another export
 		return nil
 	}
 	return err

@@ -127,7 +127,7 @@ func (l *Life) create(ctx context.Context, id ledger.ScanID, now time.Time, o *s
 	if err := first.Prepare(); err != nil {
 		return err
 	}
-	if id.IsMember() { // a small table has only this step, so the limits must apply to it
+	if id.IsMember() { // the limits must apply to the first step, because a small table has no other steps
 		slot := []scans.Message{first}
 		if err := l.scans.TakeSlots(ctx, o.Request.Limits, id, 0, ledger.Totals{}, slot); err != nil {
 			return err
@@ -135,7 +135,7 @@ func (l *Life) create(ctx context.Context, id ledger.ScanID, now time.Time, o *s
 		first = slot[0]
 	}
 	err := l.ledger.Create(ctx, id, now, scans.JSON(o.Request), hints, first.Pending(), first.Ahead())
-	if errors.Is(err, ledger.ErrLeftOut) { // left out before this process claimed the place
+	if errors.Is(err, ledger.ErrLeftOut) { // the group left the scan out before this process claimed the place
 		return place.Withdraw(ctx, o.Container, place.ExportID(id))
 	}
 	if errors.Is(err, ledger.ErrScanLost) {

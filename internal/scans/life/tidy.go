@@ -110,7 +110,7 @@ func (u *Upkeep) tidyEnded(ctx context.Context) error {
 	return errs
 }
 
-// removeOld removes scans whose retention is over, a part of them in each run.
+// removeOld removes some of the scans whose retention is over. Later runs of Maintain remove the others.
 func (u *Upkeep) removeOld(ctx context.Context) error {
 	age := u.scans.Options.Retention
 	now, err := u.scans.Now(ctx)

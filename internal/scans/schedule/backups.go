@@ -144,7 +144,7 @@ func (sd *Scheduler) prune(ctx context.Context, s *Schedule, r *scheduleRow) err
 	if s != nil && !s.KeepDryRun {
 		outdated = s.outdated(all)
 	}
-	outdated = slices.DeleteFunc(outdated, func(i int) bool { return all[i].ID == r.Success.ID }) // keep the newest success; an older success may have a later occurrence if a clock was ahead
+	outdated = slices.DeleteFunc(outdated, func(i int) bool { return all[i].ID == r.Success.ID }) // keep the newest success: if a clock was ahead, an older success may have a later occurrence
 	for _, i := range outdated {
 		all[i].Deleting = &place.Removal{}
 		if ours, err := sd.saveBackup(ctx, &all[i]); err != nil || !ours {
@@ -266,7 +266,8 @@ func (sd *Scheduler) removeBackup(ctx context.Context, b Backup, left *int) erro
 // ScheduleStatus is the status of a schedule.
 type ScheduleStatus struct {
 	Name string `json:"name"`
-	// Removed is set if the schedule is not in the app's settings any more. It starts no scans, and its backups stay.
+	// Removed is set if the schedule is not in the app's settings any more. A removed schedule starts no scans, and its
+	// backups stay.
 	Removed    bool            `json:"removed,omitempty"`
 	Cron       string          `json:"cron,omitempty"`
 	Request    json.RawMessage `json:"request,omitempty"`

@@ -177,7 +177,7 @@ type Run struct {
 	// State is the scan's state when the schedule was last advanced.
 	State ledger.State `json:"state"`
 	Error string       `json:"error,omitempty"`
-	Proof *Proof       `json:"proof,omitempty"` // only of the newest success
+	Proof *Proof       `json:"proof,omitempty"` // set only for the newest success
 }
 
 // Omitted counts occurrences that started no scan.

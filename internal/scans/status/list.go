@@ -22,7 +22,8 @@ import (
 const (
 	// listPages is the maximum number of pages that a filtered list reads.
 	listPages = 5
-	// A list reads at most listScans open scans concurrently, and a filtered list reads at most maxOpen in total.
+	// A list reads at most listScans open scans concurrently. A filtered list reads at most maxOpen open scans in
+	// total.
 	listScans = 8
 	maxOpen   = 100
 )
@@ -77,10 +78,10 @@ func (q ListQuery) matches(s Status) bool {
 		strings.Contains(strings.ToLower(s.Name), strings.ToLower(q.Name)) && !s.StartedAt.Before(q.Since)
 }
 
-// List returns a page of the list of scans: first the scans that may be open, then the others, both newest first. The
-// first page makes two requests, and a later page makes one. Each page also makes one request for all heartbeats, one
-// for each scan that is open or may have running steps, and one for each copy whose verification is not on the page. A
-// page of a filtered list may have few or no scans even if more pages follow.
+// List returns a page of the list of scans. The scans that may be open come first, and then the others. Each of these
+// two parts begins with its newest scan. The first page makes two requests, and a later page makes one. Each page also
+// makes one request for all heartbeats, one for each scan that is open or may have running steps, and one for each copy
+// whose verification is not on the page. A page of a filtered list may have few or no scans even if more pages follow.
 func (rd *Reader) List(ctx context.Context, q ListQuery) (ScanList, error) {
 	if err := q.check(); err != nil {
 		return ScanList{}, err

@@ -49,8 +49,8 @@ type Status struct {
 	LastStepAt *time.Time `json:"lastStepAt,omitempty"`
 	// Leased describes the steps that processes have held for some seconds; nil if there are none.
 	Leased *Leased `json:"leased,omitempty"`
-	// Progress is the share of the work that is done, from 0 to 1, or a group's share of ended members. It is nil
-	// unless hints cover all remaining work.
+	// Progress is the share of the work that is done, from 0 to 1. For a group, it is the share of members that have
+	// ended. It is nil unless hints cover all remaining work.
 	Progress *float64 `json:"progress,omitempty"`
 	// Phase is one of the phases of a running scan.
 	Phase string `json:"phase,omitempty"`

@@ -23,7 +23,8 @@ type draft struct {
 	left  int64 // rows that the map drops
 }
 
-// mapRows is how many rows are mapped at a time, because each mapped row may have 1 MiB.
+// mapRows is the number of rows that are mapped together. More rows could need too much memory, because each mapped row
+// may have 1 MiB.
 const mapRows = 16
 
 // exportBytes is about the maximum size of a data file's JSON. An invocation that has read this much reads no further
@@ -73,8 +74,8 @@ func (x *draft) end(ctx context.Context, o *stepScan, m scans.Message, _ int, _ 
 	return err
 }
 
-// put writes a step's rows as a blob, unless there are none, and returns their number and the file's description for
-// the ledger.
+// put writes a step's rows as a blob, unless the step has no rows. It returns the number of rows, and the ledger's
+// record of the file.
 func (x *draft) put(ctx context.Context, to place.Objects, step ledger.StepID) (rows int64, kept []byte, err error) {
 	if err := x.Pages.End(nil); err != nil {
 		return 0, nil, err

@@ -32,7 +32,7 @@ const (
 // whether the scan has ended. If the process runs other steps of the scan, it makes the check after them.
 type heartbeats struct {
 	process string                  // random
-	waits   func(*ledger.Heartbeat) // sets what the process waits for
+	waits   func(*ledger.Heartbeat) // adds to a heartbeat what the process waits for
 	write   func(context.Context, ledger.Heartbeat) error
 
 	mu      sync.Mutex // guards the fields below
@@ -44,7 +44,7 @@ type heldStep struct {
 	scan       ledger.ScanID
 	since      time.Time          // when the step began
 	deliveries int                // the running ones
-	until      time.Time          // the host delivers a failed step again before this time
+	until      time.Time          // by this time, the host has delivered the failed step again
 	waits      time.Time          // when a wait for memory began; zero without a wait
 	mayEnd     bool               // a step without children has ended, but the scan's end is not checked yet
 	counters   []*storage.Counter // of the running deliveries
@@ -80,7 +80,7 @@ func (h *heartbeats) waitsSince(step ledger.StepID, start time.Time) {
 	h.steps[step].waits = start
 }
 
-// withoutMemory returns the scans whose running steps in this process all wait for memory.
+// withoutMemory returns the scans that wait for memory. A scan waits if all its running steps in this process wait.
 func (h *heartbeats) withoutMemory() (waits []ledger.Wait) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -172,8 +172,8 @@ func (h *heartbeats) sendAfter(log *zerolog.Logger, d time.Duration) {
 	})
 }
 
-// send writes a heartbeat if the oldest held step is old enough. It returns the time until the next one, or 0 if no
-// step is held.
+// send writes a heartbeat if the oldest held step is old enough. It returns the time until the next heartbeat, or 0 if
+// no step is held.
 func (h *heartbeats) send() (next time.Duration, err error) {
 	steps, longest := h.heldSteps()
 	switch {

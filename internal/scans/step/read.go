@@ -58,9 +58,9 @@ type reading struct {
 // read runs the message's step, and then its children if the scan allows an invocation more queries. With the adaptive
 // strategy, as many children as possible run concurrently. If a range was divided at a bad key, a child that runs here
 // costs one query, but a child that is sent as a message costs a message and a step. With other strategies, only the
-// first child runs. It continues where the rows end, so a partition that spans two pages is written together. Exports,
-// comparisons and deletes also run only the first child: an export's file must have no gaps, and a delete's pages must
-// fit into one message.
+// first child runs. This child continues where the read rows end, so a partition on two pages is written together.
+// Exports, comparisons and deletes also run only the first child: an export's file must have no gaps, and a delete's
+// pages must fit into one message.
 func (o *stepScan) read(ctx context.Context, m scans.Message, into stepWork) (readResult, error) {
 	r := reading{found: []pageOrStep{{step: &m.Step}}, into: into}
 	strategy := o.Strategy
@@ -278,7 +278,7 @@ const (
 	rereadRequests  = 7
 )
 
-// passOn replaces spans of rows by CopyRows steps if writing them would delay the children too long. It keeps the rows
+// passOn hands over spans of rows to CopyRows steps if the writes would delay the children too long. It keeps the rows
 // of a span's first and last partition, which may continue on other pages. So a range that is handed over excludes its
 // bounds, and contains only whole partitions.
 func (s *readResult) passOn(m scans.Message) {

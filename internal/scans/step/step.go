@@ -9,8 +9,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// kind lists what differs between the three kinds of steps: a step reads rows and works with them, deletes the rows
-// that another step has read, or retries failed rows.
+// kind lists what differs between the three kinds of steps. The first kind reads rows and works with them, the second
+// deletes rows that another step has read, and the third retries failed rows.
 type kind interface {
 	// justCommitted returns the step if this invocation has just recorded it as pending. Such a step need not be read
 	// from the ledger.
