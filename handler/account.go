@@ -23,7 +23,7 @@ type choice[T ~string] struct {
 	want string
 }
 
-// choose returns an option that takes one word of a list. The first word is the default. Errors contain the text want or, if it is "", the
+// choose returns an option that takes one word of a list. The first word is the default. Errors contain the text want. If want is "", errors list the
 // words.
 func choose[T ~string](name string, keep jobrecord.Keep, to *T, usage, want string, of ...T) option {
 	return option{name, keep, choice[T]{to, of, want}, of[0], usage}

@@ -55,7 +55,7 @@ func run(ctx context.Context, root *cobra.Command, s shared) int {
 	return exitCode(err)
 }
 
-// withoutAnswers drops the log lines of net/http about answers without a request, which may contain rows.
+// withoutAnswers drops the log lines of net/http about answers without a request. These lines may contain rows.
 type withoutAnswers struct{ io.Writer }
 
 // Write implements [io.Writer].
@@ -124,7 +124,7 @@ func execute(ctx context.Context, c *cobra.Command) error {
 	return err
 }
 
-// interrupted returns the error of an interrupted command. It takes the text about what the command was doing from the given error.
+// interrupted returns the error of an interrupted command. Like the given error, it says what the command was doing.
 func interrupted(err error) error {
 	reason, canceled := strings.CutSuffix(err.Error(), context.Canceled.Error())
 	switch {

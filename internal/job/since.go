@@ -26,7 +26,7 @@ type Since struct {
 	Overlap time.Duration // how much earlier than Text the window begins
 }
 
-// ParseSince reads the option since, in the forms of [logtail.ParseTime]. The empty text is the zero time.
+// ParseSince reads the option since, in the forms of [logtail.ParseTime]. For an empty text, it returns the zero time.
 func ParseSince(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

@@ -36,7 +36,7 @@ type resource struct {
 	serve        func(*catalog.Catalog, http.ResponseWriter, *http.Request) error
 }
 
-// oneRecord is the path of one record, by its id. Answers to writes contain it in Location.
+// oneRecord is the path of one record, by its id. Answers to writes contain this path in the header Location.
 const oneRecord = "records/{id:[0-9a-f]{64}}"
 
 // catalogCalls returns the calls for resources of every catalog. A call waits for its catalog's gate.
@@ -272,7 +272,7 @@ func followChanges(c *catalog.Catalog, given url.Values, top int, w http.Respons
 	return nil
 }
 
-// readSince reads the parameter "since", or returns the zero time. A duration counts back from the service's time.
+// readSince returns the time in the parameter "since". Without the parameter, it returns the zero time. A duration counts back from the service's time.
 func readSince(ctx context.Context, c *catalog.Catalog, given url.Values) (time.Time, error) {
 	if !given.Has("since") {
 		return time.Time{}, nil

@@ -41,16 +41,16 @@ const (
 
 	rowsMemory  = 4 << 20  // reserved for a call that reads rows, if this much is free; few calls need more
 	againMemory = 16 << 20 // the minimum for a call that is served again because rowsMemory was too small
-	smallAnswer = 16 << 10 // the minimum that a call keeps while it answers
+	smallAnswer = 16 << 10 // the minimum memory that a call keeps while it answers
 
 	// A body needs up to twice its length, because its buffer grows while it arrives. In addition, events need memory for their transactions. Records
 	// need memory for each of up to 15 index keys and for the log, but only a limited number of records is written concurrently.
 	bodyWeight    = 2
 	eventsWeight  = 4
 	recordsWeight = 13
-	recordsMost   = 12 << 20 // in addition to twice the body's length
+	recordsMost   = 12 << 20 // for several records: the maximum memory beyond twice the body's length
 	recordWeight  = 50
-	recordMost    = 24 << 20 // in addition to twice the body's length
+	recordMost    = 24 << 20 // for one record: the maximum memory beyond twice the body's length
 )
 
 func (h memoryNeed) ofBody(bytes int64) int64 {

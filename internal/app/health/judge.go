@@ -33,8 +33,8 @@ const (
 	memoryCheck = "memory"
 )
 
-// judgeClock judges a clock by its lead over the service's clock, below 0 if it is behind. The lead is inexact, because the header Date has whole
-// seconds.
+// judgeClock judges a clock by its lead over the service's clock. The lead is negative if the clock is behind. The lead is inexact, because the
+// header Date has whole seconds.
 func judgeClock(lead time.Duration) Check {
 	how := "ahead of"
 	if lead < 0 {

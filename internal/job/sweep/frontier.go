@@ -25,7 +25,7 @@ type step struct {
 	element *list.Element
 
 	bytes   int             // bytes of memory that the page uses
-	rows    int64           // rows of the page that no unit has done
+	rows    int64           // the page's rows that are not done
 	units   [][]storage.Row // units that have not started
 	started int             // the number of running units
 }

@@ -33,10 +33,10 @@ func (st strand) openRange(r key.Range, g *gauge, pieces int) []scan.Step {
 	return append([]scan.Step{st.step(r)}, others...)
 }
 
-// divide turns st into the state of the first piece, except for its end. Each cut costs a credit of 1. Each piece gets an equal part of the remaining
-// credit. Pieces that do not lie between hints get credit for at least one cut. The expected number of pages is the geometric mean of the earlier
-// expectation and the new estimate, and is divided equally among the pieces. A strand never learns whether the piece after a cut is empty. So after
-// each cut in a level without known siblings (see [trail]), the strand expects fewer pages in such levels.
+// divide turns st into the state of the first piece, but does not set the piece's end. Each cut costs a credit of 1. Each piece gets an equal part of
+// the remaining credit. Pieces that do not lie between hints get credit for at least one cut. The expected number of pages is the geometric mean of
+// the earlier expectation and the new estimate, and is divided equally among the pieces. A strand never learns whether the piece after a cut is
+// empty. So after each cut in a level without known siblings (see [trail]), the strand expects fewer pages in such levels.
 func (st *strand) divide(g *gauge, cuts []string) {
 	n := float64(len(cuts))
 	st.First = false

@@ -127,8 +127,8 @@ func (g *gauge) char(depth int, u float64, path bool) rune {
 	return s.charAt(u)
 }
 
-// position returns the place of a key in the level of the given depth, as a number in [0, 1). The first depth characters of the key must be
-// those of the last key read.
+// position returns the place of a key in the level of the given depth, as a number in [0, 1). The key must share its first n characters with the last
+// key read, where n is the depth.
 func (g *gauge) position(k []rune, depth int) float64 {
 	sum, width, path := 0.0, 1.0, true
 	for i := depth; i < len(k) && width > tooSmall; i++ {

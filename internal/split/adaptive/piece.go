@@ -21,7 +21,7 @@ type Piece struct {
 	misses float64 // how many consecutive pieces that were cut from this one had no rows
 	since  int     // pages read since a piece that was cut from this one last had rows
 	robbed int     // number of pieces cut from this one since its last page
-	streak int     // how many consecutive pages, up to the last page read, lay in one partition
+	streak int     // how many pages, counted back from the last page read, lay in one partition
 
 	last  *key.Key // the last key read; nil before the first page
 	outer trail    // the trail of partition keys

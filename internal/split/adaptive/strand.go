@@ -18,7 +18,7 @@ type strand struct {
 	Credit float64 `json:"credit,omitempty"` // cuts that may be made
 
 	First   bool     `json:"first,omitempty"` // no page was read yet
-	Streak  int      `json:"run,omitempty"`   // how many consecutive pages, up to the last page read, lay in one partition
+	Streak  int      `json:"run,omitempty"`   // how many pages, counted back from the last page read, lay in one partition
 	Inside  bool     `json:"in,omitempty"`    // all unread keys lie in one partition
 	Trail   trail    `json:"trail"`
 	Forks   forks    `json:"forks"`
