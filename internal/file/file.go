@@ -31,7 +31,7 @@ var (
 type Path struct {
 	dir  string // the directory, which may be a link
 	name string // the file's name in the directory, with slashes
-	own  bool   // set if the program has chosen the name, which must then be valid on every system
+	own  bool   // the program has chosen the name, so the name must be valid on every system
 }
 
 // PathIn returns the path of a file whose name the program has chosen. The name uses slashes.

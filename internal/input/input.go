@@ -23,7 +23,8 @@ import (
 )
 
 // JSON decodes one JSON value into v. It refuses unknown names, repeated names, invalid UTF-8, and any text after the
-// value. A name in the wrong case is unknown. All errors are [problem.Invalid]. An error about a field names the field.
+// value. A name whose letters have the wrong case counts as unknown. All errors are [problem.Invalid]. An error about a
+// field names the field.
 func JSON(text []byte, v any) error { return decode(text, v, json.RejectUnknownMembers(true)) }
 
 // Part decodes an object that may have more fields than v. Unlike [JSON], it ignores unknown names.
@@ -101,7 +102,7 @@ func kind(t reflect.Type) string {
 type Parameter struct {
 	Name  string
 	Many  bool // the parameter may be given several times
-	Empty bool // the parameter may be empty, which means the same as absent
+	Empty bool // the parameter may be empty; an empty parameter means the same as an absent one
 }
 
 // Once returns parameters that may be given at most once. Only cursor may be empty: an empty cursor requests the first page.

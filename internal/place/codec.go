@@ -63,7 +63,7 @@ func (c *Codec) Encode(text []byte) []byte {
 	return text
 }
 
-// size returns the length of a page's text in bytes, as recorded in the page.
+// size returns the length of a page's text, in bytes. A compressed page records this length.
 func (c *Codec) size(page []byte) int64 {
 	switch c.compress {
 	case Zstd:

@@ -21,11 +21,12 @@ import (
 
 // CSV is the form in which Azure Storage Explorer writes rows. It has the columns PartitionKey, RowKey and Timestamp.
 // Each property has a column of values, such as Name, and a column of types, such as Name@type. If a row lacks a
-// property, both its cells are empty. If a property is an empty text, the cell of its type is not empty. A text without
-// a type gets the type in [CSV.Types], else the only type in its column, else the type in the first row, else String.
+// property, both its cells are empty. If a property is an empty text, only the cell of its value is empty. A text
+// without a type gets the type in [CSV.Types], else the only type in its column, else the type in the first row, else
+// String.
 type CSV struct {
 	Delimiter byte                    // 0 for a comma; a first line sep= takes precedence
-	Types     map[string]storage.Type // for each column, the type that texts without a type get
+	Types     map[string]storage.Type // the type for texts without a type, by column
 	Keyless   bool                    // the rows have no keys, like the records of a catalog, and the columns may have any names
 	// Mixed, if set, is called for a column that has several types and also has texts without a type.
 	Mixed func(text string)

@@ -1,4 +1,4 @@
-// Package place reads and writes rows outside tables: exports, and files of JSON lines and CSV.
+// Package place reads and writes rows outside tables: in exports, and in files of JSON lines or CSV.
 //
 // An export consists of objects ([Objects]) in a directory or a blob container:
 //

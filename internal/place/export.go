@@ -174,7 +174,8 @@ type pageSource struct {
 	memory *memory.Part
 }
 
-// Read implements [storage.Source]. It reads at most one page, in addition to the pages that it reads to find the start of the range.
+// Read implements [storage.Source]. To find the start of the range, it may read several pages. Apart from these, it
+// reads at most one page.
 func (e *Export) Read(ctx context.Context, options storage.RequestOptions, q storage.Query) (p storage.Page, queries int, err error) {
 	w, err := newWindow(q)
 	if err != nil {
@@ -310,7 +311,7 @@ func (e *Export) decode(encoded []byte, at position) (rows []storage.Row, bytes 
 	return rows, len(text), err
 }
 
-// checkCount compares a file's number of rows with the number in files.jsonl, after all pages of
+// checkCount compares the rows of a file's pages with the number in files.jsonl, once all pages of
 // the file have been read.
 func (e *Export) checkCount(f *dataFile, page, rows int) error {
 	e.mu.Lock()

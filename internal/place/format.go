@@ -182,7 +182,7 @@ func (p *Properties) add(other Properties) {
 	p.More = p.More || other.More
 }
 
-// File is a line of files.jsonl, which describes a data file.
+// File is a line of files.jsonl. It describes a data file.
 type File struct {
 	Path   string     `json:"path"` // data/NAME
 	Rows   int64      `json:"rows"`
@@ -329,7 +329,7 @@ type page struct {
 	properties  Properties
 
 	columns     []storage.Column // the columns of the last rows
-	sameColumns int64            // the number of last rows that have these columns and are not yet counted in properties
+	sameColumns int64            // the number of rows that have these columns and are not yet counted in properties
 }
 
 // add appends a row, which must be after the last row in table order. If the page is full, add appends nothing and returns false. If timestamp is
@@ -427,7 +427,7 @@ func dataName(order, hash string, c *Codec) string {
 }
 
 // End returns the file's line and its content. The file's name begins with order, which is six digits or a step's id.
-// Afterwards, the draft is empty. Its next page overwrites the returned content.
+// Afterwards, the draft is empty. The draft's next page overwrites the returned content.
 func (d *FileDraft) End(order string) (f File, content []byte) {
 	f, content = d.file, d.content
 	f.SHA256 = hashOf(content)

@@ -22,7 +22,7 @@ type Pages struct {
 	last   *key.Key       // the last key so far; nil before the first row
 	json   int            // the bytes of JSON in the file before the current page
 	coming []encodingPage // pages that are being encoded, in order
-	err    error          // why a page could not be passed on; no later page is passed on
+	err    error          // why a page could not be passed on; later pages are not passed on either
 }
 
 type encodingPage struct {
@@ -32,7 +32,7 @@ type encodingPage struct {
 	group *task.Group
 }
 
-// NewStream returns Pages that are written to w one after another.
+// NewStream returns a Pages that writes its pages to w.
 func NewStream(w io.Writer, c *Codec, timestamp bool) *Pages {
 	return &Pages{codec: c, timestamp: timestamp, take: func(p *page, _ bool) error {
 		_, err := w.Write(p.text)

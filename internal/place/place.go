@@ -43,9 +43,9 @@ func InBlobs(text string) bool {
 // colon, which is a drive on Windows.
 var otherScheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+-]+:`)
 
-// KindOf returns the kind of place that a text names. A text of only letters and digits names a table, and "-" names a stream. A URL, or a text
-// that begins with blob:, names blobs. A name with the ending of a file of rows names a file. Any other text with a slash or a dot names a
-// directory.
+// KindOf returns the kind of place that a text names. A text of only letters and digits names a table, and "-" names
+// stdin or stdout. A URL, or a text that begins with blob:, names blobs. A name with the ending of a file of rows names
+// a file. Any other text with a slash or a dot names a directory.
 func KindOf(text string) (Kind, error) {
 	switch {
 	case !IsURL(text) && secret.In(text):

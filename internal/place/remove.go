@@ -20,10 +20,11 @@ type Removal struct {
 	Done   bool `json:"-"`                // everything is deleted
 }
 
-// Remove deletes an export of one table or of many, or continues a deletion. *left is about how many objects this call may delete, and falls with
-// each deletion. Remove deletes only the objects that the export's lists name, and objects that late steps of the export's scan have written to the
-// same place. It deletes the manifest before the data, so that nobody reads the export while it is incomplete. It deletes the claim last, so that an
-// interrupted call can be repeated. It deletes nothing if the place belongs to another export, or if a list is missing or was changed.
+// Remove deletes an export of one table or of many, or continues a deletion. *left is the approximate number of objects
+// that this call may still delete. Remove deletes only the objects that the export's lists name, and objects that late
+// steps of the export's scan have written to the same place. It deletes the manifest before the data, so that nobody
+// reads the export while it is incomplete. It deletes the claim last, so that an interrupted call can be repeated. It
+// deletes nothing if the place belongs to another export, or if a list is missing or was changed.
 //
 // Remove deletes lists only if from.Gone is set, that is, if all data is deleted. So the caller must store each result
 // before the next call. Without the stored result, a deleted list would look like a lost list.
@@ -187,7 +188,8 @@ func withdraw(ctx context.Context, o Objects, c Claim) error {
 	return o.Delete(ctx, c.name())
 }
 
-// ClearLate deletes objects that the app's steps wrote after their export was deleted, unless the place has a new export.
+// ClearLate deletes the objects that steps of the app wrote to an export after its deletion. If the place has a new
+// export, ClearLate deletes nothing.
 func ClearLate(ctx context.Context, o Objects) error {
 	var late []string
 	err := o.List(ctx, DataPrefix, func(name string, _ int64) error {
@@ -347,7 +349,7 @@ func (r *remover) removeLists(ctx context.Context, prefix string, id ExportID) e
 	if _, err := r.hasClaim(ctx, prefix+ClaimName, format, id); err != nil {
 		return err
 	}
-	*r.left -= 3 // these two objects, and the manifest, which is already deleted
+	*r.left -= 3 // counts these two objects, and the manifest that was deleted earlier
 	return r.inTurn(ctx, prefix+FilesName, prefix+ClaimName)
 }
 

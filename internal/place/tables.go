@@ -75,7 +75,7 @@ func ofTables(to Objects, err error) error {
 	return err
 }
 
-// firstOf returns the first of the names for which an object exists, or "".
+// firstOf returns the first name for which an object exists, or "".
 func firstOf(ctx context.Context, o Objects, names ...string) (string, error) {
 	for _, name := range names {
 		switch _, err := o.Get(ctx, name, 0, 1); {

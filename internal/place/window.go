@@ -39,8 +39,8 @@ func CheckFilter(filter string) error {
 	return err
 }
 
-// take examines rows and adds those that match the query to the page p. If the page becomes full, the result rest contains the rows that were
-// not examined. The result ended reports whether the query's range has ended.
+// take examines rows. If a row matches the query, take adds the row to the page p. If the page becomes full, the result
+// rest contains the rows that were not examined. The result ended reports whether the query's range has ended.
 func (w window) take(rows []storage.Row, p *storage.Page) (rest []storage.Row, ended bool) {
 	for i, row := range rows {
 		side := w.Range.Side(row.Key)
@@ -56,7 +56,7 @@ func (w window) take(rows []storage.Row, p *storage.Page) (rest []storage.Row, e
 	return nil, false
 }
 
-// choose returns the properties of a row that the query selects. ok reports whether the row matches.
+// choose returns a row with only the properties that the query selects. ok reports whether the row matches.
 func (w window) choose(row storage.Row) (chosen storage.Row, ok bool) {
 	keysOnly := w.Select != nil && len(w.Select) == 0
 	var e storage.Entity

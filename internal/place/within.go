@@ -74,8 +74,8 @@ func CheckOutside(ctx context.Context, to Objects) error {
 	return err
 }
 
-// checkApart fails with [ErrTaken] if a place lies within another export or around one. It first waits up to the given time for an export within the
-// place to yield.
+// checkApart fails with [ErrTaken] if a place lies within another export or around one. It first waits until an export
+// within the place yields, but not longer than the given time.
 func checkApart(ctx context.Context, to Objects, patience time.Duration) error {
 	if err := CheckOutside(ctx, to); err != nil {
 		return err
@@ -104,8 +104,8 @@ const patience = 4 * time.Second
 // long. The export that yields fails with [ErrTaken]. After any other error, Take tries briefly to withdraw the claim.
 //
 // The function begun, which may be nil, reports whether another process has begun the same export. If the claim already
-// exists, the process that put it has died or is faster. Take gives that process time to begin the export. If the
-// export begins, Take keeps the claim.
+// exists, the process that put it has died, or is ahead of this process. Take gives that process time to begin the
+// export. If the export begins, Take keeps the claim.
 func Take(ctx context.Context, to Objects, c Claim, begun func() (bool, error)) error {
 	made, err := putClaim(ctx, to, c)
 	if err != nil {

@@ -32,7 +32,7 @@ type Options struct {
 // Writer makes an export from rows in table order. [Pages.Add] adds them.
 type Writer struct {
 	*FileDraft
-	Claim  Claim // the export's claim, which may be that of an earlier process
+	Claim  Claim // the export's claim, which an earlier process may have put
 	Seal   Seal  // the facts about the complete files; must not be used while rows are added
 	Whole  bool  // set if an earlier process has written all rows, so that only [Writer.Complete] must be called
 	to     Objects

@@ -13,9 +13,9 @@
 //
 // A machine that crashes may lose the bytes that were not known to be on the disk: the end of the file is missing,
 // contains zeros, or has gaps. Let D be the largest N in a good line. If the first bad line comes after the snapshot
-// and beyond the first D bytes, this line and all later lines are ignored. The work that they recorded is done again.
-// If the first bad line comes earlier, the file was damaged or changed, and is refused. If a file has lost whole lines
-// at its end, the loss goes unnoticed.
+// and beyond the first D bytes, this line and all later lines are ignored. The work that these lines recorded is done
+// again. If the first bad line comes earlier, the file was damaged or changed, and is refused. If a file has lost
+// whole lines at its end, the loss goes unnoticed.
 package journal
 
 import (

@@ -11,7 +11,8 @@ import (
 	"tablesweep/internal/file"
 )
 
-// lockExt is appended to the journal's path for the lock file. The journal itself cannot be locked, because a rename replaces it.
+// The lock file's path is the journal's path plus lockExt. The journal itself cannot be locked, because a rename
+// replaces it.
 const lockExt = ".lock"
 
 // ErrLocked is the error of a journal that another process uses.

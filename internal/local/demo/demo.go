@@ -42,8 +42,8 @@ type Options struct {
 	Instances  int       // the number of handler processes
 	Connection string    // connection string of the account to use; embedded storage if empty
 	Progress   io.Writer // gets the progress, line by line
-	// If Watch is not nil, it is called after the demonstration, and the app runs until Watch returns. The app then also has a console, a catalog and a
-	// stream of events.
+	// If Watch is not nil, it is called after the demonstration, and the app runs until Watch returns. With Watch, the
+	// app also has a console, a catalog and a stream of events.
 	Watch func(Report)
 }
 

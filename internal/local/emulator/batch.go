@@ -19,11 +19,11 @@ import (
 // https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions
 const maxOperations = 100
 
-// batch is a parsed entity group transaction. If it cannot be carried out, refused is the reason.
+// batch is a parsed entity group transaction. If the batch cannot be carried out, refused is the reason.
 type batch struct {
 	table   string
 	parts   []batchPart
-	writes  []write // all parts, or those before the refused one
+	writes  []write // the parsed parts; if a part is refused, only the parts before it
 	refused *table.OperationError
 }
 
@@ -52,8 +52,8 @@ func (s tableService) parseBatch(c *call) (operation, error) {
 	return op, nil
 }
 
-// parseBatchQuery parses a batch that contains a query. Only the form of the answer differs from the answer to the
-// query alone.
+// parseBatchQuery parses a batch that contains a query. The query is carried out as if it were sent alone. Its
+// answer has the form of a batch's answer.
 func (s tableService) parseBatchQuery(c *call, p batchPart) (operation, error) {
 	inner := &call{
 		Request: &http.Request{Host: c.Host, URL: &url.URL{Path: p.path, RawQuery: p.query}, Header: http.Header{"Accept": {p.accept}}},

@@ -5,7 +5,7 @@
 // supports those parts of the services' REST interfaces that the SDKs use: tables, entities, queries, entity group
 // transactions, queues, messages, and the requests for blobs that [ServedBlobs] lists. Requests are signed by SharedKey
 // or SharedKeyLite. The emulator is as strict as the real service. It does not support Entra ID. It refuses shared
-// access signatures, access policies, CORS, service properties and statistics, with errors that name the feature.
+// access signatures, access policies, CORS, service properties and statistics. The error names the refused feature.
 //
 // The emulator ends a page after 250,000 visited rows or 16 MiB, and the service ends a page after 5 seconds. It
 // disconnects a client that takes 30 seconds to send a body or to read an answer. It accepts keys of up to 512 UTF-16
@@ -13,8 +13,8 @@
 // and -0.0 as 0.0. Tests compare the emulator's answers with recordings of the real service (testdata/README.md).
 // scripts/jssdk and scripts/pysdk test the emulator with Microsoft's JavaScript and Python clients.
 //
-// A fault spec makes requests fail as they fail in practice (see package [fault]). The emulator counts requests by kind, so
-// tests and benchmarks can check a program's cost ([Counts]).
+// With a fault spec (see package [fault]), requests fail as they fail in the real service. The emulator counts requests
+// by kind, so tests and benchmarks can check a program's cost ([Counts]).
 //
 // # Administration over HTTP
 //

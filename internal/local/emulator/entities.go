@@ -217,7 +217,8 @@ type write struct {
 	prefer string
 }
 
-// parseEntityWrite parses a write. An insert's keys come from the body, all other keys from the path.
+// parseEntityWrite parses a write. An insert's keys come from the body, and the keys of other writes come from the
+// path.
 func parseEntityWrite(t target, p batchPart, d *entity.Decoder) (write, error) {
 	w := write{prefer: p.prefer}
 	w.Key, w.IfMatch = t.key, p.ifMatch

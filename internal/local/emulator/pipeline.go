@@ -41,7 +41,7 @@ type service interface {
 
 type call struct {
 	*http.Request
-	Method string // the request's method, or the tunneled one; see method
+	Method string // the request's method, or the method that the request tunnels; see method
 	query  url.Values
 	body   []byte
 	path   string // decoded, without the account, with its leading slash
@@ -299,7 +299,7 @@ func (p pipeline) write(w http.ResponseWriter, c *call, r response) {
 	if r.status != http.StatusNoContent && r.status != http.StatusNotModified {
 		h.Set("Content-Length", strconv.Itoa(len(r.body)))
 	}
-	// The client's time starts here, so it does not include latency and faults.
+	// The client's time limit starts here, after latency and faults.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(p.clientTime))
 	w.WriteHeader(r.status)
 	if c.Method != http.MethodHead && r.status != http.StatusNotModified {

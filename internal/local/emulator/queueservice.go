@@ -24,7 +24,7 @@ type queueService struct{ *Emulator }
 // https://learn.microsoft.com/rest/api/storageservices/put-message
 const (
 	maxMessageBytes = 64 << 10 // bytes of decoded text
-	maxQueueBody    = 131_584  // bytes; measured on the live service, because it is not documented
+	maxQueueBody    = 131_584  // bytes; measured on the live service, because the limit is not documented
 	maxMessages     = 32       // per get or peek
 	maxQueues       = 5000     // per list
 	maxVisibility   = 7 * 24 * 60 * 60
@@ -99,7 +99,7 @@ func (s queueService) parseList(c *call, op operation) (operation, error) {
 			case len(list.Queues) < limit:
 				next := entry{Name: name}
 				if withMetadata {
-					if q, err := s.queues.Get(name, now); err == nil { // not found if the queue was just deleted
+					if q, err := s.queues.Get(name, now); err == nil { // the queue may have been deleted just now
 						next.Metadata = sortedElements(q.Metadata())
 					}
 				}

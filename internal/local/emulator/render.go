@@ -171,7 +171,7 @@ func (r *renderer) properties(p entity.Properties) {
 	}
 }
 
-// selected appends the selected properties; they are null if the row lacks them.
+// selected appends the selected properties. A property that the row lacks is null.
 func (r *renderer) selected(p entity.Properties) {
 	names := r.columns.names
 	r.chosen = slices.Grow(r.chosen[:0], len(names))[:len(names)]

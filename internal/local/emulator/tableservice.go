@@ -179,7 +179,7 @@ func parseKey(args string) (key.Key, error) {
 	return key.Key{Partition: p, Row: r}, nil
 }
 
-// parseNamed refuses resource('name') for a table, because its rows have two keys.
+// parseNamed refuses resource('name'), because the path of a row needs two keys.
 func (s tableService) parseNamed(t target) (operation, error) {
 	return operation{
 		Request: fault.Request{Kind: fault.Query, Table: t.resource},

@@ -5,7 +5,7 @@
 // All instances share the HTTP server and the timers.
 //
 // As with the real host, no handler gets a signal, and the messages of a killed host stay hidden for ten minutes. Only
-// one of the hosts on a storage account runs a timer. Unlike the real host, this one has a fixed number of instances,
+// one of the hosts on a storage account runs a timer. Unlike the real host, this host has a fixed number of instances,
 // and restarts a handler that ends. It supports only HTTP, queue and timer triggers, and only the functions that
 // package function lists. A test of package function compares the list with the function.json files.
 package host

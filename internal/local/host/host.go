@@ -73,7 +73,7 @@ type Host struct {
 	instances []*instance
 	functions []hosted
 	listener  net.Listener
-	next      atomic.Uint64 // counts requests, to give them to the instances in turn
+	next      atomic.Uint64 // counts requests, so that the instances get them in turn
 
 	stop    context.CancelFunc // begins the shutdown
 	busy    sync.WaitGroup     // goroutines that may finish their work during the shutdown

@@ -19,7 +19,7 @@ const (
 )
 
 // lease is the right to run a timer. Only one of the hosts on a storage account holds the lease. This host passes the
-// schedule's state to the next holder. All times are by the service's clock.
+// schedule's state to the next holder. All times come from the service's clock.
 type lease struct {
 	table  *storage.Table
 	name   string // the function's name

@@ -150,7 +150,7 @@ func (l *listener) settle(ctx context.Context, m storage.Message, failure error)
 	return taken(l.queue.Delete(ctx, m))
 }
 
-// taken drops errors that mean that another consumer has received the message.
+// taken returns nil if the error means that another consumer has received the message.
 func taken(err error) error {
 	if storage.NotFound(err) || storage.HasCode(err, "PopReceiptMismatch") {
 		return nil

@@ -64,11 +64,11 @@ func isFile(path string) bool {
 type process struct {
 	cmd     *exec.Cmd
 	address string        // HOST:PORT
-	id      string        // proves that this process uses the port; "" if it cannot
+	id      string        // proves that this process uses the port; "" if the process cannot prove this
 	secret  string        // proves that the host sent the request
 	done    chan struct{} // closed when the process has ended
 	code    int           // exit code, valid after done; -1 if a signal ended it
-	wanted  atomic.Bool   // the host itself has ended the process
+	wanted  atomic.Bool   // set when the host itself kills the process
 }
 
 // startProcess starts a handler process. The calling goroutine must be locked to its thread until the process has ended; see

@@ -67,7 +67,7 @@ func (d *Decoder) Decode(body []byte) (Entity, error) {
 	return e, nil
 }
 
-// typeName returns the annotated type of a property, or "".
+// typeName returns the type in a property's annotation, or "".
 func (d *Decoder) typeName(property string) string {
 	for _, a := range d.types {
 		if a.name == property {
@@ -129,7 +129,7 @@ func badJSON(err error) error {
 	if errors.Is(err, jsontext.ErrDuplicateName) {
 		return refusal.New("DuplicatePropertiesSpecified", "A property is specified more than one time.")
 	}
-	if strings.Contains(err.Error(), "invalid surrogate pair") { // package jsontext has no error value for it
+	if strings.Contains(err.Error(), "invalid surrogate pair") { // package jsontext has no value for this error
 		return invalidInput("a text has half a surrogate pair, which embedded storage does not keep")
 	}
 	return invalidInput("the body is not a JSON object")
@@ -198,7 +198,7 @@ func appendProperty(b []byte, p member, typeName string) ([]byte, error) {
 	return append(b, text...), nil
 }
 
-// needsAnnotation reports whether the value's JSON text does not show its type.
+// needsAnnotation reports whether the type cannot be recognized from the value's JSON text.
 func needsAnnotation(t odata.Type, text string) bool {
 	switch t {
 	case odata.String, odata.Int32, odata.Boolean:
@@ -224,8 +224,8 @@ func typeOf(p member, typeName string) (odata.Type, error) {
 	return odata.Implied(p.value), nil
 }
 
-// normalize returns the value's stored JSON text. An annotated number or boolean may be a string. Numbers and booleans are stored in their shortest
-// form.
+// normalize returns the value's stored JSON text. With an annotation, a number or a boolean may be sent as a string.
+// Numbers and booleans are stored in their shortest form.
 func normalize(p member, t odata.Type) (string, error) {
 	text := p.value
 	switch t {

@@ -22,7 +22,7 @@ type Request struct {
 
 // Plan describes the faults of one request, which fails in at most one way. Short and Empty apply only to pages, Copies
 // and Delay apply only to puts, and Deletion applies only to deletions. The caller calls [Injector.Fired] when one of
-// these five takes effect.
+// these five faults takes effect.
 type Plan struct {
 	Latency    time.Duration
 	Fail       Name          // "", Busy, or the rule that causes a timeout, a reset or a damaged answer
@@ -88,7 +88,7 @@ func (in *Injector) Plan(now time.Time, req Request) Plan {
 	defer in.mu.Unlock()
 	var identity uint64
 	var occurrence int
-	if in.draws { // rate limits do not use identity and occurrence
+	if in.draws { // rate limits need neither the identity nor the number of its occurrences
 		identity = hash(req.Identity)
 		occurrence = in.seen[identity]
 		in.seen[identity]++

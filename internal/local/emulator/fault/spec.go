@@ -108,17 +108,17 @@ func Kinds() []Kind {
 		PutBlob, GetBlob, ListBlobs, DeleteBlob, Containers}
 }
 
-// Applied reports whether a request that fails in this way is carried out.
+// Applied reports whether a request with this fault is carried out before it fails.
 func (n Name) Applied() bool { return n == TimeoutAfter || n == ResetAfter || n == Half }
 
-// rule is one fault with the requests to which it applies.
+// rule describes one fault, and the requests to which the fault applies.
 type rule struct {
 	name       Name
 	p          float64       // probability, for the rules that have one
 	rate       float64       // per second, for the rate limits
 	min, max   time.Duration // for latency
 	by         time.Duration // for delay and deletion
-	retryAfter time.Duration // for answers of 503; if 0, they have no Retry-After
+	retryAfter time.Duration // for the header Retry-After of answers with status 503; 0 for no header
 	rows       int           // for short-page; if 0, the number is random
 
 	on    []Kind // empty for every kind

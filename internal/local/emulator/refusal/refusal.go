@@ -1,4 +1,5 @@
-// Package refusal defines the errors of the emulated services. Each has a code, the code's HTTP status, and a message.
+// Package refusal defines the errors of the emulated services. Each error has a code, the code's HTTP status, and a
+// message.
 //
 // The package does not know an error's form in an answer (OData JSON, XML, or a part of a batch).
 package refusal

@@ -216,7 +216,8 @@ type Query struct {
 	From   key.Key       // where to continue; the zero key is the start
 }
 
-// Bounds returns the first key that the query may find, and the first key after its range. If the range has no upper limit, end is nil.
+// Bounds returns the first key that the query may find, and the first key after the query's range. If the range has no
+// upper limit, end is nil.
 func (q Query) Bounds() (start key.Key, end *key.Key) {
 	if q.Filter == nil {
 		return q.From, nil
