@@ -86,7 +86,7 @@ func appRoot() (string, error) {
 			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("neither %s nor a directory above it has a host.json; run this in a clone of the project, or in the directory of an unpacked tablesweep_VERSION_app.tar.gz", start)
+			return "", fmt.Errorf("neither %s nor a directory above it has a host.json; run the command in a clone of the project, or in the directory of an unpacked tablesweep_VERSION_app.tar.gz", start)
 		}
 	}
 }

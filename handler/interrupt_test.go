@@ -98,7 +98,7 @@ func TestInterruptedAppendFinishes(t *testing.T) {
 	interrupt()
 	close(goOn)
 	err := <-ended
-	if exitCode(err) != exitInterrupted || hintFor(err) != "when you try again, leave out the events that are already appended: 3" {
+	if exitCode(err) != exitInterrupted || hintFor(err) != "already appended: 3 events; leave these out when you try again" {
 		t.Errorf("got %v with exit code %d and hint %q, want an interrupt after 3 events", err, exitCode(err), hintFor(err))
 	}
 	var events []logtail.Event

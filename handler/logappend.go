@@ -12,6 +12,7 @@ import (
 	"tablesweep/internal/file"
 	"tablesweep/internal/input/lines"
 	"tablesweep/internal/job"
+	"tablesweep/internal/problem"
 	"tablesweep/internal/record"
 	"tablesweep/internal/stream/logtail"
 	"tablesweep/internal/task"
@@ -140,5 +141,5 @@ func (a *appender) withCount(err error) error {
 	if err == nil || a.done == 0 {
 		return err
 	}
-	return job.Hint(err, fmt.Sprintf("when you try again, leave out the events that are already appended: %d", a.done))
+	return job.Hint(err, fmt.Sprintf("already appended: %s; leave these out when you try again", problem.Plural(int64(a.done), "event")))
 }

@@ -38,7 +38,7 @@ func (f *accountFlags) openHome(r *call, flag string, at location, in *connectio
 		err = fmt.Errorf("%s is %v", at.path, kind)
 	}
 	if err != nil {
-		return h, job.Hint(usagef("--%s: %w; with many tables, give a directory or a prefix of blobs", flag, err), "for the tables of an account, leave the flag out; for a directory, give a path with a slash, such as backup/")
+		return h, job.Hint(usagef("--%s: %w; for many tables, name a directory or a prefix of blobs", flag, err), "for the tables of an account, leave the flag out; for a directory, use a path with a slash, such as backup/")
 	}
 	h.Place, err = f.openPlace(r, flag, at, in)
 	h.Path = strings.TrimRight(at.path, "/") + "/"
@@ -72,7 +72,7 @@ func (p *pairFlags) manyPlaces(r *call, t *job.Tables, fits func(r *call, from, 
 		return job.Hint(usagef("%v: the source and the destination are both %s", p.Choice, to.Address()), "choose another account with --to-connection, or another place with --to, such as --to backup/")
 	}
 	if !t.Compares && t.From.Account == nil && to.Account != nil && !p.toConnection.orElse(&p.connection).given() && r.point.File == nil {
-		return job.Hint(usagef("--to-connection is missing: a command that writes many tables must name the connection"), "--to-connection takes the name of a setting, such as AzureWebJobsStorage; with --dry-run, the command only shows which tables exist there")
+		return job.Hint(usagef("--to-connection is missing: a command that writes many tables must name the connection of the destination"), "--to-connection takes the name of a setting, such as AzureWebJobsStorage; with --dry-run, the command only shows which tables exist there")
 	}
 	if err := fits(r, t.From.Kind, to.Kind); err != nil {
 		return err

@@ -211,7 +211,7 @@ type csvFlags struct {
 
 func (f *csvFlags) options() []option {
 	return []option{
-		{"types", fixed, &f.types, nil, "types of CSV columns whose types are not in the file, as Name:Edm.Int32,…"},
+		{"types", fixed, &f.types, nil, "types for CSV columns that have no types in the file, as Name:Edm.Int32,…"},
 		{"delimiter", fixed, &f.delimiter, ",", "delimiter between the cells of CSV"},
 	}
 }

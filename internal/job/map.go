@@ -47,7 +47,7 @@ func refuseMoved(option string, err error) error {
 	if !errors.Is(err, rowmap.ErrMoved) {
 		return err
 	}
-	return Hint(Refuse(option, " needs rows in key order, so the map must not change keys: %w", err), "copy the rows to another table with the map, and then run this command on that table without the map")
+	return Hint(Refuse(option, " needs rows in key order, so the map must not change keys: %w", err), "first copy the rows to another table with the map; then run this command without the map on that table")
 }
 
 func (o Options) mapRows(ctx context.Context, rows []storage.Row) (became []storage.Row, failed []action.Failure, err error) {

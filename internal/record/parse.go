@@ -200,7 +200,7 @@ func parseField(m member, types map[string]storage.Type) (Field, error) {
 		}
 	}
 	if n := len(f.property()); n > maxNameLength {
-		return f, problem.Invalidf(m.name, "has a name that is %d characters long when it is encoded as a property name, but at most %d are allowed; choose a shorter name", n, maxNameLength)
+		return f, problem.Invalidf(m.name, "has a name that is too long: its encoded form has %d characters, but at most %d are allowed; choose a shorter name", n, maxNameLength)
 	}
 	n, most, unit := f.valueBytes(), maxValue, "bytes"
 	if f.Type == storage.String {

@@ -171,7 +171,7 @@ func TestRefusals(t *testing.T) {
 		{"empty name", `{"":1}`, problem.Invalid, "", "name of a field is empty"},
 		{"name too long", `{"` + strings.Repeat("a", 256) + `":1}`, problem.Invalid, strings.Repeat("a", 256), "255"},
 		{"escaped name too long", `{"` + strings.Repeat("€", 50) + `":1}`, problem.Invalid, strings.Repeat("€", 50), "255"},
-		{"whole number too long", `{"a":9223372036854775808}`, problem.Invalid, "a", "send a longer one as a string"},
+		{"whole number too long", `{"a":9223372036854775808}`, problem.Invalid, "a", "send a longer number as a string"},
 		{"double too large", `{"a":1e309}`, problem.Invalid, "a", "range"},
 		{"double too small", `{"a":1e-400}`, problem.Invalid, "a", "digits"},
 		{"double too long", `{"a":123456789012345678.0}`, problem.Invalid, "a", "1.2345678901234568e+17"},

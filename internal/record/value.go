@@ -43,7 +43,7 @@ func normalize(t storage.Type, v jsontext.Value) (jsontext.Value, error) {
 		if n, err := strconv.ParseInt(strings.Trim(string(v), `"`), 10, 64); err == nil {
 			return storage.Int64Property("", n).Value, nil
 		}
-		return nil, errors.New("must be a whole number of 64 bits; send a longer one as a string")
+		return nil, errors.New("must be a whole number of 64 bits; send a longer number as a string")
 	case storage.Double:
 		return normalizeDouble(v)
 	}

@@ -23,7 +23,7 @@ const (
 
 	writeThere = "write to the destination"
 	// ExportRefused explains a refusal by the Blob service.
-	ExportRefused = "the Blob service refuses one of the operations that an export needs (to list, read and write blobs); check the name, the connection and its permissions"
+	ExportRefused = "an export lists, reads and writes blobs, but the Blob service refuses one of these operations; check the name, the connection and its permissions"
 )
 
 type plan struct {

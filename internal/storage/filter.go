@@ -57,7 +57,7 @@ func CheckFilter(filter string) error {
 	case strings.Count(filter, "'")%2 == 1:
 		return problem.Invalidf("filter", "has a string without a closing quote; to put a quote into a string, double it: ''")
 	case max(n, joined) > maxComparisons: // joined also counts Boolean properties that stand alone, because each of them is a comparison
-		return problem.Invalidf("filter", "has %d comparisons, but at most %d are allowed: the service allows 15, and every step needs some for its range", max(n, joined), maxComparisons)
+		return problem.Invalidf("filter", "has %d comparisons, but at most %d are allowed, because the service allows 15, and each step adds some for its range", max(n, joined), maxComparisons)
 	}
 	return nil
 }

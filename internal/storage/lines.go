@@ -41,7 +41,7 @@ func ParseLine(text []byte) (Row, error) {
 	case d.err != nil:
 		return Row{}, d.err
 	case len(bytes.TrimSpace(text[d.dec.InputOffset():])) > 0:
-		return Row{}, errors.New("there is text after the row; a line must have one row")
+		return Row{}, errors.New("there is text after the row; a line must contain only one row")
 	}
 	return e.Row(), d.inexact
 }

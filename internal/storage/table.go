@@ -26,7 +26,7 @@ var tableName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{2,62}$`)
 // CheckTableName returns an error unless a table's name is legal.
 func CheckTableName(name string) error {
 	if !tableName.MatchString(name) || strings.EqualFold(name, "tables") {
-		return fmt.Errorf("table name %s must be 3 to 63 letters and digits, start with a letter, and not be \"tables\"", secret.Name(name))
+		return fmt.Errorf("table name %s must have 3 to 63 letters and digits, start with a letter, and not be \"tables\"", secret.Name(name))
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func TestJudgeMemory(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	got = judgeMemory(memory.Instance{Bytes: 300 * mib}, memory.Usage{})
-	if got.State != Warning || !strings.HasSuffix(got.Detail, "the Functions host leaves only 80 MB for the app: use larger instances (instanceMemoryMB), or, if the instances are larger, set TABLESWEEP_MEMORY_MB to their size") {
+	if got.State != Warning || !strings.HasSuffix(got.Detail, "the Functions host leaves only 80 MB for the app: use larger instances (instanceMemoryMB), or set TABLESWEEP_MEMORY_MB to the actual size of the instances") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -38,7 +38,7 @@ func (k *Keys) Add(one key.Key) {
 // Fit returns an error if the keys exceed the limit of a list.
 func (k *Keys) Fit() error {
 	if k.bytes > keysMost {
-		return fmt.Errorf("its keys take %d MiB of memory, but at most %d are allowed; split the list", (k.bytes+1<<20-1)>>20, keysMost>>20)
+		return fmt.Errorf("its keys take %d MiB of memory, but at most %d MiB are allowed; split the list", (k.bytes+1<<20-1)>>20, keysMost>>20)
 	}
 	return nil
 }

@@ -138,7 +138,7 @@ func TestLargeListIsRefused(t *testing.T) {
 	for range 300 {
 		k.Add(key.Key{Partition: "p", Row: row})
 	}
-	if err := k.Fit(); err == nil || err.Error() != "its keys take 301 MiB of memory, but at most 256 are allowed; split the list" || k.Len() > 50 {
+	if err := k.Fit(); err == nil || err.Error() != "its keys take 301 MiB of memory, but at most 256 MiB are allowed; split the list" || k.Len() > 50 {
 		t.Errorf("got error %v and %d keys", err, k.Len())
 	}
 }

@@ -200,7 +200,7 @@ func decode(text string, isBase64 bool) (string, error) {
 	}
 	b, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(text), ""))
 	if err != nil {
-		return "", fmt.Errorf(`the message is not base64, which messageEncoding in host.json requires; encode the message, or set messageEncoding to "none": %w`, err)
+		return "", fmt.Errorf(`messageEncoding in host.json requires base64, but the message is not base64; encode the message, or set messageEncoding to "none": %w`, err)
 	}
 	if !utf8.Valid(b) {
 		return "", errors.New("the message is not UTF-8 text")

@@ -184,7 +184,7 @@ func (m *Map) rename(e storage.Entity) (storage.Entity, error) {
 }
 
 // ErrMoved means that a map changes a row's key, although rows must stay in key order.
-var ErrMoved = errors.New("the map changes its key")
+var ErrMoved = errors.New("the map changes the key of the row")
 
 // Kept is a source whose rows are the mapped rows of another source. If the map changes a key, [Kept.Read] fails with
 // [ErrMoved].

@@ -190,7 +190,7 @@ func TestRowsAreIndependent(t *testing.T) {
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	rows := []storage.Entity{order, {Key: key.Key{Partition: "q"}}}
-	for program, want := range map[string]string{`.`: "2 <nil>", `select(.S)`: "1 <nil>", `.RowKey += "x"`: ErrText, `., .`: ErrText, `.RowKey = .S`: `0 PartitionKey "p" RowKey "r": map: the map changes its key to PartitionKey "p" RowKey "text"`, `error("no")`: `0 PartitionKey "p" RowKey "r": map: error: no`} {
+	for program, want := range map[string]string{`.`: "2 <nil>", `select(.S)`: "1 <nil>", `.RowKey += "x"`: ErrText, `., .`: ErrText, `.RowKey = .S`: `0 PartitionKey "p" RowKey "r": map: the map changes the key of the row to PartitionKey "p" RowKey "text"`, `error("no")`: `0 PartitionKey "p" RowKey "r": map: error: no`} {
 		kept, err := compile(t, rowmap.Options{Program: program}).Keep(t.Context(), storage.Rows(rows), false)
 		if got := fmt.Sprint(len(kept), " ", err); got != want && !(want == ErrText && errors.Is(err, rowmap.ErrMoved)) {
 			t.Errorf("Keep with the program %s returns %s, want %s", program, got, want)

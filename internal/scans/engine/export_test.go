@@ -178,7 +178,7 @@ func TestExportWithoutPermission(t *testing.T) {
 			}[lacks]
 		})
 		_, err := w.engine.Start(t.Context(), exportRequest("Source", "p"))
-		if problem.Status(err) != http.StatusBadRequest || !strings.HasPrefix(err.Error(), "action.destination.connection: ") || !strings.Contains(err.Error(), "to list, read and write blobs") {
+		if problem.Status(err) != http.StatusBadRequest || !strings.HasPrefix(err.Error(), "action.destination.connection: ") || !strings.Contains(err.Error(), "lists, reads and writes blobs") {
 			t.Errorf("without permission to %s: got %v", lacks, err)
 		}
 		w.process.Next = w.emulator.Transport()

@@ -91,7 +91,7 @@ func TestMapOfExports(t *testing.T) {
 	}
 	r = exportRequest("Source", "moved")
 	r.Action.Map = `.PartitionKey = "x"`
-	if s := w.run(r); s.State != ledger.Failed || !strings.Contains(s.Error, "the map changes its key to") {
+	if s := w.run(r); s.State != ledger.Failed || !strings.Contains(s.Error, "the map changes the key of the row to") {
 		t.Errorf("the export is %v with error %q, want it failed", s.State, s.Error)
 	}
 	for program, want := range map[string]string{"now": "uses now", "nothing": "is not a jq program", ".A = \"AccountKey=c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0\"": "remove this text, because requests are stored"} {

@@ -112,7 +112,7 @@ func (s *Schedule) parse() (err error) {
 	} else if s.request.Exports() && s.request.IsGroup() && strings.Contains(strings.TrimSuffix(strings.Trim(d.Prefix, "/"), "/"+tableMark), tableMark) {
 		errs = append(errs, errors.New("request: action.destination.prefix may contain "+tableMark+" only at its end, because the exports of all tables need one common place"))
 	} else if s.request.NeedsOverwrite() {
-		errs = append(errs, errors.New("request: action.overwrite must be true, because each occurrence writes over the rows of the previous occurrence; or use mode skip, which keeps these rows"))
+		errs = append(errs, errors.New("request: action.overwrite must be true, because each occurrence writes over the rows of the previous occurrence; to keep these rows, use mode skip"))
 	}
 	if s.Keep != nil {
 		if err := s.Keep.Check(); err != nil {

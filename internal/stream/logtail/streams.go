@@ -244,7 +244,7 @@ func (s *Streams) Read(ctx context.Context, stream string, q EventQuery, take fu
 		return "", err
 	}
 	if q.Cursor != "" && !keyForm.MatchString(q.Cursor) {
-		return "", problem.Invalidf("cursor", "must be the cursor of an answer, or an event's id")
+		return "", problem.Invalidf("cursor", "must be a cursor from an answer, or an event's id")
 	}
 	more, err := s.newest(ctx, stream, Span{Newer: newer, Older: q.Cursor}, q.Top, func(e Event) (taken bool, err error) {
 		if taken = take(e); taken {
