@@ -43,8 +43,8 @@ type Copy struct {
 	Destination *storage.Table
 	Mode        Mode
 	// Compared must not be set together with a mode. If Compared is set, a row is written only if the destination's row
-	// has not changed since a comparison. The caller gives each source row the ETag of the destination's row, or "" if
-	// there was none.
+	// has not changed since a comparison. The caller sets each source row's ETag to the ETag of the destination's row,
+	// or to "" if the destination had no row.
 	Compared bool
 }
 
@@ -96,7 +96,7 @@ func (c Copy) Do(ctx context.Context, o storage.RequestOptions, rows []storage.R
 		case err == nil:
 			r.Written += int64(n)
 			rows = rows[n:]
-		case storage.Broken(err) && n > 1: // a single row may be the cause
+		case storage.Broken(err) && n > 1: // a single row may be the cause, so try each row alone
 			limit = 1
 		case storage.Broken(err):
 			_, others := c.Destination.With(storage.RequestOptions{Once: true}).MayWrite(ctx)
@@ -189,8 +189,8 @@ func exceptRow(rows []storage.Row, i int) []storage.Row {
 	return append(append(rest, rows[:i]...), rows[i+1:]...)
 }
 
-// resolve returns the rows that are still to be written. It records the other rows in r, because they exist in the
-// destination or have changed there since the comparison.
+// resolve returns the rows that are still to be written. The other rows exist in the destination, or have changed
+// there since the comparison. resolve records them in r.
 func (c Copy) resolve(ctx context.Context, part *memory.Part, rows []storage.Row, r *Result) ([]storage.Row, error) {
 	used := int64(0) // bytes of memory for the existing rows
 	defer func() { part.Use(-used) }()

@@ -9,8 +9,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// [Delete] gives up if maxReads consecutive reads find all rows still present: another program writes them again, or
-// the service's answers contradict each other.
+// [Delete] gives up if maxReads consecutive reads find all rows still present. Perhaps another program writes the
+// rows again, or the service's answers contradict each other.
 const maxReads = 5
 
 // Delete removes rows from a table.
@@ -67,7 +67,7 @@ func (d Delete) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 			r.Written += int64(n)
 			rows = rows[n:]
 			reads = 0
-		case storage.Broken(err) && n > 1: // a single row may be the cause
+		case storage.Broken(err) && n > 1: // a single row may be the cause, so try each row alone
 			limit = 1
 		case storage.Broken(err):
 			if f, ok := brokenRow(rows[0].Key, err, d.Table.With(storage.RequestOptions{Once: true}).MayDelete(ctx)); ok {

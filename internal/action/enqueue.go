@@ -11,8 +11,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// Enqueue puts one message for each row into a queue. A row may get more than one message: a put is repeated if its
-// answer was lost, or if a command was interrupted before it wrote its checkpoint.
+// Enqueue puts one message for each row into a queue. A row may get more than one message. The put is repeated if
+// its answer was lost, or if a command was interrupted before it wrote its checkpoint.
 type Enqueue struct {
 	Queue   *storage.Queue
 	Message *Template
@@ -68,7 +68,7 @@ func tooLarge(err error) bool {
 	return errors.As(err, &e) && (e.Status == http.StatusRequestEntityTooLarge || e.Status == http.StatusBadRequest)
 }
 
-// message returns a row's message in the form in which it is sent.
+// message returns a row's message as it is sent.
 func (q Enqueue) message(row storage.Row) (string, error) {
 	text, err := q.Message.text(row.Entity())
 	if err != nil {

@@ -55,7 +55,7 @@ func (m Mapped) withReserve(part *memory.Part) (Work, error) {
 	return m, nil
 }
 
-// Split returns all rows of a page as one unit, because the second of two rows that map to one key must fail.
+// Split returns all rows of a page as one unit. If two of these rows map to the same key, the second row must fail.
 // Messages have no keys. So if the work puts messages, each source row is a unit, and an interruption repeats only a
 // few messages.
 func (m Mapped) Split(rows []storage.Row) [][]storage.Row {
@@ -74,7 +74,7 @@ func (m Mapped) Do(ctx context.Context, o storage.RequestOptions, rows []storage
 	}
 	h := mappedRows{memory: o.Memory, reserve: m.reserve}
 	defer h.clear()
-	from := make(map[key.Key]int, len(rows)) // for the key of each mapped row, the index of its source row
+	from := make(map[key.Key]int, len(rows)) // the index of the source row, by the key of the mapped row
 	written, failed := map[int]bool{}, map[int]bool{}
 	fail := func(i int, reason string, broken bool) {
 		if !failed[i] {
@@ -156,8 +156,8 @@ type mappedRows struct {
 	reserved bool  // some of these rows use the reserve
 }
 
-// fits reports whether there is memory for another row. If a row of the unit already uses the reserve, fits returns false, because the unit would
-// wait for itself.
+// fits reports whether there is memory for another row. If a row of the unit already uses the reserve, fits returns false, because the unit must
+// not wait for its own reserve.
 func (h *mappedRows) fits(row storage.Row) bool {
 	bytes := len(row.JSON())
 	return !h.reserved && h.size+bytes <= maxMapped && h.memory.Spare(mappedWeight*int64(bytes))

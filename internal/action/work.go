@@ -37,7 +37,7 @@ type Failure struct {
 	Reason string
 	// Line is the number of an input line that is not a row. It is 0 if the failure is about a row.
 	Line int
-	// Broken is set if the service answered each try with status 500. It may accept the row later.
+	// Broken is set if the service answered each try with status 500. The service may accept the row later.
 	Broken bool
 }
 
@@ -65,8 +65,8 @@ type Changing interface {
 }
 
 // All divides the rows, which must be in table order, into units, and handles several units concurrently. A unit that
-// changes a partition waits for the limiter, which may be nil. If there is an error, some units may have been done. If
-// the error is [storage.HeldBack], the units that have begun are completed.
+// changes a partition waits for the limiter, which may be nil. If All returns an error, some units may have been done.
+// If the error is [storage.HeldBack], All completes the units that have begun.
 func All(ctx context.Context, o storage.RequestOptions, l *Limiter, w Work, rows []storage.Row) (Result, error) {
 	var (
 		mu    sync.Mutex // guards the fields below

@@ -28,7 +28,7 @@ const (
 	Moving                    // the catalog's records are being moved to another schema; this state ends by itself
 	Deleting                  // a table, queue or container of that name is being deleted; this state ends by itself
 	Forbidden                 // a page of another site has sent the request without permission
-	NotProxied                // the Functions host does not pass requests on unchanged
+	NotProxied                // the Functions host changes requests before it passes them on
 )
 
 // Fate defines what happens to a queue message after an error.

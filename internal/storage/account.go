@@ -20,8 +20,8 @@ type Options struct {
 	// uses the tables of two accounts, and a Functions instance may have 600 connections open. (Microsoft Learn, "Manage
 	// connections in Azure Functions")
 	Connections int
-	// Name is the account's name in errors and outages: the setting with its connection. The default is the endpoint's
-	// host.
+	// Name is the account's name in errors and outages. Usually, it is the name of the connection's setting. The
+	// default is the endpoint's host.
 	Name string
 	// Patience is how long a request waits for a good answer from its host. The default is [DefaultPatience]. The request's own
 	// deadline may be earlier.

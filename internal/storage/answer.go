@@ -334,7 +334,7 @@ func readPart(answer []byte) (*part, error) {
 	return &part{index: failedIndex(body), status: resp.StatusCode, header: resp.Header, body: body}, nil
 }
 
-// failedIndex reads the failed operation's index, with which the error's message begins.
+// failedIndex reads the failed operation's index from the beginning of the error's message.
 func failedIndex(body []byte) int {
 	_, message := serviceError(body)
 	number, _, _ := strings.Cut(message, ":")

@@ -48,7 +48,7 @@ type Batch struct {
 	kinds    []OpKind // kinds of the operations
 	alone    bool     // the operation must be sent as a transaction of its own
 	first    request  // the first operation as a plain request
-	target   extent   // the position of first's URL in body
+	target   extent   // where the URL of the request first is in body
 	json     extent
 	etag     string // see [Batch.ETag]
 }
@@ -76,7 +76,7 @@ func (b *Batch) ETag() string { return b.etag }
 func (b *Batch) Rows() int { return len(b.kinds) }
 
 // Add appends an operation, or returns false if the transaction would exceed the service's limits. It always appends
-// the first operation: if its row is too large, the service refuses the row and gives the reason.
+// the first operation. If the operation's row is too large, the service refuses the row and gives the reason.
 func (b *Batch) Add(op Op) bool {
 	before := b.body.Len()
 	b.append(op)

@@ -73,7 +73,7 @@ func (c *Container) Put(ctx context.Context, name string, content []byte) (creat
 	return err == nil, err
 }
 
-// Get reads length bytes of a blob, starting at offset, or fewer at the blob's end.
+// Get reads length bytes of a blob, starting at offset. At the blob's end, Get returns fewer bytes.
 func (c *Container) Get(ctx context.Context, name string, offset, length int64) ([]byte, error) {
 	if length <= 0 {
 		return nil, nil

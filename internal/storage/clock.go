@@ -13,14 +13,14 @@ const maxDifference = time.Second
 // clock derives the service's time from the Date headers of the service's answers. A Date contains only whole seconds.
 type clock struct {
 	mu        sync.Mutex // guards the fields below
-	at, wall  time.Time  // this machine's monotonic and wall times when the service's time was between low and high
+	at, wall  time.Time  // this machine's monotonic time and wall time at the moment when the service's time was between low and high
 	low, high time.Time
 	text      string // the last Date and its value, stored because thousands of answers have the same Date
 	date      time.Time
 }
 
-// observe narrows the bounds of the service's time with an answer that has just arrived. sent is when the request was
-// sent.
+// observe uses the Date of an answer that has just arrived to narrow the bounds of the service's time. sent is when
+// the request was sent.
 func (c *clock) observe(answer *http.Response, sent time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,9 +49,9 @@ func (c *clock) bounds(now time.Time) (low, high time.Time, ok bool) {
 	return c.low.Add(passed), c.high.Add(passed), true
 }
 
-// Now returns the time nearest to local that the service's clock may show. local is the time by the caller's clock.
-// The service's time is unknown before the first answer, and after the machine's clock was set. In both cases, Now
-// returns local, and known is false.
+// Now returns the time nearest to local within the known bounds of the service's time. local is the time by the
+// caller's clock. Before the first answer, and after the machine's clock was set, the service's time is
+// unknown. Now then returns local, and known is false.
 func (t *Table) Now(local time.Time) (now time.Time, known bool) {
 	c := &t.account.clock
 	c.mu.Lock()

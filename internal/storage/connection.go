@@ -86,8 +86,8 @@ func (c Connection) String() string {
 func (c Connection) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }
 
 // Same reports whether both connections have the same table endpoint or the same blob endpoint, and so the same
-// account. The scheme does not matter. Queue endpoints are not compared: if an emulator's connection string has no
-// queue endpoint, addEndpoints adds a real account's.
+// account. The scheme does not matter. If an emulator's connection string has no queue endpoint, addEndpoints adds
+// a real account's queue endpoint. So Same does not compare queue endpoints.
 func (c Connection) Same(other Connection) bool {
 	return locationOf(c.tableURL) == locationOf(other.tableURL) || c.blobURL != "" && locationOf(c.blobURL) == locationOf(other.blobURL)
 }
@@ -302,8 +302,8 @@ func connectionFromFields(fields map[string]string) (Connection, error) {
 // defaultSuffix is the end of the public cloud's endpoints.
 const defaultSuffix = "core.windows.net"
 
-// clouds lists how the endpoints of Azure's clouds end. (Microsoft Learn, "Azure Government developer guide", "Azure China
-// developer guide")
+// clouds lists the ends of the endpoints of Azure's clouds. (Microsoft Learn, "Azure Government developer guide", "Azure
+// China developer guide")
 var clouds = []string{defaultSuffix, "core.usgovcloudapi.net", "core.chinacloudapi.cn"}
 
 // addEndpoints adds the missing endpoints, which it derives from the account's name.

@@ -1,5 +1,5 @@
-// Package storage is the project's only access to Azure Table, Queue and Blob Storage. It contains connections, clients, retries, the exact form in
-// which entities and keys are sent, and the meaning of a service's errors.
+// Package storage is the project's only access to Azure Table, Queue and Blob Storage. It contains connections, clients and retries. It defines the
+// exact form in which entities and keys are sent, and the meaning of a service's errors.
 //
 // An [Account] has one set of clients and one connection pool. [Table.Query] reads rows, page by page. [Batch] writes
 // rows in entity group transactions. A [Queue] gives access to one queue's messages, and a [Container] to one
@@ -15,7 +15,7 @@
 //
 // # Rows as text
 //
-// A query returns each row as text, a [Row], so copies, exports and comparisons of equal rows need not decode rows.
+// A query returns each row as text, a [Row]. So copies, exports and comparisons of equal rows need not decode rows.
 // [Row.Entity] decodes a row into an [Entity], whose values are the JSON text that the service sent. row.go reads a
 // page in one pass if it has the form in which services write rows. The decoder in entity.go reads any other page. A
 // single row is written by a plain request, because a transaction of one row takes three times the processor time. Rows
@@ -23,24 +23,25 @@
 //
 // # Answers
 //
-// answer.go checks whether the answer to each try comes from the service. The service's answers are good and complete
-// answers to the operation, and refusals with an error code. After any other answer, such as a proxy's page or half an
+// answer.go checks whether the answer to each try comes from the service. The service sends either a good and complete
+// answer to the operation, or a refusal with an error code. After any other answer, such as a proxy's page or half an
 // answer, the request is repeated as after a broken connection. The service may already have carried out the request.
 // If only such answers with status 3xx or 4xx come for 30 s, the request ends. If a proxy refuses a plain request,
 // perhaps because of the key in its URL, the row is immediately sent in a transaction. Each try has an id, so an
 // answer that arrives twice is not mistaken for the answer to the next request. Some endpoints return the request's
 // id. After an endpoint's first good answer with an id, each good answer of the endpoint must contain the id of its
-// request. The answer to a row's write must have an ETag. Answers are not compressed, except blobs that are stored
+// request. The answer to a row's write must have an ETag. An answer is compressed only if it is a blob that is stored
 // compressed. The keys of a page must ascend, lie in the query's range, and follow the keys of earlier pages. Two
 // kinds of damage cannot be noticed: a page without some of its rows, and a deletion that is confirmed with the
 // request's id but was not carried out.
 //
 // # Retries
 //
-// One policy (retry.go) retries 503, 500, time-outs and broken connections until the caller's deadline or the account's
-// patience ends. Pauses grow up to 5 seconds, and honour Retry-After. After an outage, the first good answer wakes all
-// requests that wait for the host. While the host answers other requests, a request ends after 40 failed tries, or
-// after 400 if the host is busy. A command's connection may contain a typing error, so if the host refuses connections
-// before its first good answer, the request fails immediately. Every error contains the reason of the last failure, and
-// names the account's setting. If there is no setting, the error names the host.
+// One policy (retry.go) retries requests after 503, 500, time-outs and broken connections. Retries end at the caller's
+// deadline, or when the account's patience ends. Pauses grow up to 5 seconds, unless the answer has a Retry-After.
+// After an outage, the first good answer wakes all requests that wait for the host. While the host answers other
+// requests, a request ends after 40 failed tries, or after 400 if the host is busy. A command's connection may contain
+// a typing error, so if the host refuses connections before its first good answer, the request fails immediately.
+// Every error contains the reason of the last failure, and names the account's setting. If there is no setting, the
+// error names the host.
 package storage

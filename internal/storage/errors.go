@@ -26,7 +26,7 @@ type Error struct {
 	Status  int    // HTTP status; for a batch, the status of the failed operation
 	Code    string // the service's error code, such as EntityAlreadyExists
 	Message string // the first line of the service's message
-	Index   int    // the batch's failed operation, or -1 if the request as a whole failed
+	Index   int    // index of the batch's failed operation, or -1 if the whole request failed
 
 	expired time.Time // when the request's SAS expired, by the service's clock; zero if it had not expired
 }
@@ -166,7 +166,8 @@ func wrap(op string, x *exchange, err error) error {
 }
 
 // hide makes a text from an answer or from the transport safe to store and show. It removes everything that looks like
-// a secret, and the request's own signature, because a server may repeat the request's URL or headers in an answer.
+// a secret. It also removes the request's own signature, because a server may repeat the request's URL or headers in
+// an answer.
 func (x *exchange) hide(text string) string {
 	if x.sent == nil {
 		return secret.Hide(text)
@@ -178,7 +179,7 @@ func (x *exchange) hide(text string) string {
 	return secret.Hide(secret.Cut(text, signature, token, q.Get("sig"), x.clientSecret))
 }
 
-// redactedError is an error whose text has passed [exchange.hide].
+// redactedError is an error from whose text [exchange.hide] has removed secrets.
 type redactedError struct {
 	text  string
 	cause error

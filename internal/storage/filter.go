@@ -11,8 +11,8 @@ import (
 	"tablesweep/internal/problem/secret"
 )
 
-// maxComparisons is the service's maximum number of comparisons in a filter (Microsoft Learn, "Querying tables and entities"), minus the comparisons
-// that a query's range needs.
+// maxComparisons is the maximum number of comparisons in a caller's filter. The service allows 15, and a query's range needs three. (Microsoft
+// Learn, "Querying tables and entities")
 const maxComparisons = 15 - 3
 
 // CheckFilter returns a [problem.Invalid] error for a filter with too many comparisons, or with unbalanced parentheses
@@ -25,7 +25,7 @@ func CheckFilter(filter string) error {
 	n, joined, depth := 0, 1, 0
 	for i, piece := range strings.Split(filter, "'") {
 		if i%2 == 1 {
-			continue // inside quotes; a doubled quote ends a string and begins the next
+			continue // a string in quotes; a doubled quote splits a string into two such pieces
 		}
 		for _, c := range piece {
 			switch c {
@@ -72,7 +72,7 @@ func Compares(filter, property string) bool {
 	return compares(filter, func(name string) bool { return name == property })
 }
 
-// compares reports whether match returns true for any name or operator in the filter outside quotes.
+// compares reports whether match returns true for a name or an operator of the filter. It ignores text in quotes.
 func compares(filter string, match func(word string) bool) bool {
 	for i, piece := range strings.Split(filter, "'") {
 		for word := range strings.FieldsFuncSeq(piece, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {

@@ -90,7 +90,8 @@ func (l *Limit) Expects(top int) float64 {
 	return min(l.page, float64(top))
 }
 
-// observe records how many rows a query returned. expected is the number of rows expected from all of the query's tries.
+// observe records how many rows a query returned. expected is the number of rows that the query's tries have already
+// subtracted from the limit.
 func (l *Limit) observe(rows int, expected float64) {
 	if l == nil {
 		return

@@ -65,7 +65,7 @@ func (x *exchange) outcomeOf(resp *http.Response, err error, awaits bool) outcom
 		}
 		return unanswered
 	}
-	code := func() string { return codeOf(resp.Header, x.answer) } // a function, because parsing the body costs time, and only bad answers need the code
+	code := func() string { return codeOf(resp.Header, x.answer) } // a function, because only bad answers need the code, and parsing the body costs time
 	switch status := resp.StatusCode; status {
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		return tooBusy

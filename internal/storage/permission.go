@@ -36,12 +36,12 @@ func (q *Queue) MayWrite(ctx context.Context) (exists bool, err error) {
 	case HasCode(err, "QueueNotFound"), BeingDeleted(err):
 		return false, nil
 	case errors.As(err, &refusal) && (refusal.Status == http.StatusNotFound || refusal.Status == http.StatusBadRequest):
-		return true, nil // there is no such message
+		return true, nil // the change is permitted, but the message does not exist
 	}
 	return err == nil, err
 }
 
-// mayChange tries to change a row that cannot exist, with a condition that cannot be true.
+// mayChange sends a change that cannot succeed: the row cannot exist, and the condition cannot be true.
 func (t *Table) mayChange(ctx context.Context, kind OpKind) error {
 	if t.Cosmos() {
 		return fmt.Errorf("change table %s: %w", t.name, errNotWritten)

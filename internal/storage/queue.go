@@ -108,13 +108,14 @@ func (q *Queue) Create(ctx context.Context) error {
 // Put adds a message that is visible immediately and never expires.
 func (q *Queue) Put(ctx context.Context, text string) error { return q.PutAfter(ctx, text, 0) }
 
-// PutAfter adds a message that never expires. hidden is how long it is invisible, rounded up to seconds, at most a
-// week.
+// PutAfter adds a message that never expires. hidden is the time for which the message is invisible, rounded up to
+// seconds, at most a week.
 func (q *Queue) PutAfter(ctx context.Context, text string, hidden time.Duration) error {
 	return q.put(ctx, text, int32(math.Ceil(min(max(0, hidden), maxHidden).Seconds())), -1)
 }
 
-// PutFor adds a message that is visible immediately. life is how long it exists, rounded down to seconds.
+// PutFor adds a message that is visible immediately. life is the time for which the message exists, rounded down to
+// seconds.
 func (q *Queue) PutFor(ctx context.Context, text string, life time.Duration) error {
 	return q.put(ctx, text, 0, int32(life/time.Second))
 }

@@ -20,7 +20,7 @@ type RequestOptions struct {
 	// If MaxErrors is set, a request ends with a [Broken] error after this number of consecutive answers with status
 	// 500, because the request itself may be the cause. Answers that mean overload do not count.
 	MaxErrors int
-	// Stop, if set and closed, ends retries. Requests that have been sent continue.
+	// When the channel Stop is closed, retries end. Requests that have been sent continue.
 	Stop <-chan struct{}
 	// MayProceed, if set, is called before each try. If it returns an error, the try is not made and the request ends: see
 	// [HeldBack].
@@ -85,13 +85,13 @@ func newExchange(o RequestOptions, op operation) *exchange {
 
 type exchangeKey struct{}
 
-// attach stores the exchange in a context, the only way to pass it through the SDK's pipeline to the policies.
+// attach stores the exchange in a context, because only a context passes through the SDK's pipeline to the policies.
 func (x *exchange) attach(ctx context.Context) context.Context {
 	x.patience, _ = ctx.Value(patienceKey{}).(callerPatience)
 	return context.WithValue(ctx, exchangeKey{}, x)
 }
 
-// exchangeOf returns the exchange, which every request of this package has.
+// exchangeOf returns the exchange of a request. Every request of this package has an exchange.
 func exchangeOf(ctx context.Context) *exchange { return ctx.Value(exchangeKey{}).(*exchange) }
 
 type patienceKey struct{}

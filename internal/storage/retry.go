@@ -18,8 +18,8 @@ import (
 // 30 s. (Microsoft Learn, "Setting timeouts for Table service operations")
 const (
 	retryDelay = 250 * time.Millisecond
-	// chanceDelay is the shortest first pause after a try that failed by chance. For example, if requests take 20 ms and one in five
-	// is refused, pauses of more than 100 ms would take more time than the requests.
+	// chanceDelay is the shortest first pause after a try that failed by chance. A longer pause would cost more time than the
+	// refusal. For example, if requests take 20 ms and one in five is refused, pauses of 100 ms take as much time as the requests.
 	chanceDelay = 10 * time.Millisecond
 	// maxRetryDelay is short, so that work resumes soon after an outage, and a single throttled write does not delay its
 	// step for long.
@@ -28,7 +28,7 @@ const (
 
 	firstPatience = 15 * time.Second // for a host that has never answered; see [Options.Unproven]
 	noticed       = 2 * time.Second  // if all tries fail for this time, there is an outage
-	silence       = 20 * time.Second // a longer silence of the host is an outage, even if no try has failed; long enough to send a large body
+	silence       = 20 * time.Second // if the host is silent for longer, there is an outage even without a failed try; sending a large body takes less time
 )
 
 // DefaultPatience is how long requests wait for an account that stops answering.
@@ -38,8 +38,8 @@ const DefaultPatience = 10 * time.Minute
 type Outage struct {
 	Connection string // the name of its setting, or its host if it has no setting
 	Since      time.Time
-	Cause      string // cause of the newest failure, without its URL; if the failure is old, Cause begins with the failure's age; "no answer yet" before the first failure
-	Refused    bool   // the newest failed try had no connection or a broken one, so the host is neither silent nor busy
+	Cause      string // cause of the newest failure, without its URL; begins with the age of an old failure; is "no answer yet" before the first failure
+	Refused    bool   // the newest failed try had no connection, or a broken connection; so the host is neither silent nor busy
 	Waiting    int    // requests that wait for an answer now
 }
 
@@ -185,7 +185,7 @@ type course struct {
 	cause string    // cause of the last failure
 	last  outcome   // outcome of the last try
 	times int       // number of consecutive tries with the last outcome
-	since time.Time // time of the first of the consecutive tries with the last outcome
+	since time.Time // time since which every try has had the last outcome
 }
 
 // record adds a try to the history. cause may be empty.

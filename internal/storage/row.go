@@ -91,7 +91,7 @@ func (r Row) Entity() Entity {
 	return e
 }
 
-// MergedInto returns the result of merging r into other: the properties of r, and the properties that only other has.
+// MergedInto returns r merged into other: all properties of r, and the properties that only other has.
 func (r Row) MergedInto(other Row) Row {
 	row := r.Entity()
 	for _, p := range other.Entity().Properties {
@@ -306,7 +306,7 @@ func (r *rowReader) readRow() bool {
 	return true
 }
 
-// appendMember appends to out the last member that was read, and a comma.
+// appendMember appends a member and a comma to out. The member was read last.
 func (r *rowReader) appendMember(name, text []byte) {
 	if n := len(name) + 1 + len(text); &name[0] == &r.in[r.at-n] { // there is no white space between name and text
 		r.out = append(append(r.out, r.in[r.at-n:r.at]...), ',')
@@ -388,7 +388,7 @@ func (r *rowReader) annotatedProperty(annotation, text []byte) bool {
 	return r.exact(v)
 }
 
-// exact returns true only if a table certainly stores the value exactly.
+// exact reports whether a table certainly stores the value without a change.
 func (r *rowReader) exact(v scalar) bool {
 	const mostDigits = 15 // a Double preserves every decimal number of at most 15 digits
 	switch {
@@ -446,7 +446,7 @@ func (r *rowReader) readName() []byte {
 	return nil
 }
 
-// scalar is a scalar value. Its text is nil if the value is not a scalar.
+// scalar is a value that was read. If the value is not a scalar, the field text is nil.
 type scalar struct {
 	text  []byte
 	ascii bool // a string of ASCII without escapes

@@ -64,8 +64,8 @@ func (s Settings) spellings(name string) []string {
 	})
 }
 
-// The parts of a connection's identity form, in which several settings describe the connection. A setting's name is the
-// connection's name, "__" and the part. (Microsoft Learn, "Guidance for developing Azure Functions", identity-based
+// In the identity form, several settings describe a connection. These are the names of the parts. A setting's name is
+// the connection's name, "__" and the part. (Microsoft Learn, "Guidance for developing Azure Functions", identity-based
 // connections)
 const (
 	accountPart    = "accountName"

@@ -19,9 +19,9 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
 )
 
-// signers returns the policies that sign requests to the Table service, and to the Queue and Blob services, with a
-// token of Entra ID or with the account's key. Both are nil if the connection has a shared access signature, which is
-// part of the URLs.
+// signers returns two policies that sign requests: one for the Table service, and one for the Queue and Blob
+// services. They sign with a token of Entra ID or with the account's key. Both are nil if the connection has a shared
+// access signature, which is part of the URLs.
 func (c Connection) signers(transport policy.Transporter) (tables, others policy.Policy, err error) {
 	switch {
 	case c.identity != nil:
@@ -53,8 +53,8 @@ func (c Connection) withSAS(url string) string {
 	return url + pick(strings.Contains(url, "?"), "&", "?") + c.sas
 }
 
-// credential returns a sign-in with Entra ID: in Azure the managed identity, on a laptop the developer's own sign-in or an
-// application's secret.
+// credential returns a sign-in with Entra ID. In Azure, the managed identity signs in. On a laptop, the developer signs
+// in, or an application with a secret.
 func credential(id *identity, transport policy.Transporter) (azcore.TokenCredential, error) {
 	o := azcore.ClientOptions{Transport: transport}
 	if id.TenantID != "" {

@@ -129,21 +129,21 @@ func (t *Table) Delete(ctx context.Context) error {
 // Query selects one page of a table.
 type Query struct {
 	Range  key.Range
-	Filter string   // OData, in addition to the range; "" for all rows
+	Filter string   // OData filter, combined with Range; "" for all rows of the range
 	Select []string // properties to return, nil for all properties; keys are always returned
 	Top    int      // maximum number of rows; 0 means PageRows
 	Token  *key.Token
 }
 
-// The bytes of memory that a page needs, from its reading until all transactions with its rows have answers. With concurrent pages, a row of
-// 158 bytes needed 1,400 bytes, a row of 228 bytes 1,500 bytes, and a row of 548 bytes 3,600 bytes. Large rows, with 30,000 characters per
-// property or with 252 properties, needed 2.1 to 2.7 bytes for each byte.
+// The memory that a page needs until all transactions with the page's rows have answers. With concurrent pages, a row of 158 bytes needed
+// 1,400 bytes, a row of 228 bytes 1,500 bytes, and a row of 548 bytes 3,600 bytes. Large rows, with 30,000 characters per property or with
+// 252 properties, needed 2.1 to 2.7 bytes for each byte.
 const (
 	pageWeight = 3      // bytes of memory for each byte of the answer
 	rowWeight  = 3 << 9 // bytes of memory for each row
 )
 
-// MemoryOf returns how many bytes of memory a page needs. text is the size of its text in bytes.
+// MemoryOf returns how many bytes of memory a page needs. text is the size of the page's text in bytes.
 func MemoryOf(text, rows int) int64 { return pageWeight*int64(text) + rowWeight*int64(rows) }
 
 // pageBytes is the size, in bytes, that a page's text should not exceed. It allows a thousand rows of 4 KB, including
@@ -268,7 +268,8 @@ func (q Query) inOrder(rows []Row) error {
 	return nil
 }
 
-// lastKey returns the last key of the given rows and the earlier pages, or nil if that key is unknown.
+// lastKey returns the key of the last row that was read, in these rows or in earlier pages. If the key is unknown,
+// lastKey returns nil.
 func (q Query) lastKey(rows []Row) *key.Key {
 	switch {
 	case len(rows) > 0:

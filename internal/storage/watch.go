@@ -24,7 +24,7 @@ const (
 type try struct {
 	request  time.Time // when the try's request began
 	sent     time.Time
-	limit    time.Duration  // time for the whole answer, even while bytes arrive
+	limit    time.Duration  // maximum time for the whole answer, even if bytes still arrive
 	allowed  time.Duration  // longest silence before the try is abandoned
 	patience callerPatience // the caller's patience
 	lastByte atomic.Int64   // time of the answer's last byte, or of the try's beginning if no byte has come, in nanoseconds
@@ -61,7 +61,7 @@ func (r *retries) tryOnce(req *policy.Request, number int, began time.Time) (*ht
 	caller := req.Raw().Context()
 	x := exchangeOf(caller)
 	ctx, giveUp := context.WithCancelCause(caller)
-	defer giveUp(nil) // the answer has been read
+	defer giveUp(nil) // when tryOnce returns, the answer has been read
 	t := &try{request: began, sent: time.Now(), patience: x.patience, giveUp: giveUp}
 	t.limit = tryTimeout + time.Duration(x.size+x.expect)*sendTime
 	t.allowed = time.Duration(number) * (firstSilence + time.Duration(x.size)*sendTime)

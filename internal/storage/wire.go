@@ -36,7 +36,7 @@ type exchange struct {
 	clientSecret string
 	patience     callerPatience // the caller's patience
 	rows         float64        // number of rows that each try writes, or is expected to read
-	plain        bool           // the request is the only operation of a batch
+	plain        bool           // a plain request for the only operation of a batch
 	creates      bool           // the request makes a table, queue or container
 
 	transaction bool // the request is a batch
@@ -64,7 +64,7 @@ func (x *exchange) release() {
 // request is a request for rows or blobs.
 type request struct {
 	method      string
-	url         string      // only the part after the endpoint or the container; the whole URL in [exchange.do]
+	url         string      // relative to the endpoint or the container; in [exchange.do], the whole URL
 	header      http.Header // may be shared, so it is never changed
 	ifMatch     string      // an ETag; "" for no condition
 	contentType string      // media type of body

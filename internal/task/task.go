@@ -1,5 +1,5 @@
-// Package task runs the parts of an invocation concurrently. A panic in a part becomes the error of that part, because
-// the process runs other invocations and must not end.
+// Package task runs the parts of an invocation concurrently. If a part panics, the panic becomes the part's error. The
+// process must not end, because it runs other invocations.
 package task
 
 import (
@@ -47,7 +47,7 @@ type Group struct {
 	group  errgroup.Group
 	cancel context.CancelCauseFunc // nil for a group without a context
 	once   sync.Once               // sets failed
-	failed error                   // the first error, set only for a group with a context; the error ends the context before errgroup gets the error, so errgroup may get another error first
+	failed error                   // the first error, if the group has a context; errgroup may get a later error first, because the first error ends the context before errgroup gets it
 }
 
 // WithContext returns a group, and a context that ends with the first error or when Wait

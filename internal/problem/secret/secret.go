@@ -24,7 +24,8 @@ var (
 	labelled = regexp.MustCompile(`(?i)((?:\b|%[0-9a-f]{2})(?:AccountKey|SharedAccessKey|SharedAccessSignature|Client_?Secret|Password|Pwd|sig)(?:\s*=\s*|%3D))[^\s;&"'<>\\{}]+|((?:\b|%[0-9a-f]{2})code(?:=|%3D))[a-z0-9+/_%=-]{16,}`)
 	// padded matches two kinds of secrets: a padded key of at least 32 bytes in either alphabet of base64, and a token of Entra ID.
 	padded = regexp.MustCompile(`(?i)[a-z0-9+/_-]{42,}(?:={1,2}|%3D(?:%3D)?)|\beyJ[a-z0-9_-]{10,}\.[a-z0-9_-]{10,}\.[a-z0-9_-]*`)
-	// base64 matches base64 of at least the length of a 32-byte key. Free text may contain such base64 for other reasons, but names hardly ever do.
+	// base64 matches base64 text that is at least as long as a key of 32 bytes in base64. Free text may contain such base64 for other reasons, but
+	// names hardly ever do.
 	base64 = regexp.MustCompile(`[A-Za-z0-9+/]{44,}`)
 )
 
@@ -99,7 +100,8 @@ func mayBegin(b, c byte) bool {
 	return false
 }
 
-// leadingMatch returns the number of a secret's characters with which a text begins, and their length in the text.
+// leadingMatch compares the beginnings of a text and of a secret. of is the number of equal characters, and n is their
+// length in the text.
 func leadingMatch(text, secret string) (of, n int) {
 	for of < len(secret) {
 		m := escapedLength(text[n:], secret[of])
@@ -114,8 +116,8 @@ func leadingMatch(text, secret string) (of, n int) {
 // escaped matches a character that URLs, JSON or HTML have escaped, perhaps more than once.
 var escaped = regexp.MustCompile(`^(?i:%(?:25)*([0-9a-f]{2})|\\*u00([0-9a-f]{2})|&#x0*([0-9a-f]{2});|&#0*([0-9]{2,3});)`)
 
-// escapedLength returns how many bytes the character c takes at the start of a text, where c may be escaped. If the text
-// starts with another character, escapedLength returns 0.
+// escapedLength returns the length of the character c, possibly escaped, at the start of a text. If the text starts with
+// another character, it returns 0.
 func escapedLength(text string, c byte) int {
 	letter := '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
 	switch {

@@ -2,8 +2,8 @@ package pace
 
 import "time"
 
-// A budget never exceeds the number of requests or rows that the limit allows in one of these times. limitAhead is
-// longer, so a caller can catch up after a short pause.
+// A budget is at most the number of requests or rows that the limit allows in the time ahead. [NewLimit] uses the
+// longer time limitAhead, so a caller can catch up after a short pause.
 const (
 	ahead      = 100 * time.Millisecond
 	limitAhead = 250 * time.Millisecond
@@ -11,8 +11,8 @@ const (
 
 // Limit is a number of requests or rows per second. It is not safe for concurrent use.
 //
-// Unlike golang.org/x/time/rate, a Limit lets the caller correct the budget, because a page's number of rows is known
-// only after the answer.
+// A page's number of rows is known only after the answer. So a Limit, unlike golang.org/x/time/rate, lets the caller
+// correct the budget.
 type Limit struct {
 	rate   float64 // per second
 	budget float64 // requests or rows that may be used now; negative if too many were used in advance

@@ -1,5 +1,5 @@
-// Package pace decides how many requests to make concurrently. It raises the number as long as throughput grows with it, and
-// lowers it when the service throttles.
+// Package pace decides how many requests to make concurrently. It raises the number as long as throughput grows, and lowers
+// the number when the service throttles.
 //
 // A [Pace] is for one account, and a [Partitions] for the partitions of one table. Both are needed, because the service has one
 // target for an account and another for a partition, and its answer does not say which target was exceeded. (Microsoft Learn,
@@ -93,8 +93,8 @@ func New(start, most int) *Pace {
 	return &Pace{limit: float64(min(start, most)), most: float64(most), warming: true}
 }
 
-// Limit returns how many requests to make concurrently, at least 1. A refused request does not count
-// while it waits.
+// Limit returns how many requests to make concurrently, at least 1. Requests that wait after a refusal do not
+// count.
 func (p *Pace) Limit() int { return max(1, int(p.limit)) }
 
 // Observe adjusts the limit, and reports whether a measurement of refusals has ended.

@@ -6,8 +6,8 @@ import (
 )
 
 // Partitions measures how many rows per second each throttling partition accepts, and limits the partition to a lower
-// rate. A limit of concurrent requests would not help, because a partition throttles by its rate, even if few requests
-// are concurrent. The zero value limits nothing.
+// rate. A limit of concurrent requests would not help, because even a few concurrent requests can exceed a partition's
+// rate. The zero value limits nothing.
 type Partitions struct {
 	limits map[string]*partition
 	many   int // if there are more limits than this, idle limits are dropped
@@ -36,7 +36,7 @@ const (
 	mostGrowth = 0.007 // maximum growth for each measured request, as a fraction of the rate
 	used       = 0.5   // the rate grows only if at least this share of the rate was used
 	settled    = 10    // the growth doubles after this number of measurements without throttling
-	mostSpeed  = 16    // maximum factor of the growth
+	mostSpeed  = 16    // the growth doubles up to this factor
 
 	measured     = time.Second // a measurement takes at least this long
 	measuredMost = 10          // a measurement with fewer requests may last longer: see patient
@@ -112,8 +112,8 @@ func (p *Partitions) forget(now time.Time) {
 }
 
 // measure adjusts the rate, based on the requests since the last measurement. While a partition throttles, it answers rows at
-// the highest rate that it accepts. After the adjustment, requests that were already under way may still be throttled, so the
-// next measurement begins after these requests.
+// the highest rate that it accepts. Requests that are under way during the adjustment may still be throttled, so the next
+// measurement begins after these requests.
 //
 // A few requests may be throttled by chance, so a measurement continues until the share of refusals is clear. A
 // partition that has not throttled for a long time accepts much more than its limit, so its limit grows faster.
@@ -136,7 +136,7 @@ func (l *partition) measure(now time.Time) {
 		}
 		l.calm = 0
 		l.fill(now)
-		rows := l.rows * (1 + 1/float64(l.answered)) // one more request may be almost complete, which matters if requests are few and large
+		rows := l.rows * (1 + 1/float64(l.answered)) // counts one more request, which may be almost complete; this matters if requests are few and large
 		l.rate = max(lowest, l.rate/2, min(below*rows/took.Seconds(), l.rate))
 		next = now.Add(min(l.untilFree(), patient))
 	case l.rows > used*l.rate*took.Seconds():

@@ -8,7 +8,7 @@
 //	           has taken the claim over, when it was Made
 //	i|v|HASH   claim with the hash of an invocation id and the request
 //
-// A transaction that carries out a request may write such a row itself; [ID.Row] returns the row.
+// A transaction that carries out a request may also write the request's claim. [ID.Row] returns the claim's row.
 package claim
 
 import (
@@ -176,7 +176,7 @@ func (c Claims) TakeOver(ctx context.Context, of Claim) (Claim, error) {
 	return of, problem.Busyf("", "other processes keep changing the request's claim; try again")
 }
 
-// Unchanged reports whether the claim is still as this try has made it: no repetition has taken it over.
+// Unchanged reports whether the claim is as this try made it. A repetition may have taken the claim over.
 func (c Claims) Unchanged(ctx context.Context, of Claim) (bool, error) {
 	there, found, err := c.Table.Get(ctx, of.row.Key)
 	if err != nil {

@@ -29,18 +29,18 @@
 //
 // The keys of events are made before the first try to insert them. If the answer is lost, a retry finds its own rows
 // and changes nothing. If the writer dies, the caller retries with the same idempotency key. The key's note contains
-// the first id, which determines the other ids (once.go). Concurrent tries read the note and insert the missing events.
-// Notes are deleted after a day, or with their stream.
+// the first id. The other ids follow from the first id (once.go). Concurrent tries read the note and insert the missing
+// events. Notes are deleted after a day, or with their stream.
 //
 // # Following
 //
 // A follower queries for the rows that were written since its last call, by the Timestamp that the service sets. A row
 // may become visible late. To find such rows, each call reads a few rows again: the newest 200 rows of the last 30 s,
 // or all rows of the last 0.2 s if these are more. The follower's position is a text of less than 3,000 characters. The
-// position divides these rows into groups. For each group, it contains a sum over the ids of the received rows
-// (position.go). Shards are read at different moments. The position can record about 50 rows that were written after
-// the first of these moments. A later call returns the other rows. At 1,000 events per second, a follower that calls
-// once per second with top=1000 reads 1.3 rows per event.
+// position divides the rows that are read again into groups. For each group, the position contains a sum over the ids
+// of the received rows (position.go). Shards are read at different moments. The position can record about 50 rows that
+// were written after the first of these moments. A later call returns the other rows. At 1,000 events per second, a
+// follower that calls once per second with top=1000 reads 1.3 rows per event.
 //
 // Timestamps have no index, so the service must read all rows of a query's key range. Therefore a call queries only ids
 // that are at most a minute older than the last call. An append that takes longer than 50 s fails, and writers correct
@@ -52,13 +52,13 @@
 // keys; see [Feed.Oldest].
 //
 // If a query takes 30 ms, one follower gets 4,000 events per second, twice the number that the service writes to a
-// partition per second. If a follower is slower than the writers, each call reads all rows after its position, and
-// fails if there are more than 100,000.
+// partition per second. If a follower is slower than the writers, each call reads all rows after the follower's
+// position. A call fails if there are more than 100,000 such rows.
 //
 // # Deleting events
 //
-// The deletion of a stream deletes the stream's rows whose Timestamp is earlier than the deletion's claim. Events that are
-// appended after the claim stay, even if the request is sent again. The stream's row is only marked as deleted, because
-// running writers would not insert the row again, and readers need its number of shards. Retention deletes old events, in
-// transactions of a hundred rows.
+// A stream's deletion first stores a claim. It then deletes the stream's rows with Timestamps before the time of the
+// claim. Events that are appended after the claim stay, even if the request is sent again. The stream's row is only marked
+// as deleted, because running writers would not insert the row again, and readers need its number of shards. Retention
+// deletes old events, in transactions of a hundred rows.
 package logtail

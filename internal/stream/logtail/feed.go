@@ -72,9 +72,10 @@ type Feed struct {
 }
 
 // After returns the rows after a position: [Now], a time (see [ParseTime]), a key from a [Clock], or the position that
-// an earlier call returned. A follower needs to store only the position. The rows of an answer were written later than
-// those of the earlier answers. Within one answer, the rows are in key order. An answer has at most top rows, and at
-// most [MaxAnswer] bytes. If more than 100,000 rows follow the position, the error is a [problem.Conflict].
+// an earlier call returned. A follower needs to store only the position. Each answer contains rows that were written
+// later than the rows of earlier answers. Within one answer, the rows are in key order. An answer has at most top
+// rows, and at most [MaxAnswer] bytes. If more than 100,000 rows follow the position, the error is a
+// [problem.Conflict].
 //
 // For any value of top, a call makes one query for each 1,000 rows that it reads from a partition. It reads the new
 // rows and some earlier rows. The earlier rows are at most 200 rows, or all rows of the last 0.2 s if these are
@@ -88,7 +89,7 @@ func (f Feed) After(ctx context.Context, after string, top int) (Next, error) {
 	return next, tooFar(err)
 }
 
-// tooFar returns the caller's error for errBehind.
+// tooFar replaces errBehind by an error for the caller. Other errors are unchanged.
 func tooFar(err error) error {
 	if errors.Is(err, errBehind) {
 		return problem.Conflictf("after", "%v; use the parameter since to read the newest, and continue with after=%s", errBehind, Now)
@@ -159,9 +160,9 @@ func (f Feed) start(ctx context.Context) (Next, []arrival, error) {
 	}
 }
 
-// newestBound returns the newest bound that is possible in a position after p, or "" if any bound is possible. Call
-// newestBound before the rows are read, because a later bound could exclude rows that the reading has missed. If
-// p's own bound is recent enough, newestBound makes no request.
+// newestBound returns the newest bound that the next position after p may have. If any bound is possible,
+// newestBound returns "". Call newestBound before the rows are read, because a later bound could exclude rows that
+// the reading has missed. If p's own bound is recent enough, newestBound makes no request.
 func (f Feed) newestBound(ctx context.Context, p position) (bound string, err error) {
 	if f.Oldest == nil {
 		return "", nil
@@ -229,7 +230,7 @@ func (f Feed) arrivals(ctx context.Context, p position, contents bool) (rows []a
 // remaining bytes.
 func (p position) thin(rows []arrival) (held int) {
 	slices.SortFunc(rows, func(a, b arrival) int { return a.compare(b.place) })
-	var kept [2]int // bytes of rows after p.newest, and of rows up to p.newest
+	var kept [2]int // kept[0]: bytes of the rows after p.newest; kept[1]: bytes of the rows up to p.newest
 	for i := range slices.Backward(rows) {
 		a, of := &rows[i], 0
 		if a.row == nil {

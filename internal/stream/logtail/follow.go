@@ -49,7 +49,7 @@ func (s *Streams) Follow(ctx context.Context, stream string, o FollowOptions, sh
 		if errors.Is(err, errBehind) {
 			err = fmt.Errorf("%w; read these events before you follow the stream", err)
 		}
-		if err == nil && after == Now && o.Newest > 0 { // after is called before showNewest, so no event between the two calls is missed
+		if err == nil && after == Now && o.Newest > 0 { // showNewest runs after the call of s.after, so no event between the two calls is missed
 			err = s.showNewest(ctx, stream, o.Newest, showNew)
 		}
 		if err != nil {

@@ -105,7 +105,7 @@ func (s *Streams) shardsToWrite(ctx context.Context, stream, escaped string) (in
 		}
 	}
 	if want > 1 && (l.shards < want || l.age < knownTime+knownMargin) {
-		return 1, nil // all readers read the first shard; the next call reads the row again
+		return 1, nil // some readers may still know only the first shard; the next call reads the row again
 	}
 	remember(s, s.spread, escaped, want)
 	return want, nil

@@ -29,7 +29,7 @@ type Log struct {
 
 // Span is a part of a log. "" means no bound.
 type Span struct {
-	Newer string // only rows newer than this key, or than a result of [Since]
+	Newer string // only rows newer than this key, which may be a result of [Since]
 	Older string // only rows older than this key
 	// If Since is not zero, the span leaves out rows that were written more than 10 ms before Since, by the
 	// service's clock. It may include rows that were written less than 10 ms before Since. The service still reads
@@ -174,8 +174,8 @@ func (m *merge) read(ctx context.Context, p *source) (readUntil time.Time, err e
 	return readUntil, nil
 }
 
-// rowsOf returns the number of rows to request from a shard. If an answer can contain a full page, this number is a full page.
-// Otherwise each shard gets an equal share of the answer's rows, plus a margin.
+// rowsOf returns the number of rows to request from a shard: the rows of a full page, if they fit into one answer. Otherwise
+// each shard gets an equal share of the answer's rows, plus a margin.
 func (m *merge) rowsOf(ctx context.Context) int {
 	wanted := m.sizes.Rows(ctx, m.most, MaxAnswer)
 	if wanted == m.most {
@@ -185,7 +185,7 @@ func (m *merge) rowsOf(ctx context.Context) int {
 	return min(wanted, int(share+2*math.Sqrt(share)+1))
 }
 
-// rows yields the remaining rows, newest first. After an error, it ends.
+// rows yields the remaining rows, newest first. After an error, rows yields nothing more.
 func (m *merge) rows(ctx context.Context) iter.Seq2[storage.Row, error] {
 	return func(yield func(storage.Row, error) bool) {
 		for {

@@ -17,8 +17,8 @@ import (
 const (
 	// maintainTime is the maximum duration of one call of Maintain.
 	maintainTime = time.Minute
-	// The time between two trims of a stream is its retention divided by trimShare, but at least minTrimInterval and at most
-	// maxTrimInterval. Each trim costs a query for each shard, even if no event is too old.
+	// The time between two trims of a stream is the stream's retention divided by trimShare. The time is at least
+	// minTrimInterval and at most maxTrimInterval. Each trim costs a query for each shard, even if no event is too old.
 	trimShare       = 50
 	minTrimInterval = time.Minute
 	maxTrimInterval = time.Hour
@@ -35,7 +35,7 @@ func (s *Streams) Maintain(ctx context.Context) error {
 	if removed += notes; err != nil {
 		errs = append(errs, err)
 	}
-	// If old rows were deleted before a timeout, do not report the timeout, because the next call continues.
+	// If rows were deleted before a timeout, only the other errors are reported.
 	others := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return errors.Is(err, context.DeadlineExceeded) })
 	if ctx.Err() == nil && removed > 0 && len(others) < len(errs) {
 		zerolog.Ctx(ctx).Info().Int64("removed", removed).Msg("not all old events could be deleted within a minute; the next run continues")

@@ -29,8 +29,9 @@ type StreamInfo struct {
 	Shards int    `json:"shards"` // the greatest number of shards that the stream ever had
 }
 
-// List returns at most top streams (1 to MaxTop) after cursor, in the order of their names' keys. next is the cursor
-// for the next page, or "" after the last page. List costs one query, and one further query for each deleted stream.
+// List returns at most top streams (1 to MaxTop) after cursor, in the order of their escaped names. next is the
+// cursor for the next page, or "" after the last page. List costs one query, and one further query for each deleted
+// stream.
 func (s *Streams) List(ctx context.Context, top int, cursor string) (streams []StreamInfo, next string, err error) {
 	if err := input.Top(top, MaxTop); err != nil {
 		return nil, "", err
@@ -79,7 +80,7 @@ func (s *Streams) describe(ctx context.Context, row storage.Entity, date time.Ti
 	return StreamInfo{l.name, l.shards}, err == nil, err
 }
 
-// listCursor is the start of the cursors of [Streams.List], to distinguish them from other cursors.
+// The cursors of [Streams.List] begin with listCursor, which distinguishes them from other cursors.
 const listCursor = "after "
 
 func writeListCursor(escaped string) string {

@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// oncePartition is the start of the name of the partition with a stream's notes of used idempotency keys.
+	// A stream's notes of used idempotency keys are in a partition. The partition's name is oncePartition and the
+	// stream's escaped name.
 	oncePartition = "|once|"
 
 	maxRaces = 20 // maximum number of tries; another process may write the same events
@@ -30,8 +31,8 @@ type note struct {
 }
 
 // AppendOnce appends events with an idempotency key, as [Streams.Append] does without one. If an append is repeated within a
-// day with the same key, stream and events, it returns the ids of the first append, and inserts missing events. If the events
-// differ, the error is [problem.KeyReused]. All events are written to one shard.
+// day with the same key, stream and events, AppendOnce inserts missing events, and returns the ids of the first append. If
+// the events differ, the error is [problem.KeyReused]. All events are written to one shard.
 func (s *Streams) AppendOnce(ctx context.Context, stream string, records record.Some, idempotencyKey string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, appendTime)
 	defer cancel()
@@ -124,7 +125,8 @@ func (s *Streams) complete(ctx context.Context, shard Shard, keys []string, reco
 	return ids, problem.Busyf("", "other attempts are appending the same events; try again")
 }
 
-// findEvents sets the ids of the events that exist in a shard. The keys must be sorted by age, oldest first.
+// findEvents sets the elements of ids for the events that exist in a shard. The keys must be sorted by age, oldest
+// first.
 func (s *Streams) findEvents(ctx context.Context, shard Shard, keys, ids []string) error {
 	oldest, newest := keys[0], keys[len(keys)-1]
 	r := key.Range{Partition: new(string(shard)), Low: &key.Bound{Key: newest}, High: &key.Bound{Key: oldest}}

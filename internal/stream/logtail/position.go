@@ -17,8 +17,9 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// These constants determine the rows that a call reads again. Without this, a follower would miss rows that became
-// visible after rows with later Timestamps. The cost is small even if there are many events per second.
+// These constants determine the rows that a call reads again. Without the second reading, a follower would miss
+// rows that became visible after rows with later Timestamps. The cost is small even if there are many events per
+// second.
 const (
 	againRows = 200                    // number of newest rows to read again
 	againMost = 30 * time.Second       // maximum age of these rows
@@ -60,14 +61,14 @@ func (p place) compare(other place) int {
 	return cmp.Or(cmp.Compare(other.written, p.written), strings.Compare(p.id, other.id))
 }
 
-// position is a follower's progress in a stream. Its text is short for any number of events. The follower reads the events
-// whose ids are newer than a bound. Of these events, the follower has received all that were written before floor, and
-// none that were written after newest. The groups describe the received events between floor and newest. A row that
-// becomes visible late changes the sum of its group, and only that group is sent again.
+// position is a follower's progress in a stream. The position's text is short, even if there are many events. The follower
+// reads the events whose ids are newer than a bound. Of these events, the follower has received all that were written
+// before floor, and none that were written after newest. The groups describe the received events between floor and newest.
+// A row that becomes visible late changes the sum of its group, and only that group is sent again.
 type position struct {
 	newer     string // the bound, as in Span.Newer
 	floor     ticks
-	readUntil ticks   // all rows that were written up to this time were visible when the position was made; at least floor
+	readUntil ticks   // all rows that were written up to this time were visible when the position was made; not before floor
 	newest    place   // set if there are groups
 	groups    []group // newest first, at most maxGroups
 }
@@ -80,7 +81,7 @@ type group struct {
 }
 
 const (
-	positionForm = "f1" // start of a position's text, with the version of its form
+	positionForm = "f1" // beginning of a position's text; 1 is the version of the text's form
 	sumBits      = 48   // a late event is missed with a probability of 1 in 2^48
 )
 
@@ -205,7 +206,8 @@ func takeDue(rows []arrival, top int, readUntil ticks) (found []storage.Row, mor
 
 // markReceived marks the rows that the follower has received. The rows must be sorted newest first.
 func (p position) markReceived(rows []arrival) {
-	// cut removes rows from the variable rows, up to the first row for which old is true. It returns the removed rows.
+	// cut removes and returns the first elements of the variable rows. It stops before the first row for which old
+	// returns true.
 	cut := func(old func(arrival) bool) (newer []arrival) {
 		n := slices.IndexFunc(rows, old)
 		if n < 0 {
@@ -220,7 +222,7 @@ func (p position) markReceived(rows []arrival) {
 		some := cut(func(a arrival) bool { return a.written < g.from })
 		var sum uint64
 		for i := len(some) - 1; i >= 0; i-- {
-			if sum = add(sum, some[i].id); sum == g.sum { // the follower has possibly not received further rows of the group's newest tick
+			if sum = add(sum, some[i].id); sum == g.sum { // the follower has received these rows, but perhaps not the later rows of the group's newest tick
 				for ; i < len(some); i++ {
 					some[i].given = true
 				}
@@ -249,7 +251,7 @@ func (p position) advance(rows []arrival, readUntil ticks, limit string) positio
 	}
 	next.floor = max(next.floor, p.floor)
 	next.newer = max(min(p.newer, Since(next.floor.time().Add(-window))), limit) // of two bounds, the smaller one is newer
-	for _, a := range rows {                                                     // the bound must include all rows that are read again, even rows with old ids
+	for _, a := range rows {                                                     // rows with old ids may also be read again, so the bound must include them
 		if a.written >= next.floor {
 			next.newer = max(next.newer, a.id+"~")
 		}
@@ -263,8 +265,8 @@ func (p position) advance(rows []arrival, readUntil ticks, limit string) positio
 	return next
 }
 
-// group divides the rows into groups. The rows must be sorted newest first. If maxGroups groups are not enough, the oldest rows
-// do not belong to a group, and are sent again.
+// group divides the rows into groups. The rows must be sorted newest first. If maxGroups groups are too few, the oldest rows
+// get no group, and are sent to the follower again.
 func (p *position) group(rows []arrival) {
 	size := 0 // number of rows in the last group; 0 if the previous row was not received
 	for n, a := range rows {
@@ -275,7 +277,7 @@ func (p *position) group(rows []arrival) {
 		case !a.given:
 			size = 0
 			continue
-		case last >= 0 && p.groups[last].from == a.written: // groups never split a tick
+		case last >= 0 && p.groups[last].from == a.written: // all rows of a tick are in the same group
 		case size > 0 && len(p.groups) == maxGroups:
 		// Rows that were written after readUntil get separate groups, because further rows may appear between these rows.
 		case size > 0 && size < n/2 && p.groups[last].from <= p.readUntil:

@@ -8,14 +8,14 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// largePage is the minimum size, in bytes, of a page of large rows.
+// Only a page of more than largePage bytes can raise the estimate of [Sizes].
 const largePage = MaxAnswer / 8
 
 // Sizes estimates the size of a table's rows from the latest pages that the process has read. With the estimate, a
 // reader requests fewer rows if rows are large.
 type Sizes struct{ mean atomic.Int64 }
 
-// Rows returns the number of rows that probably have the given number of bytes, but at most limit rows. See [Fewer].
+// Rows estimates how many rows together have the given number of bytes. The result is at most limit. See [Fewer].
 func (s *Sizes) Rows(ctx context.Context, limit int, bytes int64) int {
 	if few, ok := ctx.Value(fewKey{}).(int); ok {
 		limit = min(limit, few)
@@ -40,8 +40,8 @@ func (s *Sizes) Query(ctx context.Context, t *storage.Table, q storage.Query) (s
 	return page, err
 }
 
-// learn updates the estimate from a page. Only a large page raises the estimate, and only a full page lowers the
-// estimate.
+// learn updates the estimate from a page. Only a large page can raise the estimate. Only a full page can
+// lower the estimate.
 func (s *Sizes) learn(requested int, p storage.Page) {
 	rows := len(p.Rows)
 	if rows == 0 {

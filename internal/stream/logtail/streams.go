@@ -117,8 +117,8 @@ func (s *Streams) Append(ctx context.Context, stream string, records record.Some
 		return nil, err
 	}
 	ids := s.clock.nextKeys(s.now(), records.Len())
-	// The keys are unique to this call, so a conflict means that an earlier try, whose answer was lost, has inserted the
-	// events.
+	// The keys are unique to this call. So a conflict means that an earlier try has inserted the events, and that its
+	// answer was lost.
 	written, err := s.write(ctx, shards, ids, records.At, storage.Conflict)
 	if err != nil {
 		return nil, s.notAppended(stream, escaped, &PartialError{IDs: written, Err: err})
@@ -126,8 +126,8 @@ func (s *Streams) Append(ctx context.Context, stream string, records record.Some
 	return ids, nil
 }
 
-// toWrite returns the shards to which a stream's events may be written, and the stream's escaped name. It makes sure that the service's time is
-// known.
+// toWrite returns the shards to which a stream's events may be written, and the stream's escaped name. If the service's time is unknown,
+// toWrite sends a request, because the answer contains the time.
 func (s *Streams) toWrite(ctx context.Context, stream string) (shards []Shard, escaped string, err error) {
 	escaped, err = escapeName(stream)
 	if err != nil {
@@ -233,8 +233,8 @@ type EventQuery struct {
 }
 
 // Read calls the function take with the newest events of a stream, newest first, until take returns false. A stream
-// without events is not an error. The result cursor is for the next page, with older events, or "" if there are none.
-// Read makes one query for each shard, and sometimes a query for the stream's row.
+// without events is not an error. The result cursor is for the next page, which contains older events. If there are
+// no older events, cursor is "". Read makes one query for each shard, and sometimes a query for the stream's row.
 func (s *Streams) Read(ctx context.Context, stream string, q EventQuery, take func(Event) bool) (cursor string, err error) {
 	if err := input.Top(q.Top, MaxTop); err != nil {
 		return "", err
@@ -289,8 +289,8 @@ func (s *Streams) newest(ctx context.Context, stream string, span Span, n int, t
 	return more, err
 }
 
-// bound converts a parameter's value, which is an id or a time, to a bound for Span.Newer. The argument parameter is
-// the parameter's name, such as since. now is the service's time.
+// bound converts an id or a time to a bound for Span.Newer. parameter is the name of the request's parameter, such
+// as since. now is the service's time.
 func bound(parameter, since string, now time.Time) (string, error) {
 	if since == "" || keyForm.MatchString(since) {
 		return since, nil
@@ -308,7 +308,7 @@ func ParseTime(text string, now time.Time) (time.Time, error) {
 		return now.Add(-d), nil
 	}
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if t, err := time.Parse(layout, text); err == nil && t.Year() >= 1 && t.Year() <= 9998 { // the year is valid in every time zone
+		if t, err := time.Parse(layout, text); err == nil && t.Year() >= 1 && t.Year() <= 9998 { // these years are valid in every time zone
 			return t, nil
 		}
 	}

@@ -18,7 +18,7 @@ const Small = 256 << 10
 const reserved = 16
 
 // ErrFull means that work needs more memory than its part has, and that no more memory is free. The work must release
-// its part before it takes a larger one, because work that waits for memory while it holds a part may wait forever.
+// its part before it takes a larger part. Work that holds a part while it waits for memory may wait forever.
 var ErrFull = errors.New("other work is using the process's memory")
 
 // Budget limits the memory, in bytes, of the rows, bodies and answers that a process holds. Each call or step takes its part once, before it reads. A
@@ -31,7 +31,7 @@ type Budget struct {
 // counts are the counts of [Usage].
 type counts struct{ used, most, waiting atomic.Int64 }
 
-// pool is memory from which parts are taken, in the order in which they are requested.
+// pool is the memory for parts. Parts get their memory in the order in which they are requested.
 type pool struct {
 	free  *semaphore.Weighted
 	bytes int64
@@ -89,8 +89,8 @@ func (b *Budget) Steps() *Budget {
 	return &Budget{newPool(max(1, b.large.bytes*3/4), b.large), b.small, b.coming, b.counts}
 }
 
-// Coming returns an empty part for input that arrives at its sender's speed. The part grows as input arrives, from a
-// reserve for which no other work waits. So a slow sender does not delay other work.
+// Coming returns an empty part for input from a sender that may be slow. As input arrives, the part takes memory
+// from a reserve. No other work waits for this reserve, so a slow sender does not delay other work.
 func (b *Budget) Coming() *Part {
 	if b == nil {
 		return nil
@@ -98,8 +98,8 @@ func (b *Budget) Coming() *Part {
 	return &Part{&holding{budget: b, from: b.coming}, true}
 }
 
-// Half is the maximum number of bytes that work takes, unless the work is known to need more. Work that waits for more bytes would delay all work
-// that comes after it.
+// Half is half of the memory for large work, in bytes. Work takes no more than this, unless the work is known to need more. Work that waits
+// for more bytes would delay all work that comes after it.
 func (b *Budget) Half() int64 { return b.Share(2) }
 
 // Share is the number of bytes that each of n users gets if they share the memory for large work equally.
@@ -186,7 +186,7 @@ type holding struct {
 
 	mu     sync.Mutex // guards the fields below
 	bytes  int64
-	used   int64 // see [Part.Use]; exceeds the field bytes only if the part has the whole pool
+	used   int64 // see [Part.Use]; greater than the field bytes only if the part has the whole pool
 	wanted int64 // the largest number of bytes that was used or requested
 	over   bool  // the part was released and cannot grow, even if other goroutines of the same work still use it
 }
@@ -203,7 +203,8 @@ func PartIn(ctx context.Context) *Part {
 }
 
 // Grow takes more bytes if they are free and nobody waits for memory. A part of at most [Small] bytes does not grow
-// beyond [Small]. A part that already has all memory for large work can always grow, because it runs alone.
+// beyond [Small]. If a part already has all memory for large work, the work runs alone, so the part can always
+// grow.
 func (p *Part) Grow(bytes int64) bool {
 	if p == nil {
 		return true
@@ -251,8 +252,7 @@ func (p *Part) Use(bytes int64) bool {
 	return p.use(p.used + bytes)
 }
 
-// SetUsed sets the used bytes of the part. If the part has too few bytes, it grows. If the part cannot grow, SetUsed
-// changes nothing and reports false.
+// SetUsed sets the used bytes of the part. Like [Part.Use], it grows the part, or reports false.
 func (p *Part) SetUsed(bytes int64) bool {
 	if p == nil {
 		return true
@@ -302,9 +302,8 @@ func (p *Part) Wanted() int64 {
 	return p.wanted
 }
 
-// Keep reduces the part to the given number of bytes, and returns the other bytes to the budget. The number of
-// used bytes falls to at most the given number. A part of the large pool stays in that pool, however few bytes
-// it keeps.
+// Keep reduces the part, and its used bytes, to at most the given bytes. The other bytes return to the budget.
+// A part stays in its pool, even if it keeps only a few bytes.
 func (p *Part) Keep(bytes int64) {
 	if p == nil {
 		return

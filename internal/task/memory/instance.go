@@ -16,15 +16,15 @@ const (
 	Setting = "TABLESWEEP_MEMORY_MB"
 	// hostLimit is the setting in which the Functions platform states an instance's memory, in MB of 1,048,576 bytes.
 	hostLimit = "WEBSITE_MEMORY_LIMIT_MB"
-	// defaultMemory is the assumed size of an instance without other information: the default of Flex Consumption. (Microsoft Learn,
+	// If nothing states an instance's memory, it is assumed to be defaultMemory, the default of Flex Consumption. (Microsoft Learn,
 	// "Azure Functions Flex Consumption plan hosting")
 	defaultMemory = 2048 * mib
-	// hostMemory is the memory of an instance that the Functions host uses: 180 to 220 MB were measured.
+	// hostMemory is the part of an instance's memory that the Functions host uses. Measurements showed 180 to 220 MB.
 	hostMemory = 220 * mib
 	// otherMemory is the memory of the process outside its budget: the runtime, caches, requests under way, and garbage between two
 	// collections.
 	otherMemory = 80 * mib
-	// Least is the memory, in bytes, that an instance should leave to the app after the host.
+	// Least is the memory of an instance, in bytes, that the Functions host should leave to the app.
 	Least = 96 * mib
 
 	leastMB, mostMB = 256, 1 << 20 // of the setting

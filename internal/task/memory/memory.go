@@ -15,7 +15,7 @@ const (
 	// limit is the garbage collector's limit. A command uses far less memory. Without the limit, the heap would grow to a multiple of the used
 	// memory before the next collection.
 	limit = Command + otherMemory
-	// A copy makes garbage at the speed of its requests, so percent lets the heap grow, between two collections, to four
+	// A copy makes garbage at the speed of its requests. Between two collections, percent lets the heap grow to four
 	// times the memory in use, but not beyond the limit.
 	percent = 300
 	// fileWeight is the maximum number of bytes in memory per byte of a loaded file.
@@ -35,11 +35,11 @@ func Limit(files ...string) {
 	limitGC(bytes)
 }
 
-// Held is a large piece of memory that the limit does not include, such as work larger than its budget. Held raises the limit while this
-// memory is held, because otherwise the collector would run constantly. The zero value holds nothing.
+// Held is a large piece of memory that the limit does not include, such as work larger than its budget. While the memory is held, Held
+// raises the limit. Otherwise the collector would run constantly. The zero value holds nothing.
 type Held struct{ bytes int64 }
 
-var mu sync.Mutex // guards changes of the limit by Held
+var mu sync.Mutex // guards the changes that Held makes to the limit
 
 // Set sets the number of bytes held.
 func (h *Held) Set(bytes int64) {
