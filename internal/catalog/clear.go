@@ -30,8 +30,8 @@ type tombstones struct {
 // later.
 type clearer struct{ *store.Store }
 
-// readTombstones reads the tombstones of a deletion, and older rows of the deleted identity. It does not read tombstones whose
-// ETags are in known.
+// readTombstones reads the tombstones of a deletion, and older rows of the deleted identity. If known contains the ETag of a
+// tombstone, the tombstone is not read.
 func (cl *clearer) readTombstones(ctx context.Context, w wal.Write, known map[index.PartitionKey]string) (tombstones, error) {
 	l := tombstones{write: w}
 	for _, partition := range w.Partitions {
@@ -120,9 +120,9 @@ func (cl *clearer) readNoted(ctx context.Context, notes []storage.Entity) ([][]t
 	return all, g.Wait()
 }
 
-// settle deletes the tombstones that are no longer needed. For each note whose tombstones are settled, it returns an operation
-// that deletes the note. The column Later of a note contains the RowKey of a second note, which is due a day later. If only the
-// head is left to delete, another operation changes the second note to list only the head.
+// settle deletes the tombstones that are no longer needed. If no tombstone of a note must wait, it returns an operation that
+// deletes the note. The column Later of a note contains the RowKey of a second note, which is due a day later. If only the head
+// is left to delete, another operation changes the second note to list only the head.
 func (cl *clearer) settle(ctx context.Context, notes []storage.Entity, left [][]tombstones, pending func(identity index.IdentityHash) bool) (done [][]storage.Op, err error) {
 	settled := make([][]storage.Op, len(notes)) // an element is nil if a tombstone must wait, or after an error
 	var g task.Group

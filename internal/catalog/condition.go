@@ -41,7 +41,7 @@ type Condition struct {
 	// return the first answer.
 	Once string
 	// Invocation is the host's id of the request, or "". The host may send a request repeatedly with the same id. If Once is "", a
-	// deletion with the same Invocation is carried out once within an hour.
+	// deletion with the same Invocation is carried out only once within an hour.
 	Invocation string
 }
 

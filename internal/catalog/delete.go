@@ -32,7 +32,7 @@ type Deleted struct {
 	// true, Records counts only this try's deletions.
 	Repeated bool `json:"repeated,omitzero"`
 
-	// After an error, the following fields count the other found records.
+	// After an error, the following fields count the found records that Records does not include.
 	committed int // the deletion is committed, but not all index rows are written yet
 	unknown   int // the answer was lost, so the deletion may be committed
 	waiting   int // the deletion was not started
@@ -59,9 +59,9 @@ func (d Deleted) Summary() string {
 // Delete deletes all records that the query finds. It also completes deletions and moves that a crash has interrupted. Once
 // Delete has deleted a record, it ends early when deleteTime is over, or when memory for the next records is missing. If Delete
 // ends early, the result's More is true. After an error, [Deleted.Summary] describes the deletions so far, and a retry
-// continues. With a condition, the query must find only one record. If the query has an ID, that record must exist. The query's
-// Top and Cursor must not be set. If the function noted is not nil, Delete calls it after each deletion, with the number of
-// records deleted so far.
+// continues. If on contains a condition, the query must find only one record. If the query has an ID, that record must exist.
+// The query's Top and Cursor must not be set. If the function noted is not nil, Delete calls it after each deletion, with the
+// number of records deleted so far.
 //
 // If the condition has an id (see [Condition]), the deletion is carried out once. The first try deletes all records that it
 // finds, even records that are written while it runs. It deletes no record twice. A repetition returns the first try's result.

@@ -48,12 +48,12 @@
 // Writes of many records in one shard are committed together and finished together (group.go). A group contains at most one
 // write of each identity. Writes with an Idempotency-Key, moves and withdrawals are committed alone. A group's transaction may
 // be refused because of one write. If that write's entry is in the log, an earlier try of the transaction has committed all
-// writes, and its answer was lost. If the entry is not in the log, no write was committed. The transaction cannot be committed
+// writes, but the answer was lost. If the entry is not in the log, no write was committed. The transaction cannot be committed
 // late, because the reason for the refusal stays.
 //
 // # Files
 //
-// A function calls only functions that are lower in this list. A type contains only types that are lower.
+// Functions call only functions that come later in this list. Types contain only types that come later in this list.
 //
 //	catalog.go    Catalog      combines the parts
 //	write.go      Writer       the callers' writes: Insert, Put, Replace, Patch, and many concurrent writes
@@ -100,10 +100,10 @@
 //
 // # Several identities
 //
-// A replacement that changes an index value or the sort value moves the record from one identity to another. One
-// transaction commits the move with both heads. Therefore both must be in one shard, and the first index value cannot
-// change. A record's version also grows when the record moves, and the rows of a moved record contain its first identity. A
-// read that finds rows of several identities of one record returns the newest row.
+// A replacement that changes an index value or the sort value moves the record from one identity to another. One transaction
+// commits the move with both heads. Therefore both heads must be in one shard, and the first index value cannot change. A
+// record's version also grows when the record moves, and the rows of a moved record contain its first identity. A read that
+// finds rows of several identities of one record returns the newest row.
 //
 // Only eight hex digits of a hash distinguish records with the same sort value, so two records can have the same row key. If such
 // records also share an index value, the second record is refused. A replacement checks for such a collision before its commit.

@@ -18,7 +18,7 @@ import (
 	"tablesweep/internal/task/memory"
 )
 
-// firstRows is the maximum number of rows in the first page that a query by several keys reads under each key.
+// A query by several keys first reads at most firstRows rows under each key.
 const firstRows = 64
 
 // match is a record that a query has found.
@@ -73,9 +73,9 @@ type answer struct {
 //
 // A matching record has the same RowKey under each index key of the query. Therefore search reads a page under every key
 // concurrently, and uses the first page that has enough matches. If no page has enough matches, search continues with the key
-// whose page ends at the greatest RowKey, because the fewest other records have the value of this key. A cursor is a RowKey, so
-// it is valid under every key. Between two pages, a record may move to rows already read. Therefore search follows tombstones;
-// see trail.follow.
+// whose page ends at the greatest RowKey, because its value is probably the rarest of the values. A cursor is a RowKey, so it
+// is valid under every key. Between two pages, a record may move to rows already read. Therefore search follows tombstones; see
+// trail.follow.
 func (rd *Reader) search(ctx context.Context, q Lookup, gone func(storage.Entity), all bool) (answer, error) {
 	p, err := newPlan(rd.Schema, q)
 	if err != nil {

@@ -224,7 +224,8 @@ func inHalves[T any](all []T, omit int, do func([]T) error) error {
 	return g.Wait()
 }
 
-// onceOps returns the operations that store a request's id and its answer. The answer's record is in the entry.
+// onceOps returns the operations that store a request's id and its answer. They do not store the answer's record, because the
+// entry contains it.
 func onceOps(o claim.ID, shard store.Shard, entry wal.EntryID, w wal.Write, did Outcome) []storage.Op {
 	if o.None() {
 		return nil

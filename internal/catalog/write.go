@@ -171,9 +171,9 @@ type Result struct {
 	Err error
 }
 
-// InsertAll inserts many records at the same time. Each record is inserted as by Insert; see [Writer.WriteAll]. The function
-// keyOf returns the Idempotency-Key for the record with the index i. If keyOf is nil, no record has a key. The results do not
-// contain the records.
+// InsertAll calls Insert for many records at the same time; see [Writer.WriteAll]. The function keyOf returns the
+// Idempotency-Key for the record with the index i. If keyOf is nil, no record has a key. The results do not contain the
+// records.
 func (wr *Writer) InsertAll(ctx context.Context, records record.Some, keyOf func(i int) string) []Result {
 	return wr.WriteAll(ctx, records, func(ctx context.Context, i int) (Written, error) {
 		key := ""

@@ -62,7 +62,8 @@ func (k *checker) reportUnknown(row storage.Entity, what string) {
 	k.report(row.Key, false, "%s", what)
 }
 
-// checkTombstone reports a tombstone whose identity no longer has a head. It should have been deleted before the head.
+// checkTombstone reports a tombstone whose identity no longer has a head. The tombstone should have been deleted before the
+// head.
 func (k *checker) checkTombstone(ctx context.Context, row storage.Entity, s store.Slot) error {
 	h, err := k.ReadHead(ctx, store.FirstOf(row), s.Identity)
 	if err != nil || h != nil {

@@ -178,9 +178,9 @@ func (k Key) normalise(raw string) (string, error) {
 	return strings.ToLower(raw), nil
 }
 
-// hash8 returns the 8 hex digits at the end of a RowKey. It joins the values in the alphabetical order of their fields, so
-// the order of the schema's keys does not matter. The hash must not change, because it is published and stored in rows. MD5
-// is not used for security here.
+// hash8 returns the 8 hex digits at the end of a RowKey. It joins the values in the alphabetical order of their fields, so the
+// order of the schema's keys does not matter. This computation must not change, because it is published, and rows contain its
+// results. MD5 is not used for security here.
 func (s Schema) hash8(values []string) string {
 	type named struct{ name, value string }
 	all := make([]named, len(values))

@@ -158,8 +158,8 @@ func (w Window) intervals() []interval {
 		return all
 	}
 	for i := range w.to {
-		// The window contains each sort value that is a prefix of rowTo. But RowKeys of this sort value may sort after rowTo, because
-		// they have ":" or "!" after the prefix.
+		// The window contains each sort value that is a prefix of rowTo. But the RowKeys of this value may sort after rowTo, because
+		// they have ":" or "!" after the value.
 		if start := w.to[:i]; i > 0 && !before(start, w.from) {
 			stem := rowStem(start)
 			all = append(all, interval{stem, behind(stem)})

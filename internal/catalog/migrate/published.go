@@ -208,8 +208,8 @@ func (m *migrator) carryOut(ctx context.Context, row storage.Entity, carried boo
 	}
 }
 
-// decide decides on an entry with the record r. The result do carries out the entry. If the entry cannot be carried out, do is
-// nil, and left is the reason. If the entry needs no work, do is nil, and left is "".
+// decide decides what to do with an entry, whose record is r. The result do is the function that carries out the entry. If the
+// entry cannot be carried out, do is nil, and left is the reason. If the entry needs no work, do is nil, and left is "".
 func (m *migrator) decide(ctx context.Context, row storage.Entity, id index.Identity, r record.Record) (do func() error, left string, err error) {
 	operation := row.Get(store.PublishedOperation)
 	if operation != store.PublishedInsert && operation != publishedDelete {

@@ -123,11 +123,11 @@ func guardOperator(q *gojq.Query) {
 	switch q.Op {
 	case gojq.OpAdd, gojq.OpDiv, gojq.OpAssign, gojq.OpModify, gojq.OpUpdateAlt, gojq.OpUpdateAdd, gojq.OpUpdateDiv:
 		*q = *checked(&inner)
-	case gojq.OpMul, gojq.OpSub: // r as $b | l as $a | check | $a * $b
+	case gojq.OpMul, gojq.OpSub: // the jq text is then: r as $b | l as $a | check | $a * $b
 		*q = *bind(inner.Right, second, bind(inner.Left, first, pipe(call("_pair", variable(first), variable(second)),
 			checked(&gojq.Query{Left: variable(first), Op: q.Op, Right: variable(second)}))))
 		q.FuncDefs = inner.FuncDefs
-	case gojq.OpUpdateMul, gojq.OpUpdateSub: // r as $c | l |= . * $c
+	case gojq.OpUpdateMul, gojq.OpUpdateSub: // the jq text is then: r as $c | l |= . * $c
 		does := &gojq.Query{Left: identity(), Op: gojq.OpAdd + q.Op - gojq.OpUpdateAdd, Right: variable(operand)}
 		guardOperator(does)
 		*q = *bind(inner.Right, operand, checked(&gojq.Query{Left: inner.Left, Op: gojq.OpModify, Right: does}))
