@@ -23,7 +23,7 @@ type Limits struct {
 
 const (
 	slotBehind   = 3 * time.Second // the unused part of a limit expires after this time
-	SlotEarly    = 2 * time.Second // a message may arrive this long before its slot, because its times are whole seconds
+	SlotEarly    = 2 * time.Second // a message may arrive this long before its slot, because the times of a message are whole seconds
 	SlotRequests = 3               // requests that a step makes for its own slot and for the slots of its children
 	slotTries    = 100             // a try to take slots fails if another step takes slots at the same time
 	slotPause    = 20 * time.Millisecond

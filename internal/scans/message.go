@@ -29,7 +29,7 @@ const (
 	// MaxDeliveries is the maximum number of deliveries of a message. A test compares it with maxDequeueCount in
 	// host.json.
 	MaxDeliveries = 5
-	// MessageVersion is the newest format of [Message]. Messages with neither RowRetry nor Delete have format 1.
+	// MessageVersion is the newest format of [Message]. A message without RowRetry and without Delete has format 1.
 	MessageVersion = 2
 	// MaxMessageBytes is the maximum size of a message before its encoding. Base64 turns 48 KiB into 64 KiB, the service's limit.
 	MaxMessageBytes = 48 << 10
@@ -56,7 +56,7 @@ var Queues = map[string]string{
 type Message struct {
 	Version    int           `json:"v"` // [Message.Prepare] sets it
 	Scan       ledger.ScanID `json:"scan"`
-	HandedOver bool          `json:"rows,omitempty"` // the step is a range that was handed over to CopyRows
+	HandedOver bool          `json:"rows,omitempty"` // the step reads a range that was handed over to CopyRows
 	Step       scan.Step     `json:"step"`
 	RowRetry   *RowRetry     `json:"again,omitempty"`  // the step retries failed rows; Step is empty
 	Delete     *deletion     `json:"delete,omitempty"` // the step deletes rows that another step has read; Step is empty
@@ -84,8 +84,8 @@ func StartOf(body []byte) ledger.ScanID {
 	return s.Scan
 }
 
-// RowRetry selects failed rows of earlier attempts, which a step retries. At is their position in the ledger. If At is
-// empty, the step creates one step for each position after Behind.
+// RowRetry selects the failed rows of earlier attempts that a step retries. At is their position in the ledger. If At
+// is empty, the step creates one step for each position after Behind.
 type RowRetry struct {
 	Attempt int64  `json:"attempt"` // the attempt that retries the rows
 	At      string `json:"at,omitempty"`
@@ -104,7 +104,7 @@ func (m Message) Function() string {
 }
 
 // Ahead estimates the reading that the step and all its descendants do. Every process gets the same estimate, because
-// it depends only on the message.
+// the estimate depends only on the message.
 func (m Message) Ahead() scan.Outlook {
 	if m.Delete != nil {
 		return scan.Outlook{}

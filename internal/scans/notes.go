@@ -16,7 +16,7 @@ import (
 // packed.
 
 const (
-	// MaxNote is the maximum number of bytes in a note, which is stored in one Binary property.
+	// MaxNote is the maximum number of bytes in a note. One Binary property stores the note.
 	MaxNote = 60 << 10
 	// maxEnds is the maximum number of page ends in a folded row's note.
 	maxEnds = 512

@@ -19,7 +19,7 @@ import (
 const (
 	ScanTime  = time.Second      // how old a scan's state may be when a step begins or sends a request to the source or destination
 	hintsTime = 10 * time.Minute // how long an idle scan's hints stay cached
-	StartTime = 30 * time.Second // the time limit for a start, for which a caller waits
+	StartTime = 30 * time.Second // the time limit for a start; it is short, because a caller waits
 )
 
 // Options configure [Scans].
@@ -83,7 +83,8 @@ func New(o Options) (*Scans, error) {
 	return ss, nil
 }
 
-// Now returns the time by the clock of the app's own storage. If the process does not know it yet, Now makes a request.
+// Now returns the time by the clock of the app's own storage. If the process does not know this time yet, Now makes a
+// request.
 func (ss *Scans) Now(ctx context.Context) (time.Time, error) {
 	return ss.Ledger.Now(ctx, ss.Options.Now())
 }

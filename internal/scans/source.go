@@ -86,8 +86,8 @@ func Unreadable(field string, err error) error {
 	return problem.Invalidf(field, "%v", err)
 }
 
-// exportAt returns the export that a request's field names, not yet open. Callers must not wrap the [*Export], because
-// other code uses the type assertion source.(*Export).
+// exportAt returns the export that a request's field names. The export is not open yet. Callers must not wrap the
+// [*Export], because other code uses the type assertion source.(*Export).
 func (ss *Scans) exportAt(field string, ref TableRef) (storage.Source, error) {
 	_, objects, err := ss.Blobs(field, ref)
 	if err != nil {
@@ -96,7 +96,7 @@ func (ss *Scans) exportAt(field string, ref TableRef) (storage.Source, error) {
 	return &Export{objects: objects, Hash: ref.Export, turn: make(chan struct{}, 1)}, nil
 }
 
-// Blobs returns the account and the place in a container that a request's field names.
+// Blobs returns what a request's field names: an account, and a place in a container.
 func (ss *Scans) Blobs(field string, ref TableRef) (*storage.Account, *place.Blobs, error) {
 	a, err := ss.Account(field, ref.Connection)
 	if err != nil {

@@ -34,7 +34,7 @@ func (r Request) Member(table string) Request {
 	return r
 }
 
-// checkGroup checks the fields that only a group's request may have, not a member's.
+// checkGroup checks the fields that a member's request does not have.
 func (r Request) checkGroup() error {
 	var errs fieldErrors
 	switch d := r.Action.Destination; {
@@ -63,7 +63,7 @@ func (r Request) OverExisting() bool {
 	return r.IsGroup() && r.Action.Type == Copy && r.Action.Destination != nil && r.Action.Destination.Container == ""
 }
 
-// NeedsOverwrite reports whether a copy of many tables does not say how to treat existing rows.
+// NeedsOverwrite reports whether a copy of many tables must still say how to treat existing rows.
 func (r Request) NeedsOverwrite() bool {
 	return r.OverExisting() && !r.Action.Overwrite && r.Action.Mode != action.Skip && r.Action.Mode != action.Fail
 }

@@ -282,7 +282,7 @@ func (ss *Scans) comparison(r Request, o *RunnableScan) (plan, error) {
 	depth := verify.DepthOf(r.Action.Mode)
 	source := o.Source
 	if r.Action.Proof && o.Table() != nil {
-		source = storage.OrEmpty{Source: source} // even if the table is gone, the export is read to its end
+		source = storage.OrEmpty{Source: source} // a missing table counts as empty, so the export is read to its end
 	}
 	o.Reader = verify.Pair(source, o.Other, depth, only, heldBytes, ss.Options.Memory)
 	return plan{Work: Comparing{r.Action.AllowExtra}, Destination: table, Properties: depth != verify.Keys}, nil

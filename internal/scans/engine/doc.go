@@ -38,8 +38,8 @@
 //     resend.
 //
 // If the first observation shows steps that may be lost, Maintain stores this observation in the ledger. If Maintain's
-// next run begins within two minutes, it uses the stored observation as its first one. So lost steps are found even if
-// no process lives for 10 seconds.
+// next run begins within two minutes, it uses the stored observation as its first observation. So lost steps are found
+// even if no process lives for 10 seconds.
 //
 // The pauses between messages for the same step double, from 30 s to 16 minutes. A second message is harmless, because
 // a step is committed once. If a request takes at most 200 ms, heartbeats and observations add at most 1 % to the

@@ -131,9 +131,9 @@ func (l *Ledger) MoveToEnded(ctx context.Context, o OpenScan) error {
 }
 
 // Forget removes an attempt from the list of open scans, unless the attempt was listed again since o was read. The scan
-// has no record. After a first attempt, whose start failed, Forget also removes the scan from the list of all scans. A
-// member stays in its group's list, because the group starts it again. A later attempt began while the scan was being
-// removed. So the scan stays in the list of all scans until all its rows are gone.
+// has no record. If this is the first attempt, the start failed, and Forget also removes the scan from the list of all
+// scans. A member stays in its group's list, because the group starts it again. A later attempt began while the scan
+// was being removed. So the scan stays in the list of all scans until all its rows are gone.
 func (l *Ledger) Forget(ctx context.Context, o OpenScan) error {
 	what, open := "forget scan "+string(o.ID), unlist(openRow(o.ID, o.Attempt), o.etag)
 	if member := o.ID.IsMember(); member || o.Attempt > 1 {

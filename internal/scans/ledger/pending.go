@@ -119,7 +119,7 @@ func (l Steps) Begin(ctx context.Context, id ScanID, p Pending) (bool, error) {
 	return l.change(ctx, id, p, storage.Merge, storage.Int64Property("Begun", int64(p.Begun+1)))
 }
 
-// GiveUp records that a delivery of the step has failed. The reason is "" unless it was the message's last delivery.
+// GiveUp records that a delivery of the step has failed. The reason is "" unless this was the message's last delivery.
 // The argument p is the step as it was before the failed delivery. The caller sets p.FirstEnded after the first
 // delivery.
 func (l Steps) GiveUp(ctx context.Context, id ScanID, p Pending, reason string) error {

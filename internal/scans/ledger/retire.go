@@ -20,7 +20,8 @@ type EndedScan struct {
 	etag string
 }
 
-// SettleTime is the time after which no step of an ended scan still runs. An invocation takes at most ten minutes.
+// SettleTime is longer than an invocation, which takes at most ten minutes. So this time after a scan's end, none of
+// the scan's steps still runs.
 const SettleTime = 15 * time.Minute
 
 // Ended returns up to a thousand ended scans that have not been tidied up, newest first, and whether there are more.

@@ -28,16 +28,16 @@ type Snapshot struct {
 	// Notes (of done rows) and Pending are set only by [Ledger.Detail].
 	Notes   [][]byte
 	Pending []Pending
-	Members Members // of a group, whose Sums include all members
-	// Date is by the service's clock.
+	Members Members // set only for a group; the Sums of a group include all members
+	// Date is the service's time when the last page was read.
 	Date time.Time
 }
 
 // Snapshot reads a scan, the sums over its done steps, and the pending steps on the same page. Usually, one request is
 // enough, because folds keep the number of done rows small. If many steps are pending, Snapshot makes a second request.
-// If folds are late or pages are short, it makes more. If a fold happens between two of these requests, Snapshot reads
-// the rows again, because the fold may have hidden a row or made it count twice. Snapshot returns [ErrNotFound] if
-// there is no such scan.
+// If folds are late or pages are short, Snapshot makes more requests. If a fold happens between two of these requests,
+// Snapshot reads the rows again, because the fold may have hidden a row or made it count twice. Snapshot returns
+// [ErrNotFound] if there is no such scan.
 func (l *Ledger) Snapshot(ctx context.Context, id ScanID) (Snapshot, error) {
 	return l.snapshot(ctx, id, false)
 }

@@ -14,7 +14,7 @@ import (
 	"tablesweep/internal/task"
 )
 
-// estimateTime is the time limit for a count, for which a caller waits.
+// estimateTime is the time limit for a count. It is short, because a caller waits.
 const estimateTime = 20 * time.Second
 
 // ledgerRequests is the number of requests that a step makes to the ledger and the queues.

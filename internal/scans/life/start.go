@@ -85,7 +85,7 @@ func (l *Life) start(ctx context.Context, r scans.Request, id ledger.ScanID) (le
 	return id, err
 }
 
-// launch checks a request, and records its scan with the id, or with a new one if id is "". Before the scan is
+// launch checks a request, and records its scan under the id. If id is "", the scan gets a new id. Before the scan is
 // recorded, the function allow can refuse it. If the error comes with an id, the scan may be recorded.
 func (l *Life) launch(ctx context.Context, r scans.Request, id ledger.ScanID, allow func(context.Context, *scans.RunnableScan) error) (ledger.ScanID, error) {
 	o, err := l.checker.check(ctx, r)

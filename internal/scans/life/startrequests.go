@@ -20,8 +20,8 @@ import (
 const (
 	refusedKept      = 7 * 24 * time.Hour // how long a refusal is kept
 	concurrentStarts = 8
-	// settingsTime is how long instances with older settings may still run. They cannot open requests that need newer
-	// settings.
+	// settingsTime is how long instances with older settings may still run. Such instances cannot open requests that
+	// need newer settings.
 	settingsTime = 15 * time.Minute
 	lateStart    = time.Hour   // for this time after a withdrawal, Maintain cancels the scan if an instance has started it anyway
 	startsTime   = time.Minute // the time limit for all starts in one run of Maintain; the next run makes the other starts
@@ -172,7 +172,7 @@ func refused(err error, age time.Duration) bool {
 	return age >= maxLost || problem.FateOf(err) != problem.Retry
 }
 
-// startStored starts the scan of a stored request, unless it exists.
+// startStored starts the scan of a stored request, unless the scan exists.
 func (l *Life) startStored(ctx context.Context, a ledger.StartRequest) error {
 	_, err := l.ledger.Scan(ctx, a.ID)
 	if !errors.Is(err, ledger.ErrNotFound) {

@@ -25,7 +25,8 @@ const (
 	removeWrites = 50
 )
 
-// tidy removes a scan from the list of open scans if it has ended or never began, and reports whether it is running.
+// tidy reports whether a scan is running. If the scan has ended or never began, tidy removes it from the list of open
+// scans.
 func (u *Upkeep) tidy(ctx context.Context, open ledger.OpenScan) (runs bool, err error) {
 	s, err := u.ledger.Scan(ctx, open.ID)
 	if errors.Is(err, ledger.ErrNotFound) {

@@ -103,7 +103,7 @@ func group(groups map[string]*FailedGroup, rows []scans.FailedRow) {
 	}
 }
 
-// serviceCode finds a service's code in a reason, before the message.
+// serviceCode finds a service's code in a reason. The code is before the service's message.
 var serviceCode = regexp.MustCompile(`(?:^|: )([A-Z][A-Za-z]+): `)
 
 func codeOf(reason string) string {

@@ -34,7 +34,7 @@ type rates struct {
 	rate, late float64       // rows per second over the last minute, and over lateTime
 	lately     ledger.Point  // the last minute's work
 	ran        time.Duration // time since the attempt began
-	idle       time.Duration // time since the last step was done or the attempt began
+	idle       time.Duration // time since the last step was done, or since the attempt began if that is later
 }
 
 // ratesOf computes rates from the work of intervals. The last step was done at the time last. An instance knows the

@@ -49,12 +49,12 @@ type Status struct {
 	LastStepAt *time.Time `json:"lastStepAt,omitempty"`
 	// Leased describes the steps that processes have held for some seconds; nil if there are none.
 	Leased *Leased `json:"leased,omitempty"`
-	// Progress is the share of the work that is done, from 0 to 1. For a group, it is the share of members that have
-	// ended. It is nil unless hints cover all remaining work.
+	// Progress is the share of the work that is done, from 0 to 1. It is nil unless hints cover all remaining work. For
+	// a group, it is the share of members that have ended.
 	Progress *float64 `json:"progress,omitempty"`
 	// Phase is one of the phases of a running scan.
 	Phase string `json:"phase,omitempty"`
-	// Cause is why the scan waits or is throttled. After the end of a delete, it describes the rows that may still be
+	// Cause is why the scan waits or is throttled. If a delete has ended, Cause describes the rows that may still be
 	// deleted.
 	Cause string `json:"cause,omitempty"`
 	// Rate is how many rows per second were read or retried over the last minute; nil if no step was done for 15
@@ -86,7 +86,7 @@ type Cost struct {
 // Leased describes steps that were begun, and are neither committed nor lost.
 type Leased struct {
 	Steps int64 `json:"steps"`
-	// Until is the time by which the steps' messages are resent if the processes that hold the steps are dead.
+	// If the processes that hold the steps are dead, the steps' messages are resent before the time Until.
 	Until time.Time `json:"until"`
 	// Requests is the number of requests that the leased steps have made. Throttled is the number of these requests
 	// that the storage throttled. The fields of the same names in [Status] include both numbers.

@@ -50,8 +50,8 @@ func (rd *Reader) addRetry(ctx context.Context, st *Status) error {
 	return nil
 }
 
-// ExplainAbsent replaces the ledger's error for a missing scan by one that says whether there is a start request, and
-// whether it was refused. It returns other errors and nil unchanged.
+// ExplainAbsent replaces the ledger's error for a missing scan. The new error says whether the scan has a start
+// request, and whether this request was refused. It returns other errors and nil unchanged.
 func (rd *Reader) ExplainAbsent(ctx context.Context, id ledger.ScanID, err error) error {
 	if !errors.Is(err, ledger.ErrNotFound) {
 		return err

@@ -33,7 +33,7 @@ func (d *pagesToDelete) add(_ context.Context, of scan.Step, _ time.Time, rows [
 }
 
 func (d *pagesToDelete) room(read int) int {
-	if d.bytes > scans.MaxMessageBytes/3 { // the rest has room for the largest page
+	if d.bytes > scans.MaxMessageBytes/3 { // the rest of the message has room for the largest page
 		return -1
 	}
 	return d.written.room(read)

@@ -87,9 +87,9 @@ func (o *stepScan) read(ctx context.Context, m scans.Message, into stepWork) (re
 	return r.result(m), nil
 }
 
-// affordable returns how many of the found steps the next round may run. All rounds together may make limit queries. If
-// the round's pages have the mean size of the earlier pages, they must fit into the step's remaining room. One commit
-// must have room for the children of the round's steps, and for the steps that no round runs.
+// affordable returns how many of the found steps the next round may run. All rounds together make at most limit
+// queries. The step must have room for the round's pages, which are expected to have the mean size of the earlier
+// pages. One commit must have room for the children of the round's steps, and for the steps that no round runs.
 func (r *reading) affordable(limit int) int {
 	steps := 0
 	for _, f := range r.found {

@@ -91,7 +91,7 @@ func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Mess
 		for _, row := range read {
 			if all || listed[row.Key] {
 				meant++
-			} else if !mapped { // a map also needs the other rows, because it must not make their keys again
+			} else if !mapped { // a map also needs the other rows, because the rows that it makes must have different keys
 				continue
 			}
 			rows = append(rows, row)

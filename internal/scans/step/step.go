@@ -32,7 +32,7 @@ type kind interface {
 type stepScan struct {
 	*scans.RunnableScan
 	options storage.RequestOptions // of the step's requests
-	files   *place.Blobs           // for the scan's files, with the step's options; nil if the scan writes none
+	files   *place.Blobs           // the place of the scan's files, with the step's options; nil if the scan writes no files
 	held    *stepMemory
 }
 
