@@ -278,8 +278,8 @@ var (
 	etagName  = []byte("ETag:")
 )
 
-// partsOf returns the parts of a multipart text. ok is false if the text is malformed. mime/multipart would take longer
-// than all other work for a transaction.
+// partsOf returns the parts of a multipart text. ok is false if the text is malformed. partsOf does not use
+// mime/multipart, which would take longer than all other work for a transaction.
 func partsOf(contentType string, text []byte) (parts [][]byte, ok bool) {
 	kind, params, err := mime.ParseMediaType(contentType)
 	if err != nil || kind != "multipart/mixed" || params["boundary"] == "" {

@@ -6,12 +6,12 @@
 // container's blobs, which are never replaced. [RequestOptions] control the requests.
 //
 // The clients of azure-sdk-for-go make the requests for queues, and create, list and remove tables. This package makes
-// its own requests for rows (rows.go) and for blobs (blob.go). These requests do not use azcore's policies
-// (newPipeline), which would take as much processor time as all other work on a row. aztables decodes entities into Go
-// maps, and so loses the difference between Double 3.0 and Int32 3. aztables also refuses empty partition keys, and
-// leaves quotes in a batch's keys unescaped. It does not show which operation of a batch failed, and parses a hundred
-// answers although one status is enough. azblob links Apache Arrow, and does not retry as described below. sign.go
-// signs all requests.
+// its own requests for rows (rows.go) and for blobs (blob.go). These requests do not use azcore's policies, which
+// would take as much processor time as all other work on a row (newPipeline). aztables decodes entities into Go maps,
+// and so loses the difference between Double 3.0 and Int32 3. aztables also refuses empty partition keys, and leaves
+// quotes in a batch's keys unescaped. It does not show which operation of a batch failed, and parses a hundred answers
+// although one status is enough. azblob links Apache Arrow, and does not retry as described below. sign.go signs all
+// requests.
 //
 // # Rows as text
 //

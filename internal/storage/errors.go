@@ -61,8 +61,8 @@ func beingDeleted(code string) bool {
 	return code == "TableBeingDeleted" || code == "QueueBeingDeleted" || code == "ContainerBeingDeleted"
 }
 
-// Broken reports whether err means that the service could not carry out a request: an answer with
-// status 500 that does not mean overload.
+// Broken reports whether err is an answer with status 500 that does not mean overload. The service could not
+// carry out the request.
 func Broken(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && brokenBy(e.Status, e.Code)
@@ -72,8 +72,8 @@ func brokenBy(status int, code string) bool {
 	return status == http.StatusInternalServerError && code != "OperationTimedOut"
 }
 
-// Permanent reports whether repeating the request is useless: the service refused it for good, or the account is in Cosmos DB,
-// which does not support the request.
+// Permanent reports whether the same request can never succeed, because the service refused it for good, or because Cosmos DB
+// does not support it.
 func Permanent(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && !e.Temporary() || errors.Is(err, errUnsorted) || errors.Is(err, errNotWritten)
@@ -206,8 +206,8 @@ func withoutURL(err error) error {
 	return err
 }
 
-// serviceError reads the code and message from an error's body, which is JSON from the Table
-// service and XML from the Queue and Blob services.
+// serviceError reads the code and the message from an error's body. The Table service sends JSON, and the
+// Queue and Blob services send XML.
 func serviceError(body []byte) (code, message string) {
 	var table struct {
 		Error struct {

@@ -21,8 +21,8 @@ const (
 	// chanceDelay is the shortest first pause after a try that failed by chance. A longer pause would cost more time than the
 	// refusal. For example, if requests take 20 ms and one in five is refused, pauses of 100 ms take as much time as the requests.
 	chanceDelay = 10 * time.Millisecond
-	// maxRetryDelay is short, so that work resumes soon after an outage, and a single throttled write does not delay its
-	// step for long.
+	// maxRetryDelay is short. So work resumes soon after an outage, and a single throttled write does not delay its step
+	// for long.
 	maxRetryDelay = 5 * time.Second
 	tryTimeout    = 40 * time.Second // plus sendTime for each byte of the body
 

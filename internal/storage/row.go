@@ -66,7 +66,8 @@ func (r Row) WithETag(etag string) Row {
 	return r
 }
 
-// Clone returns a copy that keeps nothing of the row's page in memory except the names of the columns.
+// Clone returns a copy that shares only the names of the columns with the row's page. So the rest of the page can be
+// freed.
 func (r Row) Clone() Row {
 	r.json, r.etag, r.timestamp = bytes.Clone(r.json), bytes.Clone(r.etag), bytes.Clone(r.timestamp)
 	r.Key = key.Key{Partition: strings.Clone(r.Key.Partition), Row: strings.Clone(r.Key.Row)}

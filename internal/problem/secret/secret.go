@@ -1,6 +1,6 @@
 // Package secret recognizes secrets by their form: an account's key, a connection string, a shared access signature, a function's key or a token.
-// People paste secrets into fields for names. With this package, code that prints a caller's input hides secrets, and code that stores a caller's
-// input refuses secrets.
+// People paste secrets into fields for names. Code that prints a caller's input hides such secrets, and code that stores a caller's input refuses
+// them.
 //
 // Rows and records are data, which this package never sees.
 package secret

@@ -21,7 +21,7 @@
 //
 // A stream that is too busy for one partition can have several shards, each a partition. Writers spread the stream's
 // events over the shards, and readers merge the shards. The stream's row stores the greatest number of shards that any
-// writer's settings ever had. Readers read this number of shards, whatever their own settings are, and cache the number
+// writer's settings ever had. Readers ignore their own settings. They read this number of shards, and cache the number
 // for up to [knownTime]. A writer uses shards beyond the first only when the stream's row is older than [knownTime]. So
 // every reader knows a shard before the shard contains events.
 //

@@ -84,8 +84,8 @@ func isFresh(sentAt time.Time) bool {
 	return now.Sub(sentAt) < knownTime && wall >= 0 && wall < knownTime
 }
 
-// shardsToWrite returns the number of shards to which events may be written. Before this process writes to the stream for the
-// first time, it adds the stream to the list, or raises the number of shards in the list.
+// shardsToWrite returns the number of shards to which events may be written. Before the process's first write to the stream,
+// shardsToWrite adds the stream to the list, or raises the number of shards in the list.
 func (s *Streams) shardsToWrite(ctx context.Context, stream, escaped string) (int, error) {
 	s.mu.Lock()
 	n, ok := s.spread[escaped]

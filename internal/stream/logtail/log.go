@@ -174,8 +174,8 @@ func (m *merge) read(ctx context.Context, p *source) (readUntil time.Time, err e
 	return readUntil, nil
 }
 
-// rowsOf returns the number of rows to request from a shard: the rows of a full page, if they fit into one answer. Otherwise
-// each shard gets an equal share of the answer's rows, plus a margin.
+// rowsOf returns the number of rows to request from a shard. If the rows of a full page fit into one answer, this is a full
+// page. Otherwise each shard gets an equal share of the answer's rows, plus a margin.
 func (m *merge) rowsOf(ctx context.Context) int {
 	wanted := m.sizes.Rows(ctx, m.most, MaxAnswer)
 	if wanted == m.most {

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// A stream's notes of used idempotency keys are in a partition. The partition's name is oncePartition and the
-	// stream's escaped name.
+	// A stream's notes of used idempotency keys are in the partition with the name oncePartition + the stream's
+	// escaped name.
 	oncePartition = "|once|"
 
 	maxRaces = 20 // maximum number of tries; another process may write the same events

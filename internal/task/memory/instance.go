@@ -16,8 +16,8 @@ const (
 	Setting = "TABLESWEEP_MEMORY_MB"
 	// hostLimit is the setting in which the Functions platform states an instance's memory, in MB of 1,048,576 bytes.
 	hostLimit = "WEBSITE_MEMORY_LIMIT_MB"
-	// If nothing states an instance's memory, it is assumed to be defaultMemory, the default of Flex Consumption. (Microsoft Learn,
-	// "Azure Functions Flex Consumption plan hosting")
+	// defaultMemory is used if nothing states an instance's memory. It is the default of Flex Consumption. (Microsoft Learn, "Azure
+	// Functions Flex Consumption plan hosting")
 	defaultMemory = 2048 * mib
 	// hostMemory is the part of an instance's memory that the Functions host uses. Measurements showed 180 to 220 MB.
 	hostMemory = 220 * mib
