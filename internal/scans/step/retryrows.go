@@ -137,7 +137,7 @@ func (o *stepScan) retryRows(ctx context.Context, l *ledger.Ledger, m scans.Mess
 	return nil
 }
 
-// readAgain reads the rows of a page that a step has processed. They may now fill several pages, because rows were
+// readAgain reads the rows of a page that a step has processed. The rows may now fill several pages, because rows were
 // added.
 func (o *stepScan) readAgain(ctx context.Context, p scans.ReadPage, queries *int64) (rows []storage.Row, err error) {
 	step, last := scan.Step{Range: p.Range, Token: p.Token}, key.Key{}
