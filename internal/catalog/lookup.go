@@ -131,7 +131,7 @@ func (rd *Reader) headOf(ctx context.Context, id string) (*store.Head, error) {
 }
 
 func noSuchID() error {
-	return problem.NotFoundf("", "there is no record with this id; it may have been deleted, or its index values or its sort value may have changed")
+	return problem.NotFoundf("", "there is no record with this id; the record may have been deleted, or its index values or its sort value may have changed")
 }
 
 // List returns the records whose sort value lies in the query's window, sorted by the text of the first index key. The query

@@ -93,7 +93,7 @@ func (p *Place) Read(ctx context.Context, option string) error {
 	with := p.Path
 	switch _, notOurs := jobrecord.Parse(claim.Request, "copy"); {
 	case notOurs != nil:
-		return Hint(refusal, fmt.Sprintf("scan %s of the app began this export; to finish it, retry the scan: POST /api/scans/%s/retry", claim.ID, claim.ID))
+		return Hint(refusal, fmt.Sprintf("scan %s of the app began this export; to finish the export, retry the scan: POST /api/scans/%s/retry", claim.ID, claim.ID))
 	case !p.Local():
 		with = "FILE, the file of its --checkpoint,"
 	case !IsThere(filepath.Join(with, place.JournalName)):

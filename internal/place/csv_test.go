@@ -160,7 +160,7 @@ func TestUnusualRowsAsCSV(t *testing.T) {
 		}
 	}
 	rows = append(rows, storage.Entity{Properties: []storage.Property{storage.StringProperty("Late", "")}})
-	if _, err := c.Append(nil, storage.Rows(rows)); err == nil || !strings.Contains(err.Error(), "the property Late, which no row had") {
+	if _, err := c.Append(nil, storage.Rows(rows)); err == nil || !strings.Contains(err.Error(), "the property Late, which is new") {
 		t.Errorf("a row with a late column: got error %v", err)
 	}
 }

@@ -175,7 +175,7 @@ func (c *Config) checkTables() error {
 		for _, u := range []use{{settingOf(cat.Name, "table"), cat.Table, cat.Connection}, {settingOf(cat.Name, "wal"), cat.WAL, cat.Connection}} {
 			for _, other := range uses {
 				if u.account != (storage.Connection{}) && u.account.Same(other.account) && strings.EqualFold(u.table, other.table) {
-					errs = append(errs, fmt.Errorf("%s: the table %s is also used by %s; set different tables", u.setting, u.table, other.setting))
+					errs = append(errs, fmt.Errorf("%s: the table %s is also used by %s; use another table for one of them", u.setting, u.table, other.setting))
 				}
 			}
 			uses = append(uses, u)

@@ -39,7 +39,7 @@ func (v invocation) withProcess(ctx context.Context, fn func(ctx context.Context
 	}()
 	var errTimeout error
 	if limit := v.in.host.app.FunctionTimeout; limit > 0 {
-		errTimeout = fmt.Errorf("function %s exceeded functionTimeout, %v: its handler process will be killed, and its other invocations will fail", v.function.Name, limit)
+		errTimeout = fmt.Errorf("function %s exceeded functionTimeout, %v: the handler process will be killed, and the other invocations in this process will fail", v.function.Name, limit)
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, errTimeout)
 		defer cancel()
