@@ -91,7 +91,7 @@ func (e *Export) open(ctx context.Context) error {
 	}
 	m := e.manifest
 	if sum != m.Files.SHA256 {
-		return fmt.Errorf("%s has changed since it was written: its hash is not the one in %s", FilesName, ManifestName)
+		return fmt.Errorf("%s has changed since it was written: its hash differs from the hash in %s", FilesName, ManifestName)
 	}
 	if seal.files != m.Files.Count || seal.rows != m.Rows || seal.bytes != m.Bytes {
 		return fmt.Errorf("%[1]s does not match %[2]s: %[1]s gives %[3]d files with %[4]d rows and %[5]d bytes, but %[2]s lists %[6]d files with %[7]d rows and %[8]d bytes",
@@ -301,7 +301,7 @@ func (e *Export) decode(encoded []byte, at position) (rows []storage.Row, bytes 
 	case len(rows) == 0 || len(rows) > storage.PageRows:
 		err = fmt.Errorf("this page has %d rows; it must have 1 to %d", len(rows), storage.PageRows)
 	case at.page == 0 && rows[0].Key != f.First.Key(), at.page == len(f.Pages)-1 && rows[len(rows)-1].Key != f.Last.Key():
-		err = fmt.Errorf("the first or the last key of this page is not the one in %s", FilesName)
+		err = fmt.Errorf("the first or the last key of this page differs from the key in %s", FilesName)
 	}
 	for i := 1; err == nil && i < len(rows); i++ {
 		if k := rows[i].Key; rows[i-1].Key.Compare(k) >= 0 {

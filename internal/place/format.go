@@ -52,7 +52,7 @@ type preamble struct {
 func (h preamble) check(name, format string) error {
 	switch {
 	case h.Format != format:
-		return fmt.Errorf("%s does not belong to an export: its format is %.40q; it must be %q", name, h.Format, format)
+		return fmt.Errorf("%s does not belong to an export: its format is %.40q, not %q", name, h.Format, format)
 	case h.Version < 1 || h.Version > version:
 		return fmt.Errorf("%s has version %d, but this program knows only version %d", name, h.Version, version)
 	}
@@ -137,7 +137,7 @@ func (p *PageMark) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	if len(pair) != 2 || p.Bytes < 1 || p.Bytes > maxPage || len(p.Hash) != hashDigits {
-		return fmt.Errorf("the description of a page is %.80s; it must be the page's number of bytes (at most %d) and its hash", text, maxPage)
+		return fmt.Errorf("the description of a page is %.80s; it must contain the number of bytes, at most %d, and the hash", text, maxPage)
 	}
 	return nil
 }

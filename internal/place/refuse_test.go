@@ -46,7 +46,7 @@ func TestOpenRefuses(t *testing.T) {
 			f[place.ManifestName], _, _ = strings.Cut(f[place.ManifestName], `,"proof":`)
 			f[place.ManifestName] += "}\n"
 		},
-		"its hash is not the one in manifest.json": func(f map[string]string) { f[place.FilesName] = "" },
+		"its hash differs from the hash in manifest.json": func(f map[string]string) { f[place.FilesName] = "" },
 		"its number of rows or bytes does not match its pages": func(f map[string]string) {
 			f[place.FilesName] = strings.Replace(f[place.FilesName], `"rows":30`, `"rows":3000`, 1)
 		},
@@ -113,7 +113,7 @@ func TestForgedExports(t *testing.T) {
 	}{
 		{place.None, a + b, 3, "the file has 2 rows, but must have 3 rows according to files.jsonl"},
 		{place.None, a + a + b, 3, "is not greater than the key before it"},
-		{place.None, b + a, 2, "the first or the last key of this page is not"},
+		{place.None, b + a, 2, "the first or the last key of this page differs"},
 		{place.None, a + "x" + b, 2, "line 2"},
 		{place.None, a + `{"PartitionKey":"b"}`, 2, "line 2: a row lacks a key"},
 		{place.Zstd, a + strings.Repeat("\n", 16<<20) + b, 2, "it decompresses to more than 16 MiB"},

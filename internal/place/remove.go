@@ -297,7 +297,7 @@ func (r *remover) removeData(ctx context.Context, prefix string, id ExportID) er
 	case !claimed && !sealed:
 		return lostList(prefix+ClaimName, "the export's objects")
 	case sealed && m.Files.SHA256 != hash:
-		return fmt.Errorf("the hash of %s is not the one in %s", prefix+FilesName, ManifestName)
+		return fmt.Errorf("the hash of %s differs from the hash in %s", prefix+FilesName, ManifestName)
 	case sealed:
 		if !claimed { // after the manifest is deleted, only the claim contains the export's id
 			_, err = r.Put(ctx, prefix+ClaimName, NewClaim(id, nil, m.StartedAt, m.Program).JSON())

@@ -243,7 +243,7 @@ func TestRemoveRefuses(t *testing.T) {
 			proof.Must(t, to.Delete(t.Context(), "files.jsonl"))
 			_, err := to.Put(t.Context(), "files.jsonl", []byte(text))
 			proof.Must(t, err)
-		}, "files.jsonl is not the one in manifest.json"},
+		}, "files.jsonl differs from the hash in manifest.json"},
 		{"nothing", "id-one", true, nil, ""}, // the export is already deleted
 	} {
 		to, _ := inBlobs(t)

@@ -170,12 +170,12 @@ func ParseMessage(body []byte) (Message, error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&m); err != nil {
-		return m, problem.Invalidf("", "the message is not a step of a scan; it was not made by this app").Because(err)
+		return m, problem.Invalidf("", "the message is not a step of a scan; this app did not make the message").Because(err)
 	}
 	m.identify()
 	switch {
 	case m.Version < 1 || (m.Version == 2) != (m.RowRetry != nil || m.Delete != nil) || m.RowRetry != nil && m.Delete != nil:
-		return m, problem.Invalidf("v", "the message has format %d, but its fields do not fit that format; it was not made by this app", m.Version)
+		return m, problem.Invalidf("v", "the message has format %d, but its fields do not fit that format; this app did not make the message", m.Version)
 	case !m.Scan.Valid():
 		return m, problem.Invalidf("scan", "is not the id of a scan")
 	}

@@ -201,7 +201,7 @@ func ParseStored(body []byte) (Request, error) {
 		(r.Action.Mode == "" || slices.Contains(action.Modes, r.Action.Mode)) &&
 		(r.Strategy == "" || slices.Contains(strategy.Names, r.Strategy))
 	if err != nil || !known {
-		return r, problem.Stalef("", "the scan needs a newer version of this program; its steps wait for an instance of that version").Because(err)
+		return r, problem.Stalef("", "the scan needs a newer version of this program; the steps of the scan wait for an instance of that version").Because(err)
 	}
 	return r, nil
 }

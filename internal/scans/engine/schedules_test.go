@@ -574,7 +574,7 @@ func TestParseSchedules(t *testing.T) {
 		strings.Replace(`[`+good+`]`, `/{date}`, ``, 1):                                                                        "prefix must contain {date}",
 		strings.NewReplacer(`"table"`, `"tables"`, `/{date}`, `/{table}/{date}`).Replace(`[` + good + `]`):                     "may contain {table} only at its end",
 		strings.NewReplacer(`"table"`, `"tables"`, `/{date}`, `/{date}/{table}/`).Replace(`[` + good + `]`):                    "",
-		strings.Replace(`[`+good+`]`, `"daily":3`, ``, 1):                                                                      "keep: must give the number",
+		strings.Replace(`[`+good+`]`, `"daily":3`, ``, 1):                                                                      "keep: must contain the number",
 		strings.Replace(`[`+good+`]`, `"daily":3`, `"daily":-1`, 1):                                                            "keep: its numbers must be",
 		`[{"name":"a","cron":"0 0 3 * * *","keepDryRun":true}]`:                                                                "request is missing",
 		`[{"name":"a","cron":"0 0 3 * * *","keep":{"last":1},"request":{"source":{"table":"Tab"},"action":{"type":"count"}}}]`: "keep: is only for exports",
