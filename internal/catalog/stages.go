@@ -316,8 +316,8 @@ func (st *stages) apply(ctx context.Context, e store.Entry, writes []wal.Write, 
 	return applied{e, !repeated.Load(), gone}, err
 }
 
-// applyTo writes the rows of one partition in one transaction. Therefore a page always shows a record that moves within the
-// partition exactly once. If applyTo sends the transaction more than once, it sets repeated to true. If it has written only one
+// applyTo writes the rows of one partition in one transaction. So if a record moves within the partition, each page shows the
+// record exactly once. If applyTo sends the transaction more than once, it sets repeated to true. If it has written only one
 // row, etag is the row's ETag. If the service did not send this ETag, etag is "".
 func (st *stages) applyTo(ctx context.Context, partition index.PartitionKey, writes []wal.Write, known knownSlots, r record.Record, repeated *atomic.Bool) (etag string, err error) {
 	slots := make([]store.Slot, len(writes))
@@ -476,7 +476,7 @@ func (st *stages) applyPending(ctx context.Context, e store.Entry) error {
 	if err != nil {
 		return err
 	}
-	for _, id := range newer { // complete newer entries first, because an entry leaves the log only when all its rows are written or replaced
+	for _, id := range newer { // complete newer entries first: they may replace rows of e, and e leaves the log only when each of its rows is written or replaced
 		if err := st.complete(ctx, e.Shard, id); !settled(err) {
 			return err
 		}
