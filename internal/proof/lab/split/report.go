@@ -90,7 +90,7 @@ func SetsTable(results []Result) string {
 		fmt.Fprintf(&b, " %s |", c)
 		rule += "--:|"
 	}
-	b.WriteString(" progress with hints | with hints of 80 % |\n" + rule + "--:|--:|\n")
+	b.WriteString(" progress with hints | with hints of 80 % of the rows |\n" + rule + "--:|--:|\n")
 	each(results, func(of map[Contender]Result) {
 		fmt.Fprintf(&b, "| %s | %d |", of[Serial].Set, of[Serial].Rows)
 		for _, c := range shown {
@@ -166,7 +166,7 @@ func RealTable(figures []Figure) string {
 	var b strings.Builder
 	b.WriteString("| keys | pages | queries ÷ optimum | empty queries | time ÷ published | hop 10: time ÷ published | time ÷ prefix | time ÷ bound (eight steps) | " +
 		"four: time ÷ published | four, hop 10: time ÷ published | four: time ÷ prefix | four: time ÷ bound | hints: queries ÷ optimum; time ÷ bound | " +
-		"hints of 80 %: queries ÷ optimum; time ÷ bound | progress with hints | progress with hints of 80 % |\n")
+		"hints of 80 % of the rows: queries ÷ optimum; time ÷ bound | progress with hints | progress with hints of 80 % of the rows |\n")
 	b.WriteString("|---|" + strings.Repeat("--:|", 15) + "\n")
 	for _, f := range figures {
 		fmt.Fprintf(&b, "| %s | %d | %.2f | %.1f %% | %.2f | %.2f | %.2f | %.2f (%.2f) | %.2f | %.2f | %.2f | %.2f | %.2f; %.2f | %.2f; %.2f | %s | %s |\n", f.Set, f.Pages, f.Queries, 100*f.Empty,
