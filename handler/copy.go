@@ -64,8 +64,8 @@ func (p *pairFlags) options() []option {
 	})
 }
 
-// copyPlaces returns the command copy or an alias. refused lists the flags that the alias refuses. These flags are hidden but not removed, so that an
-// error can explain the refusal.
+// copyPlaces returns the command "copy" or its alias "export" or "import". refused lists the flags that the alias refuses. These flags are hidden but
+// not removed, so that an error can explain the refusal.
 func copyPlaces(use, short string, refused ...string) *cobra.Command {
 	c := command(use, short, &copyOptions{})
 	for _, name := range refused {

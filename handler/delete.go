@@ -92,7 +92,7 @@ func (f *yesFlag) confirm(r *call, do, warning, hint, description, answer string
 	return nil
 }
 
-// isTerminal reports whether in is a terminal, so that a user can answer.
+// isTerminal reports whether in is a terminal, where a user can answer.
 func isTerminal(in io.Reader) bool {
 	f, ok := in.(*os.File)
 	return ok && isatty.IsTerminal(f.Fd())

@@ -168,8 +168,8 @@ func weight(a any) int {
 	return 32 // a number, for example
 }
 
-// functions returns the text functions of text/template, and the function json for the row e. The budget limits all of
-// these functions.
+// functions returns the functions for a template of the row e: the text functions of text/template, and "json". The
+// budget limits all of these functions.
 func (b *budget) functions(e storage.Entity) template.FuncMap {
 	bounded := func(times int, fn func(...any) string) func(...any) (string, error) {
 		return func(args ...any) (string, error) {

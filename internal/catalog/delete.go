@@ -150,8 +150,8 @@ var errNotToDelete = errors.New("the record was written after the deletion had b
 
 // checkDeletable returns errNotToDelete for a live head if this deletion has already deleted the identity once. It also returns
 // this error if the head's write is newer than the claim, and the claim belongs to another try. The head is read before the
-// claim is checked. Therefore a suspended first try does not delete newer records once a repetition has taken over the claim.
-// The argument row is the index row in which the record was found, or empty.
+// claim is checked. So if a repetition has taken over the claim of a suspended first try, the first try does not delete newer
+// records. The argument row is the index row in which the record was found, or empty.
 func (x *bulkDeletion) checkDeletable(ctx context.Context, h *store.Head, row storage.Entity, version int64) error {
 	x.mu.Lock()
 	again := x.removed[h.Identity]
@@ -328,8 +328,8 @@ func (x *bulkDeletion) removeFound(ctx context.Context, h *store.Head, m match) 
 }
 
 // readAhead starts to read the slots of the write's index rows. It does not read the argument row again. The returned function
-// waits for the slots. It omits slots that could not be read. It also omits slots that contain other records, because the
-// record to delete may move into one of these slots before it is deleted.
+// waits for the slots. It omits slots that could not be read. It also omits slots that contain other records. Such a slot may
+// soon be outdated, because the record to delete may move into it before the deletion.
 func (wr *Writer) readAhead(ctx context.Context, w wal.Write, row storage.Entity) func() knownSlots {
 	slots := make([]*store.Slot, len(w.Partitions))
 	var g task.Group
@@ -374,8 +374,8 @@ func (x *bulkDeletion) removeUnseen(ctx context.Context, h *store.Head) (done bo
 	return x.stages.removeAt(ctx, h, h.First, h.Identity, r, check, nil)
 }
 
-// deleteOne deletes the only record that the query finds, for the request with the id o. If no record matches, deleteOne
-// returns an error for a query with an ID, and the zero value for any other query.
+// deleteOne carries out the request with the id o: it deletes the only record that the query finds. If no record
+// matches, deleteOne returns an error for a query with an ID, and the zero value for any other query.
 func (wr *Writer) deleteOne(ctx context.Context, q Lookup, on Condition, o claim.ID) (Deleted, error) {
 	done, err := wr.writeOne(ctx, q, on, o, func(h *store.Head) (decision, error) {
 		r, found, err := wr.reader.contents(ctx, h)

@@ -20,7 +20,8 @@ import (
 // maxHops is the maximum number of moves of one record that a query follows.
 const maxHops = 10
 
-// trail contains the records that a call has found, and the data for following records that move while the call reads.
+// trail contains the records that a call has found, and the data with which the call finds records that move
+// meanwhile.
 type trail struct {
 	*Reader
 	plan  plan
@@ -55,9 +56,9 @@ func (t *trail) isOlder(row storage.Entity, margin time.Duration) bool {
 	return row.Timestamp.Before(now.Add(-time.Since(t.start) - time.Second - margin)) // the service dates its answers in whole seconds
 }
 
-// follow finds the current place of a moved record from its tombstone. It makes one request for each move, and one for the
-// record. If the record does not match the query, or was deleted, follow returns nil. If the place cannot be determined, the
-// error is Busy.
+// follow finds a moved record. It begins at the record's tombstone, and makes one request for each move, and one for the
+// record. If the record does not match the query, or was deleted, follow returns nil. If the record cannot be found,
+// although it may exist, the error is Busy.
 func (t *trail) follow(ctx context.Context, row storage.Entity) (*match, error) {
 	lost := tooManyRaces()
 	if t.isOlder(row, 0) { // the tombstone is older than the call, so the call has found the record's new row

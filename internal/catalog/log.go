@@ -202,7 +202,7 @@ func (ct *committer) toChanges(ctx context.Context, all ...applied) error {
 		switch {
 		case getErr != nil:
 			return getErr
-		case !there: // the conflict concerns a row that another process is writing, because the change does not exist
+		case !there: // the change does not exist, so the conflict concerns a row that another process is writing
 			return tooManyRaces()
 		}
 		err = ct.Log.Write(ctx, ops[0][0]) // the entry was restored from a backup, so its change exists already

@@ -32,8 +32,8 @@ type SchemaGuard struct {
 	readAt time.Time // when the result in the field stored was read
 }
 
-// storedSchema is the remembered result of reading the stored schema. If a read finds a different schema, the remembered result
-// stays.
+// storedSchema is the remembered result of reading the stored schema. A read that finds a different schema does not change the
+// remembered result.
 type storedSchema int
 
 const (

@@ -432,8 +432,8 @@ func (st *stages) complete(ctx context.Context, shard store.Shard, id wal.EntryI
 
 // applyFor applies the pending entries of records whose first index value has one of the given hashes. It makes one request for
 // each shard that contains such records. A shard may contain large entries of other records. Therefore applyFor reads the
-// shard's entries without their records, and then reads each needed entry. If applyFor has found entries that are not hopeless,
-// found is true.
+// shard's entries without their records, and then reads each needed entry. If at least one of these entries was applied or
+// withdrawn, found is true.
 func (st *stages) applyFor(ctx context.Context, firstHashes []index.FirstHash) (found bool, err error) {
 	var shards []store.Shard
 	for _, first := range firstHashes {

@@ -105,7 +105,8 @@ type Parameter struct {
 	Empty bool // the parameter may be empty; an empty parameter means the same as an absent one
 }
 
-// Once returns parameters that may be given at most once. Only cursor may be empty: an empty cursor requests the first page.
+// Once returns parameters that may be given at most once. Only "cursor" may be empty: an empty cursor requests the first
+// page.
 func Once(names ...string) []Parameter {
 	all := make([]Parameter, len(names))
 	for i, name := range names {

@@ -87,8 +87,8 @@ func placeTaken(err error) error {
 	return Hint(Refuse("to", ": %w", err), "name a place that is empty or does not exist; --resume continues an export that is not complete")
 }
 
-// eachRow passes the rows after the key last to the function add, or all rows if last is nil. fileBytes, if set, returns how many bytes of memory
-// add's file uses.
+// eachRow calls add with the rows that follow the key in the argument last, or with all rows if last is nil. fileBytes, if set, returns how many
+// bytes of memory add's file uses.
 func (x *exporter) eachRow(ctx context.Context, last *key.Key, fileBytes func() int64, add func([]storage.Row) error) (sweep.Totals, error) {
 	s, o := x.spec, x.sweepOptions(x.Rows)
 	s.From, o.Beside = last, fileBytes

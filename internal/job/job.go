@@ -57,7 +57,7 @@ type Result struct {
 type Lines struct {
 	Unproven     bool  `json:"unproven,omitempty"`     // always true, because the import cannot prove that no row is missing
 	Repeated     int64 `json:"repeated,omitempty"`     // rows with the key of an earlier row
-	MoreRepeated bool  `json:"moreRepeated,omitempty"` // more rows may be repeated, because only rows near each other were compared
+	MoreRepeated bool  `json:"moreRepeated,omitempty"` // Repeated may be too low, because only rows near each other were compared
 }
 
 // Run runs the job. If it returns [task.ErrInterrupted], the rest of the job can be resumed from the journal.

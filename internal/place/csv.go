@@ -27,7 +27,7 @@ import (
 type CSV struct {
 	Delimiter byte                    // 0 for a comma; a first line sep= takes precedence
 	Types     map[string]storage.Type // the type for texts without a type, by column
-	Keyless   bool                    // the rows have no keys, like the records of a catalog, and the columns may have any names
+	Keyless   bool                    // the rows, such as a catalog's records, have no PartitionKey and RowKey; the columns may have any names
 	// Mixed, if set, is called for a column that has several types and also has texts without a type.
 	Mixed func(text string)
 

@@ -88,7 +88,7 @@ func isFile(name string) bool {
 	return slices.Contains([]string{".jsonl", ".ndjson", ".csv"}, ext(name))
 }
 
-// IsCSV reports whether a name is that of a CSV file.
+// IsCSV reports whether a file with this name contains CSV.
 func IsCSV(name string) bool { return ext(name) == ".csv" }
 
 // ext returns the ending of a file's name, without the ending of its compression.

@@ -215,7 +215,7 @@ func (r *remover) removeLate(ctx context.Context, id ExportID, many bool) error 
 	if *r.left <= 0 {
 		return errEnough
 	}
-	late, taken, in := map[string][]string{}, map[string]bool{}, DataPrefix // the keys of late and taken are the prefixes of exports
+	late, taken, in := map[string][]string{}, map[string]bool{}, DataPrefix // both maps have the prefixes of exports as keys
 	if many {
 		in = ""
 	}

@@ -148,7 +148,7 @@ func (ss *Scans) loadScan(ctx context.Context, id ledger.ScanID) (*Loaded, error
 	if err != nil || own || s.State == ledger.Running {
 		return s, err
 	}
-	return ss.Loaded.getSince(ctx, id, called, read) // another call began to read s earlier, so a restart may have followed
+	return ss.Loaded.getSince(ctx, id, called, read) // s comes from an earlier read, after which the scan may have been restarted
 }
 
 // loadAnew reads a scan. The argument earlier is the result of an earlier call, or nil. Since that call, only the

@@ -46,8 +46,8 @@ type Options struct {
 	Memory *memory.Budget
 	// Price is the price of 10,000 storage requests, in dollars.
 	Price float64
-	// Now is the process's clock; nil means time.Now. Its times only put done steps in order. All other times come from
-	// the service's clock, because the clocks of instances differ.
+	// Now is the process's clock; nil means time.Now. Only the order of done steps depends on this clock. All other
+	// times come from the service's clock, because the clocks of instances differ.
 	Now func() time.Time
 }
 

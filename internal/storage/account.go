@@ -29,8 +29,8 @@ type Options struct {
 	// Unproven means that the connection may contain a typing error. So a request to a host that has never answered fails
 	// after 15 s, or immediately if the host is unreachable.
 	Unproven bool
-	// If AwaitDeletion is set, the creation of a table, queue or container is repeated while the service still deletes an
-	// earlier one of that name. The repetitions end after Patience.
+	// A table, queue or container cannot be created while the service deletes an earlier one with the same name. If
+	// AwaitDeletion is set, the creation is repeated, at most for Patience.
 	AwaitDeletion bool
 	// Transport replaces the network, in tests.
 	Transport policy.Transporter

@@ -19,8 +19,8 @@ type clock struct {
 	date      time.Time
 }
 
-// observe uses the Date of an answer that has just arrived to narrow the bounds of the service's time. sent is when
-// the request was sent.
+// observe narrows the bounds of the service's time by the Date of an answer that has just arrived. sent is when the
+// request was sent.
 func (c *clock) observe(answer *http.Response, sent time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -302,8 +302,8 @@ func connectionFromFields(fields map[string]string) (Connection, error) {
 // defaultSuffix is the end of the public cloud's endpoints.
 const defaultSuffix = "core.windows.net"
 
-// clouds lists the ends of the endpoints of Azure's clouds. (Microsoft Learn, "Azure Government developer guide", "Azure
-// China developer guide")
+// clouds lists the domains of the endpoints in Azure's clouds. (Microsoft Learn, "Azure Government developer guide",
+// "Azure China developer guide")
 var clouds = []string{defaultSuffix, "core.usgovcloudapi.net", "core.chinacloudapi.cn"}
 
 // addEndpoints adds the missing endpoints, which it derives from the account's name.

@@ -72,8 +72,8 @@ func brokenBy(status int, code string) bool {
 	return status == http.StatusInternalServerError && code != "OperationTimedOut"
 }
 
-// Permanent reports whether the same request can never succeed, because the service refused it for good, or because Cosmos DB
-// does not support it.
+// Permanent reports whether the same request can never succeed. Either the service refuses the request permanently, or Cosmos
+// DB does not support it.
 func Permanent(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && !e.Temporary() || errors.Is(err, errUnsorted) || errors.Is(err, errNotWritten)

@@ -25,7 +25,7 @@ func CheckFilter(filter string) error {
 	n, joined, depth := 0, 1, 0
 	for i, piece := range strings.Split(filter, "'") {
 		if i%2 == 1 {
-			continue // a string in quotes; a doubled quote splits a string into two such pieces
+			continue // this piece is in quotes; a string with a doubled quote consists of two such pieces
 		}
 		for _, c := range piece {
 			switch c {

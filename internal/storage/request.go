@@ -104,7 +104,7 @@ type callerPatience struct {
 }
 
 // WithPatience returns a context for requests. If an account gives no good answer for the given time, these requests end with
-// [ErrAway]. The time counts from now or, if later, from the account's last good answer. Unlike a deadline, patience does not
+// [ErrAway]. The time begins now, and begins again at each good answer of the account. Unlike a deadline, patience does not
 // end requests while the account answers. The account's own patience may end earlier. If patience is 0, only the account's own
 // patience counts.
 func WithPatience(ctx context.Context, patience time.Duration) context.Context {

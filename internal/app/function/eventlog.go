@@ -131,8 +131,9 @@ func writePartial(w http.ResponseWriter, r *http.Request, partial *logtail.Parti
 		"%d of %d events were appended: those with an id in ids; whether the others were appended is unknown, and %s", known, len(ids), retry), ids})
 }
 
-// splitEvents returns the text of an event, of each event in an array, or of each line. It checks the events up to the first
-// invalid one. If there are several events, an error contains the index of the invalid event.
+// splitEvents returns the texts of a body's events. The body is one event, an array of events, or lines with one event each.
+// splitEvents checks the events up to the first invalid one. If there are several events, an error contains the index of the
+// invalid event.
 func splitEvents(body []byte, lines bool) (record.Texts, error) {
 	texts, several, err := split(body, lines, "event")
 	if err != nil {

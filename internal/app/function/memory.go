@@ -43,8 +43,9 @@ const (
 	againMemory = 16 << 20 // the minimum for a call that is served again because rowsMemory was too small
 	smallAnswer = 16 << 10 // the minimum memory that a call keeps while it answers
 
-	// A body needs up to twice its length, because its buffer grows while it arrives. In addition, events need memory for their transactions. Records
-	// need memory for each of up to 15 index keys and for the log, but only a limited number of records is written concurrently.
+	// A body needs up to twice its length, because its buffer grows while it arrives. In addition, events need memory for their transactions. Each
+	// record needs memory for its log entry and for up to 15 index rows. Only a limited number of records is written concurrently, so recordsMost
+	// limits this memory.
 	bodyWeight    = 2
 	eventsWeight  = 4
 	recordsWeight = 13
@@ -94,8 +95,8 @@ func (f Function) takeBody(h memoryNeed, take *taker, r *http.Request) (*memory.
 	return take.part(r.Context(), h.ofBody(int64(len(body.text))))
 }
 
-// replayableBody keeps the beginning of a body after it is read. If the beginning is the whole body, the body can be
-// read again.
+// replayableBody keeps the first bytes of a body even after they are read. If these bytes are the whole body, the
+// body can be read again.
 type replayableBody struct {
 	io.ReadCloser
 	text []byte

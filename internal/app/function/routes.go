@@ -47,7 +47,7 @@ func (all routes) handler() http.Handler {
 		other := otherMethod(handlers)
 		for _, method := range append(methods, http.MethodTrace) {
 			h := handlers[method]
-			if h == nil { // without a handler, requests with this method would match another pattern, with a parameter in this place
+			if h == nil { // without a handler, a request with this method could match another pattern, which has a parameter instead of a fixed part
 				h = other
 			}
 			router.Method(method, pattern, withParameters(h))
@@ -59,7 +59,7 @@ func (all routes) handler() http.Handler {
 // inLowerCase gives the router the path in lower case, escaped, and without a trailing slash.
 func inLowerCase(next http.Handler) http.Handler {
 	return withProblems(func(w http.ResponseWriter, r *http.Request) error {
-		if !utf8.ValidString(r.URL.Path) { // as in [input.Query] and readBody
+		if !utf8.ValidString(r.URL.Path) { // [input.Query] and readBody make the same check
 			return problem.Invalidf("", "the path is not valid UTF-8; encode it in UTF-8 with %%-escapes, such as %%C3%%BC for ü")
 		}
 		route := chi.RouteContext(r.Context())

@@ -18,7 +18,7 @@ func parseTimeSpan(s string) (time.Duration, error) {
 		return 0, fmt.Errorf(`%q is not a time span such as "00:00:30" or "1.00:00:00"`, s)
 	}
 	num := func(i int) time.Duration {
-		n, _ := strconv.Atoi(m[i]) // 0 for ""; the expression limits the digits
+		n, _ := strconv.Atoi(m[i]) // n is 0 for ""; other texts have at most 8 digits, so there is no error
 		return time.Duration(n)
 	}
 	days, hours, minutes, seconds := num(2)+num(3), num(4), num(5), num(6)

@@ -32,9 +32,9 @@ type Identity struct {
 // value in the hash.
 //
 // The RowKey's hash is computed from the normalised values, so all spellings of one identifier have one RowKey. For the
-// normaliser Lower, the hash has the published form. With Exact, F314 and f314 are different identifiers with different
-// RowKeys, so records with F314 and f314 can share a partition of another index key. Different identities may have the same
-// hash: the hash has only 32 bits, and does not distinguish "|" in a value from "|" between values. [Identity.Hash]
+// normaliser Lower, the hash has the published form. With Exact, F314 and f314 are different identifiers, and their records
+// have different RowKeys. So one partition of another index key can contain both records. Different identities may have the
+// same hash: the hash has only 32 bits, and does not distinguish "|" in a value from "|" between values. [Identity.Hash]
 // distinguishes them.
 //
 // Keys cannot contain '/', '\', '#', '?', U+0000–U+001F and U+007F–U+009F. If a value contains one of these characters, the

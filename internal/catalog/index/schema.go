@@ -163,8 +163,8 @@ func (s Schema) checkKeys() error {
 
 func (k Key) normaliser() Normaliser { return cmp.Or(k.Normaliser, Lower) }
 
-// cutEnd splits an item of a setting, FIELD:END, into a field name and an end, which must be one of ends. If the item has no
-// colon, the result end is the first of ends.
+// cutEnd splits an item of a setting, FIELD:END, into a field name and an end, which must be one of ends. For an item
+// without a colon, cutEnd returns ends[0] as the end.
 func cutEnd(item string, ends ...string) (field, end string, err error) {
 	field, end = strings.TrimSpace(item), ends[0]
 	for _, e := range ends {

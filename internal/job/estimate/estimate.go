@@ -117,7 +117,7 @@ func queriesOf(s sweep.Spec, found sweep.Totals) (queries, each float64) {
 	return queries, each
 }
 
-// rounded rounds to three significant digits, because requests are estimates.
+// rounded rounds a cost to three significant digits, because the number of requests is only an estimate.
 func rounded(x float64) float64 {
 	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 3, 64), 64)
 	return x

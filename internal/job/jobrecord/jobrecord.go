@@ -86,7 +86,7 @@ func Parse(text json.RawMessage, command string) (Record, error) {
 }
 
 // Restore returns the recorded values of the options that a resumed command does not give. It fails if the command changes an option that must not
-// change, or omits an option that must not come from the record. It also fails if the record contains an option that no record may contain.
+// change, or omits an option that must be given again. It also fails if the record contains an option that no record may contain.
 //
 // An option that names a file may change, because the file may have been moved, for example to a larger disk. The digest shows whether --rows is
 // still the same list. A resumed command may add options that apply after a copy, and may change limits.

@@ -41,7 +41,7 @@ type counting struct {
 	rows    int64          // the result; 0 while the count is running
 }
 
-// worthwhile reports whether the phase runs long enough, and makes enough requests, for a count to add little.
+// worthwhile reports whether the phase is so long, and makes so many requests, that a count adds little.
 func worthwhile(p sweep.Progress) bool {
 	const long, requests = 10 * time.Second, 4 // a counted phase has at least this duration, and this many requests per query
 	return p.Elapsed >= long && p.Run.Queries > 0 && p.Run.Requests >= requests*p.Run.Queries

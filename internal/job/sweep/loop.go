@@ -41,7 +41,7 @@ type run struct {
 	tasks     context.Context        // the context of units
 	reading   context.Context        // the context of queries
 	drop      context.CancelFunc     // cancels reading
-	requests  storage.RequestOptions // the options of queries and units; each task has its own counter
+	requests  storage.RequestOptions // the options that all queries and units share; [run.countedOptions] adds a counter
 	reads     *storage.Limit         // limits the rows read per second
 	writes    *storage.Limit         // limits the rows written per second
 	workers   task.Group

@@ -158,8 +158,8 @@ func (p *pacer) heldBytes(f *frontier) int64 {
 	return bytes
 }
 
-// returnUnused returns to the budget the memory that the sweep does not hold. The budget does not count bytes beyond the sweep's room. The garbage
-// collector's limit includes twice the room. If the sweep holds more, p.over raises this limit by the difference.
+// returnUnused releases the memory that the sweep does not hold. The budget does not count bytes beyond the sweep's room. The garbage collector's
+// limit includes twice the room. If the sweep holds more, p.over raises this limit by the difference.
 func (p *pacer) returnUnused(f *frontier) {
 	bytes := p.heldBytes(f)
 	p.part.Keep(bytes)

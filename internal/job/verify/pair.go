@@ -23,8 +23,8 @@ import (
 // next query. The next query reads from a table only if less than a page of the table's rows is held. So if the tables are equal, a merged page takes
 // one query of each table, and both queries run concurrently. At any time, less than two pages of each table's rows are held.
 //
-// The token of a merged page contains the tokens of both tables, and the key of the last merged row. The held rows only save time: after a resume, or
-// if there was no memory for the rows, pair uses the token to read the rows again.
+// The token of a merged page contains the tokens of both tables, and the key of the last merged row. After a resume, or if there was no memory for
+// the held rows, pair uses the token to read them again.
 type pair struct {
 	places [2]storage.Source // source and destination
 	limit  *storage.Limit    // limits the destination's rows per second; the source's limit is in the request options

@@ -130,8 +130,8 @@ func (e *entries) each(fn func(rows place.Rows, pages []int64) error) error {
 	})
 }
 
-// add adds the differing rows of a page, with the ETags of the destination's rows. The argument stay is the number of further extra rows, which the
-// sync leaves in the destination.
+// add adds the differing rows of a page, with the ETags of the destination's rows. The argument stay is the number of destination rows whose source
+// rows do not match the filter. The sync leaves these rows in the destination.
 func (p *Plan) add(missing, different, extra []storage.Row, stay int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -192,8 +192,9 @@ func (c comparison) Split(rows []storage.Row) [][]storage.Row {
 	return [][]storage.Row{rows}
 }
 
-// Do adds rows to the plan. A comparison with a filter does not read the rows that the filter leaves out. So with a filter, Do searches the other
-// place for each row. If the other place has the row, Do plans a change instead of a copy, and never a deletion.
+// Do adds rows to the plan. A comparison with a filter does not read the rows that the filter leaves out. So with a filter, Do searches the
+// destination for missing rows, and the source for extra rows. A missing row that it finds is changed, not copied. An extra row that it finds is
+// not deleted.
 func (c comparison) Do(ctx context.Context, o storage.RequestOptions, rows []storage.Row) (r action.Result, err error) {
 	of := map[sweep.Kind][]storage.Row{}
 	for _, row := range rows {

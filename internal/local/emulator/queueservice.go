@@ -158,8 +158,8 @@ func (s queueService) parseQueue(c *call, op operation) (operation, error) {
 
 const metadataPrefix = "x-ms-meta-"
 
-// parseMetadata reads the name-value pairs in a request's header. The services keep the case of the names. net/http
-// changes it, so the emulator uses lower case.
+// parseMetadata reads the name-value pairs in a request's header. The services keep the case of the names. But
+// net/http changes the case, so the emulator uses lower case.
 func parseMetadata(h http.Header) (map[string]string, error) {
 	metadata := make(map[string]string)
 	size := 0

@@ -17,8 +17,8 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// MessageLease is the time for which the queue extension hides a message. After half of this time, it hides the message for the whole
-// time again. (QueueListener of the queue extension)
+// MessageLease is the time for which the queue extension hides a message. When half of MessageLease is over, the extension hides the
+// message for a full MessageLease again. (QueueListener of the queue extension)
 const MessageLease = 10 * time.Minute
 
 // poisonLife is the time for which a message stays in the poison queue: the service's default, because the queue extension sets no time. (Microsoft Learn, "Put

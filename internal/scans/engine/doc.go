@@ -18,9 +18,9 @@
 //
 // # Which steps are lost
 //
-// When a host dies, the messages that it had received stay hidden for ten minutes. No setting in host.json changes
-// that. So heartbeats, and not the age of a message, show whether a step is lost. A process that has held a step for 5
-// seconds writes a heartbeat every 5 seconds. The heartbeat is a row that names all steps of the process.
+// When a host dies, the messages that it had received stay hidden for ten minutes. No setting in host.json changes the
+// ten minutes. So heartbeats, and not the age of a message, show whether a step is lost. A process that has held a
+// step for 5 seconds writes a heartbeat every 5 seconds. The heartbeat is a row that names all steps of the process.
 //
 // Maintain observes the scans twice, 10 seconds apart. Each time, it reads the pending steps, peeks into the queues,
 // and reads the heartbeats. A step is lost if neither observation saw its message, and no heartbeat written between the

@@ -19,7 +19,7 @@ import (
 const (
 	heartbeatsPartition = "beats"
 	heartbeatVersion    = 1
-	maxHeartbeatSteps   = 400  // this number fits into a string of 32 K characters; a step takes 51 characters for its ids and at most 12 for each number
+	maxHeartbeatSteps   = 400  // so many steps fit into a string of 32 K characters: a step's ids take 51 characters, and each of its numbers takes at most 12
 	maxHeartbeatWaits   = 10   // this number of causes fits into a string
 	maxHeartbeatCause   = 1000 // characters
 )

@@ -38,10 +38,11 @@
 // pending, because each done row counts its step's children. The first step counts as a child in a done row of the scan
 // itself.
 //
-// Somebody may delete rows by hand. Counts alone may not show such a loss: a lost done row with two children and a lost
-// pending row cancel each other out. So each done row has a Balance: the sum of the hashes of its children's ids, minus
-// the hash of its own id. The scan's First is the sum of the hashes of the steps with which attempts began. First plus
-// all balances must equal the sum of the hashes of the pending steps, even after folds. Otherwise, the scan fails.
+// Somebody may delete rows by hand. Counts do not show every such loss. For example, if a done row with two children
+// and a pending row are lost, the expected and the actual number of pending steps both fall by one. So each done row
+// has a Balance: the sum of the hashes of its children's ids, minus the hash of its own id. The scan's First is the sum
+// of the hashes of the steps with which attempts began. First plus all balances must equal the sum of the hashes of the
+// pending steps, even after folds. Otherwise, the scan fails.
 //
 // # Done rows
 //

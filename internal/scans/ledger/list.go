@@ -188,7 +188,7 @@ func (l *Ledger) Recent(ctx context.Context, q ListQuery, fn func(Listed) bool) 
 		r.Low = &key.Bound{Key: listRow(q.Behind), Open: true}
 	}
 	if !q.Since.IsZero() {
-		r.High = &key.Bound{Key: allPrefix + key.Inverted(q.Since) + "~", Open: true} // sorts after all ids of that moment
+		r.High = &key.Bound{Key: allPrefix + key.Inverted(q.Since) + "~", Open: true} // this key sorts after all ids with the time q.Since
 	}
 	if r.Empty() {
 		return true, nil

@@ -35,7 +35,7 @@ const (
 // observation contains the pending steps, heartbeats and messages that Maintain saw at one moment.
 type observation struct {
 	steps      map[ledger.StepID]ledger.Pending
-	heartbeats map[string]time.Time       // of each process's last heartbeat
+	heartbeats map[string]time.Time       // the time of each process's last heartbeat
 	holders    map[ledger.StepID][]string // the processes whose heartbeats name a step
 	fronts     map[string]front           // by function
 }
@@ -62,9 +62,9 @@ func (l observation) toStore(suspects []suspect) ledger.Observation {
 	return k
 }
 
-// observationOf converts the stored observation k of an earlier run of Maintain. The result contains only steps that
-// the argument again also contains. Between the two observations, at least ObservationPause and at most observationKept
-// must have passed.
+// observationOf converts the stored observation k of an earlier run of Maintain. The argument again contains the
+// suspects of the present run. The result contains only their steps. At least ObservationPause and at most
+// observationKept must have passed between the two observations.
 func observationOf(k ledger.Observation, again []suspect) observation {
 	l := observation{steps: map[ledger.StepID]ledger.Pending{}, heartbeats: k.Heartbeats, fronts: map[string]front{}}
 	for _, s := range again {

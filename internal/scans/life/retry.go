@@ -38,7 +38,7 @@ func (l *Life) retry(ctx context.Context, id ledger.ScanID, rows bool, attempt i
 	if err != nil || !retryable {
 		return err
 	}
-	if attempt != 0 { // a cancellation may have withdrawn the request; after a later cancellation, the write to the scan's row fails
+	if attempt != 0 { // finds out whether a cancellation has withdrawn the request; if a cancellation follows this check, the write to the scan's row fails
 		if a, found, err := l.ledger.StartRequest(ctx, id); err != nil || !found || a.Attempt != attempt {
 			return err
 		}

@@ -214,8 +214,8 @@ func clearLeftovers(ctx context.Context, to place.Objects, files []scans.ExportF
 	return nil
 }
 
-// tidyExport deletes all files of a table that is left out. In other exports, it deletes only the files that late
-// deliveries wrote after the export was sealed or deleted.
+// If the group has left out a table, tidyExport deletes all files of the table. In other exports, it deletes only the
+// files that late deliveries wrote after the export was sealed or deleted.
 func (ex *exports) tidyExport(ctx context.Context, id ledger.ScanID) error {
 	found, err := ex.ledger.Snapshot(ctx, id)
 	if s := found.Scan; err == nil && (s.State == ledger.Succeeded || s.LeftOut) {
@@ -259,7 +259,7 @@ func (ex *exports) placeOf(s ledger.Scan) (*place.Blobs, error) {
 	return o.Container, nil
 }
 
-// withdraw removes the claims of scans that are left out.
+// withdraw removes the claims of the members that their group has left out.
 func (ex *exports) withdraw(ctx context.Context, out []ledger.Scan) error {
 	for _, s := range out {
 		to, err := ex.placeOf(s)

@@ -17,8 +17,8 @@ import (
 // to a step, even if only one of the places has the row. As in an export, pages are read one after another. If the two
 // places' pages end at different keys, the step keeps the rows after the earlier key in memory.
 
-// requestVerification makes the start request for the verification of a scan that is about to succeed, if its request
-// includes one.
+// requestVerification is called for a scan that is about to succeed. If the scan's request includes a verification,
+// requestVerification makes the verification's start request.
 func (l *Life) requestVerification(ctx context.Context, s ledger.Scan) error {
 	r, err := scans.RequestOf(s)
 	if err != nil || !r.Verify {

@@ -346,7 +346,7 @@ func (sd *Scheduler) requestStart(ctx context.Context, d calendar.Decision, r *s
 }
 
 // RunNow adds an occurrence for the current minute to a schedule, starts its scan, and returns the scan's id. A
-// repeated call gets the same id. The schedule's next occurrence by its cron expression does not change. A second
+// repeated call gets the same id. The next occurrence of the schedule's cron expression does not change. A second
 // occurrence in the same minute is refused, because it would have the same {date}.
 func (sd *Scheduler) RunNow(ctx context.Context, name string, sent claim.Sent) (ledger.ScanID, error) {
 	s := sd.setting(name)

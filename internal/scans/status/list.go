@@ -80,8 +80,9 @@ func (q ListQuery) matches(s Status) bool {
 
 // List returns a page of the list of scans. The scans that may be open come first, and then the others. Each of these
 // two parts begins with its newest scan. The first page makes two requests, and a later page makes one. Each page also
-// makes one request for all heartbeats, one for each scan that is open or may have running steps, and one for each copy
-// whose verification is not on the page. A page of a filtered list may have few or no scans even if more pages follow.
+// makes one request for all heartbeats. Each scan that is open or may have running steps costs a further request, and
+// so does each copy whose verification is not on the page. A page of a filtered list may have few or no scans even if
+// more pages follow.
 func (rd *Reader) List(ctx context.Context, q ListQuery) (ScanList, error) {
 	if err := q.check(); err != nil {
 		return ScanList{}, err
@@ -198,7 +199,7 @@ func (l *lister) add(ctx context.Context, scans []ledger.Listed) error {
 		g.Go(func() error {
 			var err error
 			if all[i], err = l.listed(ctx, scans[i]); errors.Is(err, ledger.ErrNotFound) {
-				return nil // being created, or its start failed
+				return nil // the scan is being created, or its start failed
 			}
 			return err
 		})

@@ -192,7 +192,7 @@ func (l Leased) waits(idle time.Duration) bool {
 func leased(s ledger.Snapshot, connections []string, heartbeats []ledger.Heartbeat) Leased {
 	held := map[ledger.StepID]bool{}
 	l := Leased{Instances: []Instance{}}
-	waits := map[string]ledger.Wait{} // the longest one for each connection
+	waits := map[string]ledger.Wait{} // the longest wait for each connection
 	for _, b := range heartbeats {
 		if b.Age >= repairTime {
 			continue

@@ -21,7 +21,7 @@ import (
 const (
 	readTime  = 20 * time.Second // after this time, no further page is read
 	readBytes = 16 << 20         // after this number of bytes, no further page is read
-	// roundQueries is the maximum number of concurrent queries, because each page may need 4 MiB of memory.
+	// roundQueries is the maximum number of concurrent queries. Each of their pages may need 4 MiB of memory.
 	roundQueries = 12
 	// commitRows is the maximum number of rows in a step's commit besides the children's rows. These are the step's
 	// pending row, its done row, a file or failed rows, retried failed rows, and a deletion.
@@ -89,7 +89,7 @@ func (o *stepScan) read(ctx context.Context, m scans.Message, into stepWork) (re
 
 // affordable returns how many of the found steps the next round may run. All rounds together make at most limit
 // queries. The step must have room for the round's pages, which are expected to have the mean size of the earlier
-// pages. One commit must have room for the children of the round's steps, and for the steps that no round runs.
+// pages. The commit must also have room for the children of the round's steps, and for the other found steps.
 func (r *reading) affordable(limit int) int {
 	steps := 0
 	for _, f := range r.found {
@@ -271,8 +271,8 @@ func (o *stepScan) query(step scan.Step) storage.Query {
 }
 
 // The children of an invocation wait for its writes. So beyond ownTransactions transactions, CopyRows writes the rows.
-// To hand over a span takes about rereadRequests requests: for the message, for the step, and to read the rows again.
-// So the invocation itself writes each span of at most rereadRequests transactions.
+// A span that is handed over costs about rereadRequests requests: for the message, for the step, and for reading the
+// rows again. So the invocation itself writes each span of at most rereadRequests transactions.
 const (
 	ownTransactions = 200
 	rereadRequests  = 7

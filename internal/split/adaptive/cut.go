@@ -55,7 +55,7 @@ func (st *strand) divide(g *gauge, cuts []string) {
 	}
 }
 
-// leastCredit returns the number of cuts that a piece may make even if its scan has earned none: one, or up to five if the piece is expected to be
+// leastCredit returns the number of cuts that a piece may make without earned credit: one cut, or up to five cuts if the piece is expected to be
 // long. A long piece delays the whole scan, but has seldom earned enough cuts. The result is one in a partition that is not very long. The result is
 // also one after cuts in levels without known siblings (see [trail]), because such cuts often make empty pieces.
 func (st strand) leastCredit() float64 {

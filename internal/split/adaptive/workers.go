@@ -169,7 +169,7 @@ func (w *Workers) Steal(pieces []*Piece, idle int) []Theft {
 
 // assign divides idle workers among the pieces. Each piece gets one worker, beginning with the largest piece. Long pieces get further workers.
 func (w *Workers) assign(pieces []*Piece, idle int) []int {
-	const least = 0.25 // a piece gets a worker if at least this part of a page is expected in it, and n workers if n² times as much is expected
+	const least = 0.25 // the number of expected pages for which a piece gets one worker; for n² times this number, it gets n workers
 	given := make([]int, len(pieces))
 	worth := make([]float64, len(pieces))
 	for i, s := range pieces {

@@ -15,9 +15,9 @@ import (
 // A prefix step reads the first rows of the partitions whose keys start with a prefix. If there are more rows, the last row's partition shows which
 // character follows the prefix. Three children cover the rest:
 //
-//   - the other rows of that last partition, because the page may end within the partition;
-//   - the other partitions that share the prefix and that character;
-//   - the prefix again, from the next character on.
+//   - the other rows of the last row's partition, because the page may end within this partition;
+//   - the other partitions whose keys start with the prefix and this character;
+//   - the partitions whose keys start with the prefix and a greater character.
 //
 // Prefix differs from the published form in one bound. The published form ends one query before prefix + U+FFFF and begins the next query after it, so it
 // misses keys that start with prefix + U+FFFF. Here, both bounds are the next prefix in key order (package key), so no key is missed.

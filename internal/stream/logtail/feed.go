@@ -24,8 +24,8 @@ const Now = "now"
 const MaxAnswer = 8 << 20
 
 const (
-	// maxBehind is the maximum number of rows after a position. A follower keeps the places of all these rows in memory, and the
-	// contents of a few.
+	// maxBehind is the maximum number of rows after a position. For each of these rows, a follower keeps a [place] in memory. It
+	// keeps the contents of only a few rows.
 	maxBehind = 100_000
 	// maxHeld is the maximum number of bytes of rows' contents in memory while rows are read.
 	maxHeld = 3 * MaxAnswer
@@ -240,7 +240,7 @@ func (p position) thin(rows []arrival) (held int) {
 			of = 1
 		}
 		if kept[of] += a.bytes(); kept[of] > MaxAnswer {
-			kept[of], a.row = MaxAnswer, nil // drops the contents of this row and all newer ones
+			kept[of], a.row = MaxAnswer, nil // this row and all newer rows lose their contents
 		}
 	}
 	return kept[0] + kept[1]

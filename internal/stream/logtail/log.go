@@ -31,9 +31,9 @@ type Log struct {
 type Span struct {
 	Newer string // only rows newer than this key, which may be a result of [Since]
 	Older string // only rows older than this key
-	// If Since is not zero, the span leaves out rows that were written more than 10 ms before Since, by the
-	// service's clock. It may include rows that were written less than 10 ms before Since. The service still reads
-	// all rows between the other bounds.
+	// If Since is not zero, the span leaves out rows that were written more than 10 ms before Since, by the service's
+	// clock. It may include rows that were written less than 10 ms before Since. The service still reads all rows
+	// between Newer and Older.
 	Since time.Time
 }
 
@@ -174,7 +174,7 @@ func (m *merge) read(ctx context.Context, p *source) (readUntil time.Time, err e
 	return readUntil, nil
 }
 
-// rowsOf returns the number of rows to request from a shard. If the rows of a full page fit into one answer, this is a full
+// rowsOf returns the number of rows to request from a shard. If a full page fits into one answer, each shard gets a full
 // page. Otherwise each shard gets an equal share of the answer's rows, plus a margin.
 func (m *merge) rowsOf(ctx context.Context) int {
 	wanted := m.sizes.Rows(ctx, m.most, MaxAnswer)

@@ -30,9 +30,9 @@ type note struct {
 	content string // hash of the events
 }
 
-// AppendOnce appends events with an idempotency key, as [Streams.Append] does without one. If an append is repeated within a
-// day with the same key, stream and events, AppendOnce inserts missing events, and returns the ids of the first append. If
-// the events differ, the error is [problem.KeyReused]. All events are written to one shard.
+// AppendOnce is [Streams.Append] with an idempotency key. If an append is repeated within a day with the same key, stream
+// and events, AppendOnce inserts missing events, and returns the ids of the first append. If the events differ, the error is
+// [problem.KeyReused]. All events are written to one shard.
 func (s *Streams) AppendOnce(ctx context.Context, stream string, records record.Some, idempotencyKey string) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, appendTime)
 	defer cancel()

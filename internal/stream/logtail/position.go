@@ -157,9 +157,9 @@ func (a arrival) bytes() int {
 	return len(a.row.JSON()) + 256
 }
 
-// dueRows yields the rows that the follower may receive now, oldest first. The argument rows is sorted newest first. Rows that
-// were written after readUntil may still be missing from the argument rows, so each tick after readUntil needs a separate group
-// of the position. After maxSingle such groups, dueRows ends, and a later call returns the other rows.
+// dueRows yields the rows that the follower may receive now, oldest first. The argument rows is sorted newest first. The
+// argument rows may lack rows that were written after readUntil. Therefore each tick after readUntil needs its own group in the
+// position. After maxSingle such groups, dueRows ends, and a later call returns the other rows.
 func dueRows(rows []arrival, readUntil ticks) iter.Seq[*arrival] {
 	return func(yield func(*arrival) bool) {
 		singles := 0 // number of groups with rows that were written after readUntil
@@ -188,8 +188,8 @@ func dueRows(rows []arrival, readUntil ticks) iter.Seq[*arrival] {
 }
 
 // takeDue returns the oldest due rows, at most top rows and at most [MaxAnswer] bytes, and marks these rows as received. The
-// result is sorted by key, oldest first. If further rows are due, more is true. The contents of the oldest due row must be in
-// memory.
+// result is sorted by key, oldest first. The result more reports whether further rows are due. The contents of the oldest due
+// row must be in memory.
 func takeDue(rows []arrival, top int, readUntil ticks) (found []storage.Row, more bool) {
 	bytes := 0
 	for a := range dueRows(rows, readUntil) {
@@ -233,11 +233,11 @@ func (p position) markReceived(rows []arrival) {
 }
 
 // advance returns the follower's next position. The argument rows is sorted newest first. A row's field given is true
-// if the follower has received the row. The follower has also received all rows that were written before readUntil
-// and are not in the argument. Late rows are nearly always among the newest rows, so newer groups are smaller than
-// older groups. The shards were read at different moments, so rows after readUntil may be missing. Therefore each
-// tick after readUntil has its own group. limit is the newest bound that the position may have, or "" if any bound is
-// possible.
+// if the follower has received the row. A row that was written before readUntil is missing from the argument only if
+// the follower has received the row. Late rows are nearly always among the newest rows, so newer groups are smaller
+// than older groups. The shards were read at different moments, so rows after readUntil may be missing. Therefore
+// each tick after readUntil has its own group. limit is the newest bound that the position may have, or "" if any
+// bound is possible.
 func (p position) advance(rows []arrival, readUntil ticks, limit string) position {
 	next := position{readUntil: readUntil, floor: ticksOf(readUntil.time().Add(-againMost))}
 	if len(rows) > againRows {
