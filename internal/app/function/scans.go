@@ -103,7 +103,7 @@ func (s scanAPI) retry(w http.ResponseWriter, r *http.Request, _ url.Values) err
 		case "failed":
 			retry = s.RetryFailed
 		default:
-			return problem.Invalidf("rows", "%s is unknown; use failed, or leave rows out", secret.Name(options.Rows))
+			return problem.Invalidf("rows", "%s is unknown; set \"rows\" to \"failed\", or leave it out", secret.Name(options.Rows))
 		}
 	}
 	id := scanID(r)

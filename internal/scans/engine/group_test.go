@@ -174,7 +174,7 @@ func TestTablesThatDifferInCase(t *testing.T) {
 			Source: scans.TableRef{Container: "exports", Prefix: "p", Tables: "o*"},
 			Action: scans.Action{Type: scans.Copy, Destination: &scans.TableRef{Connection: "OTHER"}},
 		})
-		if problem.Of(err).Kind != problem.Invalid || !strings.Contains(err.Error(), "source.tables: Orders and orders are the same table") {
+		if problem.Of(err).Kind != problem.Invalid || !strings.Contains(err.Error(), "source.tables: Orders and orders would become the same table") {
 			t.Error(err)
 		}
 	})

@@ -109,7 +109,7 @@ func (l *Life) retriable(ctx context.Context, s ledger.Scan, rows bool) error {
 			return err
 		}
 		if of.State != ledger.Running {
-			return problem.Conflictf("id", "is a scan of the group %s, which is not running; retry the group", group)
+			return problem.Conflictf("id", "is a member of the group %s, and this group is not running; retry the group", group)
 		}
 	}
 	found, err := l.ledger.Snapshot(ctx, s.ID)
