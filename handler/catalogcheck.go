@@ -128,7 +128,7 @@ type lister struct {
 	err    error
 }
 
-// options returns the flags. Their descriptions use the given noun for the findings.
+// options returns the flags. The argument noun names the findings in the flags' descriptions.
 func (l *lister) options(noun string) []option {
 	return []option{
 		{"all", perRun, &l.all, nil, fmt.Sprintf("print all %s, not only the first %d", noun, maxListed)},

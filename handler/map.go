@@ -166,7 +166,7 @@ func (f *mapFlags) show(r *call, o job.Options, asJSON bool) error {
 	return err
 }
 
-// namesOf returns the rows' keys and properties by name, each once.
+// namesOf returns the names of the rows' keys and properties, each name once.
 func namesOf(rows []storage.Entity) []string {
 	names := []string{odata.PartitionKey, odata.RowKey}
 	for _, row := range rows {

@@ -63,7 +63,7 @@ func (o option) value() pflag.Value {
 	return flags.Lookup(o.name).Value
 }
 
-// text returns the value as a flag accepts it.
+// text returns the value in the form that a flag accepts.
 func (o option) text() string { return valueText(o.value()) }
 
 func valueText(v pflag.Value) string {
@@ -73,7 +73,7 @@ func valueText(v pflag.Value) string {
 	return v.String()
 }
 
-// byDefault returns the default as a flag accepts it.
+// byDefault returns the default in the form that a flag accepts.
 func (o option) byDefault() string {
 	if o.standard != nil {
 		return fmt.Sprint(o.standard)

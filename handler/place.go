@@ -62,7 +62,7 @@ func (f *accountFlags) openPlace(r *call, flag string, at location, in *connecti
 	return p, err
 }
 
-// openBlobs opens a place in blobs. If the path is a URL that has a SAS or names another account, openBlobs refuses a connection.
+// openBlobs opens a place in blobs. A connection cannot be combined with a URL that has a SAS or names another account.
 func (f *accountFlags) openBlobs(r *call, flag string, at location, in *connection) (*place.Blobs, error) {
 	var account *storage.Account
 	var inAccount string

@@ -102,8 +102,8 @@
 //
 // A replacement that changes an index value or the sort value moves the record from one identity to another. One transaction
 // commits the move with both heads. Therefore both heads must be in one shard, and the first index value cannot change. A
-// record's version also grows when the record moves, and the rows of a moved record contain its first identity. A read that
-// finds rows of several identities of one record returns the newest row.
+// move also raises the record's version. The rows of a moved record contain the record's first identity. A read that finds
+// rows of several identities of one record returns the newest row.
 //
 // Only eight hex digits of a hash distinguish records with the same sort value, so two records can have the same row key. If such
 // records also share an index value, the second record is refused. A replacement checks for such a collision before its commit.

@@ -121,8 +121,8 @@ func (rd *Reader) trace(ctx context.Context, first index.FirstHash, start, linea
 	return nil, errLostTrail
 }
 
-// isFull reports whether the answer must end before this row. The answer either contains all requested records, or contains
-// some records and has no room for the row.
+// isFull reports whether the answer must end before this row: the answer has as many records as requested, or no room for
+// the row. The first record always has room.
 func (t *trail) isFull(before storage.Row) bool {
 	return len(t.found) >= t.plan.top || len(t.found) > 0 && t.bytes+len(before.JSON()) > maxAnswer
 }

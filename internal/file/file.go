@@ -21,7 +21,7 @@ import (
 	"syscall"
 )
 
-// The errors of a file that the package refuses.
+// The errors for files that the package refuses.
 var (
 	ErrNotRegular = errors.New("is a link, a pipe or a device, but must be a regular file")
 	ErrName       = errors.New("is not a valid file name")
@@ -43,7 +43,7 @@ func PathAt(name string) Path { return Path{filepath.Dir(name), filepath.Base(na
 // String returns the path for messages.
 func (p Path) String() string { return filepath.Join(p.dir, filepath.FromSlash(p.name)) }
 
-// devices matches the names that Windows gives to devices, with any extension. (Microsoft Learn, "Naming Files, Paths, and
+// devices matches the name of a Windows device, with or without an extension. (Microsoft Learn, "Naming Files, Paths, and
 // Namespaces")
 var devices = regexp.MustCompile(`^(?i:con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]) *([.:].*)?$`)
 

@@ -28,7 +28,7 @@ func (k Kind) String() string {
 	return [...]string{"a table", "an export", "a file", "stdin or stdout"}[k]
 }
 
-// InAccount begins the text of a place in a connection's account: blob:CONTAINER/PREFIX.
+// InAccount is the prefix of the text blob:CONTAINER/PREFIX, which names a place in a connection's account.
 const InAccount = "blob:"
 
 // IsURL reports whether a place's text is a URL. A misspelt URL counts as a URL, because nobody gives a directory such a name on purpose.

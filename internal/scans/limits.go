@@ -57,7 +57,7 @@ func (l Limits) Takes(rows, requests int64) time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// slots takes n slots. The argument now is by the service's clock. A done step counts with its true cost, and a waiting
+// slots takes n slots. The argument now is the service's time. A done step counts with its true cost, and a waiting
 // step with 90 % of the mean cost. With 100 %, part of the limits would stay unused. If 90 % is too little, the scan
 // exceeds its limits. Then [step.Steps] gives later slots to steps whose messages arrive.
 func (l Limits) slots(u *ledger.Used, now time.Time, n int) []time.Time {

@@ -30,8 +30,8 @@ type plan struct {
 	Work work
 	// Prepare creates the destination. It is nil if there is nothing to create.
 	Prepare func(context.Context) error
-	// Missing reports whether the destination is missing, and changes nothing. An error means that the work may not
-	// write there. Missing is nil for work that writes nothing.
+	// Missing reports whether the destination is missing, and changes nothing. An error means that the work cannot
+	// write to the destination. Missing is nil for work that writes nothing.
 	Missing func(context.Context) (bool, error)
 	// Destination is the table that the work writes to or compares with, or nil.
 	Destination *storage.Table

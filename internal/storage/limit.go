@@ -27,8 +27,8 @@ func NewLimit(perSecond int) *Limit {
 	return &Limit{turn: make(chan struct{}, 1), pace: pace.NewLimit(float64(perSecond)), page: -1}
 }
 
-// acquire waits until the limit allows n requests or rows, and subtracts them from the limit. It returns false if stop is closed or
-// ctx ends before that.
+// acquire waits until the limit's budget is positive, and subtracts n requests or rows from the budget. It returns false if stop
+// is closed or ctx ends before that.
 func (l *Limit) acquire(ctx context.Context, n float64, stop <-chan struct{}) bool {
 	if l == nil {
 		return true
@@ -52,8 +52,8 @@ func (l *Limit) acquire(ctx context.Context, n float64, stop <-chan struct{}) bo
 	}
 }
 
-// tryAcquire subtracts n requests or rows from the limit and returns 0. If the limit does not allow them yet,
-// tryAcquire only returns how long to wait.
+// tryAcquire subtracts n requests or rows from the budget and returns 0. If the budget is used up, tryAcquire only
+// returns how long to wait.
 func (l *Limit) tryAcquire(n float64) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -51,7 +51,7 @@ func countLineEnds(text []byte) int {
 	return bytes.Count(text[:len(text)-len(bytes.TrimLeft(text, " \t\r\n"))], []byte("\n"))
 }
 
-// plainLines reads lines as [plainPage] reads a page. It returns false for forms that it does not support.
+// plainLines reads lines with rows in the form that [plainPage] also reads. It returns false for any other form.
 func plainLines(text []byte) ([]Row, bool) {
 	r := rowReader{in: text, out: make([]byte, 0, len(text)+len(text)/8), names: map[string]string{}}
 	for r.skipSpace(); r.at < len(text); r.skipSpace() {

@@ -85,7 +85,7 @@ func (c Catalogs) list(w http.ResponseWriter, r *http.Request, _ url.Values) err
 	return answer(w, r, map[string]any{"catalogs": all}, nil)
 }
 
-// byName returns the catalog with a name. The error lists the names.
+// byName returns the catalog with a name. The error lists the names of all catalogs.
 func (c Catalogs) byName(name string) (*catalog.Catalog, error) {
 	if found := c[name]; found != nil {
 		return found, nil

@@ -103,7 +103,8 @@ func invocationHandler(f Function) http.Handler {
 	})
 }
 
-// handle invokes the function with the request's envelope. Before, it waits until the app is ready, at most for the invocation's time limit.
+// handle waits until the app is ready, and then invokes the function with the request's envelope. The invocation's time limit includes the
+// wait.
 func (f Function) handle(ctx context.Context, r *http.Request) (report string, err error) {
 	body, err := readBody(r)
 	if err != nil {

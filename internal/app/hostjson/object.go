@@ -41,7 +41,7 @@ func parseObject(place string, data []byte, p *problems) *object {
 	return o
 }
 
-// overridePrefix begins the names of settings that replace fields of host.json, such as
+// overridePrefix is the prefix of settings that replace fields of host.json, such as
 // AzureFunctionsJobHost__extensions__queues__batchSize. (Microsoft Learn, "host.json reference for Azure Functions", Override
 // host.json values)
 const overridePrefix = "AzureFunctionsJobHost__"

@@ -20,8 +20,7 @@ import (
 	"tablesweep/internal/storage"
 )
 
-// portVariables lists the variables with the port on which the handler must listen for the Functions host. The second name is
-// the older one.
+// portVariables are the variables in which a Functions host passes the port to its handler. The second name is the older one.
 var portVariables = []string{"FUNCTIONS_CUSTOMHANDLER_PORT", "FUNCTIONS_HTTPWORKER_PORT"}
 
 // Port returns the port on which a Functions host expects the handler to listen; "" if no host started the process.

@@ -10,8 +10,8 @@ import (
 	"tablesweep/internal/problem"
 )
 
-// maxUnits is the maximum number of UTF-16 units in a key. The service's documentation states this limit and also a larger
-// limit, but other clients rely on this limit.
+// maxUnits is the maximum number of UTF-16 units in a key. The service's documentation states two limits. This is the
+// smaller one, because other clients rely on it.
 const maxUnits = 512
 
 // legal reports whether a key may contain the character, according to the service's documentation of its data model.
@@ -133,8 +133,8 @@ func ceil(k string) string {
 	return k[:i] + string(r)
 }
 
-// lowByte returns two hex digits for a character. If [below] returns the same character for two characters, their digits
-// differ.
+// lowByte returns a character's low byte as two hex digits. Two characters with the same result of [below] never have
+// the same low byte.
 func lowByte(r rune) string { return hex.EncodeToString([]byte{byte(r)}) }
 
 func checkText(field, value string) error {

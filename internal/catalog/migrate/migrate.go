@@ -6,7 +6,7 @@
 // record is in its old or its new place, and the next migration continues.
 //
 // Writers notice the stop within 85 s. The schema's row records the time of the stop, so the next run after an interrupted
-// migration need not wait again. A next run with the old settings moves the records back.
+// migration need not wait again. A later run with the old settings moves the records back.
 //
 // Index rows of the published program have version 0. A row with version 0 is deleted only when all index rows of its record
 // have the row's content. The published program does not lower-case RowKeys, so "Twin:…" and "TWIN:…" can be two records with
@@ -221,7 +221,7 @@ type migrator struct {
 	contents map[index.IdentityHash]content
 }
 
-// content describes the rows that another program wrote for one identity. It is ambiguous if these rows differ.
+// content describes the rows that another program wrote for one identity. If these rows differ, ambiguous is true.
 type content struct {
 	hash      wal.ContentHash
 	ambiguous bool

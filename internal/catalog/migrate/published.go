@@ -174,9 +174,9 @@ func publishedRecord(row storage.Entity) record.Record {
 	return store.Without(record.FromProperties(row.Properties), store.PublishedOperation)
 }
 
-// carryOut carries out one entry of the published program. If carryOut cannot do this, it reports the entry, and settled is
-// false. If carried is true, the published program has already carried out the entry, and later writes may have replaced the
-// result. If such an entry cannot be carried out again, it still counts as settled.
+// carryOut carries out one entry in the log of the published program (see the package comment). If carryOut cannot do this,
+// it reports the entry, and settled is false. If carried is true, the program itself has already carried out the entry, and
+// later writes may have replaced the result. If such an entry cannot be carried out again, it still counts as settled.
 func (m *migrator) carryOut(ctx context.Context, row storage.Entity, carried bool) (settled bool, err error) {
 	r := publishedRecord(row)
 	id, err := m.Identify(r)
@@ -246,8 +246,9 @@ func (m *migrator) decide(ctx context.Context, row storage.Entity, id index.Iden
 	return func() error { return m.Restore(ctx, h, id, r) }, "", nil
 }
 
-// takeLateRows takes over a record's rows that the published program wrote after the migration had read the index. If these
-// rows stayed, a later run would restore the deleted record. The result is the record's head.
+// takeLateRows takes over a record's rows that the published program wrote after the migration had read the index. The
+// caller's entry deletes the record. If the rows stayed, a later run would restore this record from them. The result is the
+// record's head.
 func (m *migrator) takeLateRows(ctx context.Context, id index.Identity, r record.Record) (*store.Head, error) {
 	if m.dryRun {
 		return nil, nil

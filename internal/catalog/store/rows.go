@@ -46,7 +46,7 @@ const (
 	ParkedColumn   = record.OwnPrefix + "parked"
 )
 
-// SlotColumns are the columns that a [Slot] needs. But the slot of a row of another program needs all columns.
+// SlotColumns are the columns that a [Slot] needs. If another program wrote the row, its slot needs all columns.
 var SlotColumns = []string{identityColumn, VersionColumn, GoneColumn}
 
 // EntryColumns are the columns that an [Entry] without its record needs.

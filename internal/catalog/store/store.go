@@ -200,8 +200,8 @@ const (
 // Foreign reports whether another program wrote the index row.
 func Foreign(row storage.Entity) bool { return row.Get(VersionColumn) == "" }
 
-// ContentOf returns the record of an index row. It leaves out the name of an operation that the published program writes into
-// its rows.
+// ContentOf returns the record of an index row, without the column in which the published program stores the operation's
+// name.
 func ContentOf(row storage.Entity) record.Record {
 	r := record.FromProperties(row.Properties)
 	if v, _ := r.Get(PublishedOperation); Foreign(row) && v == PublishedInsert {

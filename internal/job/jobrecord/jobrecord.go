@@ -31,7 +31,7 @@ type Option struct {
 	Keep    Keep
 	Value   string // as a record stores the value
 	Default string // the value if the option is not given
-	Again   bool   // not stored, because the value may be secret, or decides where rows or tokens are sent
+	Again   bool   // not stored, because the value may be secret or may decide who receives rows or tokens
 }
 
 func (o Option) isGiven() bool { return o.Value != o.Default }

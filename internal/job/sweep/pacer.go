@@ -159,7 +159,7 @@ func (p *pacer) heldBytes(f *frontier) int64 {
 }
 
 // returnUnused releases the memory that the sweep does not hold. The budget does not count bytes beyond the sweep's room. The garbage collector's
-// limit includes twice the room. If the sweep holds more, p.over raises this limit by the difference.
+// limit allows for twice the room. If the sweep holds more than twice the room, p.over raises the collector's limit by the difference.
 func (p *pacer) returnUnused(f *frontier) {
 	bytes := p.heldBytes(f)
 	p.part.Keep(bytes)

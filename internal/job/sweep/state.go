@@ -14,7 +14,7 @@ import (
 // together, only in this file.
 type sweepState struct {
 	frontier    *frontier
-	checkpoint  *Checkpoint // if the sweep has no checkpoint, this one records nothing
+	checkpoint  *Checkpoint // never nil; without a file, it records nothing
 	totals      Totals      // the totals of this run and earlier runs
 	ours        Totals      // the totals of this run
 	bytes       int64       // bytes of all pages of this run

@@ -2,7 +2,7 @@ package odata
 
 import "tablesweep/internal/key"
 
-// The names of the properties of every row.
+// The names of the properties that every row has.
 const (
 	PartitionKey = "PartitionKey"
 	RowKey       = "RowKey"

@@ -7,11 +7,12 @@
 // or SharedKeyLite. The emulator is as strict as the real service. It does not support Entra ID. It refuses shared
 // access signatures, access policies, CORS, service properties and statistics. The error names the refused feature.
 //
-// The emulator ends a page after 250,000 visited rows or 16 MiB, and the service ends a page after 5 seconds. It
-// disconnects a client that takes 30 seconds to send a body or to read an answer. It accepts keys of up to 512 UTF-16
-// units, and any date as x-ms-version. It returns Doubles in their shortest form, like Azurite: 3.10 as 3.1, 3 as 3.0,
-// and -0.0 as 0.0. Tests compare the emulator's answers with recordings of the real service (testdata/README.md).
-// scripts/jssdk and scripts/pysdk test the emulator with Microsoft's JavaScript and Python clients.
+// The emulator ends a page after 250,000 visited rows or 16 MiB, and the service ends a page after 5 seconds. The
+// emulator disconnects a client that takes 30 seconds to send a body or to read an answer. It accepts keys of up to 512
+// UTF-16 units, and any date as x-ms-version. It returns Doubles in their shortest form, like Azurite: 3.10 as 3.1, 3
+// as 3.0, and -0.0 as 0.0. Tests compare the emulator's answers with recordings of the real service
+// (testdata/README.md). scripts/jssdk and scripts/pysdk test the emulator with Microsoft's JavaScript and Python
+// clients.
 //
 // With a fault spec (see package [fault]), requests fail as they fail in the real service. The emulator counts requests
 // by kind, so tests and benchmarks can check a program's cost ([Counts]).

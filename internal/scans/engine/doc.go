@@ -50,7 +50,7 @@
 //
 // A step may kill its process. So every delivery except the first is marked in the pending row before the step begins.
 // If the step ends with an error, this mark is removed. Before a sixth process begins the step, the scan fails with an
-// error that names the step. If the first message was never sent, this also counts as a death, and the scan fails
+// error that names the step. If the first message was never sent, it still counts as delivered, and the scan fails
 // before a fifth process begins the step.
 //
 // A storage failure never fails a scan by itself. After five deliveries, the host moves the message into the poison

@@ -180,8 +180,8 @@ func (l *Ledger) RefuseMember(ctx context.Context, id ScanID, request []byte, no
 	return unlessOvertaken(err)
 }
 
-// sum adds the figures of a group's members to the group's snapshot. If a member is left out, only its steps and
-// requests are added.
+// sum adds the figures of a group's members to the group's snapshot. Of a member that the group leaves out (see
+// [Ending]), sum adds only the steps and requests.
 func (l *Ledger) sum(ctx context.Context, group *Snapshot) error {
 	m := &group.Members
 	m.All = group.Scan.Members

@@ -35,14 +35,14 @@
 //
 // One transaction commits a step (see [Ledger.Commit]). Counters are sums over done (d) rows, so nothing is counted
 // twice. Once an attempt has no pending (p) row, it never gets another one. The sums also show how many steps are
-// pending, because each done row counts its step's children. The first step counts as a child in a done row of the scan
-// itself.
+// pending, because each done row counts its step's children. An attempt may begin with a first step, which is no step's
+// child. A done row that belongs to no step counts this first step.
 //
 // Somebody may delete rows by hand. Counts do not show every such loss. For example, if a done row with two children
 // and a pending row are lost, the expected and the actual number of pending steps both fall by one. So each done row
 // has a Balance: the sum of the hashes of its children's ids, minus the hash of its own id. The scan's First is the sum
-// of the hashes of the steps with which attempts began. First plus all balances must equal the sum of the hashes of the
-// pending steps, even after folds. Otherwise, the scan fails.
+// of the hashes of all attempts' first steps. First plus all balances must equal the sum of the hashes of the pending
+// steps, even after folds. Otherwise, the scan fails.
 //
 // # Done rows
 //
@@ -57,11 +57,11 @@
 // pending rows, and the scan's own row. The rows x and w sort after these rows, because a status does not need them. If
 // many steps are pending, a second request reads the scan's row. Heartbeats need a third request.
 //
-// When a scan ends, one transaction removes it from the list of open scans and puts its summary into the list of all
-// scans, unless a later attempt is listed there. A canceled or failed scan may still have running steps. The final sums
-// are added 15 minutes later, and until then, a list reads the scan's own rows. A day after a scan's end, its done rows
-// are folded into one row. When a scan's retention is over, its own row is removed first, unless it has changed. So a
-// retry never finds a half-removed scan. The scan's row in the list is removed last.
+// When a scan ends, one transaction removes it from the list of open scans. The same transaction puts its summary into
+// the list of all scans, unless this list has a later attempt. A canceled or failed scan may still have running steps.
+// The final sums are added 15 minutes later, and until then, a list reads the scan's own rows. A day after a scan's
+// end, its done rows are folded into one row. When a scan's retention is over, its own row is removed first, unless it
+// has changed. So a retry never finds a half-removed scan. The scan's row in the list is removed last.
 //
 // # Limits
 //
@@ -124,7 +124,7 @@ type Scan struct {
 	LeftOut  bool          // see [Ending]
 	NoTable  int64         // see [Ending]
 
-	first int64 // sum of the hashes of the steps with which attempts began
+	first int64 // sum of the hashes of all attempts' first steps
 	etag  string
 }
 

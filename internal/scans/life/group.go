@@ -24,7 +24,7 @@ import (
 
 // A group's tables are chosen once, when it starts. To begin a member, a process changes the group's row. The message
 // of a start request then starts the member. When a member ends, the next one begins. When all members have ended, a
-// process ends the group. Maintain completes work that crashes interrupted.
+// process ends the group. If a crash interrupts this work, Maintain completes it.
 
 const (
 	openMembers  = 8

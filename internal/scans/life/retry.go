@@ -23,7 +23,8 @@ const retrySends = 32
 //
 // The retry of a group retries all members that have not succeeded, including their failed rows. A Functions host may
 // repeat a request. So if the scan is running, or has succeeded after a retry, Retry changes nothing and returns nil.
-// If a message was sent before the retry, some of its deliveries are used up, so the message may fail the scan sooner.
+// A message that was sent before the retry has fewer deliveries left, so its step may fail the scan after fewer
+// failures.
 func (l *Life) Retry(ctx context.Context, id ledger.ScanID) error { return l.retry(ctx, id, false, 0) }
 
 // RetryFailed is like [Life.Retry], and also retries failed rows. It refuses a scan without failed rows.

@@ -63,7 +63,7 @@ func ratesOf(s ledger.Scan, points []ledger.Point, interval time.Duration, last,
 }
 
 // worked sums up the work from now-since until now. If an interval began earlier, only a proportional share of its work
-// counts. An interval's time before the attempt or after now is ignored.
+// counts. For this share, an interval does not begin before the attempt or end after now.
 func worked(points []ledger.Point, interval time.Duration, began, now time.Time, since time.Duration) ledger.Point {
 	var sum ledger.Point
 	from := now.Add(-since)

@@ -57,7 +57,7 @@ func newHeartbeats(waits func(*ledger.Heartbeat), write func(context.Context, le
 	return &heartbeats{process: strings.ToLower(rand.Text()), waits: waits, write: write, steps: map[ledger.StepID]*heldStep{}}
 }
 
-// begin records that a delivery of a step has begun. The argument counter counts its requests.
+// begin records that a delivery of a step has begun. The argument counter counts the step's requests.
 func (h *heartbeats) begin(log *zerolog.Logger, scan ledger.ScanID, step ledger.StepID, counter *storage.Counter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -279,8 +279,8 @@ const (
 )
 
 // passOn hands over spans of rows to CopyRows steps if the writes would delay the children too long. It keeps the rows
-// of a span's first and last partition, which may continue on other pages. So a range that is handed over excludes its
-// bounds, and contains only whole partitions.
+// of a span's first and last partition, which may continue on other pages. So the range that it hands over lies
+// between these two partitions, and contains only whole partitions.
 func (s *readResult) passOn(m scans.Message) {
 	if m.HandedOver || len(s.children) == 0 {
 		return
@@ -325,7 +325,7 @@ func (s *readResult) note() []byte {
 	return nil
 }
 
-// countFailed adds each page's number of failed rows to the page's end in s. The argument again is true if another step
+// countFailed adds the failed rows to the numbers in s.ends, page by page. The argument again is true if another step
 // has read the rows. The note of that step contains the pages.
 func (s *readResult) countFailed(failed []action.Failure, again bool) {
 	if len(failed) == 0 {

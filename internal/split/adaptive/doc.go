@@ -23,10 +23,11 @@
 //   - it cuts the rest into at most twelve pieces. It makes one cut for each 1.5 expected pages, as long as it has credit. The pieces near the last
 //     key are smaller, because the estimate is best for near keys.
 //
-// Estimates are poor: there are often a hundred times more rows than expected. Therefore pieces are small, and each cut costs credit. A scan starts
-// with credit for sixty cuts. Every page earns credit for one more cut, and a strand that is cut divides its remaining credit among the pieces. Every
-// piece gets credit for at least one cut, so a piece with many rows can always be cut. A long piece gets credit for up to five cuts, unless it was
-// cut in a blind level. After the first page, the rest is always cut into twelve pieces, because the start of a table reveals little about the rest.
+// Estimates are poor: there are often a hundred times more rows than expected. Therefore pieces are small. Credit limits the number of cuts: a scan
+// starts with credit for sixty cuts. Every page earns credit for one more cut, and a strand that is cut divides its remaining credit among the
+// pieces. Every piece gets credit for at least one cut, so a piece with many rows can always be cut. A long piece gets credit for up to five cuts,
+// unless it was cut in a blind level. After the first page, the rest is always cut into twelve pieces, because the start of a table reveals little
+// about the rest.
 //
 // A script may have thousands of letters. So if keys contain characters beyond ASCII, the strand assumes unknown letters between the last key and the
 // end. Their weight is half the weight of all known letters.
@@ -44,9 +45,9 @@
 //
 // The first piece continues after the page. The service ties a continuation token to the query that returned it, so the piece's step continues the
 // same query, with the same filter and the new token. The step's state contains the key at which the next piece starts. The step yields no row at or
-// after that key, and ends with the first page that contains such a row. Only rows of this last page are read twice. A new query that begins after
-// the last key would read the page's last partition again, or need a step for the rest of this partition. Using the token with a narrower filter
-// would save a page, but no document of the service allows this.
+// after that key, and ends with the first page that contains such a row. Only rows of this last page are read twice. Without the token, a new query
+// would have to begin with the page's last partition and read it again, or the rest of this partition would need a step of its own. Using the token
+// with a narrower filter would save a page, but no document of the service allows this.
 //
 // # Hints
 //

@@ -222,8 +222,8 @@ func (w *Workers) cuts(s *Piece, n int) []key.Key {
 	return slices.Compact(cuts)
 }
 
-// Left returns the expected number of unread rows of the piece. It is at least the number of rows read since a thief (see [Theft]) last found rows,
-// because the estimate may be too low. ok is false for a piece that was not cut from another piece, until its first page.
+// Left returns the expected number of unread rows of the piece. The estimate may be too low, so Left assumes at least as many full pages as were
+// read since a thief (see [Theft]) last found rows. ok is false if the piece was not cut from another piece, and none of its rows was read.
 func (w *Workers) Left(s *Piece) (rows float64, ok bool) {
 	switch {
 	case s.last != nil:

@@ -93,8 +93,8 @@ func New(start, most int) *Pace {
 	return &Pace{limit: float64(min(start, most)), most: float64(most), warming: true}
 }
 
-// Limit returns how many requests to make concurrently, at least 1. Requests that wait after a refusal do not
-// count.
+// Limit returns how many requests to make concurrently, at least 1. A request that waits after a refusal is not one of
+// them.
 func (p *Pace) Limit() int { return max(1, int(p.limit)) }
 
 // Observe adjusts the limit, and reports whether a measurement of refusals has ended.

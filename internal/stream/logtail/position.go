@@ -62,9 +62,9 @@ func (p place) compare(other place) int {
 }
 
 // position is a follower's progress in a stream. The position's text is short, even if there are many events. The follower
-// reads the events whose ids are newer than a bound. Of these events, the follower has received all that were written
-// before floor, and none that were written after newest. The groups describe the received events between floor and newest.
-// A row that becomes visible late changes the sum of its group, and only that group is sent again.
+// reads only events whose ids are newer than a bound. It has received every event that was written before floor, and no
+// event that was written after newest. The groups describe the received events between floor and newest. A row that
+// becomes visible late changes the sum of its group, and only that group is sent again.
 type position struct {
 	newer     string // the bound, as in Span.Newer
 	floor     ticks
@@ -73,8 +73,8 @@ type position struct {
 	groups    []group // newest first, at most maxGroups
 }
 
-// group describes adjacent rows that the follower has received. In the group's newest tick, the follower may have received
-// only the rows with the older ids. sum adds up the hashes of the received rows' ids.
+// group describes adjacent rows that the follower has received. If several rows have the group's newest Timestamp, the
+// follower may lack those with the newest ids. sum adds up the hashes of the received rows' ids.
 type group struct {
 	from, to ticks // Timestamps of its oldest and its newest row
 	sum      uint64

@@ -238,7 +238,7 @@ type Answer struct {
 }
 
 // The service ends a page after five seconds of work, or at the boundary of a partition server. The emulator limits the
-// number of visited rows, because a filter may match few rows, and the number of bytes, because rows may be huge.
+// number of visited rows, because a filter may match few rows. It limits the bytes, because rows may be huge.
 const (
 	maxVisited   = 250_000
 	maxPageBytes = 16 << 20
