@@ -115,7 +115,7 @@ func sharedBy(c *cobra.Command) shared {
 	return shared{meter: progress.New(c.ErrOrStderr()), second: context.Background()}
 }
 
-// execute runs the command. If ctx has ended, the error is that of an interrupt.
+// execute runs the command. If the command fails after ctx has ended, execute returns the error of an interrupt.
 func execute(ctx context.Context, c *cobra.Command) error {
 	err := c.ExecuteContext(ctx)
 	if err != nil && ctx.Err() != nil {

@@ -45,8 +45,8 @@ func (f *accountFlags) openHome(r *call, flag string, at location, in *connectio
 	return h, err
 }
 
-// manyPlaces opens the place of the source's tables and that of the destination's tables. These two places must differ. The function fits checks the
-// options against the kinds of the places.
+// manyPlaces opens two places, which must differ: the source of the tables, and their destination. The function fits checks the options against the
+// kinds of the places.
 func (p *pairFlags) manyPlaces(r *call, t *job.Tables, fits func(r *call, from, to place.Kind) error) (err error) {
 	if r.point.File != nil && len(r.point.Record.Places) == 1 { // the checkpoint is in the directory of the export, which may have moved
 		p.to = location{path: strings.TrimRight(r.point.Resume, "/") + "/"}

@@ -106,7 +106,7 @@ func (o CopyOptions) narrow(ctx context.Context, s *sweep.Spec) (w *changes, win
 	return w, window, nil
 }
 
-// setWindow sets the window of changed rows to that of the job's first run.
+// setWindow sets the window of changed rows to the window of the job's first run.
 func (w *changes) setWindow(window string) (err error) {
 	bound, began, _ := strings.Cut(window, "/")
 	if w.began, err = time.Parse(time.RFC3339, began); err == nil && bound != "" {

@@ -60,7 +60,8 @@ func (k *Keys) keysAfter(after *key.Key) []key.Key {
 	return k.keys[at:]
 }
 
-// takeGroup removes and returns the first keys of a list: those of one query, which have the same partition.
+// takeGroup removes the first keys of a list, and returns them. They have the same partition, and one query searches
+// for all of them.
 func takeGroup(keys *[]key.Key) (partition string, rows []string) {
 	partition = (*keys)[0].Partition
 	for len(*keys) > 0 && len(rows) < groupRows && (*keys)[0].Partition == partition {

@@ -44,7 +44,7 @@ type Options struct {
 	Beside func() int64
 	// Requests, if set, limits the number of requests of all kinds per second.
 	Requests *storage.Limit
-	// MaxRows limits the rows per second that are read from a table, and separately those that are written to a table. 0 means no limit. A page has
+	// MaxRows is a limit on the rows read from a table per second, and also on the rows written to a table per second. 0 means no limit. A page has
 	// at most a tenth of MaxRows rows.
 	MaxRows int
 	// Share, if set, holds the limits that the sweep shares with other concurrent sweeps.

@@ -77,7 +77,8 @@ func readable(e storage.Entity) bool {
 	return v == version || v == kindVersion
 }
 
-// StartRequests returns up to a thousand start requests, without those of a newer version.
+// StartRequests returns up to a thousand start requests. It omits start requests that a newer version of the program
+// has written.
 func (l Requests) StartRequests(ctx context.Context) (all []StartRequest, err error) {
 	p, err := l.query(ctx, "list start requests", storage.Query{Range: key.WithPrefix(scansPartition, startRequestPrefix)})
 	for _, e := range p.Entities() {

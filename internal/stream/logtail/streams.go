@@ -268,7 +268,7 @@ func (s *Streams) Newest(ctx context.Context, stream, since string, n int, show 
 	return err
 }
 
-// newest calls the function take with events of a span, as Log.Newest does with rows.
+// newest is Log.Newest for the events of a stream: it calls the function take with events of a span.
 func (s *Streams) newest(ctx context.Context, stream string, span Span, n int, take func(Event) (taken bool, err error)) (more bool, err error) {
 	m, err := s.read(ctx, stream, span, n)
 	if err != nil {
