@@ -132,7 +132,7 @@ func ServedBlobs() string {
 	for _, r := range blobRoutes {
 		names = append(names, r.name)
 	}
-	return "The Blob service has " + strings.Join(names, ", ") + " (acquire, renew, release, break), for block blobs that are written by one request. Any other operation gets 501, with its name."
+	return "The Blob service has " + strings.Join(names, ", ") + " (acquire, renew, release, break). All blobs are block blobs, and one request writes a whole blob. Any other operation gets 501, with the operation's name."
 }
 
 // usualHeaders are the headers that every request may have, without the prefix x-ms-.

@@ -86,11 +86,11 @@ func runSplit(c *cobra.Command, o splitOptions) error {
 	}
 	var parts []string
 	if len(real) > 0 {
-		parts = append(parts, "Real keys; time of 64 workers with hop 3.\n\n"+split.RealTable(split.Figures(real)))
+		parts = append(parts, "Real keys; time of 64 workers with 3 units per message.\n\n"+split.RealTable(split.Figures(real)))
 	}
 	if len(made) > 0 {
 		parts = append(parts, split.MeansTable(made, o.rows),
-			"Queries ÷ optimum; time of 64 workers with hop 3, in multiples of the bound.\n\n"+split.SetsTable(made))
+			"Queries ÷ optimum; time of 64 workers with 3 units per message, in multiples of the bound.\n\n"+split.SetsTable(made))
 	}
 	_, err = io.WriteString(c.OutOrStdout(), strings.Join(parts, "\n"))
 	return err

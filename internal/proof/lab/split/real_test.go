@@ -35,7 +35,7 @@ func TestSplitOfRealTables(t *testing.T) {
 		{"time ÷ published", func(f split.Figure) float64 { return f.One.PerPublished }, 0.85, 1.75, 1},
 		{"time ÷ bound", func(f split.Figure) float64 { return f.One.PerBound }, 3.1, 5, 4.9},
 		{"time of 4 an invocation ÷ published", func(f split.Figure) float64 { return f.Four.PerPublished }, 0.55, 1.1, 0.6},
-		{"time of 4 an invocation ÷ published, hop 10", func(f split.Figure) float64 { return f.Four.PerPublished10 }, 0.72, 1.75, 0.55},
+		{"time of 4 an invocation ÷ published, 10 per message", func(f split.Figure) float64 { return f.Four.PerPublished10 }, 0.72, 1.75, 0.55},
 		{"time of 4 an invocation ÷ bound", func(f split.Figure) float64 { return f.Four.PerBound }, 2.2, 3.2, 3},
 		{"queries with hints", func(f split.Figure) float64 { return f.Hinted }, 1.1, 1.2, 1.15},
 		{"time with hints ÷ bound", func(f split.Figure) float64 { return f.HintedTime }, 1.9, 2.3, 2},

@@ -60,9 +60,9 @@ func MeansTable(results []Result, rows int) string {
 	for _, workers := range workerCounts() {
 		for _, hop := range hops() {
 			if workers == 0 {
-				fmt.Fprintf(&b, " critical path, hop %d |", hop)
+				fmt.Fprintf(&b, " critical path, %d per message |", hop)
 			} else {
-				fmt.Fprintf(&b, " %d workers, hop %d |", workers, hop)
+				fmt.Fprintf(&b, " %d workers, %d per message |", workers, hop)
 			}
 			rule += "--:|"
 		}
@@ -164,8 +164,8 @@ func Mean(figures []Figure, column func(Figure) float64) (mean float64, worst Fi
 // RealTable returns a table of the adaptive strategy's figures on real sets, followed by the means and the worst sets.
 func RealTable(figures []Figure) string {
 	var b strings.Builder
-	b.WriteString("| keys | pages | queries ÷ optimum | empty queries | time ÷ published | hop 10: time ÷ published | time ÷ prefix | time ÷ bound (eight steps) | " +
-		"four: time ÷ published | four, hop 10: time ÷ published | four: time ÷ prefix | four: time ÷ bound | hints: queries ÷ optimum; time ÷ bound | " +
+	b.WriteString("| keys | pages | queries ÷ optimum | empty queries | time ÷ published | 10 per message: time ÷ published | time ÷ prefix | time ÷ bound (eight steps) | " +
+		"four: time ÷ published | four, 10 per message: time ÷ published | four: time ÷ prefix | four: time ÷ bound | hints: queries ÷ optimum; time ÷ bound | " +
 		"hints of 80 % of the rows: queries ÷ optimum; time ÷ bound | progress with hints | progress with hints of 80 % of the rows |\n")
 	b.WriteString("|---|" + strings.Repeat("--:|", 15) + "\n")
 	for _, f := range figures {
@@ -180,12 +180,12 @@ func RealTable(figures []Figure) string {
 	}{
 		{"queries ÷ optimum", func(f Figure) float64 { return f.Queries }},
 		{"time ÷ published", func(f Figure) float64 { return f.One.PerPublished }},
-		{"time ÷ published, hop 10", func(f Figure) float64 { return f.One.PerPublished10 }},
+		{"time ÷ published, 10 per message", func(f Figure) float64 { return f.One.PerPublished10 }},
 		{"time ÷ prefix with one query per invocation", func(f Figure) float64 { return f.One.PerPrefix }},
 		{"time ÷ bound", func(f Figure) float64 { return f.One.PerBound }},
 		{"time ÷ bound of eight new steps per query", func(f Figure) float64 { return f.PerBound8 }},
 		{"up to 4 queries per invocation: time ÷ published", func(f Figure) float64 { return f.Four.PerPublished }},
-		{"up to 4 queries per invocation: time ÷ published, hop 10", func(f Figure) float64 { return f.Four.PerPublished10 }},
+		{"up to 4 queries per invocation: time ÷ published, 10 per message", func(f Figure) float64 { return f.Four.PerPublished10 }},
 		{"up to 4 queries per invocation: time ÷ prefix with one query per invocation", func(f Figure) float64 { return f.Four.PerPrefix }},
 		{"up to 4 queries per invocation: time ÷ bound", func(f Figure) float64 { return f.Four.PerBound }},
 		{"hints of the same rows: queries ÷ optimum", func(f Figure) float64 { return f.Hinted }},
