@@ -165,8 +165,8 @@ func Mean(figures []Figure, column func(Figure) float64) (mean float64, worst Fi
 func RealTable(figures []Figure) string {
 	var b strings.Builder
 	b.WriteString("| keys | pages | queries ÷ optimum | empty queries | time ÷ published | 10 per message: time ÷ published | time ÷ prefix | time ÷ bound (eight steps) | " +
-		"four: time ÷ published | four, 10 per message: time ÷ published | four: time ÷ prefix | four: time ÷ bound | hints: queries ÷ optimum; time ÷ bound | " +
-		"hints of 80 % of the rows: queries ÷ optimum; time ÷ bound | progress with hints | progress with hints of 80 % of the rows |\n")
+		"up to 4 queries: time ÷ published | up to 4 queries, 10 per message: time ÷ published | up to 4 queries: time ÷ prefix | up to 4 queries: time ÷ bound | " +
+		"hints: queries ÷ optimum; time ÷ bound | hints of 80 % of the rows: queries ÷ optimum; time ÷ bound | progress with hints | progress with hints of 80 % of the rows |\n")
 	b.WriteString("|---|" + strings.Repeat("--:|", 15) + "\n")
 	for _, f := range figures {
 		fmt.Fprintf(&b, "| %s | %d | %.2f | %.1f %% | %.2f | %.2f | %.2f | %.2f (%.2f) | %.2f | %.2f | %.2f | %.2f | %.2f; %.2f | %.2f; %.2f | %s | %s |\n", f.Set, f.Pages, f.Queries, 100*f.Empty,
