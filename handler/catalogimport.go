@@ -129,7 +129,7 @@ func (o *importOptions) path(r *call) (string, error) {
 		return "", job.BadCheckpoint(err)
 	}
 	if !r.point.InResumedDirectory(done.File) {
-		return "", usagef("--resume %s: give the file of records again, because a checkpoint can name only a file in its own directory", o.resume)
+		return "", usagef("--resume %s: give the file of records again, because the file is outside the checkpoint's directory", o.resume)
 	}
 	return done.File, nil
 }

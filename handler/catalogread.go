@@ -75,7 +75,7 @@ func (o *catalogQueryOptions) options() []option {
 
 func (o *catalogQueryOptions) run(r *call) error {
 	if len(r.args) == 0 {
-		return usagef("give an index key and its value, such as eid=F314; catalog export prints all records")
+		return usagef(`give an index key and its value, such as eid=F314; "tablesweep catalog export" prints all records`)
 	}
 	q, err := o.readQuery(r.args)
 	if err != nil {

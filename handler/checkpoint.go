@@ -57,7 +57,7 @@ func (r *call) restore() error {
 	case r.point.New != "":
 		return usagef("--checkpoint is for a new run, and --resume continues an earlier run; give only one of them")
 	case place.InBlobs(r.point.Resume):
-		return usagef("--resume takes the file that --checkpoint created, not a place in blobs")
+		return usagef("--resume cannot read blobs; name the file that --checkpoint created")
 	}
 	set, err := r.point.Open(r.givenFlags())
 	if err != nil {

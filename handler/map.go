@@ -76,7 +76,7 @@ func (f *mapFlags) keepsFor(filter string) error {
 	}
 	for _, name := range changed {
 		if storage.Compares(filter, name) {
-			return usagef("--filter compares %s, which --drop or --rename changes, so the two places never become equal; filter by another property", name)
+			return usagef("--filter compares %s, but --drop or --rename changes this property, so the source and the destination never become equal; filter by another property", name)
 		}
 	}
 	return nil
@@ -91,7 +91,7 @@ func (f *mapFlags) open() (*rowmap.Map, error) {
 			return nil, usagef("--rename is %q; it must be OLD=NEW, where OLD and NEW are names of properties; to change keys, use --map", pair)
 		}
 		if _, twice := o.Rename[from]; twice || slices.Contains(f.drop, from) || slices.Contains(slices.Collect(maps.Values(o.Rename)), to) {
-			return nil, usagef("--rename %s: a property has two new names or is also dropped, or two properties have the same new name", pair)
+			return nil, usagef("--rename %s: one of these two names is already used by another pair or by --drop", pair)
 		}
 		o.Rename[from] = to
 	}

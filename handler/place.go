@@ -130,7 +130,7 @@ func (f *sourceFlags) source(r *call, ofUse bool) (p job.Place, err error) {
 		return p, err
 	}
 	if kind == place.KindFile || kind == place.KindStream {
-		return p, usagef("--table takes a table or an export, not %v; import writes its rows to a table", kind)
+		return p, usagef(`--table takes a table or an export, not %v; "tablesweep import" writes rows from files or stdin to a table`, kind)
 	}
 	if kind == place.KindExport && !place.InBlobs(f.table.path) && f.connection.given() && !ofUse {
 		return p, usagef("--table %s is a directory, which has no connection; leave --connection out", f.table.path)
@@ -156,7 +156,7 @@ func (p *pairFlags) namesBoth(table bool) error {
 	if !inAccount || !p.fromConnection.given() || p.toConnection.orElse(&p.connection).given() {
 		return nil
 	}
-	return job.Hint(usagef("--to-connection is missing: if the source's connection is given, the destination's must be given as well"), "--connection sets both connections; the default of both is "+storage.HostConnection)
+	return job.Hint(usagef("--from-connection is given, but --to-connection is missing"), "--connection sets both connections; the default of both is "+storage.HostConnection)
 }
 
 // besideAccounts lists the flags for connections, which do not fit places outside accounts.
@@ -275,7 +275,7 @@ func (f *rowFlags) options() []option {
 		{"before", fixed, &f.Bounds.Before, nil, "only partition keys less than this"},
 		{"filter", fixed, &f.Filter, nil, "OData filter, such as \"Size gt 10 and Color eq 'red'\""},
 		{"workers", perRun, &f.Workers, sweep.DefaultWorkers, "maximum number of concurrent requests"},
-		{"max-rows-per-second", free, &f.MaxRows, nil, "maximum number of rows read per second, and of rows written per second"},
+		{"max-rows-per-second", free, &f.MaxRows, nil, "maximum number of rows to read per second, and to write per second"},
 		{"max-requests-per-second", free, &f.MaxRequests, nil, "maximum number of requests per second, including retries"},
 	}
 }

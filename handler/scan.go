@@ -49,7 +49,7 @@ func (o *scanOptions) options() []option {
 		choose("strategy", perRun, &o.strategy, "how the rows are divided into ranges: "+names, "one of "+names, strategy.Names...),
 		{"segment-size", perRun, &o.segment, storage.PageRows, "rows per query, 1 to 1000"},
 		{"limit", perRun, &o.limit, nil, "print at most this many rows, from the beginning"},
-		{"stats", perRun, &o.stats, nil, "print a line of figures on stderr at the end and, with --stats=queries, a line for each query"},
+		{"stats", perRun, &o.stats, nil, "print a line of figures on stderr at the end; --stats=queries also prints a line for each query"},
 	})
 }
 

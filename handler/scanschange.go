@@ -147,11 +147,11 @@ func (o *scansStartOptions) run(r *call) error {
 	id, err := e.RequestCheckedStart(r.ctx, request)
 	if err != nil {
 		if err = o.refused("start a scan", err); id != "" && !errors.As(err, new(job.Hinted)) {
-			err = job.Hint(err, "the app may still start the scan; tablesweep scans show "+string(id)+" shows whether it does")
+			err = job.Hint(err, `the app may still start the scan; "tablesweep scans show `+string(id)+`" shows the scan if the app starts it`)
 		}
 		return err
 	}
-	r.Meter.Print("requested", "the app starts the scan within a minute; tablesweep scans show "+string(id)+" shows its progress")
+	r.Meter.Print("requested", `the app starts the scan within a minute; "tablesweep scans show `+string(id)+`" shows its progress`)
 	return r.print(false, nil, "%s\n", id)
 }
 
@@ -235,6 +235,6 @@ func (o *scansRetryOptions) run(r *call) error {
 	if err := e.RequestRetry(r.ctx, ledger.ScanID(id), o.failed); err != nil {
 		return o.refused("retry scan "+id, err)
 	}
-	r.Meter.Print("requested", "the app retries the scan within a minute, unless the scan is already running; tablesweep scans show "+id+" shows its progress")
+	r.Meter.Print("requested", `the app retries the scan within a minute, unless the scan is already running; "tablesweep scans show `+id+`" shows its progress`)
 	return nil
 }

@@ -69,7 +69,7 @@ func meantFlag(c *cobra.Command, name string) string {
 // explainRefusal turns the service's refusal of a filter into a usage error about --filter.
 func (r *call) explainRefusal(err error) error {
 	if storage.HasCode(err, "InvalidInput") && r.text("filter") != "" && exitCode(err) == exitFailed {
-		return job.Hint(usagef("--filter: %w", err), "write the filter in OData: with eq, ne, gt, ge, lt, le, and, or, not, and with strings in single quotes")
+		return job.Hint(usagef("--filter: %w", err), `write the filter in OData, with strings in single quotes, and with the operators "eq", "ne", "gt", "ge", "lt", "le", "and", "or" and "not"`)
 	}
 	return err
 }

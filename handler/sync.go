@@ -223,7 +223,7 @@ func (o *syncOptions) limit(plan job.SyncPlan) error {
 		return nil
 	}
 	err := usagef("--max-deletes is %d, but %s would be deleted; nothing was changed", o.maxDeletes, problem.Plural(plan.Delete, "row"))
-	return job.Hint(err, fmt.Sprintf("--max-deletes %d allows it", plan.Delete))
+	return job.Hint(err, fmt.Sprintf("--max-deletes %d allows these deletions", plan.Delete))
 }
 
 // agree prints the plan, and asks whether to make its changes.

@@ -142,7 +142,7 @@ func (o CopyOptions) remember(ctx context.Context, w *changes, s sweep.Spec) (er
 		case err == nil:
 			why = "contains none of the copied rows"
 		}
-		err = Refuse("since", " last: --state %s records earlier copies to %s, which %s; leave --since out to copy all rows again, or name another file with --state", o.State, to.Address(), why)
+		err = Refuse("since", " last: --state %s records earlier copies to %s, but this table %s; leave --since out to copy all rows again, or name another file with --state", o.State, to.Address(), why)
 		return Hint(err, "--since copies only changed rows, so the destination would lack the other rows")
 	}
 }

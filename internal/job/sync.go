@@ -71,7 +71,7 @@ func (s *Sync) mayDelete(found verify.Result) error {
 	if !s.deletes || found.Rows > 0 || found.Extra == 0 {
 		return nil
 	}
-	return Hint(Refuse("", "the source has no row in the range, so nothing is deleted"), fmt.Sprintf("%s has %s in this range; tablesweep delete removes rows", s.options.To.Table(), problem.Plural(found.Extra, "row")))
+	return Hint(Refuse("", "the source has no row in the range, so nothing is deleted"), fmt.Sprintf(`%s has %s in this range; "tablesweep delete" removes rows`, s.options.To.Table(), problem.Plural(found.Extra, "row")))
 }
 
 // SyncPlan is the plan of a sync, with its counts.

@@ -535,7 +535,7 @@ func (c *Columns) Append(b []byte, rows []storage.Row) ([]byte, error) {
 		for i, p := range row.Properties {
 			at, known := c.at[p.Name]
 			if !known {
-				return b, fmt.Errorf("PartitionKey %q RowKey %q has the property %s, which is new since the columns were collected; run the command again", row.Key.Partition, row.Key.Row, p.Name)
+				return b, fmt.Errorf("PartitionKey %q RowKey %q: the property %s was added after the command had collected the columns; run the command again", row.Key.Partition, row.Key.Row, p.Name)
 			}
 			own[at] = &row.Properties[i]
 		}

@@ -341,7 +341,7 @@ func (a Action) check(errs *fieldErrors) {
 		invalid("action.mapHash", "is not the SHA-256 of action.map; leave it out")
 	}
 	if a.Mode != "" && !slices.Contains(action.Modes, a.Mode) {
-		invalid("action.mode", "%s is unknown; use replace, merge, skip or fail", secret.Name(string(a.Mode)))
+		invalid("action.mode", "%s is unknown; use \"replace\", \"merge\", \"skip\" or \"fail\"", secret.Name(string(a.Mode)))
 	}
 }
 
@@ -369,7 +369,7 @@ func (t TableRef) check(field string) error {
 	case t.Export != "" && t.Container == "":
 		return problem.Invalidf(field+".export", "is only for an export in a container; leave it out")
 	case t.Container == "" && t.Prefix != "":
-		return problem.Invalidf(field+".prefix", "is only for a place in a container, but no container is given; leave it out")
+		return problem.Invalidf(field+".prefix", "is only for an export in a container; name the container, or leave the prefix out")
 	case t.Container == "" && t.Table == "":
 		return problem.Invalidf(field+".table", "is missing; name a table or a container")
 	case t.Container == "":

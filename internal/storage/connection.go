@@ -150,9 +150,9 @@ func BlobURL(s string, known Connection) (c Connection, path string, err error) 
 	case locationOf(c.blobURL) == locationOf(known.blobURL):
 		return known, path, nil
 	case u.Scheme != "https":
-		return c, "", errors.New("this blob URL has no SAS and does not name the same account as the connection, so it needs Entra ID, whose tokens are sent only over https; use https or add a SAS")
+		return c, "", errors.New("this blob URL has no SAS, and Entra ID needs https; use https, add a SAS, or name a connection to the same account")
 	case !slices.Contains(clouds, strings.TrimSuffix(strings.ToLower(suffix), ":443")):
-		return c, "", errors.New("a URL without a SAS needs Entra ID, whose tokens are sent only to accounts in Azure's own clouds; for an account elsewhere, use blob:CONTAINER/PREFIX with a connection to that account")
+		return c, "", errors.New("this blob URL has no SAS, and Entra ID signs in only to accounts in Azure's own clouds; add a SAS, or use blob:CONTAINER/PREFIX with a connection to the account")
 	default:
 		c.identity = &identity{}
 	}
@@ -230,7 +230,7 @@ func parseFields(s string) (map[string]string, error) {
 	case given && !strings.EqualFold(use, "true"):
 		return nil, errors.New("the connection string's UseDevelopmentStorage must be true, or be left out")
 	case given && len(fields) > 1:
-		return nil, fmt.Errorf("%s is already a complete connection string, for an emulator on this machine; remove it, or remove all other parts", developmentConnection)
+		return nil, fmt.Errorf("%s is already a complete connection string for an emulator on this machine; remove it, or remove all other parts", developmentConnection)
 	}
 	return fields, nil
 }
@@ -348,7 +348,7 @@ func parseEndpoint(s string) (Connection, error) {
 		return Connection{}, fmt.Errorf("the connection is not a valid URL; %s", connectionForms)
 	}
 	if u.Scheme != "https" && sas == "" {
-		return Connection{}, fmt.Errorf("a URL without a SAS needs Entra ID, whose tokens are sent only over https; for an emulator, give its connection string")
+		return Connection{}, fmt.Errorf("the URL has no SAS, and Entra ID needs https; for an emulator, give its connection string")
 	}
 	c := Connection{sas: sas}
 	if sas == "" {

@@ -57,7 +57,7 @@ func TestParseConnectionRefusesInvalidText(t *testing.T) {
 		{"key without account", "TableEndpoint=https://h;AccountKey=" + key64, "no AccountName"},
 		{"bad endpoint", "AccountName=a;AccountKey=" + key64 + ";TableEndpoint=secret", "must be URLs"},
 		{"another protocol", "DefaultEndpointsProtocol=ftp;AccountName=a;AccountKey=" + key64, "must be URLs"},
-		{"Entra ID over http", "http://acct.table.core.windows.net", "only over https"},
+		{"Entra ID over http", "http://acct.table.core.windows.net", "Entra ID needs https"},
 		{"URL without host", "https://", "not a valid URL"},
 		{"SAS in the table endpoint", "TableEndpoint=https://h/?sv=1&sig=secret;SharedAccessSignature=sv=1&sig=secret", "in SharedAccessSignature"},
 		{"SAS in the queue endpoint", "AccountName=a;AccountKey=" + key64 + ";QueueEndpoint=https://h/a?sig=secret", "in SharedAccessSignature"},

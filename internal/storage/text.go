@@ -82,7 +82,7 @@ func ParseProperty(name string, t Type, text string) (Property, error) {
 
 var (
 	errTooManyDigits = errors.New("must be a number that an Edm.Double stores exactly, or an Edm.String")
-	errFinerThanTick = errors.New("must have at most 7 decimal places in its seconds, because an Edm.DateTime stores no more, or must be an Edm.String")
+	errFinerThanTick = errors.New("must have at most 7 decimal places in its seconds; only an Edm.String can store more")
 )
 
 // Inexact is the error of a row with a value that a table would change.

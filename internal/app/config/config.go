@@ -116,7 +116,7 @@ func Load(settings storage.Settings) (Config, error) {
 		name = strings.TrimSpace(name)
 		if !settingName.MatchString(name) {
 			// The name may be a connection string, so the message does not repeat it.
-			errs = append(errs, errors.New("setting TABLESWEEP_CONNECTIONS must list names of settings, separated by commas, not connections themselves"))
+			errs = append(errs, errors.New("setting TABLESWEEP_CONNECTIONS must list names of settings, separated by commas; put each connection into its own setting"))
 			continue
 		}
 		c.Connections[name] = connect(name)
@@ -152,7 +152,7 @@ func Load(settings storage.Settings) (Config, error) {
 		errs = append(errs, err)
 	}
 	if v := value("TABLESWEEP_CONSOLE"); v != "on" && v != "off" {
-		errs = append(errs, errors.New("setting TABLESWEEP_CONSOLE must be on or off"))
+		errs = append(errs, errors.New(`setting TABLESWEEP_CONSOLE must be "on" or "off"`))
 	} else {
 		c.Console = v == "on"
 	}

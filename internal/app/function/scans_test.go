@@ -106,7 +106,7 @@ func TestBadRequests(t *testing.T) {
 		{"bad destination name", with("Target", "1"), 400, "action.destination.table", "letters and digits"},
 		{"copy onto itself", with("Target", "SOURCE"), 400, "action.destination", "is the source itself"},
 		{"copy onto itself by another name", with(`"Target"`, `"Source","connection":"OTHER"`), 400, "action.destination", "is the source itself"},
-		{"bad mode", with(`"type":"copy"`, `"type":"copy","mode":"upsert"`), 400, "action.mode", "replace, merge, skip or fail"},
+		{"bad mode", with(`"type":"copy"`, `"type":"copy","mode":"upsert"`), 400, "action.mode", `use "replace", "merge", "skip" or "fail"`},
 		{"count with destination", with("copy", "count"), 400, "action.destination", "not a field of count"},
 		{"bad filter", with(`"action"`, `"filter":"Name is x","action"`), 400, "filter", "refuses this filter"},
 		{"filter of 13 comparisons", with(`"action"`, `"filter":"`+strings.Repeat("A eq 1 or ", 12)+`A eq 1","action"`), 400, "filter", "13 comparisons"},

@@ -166,7 +166,7 @@ func property(name string, v, stated any, original *storage.Property, originalVa
 	}
 	switch v.(type) {
 	case []any, map[string]any:
-		return p, fmt.Errorf("%s is %s, but a property has a single value; tojson converts the value to text", name, withArticle(gojq.TypeOf(v)))
+		return p, fmt.Errorf("%s is %s, but a property has a single value; the jq function tojson converts the value to text", name, withArticle(gojq.TypeOf(v)))
 	}
 	if original == nil && !storage.IsPropertyName(name) {
 		return p, fmt.Errorf("%q is not a property name; use letters, digits and underscores", name)
@@ -206,7 +206,7 @@ func property(name string, v, stated any, original *storage.Property, originalVa
 	if _, ok := propertyOf(name, storage.Int64, v); ok {
 		return p, fmt.Errorf(`%s is %s, which a Double cannot store exactly; to store an Int64, add "%s%s": "Edm.Int64"`, name, gojq.Preview(v), name, typeSuffix)
 	}
-	return p, fmt.Errorf("%s is %s, which no number type can store; tostring converts the value to text", name, gojq.Preview(v))
+	return p, fmt.Errorf("%s is %s, which no number type can store; the jq function tostring converts the value to text", name, gojq.Preview(v))
 }
 
 // propertyOf returns a property with the given type and value. If the type does not allow the value, ok is false.

@@ -229,7 +229,7 @@ func TestRefusedExports(t *testing.T) {
 		{"around an export", exportRequest("Source", "deep"), 409, "is taken: it contains er/"},
 		{"two places", ref(scans.TableRef{Table: "Target", Container: "exports"}), 400, "leave one out"},
 		{"no place", ref(scans.TableRef{}), 400, "action.destination.table"},
-		{"a prefix of a table", ref(scans.TableRef{Table: "Target", Prefix: "x"}), 400, "is only for a place in a container"},
+		{"a prefix of a table", ref(scans.TableRef{Table: "Target", Prefix: "x"}), 400, "is only for an export in a container; name the container"},
 		{"container's name", ref(scans.TableRef{Container: "Exports"}), 400, "action.destination.container"},
 		{"prefix with an empty part", ref(scans.TableRef{Container: "exports", Prefix: "a//b"}), 400, "action.destination.prefix"},
 		{"prefix with dots", ref(scans.TableRef{Container: "exports", Prefix: "a/../b"}), 400, "action.destination.prefix"},

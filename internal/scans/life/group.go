@@ -153,7 +153,7 @@ func (l *Life) startMember(ctx context.Context, group ledger.ScanID, n int) erro
 	}
 	var tables []string
 	if err := json.Unmarshal(g.Tables, &tables); err != nil || n > len(tables) {
-		return fmt.Errorf("group %s has no table %d: %w", group, n, err)
+		return fmt.Errorf("the list of tables of group %s has no table with number %d: %w", group, n, err)
 	}
 	id := group.Member(n)
 	r := s.Request.Member(tables[n-1])

@@ -109,7 +109,7 @@ func (ex *exports) collect(ctx context.Context, s ledger.Scan, rows int64) (*col
 		return nil, err
 	}
 	if claim.ID != place.ExportID(s.ID) {
-		return nil, fmt.Errorf("the place %s now belongs to scan %s", to.Address(), claim.ID)
+		return nil, fmt.Errorf("the export %s now belongs to scan %s", to.Address(), claim.ID)
 	}
 	files, err := ex.exportedFiles(ctx, s.ID, rows)
 	if err != nil {

@@ -108,9 +108,9 @@ func (s *Schedule) parse() (err error) {
 	} else if s.request, err = scans.ParseRequest(s.Request); err != nil {
 		errs = append(errs, fmt.Errorf("request: %w", err))
 	} else if d := s.request.Action.Destination; s.request.Exports() && !strings.Contains(d.Prefix, calendar.Date) {
-		errs = append(errs, errors.New("request: action.destination.prefix must contain "+calendar.Date+", because each export needs its own place"))
+		errs = append(errs, errors.New("request: action.destination.prefix must contain "+calendar.Date+", because each export needs its own prefix"))
 	} else if s.request.Exports() && s.request.IsGroup() && strings.Contains(strings.TrimSuffix(strings.Trim(d.Prefix, "/"), "/"+tableMark), tableMark) {
-		errs = append(errs, errors.New("request: action.destination.prefix may contain "+tableMark+" only at its end, because the exports of all tables need one common place"))
+		errs = append(errs, errors.New("request: action.destination.prefix may contain "+tableMark+" only at its end, because the exports of all tables need one common prefix"))
 	} else if s.request.NeedsOverwrite() {
 		errs = append(errs, errors.New("request: action.overwrite must be true, because each occurrence writes over the rows of the previous occurrence; to keep these rows, use mode skip"))
 	}

@@ -51,7 +51,7 @@ type ScanList struct {
 func (q ListQuery) check() error {
 	var errs []error
 	if q.State != "" && !slices.Contains(states, q.State) {
-		errs = append(errs, problem.Invalidf("state", "%s is unknown; use running, succeeded, failed or canceled", secret.Name(string(q.State))))
+		errs = append(errs, problem.Invalidf("state", `%s is unknown; use "running", "succeeded", "failed" or "canceled"`, secret.Name(string(q.State))))
 	}
 	if q.Action != "" && !slices.Contains(scans.ActionTypes, q.Action) {
 		errs = append(errs, problem.Invalidf("action", "%s is unknown; use one of %s", secret.Name(q.Action), strings.Join(scans.ActionTypes, ", ")))
