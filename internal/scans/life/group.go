@@ -152,8 +152,11 @@ func (l *Life) startMember(ctx context.Context, group ledger.ScanID, n int) erro
 		return err
 	}
 	var tables []string
-	if err := json.Unmarshal(g.Tables, &tables); err != nil || n > len(tables) {
-		return fmt.Errorf("the list of tables of group %s has no table with number %d: %w", group, n, err)
+	if err := json.Unmarshal(g.Tables, &tables); err != nil {
+		return fmt.Errorf("the list of tables of group %s cannot be read: %w", group, err)
+	}
+	if n > len(tables) {
+		return fmt.Errorf("the list of tables of group %s has %d tables, and therefore no table with number %d", group, len(tables), n)
 	}
 	id := group.Member(n)
 	r := s.Request.Member(tables[n-1])
